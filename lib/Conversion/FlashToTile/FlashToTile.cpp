@@ -207,9 +207,10 @@ static LogicalResult emitLastKernels(const LoopNest &nest, bool isOnlyNest, gpu:
       if (output.result == result)
         outputs.push_back(output.argument);
     std::string name = (main.getName() + (isOnly ? "" : "_" + state[result].name)).str();
-    FailureOr<ManifestKernel> kernel =
-        added ? emitRoundKernel(nest.func, main, name, tables, *added, outputs)
-              : emitGroupKernel(nest.func, main, name + "_groups", tables, *sums, outputs);
+    if (nest.groupSums[result])
+      name += "_groups";
+    FailureOr<ManifestKernel> kernel = added ? emitRoundKernel(nest.func, main, name, tables, *added, outputs)
+                                             : emitGroupKernel(nest.func, main, name, tables, *sums, outputs);
     if (failed(kernel))
       return failure();
     kernels.push_back(std::move(*kernel));
@@ -294,7 +295,7 @@ static FailureOr<TileTables> getTables(MutableArrayRef<LoopNest> nests, ArrayRef
       if (!add(nest.pairs->diagonal->getTilesTable()) || !add(nest.pairs->diagonal->getSumsTable()))
         return failure();
     } else if (nest.scatterSums && !nest.scatterSums->isDirect() &&
-               !add(getArrayTable(nest.scatterSums->table, nest.scatterSums->extents))) {
+               !add(getArrayTable(nest.scatterSums->table, nest.scatterSums->extents, /*isNumbered=*/true))) {
       return failure();
     }
     if (Value delta = nest.getDelta(); delta && !add(getDeltaTable(delta, nests.front().streamedTile)))
@@ -361,8 +362,10 @@ static LogicalResult emitLaunch(MutableArrayRef<NestKernel> kernels, StringRef w
   launch.before = std::move(*before);
   if (Value delta = main.nest.getDelta()) {
     Value lse = main.nest.getOperand("lse").array;
-    FailureOr<ManifestKernel> kernel =
-        emitDeltaKernel(host, main.func, tables, delta, lse, main.nest.getAddedSums(0));
+    SmallVector<AddedSums> added;
+    for (NestKernel &kernel : kernels)
+      llvm::append_range(added, kernel.nest.getAllAddedSums());
+    FailureOr<ManifestKernel> kernel = emitDeltaKernel(host, main.func, tables, delta, lse, added);
     if (failed(kernel))
       return failure();
     launch.before.push_back(std::move(*kernel));

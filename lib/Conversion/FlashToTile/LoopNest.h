@@ -132,13 +132,18 @@ struct LoopNest {
   mlir::flash::StepOpInterface getStep() const { return segments.front().op; }
   /// The operand of this name; the step has one.
   const NestOperand &getOperand(llvm::StringRef name) const;
+  /// What a kernel of its own adds up.
   std::optional<GroupSums> getGroupSums(unsigned result) const;
   /// Whether iterations of the parallel loop add to the same elements of the result, which moves with streamed tiles.
   bool isAddedUp(unsigned result) const;
   bool isAnyAddedUp() const {
     return llvm::any_of(llvm::seq<unsigned>(0, results.size()), [&](unsigned result) { return isAddedUp(result); });
   }
+  /// Whether the heads of a group add to the same elements of the result, in any order.
+  bool addsUpGroups(unsigned result) const;
   std::optional<AddedSums> getAddedSums(unsigned result) const;
+  /// Those of all results.
+  mlir::SmallVector<AddedSums, 3> getAllAddedSums() const;
   /// The delta that the step reads, if it does.
   mlir::Value getDelta() const;
   /// Whether a row may see nothing, for all that is known.

@@ -2,6 +2,7 @@
 
 #include "NestOutputs.h"
 #include "flashc/Dialect/Flash/IR/Arguments.h"
+#include "flashc/Dialect/Flash/IR/GroupSums.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Bufferization/IR/Bufferization.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -130,9 +131,14 @@ LogicalResult OutputMatcher::match() {
 
 LogicalResult flashc::matchOutputs(LoopNest &nest) { return OutputMatcher(nest).match(); }
 
+bool LoopNest::addsUpGroups(unsigned result) const {
+  linalg::GenericOp sums = groupSums[result];
+  return sums && sums->hasAttr(flash::kAnyOrderAttr);
+}
+
 std::optional<GroupSums> LoopNest::getGroupSums(unsigned result) const {
   linalg::GenericOp sums = groupSums[result];
-  if (!sums)
+  if (!sums || addsUpGroups(result))
     return std::nullopt;
   GroupSums found{sums, {batch.extent, head.extent, resident.extent}, groupSize};
   if (auto type = cast<ShapedType>(results[result].getType()); type.getRank() == 4)
@@ -144,10 +150,30 @@ bool LoopNest::isAddedUp(unsigned result) const {
   return !epilogue && !pairs && getStep().getStepState()[result].movesWith(getStep().getStreamedDim());
 }
 
+/// How many groups the op has, the heads of which it adds up.
+static OpFoldResult getGroups(linalg::GenericOp sums) {
+  auto fill = sums.getOutputs().front().getDefiningOp<linalg::FillOp>();
+  return fill.getOutputs().front().getDefiningOp<tensor::EmptyOp>().getMixedSizes()[1];
+}
+
+SmallVector<AddedSums, 3> LoopNest::getAllAddedSums() const {
+  SmallVector<AddedSums, 3> all;
+  for (unsigned result = 0; result < results.size(); ++result)
+    if (std::optional<AddedSums> added = getAddedSums(result))
+      all.push_back(*added);
+  return all;
+}
+
 std::optional<AddedSums> LoopNest::getAddedSums(unsigned result) const {
+  auto type = cast<RankedTensorType>(results[result].getType());
+  if (addsUpGroups(result))
+    return AddedSums{results[result],
+                     {batch.extent, getGroups(groupSums[result]), resident.extent},
+                     type.getDimSize(3),
+                     residentTile,
+                     groupSize};
   if (!isAddedUp(result))
     return std::nullopt;
-  auto type = cast<RankedTensorType>(results[result].getType());
   OpFoldResult rows = Builder(type.getContext()).getIndexAttr(type.getDimSize(2));
   if (type.isDynamicDim(2))
     for (Operation *user : results[result].getUsers())

@@ -29,8 +29,7 @@ namespace {
 /// vector of 16 bytes (of the wider type) each, and the rest of a warp has the rows behind it.
 class DeltaKernel {
 public:
-  DeltaKernel(gpu::GPUFuncOp kernel, KernelSignature &signature, Value delta, Value lse,
-              const std::optional<AddedSums> &sums)
+  DeltaKernel(gpu::GPUFuncOp kernel, KernelSignature &signature, Value delta, Value lse, ArrayRef<AddedSums> sums)
       : b(kernel.getLoc(), kernel.getContext()), op(delta.getDefiningOp()), signature(signature), scalars(signature),
         delta(delta), lse(lse), dots(*flash::matchRowDots(delta)), sums(sums) {
     b.setInsertionPointToStart(&kernel.getBody().front());
@@ -42,16 +41,16 @@ public:
 
   LogicalResult emit() {
     Value statistics = scalars.getStatistics(b, op, delta), numQueries = scalars.getExtent(b, op, dots.o, 2);
-    Value array = sums ? sums->getArray(b, signature, scalars) : Value();
-    if (!statistics || !numQueries || (sums && !array))
+    if (!statistics || !numQueries)
       return failure();
     Value thread = gpu::ThreadIdOp::create(b, gpu::Dimension::x), first = gpu::BlockIdOp::create(b, gpu::Dimension::x);
     head = gpu::BlockIdOp::create(b, gpu::Dimension::y), batch = gpu::BlockIdOp::create(b, gpu::Dimension::z);
-    if (array)
-      clear(array, first, thread);
+    for (const AddedSums &added : sums)
+      if (failed(added.groupSize > 1 ? clearOfGroup(added, first, thread) : clearOfQueries(added, first, thread)))
+        return failure();
     lane = arith::RemUIOp::create(b, thread, index(lanes));
     Value begin = arith::MulIOp::create(b, first, index(kRows)), row = arith::DivUIOp::create(b, thread, index(lanes));
-    int64_t tile = signature.getTables().getTables()[*signature.getTables().getNumber(delta)].bytes / 8;
+    int64_t tile = getTile();
     Value padded = arith::MulIOp::create(b, b.createOrFold<arith::CeilDivUIOp>(numQueries, index(tile)), index(tile));
     auto loop = scf::ForOp::create(b, index(0), index(kRows), index(kThreads / lanes));
     b.setInsertionPointToStart(loop.getBody());
@@ -77,11 +76,43 @@ public:
   }
 
 private:
+  /// The queries that statistics are rounded up to.
+  int64_t getTile() {
+    const TileTables &tables = signature.getTables();
+    return tables.getTables()[*tables.getNumber(delta)].bytes / (2 * 4);
+  }
+
   Value index(int64_t value) { return arith::ConstantIndexOp::create(b, value); }
   Value constant(float value) { return arith::ConstantOp::create(b, b.getF32FloatAttr(value)); }
 
   /// The sums of this CTA's rows, which are a panel's.
-  void clear(Value array, Value rows, Value thread) {
+  LogicalResult clearOfQueries(const AddedSums &added, Value rows, Value thread) {
+    Value array = added.getArray(b, signature, scalars);
+    if (!array)
+      return failure();
+    clear(array, head, rows, thread);
+    return success();
+  }
+
+  /// This CTA's share of the sums of a head that a group of heads adds to: every n-th row of panels, of the n CTAs that
+  /// the group has.
+  LogicalResult clearOfGroup(const AddedSums &added, Value first, Value thread) {
+    Value array = added.getArray(b, signature, scalars), end = added.countPanelRows(b, scalars);
+    Value queries = scalars.getExtent(b, op, dots.o, 2);
+    if (!array || !end || !queries)
+      return failure();
+    Value size = index(added.groupSize), tile = index(getTile());
+    Value ctas = arith::MulIOp::create(b, b.createOrFold<arith::CeilDivUIOp>(queries, tile), index(getTile() / kRows));
+    Value member = arith::RemUIOp::create(b, head, size), shared = arith::DivUIOp::create(b, head, size);
+    Value begin = arith::AddIOp::create(b, first, arith::MulIOp::create(b, member, ctas));
+    auto rows = scf::ForOp::create(b, begin, end, arith::MulIOp::create(b, ctas, size));
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(rows.getBody());
+    clear(array, shared, rows.getInductionVar(), thread);
+    return success();
+  }
+
+  void clear(Value array, Value ofHead, Value rows, Value thread) {
     int64_t count = kBytes / 4;
     ArrayRef<int64_t> shape = cast<ShapedType>(array.getType()).getShape();
     auto panels = scf::ForOp::create(b, index(0), index(shape[3]), index(1));
@@ -91,7 +122,7 @@ private:
     auto elements = scf::ForOp::create(b, begin, index(shape[4]), index(kThreads * count));
     b.setInsertionPointToStart(elements.getBody());
     Value zeros = arith::ConstantOp::create(b, b.getZeroAttr(VectorType::get({count}, b.getF32Type())));
-    SmallVector<Value> place{batch, head, rows, panels.getInductionVar(), elements.getInductionVar()};
+    SmallVector<Value> place{batch, ofHead, rows, panels.getInductionVar(), elements.getInductionVar()};
     vector::StoreOp::create(b, zeros, array, place);
   }
 
@@ -160,7 +191,7 @@ private:
   ScalarCloner scalars;
   Value delta, lse;
   flash::RowDots dots;
-  const std::optional<AddedSums> &sums;
+  ArrayRef<AddedSums> sums;
   /// Of a row: its elements, those of a vector, and the lanes that share it.
   int64_t depth, perVector, lanes;
   Value batch, head, query, lane;
@@ -168,7 +199,7 @@ private:
 } // namespace
 
 FailureOr<ManifestKernel> flashc::emitDeltaKernel(func::FuncOp host, gpu::GPUFuncOp main, const TileTables &tables,
-                                                  Value delta, Value lse, const std::optional<AddedSums> &sums) {
+                                                  Value delta, Value lse, ArrayRef<AddedSums> sums) {
   auto emit = [&](gpu::GPUFuncOp kernel, KernelSignature &signature) {
     return DeltaKernel(kernel, signature, delta, lse, sums).emit();
   };

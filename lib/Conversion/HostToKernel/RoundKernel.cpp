@@ -28,6 +28,16 @@ FailureOr<TileTables::Table> AddedSums::getTable() const {
                            /*bytes=*/tile / kPanel * getPanels() * kElements * 4};
 }
 
+Value AddedSums::countPanelRows(OpBuilder &b, ScalarCloner &scalars) const {
+  Location loc = result.getLoc();
+  Value rows = scalars.get(b, loc, extents[2]);
+  if (!rows)
+    return {};
+  auto index = [&](int64_t value) -> Value { return arith::ConstantIndexOp::create(b, loc, value); };
+  Value tiles = b.createOrFold<arith::CeilDivUIOp>(loc, rows, index(tile));
+  return b.createOrFold<arith::MulIOp>(loc, tiles, index(tile / kPanel));
+}
+
 Value AddedSums::getArray(OpBuilder &b, KernelSignature &signature, ScalarCloner &scalars) const {
   Location loc = result.getLoc();
   SmallVector<Value> known;
@@ -36,8 +46,8 @@ Value AddedSums::getArray(OpBuilder &b, KernelSignature &signature, ScalarCloner
   if (llvm::is_contained(known, Value()))
     return {};
   auto index = [&](int64_t value) -> Value { return arith::ConstantIndexOp::create(b, loc, value); };
-  Value ofRows = index(getPanels() * kElements), tiles = b.createOrFold<arith::CeilDivUIOp>(loc, known[2], index(tile));
-  known[2] = b.createOrFold<arith::MulIOp>(loc, tiles, index(tile / kPanel));
+  Value ofRows = index(getPanels() * kElements);
+  known[2] = countPanelRows(b, scalars);
   Value ofHead = b.createOrFold<arith::MulIOp>(loc, known[2], ofRows);
   Value ofBatch = b.createOrFold<arith::MulIOp>(loc, known[1], ofHead);
   constexpr int64_t kAny = ShapedType::kDynamic;

@@ -71,9 +71,26 @@ func.func @other_b(%a: tensor<64x64xbf16, #tile.operand_a>, %ring: !tile.ring<2,
 
 // -----
 
-func.func @other_tile(%x: tensor<64x128xf32, #tile.acc>, %sums: memref<?x?x?x1x4096xf32>, %i: index) {
-  // expected-error @+1 {{'tile.atomic_add' op expected a tile of 64 x 64, got 'tensor<64x128xf32, #tile.acc>'}}
-  tile.atomic_add %x to %sums[%i, %i, %i, %i] : tensor<64x128xf32, #tile.acc>, memref<?x?x?x1x4096xf32>
+func.func @other_rows(%x: tensor<16x64xf32, #tile.acc>, %sums: memref<?x?x?x1x4096xf32>, %i: index) {
+  // expected-error @+1 {{'tile.atomic_add' op expected a tile of 64 rows, got 'tensor<16x64xf32, #tile.acc>'}}
+  tile.atomic_add %x to %sums[%i, %i, %i, %i] : tensor<16x64xf32, #tile.acc>, memref<?x?x?x1x4096xf32>
+  return
+}
+
+// -----
+
+func.func @too_few_panels(%x: tensor<64x72xf32, #tile.acc>, %sums: memref<?x?x?x1x4096xf32>, %i: index) {
+  // expected-error @+1 {{'tile.atomic_add' op expected 2 panels that follow one another, got 'memref<?x?x?x1x4096xf32>'}}
+  tile.atomic_add %x to %sums[%i, %i, %i, %i] : tensor<64x72xf32, #tile.acc>, memref<?x?x?x1x4096xf32>
+  return
+}
+
+// -----
+
+!apart = memref<?x?x?x2x4096xf32, strided<[?, ?, 16384, 8192, 1]>>
+func.func @panels_apart(%x: tensor<64x128xf32, #tile.acc>, %sums: !apart, %i: index) {
+  // expected-error @+1 {{'tile.atomic_add' op expected 2 panels that follow one another, got}}
+  tile.atomic_add %x to %sums[%i, %i, %i, %i] : tensor<64x128xf32, #tile.acc>, !apart
   return
 }
 
@@ -132,13 +149,13 @@ gpu.module @kernels {
 #schedule = #tile.schedule<consumers = 2, producer_registers = 32, consumer_registers = 208, overlap = false,
                            ping_pong = false>
 gpu.module @kernels {
-  gpu.func @consumer_adds(%sums: memref<?x?x?x1x4096xf32>, %i: index) kernel attributes {tile.schedule = #schedule} {
+  gpu.func @producer_adds(%sums: memref<?x?x?x1x4096xf32>, %i: index) kernel attributes {tile.schedule = #schedule} {
     tile.warp_specialize 2 registers(32, 208) producer {
+      %x = arith.constant dense<0.0> : tensor<64x64xf32, #tile.acc>
+      // expected-error @+1 {{'tile.atomic_add' op expected in the consumer or reducer only}}
+      tile.atomic_add %x to %sums[%i, %i, %i, %i] : tensor<64x64xf32, #tile.acc>, memref<?x?x?x1x4096xf32>
     } consumer {
     ^bb0(%w: index):
-      %x = arith.constant dense<0.0> : tensor<64x64xf32, #tile.acc>
-      // expected-error @+1 {{'tile.atomic_add' op expected in the reducer only}}
-      tile.atomic_add %x to %sums[%i, %i, %i, %i] : tensor<64x64xf32, #tile.acc>, memref<?x?x?x1x4096xf32>
     }
     gpu.return
   }

@@ -13,11 +13,12 @@ namespace flashc {
 mlir::FailureOr<TileTables::Table> getDeltaTable(mlir::Value delta, int64_t tile);
 
 /// Makes the kernel that runs before `main`, which it is named for, and fills the table of `delta`: a warp for each row
-/// adds up o * do, and takes dlse off. It also sets `sums` to zero, those of dq, to which the main kernel adds.
-/// Returns how it is launched, or fails after an error.
+/// adds up o * do, and takes dlse off. It also sets `sums` to zero, to which the main kernel adds: of its own queries
+/// those of dq, and of the heads that queries share those of dk and dv. Returns how it is launched, or fails after an
+/// error.
 mlir::FailureOr<ManifestKernel> emitDeltaKernel(mlir::func::FuncOp host, mlir::gpu::GPUFuncOp main,
                                                 const TileTables &tables, mlir::Value delta, mlir::Value lse,
-                                                const std::optional<AddedSums> &sums);
+                                                mlir::ArrayRef<AddedSums> sums);
 
 } // namespace flashc
 

@@ -265,12 +265,27 @@ FailureOr<SmallVector<Value>> GradientStep::emitOfKeys(Value visit, ValueRange s
   return next;
 }
 
+LogicalResult GradientStep::addToGroup(Value gradient, const AddedSums &ofGroup) {
+  Value array = ofGroup.getArray(b, frame.signature, frame.scalars);
+  Value head = frame.scalars.get(b, b.getLoc(), nest.getOperand("k").head);
+  if (!array || !head)
+    return failure();
+  Value rows = arith::DivUIOp::create(b, frame.row, frame.index(tile::kTileRows));
+  tile::AtomicAddOp::create(b, gradient, array, frame.batch, head, rows, frame.index(0));
+  return success();
+}
+
 LogicalResult GradientStep::emitOutputs(ValueRange state) {
   SmallVector<flash::StepOperand> parts = getOp().getStepState();
   for (auto [result, part] : llvm::zip_equal(getCarried(), state)) {
     Value gradient = isOfPairs()            ? part
                      : sumsScoreGradients() ? tile::CombineOp::create(b, tile::getRowType(b.getF32Type()), part).getResult()
                                           : frame.scale(part, parts[result].name == "dv" ? dropout.getScale() : frame.regions.getScale());
+    if (nest.addsUpGroups(result)) {
+      if (failed(addToGroup(gradient, *nest.getAddedSums(result))))
+        return failure();
+      continue;
+    }
     FailureOr<SmallVector<Value>> destinations = frame.getDestinations(result);
     if (failed(destinations))
       return failure();

@@ -64,6 +64,8 @@ private:
   /// A row of the statistics, as values of columns.
   mlir::Value readColumns(mlir::Value slot, int64_t row);
   void addToQueries(mlir::Value operand, mlir::Value position);
+  /// Adds what this head gives to the sums of its group.
+  mlir::LogicalResult addToGroup(mlir::Value gradient, const AddedSums &ofGroup);
   /// The gradients that the loop carries, in order; the others are added up in memory.
   llvm::SmallVector<unsigned> getCarried() const;
   mlir::Value wait(mlir::Value token, int64_t pending);

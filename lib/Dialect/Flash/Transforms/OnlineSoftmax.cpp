@@ -1,5 +1,6 @@
 //===- OnlineSoftmax.cpp - softmax over whole rows becomes a fold -------------------------------------------------===//
 
+#include "flashc/Dialect/Flash/IR/GroupSums.h"
 #include "flashc/Dialect/Flash/Transforms/Passes.h"
 #include "flashc/Dialect/Flash/Transforms/Transforms.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -141,8 +142,11 @@ FailureOr<AccumulateGradientsOp> mlir::flash::convertToGradientStep(RewriterBase
   moveRegions(rewriter, op, step);
   SmallVector<Value> results(step.getResults());
   OpFoldResult keyHeads = tensor::getMixedSize(rewriter, loc, op.getK(), 1);
-  for (Value &sum : MutableArrayRef(results).drop_front())
+  for (Value &sum : MutableArrayRef(results).drop_front()) {
     sum = emitGroupSums(rewriter, loc, sum, keyHeads, op.getGroup());
+    if (op.getGroup() > 1 && !op.getDeterministic())
+      sum.getDefiningOp()->setAttr(kAnyOrderAttr, rewriter.getUnitAttr());
+  }
   for (auto [index, result] : llvm::enumerate(results))
     result = emitRounded(rewriter, loc, result, op.getOutputType(index).getElementType());
   if (op.getSinks())

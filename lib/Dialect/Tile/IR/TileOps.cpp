@@ -180,12 +180,17 @@ LogicalResult AddProductOp::verify() {
 }
 
 LogicalResult AtomicAddOp::verify() {
-  int64_t cols = GPUTarget::of(*this).getPanelCols();
-  if (getSource().getType() != getAccType(cols, Float32Type::get(getContext())))
-    return emitOpError() << "expected a tile of " << kTileRows << " x " << cols << ", got " << getSource().getType();
-  if (getSums().getType().getShape().back() == kTileRows * cols)
+  const GPUTarget &target = GPUTarget::of(*this);
+  RankedTensorType type = cast<RankedTensorType>(getSource().getType());
+  MemRefType sums = getSums().getType();
+  int64_t elements = kTileRows * target.getPanelCols(), panels = target.countPanels(type.getDimSize(1));
+  if (type.getDimSize(0) != kTileRows)
+    return emitOpError() << "expected a tile of " << kTileRows << " rows, got " << type;
+  if (sums.getShape().back() != elements)
+    return emitOpError() << "expected " << elements << " elements of each panel, got " << sums;
+  if (panels == 1 || (sums.getDimSize(3) >= panels && sums.getStridesAndOffset().first[3] == elements))
     return success();
-  return emitOpError() << "expected " << kTileRows * cols << " elements of each panel, got " << getSums().getType();
+  return emitOpError() << "expected " << panels << " panels that follow one another, got " << sums;
 }
 
 LogicalResult MmaWaitOp::verify() {

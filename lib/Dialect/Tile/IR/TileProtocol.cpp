@@ -163,8 +163,7 @@ LogicalResult WarpSpecializeOp::verifyRegions() {
   if (!getReducer().empty() && getReducer().getNumArguments() != 0)
     return emitOpError() << "expected no reducer argument";
   if (failed(verifyAbsent<WaitOp, ReleaseOp, MmaAsyncOp>(getProducer(), "consumer")) ||
-      failed(verifyAbsent<AtomicAddOp>(getProducer(), "reducer")) ||
-      failed(verifyAbsent<AtomicAddOp>(getConsumer(), "reducer")))
+      failed(verifyAbsent<AtomicAddOp>(getProducer(), "consumer or reducer")))
     return failure();
   for (Region *region : {&getProducer(), &getReducer()})
     if (failed(verifyAbsent<StoreSlopesOp, StoreAsyncOp, StoreWaitOp, PingPongWaitOp, PingPongPassOp, PublishedOp, ShareOp,

@@ -223,9 +223,10 @@ def Tile_AddProductOp : Tile_Op<"add_product", [MemoryEffects<[MemRead, MemWrite
 }
 
 def Tile_AtomicAddOp : Tile_Op<"atomic_add", [MemoryEffects<[MemRead, MemWrite]>]> {
-  let summary = "add a tile of 64 x 64 to 4096 elements in device memory";
+  let summary = "add a tile of 64 rows to panels of 4096 elements in device memory";
   let description = [{
-    The elements lie as threads hold them, which so write 16 bytes each, side by side: element `4 block + e` of thread t
+    A panel has 64 columns; wider tiles are added to several panels, which follow one another from number `c` on. The
+    elements lie as threads hold them, which so write 16 bytes each, side by side: element `4 block + e` of thread t
     (PTX ISA 9.7.15.5.1.1) is number `512 block + 4 t + e`. No order among CTAs: `red.relaxed.gpu` of vectors (PTX ISA
     9.7.13.7). Each 4096 elements begin at a multiple of 16 bytes.
   }];
