@@ -6,8 +6,8 @@
 
 Needs the package flashc and PyTorch (CUDA), as gpu_check.py does. Numbers of the first launch are held against float32
 attention (gpu_check.py says how; with sinks or dropout against the formula in float64), with NaN in the outputs and in the
-memory that a workspace is likely to get. dk, dv and dsinks have the same bits in every launch, and with
-deterministic=True dq has; between launches another stream computes products,
+memory that a workspace is likely to get. dsinks has the same bits in every launch, dk and dv have where at most two query
+heads share a key head, and with deterministic=True all of them have; between launches another stream computes products,
 so that CTAs do not always run in the same order.
 """
 
@@ -116,7 +116,8 @@ def check(case, batch, nq, nk, times, busy):
         problem = compare_with_formula(q, k, v, do, keep, how, outputs)
     else:
         problem = _check.GradientReference(q, k, v, do, keep).compare(outputs).problem
-    promised = outputs if case.deterministic else outputs[1:]
+    is_ordered = case.group <= 2  # sums of two have one order
+    promised = outputs if case.deterministic else outputs[1:] if is_ordered else outputs[3:]
     first, different = [x.clone() for x in promised], torch.zeros((), dtype=torch.int64, device="cuda")
     for number in range(times - 1):
         for x in outputs:

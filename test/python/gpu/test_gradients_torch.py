@@ -46,7 +46,8 @@ def check(run, inputs, **how):
 
 
 def assert_equal(got, want, deterministic=False):
-    """dk and dv have equal bits. So has dq, or where it is added up in any order, numbers that round up or down."""
+    """dk and dv have equal bits, as two heads of a group add to them. So has dq, or where it is added up in any order,
+    numbers that round up or down."""
     for name, one, other in zip(("dq", "dk", "dv"), got, want):
         assert one.dtype == other.dtype, f"{name} is {one.dtype}, expected {other.dtype}"
         off = (one.float() - other.float()).abs()
