@@ -1,6 +1,6 @@
 // Kernels of a launch whose grids are to have one dimension: each takes its place in the grid apart, by the extents of x and
 // y, its last parameters.
-// RUN: flashc-opt %s --split-input-file --tile-fold-grid | FileCheck %s
+// RUN: flashc-opt %s --allow-unregistered-dialect --tile-fold-grid | FileCheck %s
 
 #schedule = #tile.schedule<consumers = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
 
