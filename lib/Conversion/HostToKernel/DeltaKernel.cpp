@@ -98,11 +98,9 @@ private:
   /// the group has.
   LogicalResult clearOfGroup(const AddedSums &added, Value first, Value thread) {
     Value array = added.getArray(b, signature, scalars), end = added.countPanelRows(b, scalars);
-    Value queries = scalars.getExtent(b, op, dots.o, 2);
-    if (!array || !end || !queries)
+    if (!array || !end)
       return failure();
-    Value size = index(added.groupSize), tile = index(getTile());
-    Value ctas = arith::MulIOp::create(b, b.createOrFold<arith::CeilDivUIOp>(queries, tile), index(getTile() / kRows));
+    Value size = index(added.groupSize), ctas = gpu::GridDimOp::create(b, gpu::Dimension::x);
     Value member = arith::RemUIOp::create(b, head, size), shared = arith::DivUIOp::create(b, head, size);
     Value begin = arith::AddIOp::create(b, first, arith::MulIOp::create(b, member, ctas));
     auto rows = scf::ForOp::create(b, begin, end, arith::MulIOp::create(b, ctas, size));

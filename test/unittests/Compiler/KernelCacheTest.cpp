@@ -4,6 +4,7 @@
 #include "flashc/Compiler/BuildAttention.h"
 #include "flashc/Compiler/Session.h"
 #include "flashc/InitAll.h"
+#include "flashc/Runtime/KernelModule.h"
 #include "flashc/Runtime/Manifest.h"
 #include "llvm/Support/FileSystem.h"
 #include "gtest/gtest.h"
@@ -55,6 +56,33 @@ TEST_F(KernelCacheTest, EntriesAreThePartsOfAheadOfTimePTX) {
       EXPECT_NE(ptx.find(".visible .entry " + part->kernel + "("), std::string::npos) << part->kernel;
   }
   EXPECT_EQ(llvm::cantFail(kernel->getPTX()), whole.ptx);
+}
+
+/// The entry for launches of more CTAs along y or z than there may be: kernels with grids of one dimension, which learn the
+/// extents of x and y.
+TEST_F(KernelCacheTest, FoldsGrids) {
+  AttentionSpec spec;
+  spec.headDim = spec.valueDim = 128;
+  spec.groupSize = 2;
+  spec.operation = AttentionSpec::Operation::Backward;
+  KernelRequest request;
+  request.text = llvm::cantFail(printAttention(spec));
+  auto kernel = llvm::cantFail(cache.get(request));
+  Manifest manifest = llvm::cantFail(Manifest::parse(kernel->description.manifest));
+  manifest.addFoldedEntries();
+  size_t count = manifest.getNumEntries();
+  std::string plain = llvm::cantFail(kernel->getEntry(count - 1)), folded = llvm::cantFail(kernel->getEntry(2 * count - 1));
+  for (llvm::StringRef axis : {"%ctaid.y", "%ctaid.z"}) {
+    EXPECT_TRUE(llvm::StringRef(plain).contains(axis));
+    EXPECT_FALSE(llvm::StringRef(folded).contains(axis));
+  }
+  auto kernels = manifest.getEntry(2 * count - 1).getKernels();
+  EXPECT_EQ(kernels.size(), 5u) << "delta, the main one, and three that round";
+  for (const ManifestKernel *one : kernels) {
+    EXPECT_TRUE(isFlat(*one)) << one->kernel;
+    EXPECT_EQ(llvm::toString(checkEntry(folded, *one)), "");
+    EXPECT_NE(llvm::toString(checkEntry(plain, *one)), "") << "has two parameters less";
+  }
 }
 
 TEST_F(KernelCacheTest, CompilesEachEntryOnce) {
