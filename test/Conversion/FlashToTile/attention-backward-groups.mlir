@@ -25,6 +25,7 @@
 // Sums of dq: this CTA's own. Those of a group: every n-th row of panels of the n CTAs that it has.
 // CHECK:       gpu.func @grads_delta(
 // CHECK:         vector.store {{.*}} : memref<{{.*}}x2x4096xf32
+// CHECK:         gpu.grid_dim x
 // CHECK:         %[[MEMBER:.*]] = arith.remui %[[HEAD:.*]], %c4
 // CHECK:         %[[SHARED:.*]] = arith.divui %[[HEAD]], %c4
 // CHECK:         scf.for %[[ROWS:.*]] =
