@@ -58,6 +58,34 @@ TEST_F(KernelCacheTest, EntriesAreThePartsOfAheadOfTimePTX) {
   EXPECT_EQ(llvm::cantFail(kernel->getPTX()), whole.ptx);
 }
 
+/// 32 query heads and 8 key heads of 2^20 positions: statistics of the queries, and sums in f32 of dq, dk and dv, the
+/// latter of the key heads; of each query head where their order is fixed.
+TEST_F(KernelCacheTest, CountsTheWorkspaceIn64Bits) {
+  constexpr int64_t kPositions = int64_t(1) << 20, kDepth = 128, kHeads = 32, kKeyHeads = 8;
+  auto count = [&](bool isDeterministic) {
+    AttentionSpec spec;
+    spec.headDim = spec.valueDim = kDepth;
+    spec.groupSize = kHeads / kKeyHeads;
+    spec.operation = AttentionSpec::Operation::Backward;
+    spec.isDeterministic = isDeterministic;
+    KernelRequest request;
+    request.text = llvm::cantFail(printAttention(spec));
+    auto kernel = llvm::cantFail(cache.get(request));
+    Manifest manifest = llvm::cantFail(Manifest::parse(kernel->description.manifest));
+    llvm::SmallVector<llvm::SmallVector<int64_t>> extents;
+    for (const ManifestArgument &argument : manifest.arguments) {
+      bool isOfKeys = llvm::is_contained({"k", "v", "dk", "dv"}, argument.name);
+      extents.push_back({1, isOfKeys ? kKeyHeads : kHeads, kPositions, kDepth});
+      extents.back().resize(argument.shape.size());
+    }
+    llvm::SmallVector<llvm::ArrayRef<int64_t>> shapes(extents.begin(), extents.end());
+    return llvm::cantFail(manifest.workspace->evaluate(shapes, /*smCount=*/132));
+  };
+  constexpr int64_t kRows = 4 * kPositions * kDepth, kStatistics = 8 * kPositions * kHeads; // of a head
+  EXPECT_EQ(count(/*isDeterministic=*/false), kStatistics + (kHeads + 2 * kKeyHeads) * kRows);
+  EXPECT_EQ(count(/*isDeterministic=*/true), kStatistics + 2 * kHeads * kRows);
+}
+
 /// The entry for launches of more CTAs along y or z than there may be: kernels with grids of one dimension, which learn the
 /// extents of x and y.
 TEST_F(KernelCacheTest, FoldsGrids) {
