@@ -77,7 +77,7 @@ TEST(Manifest, NamesTheKeyThatIsWrong) {
   EXPECT_EQ(parseWith("[384, 1, 1]", "[384, -1, 1]"), "expected an integer in range at manifest.block[1]");
   EXPECT_EQ(parseWith("ceildiv(", "ceil("),
             "expected a formula at manifest.grid[0]: grid formula 'ceil(arg0.dim2, 128)': expected an integer, "
-            "argK.dimN, sm_count, ceildiv, mul, min or add, got 'ceil(arg0.dim2, 128)'");
+            "argK.dimN, sm_count, ceildiv, mul, min, add, mul64 or add64, got 'ceil(arg0.dim2, 128)'");
 }
 
 TEST(Manifest, RefusesRequirementsThatSayNothing) {
@@ -260,7 +260,7 @@ TEST(Manifest, RefusesVariantsThatAreNone) {
             "expected a formula and an integer at manifest.variants[1].when[0]");
   EXPECT_EQ(parse("[\"arg0.dim2\", 256]", "[\"queries\", 256]"),
             "expected a formula at manifest.variants[1].when[0][0]: grid formula 'queries': expected an integer, "
-            "argK.dimN, sm_count, ceildiv, mul, min or add, got 'queries'");
+            "argK.dimN, sm_count, ceildiv, mul, min, add, mul64 or add64, got 'queries'");
   EXPECT_EQ(parse("[\"arg0.dim2\", 256]", "[\"arg1.dim0\", 256]"),
             "manifest: variants[1]: grid formula: no dimension arg1.dim0");
   std::string text = getTestManifestWithVariants();
