@@ -1,5 +1,6 @@
 //===- FlashOps.cpp - syntax and constraints of the flash ops -----------------------------------------------------===//
 
+#include "SharedMemory.h"
 #include "StaticTiles.h"
 #include "flashc/Dialect/Flash/IR/Flash.h"
 #include "mlir/IR/Builders.h"
@@ -245,6 +246,13 @@ static LogicalResult verifyBuffers(Operation *op, ArrayRef<NamedShape> values) {
   return success();
 }
 
+/// What holds of every op of L0 that may be on memrefs. The first values are q and k.
+static LogicalResult verifyWhole(WholeOpInterface op, ArrayRef<NamedShape> values) {
+  if (failed(verifyScores(op, values)))
+    return failure();
+  return verifyOutputsAreApart(op, op.getInputs(), op.getOutputs());
+}
+
 /// q and k of an op.
 static SmallVector<NamedShape> getFactors(ScoresOpInterface op) {
   Type element = op.getQType().getElementType();
@@ -267,7 +275,7 @@ LogicalResult AttentionOp::verify() {
   Type output = getOutputType(0).getElementType();
   if (output != element && !output.isF32())
     return emitOpError() << "expected o of element type " << element << " or f32, got " << output << " (C3)";
-  return verifyScores(*this, values);
+  return verifyWhole(*this, values);
 }
 
 LogicalResult ColumnSumsOp::verify() {
@@ -277,7 +285,7 @@ LogicalResult ColumnSumsOp::verify() {
   SmallVector<NamedShape> values = getFactors(*this);
   values.push_back(getShape("lse", getLse(), {"B", "Hq", "Nq"}, f32));
   values.push_back({"c", getOutputType(0), {"B", getSumGroups() ? "Hk" : "Hq", "Nk"}, f32});
-  return failure(failed(verifyBuffers(*this, values)) || failed(verifyScores(*this, values)));
+  return failure(failed(verifyBuffers(*this, values)) || failed(verifyWhole(*this, values)));
 }
 
 /// What both ops of gradients read: q, k, v, do and lse.
@@ -316,7 +324,7 @@ LogicalResult AttentionBackwardOp::verify() {
     if (Type type = value.type.getElementType(); !value.element && type != element && !type.isF32())
       return emitOpError() << "expected " << value.name << " of element type " << element << " or f32, got " << type
                            << " (C3)";
-  return verifyScores(*this, values);
+  return verifyWhole(*this, values);
 }
 
 LogicalResult CapturedGradientOp::verify() {

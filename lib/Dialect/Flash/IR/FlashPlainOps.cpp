@@ -1,5 +1,6 @@
 //===- FlashPlainOps.cpp - constraints of the ops that surround attention -----------------------------------------===//
 
+#include "SharedMemory.h"
 #include "flashc/Dialect/Flash/IR/Flash.h"
 #include <map>
 
@@ -98,7 +99,9 @@ LogicalResult MergeStatesOp::verify() {
                                  {"lse", getOutputType(1), {"B", "H", "N"}, f32}};
   if (getSinks())
     values.push_back({"sinks", getShape(getSinks()), {"H"}, f32});
-  return ShapeVerifier(*this, values).verify();
+  if (failed(ShapeVerifier(*this, values).verify()))
+    return failure();
+  return verifyOutputsAreApart(*this, getInputs(), getOutputs());
 }
 
 LogicalResult AppendKVOp::verify() {
@@ -126,7 +129,7 @@ LogicalResult AppendKVOp::verify() {
     return failure();
   if (int64_t pairs = getNumPairs(), depth = getKType().getDimSize(3); 2 * pairs > depth)
     return emitOpError() << "expected R2 to be at most D, got " << 2 * pairs << " and " << depth << " (C4)";
-  return success();
+  return verifyOutputsAreApart(*this, getInputs(), getOutputs());
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//
