@@ -5,6 +5,7 @@
 #include "flashc/Dialect/Flash/IR/GroupSums.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Bufferization/IR/Bufferization.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
@@ -52,6 +53,28 @@ bool OutputMatcher::isGroupSums(linalg::GenericOp op, unsigned result) {
          op.getOutputs().front().getDefiningOp<linalg::FillOp>();
 }
 
+/// Whether `op` shows the array of an operand and reads none of its elements.
+static bool isView(Operation *op) { return isa<bufferization::ToTensorOp, memref::CastOp, tensor::CastOp>(op); }
+
+/// Diagnoses anything but `write` that reads or writes the array: kernels write while others still read. Its extents
+/// may be asked for.
+static LogicalResult checkDestination(bufferization::MaterializeInDestinationOp write, Value array) {
+  for (Operation *user : array.getUsers()) {
+    if (user == write || isa<memref::DimOp, tensor::DimOp>(user))
+      continue;
+    if (isView(user)) {
+      if (failed(checkDestination(write, user->getResult(0))))
+        return failure();
+      continue;
+    }
+    InFlightDiagnostic diag = write.emitError() << "expected the output to be written to an argument that is used for "
+                                                   "nothing else, got one that shares memory with another array";
+    diag.attachNote(user->getLoc()) << "'" << user->getName() << "' reads or writes it";
+    return failure();
+  }
+  return success();
+}
+
 /// Follows a tile to where it is returned or written.
 LogicalResult OutputMatcher::traceOutput(Value value, unsigned result) {
   Value whole = nest.results[result];
@@ -66,6 +89,8 @@ LogicalResult OutputMatcher::traceOutput(Value value, unsigned result) {
       auto dest = dyn_cast<BlockArgument>(write.getDest());
       if (!dest || !isa<func::FuncOp>(dest.getOwner()->getParentOp()))
         return write.emitError() << "expected the output to be written to a function argument";
+      if (failed(checkDestination(write, dest)))
+        return failure();
       nest.outputs.push_back({result, dest.getArgNumber(), getElementTypeOrSelf(dest)});
       continue;
     }
