@@ -40,9 +40,12 @@ static void printCheck(StringRef function, const OutputCheck &check) {
                << (check.passed() ? "PASS" : "FAIL") << "\n";
 }
 
-LogicalResult flashc::printRuns(ArrayRef<FunctionRun> runs, const DriverOptions &options) {
+LogicalResult flashc::printRuns(ModuleOp module, ArrayRef<FunctionRun> runs, const DriverOptions &options) {
   bool passed = true;
   for (const FunctionRun &run : runs) {
+    if (options.printResults && run.outputs.empty())
+      return module.lookupSymbol(run.name)->emitError("nothing to print: expected @")
+             << run.name << " to return something or to write to an argument";
     if (run.checks.empty() || options.printResults)
       for (const NamedOutput &output : run.outputs)
         printOutput(run.name, output, options.printResults);

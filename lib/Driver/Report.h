@@ -4,12 +4,13 @@
 
 #include "Options.h"
 #include "flashc/Execution/Check.h"
+#include "mlir/IR/BuiltinOps.h"
 
 namespace flashc {
 
-/// Prints to standard output what the functions computed: their checks, if there are any, and otherwise (or with
-/// --print-results) their outputs. Fails if a check did.
-mlir::LogicalResult printRuns(llvm::ArrayRef<FunctionRun> runs, const DriverOptions &options);
+/// Prints to standard output what the functions of `module` computed: their checks, if there are any, and otherwise (or
+/// with --print-results) their outputs. Fails if a check did, and where --print-results has nothing to print.
+mlir::LogicalResult printRuns(mlir::ModuleOp module, llvm::ArrayRef<FunctionRun> runs, const DriverOptions &options);
 
 } // namespace flashc
 

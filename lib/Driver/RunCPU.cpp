@@ -30,10 +30,12 @@ LogicalResult flashc::runOnCPU(ModuleOp module, PipelineBuilder buildPipeline, c
       ModuleChecker::create(module, *functions, options.inputs, options.check || options.checkEachPass);
   if (failed(checker))
     return failure();
-  if (options.checkEachPass)
-    return runAndCheckEachPass(module, pm, *checker, llvm::outs(), applyPassManagerCLOptions);
-  if (failed(pm.run(module)))
+  if (!options.checkEachPass && failed(pm.run(module)))
     return failure();
-  FailureOr<std::vector<FunctionRun>> runs = checker->run(module);
-  return failed(runs) ? failure() : printRuns(*runs, options);
+  auto runs = options.checkEachPass ? runAndCheckEachPass(module, pm, *checker, llvm::outs(), applyPassManagerCLOptions)
+                                    : checker->run(module);
+  if (failed(runs))
+    return failure();
+  bool isPrinted = !options.checkEachPass || options.check || options.printResults;
+  return isPrinted ? printRuns(module, *runs, options) : success();
 }

@@ -91,5 +91,5 @@ LogicalResult flashc::runOnGPU(ModuleOp module, const CompileOptions &compileOpt
     return SmallVector<HostTensor>(llvm::drop_begin(all, arguments.size()));
   };
   FailureOr<std::vector<FunctionRun>> runs = checker->run(launch);
-  return failed(runs) ? failure() : printRuns(*runs, options);
+  return failed(runs) ? failure() : printRuns(module, *runs, options);
 }

@@ -68,6 +68,21 @@ static FailureOr<SmallVector<NamedOutput, 2>> runOnInputs(ModuleChecker::Runner 
   return outputs;
 }
 
+/// Diagnoses a function that has no outputs, or none with elements: every check would succeed.
+static LogicalResult checkOutputs(func::FuncOp function, const FunctionInputs &inputs) {
+  if (inputs.hasOutputs())
+    return success();
+  return function.emitError("nothing to compare: expected @")
+         << function.getName() << " to return something or to write to an argument";
+}
+
+static LogicalResult checkElements(func::FuncOp function, ArrayRef<NamedOutput> outputs) {
+  auto hasElements = [](const NamedOutput &output) { return !llvm::is_contained(output.tensor.getShape(), 0); };
+  if (llvm::any_of(outputs, hasElements))
+    return success();
+  return function.emitError("nothing to compare: expected an output of @") << function.getName() << " with elements";
+}
+
 /// Runs functions of `module`, which is what `program` was compiled from.
 static auto makeCPURunner(CPUProgram &program, ModuleOp module) {
   return [&program, module](StringRef name, const FunctionInputs &,
@@ -85,7 +100,7 @@ FailureOr<ModuleChecker> ModuleChecker::create(ModuleOp module, ArrayRef<func::F
   checker.seed = options.seed;
   for (func::FuncOp function : functions) {
     FailureOr<FunctionInputs> inputs = describeInputs(function, options);
-    if (failed(inputs))
+    if (failed(inputs) || (withReference && failed(checkOutputs(function, *inputs))))
       return failure();
     checker.plans.push_back({function.getName().str(), std::move(*inputs), {}, {}});
   }
@@ -105,7 +120,8 @@ LogicalResult ModuleChecker::computeReference(ModuleOp module) {
   for (Plan &plan : plans) {
     auto wideOutputs = runOnInputs(makeCPURunner(*wide, **wideModule), plan.name, plan.inputs, seed, /*wide=*/true);
     auto naiveOutputs = runOnInputs(makeCPURunner(*naive, module), plan.name, plan.inputs, seed, /*wide=*/false);
-    if (failed(wideOutputs) || failed(naiveOutputs))
+    if (failed(wideOutputs) || failed(naiveOutputs) ||
+        failed(checkElements(module.lookupSymbol<func::FuncOp>(plan.name), *naiveOutputs)))
       return failure();
     plan.reference = std::move(*wideOutputs);
     plan.naive = std::move(*naiveOutputs);

@@ -51,9 +51,11 @@ LogicalResult diagnose(ModuleOp module, StringRef pass, StringRef function, Arra
 
 } // namespace
 
-LogicalResult flashc::runAndCheckEachPass(ModuleOp module, OpPassManager &pipeline, ModuleChecker &checker,
-                                          llvm::raw_ostream &os,
-                                          llvm::function_ref<LogicalResult(PassManager &)> configure) {
+FailureOr<std::vector<FunctionRun>>
+flashc::runAndCheckEachPass(ModuleOp module, OpPassManager &pipeline, ModuleChecker &checker, llvm::raw_ostream &os,
+                            llvm::function_ref<LogicalResult(PassManager &)> configure) {
+  if (pipeline.empty())
+    return module.emitError("nothing to compare: expected passes to check, got none");
   auto before = checker.run(module);
   if (failed(before))
     return failure();
@@ -77,5 +79,5 @@ LogicalResult flashc::runAndCheckEachPass(ModuleOp module, OpPassManager &pipeli
     }
     before = std::move(after);
   }
-  return success();
+  return before;
 }

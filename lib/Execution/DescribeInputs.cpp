@@ -1,9 +1,12 @@
 //===- DescribeInputs.cpp - names, extents and strides of random arguments ----------------------------------------===//
 
+#include "WrittenArguments.h"
 #include "flashc/Dialect/Flash/IR/Arguments.h"
 #include "flashc/Dialect/Flash/IR/Flash.h"
 #include "flashc/Execution/Inputs.h"
+#include "mlir/Dialect/Bufferization/IR/Bufferization.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -25,13 +28,17 @@ private:
 
   LogicalResult addArgument(unsigned number);
   void nameOperands(Operation *op);
-  bool isArgument(Value value);
+  BlockArgument getArgument(Value value);
+  bool isArgument(Value value) { return static_cast<bool>(getArgument(value)); }
+  void nameOutput(Operation *op, unsigned index, const flash::StepOperand &output, ArgumentRole role);
   void markSorted(flash::AssumeSortedOp op);
+  void markWritten();
   void nameArgument(Value value, StringRef name, ArgumentRole role, ArrayRef<StringRef> dims);
   LogicalResult applyShapeOption(unsigned number);
   LogicalResult bindDims(unsigned number);
   LogicalResult bind(StringRef dim, int64_t extent, unsigned number);
   LogicalResult bindHeads();
+  std::optional<int64_t> getOption(StringRef dim) const;
   int64_t getDefault(StringRef dim) const;
   LogicalResult checkResults();
   LogicalResult checkSize(unsigned number);
@@ -44,6 +51,8 @@ private:
   SmallVector<DimNames> dimNames;
   /// Of the first attention op on the function's arguments.
   std::optional<int64_t> group;
+  /// Whether an op has scores of queries and keys that are arguments: its keys are in no cache.
+  bool hasKeyArgument = false;
 };
 
 } // namespace
@@ -66,15 +75,16 @@ LogicalResult InputDescriber::addArgument(unsigned number) {
   return success();
 }
 
-bool InputDescriber::isArgument(Value value) {
-  auto argument = dyn_cast<BlockArgument>(value);
-  return argument && argument.getOwner() == &function.getBody().front();
+/// The argument of the function that `value` shows, if it has its dimensions.
+BlockArgument InputDescriber::getArgument(Value value) {
+  BlockArgument argument = flash::getRootArgument(value);
+  return argument && argument.getOwner() == &function.getBody().front() ? argument : BlockArgument();
 }
 
 void InputDescriber::nameArgument(Value value, StringRef name, ArgumentRole role, ArrayRef<StringRef> dims) {
-  if (!isArgument(value))
+  BlockArgument argument = getArgument(value);
+  if (!argument)
     return;
-  auto argument = cast<BlockArgument>(value);
   ArgumentInfo &info = result.arguments[argument.getArgNumber()];
   // The first use counts: in self-attention one argument may be both k and v.
   DimNames &names = dimNames[argument.getArgNumber()];
@@ -114,6 +124,7 @@ void InputDescriber::nameOperands(Operation *op) {
     return;
   if (scores && !group && (isArgument(scores.getQ()) || isArgument(scores.getK())))
     group = scores.getGroup();
+  hasKeyArgument |= scores && isArgument(scores.getQ()) && isArgument(scores.getK());
   auto name = [&](ArrayRef<flash::StepOperand> operands, ArgumentRole role) {
     for (const flash::StepOperand &operand : operands)
       if (!operand.dims.empty()) // others are described by how they are read
@@ -124,12 +135,33 @@ void InputDescriber::nameOperands(Operation *op) {
     name(step.getStepState(), ArgumentRole::Input);
   } else if (auto whole = dyn_cast<flash::WholeOpInterface>(op)) {
     name(whole.getInputs(), ArgumentRole::Input);
-    if (op->getNumResults() == 0)
-      name(whole.getOutputs(), ArgumentRole::Output);
+    for (auto [index, output] : llvm::enumerate(whole.getOutputs()))
+      nameOutput(op, index, output, ArgumentRole::Output);
   } else if (plain) {
     name(plain.getInputs(), ArgumentRole::Input);
-    if (op->getNumResults() == 0)
-      name(plain.getOutputs(), plain.updatesOutputs() ? ArgumentRole::Update : ArgumentRole::Output);
+    for (auto [index, output] : llvm::enumerate(plain.getOutputs()))
+      nameOutput(op, index, output, plain.updatesOutputs() ? ArgumentRole::Update : ArgumentRole::Output);
+  }
+}
+
+/// An output is an operand, on memrefs, or what a result is materialized in.
+void InputDescriber::nameOutput(Operation *op, unsigned index, const flash::StepOperand &output, ArgumentRole role) {
+  SmallVector<StringRef, 4> dims = getDimNames(output);
+  if (op->getNumResults() == 0)
+    return nameArgument(op->getOperand(output.number), output.name, role, dims);
+  for (Operation *user : op->getResult(index).getUsers())
+    if (auto write = dyn_cast<bufferization::MaterializeInDestinationOp>(user); write)
+      nameArgument(write.getDest(), output.name, role, dims);
+}
+
+/// What is written keeps its value elsewhere, unless one op writes all of it, and nothing else reads it.
+void InputDescriber::markWritten() {
+  for (unsigned number : findWrittenArguments(function).set_bits()) {
+    auto users = llvm::make_filter_range(function.getArgument(number).getUsers(),
+                                         [](Operation *user) { return !isa<memref::DimOp>(user); });
+    ArgumentRole &role = result.arguments[number].role;
+    if (role != ArgumentRole::Output || !llvm::hasSingleElement(users))
+      role = ArgumentRole::Update;
   }
 }
 
@@ -192,11 +224,22 @@ LogicalResult InputDescriber::bindHeads() {
   return success();
 }
 
+/// Where the options say how many queries an attention has, or how many keys, it has as many of the others.
+std::optional<int64_t> InputDescriber::getOption(StringRef dim) const {
+  auto find = [&](StringRef name) {
+    auto found = options.dims.find(name.str());
+    return found == options.dims.end() ? std::nullopt : std::optional(found->second);
+  };
+  if (std::optional<int64_t> extent = find(dim); extent || !hasKeyArgument)
+    return extent;
+  return dim == "Nk" ? find("Nq") : dim == "Nq" ? find("Nk") : std::nullopt;
+}
+
 int64_t InputDescriber::getDefault(StringRef dim) const {
   if (auto found = result.dims.find(dim.str()); found != result.dims.end())
     return found->second;
-  if (auto found = options.dims.find(dim.str()); found != options.dims.end())
-    return found->second;
+  if (std::optional<int64_t> extent = getOption(dim))
+    return *extent;
   static constexpr std::pair<StringLiteral, int64_t> defaults[] = {
       {"Nq", 63}, {"Nk", 65}, {"S", 3}, {"pages", 80}, {"page", 16}, {"slots", 5}, {"positions", 64}};
   for (auto [name, extent] : defaults)
@@ -287,6 +330,7 @@ FailureOr<FunctionInputs> InputDescriber::describe() {
     return failure();
   function.walk([&](Operation *op) { nameOperands(op); });
   function.walk([&](flash::AssumeSortedOp op) { markSorted(op); });
+  markWritten();
   for (const auto &entry : options.shapes) {
     auto isNamed = [&](auto indexed) {
       return indexed.value().name == entry.first || "arg" + std::to_string(indexed.index()) == entry.first;

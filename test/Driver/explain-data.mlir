@@ -1,14 +1,14 @@
 // Loop bounds that read data: the inputs of --run count, by their seed. Memory of any strides, in any integer type.
-// RUN: flashc %s --function=lengths --explain --dims=B=3,Nk=1000 | FileCheck %s --check-prefix=LENGTHS
-// RUN: flashc %s --function=lengths --explain --dims=B=3,Nk=1000 --seed=1 | FileCheck %s --check-prefix=LENGTHS
+// RUN: flashc %s --function=lengths --explain --dims=B=3,Nq=63,Nk=1000 | FileCheck %s --check-prefix=LENGTHS
+// RUN: flashc %s --function=lengths --explain --dims=B=3,Nq=63,Nk=1000 --seed=1 | FileCheck %s --check-prefix=LENGTHS
 // RUN: flashc %s --function=strided --explain --dims=B=2,Nq=64,Nk=1000 | FileCheck %s --check-prefix=STRIDED
 // RUN: flashc %s --function=strided --explain --dims=B=2,Nq=64,Nk=1000 --tile-map=%t.png --tile-map-batch=1 --tile-map-head=1
 // RUN: %python %S/Inputs/decode-png.py %t.png 1 16 | FileCheck %s --check-prefix=MAP
 // RUN: flashc %s --function=nothing --explain --dims=Nq=64,Nk=64 | FileCheck %s --check-prefix=NOTHING
 // RUN: flashc %s --function=all --explain | FileCheck %s --check-prefix=ALL
-// RUN: flashc %s --function=part --explain --dims=Nk=1000 | FileCheck %s --check-prefix=PART
+// RUN: flashc %s --function=part --explain --dims=Nq=63,Nk=1000 | FileCheck %s --check-prefix=PART
 // RUN: flashc %s --function=flags --explain --dims=B=2,Nq=64,Nk=1000 | FileCheck %s --check-prefix=FLAGS
-// RUN: flashc %s --function=pairs --explain --dims=Nk=1000 | FileCheck %s --check-prefix=PAIRS
+// RUN: flashc %s --function=pairs --explain --dims=Nq=63,Nk=1000 | FileCheck %s --check-prefix=PAIRS
 
 // LENGTHS: explain @lengths (B = 3, Hq = 2, Nq = 63, Nk = 1000)
 // LENGTHS: j <= lens[b] - 1

@@ -49,7 +49,8 @@ struct FunctionRun {
 class ModuleChecker {
 public:
   /// Decides the inputs of `functions`, which are in the form that defines their meaning: before any pass. With
-  /// `withReference` their results are computed and kept, in f64 and in their own types.
+  /// `withReference` their results are computed and kept, in f64 and in their own types; diagnoses a function without
+  /// an element to compare.
   static mlir::FailureOr<ModuleChecker> create(mlir::ModuleOp module, llvm::ArrayRef<mlir::func::FuncOp> functions,
                                                const InputOptions &options, bool withReference);
 

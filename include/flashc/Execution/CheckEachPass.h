@@ -16,11 +16,12 @@ class raw_ostream;
 namespace flashc {
 
 /// Runs the passes of `pipeline` on `module` one at a time, and after each runs and checks its functions on the CPU and
-/// prints a line for each. Stops at the first pass that fails or after which a result is wrong, with a diagnostic that
-/// names it. Each pass gets a pass manager of its own, which `configure` may set up.
-mlir::LogicalResult runAndCheckEachPass(mlir::ModuleOp module, mlir::OpPassManager &pipeline,
-                                        ModuleChecker &checker, llvm::raw_ostream &os,
-                                        llvm::function_ref<mlir::LogicalResult(mlir::PassManager &)> configure = {});
+/// prints a line for each; returns the runs after the last one. Stops at the first pass that fails or after which a
+/// result is wrong, with a diagnostic that names it, and diagnoses a pipeline without passes. Each pass gets a pass
+/// manager of its own, which `configure` may set up.
+mlir::FailureOr<std::vector<FunctionRun>>
+runAndCheckEachPass(mlir::ModuleOp module, mlir::OpPassManager &pipeline, ModuleChecker &checker, llvm::raw_ostream &os,
+                    llvm::function_ref<mlir::LogicalResult(mlir::PassManager &)> configure = {});
 
 } // namespace flashc
 

@@ -33,11 +33,11 @@ struct InputOptions {
 std::optional<std::string> parseDims(llvm::StringRef text, InputOptions &options);
 std::optional<std::string> parseShapes(llvm::StringRef text, InputOptions &options);
 
-/// What an argument is to the attention ops of its function.
+/// What an argument is to its function.
 enum class ArgumentRole {
-  Input,  ///< read: q, k, v, or anything that a region captures
-  Output, ///< an `outs` operand: written
-  Update, ///< an `outs` operand of which elements may keep their value
+  Input,  ///< read only: q, k, v, or anything that a region captures
+  Output, ///< written by one op, all of it: an `outs` operand, or what a result is materialized in
+  Update, ///< written in another way: elements may be read first, or keep their value
 };
 
 /// One argument of a function, all extents known.
@@ -59,6 +59,12 @@ struct FunctionInputs {
   /// o, lse or c for what an op computed, otherwise result<number>.
   llvm::SmallVector<std::string> resultNames;
   std::map<std::string, int64_t> dims;
+
+  /// Whether there are results, or arguments that are written.
+  bool hasOutputs() const {
+    return !resultNames.empty() ||
+           llvm::any_of(arguments, [](const ArgumentInfo &info) { return info.role != ArgumentRole::Input; });
+  }
 };
 
 /// What the option --dims calls a dimension of an op with scores: B, Hq, Nq, Nk or Hk.
