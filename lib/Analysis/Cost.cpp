@@ -139,6 +139,7 @@ private:
   LogicalResult countCounters(Operation *loop, ArrayRef<Counter> counters);
   LogicalResult countOneByOne(Operation *loop, ArrayRef<Counter> counters, const Iterations &iterations);
   LogicalResult countSlice(tensor::ExtractSliceOp slice);
+  LogicalResult countCacheTile(flash::CacheTileOp tile);
   LogicalResult countWholeOperands(Operation *op);
   LogicalResult countCaptures(Operation *op, const std::optional<DynamicAPInt> &points);
   LogicalResult countLinalg(linalg::LinalgOp op);
@@ -243,6 +244,8 @@ LogicalResult CostCounter::countOp(Operation *op) {
     return isOnDevice(insert.getDest()) ? addBytes(&Cost::bytesWritten, insert.getSource()) : success();
   if (auto insert = dyn_cast<tensor::ParallelInsertSliceOp>(op))
     return isOnDevice(insert.getDest()) ? addBytes(&Cost::bytesWritten, insert.getSource()) : success();
+  if (auto tile = dyn_cast<flash::CacheTileOp>(op))
+    return countCacheTile(tile);
   if (auto linalgOp = dyn_cast<linalg::LinalgOp>(op))
     return countLinalg(linalgOp);
   if (isa<scf::IfOp, scf::WhileOp, scf::ParallelOp, func::CallOp>(op))
@@ -348,6 +351,13 @@ LogicalResult CostCounter::countSlice(tensor::ExtractSliceOp slice) {
   if (!isOnDevice(slice.getSource()) || isOnlyDestination(slice))
     return success();
   return addBytes(&Cost::bytesRead, slice);
+}
+
+/// Rows of a cache, in its own element type. How many are part of a sequence is not known.
+LogicalResult CostCounter::countCacheTile(flash::CacheTileOp tile) {
+  if (!isOnDevice(tile.getCache()))
+    return success();
+  return add(&Cost::bytesRead, multiply(tile, tile.getResult(), 4, DynamicAPInt(getElementBytes(tile.getCache()))));
 }
 
 /// What an op reads and writes that works on whole tensors in device memory.

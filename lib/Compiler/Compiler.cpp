@@ -295,31 +295,6 @@ FailureOr<std::string> flashc::printAtLevel(ModuleOp module, Level level, const 
   return translateToLLVMIR(*kernel->module, options.pipeline.target);
 }
 
-FailureOr<Cost> flashc::countAlgorithmCost(func::FuncOp function, ArrayRef<SmallVector<int64_t, 4>> shapes,
-                                           const CompileOptions &options) {
-  WalkResult plain = function.walk([](flash::PlainOpInterface op) {
-    op->emitOpError() << "expected an op with scores: the cost of others is not counted";
-    return WalkResult::interrupt();
-  });
-  if (plain.wasInterrupted())
-    return failure();
-  auto loops = lowerToLoops(function->getParentOfType<ModuleOp>(), options);
-  if (failed(loops))
-    return failure();
-  // Traffic is that of the loops as they are; arithmetic is visible only when the flash ops are decomposed.
-  OwningOpRef<ModuleOp> decomposed = (*loops)->clone();
-  auto decompose = [](OpPassManager &pm) { return pm.addPass(flash::createDecompose()), success(); };
-  if (failed(runPasses(*decomposed, decompose, "decompose", options)))
-    return failure();
-  auto count = [&](ModuleOp module) {
-    return countCost(module.lookupSymbol<func::FuncOp>(function.getName()), shapes);
-  };
-  FailureOr<Cost> traffic = count(**loops), arithmetic = count(*decomposed);
-  if (failed(traffic) || failed(arithmetic))
-    return failure();
-  return Cost{arithmetic->matmulFlops, arithmetic->otherFlops, traffic->bytesRead, traffic->bytesWritten};
-}
-
 FailureOr<CompiledKernel> flashc::compile(ModuleOp module, const CompileOptions &options) {
   FailureOr<LoweredKernel> kernel = lowerToKernel(module, options, KernelLevel::LLVM);
   if (failed(kernel))

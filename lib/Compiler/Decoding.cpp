@@ -110,27 +110,36 @@ static int64_t getTileBytes(flash::AttentionOp op, const GPUTarget &target) {
   return bytes;
 }
 
-FailureOr<LoweredKernel> flashc::lowerDecoding(ModuleOp module, const CompileOptions &options, KernelLevel level) {
+FailureOr<DecodePlan> flashc::chooseDecoding(ModuleOp module, const CompileOptions &options) {
   flash::AttentionOp op = findAttention(module);
   if (!op)
     return module.emitError("expected a flash.attention for a decoding kernel (algorithm split-kv), got none");
-  LoweredKernel kernel;
   const GPUTarget &target = *GPUTarget::lookup(options.pipeline.target);
   auto [schedule, why] = chooseDecodeSchedule(getShape(op), kMultiprocessors, target);
-  kernel.decision.decodingReason = why;
   if (llvm::Error error = schedule.override(options.pipeline.schedule))
     return op.emitError() << "schedule: " << llvm::toString(std::move(error));
   if (llvm::Error error = schedule.check(target, getTileBytes(op, target)))
     return op.emitError() << "schedule: " << llvm::toString(std::move(error));
-  CompileOptions tiled = options;
-  tiled.pipeline.algorithm = "split-kv";
-  tiled.pipeline.splits = schedule.splits, tiled.pipeline.chunk = schedule.chunk;
-  tiled.pipeline.schedule.clear(); // it is the function's
+  DecodePlan choice{schedule, why, options};
+  PipelineOptions &pipeline = choice.tiled.pipeline;
+  pipeline.algorithm = "split-kv";
+  pipeline.splits = schedule.splits, pipeline.chunk = schedule.chunk;
+  pipeline.schedule.clear(); // it is the function's
+  return choice;
+}
+
+FailureOr<LoweredKernel> flashc::lowerDecoding(ModuleOp module, const CompileOptions &options, KernelLevel level) {
+  FailureOr<DecodePlan> choice = chooseDecoding(module, options);
+  if (failed(choice))
+    return failure();
+  const CompileOptions &tiled = choice->tiled;
+  LoweredKernel kernel;
+  kernel.decision.decodingReason = choice->why;
   auto loops = lowerToLoops(module, tiled);
   if (failed(loops))
     return failure();
   kernel.module = std::move(*loops);
-  kernel.decision.decoding = schedule.str();
+  kernel.decision.decoding = choice->schedule.str();
   for (auto function : kernel.module->getOps<func::FuncOp>())
     function->setAttr(kDecodeScheduleAttrName, StringAttr::get(function.getContext(), kernel.decision.decoding));
   auto build = [&](OpPassManager &pm) { return buildKernelPipeline(pm, tiled.pipeline, level), success(); };

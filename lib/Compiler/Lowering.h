@@ -3,6 +3,7 @@
 #define FLASHC_LIB_COMPILER_LOWERING_H
 
 #include "flashc/Compiler/Compiler.h"
+#include "flashc/Schedule/DecodeSchedule.h"
 
 namespace flashc {
 
@@ -28,6 +29,16 @@ struct KernelFamily {
   std::string why = {};
 };
 KernelFamily chooseFamily(mlir::ModuleOp module, const CompileOptions &options);
+
+/// The schedule of a decoding kernel, why it has so many parts, and the options for its L1.
+struct DecodePlan {
+  DecodeSchedule schedule;
+  std::string why;
+  CompileOptions tiled;
+};
+
+/// That of the one attention of `module`, by the options. Fails after a diagnostic.
+mlir::FailureOr<DecodePlan> chooseDecoding(mlir::ModuleOp module, const CompileOptions &options);
 
 /// The one attention of `module` as a decoding kernel at `level`. Fails after a diagnostic.
 mlir::FailureOr<LoweredKernel> lowerDecoding(mlir::ModuleOp module, const CompileOptions &options, KernelLevel level);

@@ -52,8 +52,9 @@ struct CommandLine {
   cl::opt<bool> checkEachPass{"check-each-pass", cl::desc("Compare on the CPU, after every pass"), cl::cat(category)};
   cl::opt<bool> printResults{"print-results", cl::desc("Print every element of the results"), cl::cat(category)};
   cl::opt<uint64_t> seed{"seed", cl::desc("Seed of the random inputs (default: 0)"), cl::cat(category)};
-  cl::opt<std::string> dims{"dims", cl::desc("Dynamic extents (default: B=1,Hk=2,Nq=63,Nk=65; Hq follows)"),
-                            cl::value_desc("B=n,Hq=n,Hk=n,Nq=n,Nk=n"), cl::cat(category)};
+  cl::opt<std::string> dims{
+      "dims", cl::desc("Dynamic extents (default: B=1,Hk=2,Nq=63,Nk=65; Hq follows, and of Nq and Nk one the other)"),
+      cl::value_desc("B=n,Hq=n,Hk=n,Nq=n,Nk=n"), cl::cat(category)};
   cl::opt<std::string> shape{"shape", cl::desc("Shapes of arguments: q, k, v, o, lse, or arg<number>"),
                              cl::value_desc("q=1x8x63x128,..."), cl::cat(category)};
   cl::opt<bool> printCost{"print-cost", cl::desc("Print FLOPs and device memory traffic of the chosen algorithm"),
@@ -106,6 +107,11 @@ static bool checkNames(const CommandLine &line) {
                       llvm::Twine(*tile));
   if (line.checkEachPass && line.run == "gpu")
     return complain("expected --check-each-pass to run on the CPU, got --run=gpu");
+  for (const cl::Option *option : {(const cl::Option *)&line.qTile, (const cl::Option *)&line.kvTile,
+                                   (const cl::Option *)&line.splitGradients})
+    if (option->getNumOccurrences() && !line.passes.empty())
+      return complain("expected --" + option->ArgStr +
+                      " with an algorithm, whose passes it is for, got --passes, which takes the options of each pass");
   for (const cl::Option *option : {(const cl::Option *)&line.tileMap, (const cl::Option *)&line.tileMapBatch,
                                    (const cl::Option *)&line.tileMapHead})
     if (option->getNumOccurrences() && !line.explain)

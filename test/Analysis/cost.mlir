@@ -25,22 +25,22 @@
 
 // FlashAttention-2: q is read and o and lse are written once; k and v are read for each of the Tr = N / Br query tiles.
 //   read = 2Nd + 4Nd Tr, written = 2Nd + 4N
-// RUN: flashc %s --print-cost --dims=Nq=256,Nk=256 | FileCheck %s --check-prefix=FA2
-// RUN: flashc %s --print-cost --dims=Nq=256,Nk=256 --q-tile=128 | FileCheck %s --check-prefix=FA2-128
+// RUN: flashc %s --print-cost --dims=Nq=256 --q-tile=64 --kv-tile=64 | FileCheck %s --check-prefix=FA2
+// RUN: flashc %s --print-cost --dims=Nq=256,Nk=256 --q-tile=128 --kv-tile=64 | FileCheck %s --check-prefix=FA2-128
 // FA2: cost @head by fa2 {{.*}}: matmul FLOPs 4194304, {{.*}} bytes read 73728, bytes written 9216,
 // FA2-128: cost @head by fa2 {{.*}}: matmul FLOPs 4194304, {{.*}} bytes read 40960, bytes written 9216,
 
 // Clamped tiles read what is there, and compute on the padding too: 63 queries and 65 keys are 1 and 2 tiles of 64.
 //   read = 2 * 63 * 16 + 4 * 65 * 16
-// RUN: flashc %s --print-cost --dims=Nq=63,Nk=65 | FileCheck %s --check-prefix=RAGGED
+// RUN: flashc %s --print-cost --dims=Nq=63,Nk=65 --q-tile=64 --kv-tile=64 | FileCheck %s --check-prefix=RAGGED
 // RAGGED: matmul FLOPs 524288, {{.*}} bytes read 6176, bytes written 2268,
 
 // Causal, 4 x 4 tiles: 10 of 16 are visited.
-// RUN: flashc %s --print-cost --function=causal --dims=Nq=256,Nk=256 | FileCheck %s --check-prefix=CAUSAL
+// RUN: flashc %s --print-cost --function=causal --dims=Nk=256 --q-tile=64 --kv-tile=64 | FileCheck %s --check-prefix=CAUSAL
 // CAUSAL: cost @causal by fa2 {{.*}}: matmul FLOPs 2621440, {{.*}} bytes read 49152, bytes written 9216,
 
 // 2^31 - 1 of them: 2^25 x 2^25 tiles, of which 2^24 (2^25 + 1) are visited, of 4 * 64 * 64 * 16 FLOPs each.
-// RUN: flashc %s --print-cost --function=causal --dims=Nq=2147483647,Nk=2147483647 | FileCheck %s --check-prefix=VAST
+// RUN: flashc %s --print-cost --function=causal --dims=Nq=2147483647 --q-tile=64 --kv-tile=64 | FileCheck %s --check-prefix=VAST
 // VAST: matmul FLOPs 147573956987722924032,
 
 // RUN: not flashc %s --print-cost --function=nobody 2>&1 | FileCheck %s --check-prefix=NOBODY

@@ -108,7 +108,7 @@ mlir::FailureOr<std::string> translateKernel(mlir::ModuleOp kernel, const Compil
 mlir::FailureOr<std::string> printAtLevel(mlir::ModuleOp module, Level level, const CompileOptions &options);
 
 /// What one call of `function` costs by the algorithm of `options`, with arguments of `shapes` (empty for scalars).
-/// Fails after a diagnostic.
+/// Tiles are those of the kernel that such a launch takes, if there is one. Fails after a diagnostic.
 mlir::FailureOr<Cost> countAlgorithmCost(mlir::func::FuncOp function,
                                          mlir::ArrayRef<mlir::SmallVector<int64_t, 4>> shapes,
                                          const CompileOptions &options);

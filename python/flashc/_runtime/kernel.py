@@ -22,7 +22,7 @@ __all__ = ["Kernel", "Cost", "compile"]
 
 
 class Cost:
-    """Totals over one call, counted from the loops: tiles that a mask rules out cost nothing.
+    """Totals over one call, counted from the loops with the kernel's tiles: tiles that a mask rules out cost nothing.
 
     Attributes:
         matmul_flops: of the two products; an addition or a multiplication each counts 1.
