@@ -1,6 +1,6 @@
 # What a user does with a checkout. `make` alone is `make build`.
 #
-#   make demo       set up, build, compile examples/causal.mlir to build/causal.ptx, check its numbers on the CPU
+#   make demo       set up, build flashc, compile examples/causal.mlir to build/causal.ptx, check its numbers on the CPU
 #   make test       set up, build, run every test that needs no GPU
 #   make fuzz       look for faults with random cases (docs/fuzzing.md): SECONDS=60, WORKERS=2, SEED=, CASE=
 #   make build      set up, build; the programs are in build/bin/
@@ -32,7 +32,9 @@ $(BUILD)/build.ninja: | setup
 build: setup $(BUILD)/build.ninja
 	cmake --build $(BUILD)
 
-demo: build
+# The compiler and its library alone: neither unit tests nor the programs for developers.
+demo: setup $(BUILD)/build.ninja
+	cmake --build $(BUILD) --target flashc
 	$(BUILD)/bin/flashc examples/causal.mlir -o $(BUILD)/causal.ptx
 	$(BUILD)/bin/flashc examples/causal.mlir --run=cpu --check
 
