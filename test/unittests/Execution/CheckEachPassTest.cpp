@@ -69,6 +69,13 @@ TEST(CheckEachPass, RightPassesPass) {
   EXPECT_EQ(StringRef(run.output).count(" PASS\n"), 2u) << run.output;
 }
 
+TEST(CheckEachPass, RefusesAPipelineWithoutPasses) {
+  CheckedRun run([](OpPassManager &) {});
+  EXPECT_FALSE(run.passed);
+  EXPECT_NE(StringRef(run.diagnostics).find("nothing to compare: expected passes to check, got none"), StringRef::npos)
+      << run.diagnostics;
+}
+
 TEST(CheckEachPass, NamesTheFirstWrongPassAndStops) {
   CheckedRun run([](OpPassManager &pm) {
     pm.addPass(flash::createOnlineSoftmax());
