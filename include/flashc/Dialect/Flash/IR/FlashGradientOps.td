@@ -54,7 +54,7 @@ def Flash_AttentionBackwardOp : Flash_WholeOp<"attention_backward", [{
     - (C8) the derivative region takes what the score region takes, and yields `f32`; it is there with a score only.
     - (C10) on memrefs `outs` holds dq, dk and dv, and with sinks dsinks, and there are no results; on tensors there are
       as many results and no `outs`.
-    - (C11) as for `flash.attention`.
+    - (C11, C14) as for `flash.attention`.
 
     Lowers to: Algorithm 0 in linalg (`flash-decompose`: P and dX materialised), or `flash.accumulate_gradients`
     (`flash-online-softmax`).

@@ -141,6 +141,8 @@ def Flash_AttentionOp : Flash_WholeOp<"attention", Flash_ThreeInputs<"v">.format
     - (C9) both regions are free of side effects other than reads.
     - (C10) on memrefs `outs` holds o and lse and there are no results; on tensors there are two results and no `outs`.
     - (C11) `dropout_p` is there with `philox` only, and its rate is from 1/256 to 255/256.
+    - (C14) on memrefs no output shares memory with another one, with an input, or with what a region reads: views of one
+      buffer are known to be apart, by their offsets and sizes. Arguments of a function are taken to be apart.
 
     Precondition: for queries and keys that exist, integers in the regions are not divided by 0, and reads are inside
     their arrays. For others that a tile has beside them the compiler sees to it.
@@ -206,6 +208,7 @@ def Flash_ColumnSumsOp : Flash_WholeOp<"column_sums", Flash_ThreeInputs<"lse">.f
       Hk.
     - (C6) B, Nq, Nk agree wherever two operands both know them.
     - (C10) on memrefs `outs` holds c and there is no result; on tensors there is one result and no `outs`.
+    - (C14) as for `flash.attention`.
 
     Lowers to: Algorithm 0 in linalg (`flash-decompose`) or `flash.accumulate_column_sums` (`flash-online-softmax`).
 

@@ -43,6 +43,7 @@ def Flash_MergeStatesOp : Flash_PlainOp<"merge_states"> {
     - (C4) D is static and positive; o_parts and o agree on it.
     - (C6) S, B, H, N agree wherever two operands both know them.
     - (C10) on memrefs `outs` holds o and lse and there are no results; on tensors there are two results and no `outs`.
+    - (C14) as for `flash.attention`.
 
     Lowers to: loops of linalg (`flash-decompose`), or a kernel (`convert-flash-to-tile`).
 
@@ -116,6 +117,8 @@ def Flash_AppendKVOp : Flash_PlainOp<"append_kv"> {
       cos and sin on R2 / 2.
     - (C6) B, T, Hk, P, R, N and the rows of cos and sin agree wherever two operands both know them.
     - (C13) `interleaved` is there with `rotary` only.
+    - (C14) as for `flash.attention`: the caches share no memory with each other or with what is read. Two views of one
+      allocation that are known to be apart are fine.
 
     Lowers to: loops of scf on memrefs (`flash-decompose`), or a kernel (`convert-flash-to-tile`).
 
