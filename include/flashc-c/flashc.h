@@ -49,7 +49,8 @@ typedef enum FlashcStatus {
   FLASHC_NO_DRIVER = 3,
   /** The GPU does not take the kernel, or the driver failed. */
   FLASHC_GPU_ERROR = 4,
-  /** The arguments of a launch do not suit the kernel: number, rank, extents, strides, addresses or alignment. */
+  /** The arguments of a launch do not suit the kernel: number, rank, extents, strides, addresses or alignment; on the CPU
+   *  also what arrays hold, such as an index outside of an array that it is for. */
   FLASHC_ARGUMENT_MISMATCH = 5,
   /** The system did not give the memory that the call needs, or a thread or lock. Then `message` may be null. */
   FLASHC_OUT_OF_MEMORY = 6
@@ -433,6 +434,12 @@ typedef struct FlashcExplanation {
 FLASHC_EXPORTED FlashcStatus flashcExplainText(FlashcContext context, const char *text, size_t length,
                                                const FlashcCompileOptions *options, const FlashcArgument *arguments,
                                                size_t count, FlashcExplanation *out, char **message);
+
+/** The same for an attention by its description. */
+FLASHC_EXPORTED FlashcStatus flashcExplainAttention(FlashcContext context, const FlashcAttention *attention,
+                                                    const FlashcCompileOptions *options,
+                                                    const FlashcArgument *arguments, size_t count,
+                                                    FlashcExplanation *out, char **message);
 
 /** The explanation for people (docs/explain.md), and as a JSON object with the keys function, mask_class ("exact",
  *  "mapped", "conservative" or "opaque"), reasons, formulas and bounds (lists of text), tile ([queries, keys]), tile_source,

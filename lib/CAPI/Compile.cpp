@@ -108,14 +108,14 @@ static bool readsArrays(llvm::StringRef code, const AttentionSpec &spec) {
   });
 }
 
-static llvm::Expected<std::string> print(const FlashcAttention &attention) {
+llvm::Expected<std::string> capi::print(const FlashcAttention &attention) {
   llvm::Expected<AttentionSpec> spec = convert(attention);
   return spec ? printAttention(*spec) : spec.takeError();
 }
 
-FlashcStatus capi::compileInto(FlashcContext handle, std::string text, const FlashcCompileOptions *options,
-                               FlashcKernel *out, char **message) {
-  KernelRequest request = makeRequest(std::move(text), options);
+FlashcStatus capi::compileInto(FlashcContext handle, std::string text, Author author,
+                               const FlashcCompileOptions *options, FlashcKernel *out, char **message) {
+  KernelRequest request = makeRequest(std::move(text), options, author);
   const std::shared_ptr<Context> &context = unwrap(handle);
   llvm::Expected<std::shared_ptr<const CachedKernel>> kernel = context->kernels.get(request);
   if (!kernel)
@@ -132,7 +132,7 @@ FlashcStatus flashcCompileText(FlashcContext context, const char *text, size_t l
     if (!context.ptr || !text || !out)
       return fail(FLASHC_INVALID_ARGUMENT, "expected a context, a text and a place for the kernel, got a null pointer",
                   message);
-    return compileInto(context, std::string(text, length), options, out, message);
+    return compileInto(context, std::string(text, length), Author::Caller, options, out, message);
   });
 }
 
@@ -148,7 +148,7 @@ FlashcStatus capi::getText(FlashcContext handle, const void *description, llvm::
     if (!text)
       return fail(FLASHC_INVALID_ARGUMENT, text.takeError(), message);
     // The verifier knows what the op does not allow.
-    Session session(unwrap(handle)->registry);
+    Session session(unwrap(handle)->registry, Author::Flashc);
     if (failed(session.parse(*text)))
       return fail(FLASHC_COMPILE_ERROR, session.takeError(), message);
     *out = copyText(*text);
@@ -168,7 +168,7 @@ FlashcStatus capi::compile(FlashcContext handle, const void *description, llvm::
     llvm::Expected<std::string> text = print();
     if (!text)
       return fail(FLASHC_INVALID_ARGUMENT, text.takeError(), message);
-    return compileInto(handle, std::move(*text), options, out, message);
+    return compileInto(handle, std::move(*text), Author::Flashc, options, out, message);
   });
 }
 

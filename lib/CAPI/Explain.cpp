@@ -40,6 +40,29 @@ static FlashcStatus check(ModuleOp module, const PipelineOptions &pipeline, Arra
   return succeed(message);
 }
 
+/// Explains what is asked for, called with these arguments.
+static FlashcStatus explainInto(FlashcContext context, const KernelRequest &request, ArrayRef<LaunchArgument> arguments,
+                                FlashcExplanation *out, char **message) {
+  Session session(capi::unwrap(context)->registry, request.author);
+  FailureOr<OwningOpRef<ModuleOp>> module = session.parse(request.text);
+  if (failed(module) || failed(keepFunction(**module, request.function)))
+    return fail(FLASHC_COMPILE_ERROR, session.takeError(), message);
+  if (FlashcStatus status = check(**module, request.pipeline, arguments, session, message))
+    return status;
+  // compileForCPU found that there is one.
+  auto functions = llvm::make_filter_range((*module)->getOps<func::FuncOp>(), [](func::FuncOp function) {
+    return function.isPublic() && !function.isExternal();
+  });
+  CompileOptions compileOptions;
+  compileOptions.pipeline = request.pipeline;
+  FailureOr<Explanation> explanation = explain(*functions.begin(), arguments, compileOptions);
+  if (failed(explanation))
+    return fail(FLASHC_COMPILE_ERROR, session.takeError(), message);
+  std::string words = explanation->str(), json = explanation->toJSON();
+  out->ptr = new ExplanationHandle{std::move(*explanation), std::move(words), std::move(json), {}};
+  return succeed(message);
+}
+
 FlashcStatus flashcExplainText(FlashcContext context, const char *text, size_t length,
                                const FlashcCompileOptions *options, const FlashcArgument *arguments, size_t count,
                                FlashcExplanation *out, char **message) {
@@ -53,25 +76,26 @@ FlashcStatus flashcExplainText(FlashcContext context, const char *text, size_t l
           "expected a context, a text, arguments with extents and strides and a place for the explanation, got a "
           "null pointer",
           message);
-    KernelRequest request = makeRequest(std::string(text, length), options);
-    Session session(capi::unwrap(context)->registry);
-    FailureOr<OwningOpRef<ModuleOp>> module = session.parse(request.text);
-    if (failed(module) || failed(keepFunction(**module, request.function)))
-      return fail(FLASHC_COMPILE_ERROR, session.takeError(), message);
-    if (FlashcStatus status = check(**module, request.pipeline, *converted, session, message))
-      return status;
-    // compileForCPU found that there is one.
-    auto functions = llvm::make_filter_range((*module)->getOps<func::FuncOp>(), [](func::FuncOp function) {
-      return function.isPublic() && !function.isExternal();
-    });
-    CompileOptions compileOptions;
-    compileOptions.pipeline = request.pipeline;
-    FailureOr<Explanation> explanation = explain(*functions.begin(), *converted, compileOptions);
-    if (failed(explanation))
-      return fail(FLASHC_COMPILE_ERROR, session.takeError(), message);
-    std::string words = explanation->str(), json = explanation->toJSON();
-    out->ptr = new ExplanationHandle{std::move(*explanation), std::move(words), std::move(json), {}};
-    return succeed(message);
+    return explainInto(context, makeRequest(std::string(text, length), options), *converted, out, message);
+  });
+}
+
+FlashcStatus flashcExplainAttention(FlashcContext context, const FlashcAttention *attention,
+                                    const FlashcCompileOptions *options, const FlashcArgument *arguments, size_t count,
+                                    FlashcExplanation *out, char **message) {
+  return guard(message, [&]() -> FlashcStatus {
+    if (out)
+      out->ptr = nullptr;
+    auto converted = convert(arguments, count, /*needsStrides=*/true);
+    if (!context.ptr || !attention || !out || !converted)
+      return fail(FLASHC_INVALID_ARGUMENT,
+                  "expected a context, an attention, arguments with extents and strides and a place for the explanation, "
+                  "got a null pointer",
+                  message);
+    llvm::Expected<std::string> text = capi::print(*attention);
+    if (!text)
+      return fail(FLASHC_INVALID_ARGUMENT, text.takeError(), message);
+    return explainInto(context, makeRequest(std::move(*text), options, Author::Flashc), *converted, out, message);
   });
 }
 

@@ -50,7 +50,7 @@ FlashcStatus flashcKernelGetIR(FlashcKernel kernel, const char *levelName, char 
                   ("expected the level to be one of " + llvm::join(names, ", ") + ", got '" + levelName + "'"),
                   message);
     const KernelHandle &handle = unwrap(kernel);
-    Session session(handle.context->registry);
+    Session session(handle.context->registry, handle.kernel->author);
     FailureOr<OwningOpRef<ModuleOp>> module = session.parse(handle.kernel->source);
     if (failed(module))
       return fail(FLASHC_COMPILE_ERROR, session.takeError(), message);
@@ -78,7 +78,7 @@ FlashcStatus flashcKernelGetCost(FlashcKernel kernel, const FlashcArgument *argu
     if (llvm::Error error = checkArguments(*manifest, *converted))
       return fail(FLASHC_ARGUMENT_MISMATCH, std::move(error), message);
 
-    Session session(handle.context->registry);
+    Session session(handle.context->registry, handle.kernel->author);
     FailureOr<OwningOpRef<ModuleOp>> module = session.parse(handle.kernel->source);
     if (failed(module))
       return fail(FLASHC_COMPILE_ERROR, session.takeError(), message);

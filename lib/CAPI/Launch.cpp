@@ -65,8 +65,8 @@ FlashcStatus flashcLoadedKernelLaunchPlanned(FlashcLoadedKernel kernel, const Fl
     const LoadedKernelHandle &handle = unwrap(kernel);
     llvm::Error error = handle.host ? handle.host->run(*converted)
                                     : handle.gpu->launch(*converted, static_cast<cuda::Stream>(stream), plan);
-    if (error)
-      return fail(FLASHC_GPU_ERROR, std::move(error), message);
+    if (error) // on the CPU: of what the arrays hold
+      return fail(handle.host ? FLASHC_ARGUMENT_MISMATCH : FLASHC_GPU_ERROR, std::move(error), message);
     return succeed(message);
   });
 }

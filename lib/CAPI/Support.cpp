@@ -77,8 +77,9 @@ FlashcStatus capi::succeed(char **message) {
   return FLASHC_OK;
 }
 
-KernelRequest capi::makeRequest(std::string text, const FlashcCompileOptions *options) {
+KernelRequest capi::makeRequest(std::string text, const FlashcCompileOptions *options, Author author) {
   KernelRequest request;
+  request.author = author;
   request.text = std::move(text);
   if (options && options->function)
     request.function = options->function;

@@ -81,11 +81,14 @@ FlashcStatus fail(FlashcStatus status, llvm::Error error, char **message);
 FlashcStatus succeed(char **message);
 
 /// What to compile, and how; null options stand for the defaults.
-KernelRequest makeRequest(std::string text, const FlashcCompileOptions *options);
+KernelRequest makeRequest(std::string text, const FlashcCompileOptions *options, Author author = Author::Caller);
 
 /// Finds or compiles the kernel of `text`, and hands it to the caller.
-FlashcStatus compileInto(FlashcContext handle, std::string text, const FlashcCompileOptions *options, FlashcKernel *out,
-                         char **message);
+FlashcStatus compileInto(FlashcContext handle, std::string text, Author author, const FlashcCompileOptions *options,
+                         FlashcKernel *out, char **message);
+
+/// The text of an attention.
+llvm::Expected<std::string> print(const FlashcAttention &attention);
 
 /// The functions that give the text or the kernel of a description, which may be null like any argument. `what` is its
 /// article and name in errors, and `print` makes its text.

@@ -7,6 +7,7 @@
 #include "Variants.h"
 #include "flashc/Conversion/ExpandMath.h"
 #include "flashc/Dialect/Flash/IR/Flash.h"
+#include "flashc/Dialect/Flash/Transforms/IndexPasses.h"
 #include "flashc/Dialect/Flash/Transforms/Passes.h"
 #include "flashc/Launch/Launch.h"
 #include "flashc/Launch/Passes.h"
@@ -83,6 +84,7 @@ FailureOr<ScheduleDecision> flashc::decideSchedules(ModuleOp module, const Compi
   // A schedule depends on what scores and masks compute, not on which op computes it.
   OwningOpRef<ModuleOp> fused = module.clone();
   auto fuse = [](OpPassManager &pm) {
+    pm.addPass(flash::createWrapIndices());
     pm.addPass(flash::createFuse());
     pm.addPass(flash::createTabulateRows());
     return success();

@@ -1,7 +1,6 @@
 //===- KernelCache.cpp - compiles each kernel once ----------------------------------------------------------------===//
 
 #include "flashc/Compiler/KernelCache.h"
-#include "flashc/Compiler/Session.h"
 #include "flashc/Runtime/BuildID.h"
 #include "flashc/Runtime/Manifest.h"
 #include "flashc/Support/PTXText.h"
@@ -46,9 +45,9 @@ struct CachedKernel::Lowered {
   LoweredKernel kernel;
 };
 
-CachedKernel::CachedKernel(KernelCache &cache, std::string source, PipelineOptions pipeline,
+CachedKernel::CachedKernel(KernelCache &cache, std::string source, PipelineOptions pipeline, Author author,
                            KernelDescription description, std::unique_ptr<Lowered> lowered)
-    : source(std::move(source)), pipeline(std::move(pipeline)), description(std::move(description)), cache(cache),
+    : source(std::move(source)), pipeline(std::move(pipeline)), author(author), description(std::move(description)), cache(cache),
       lowered(std::move(lowered)), isCompiled(this->lowered != nullptr) {}
 
 CachedKernel::~CachedKernel() = default;
@@ -60,7 +59,7 @@ llvm::Expected<std::unique_ptr<CachedKernel::Lowered>> CachedKernel::takeLowered
       return std::move(lowered);
   }
   cache.numCompilations += !isCompiled.exchange(true);
-  auto session = std::make_unique<Session>(cache.registry);
+  auto session = std::make_unique<Session>(cache.registry, author);
   FailureOr<OwningOpRef<ModuleOp>> module = session->parse(source);
   if (failed(module))
     return session->takeError();
@@ -152,9 +151,11 @@ llvm::Expected<std::unique_ptr<CachedKernel::Lowered>> KernelCache::lower(Progra
 }
 
 llvm::Expected<KernelCache::KernelPtr> KernelCache::findOrLower(Program program, std::string source,
-                                                                const PipelineOptions &pipeline) {
+                                                                const KernelRequest &request) {
+  const PipelineOptions &pipeline = request.pipeline;
   auto make = [&](KernelDescription description, std::unique_ptr<CachedKernel::Lowered> lowered = nullptr) {
-    return KernelPtr(new CachedKernel(*this, std::move(source), pipeline, std::move(description), std::move(lowered)));
+    return KernelPtr(new CachedKernel(*this, std::move(source), pipeline, request.author, std::move(description),
+                                      std::move(lowered)));
   };
   if (pipeline.target == kCPUTarget) {
     ++numCompilations;
@@ -184,16 +185,21 @@ llvm::Expected<KernelCache::KernelPtr> KernelCache::findOrLower(Program program,
 }
 
 llvm::Expected<std::shared_ptr<const CachedKernel>> KernelCache::getParsed(const KernelRequest &request) {
-  auto session = std::make_unique<Session>(registry);
+  auto session = std::make_unique<Session>(registry, request.author);
   FailureOr<OwningOpRef<ModuleOp>> module = session->parse(request.text);
   if (failed(module) || failed(keepFunction(**module, request.function)))
     return session->takeError();
   std::string source;
-  llvm::raw_string_ostream(source) << **module << "\n";
+  llvm::raw_string_ostream os(source);
+  OpPrintingFlags flags = OpPrintingFlags().useLocalScope();
+  if (request.pipeline.target == kCPUTarget)
+    flags.enableDebugInfo();
+  (*module)->print(os, flags);
+  os << "\n";
   bool wasThere;
   llvm::Expected<KernelPtr> kernel = kernels.get(
       getKey(request.pipeline, /*function=*/"", source),
-      [&] { return findOrLower({std::move(session), std::move(*module)}, source, request.pipeline); }, &wasThere);
+      [&] { return findOrLower({std::move(session), std::move(*module)}, source, request); }, &wasThere);
   numMemoryHits += kernel && wasThere;
   return kernel;
 }

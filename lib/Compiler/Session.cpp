@@ -2,14 +2,16 @@
 
 #include "flashc/Compiler/Session.h"
 #include "flashc/Compiler/Compiler.h"
+#include "flashc/Support/Place.h"
 #include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Regex.h"
 #include "llvm/Support/SourceMgr.h"
 
 using namespace mlir;
 using namespace flashc;
 
-Session::Session(const DialectRegistry &registry)
-    : context(registry, MLIRContext::Threading::DISABLED), handler(&context, [this](Diagnostic &diagnostic) {
+Session::Session(const DialectRegistry &registry, Author author)
+    : author(author), context(registry, MLIRContext::Threading::DISABLED), handler(&context, [this](Diagnostic &diagnostic) {
         print(diagnostic);
         return success();
       }) {
@@ -30,13 +32,48 @@ static StringRef getName(DiagnosticSeverity severity) {
   return "remark";
 }
 
+/// The name that the parser gives a text: of no file.
+static constexpr StringLiteral kText = "text";
+
+/// Ops without a location of their own, of which the text's lines mean nothing to a caller, lose theirs.
+static void dropTextLocations(ModuleOp module) {
+  Location unknown = UnknownLoc::get(module.getContext());
+  auto isOfText = [](Location location) {
+    auto place = dyn_cast<FileLineColLoc>(location);
+    return place && place.getFilename() == kText;
+  };
+  module.walk([&](Operation *op) {
+    if (isOfText(op->getLoc()))
+      op->setLoc(unknown);
+    for (Region &region : op->getRegions())
+      for (BlockArgument argument : region.getArguments())
+        if (isOfText(argument.getLoc()))
+          argument.setLoc(unknown);
+  });
+}
+
+/// A message without what is known to readers of IR alone: the op's name in front of it, a constraint's number behind.
+static std::string makePlain(StringRef message) {
+  static llvm::Regex op("^'[a-z_.]+' op "), constraint(" \\(C[0-9]+\\)$");
+  return constraint.sub("", op.sub("", message));
+}
+
 /// No place if it is all of the module.
 void Session::print(Diagnostic &diagnostic) {
   llvm::raw_string_ostream os(diagnostics);
-  auto place = diagnostic.getLocation()->findInstanceOf<FileLineColLoc>();
-  if (place && place.getLine() > 0)
-    os << place.getLine() << ":" << place.getColumn() << ": ";
-  os << getName(diagnostic.getSeverity()) << ": " << diagnostic.str() << "\n";
+  if (author == Author::Flashc) {
+    auto place = diagnostic.getLocation()->findInstanceOf<FileLineColLoc>();
+    if (place && place.getFilename() != kText)
+      os << describePlace(place);
+    if (diagnostic.getSeverity() != DiagnosticSeverity::Error)
+      os << getName(diagnostic.getSeverity()) << ": ";
+    os << makePlain(diagnostic.str()) << "\n";
+  } else {
+    auto place = diagnostic.getLocation()->findInstanceOf<FileLineColLoc>();
+    if (place && place.getLine() > 0)
+      os << place.getLine() << ":" << place.getColumn() << ": ";
+    os << getName(diagnostic.getSeverity()) << ": " << diagnostic.str() << "\n";
+  }
   for (Diagnostic &note : diagnostic.getNotes())
     print(note);
 }
@@ -44,8 +81,11 @@ void Session::print(Diagnostic &diagnostic) {
 FailureOr<OwningOpRef<ModuleOp>> Session::parse(StringRef text) {
   llvm::SourceMgr sources;
   // A copy: MLIR's parser wants a zero byte at the end.
-  sources.AddNewSourceBuffer(llvm::MemoryBuffer::getMemBufferCopy(text, "text"), llvm::SMLoc());
-  return parseModule(sources, context);
+  sources.AddNewSourceBuffer(llvm::MemoryBuffer::getMemBufferCopy(text, kText), llvm::SMLoc());
+  FailureOr<OwningOpRef<ModuleOp>> module = parseModule(sources, context);
+  if (succeeded(module) && author == Author::Flashc)
+    dropTextLocations(**module);
+  return module;
 }
 
 llvm::Error Session::takeError() {

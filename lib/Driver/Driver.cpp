@@ -16,6 +16,7 @@
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassRegistry.h"
 #include "mlir/Support/Timing.h"
+#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/PrettyStackTrace.h"
@@ -77,6 +78,13 @@ LogicalResult Compilation::emit() {
   return failed(kernel) ? failure() : emitKernel(*kernel->module);
 }
 
+/// Whether a path is of something that is no file: a device, a pipe.
+static bool isDevice(StringRef path) {
+  llvm::sys::fs::file_status status;
+  return !llvm::sys::fs::status(path, status) && llvm::sys::fs::exists(status) &&
+         !llvm::sys::fs::is_regular_file(status) && !llvm::sys::fs::is_directory(status);
+}
+
 /// Writes the code and, when it goes to a file, its manifest beside it: kernel.ptx, kernel.json.
 LogicalResult Compilation::emitKernel(ModuleOp kernel) {
   FailureOr<std::string> code = translateKernel(kernel, compileOptions);
@@ -86,8 +94,8 @@ LogicalResult Compilation::emitKernel(ModuleOp kernel) {
   }
   if (failed(code))
     return failure();
-  if (getOutputFile() == "-")
-    return writeOutput("-", *code);
+  if (getOutputFile() == "-" || isDevice(getOutputFile()))
+    return writeOutput(getOutputFile(), *code);
   FailureOr<std::string> manifest = exportManifest(kernel);
   if (failed(manifest))
     return failure();

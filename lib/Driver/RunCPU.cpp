@@ -2,6 +2,7 @@
 
 #include "RunCPU.h"
 #include "Report.h"
+#include "flashc/Dialect/Flash/Transforms/IndexPasses.h"
 #include "flashc/Execution/CheckEachPass.h"
 #include "mlir/Pass/PassManager.h"
 #include "llvm/Support/raw_ostream.h"
@@ -24,7 +25,11 @@ LogicalResult flashc::runOnCPU(ModuleOp module, PipelineBuilder buildPipeline, c
   if (failed(functions))
     return failure();
   PassManager pm(module.getContext());
-  if (failed(applyPassManagerCLOptions(pm)) || failed(buildPipeline(pm)))
+  if (failed(applyPassManagerCLOptions(pm)))
+    return failure();
+  if (!options.checkEachPass)
+    pm.addNestedPass<func::FuncOp>(flash::createCheckData());
+  if (failed(buildPipeline(pm)))
     return failure();
   FailureOr<ModuleChecker> checker =
       ModuleChecker::create(module, *functions, options.inputs, options.check || options.checkEachPass);

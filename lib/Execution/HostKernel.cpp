@@ -2,7 +2,9 @@
 
 #include "flashc/Execution/HostKernel.h"
 #include "flashc/Compiler/BuildAttention.h"
+#include "flashc/Dialect/Flash/Transforms/IndexPasses.h"
 #include "flashc/Execution/Reference.h"
+#include "mlir/Pass/PassManager.h"
 
 #include <algorithm>
 #include <cstring>
@@ -12,14 +14,17 @@ using namespace flashc;
 
 /// To loops of the algorithm, or to Algorithm 0 in f64.
 static LogicalResult lower(OwningOpRef<ModuleOp> &module, const PipelineOptions &pipeline, StringRef function) {
+  CompileOptions options;
+  options.pipeline = pipeline;
+  auto check = [](OpPassManager &pm) { return pm.addNestedPass<func::FuncOp>(flash::createCheckData()), success(); };
+  if (failed(runPasses(*module, check, "check", options)))
+    return failure();
   if (module->lookupSymbol(function)->hasAttr(kDoubleAttr)) {
     FailureOr<OwningOpRef<ModuleOp>> reference = makeReference(*module);
     if (succeeded(reference))
       module = std::move(*reference);
     return reference;
   }
-  CompileOptions options;
-  options.pipeline = pipeline;
   auto algorithm = [&](OpPassManager &pm) { return addAlgorithm(pm, options); };
   return runPasses(*module, algorithm, "algorithm", options);
 }
@@ -29,7 +34,7 @@ llvm::Expected<std::unique_ptr<const HostKernel>> HostKernel::load(const Dialect
   llvm::Expected<Manifest> manifest = Manifest::parse(kernel.description.manifest);
   if (!manifest)
     return manifest.takeError();
-  std::unique_ptr<HostKernel> result(new HostKernel(registry, std::move(*manifest)));
+  std::unique_ptr<HostKernel> result(new HostKernel(registry, kernel.author, std::move(*manifest)));
   Session &session = result->session;
   FailureOr<OwningOpRef<ModuleOp>> module = session.parse(kernel.source);
   if (failed(module))

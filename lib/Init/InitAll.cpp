@@ -3,6 +3,7 @@
 #include "flashc/InitAll.h"
 #include "flashc/Conversion/Passes.h"
 #include "flashc/Dialect/Flash/IR/Flash.h"
+#include "flashc/Dialect/Flash/Transforms/IndexPasses.h"
 #include "flashc/Dialect/Flash/Transforms/Passes.h"
 #include "flashc/Dialect/Tile/IR/Tile.h"
 #include "flashc/Dialect/Tile/Transforms/Passes.h"
@@ -76,6 +77,7 @@ void flashc::registerAllPasses() {
   registerPass([] { return arith::createArithExpandOpsPass(); });
   registerPass([] { return createReconcileUnrealizedCastsPass(); });
   flash::registerFlashPasses();
+  flash::registerFlashIndexPasses();
   tile::registerTilePasses();
   registerPipelines();
 }

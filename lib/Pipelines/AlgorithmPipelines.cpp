@@ -1,6 +1,7 @@
 //===- AlgorithmPipelines.cpp - the algorithms as lists of passes -------------------------------------------------===//
 
 #include "flashc/Dialect/Flash/IR/Flash.h"
+#include "flashc/Dialect/Flash/Transforms/IndexPasses.h"
 #include "flashc/Dialect/Flash/Transforms/Passes.h"
 #include "flashc/Pipelines/Pipelines.h"
 #include "flashc/Schedule/Schedule.h"
@@ -59,6 +60,7 @@ void flashc::buildAlgorithmPipeline(OpPassManager &pm, const PipelineOptions &op
     pm.addPass(flash::createDecompose());
     return;
   }
+  pm.addPass(flash::createWrapIndices());
   pm.addPass(flash::createFuse());
   pm.addPass(flash::createTabulateRows());
   pm.addPass(flash::createDifferentiateCaptures());

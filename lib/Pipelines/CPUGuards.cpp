@@ -1,6 +1,7 @@
 //===- CPUGuards.cpp - what a program on the CPU must not do ------------------------------------------------------===//
 
 #include "CPUGuards.h"
+#include "flashc/Support/Place.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlowOps.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -16,12 +17,7 @@ using Predicate = arith::CmpIPredicate;
 
 /// The op and its place, as a diagnostic names them.
 static std::string describe(Operation *op, StringRef what) {
-  std::string text;
-  llvm::raw_string_ostream os(text);
-  if (auto place = op->getLoc()->findInstanceOf<FileLineColLoc>(); place && place.getLine() > 0)
-    os << place.getFilename().getValue() << ":" << place.getLine() << ":" << place.getColumn() << ": ";
-  os << "'" << op->getName() << "' " << what;
-  return text;
+  return (flashc::describePlace(op->getLoc()) + "'" + op->getName().getStringRef() + "' " + what).str();
 }
 
 static void require(ImplicitLocOpBuilder &b, Operation *op, Value condition, StringRef what) {

@@ -2,6 +2,7 @@
 
 #include "CPUGuards.h"
 #include "flashc/Conversion/Passes.h"
+#include "flashc/Dialect/Flash/Transforms/IndexPasses.h"
 #include "flashc/Dialect/Flash/Transforms/Passes.h"
 #include "flashc/Pipelines/Pipelines.h"
 #include "mlir/Conversion/Passes.h"
@@ -86,6 +87,7 @@ void addLLVM(OpPassManager &pm) {
 } // namespace
 
 void flashc::buildCPULoweringPipeline(OpPassManager &pm) {
+  pm.addNestedPass<func::FuncOp>(flash::createCheckData());
   pm.addPass(flash::createDecompose());
   ExpandMathOptions expand;
   expand.libm = true;

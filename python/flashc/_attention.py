@@ -209,6 +209,6 @@ def _load(key: Tuple[Any, ...], q: Any, k: Any, v: Any, is_bshd: bool, enable_gq
     extents = check_inputs(q, k, v, is_bshd, enable_gqa)
     specialization = specialize(q, extents, causal, window, scale, code, target_of(q.device), schedule, static_shapes,
                                 has_lse, has_sinks=has_sinks, dropout_p=dropout_p)
-    launcher = Launcher(specialization.compile(), specialization, q.device, is_bshd)
+    launcher = Launcher(specialization.compile(code=code), specialization, q.device, is_bshd, code)
     # Threads that were first together compiled once, in the library; one of their launchers stays.
     return _launchers.setdefault(key, launcher)

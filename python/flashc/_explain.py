@@ -138,7 +138,7 @@ def explain(q: Union[ArrayLike, ArraySpec], k: Union[ArrayLike, ArraySpec], v: U
     arguments = ctypes.cast(frame.address, ctypes.POINTER(library.Argument))
     try:
         explanation = Explanation(contexts.context().explain(
-            specialization.describe(), specialization.target, schedule, arguments, frame.count))
+            specialization.located(request.code).describe(), specialization.target, schedule, arguments, frame.count))
     except CompileError as error:
         raise CompileError(_describe_captures(str(error), request.code)) from None
     del keep
@@ -153,15 +153,17 @@ def explain(q: Union[ArrayLike, ArraySpec], k: Union[ArrayLike, ArraySpec], v: U
 
 
 def _describe_captures(message: str, code: Code) -> str:
-    """The compiler's message with the captured array that it names: by dtype and shape, since the name is not the
-    user's. Nor is the text whose line and column it begins with."""
+    """The compiler's message with the captured array that it names: as the user's function does, if that is known, by
+    dtype and shape."""
     arrays = iter(code.arrays)
-    for capture in code.captures:
+    for place, capture in enumerate(code.captures):
         if capture.shape:
             array = next(arrays)
-            hint = (f"; {capture.name} is the captured {array.dtype} array of shape {tuple(array.shape)}, whose "
+            name = (code.labels[place:] or [""])[0] or capture.name
+            hint = (f"; {name} is the captured {array.dtype} array of shape {tuple(array.shape)}, whose "
                     "elements explain needs on the host, or on a GPU and few enough to copy")
-            message = re.sub(rf"^\d+:\d+: (.*\({capture.name}\).*)", rf"\1{hint}", message)
+            message = re.sub(rf"^(.*)\({capture.name}\)(.*)",
+                             lambda found: f"{found[1]}({name}){found[2]}{hint}", message)
     return message
 
 

@@ -70,6 +70,8 @@ static void testMistakes(FlashcContext context, const char *text) {
   keys[2] = kKeys;
   expect(flashcExplainText(context, text, strlen(text), NULL, NULL, 5, NULL, NULL) == FLASHC_INVALID_ARGUMENT,
          "a place for the explanation");
+  expect(flashcExplainAttention(context, NULL, NULL, arguments, 5, NULL, NULL) == FLASHC_INVALID_ARGUMENT,
+         "an attention");
 }
 
 static void testExplanation(FlashcExplanation explanation) {
@@ -109,6 +111,11 @@ int main(void) {
     return 1;
   }
   flashcStringDestroy(text);
+  FlashcExplanation same;
+  expect(flashcExplainAttention(context, &padded, NULL, arguments, 5, &same, NULL) == FLASHC_OK &&
+             strcmp(flashcExplanationGetJSON(same), flashcExplanationGetJSON(explanation)) == 0,
+         "the same explanation of the description");
+  flashcExplanationDestroy(same);
   flashcContextDestroy(context);
   testExplanation(explanation);
   flashcExplanationDestroy(explanation);

@@ -77,6 +77,7 @@ def make_captured(make, b, h, nq, nk):
     ids, key_ids = make.integers(0, 7, nq), make.integers(0, 7, nk)
     of_ids, of_key_ids = n(7), n(7, h)
     half, every, far = n(h, nq + nk - 1, dtype="float16"), n(h, 2 * nq), n(h, nq + nk)
+    distances, ends, flipped = n(h, max(nq, nk)), n(h, nk + 3), n(nk, h, nq + 1)
     every_second, expanded = every[:, ::2], n(h, 1, nk).expand(-1, nq, -1)
     return {
         "bias": lambda s, b, h, i, j: s + bias[h, i, j],
@@ -117,6 +118,11 @@ def make_captured(make, b, h, nq, nk):
         "table in f16": lambda s, b, h, i, j: s + half[h, j - i + (nq - 1)],
         "every second": lambda s, b, h, i, j: s + every_second[h, i],
         "expanded": lambda s, b, h, i, j: s + expanded[h, i, j],
+        "distances from the end": lambda s, b, h, i, j: s + distances[h, i - j],
+        "keys from the end": lambda s, b, h, i, j: s + ends[h - 1, j - 2],
+        "queries from the end": lambda s, b, h, i, j: s * (1 + 0.1 * far[h, 3 - i]),
+        "pairs from the end": lambda s, b, h, i, j: s + flipped[j - nk + 1, h, -1 - i],
+        "a clip from the end": lambda s, b, h, i, j: s + near[h, (i - j).clip(-33, 32)],
         "bias and table": lambda s, b, h, i, j: s * (1 + 0.1 * bias[h, i, j]) + table[h, i - j + (nk - 1)],
     }
 

@@ -337,8 +337,8 @@ def test_missing_elements_are_named():
     lengths = flashc.ArraySpec((1,), "i32")
     with pytest.raises(flashc.CompileError) as error:
         flashc.explain(q, k, v, mask=lambda b, h, i, j: j < lengths[b])
-    assert re.fullmatch(r"error: expected the elements of argument 3 \(capture0\), which loop bounds read, got none; "
-                        r"capture0 is the captured i32 array of shape \(1,\), whose elements explain needs .*",
+    assert re.fullmatch(r"expected the elements of argument 3 \(lengths\), which loop bounds read, got none; "
+                        r"lengths is the captured i32 array of shape \(1,\), whose elements explain needs .*",
                         str(error.value))
 
 
@@ -349,7 +349,16 @@ def test_missing_elements_are_named_once():
         flashc.explain(q, k, v, score=lambda s, b, h, i, j: s + bias[j],
                        mask=lambda b, h, i, j: (j >= first[b]) & (j < last[b]))
     message = str(error.value)
-    assert message.count("error:") == 1 and "captured i32 array of shape (1,)" in message, message
+    assert message.count("expected") == 1 and "captured i32 array of shape (1,)" in message, message
+
+
+def test_a_launch_of_one_tile_has_its_masks_class():
+    q = flashc.ArraySpec((1, 2, 32, 64), "bf16")
+    for keywords, mask_class in ((dict(causal=True), "exact"), (dict(mask=masks.sliding_window(7)), "exact"),
+                                 ({}, "exact"),
+                                 (dict(mask=lambda b, h, i, j: (j <= i) & (i * j % 3 != 1)), "conservative")):
+        explanation = flashc.explain(q, q, q, static_shapes=True, **keywords)
+        assert explanation.mask_class == mask_class and explanation.formulas, (keywords, str(explanation))
 
 
 def test_masks_that_are_not_exact_say_why():

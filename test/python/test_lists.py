@@ -69,14 +69,14 @@ def test_nested_lists(rng):
     check(rng, mask=inside, keep=lambda b, h, i, j: (first[h] <= j) & (j < last[h]) & (i >= 0))
 
 
-def test_computed_indices_are_clamped(rng):
+def test_computed_indices_count_from_the_end(rng):
     numbers, table = [5, 2, 8], np.array([5, 2, 8])
-    check(rng, mask=lambda b, h, i, j: j % 9 <= numbers[i - j],
-          keep=lambda b, h, i, j: j % 9 <= table[np.clip(i - j, 0, 2)])
+    check(rng, mask=lambda b, h, i, j: j % 9 <= numbers[(i - j) % 6 - 3],
+          keep=lambda b, h, i, j: j % 9 <= table[(i - j) % 6 - 3])
     check(rng, mask=lambda b, h, i, j: j % 9 <= numbers[i > j],
           keep=lambda b, h, i, j: j % 9 <= table[(i > j).astype(int)])
-    check(rng, mask=lambda b, h, i, j: j % 9 <= numbers[-1] + numbers[1:][h],
-          keep=lambda b, h, i, j: j % 9 <= 8 + table[1:][np.clip(h, 0, 1)])
+    check(rng, mask=lambda b, h, i, j: j % 9 <= numbers[-1] + numbers[1:][h // 2],
+          keep=lambda b, h, i, j: j % 9 <= 8 + table[1:][h // 2])
 
 
 def test_kinds_of_entries(rng):

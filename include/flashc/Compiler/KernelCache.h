@@ -3,6 +3,7 @@
 #define FLASHC_COMPILER_KERNELCACHE_H
 
 #include "flashc/Compiler/Compiler.h"
+#include "flashc/Compiler/Session.h"
 #include "flashc/Runtime/DiskCache.h"
 #include "flashc/Support/OnceMap.h"
 #include "mlir/IR/DialectRegistry.h"
@@ -10,7 +11,6 @@
 namespace flashc {
 
 class KernelCache;
-class Session;
 
 /// What a kernel is wanted for.
 struct KernelRequest {
@@ -19,6 +19,7 @@ struct KernelRequest {
   /// The function to compile; empty: the module's only one.
   std::string function;
   PipelineOptions pipeline;
+  Author author = Author::Caller;
 };
 
 /// A kernel with the program that it came from. Threads may share it; the cache that made it outlives it.
@@ -33,9 +34,10 @@ class CachedKernel {
 public:
   ~CachedKernel();
 
-  /// The module, L0 or L1, as MLIR prints it: one function.
+  /// The module, L0 or L1, as MLIR prints it: one function; for the CPU with locations, which a run may have to name.
   const std::string source;
   const PipelineOptions pipeline;
+  const Author author;
   const KernelDescription description;
 
   /// PTX of an entry, by its number in the manifest: from memory, from disk, or from the compiler. The error is the
@@ -49,8 +51,8 @@ private:
   struct Lowered;
   using Text = std::shared_ptr<const std::string>;
 
-  CachedKernel(KernelCache &cache, std::string source, PipelineOptions pipeline, KernelDescription description,
-               std::unique_ptr<Lowered> lowered);
+  CachedKernel(KernelCache &cache, std::string source, PipelineOptions pipeline, Author author,
+               KernelDescription description, std::unique_ptr<Lowered> lowered);
   llvm::Expected<Text> getSharedEntry(size_t number) const;
   llvm::Expected<Text> findOrCompileEntry(size_t number) const;
   llvm::Expected<std::unique_ptr<Lowered>> takeLowered() const;
@@ -90,7 +92,7 @@ private:
   using KernelPtr = std::shared_ptr<const CachedKernel>;
   struct Program;
   llvm::Expected<KernelPtr> getParsed(const KernelRequest &request);
-  llvm::Expected<KernelPtr> findOrLower(Program program, std::string source, const PipelineOptions &pipeline);
+  llvm::Expected<KernelPtr> findOrLower(Program program, std::string source, const KernelRequest &request);
   llvm::Expected<std::unique_ptr<CachedKernel::Lowered>> lower(Program program, const PipelineOptions &pipeline);
   std::optional<std::vector<std::string>> findOnDisk(const std::string &key, size_t count);
   void storeOnDisk(const std::string &key, llvm::ArrayRef<llvm::StringRef> value);

@@ -25,8 +25,8 @@ public:
   llvm::Error run(llvm::ArrayRef<LaunchArgument> arguments) const;
 
 private:
-  HostKernel(const mlir::DialectRegistry &registry, Manifest manifest)
-      : session(registry), manifest(std::move(manifest)) {}
+  HostKernel(const mlir::DialectRegistry &registry, Author author, Manifest manifest)
+      : session(registry, author), manifest(std::move(manifest)) {}
 
   mutable std::mutex mutex; ///< of a run
   mutable Session session;

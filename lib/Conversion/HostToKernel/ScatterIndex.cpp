@@ -2,6 +2,7 @@
 
 #include "ScatterIndex.h"
 #include "flashc/Analysis/LinearExpr.h"
+#include "flashc/Dialect/Flash/IR/FlashIndex.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 
@@ -25,10 +26,11 @@ public:
     unsigned dim = dims.front();
     if (gradients != Gradients::Diagonals && index == getArgument(dim))
       return {ScatterIndex::Kind::Same, dim};
+    signs.clear();
     std::optional<int> direction = getDirection(index, dim);
     if (!direction || *direction == 0)
       return {};
-    return {*direction > 0 ? ScatterIndex::Kind::Rising : ScatterIndex::Kind::Falling, dim};
+    return {*direction > 0 ? ScatterIndex::Kind::Rising : ScatterIndex::Kind::Falling, dim, signs};
   }
 
 private:
@@ -75,6 +77,12 @@ private:
     LinearExpr expr = LinearExpr::get(value);
     if (expr.getTerms().size() != 1 || expr.getTerms().front().value != value)
       return getDirection(expr, dim);
+    if (Value wrapped = flash::matchWrappedIndex(value)) {
+      std::optional<int> direction = getDirection(wrapped, dim);
+      if (direction && *direction != 0 && llvm::none_of(signs, [&](auto &sign) { return sign.index == wrapped; }))
+        signs.push_back({wrapped, *direction > 0});
+      return direction;
+    }
     Operation *def = value.getDefiningOp();
     if (isa_and_nonnull<arith::MaxSIOp, arith::MinSIOp>(def))
       return join(getDirection(def->getOperand(0), dim), getDirection(def->getOperand(1), dim));
@@ -105,6 +113,8 @@ private:
   Region &region;
   Gradients gradients;
   DenseMap<std::pair<Value, unsigned>, bool> known;
+  /// Of the index that is analyzed.
+  SmallVector<ScatterIndex::Sign, 1> signs;
 };
 } // namespace
 

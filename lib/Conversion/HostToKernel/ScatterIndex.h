@@ -19,9 +19,18 @@ struct ScatterIndex {
     /// Of none.
     Constant
   };
+  /// An index that counts from the end where it is negative (flash.wrap_index), before that is done: on each side of where
+  /// the sign changes the whole one rises, or falls.
+  struct Sign {
+    mlir::Value index;
+    bool isRising;
+  };
+
   Kind kind = Kind::Any;
   /// Which dimension of the sums the position is, unless the kind is Any or Constant.
   unsigned dim = 0;
+  /// Of a Rising or a Falling index; of one that is inside of another, the inner one comes first.
+  mlir::SmallVector<Sign, 1> signs = {};
 };
 
 /// Of each index.

@@ -62,6 +62,8 @@ private:
   struct Range {
     Value begin, end;
   };
+  /// Positions in one dimension, in order: one range, or one for each sign of an index that counts from the end.
+  using Ranges = SmallVector<Range, 1>;
 
   Value index(int64_t value) { return arith::ConstantIndexOp::create(b, value); }
   Value add(Value x, Value y) { return b.createOrFold<arith::AddIOp>(x, y); }
@@ -71,10 +73,13 @@ private:
   Value rem(Value x, Value y) { return b.createOrFold<arith::RemUIOp>(x, y); }
 
   LogicalResult emitElement(ValueRange element, Value lane);
-  FailureOr<SmallVector<Range>> emitRanges(ValueRange element);
-  Value emitIndex(unsigned number, ValueRange at);
-  Value emitBound(unsigned number, ValueRange element, Value reached, Range among);
-  Value emitSum(ArrayRef<Range> ranges, ValueRange element, Value lane);
+  FailureOr<SmallVector<Ranges>> emitRanges(ValueRange element);
+  LogicalResult splitAtSigns(const ScatterIndex &index, Ranges &ranges);
+  Value emitIndex(Value index, ValueRange at);
+  Value emitBound(unsigned dim, Value index, bool isRising, Value reached, Range among);
+  Value emitCount(const Ranges &ranges);
+  Value emitPosition(const Ranges &ranges, Value number);
+  Value emitSum(ArrayRef<Ranges> ranges, ValueRange element, Value lane);
   Value emitGroupSum(Value sum, Value lane);
   void emitStore(Value sum, ValueRange element);
 
@@ -132,7 +137,7 @@ LogicalResult ScatterKernel::emit() {
 }
 
 LogicalResult ScatterKernel::emitElement(ValueRange element, Value lane) {
-  FailureOr<SmallVector<Range>> ranges = emitRanges(element);
+  FailureOr<SmallVector<Ranges>> ranges = emitRanges(element);
   Value sum = succeeded(ranges) ? emitSum(*ranges, element, lane) : Value();
   if (!sum)
     return failure();
@@ -149,43 +154,60 @@ LogicalResult ScatterKernel::emitElement(ValueRange element, Value lane) {
 }
 
 /// Of each dimension of the sums the positions whose indices may be the element's.
-FailureOr<SmallVector<ScatterKernel::Range>> ScatterKernel::emitRanges(ValueRange element) {
-  SmallVector<Range> ranges;
+FailureOr<SmallVector<ScatterKernel::Ranges>> ScatterKernel::emitRanges(ValueRange element) {
+  SmallVector<Ranges> ranges;
   for (Value extent : extents)
-    ranges.push_back({index(0), extent});
+    ranges.push_back(Ranges{Range{index(0), extent}});
   for (auto [number, index] : llvm::enumerate(indices)) {
     using Kind = ScatterIndex::Kind;
     if (index.kind == Kind::Any || index.kind == Kind::Constant)
       continue;
-    Range &range = ranges[index.dim];
-    if (index.kind == Kind::Same) {
-      Value next = add(element[number], this->index(1));
-      range = {b.createOrFold<arith::MaxSIOp>(range.begin, element[number]), b.createOrFold<arith::MinSIOp>(range.end, next)};
-      continue;
-    }
-    // Where a rising index is at least the element's, and where it is more; a falling one at most, and less.
-    Value beyond = index.kind == Kind::Rising ? add(element[number], this->index(1)) : sub(element[number], this->index(1));
-    Range within = range;
-    range.begin = emitBound(number, element, element[number], within);
-    range.end = emitBound(number, element, beyond, within);
-    if (!range.begin || !range.end)
+    bool isRising = index.kind != Kind::Falling;
+    Value next = isRising ? add(element[number], this->index(1)) : sub(element[number], this->index(1));
+    if (failed(splitAtSigns(index, ranges[index.dim])))
       return failure();
+    for (Range &range : ranges[index.dim]) {
+      if (index.kind == Kind::Same) {
+        range = {b.createOrFold<arith::MaxSIOp>(range.begin, element[number]), b.createOrFold<arith::MinSIOp>(range.end, next)};
+        continue;
+      }
+      // Where a rising index is at least the element's, and where it is more; a falling one at most, and less.
+      Range within = range;
+      range.begin = emitBound(index.dim, op.getIndices()[number], isRising, element[number], within);
+      range.end = emitBound(index.dim, op.getIndices()[number], isRising, next, within);
+      if (!range.begin || !range.end)
+        return failure();
+    }
   }
   return ranges;
 }
 
-/// Index `number` of the pair at `at`, a position in each dimension of the sums.
-Value ScatterKernel::emitIndex(unsigned number, ValueRange at) {
+/// Cuts ranges where an index changes its sign, so that in each of them what it is wrapped to rises, or falls.
+LogicalResult ScatterKernel::splitAtSigns(const ScatterIndex &index, Ranges &ranges) {
+  for (const ScatterIndex::Sign &sign : index.signs) {
+    Ranges parts;
+    for (const Range &range : ranges) {
+      Value change = emitBound(index.dim, sign.index, sign.isRising, this->index(sign.isRising ? 0 : -1), range);
+      if (!change)
+        return failure();
+      parts.append({{range.begin, change}, {change, range.end}});
+    }
+    ranges = std::move(parts);
+  }
+  return success();
+}
+
+/// An index of the pair at `at`, a position in each dimension of the sums.
+Value ScatterKernel::emitIndex(Value index, ValueRange at) {
   ScalarCloner inside = scalars; // what it maps holds here only
   SmallVector<Value> pair = flash::emitPairOfSum(b, b.getLoc(), op.getGradients(), at, queries);
   for (auto [argument, value] : llvm::zip_equal(op.getIndex().getArguments(), pair))
     inside.map(argument, value);
-  return inside.get(b, op.getIndices()[number]);
+  return inside.get(b, index);
 }
 
-/// The first position of the index' dimension in a range from which on the index has reached a value.
-Value ScatterKernel::emitBound(unsigned number, ValueRange element, Value reached, Range among) {
-  unsigned dim = indices[number].dim;
+/// The first position of a dimension in a range from which on an index has reached a value.
+Value ScatterKernel::emitBound(unsigned dim, Value indexValue, bool isRising, Value reached, Range among) {
   Type type = b.getIndexType();
   bool isEmitted = true;
   auto loop = scf::WhileOp::create(
@@ -200,11 +222,10 @@ Value ScatterKernel::emitBound(unsigned number, ValueRange element, Value reache
         Value middle = arith::DivUIOp::create(b, arith::AddIOp::create(b, ends[0], ends[1]), index(2));
         SmallVector<Value> at(extents.size(), index(0)); // the index hangs on one of them
         at[dim] = middle;
-        Value found = emitIndex(number, at);
+        Value found = emitIndex(indexValue, at);
         isEmitted &= found != nullptr;
         if (!found)
           found = middle;
-        bool isRising = indices[number].kind == ScatterIndex::Kind::Rising;
         auto predicate = isRising ? arith::CmpIPredicate::sge : arith::CmpIPredicate::sle;
         Value hasReached = arith::CmpIOp::create(b, predicate, found, reached);
         Value begin = arith::SelectOp::create(b, hasReached, ends[0], arith::AddIOp::create(b, middle, index(1)));
@@ -214,12 +235,32 @@ Value ScatterKernel::emitBound(unsigned number, ValueRange element, Value reache
   return isEmitted ? loop.getResult(0) : Value();
 }
 
+Value ScatterKernel::emitCount(const Ranges &ranges) {
+  Value count;
+  for (const Range &range : ranges) {
+    Value ofRange = b.createOrFold<arith::MaxSIOp>(sub(range.end, range.begin), index(0));
+    count = count ? add(count, ofRange) : ofRange;
+  }
+  return count;
+}
+
+/// The position with a number among those of a dimension.
+Value ScatterKernel::emitPosition(const Ranges &ranges, Value number) {
+  Value position = add(ranges.front().begin, number);
+  for (auto [at, range] : llvm::enumerate(ArrayRef(ranges).drop_front())) {
+    Value before = emitCount(Ranges(ArrayRef(ranges).take_front(at + 1)));
+    Value isHere = arith::CmpIOp::create(b, arith::CmpIPredicate::sge, number, before);
+    position = arith::SelectOp::create(b, isHere, add(range.begin, sub(number, before)), position);
+  }
+  return position;
+}
+
 /// The sum over this thread's positions in all ranges: every group-th one.
-Value ScatterKernel::emitSum(ArrayRef<Range> ranges, ValueRange element, Value lane) {
+Value ScatterKernel::emitSum(ArrayRef<Ranges> ranges, ValueRange element, Value lane) {
   SmallVector<Value> counts;
   Value total = index(1);
-  for (const Range &range : ranges) {
-    counts.push_back(b.createOrFold<arith::MaxSIOp>(sub(range.end, range.begin), index(0)));
+  for (const Ranges &ofDim : ranges) {
+    counts.push_back(emitCount(ofDim));
     total = mul(total, counts.back());
   }
   Value zero = arith::ConstantOp::create(b, b.getF32FloatAttr(0.0f));
@@ -229,14 +270,14 @@ Value ScatterKernel::emitSum(ArrayRef<Range> ranges, ValueRange element, Value l
   SmallVector<Value> at(ranges.size());
   Value number = loop.getInductionVar();
   for (size_t dim = ranges.size(); dim-- > 0;) {
-    at[dim] = add(ranges[dim].begin, dim == 0 ? number : rem(number, counts[dim]));
+    at[dim] = emitPosition(ranges[dim], dim == 0 ? number : rem(number, counts[dim]));
     number = div(number, counts[dim]);
   }
   Value term = memref::LoadOp::create(b, array, at);
   for (auto [number, index] : llvm::enumerate(indices)) {
     if (index.kind != ScatterIndex::Kind::Any && index.kind != ScatterIndex::Kind::Constant)
       continue;
-    Value found = emitIndex(number, at);
+    Value found = emitIndex(op.getIndices()[number], at);
     if (!found)
       return {};
     Value isSame = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, found, element[number]);

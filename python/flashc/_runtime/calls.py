@@ -10,7 +10,7 @@ from .._arrays.overlap import find_shared
 from .._arrays.source import source_of
 from .._trace.trace import Code, device_name
 from . import contexts, plans
-from .launch import _WORDS, _Frame, _read_result, _signed, canonical, output_order, unit_strides, wait_for
+from .launch import _WORDS, _Frame, _read_result, _signed, canonical, fail_launch, output_order, unit_strides, wait_for
 from .library import ArgumentError, Error, UnsupportedTypeError
 from .specialization import Extents, Specialization
 
@@ -158,7 +158,8 @@ def launch(specialization: Specialization, extents: Extents, inputs: Inputs, cod
     key = specialization, inputs.device
     kernel = _kernels.get(key)
     if kernel is None:
-        kernel = _kernels.setdefault(key, specialization.compile().load(inputs.device))
+        kernel = _kernels.setdefault(key, specialization.naming_lines(
+            code, lambda it: it.compile().load(inputs.device)))
     frame = _Frame(specialization.ranks)
     read, written = list(inputs.arrays.values()), results.arrays
     bound = [n for one in code.bound for n in (*one.extents, *one.strides)]
@@ -169,7 +170,7 @@ def launch(specialization: Specialization, extents: Extents, inputs: Inputs, cod
         frame.words[number * _WORDS], frame.words[number * _WORDS + 4] = address, scalar
     status = plans.launch(kernel, frame, inputs.stream or 0, code.plan)
     if status:
-        frame.fail(status)
+        fail_launch(status, frame, specialization, code, inputs.device)
 
 
 def _numbers(arrays: Sequence[Array], is_bshd: bool) -> List[int]:

@@ -165,9 +165,9 @@ class Context(_Owned):
 
     def explain(self, attention: Attention, target: str, schedule: Optional[str], arguments: Any,
                 count: int) -> Explanation:
-        text, options, handle = self.attention_text(attention).encode(), self._options(target, schedule), Handle()
-        checked(lib.flashcExplainText, self.handle, text, len(text), ctypes.byref(options), arguments, count,
-                 ctypes.byref(handle))
+        options, handle = self._options(target, schedule), Handle()
+        checked(lib.flashcExplainAttention, self.handle, ctypes.byref(attention), ctypes.byref(options), arguments,
+                count, ctypes.byref(handle))
         return Explanation(handle)
 
     def attention_text(self, attention: Attention) -> str:

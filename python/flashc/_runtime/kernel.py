@@ -60,7 +60,7 @@ class Kernel:
         self._specialization, self._layout, self._code = specialization, layout, code
         self._arrays, self._enable_gqa, self._can_launch = tuple(arrays), enable_gqa, can_launch
         self._sinks = sinks
-        self._compiled = specialization.compile()
+        self._compiled = specialization.compile(code=code)
         self._launchers: Dict[int, Launcher] = {}
 
     def __repr__(self) -> str:
@@ -159,7 +159,7 @@ class Kernel:
         launcher = self._launchers.get(q_array.device)
         if launcher is None:
             launcher = self._launchers.setdefault(q_array.device,
-                                                  Launcher(self._compiled, it, q_array.device, is_bshd))
+                                                  Launcher(self._compiled, it, q_array.device, is_bshd, self._code))
         return launcher(source, q, q_array, k_array, v_array, self._enable_gqa, self._code, stream or 0, out,
                         return_lse)
 

@@ -48,10 +48,24 @@ class _Frame:
         self.words[start:start + len(numbers)] = memoryview((ctypes.c_int64 * len(numbers))(*numbers)).cast("B") \
             .cast("q")
 
-    def fail(self, status: int) -> None:
+    def take_message(self) -> ctypes.c_void_p:
+        """That of a launch that failed, whose owner the caller becomes."""
         message = ctypes.c_void_p(self.words[len(self.words) - 1] & (2**64 - 1))
         self.words[len(self.words) - 1] = 0
-        library.fail(status, message)
+        return message
+
+    def fail(self, status: int) -> None:
+        library.fail(status, self.take_message())
+
+
+def fail_launch(status: int, frame: _Frame, specialization: Specialization, code: Code, device: int) -> None:
+    """Raises what the status of a launch stands for. On the CPU, where it may be about an index of the mask or the
+    score, the program runs once more with the user's lines in it, which it says."""
+    located = specialization.located(code)
+    if device == CPU and located != specialization:
+        library.take_text(frame.take_message())
+        status = plans.launch(located.compile().load(device), frame, 0, None) or status
+    frame.fail(status)
 
 
 def _signed(value: int) -> int:
@@ -60,14 +74,16 @@ def _signed(value: int) -> int:
 
 class Launcher:
     """A kernel on one device, for arrays of one layout."""
-    __slots__ = ("kernel", "loaded", "is_bshd", "frames", "ranks", "has_lse", "device")
+    __slots__ = ("kernel", "loaded", "is_bshd", "frames", "specialization", "ranks", "has_lse", "device")
 
     def __init__(self, kernel: contexts.CompiledKernel, specialization: Specialization, device: int,
-                 is_bshd: bool) -> None:
+                 is_bshd: bool, code: Code) -> None:
         self.kernel = kernel
-        self.loaded = kernel.load(device)
+        self.loaded = specialization.naming_lines(
+            code, lambda it: (kernel if it is specialization else it.compile()).load(device))
         self.device = device
         self.is_bshd = is_bshd
+        self.specialization = specialization
         self.ranks = specialization.ranks
         self.has_lse = specialization.has_lse
         # Frames that no call uses. A call takes one and puts it back, so threads never share one.
@@ -118,7 +134,7 @@ class Launcher:
             words[slot + _WORDS] = lse_address
         status = plans.launch(self.loaded, frame, stream, code.plan)
         if status:
-            frame.fail(status)
+            fail_launch(status, frame, self.specialization, code, self.device)
         self.frames.append(frame)
         return (o, lse) if return_lse else o
 

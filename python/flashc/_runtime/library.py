@@ -25,11 +25,12 @@ class CompileError(Error):
 
 
 class GPUError(Error):
-    """There is no CUDA driver, or it is too old, or it failed, or the GPU does not take the kernel."""
+    """There is no CUDA driver, or it is too old, or it failed, or the GPU does not take the kernel. Not of the CPU."""
 
 
 class ArgumentError(Error, ValueError):
-    """Arguments that do not go together: extents, strides, alignment, devices, values."""
+    """Arguments that do not go together: extents, strides, alignment, devices, values; on the CPU also what arrays
+    hold, such as an index outside of an array that a score reads."""
 
 
 class OutOfMemoryError(Error, MemoryError):
@@ -141,6 +142,8 @@ _FUNCTIONS = {
     "flashcKernelDestroy": (None, [Handle]),
     "flashcExplainText": (c_int, [Handle, c_char_p, c_size_t, POINTER(CompileOptions), POINTER(Argument), c_size_t,
                                   POINTER(Handle), POINTER(_Text)]),
+    "flashcExplainAttention": (c_int, [Handle, POINTER(Attention), POINTER(CompileOptions), POINTER(Argument), c_size_t,
+                                       POINTER(Handle), POINTER(_Text)]),
     "flashcExplanationGetText": (c_char_p, [Handle]),
     "flashcExplanationGetJSON": (c_char_p, [Handle]),
     "flashcExplanationGetTiles": (c_void_p, [Handle, c_int64, c_int64]),

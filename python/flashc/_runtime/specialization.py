@@ -2,14 +2,14 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from .._arrays.array import CPU, Array
 from .._arrays.source import source_of
 from .._trace.captured import Capture, View
 from .._trace.trace import Code, device_name, trace
 from . import contexts, library
-from .library import ArgumentError, UnsupportedTypeError
+from .library import ArgumentError, CompileError, UnsupportedTypeError
 from .plans import MaskPlan
 
 GPU_TARGET, CPU_TARGET = "sm_90a", "cpu"
@@ -86,9 +86,26 @@ class Specialization(NamedTuple):
             dropout_p=self.dropout_p, captured=self.captured, page_size=self.page_size,
             cache_dtype=self.cache_dtype, scales=self.scales)
 
-    def compile(self, context: Optional[contexts.Context] = None) -> contexts.CompiledKernel:
-        """The kernel, from memory, from disk or compiled. `context`: None: that of this process."""
-        return (context or contexts.context()).compile_attention(self.describe(), self.target, self.schedule)
+    def compile(self, context: Optional[contexts.Context] = None, code: Code = _NO_CODE) -> contexts.CompiledKernel:
+        """The kernel, from memory, from disk or compiled. `context`: None: that of this process. `code` is where a
+        refusal finds the user's lines."""
+        compiler = context or contexts.context()
+        return self.naming_lines(code, lambda it: compiler.compile_attention(it.describe(), it.target, it.schedule))
+
+    def naming_lines(self, code: Code, make: Callable[["Specialization"], Any]) -> Any:
+        """What `make` makes of it. Where the compiler refuses that, it is asked again with the user's lines, to name
+        them."""
+        try:
+            return make(self)
+        except CompileError:
+            if self.located(code) == self:
+                raise
+        return make(self.located(code))
+
+    def located(self, code: Code) -> "Specialization":
+        """The same with the user's lines in its code, which it has of `code`."""
+        code = code.located()
+        return self._replace(mask_code=code.mask, score_code=code.score) if code.mask or code.score else self
 
 
 def sum_dtype(dtype: str) -> str:
@@ -275,6 +292,6 @@ def make_code(mask: Any, score: Any, extents: Extents, device: Optional[int], st
     view = View.of(array)
     code = _mask_codes.get((view, array.dtype))
     if code is None:
-        code = trace(None, None, mask_array=array)._replace(bound=(), arrays=(), needs=())
+        code = trace(None, None, mask_array=array)._replace(bound=(), arrays=(), needs=(), trace_lines=None)
         _mask_codes[view, array.dtype] = code
     return code._replace(bound=(view.bind(array),), arrays=(array,))

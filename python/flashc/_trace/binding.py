@@ -79,26 +79,27 @@ def _reaches(x: Any, seen: set) -> bool:
     return _is_array(x)
 
 
-def bind(function: Callable[..., Any], capture: Callable[[Any], Any]) -> Callable[..., Any]:
-    """`function`, referring to `capture(x)` where it refers to an array x: in its closure, its defaults, the globals
-    that it names, and in functions, tuples, lists and dictionaries that it reaches so; tuples and lists can be indexed
-    by traced values then."""
-    return _Binder(capture).wrap(function) if _reaches(function, set()) else function
+def bind(function: Callable[..., Any], capture: Callable[[Any, str], Any]) -> Callable[..., Any]:
+    """`function`, referring to `capture(x, name)` where it refers to an array x by a name: in its closure, its
+    defaults, the globals that it names, and in functions, tuples, lists and dictionaries that it reaches so; tuples and
+    lists can be indexed by traced values then."""
+    return _Binder(capture).wrap(function, "") if _reaches(function, set()) else function
 
 
-def bind_list(entries: Any, capture: Callable[[Any], Any]) -> Any:
+def bind_list(entries: Any, capture: Callable[[Any, str], Any]) -> Any:
     """A list or a tuple that traced values can index."""
-    return _Binder(capture).wrap(entries)
+    return _Binder(capture).wrap(entries, "")
 
 
 class _Binder:
     """Copies what reaches arrays or lists. Each thing is copied once, so that what refers to itself still does."""
 
-    def __init__(self, capture: Callable[[Any], Any]) -> None:
+    def __init__(self, capture: Callable[[Any, str], Any]) -> None:
         self.capture = capture
         self.done: Dict[int, Any] = {}
 
-    def wrap(self, x: Any) -> Any:
+    def wrap(self, x: Any, name: str) -> Any:
+        """`x`, which the user's function calls `name`."""
         if isinstance(x, _PLAIN):
             return x
         if id(x) in self.done:
@@ -106,24 +107,24 @@ class _Binder:
         if isinstance(x, types.FunctionType):
             return self.wrap_function(x)
         if isinstance(x, functools.partial):
-            return functools.partial(self.wrap(x.func), *[self.wrap(value) for value in x.args],
-                                     **{name: self.wrap(value) for name, value in x.keywords.items()})
+            return functools.partial(self.wrap(x.func, name), *[self.wrap(value, "") for value in x.args],
+                                     **{key: self.wrap(value, key) for key, value in x.keywords.items()})
         if isinstance(x, types.MethodType):
-            return types.MethodType(self.wrap(x.__func__), x.__self__)
+            return types.MethodType(self.wrap(x.__func__, name), x.__self__)
         if isinstance(x, (tuple, list)) and len(x) <= _MOST:
-            return self.wrap_list(x)
+            return self.wrap_list(x, name)
         if isinstance(x, dict) and len(x) <= _MOST:
-            return {name: self.wrap(value) for name, value in x.items()}
-        return self.capture(x) if _is_array(x) else x
+            return {key: self.wrap(value, f"{name}[{key!r}]") for key, value in x.items()}
+        return self.capture(x, name) if _is_array(x) else x
 
-    def wrap_list(self, x: Any) -> Any:
+    def wrap_list(self, x: Any, name: str) -> Any:
         if type(x) not in (list, tuple) and all(isinstance(value, _PLAIN) for value in x):
             return x  # It has methods of its own, as a shape of PyTorch does.
         if isinstance(x, list):
             copy = self.done[id(x)] = ListedList(original=x)
-            list.extend(copy, [self.wrap(value) for value in x])
+            list.extend(copy, [self.wrap(value, f"{name}[{place}]") for place, value in enumerate(x)])
             return copy
-        values = [self.wrap(value) for value in x]
+        values = [self.wrap(value, f"{name}[{place}]") for place, value in enumerate(x)]
         return type(x)(*values) if hasattr(x, "_fields") else ListedTuple(values)
 
     def wrap_function(self, function: types.FunctionType) -> types.FunctionType:
@@ -133,14 +134,15 @@ class _Binder:
         scope = dict(namespace)
         copy = types.FunctionType(function.__code__, scope, function.__name__, None, cells or None)
         self.done[id(function)] = copy
-        for cell, old in zip(cells, function.__closure__ or ()):
+        for name, cell, old in zip(function.__code__.co_freevars, cells, function.__closure__ or ()):
             if cell is not old:
-                cell.cell_contents = self.wrap(old.cell_contents)
+                cell.cell_contents = self.wrap(old.cell_contents, name)
         for name in _global_names(function.__code__):
             if name in namespace:
-                scope[name] = self.wrap(namespace[name])
+                scope[name] = self.wrap(namespace[name], name)
         if function.__defaults__:
-            copy.__defaults__ = tuple(self.wrap(value) for value in function.__defaults__)
+            names = function.__code__.co_varnames[:function.__code__.co_argcount][-len(function.__defaults__):]
+            copy.__defaults__ = tuple(map(self.wrap, function.__defaults__, names))
         if function.__kwdefaults__:
-            copy.__kwdefaults__ = {name: self.wrap(value) for name, value in function.__kwdefaults__.items()}
+            copy.__kwdefaults__ = {name: self.wrap(value, name) for name, value in function.__kwdefaults__.items()}
         return copy

@@ -34,9 +34,9 @@ _C_DTYPE = {"u8": "i8"}
 
 class CapturedArray(Indexable):
     """An array that a mask or a score refers to. `table[h]`, `bias[b, h, i, j]` or `bias[b][h][i][j]` is an element:
-    a real number, an integer or a condition. An index that is a position must find an element for all positions;
-    other indices that are computed are clamped to the array. A negative number counts from the end, as NumPy's; a
-    computed index that is negative is clamped to 0."""
+    a real number, an integer or a condition. An index that is a position must find an element for all positions. A
+    negative index counts from the end, as NumPy's. A computed index outside of the array is an error on the CPU, where
+    the score or the mask hangs on what is read there; on a GPU it is clamped to the array."""
     __slots__ = ("_trace", "_name", "_array", "_view", "_prefix")
 
     def __init__(self, trace: Any, name: str, array: Array, view: "View", prefix: Tuple[Any, ...] = ()) -> None:
@@ -46,10 +46,21 @@ class CapturedArray(Indexable):
         return f"<captured {self._array.dtype} array {tuple(self._array.shape)} %{self._name}>"
 
     @property
+    def _description(self) -> str:
+        """The array in words: the name that the user's function has for it, where there is one."""
+        return self._trace.labels.get(self._name) or \
+            f"the captured {self._array.dtype} array of shape {tuple(self._array.shape)}"
+
+    @property
     def shape(self) -> Tuple[int, ...]:
         """The extents of the dimensions that are still to be indexed: numbers, which the kernel is specialised on as
         soon as the function computes with them."""
         return tuple(self._array.shape)[len(self._prefix):]
+
+    @property
+    def _rank(self) -> int:
+        """The number of the whole array's dimensions."""
+        return len(self._array.shape)
 
     @property
     def ndim(self) -> int:
@@ -115,7 +126,7 @@ class CapturedArray(Indexable):
             return self
         if self._prefix:
             raise error("expected a whole array to be declared sorted, got a part of one")
-        return self._trace.capture_sorted(self._array)
+        return self._trace.capture_sorted(self._array, self._trace.labels.get(self._name, ""))
 
     def count_le(self, value: Any) -> Traced:
         """How many elements along the last dimension are at most `value`."""

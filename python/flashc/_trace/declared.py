@@ -54,17 +54,19 @@ def assume_sorted(array: ArrayLike) -> Any:
         What stands for the array in a mask or a score: `flashc.assume_sorted(ids)[j]`, `flashc.ops.count_le(...)`. It
         can be made outside of the function (a closure finds it) or in it.
 
-    An index into the last dimension that is computed may lie outside: in front of the array the elements are less than
-    all positions, behind it greater. Elements that are read at a computed place (`ids[n - 1 - i]`) are brought to
-    between -2^29 and 2^29: those beyond are not told from each other.
+    An index into the last dimension that is computed may lie outside, and counts from neither end: in front of the
+    array the elements are less than all positions, behind it greater. Elements that are read at a computed place
+    (`ids[n - 1 - i]`) are brought to between -2^29 and 2^29: those beyond are not told from each other.
 
-    With the promise, a mask over data becomes bounds of loops: of documents with sorted ids,
-    `ids[i] == ids[j]`, a kernel visits only the tiles of keys that it needs. Nothing checks it, since that would need
-    the elements: if they do not ascend, keys that the mask keeps may be left out, and queries (their outputs are not
-    written), but no read leaves the array.
+    With the promise, a mask over data becomes bounds of loops: of documents with sorted ids, `ids[i] == ids[j]`, a
+    kernel visits only the tiles of keys that it needs. On the CPU every call looks at the elements, and refuses those
+    that do not ascend. On a GPU nothing checks it: if they do not, keys that the mask keeps may be left out, and
+    queries (their outputs are not written), but no read leaves the array.
 
     Raises:
         flashc.ArgumentError, flashc.UnsupportedTypeError: no such array.
+
+    The call that reads the array raises flashc.ArgumentError on the CPU if the promise does not hold.
     """
     if isinstance(array, Sorted):
         return array

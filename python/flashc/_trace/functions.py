@@ -23,7 +23,7 @@ def where(condition: Any, x: Any, y: Any) -> Any:
     else:
         convert, type = as_index, INDEX
     return region.value(type, f"arith.select {condition._name}, {convert(region, x)}, {convert(region, y)} : {type}",
-                        type == INDEX and is_natural(x) and is_natural(y))
+                        type != I1 and is_natural(x) and is_natural(y))
 
 
 def minimum(x: Any, y: Any) -> Any:
@@ -45,7 +45,7 @@ def maximum(x: Any, y: Any) -> Any:
 def _extremum(x: Any, y: Any, kind: str, natural: bool) -> Any:
     region = region_of(x, y)
     if is_real(x) or is_real(y):
-        return region.value(F32, f"arith.{kind}imumf {as_f32(region, x)}, {as_f32(region, y)} : f32")
+        return region.value(F32, f"arith.{kind}imumf {as_f32(region, x)}, {as_f32(region, y)} : f32", natural)
     return region.value(INDEX, f"arith.{kind}si {as_index(region, x)}, {as_index(region, y)} : index", natural)
 
 
@@ -62,8 +62,11 @@ def absolute(x: Any) -> Any:
     if not isinstance(x, Value):
         return abs(x)
     if x._type == F32:
-        return x._region.value(F32, f"math.absf {x._name} : f32")
-    return x if x._natural else maximum(x, 0 - x)
+        return x._region.value(F32, f"math.absf {x._name} : f32", natural=True)
+    if not x._natural:
+        x = maximum(x, 0 - x)
+        x._natural = True
+    return x
 
 
 def to_float(x: Any) -> Any:
@@ -82,7 +85,8 @@ def to_int(x: Any) -> Any:
     region = x._region
     if x._type == F32:
         wide = region.emit(f"arith.fptosi {x._name} : f32 to i64")
-        return region.value(INDEX, f"arith.index_cast {wide} : i64 to index")
+        number = region.value(INDEX, f"arith.index_cast {wide} : i64 to index")
+        return maximum(number, 0) if x._natural else number  # The integer of NaN may be any.
     return x if x._type == INDEX else region.kind(region, as_index(region, x), INDEX, True)
 
 

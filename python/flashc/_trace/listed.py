@@ -10,7 +10,7 @@ from typing import Any, Callable, Sequence, Union
 
 from .functions import where
 from .operators import as_index, is_real
-from .region import INDEX, Value, check_region, error
+from .region import INDEX, Value, check_region, error, wrap_index
 
 __all__ = ["ListedList", "ListedTuple", "holds_numbers"]
 
@@ -24,7 +24,8 @@ def holds_numbers(x: Union[list, tuple]) -> bool:
 
 
 def _select(entries: Sequence[Any], index: Value) -> Any:
-    """The entry at a traced index, which is clamped; of lists of one length, the list of what their columns have."""
+    """The entry at a traced index, which counts from the end where it is negative; of lists of one length, the list of
+    what their columns have."""
     if isinstance(entries[0], (list, tuple)):
         length = len(entries[0])
         if any(not isinstance(entry, (list, tuple)) or len(entry) != length for entry in entries):
@@ -53,7 +54,9 @@ def _entry(entries: Sequence[Any], index: Value) -> Any:
                     f"{count}: make it an array on the device of q before the call, which is read where it is")
     if index._type != INDEX:  # A condition is 0 or 1, as for a list of Python.
         index = index._region.kind(index._region, as_index(index._region, index), INDEX, True)
-    return _select(entries, index)
+    region = index._region
+    place = wrap_index(index, region.index(len(entries)), f"a {type(entries).__mro__[1].__name__} of {len(entries)}")
+    return _select(entries, region.kind(region, place, INDEX, True))
 
 
 class ListedTuple(tuple):

@@ -92,9 +92,9 @@ def as_i1(region: Region, x: Any) -> str:
 def arithmetic(x: Any, y: Any, on_integers: str, on_reals: str) -> Any:
     x, y = check(x), check(y)
     region = region_of(x, y)
-    if is_real(x) or is_real(y):
-        return region.value(F32, f"{on_reals} {as_f32(region, x)}, {as_f32(region, y)} : f32")
     natural = on_integers != "arith.subi" and is_natural(x) and is_natural(y)
+    if is_real(x) or is_real(y):
+        return region.value(F32, f"{on_reals} {as_f32(region, x)}, {as_f32(region, y)} : f32", natural)
     return region.value(INDEX, f"{on_integers} {as_index(region, x)}, {as_index(region, y)} : index", natural)
 
 

@@ -16,7 +16,7 @@ from typing import Any, Dict, List, Optional, Tuple, Union
 from .._runtime.library import Error
 
 __all__ = ["F32", "I1", "INDEX", "Indexable", "Number", "Region", "TraceError", "Value", "check_region",
-           "current", "error", "error_of", "get_trace"]
+           "current", "error", "error_of", "get_trace", "wrap_index"]
 
 
 class TraceError(Error):
@@ -32,7 +32,18 @@ _FOREIGN = tuple(os.sep + name + os.sep for name in ("numpy", "torch"))
 _INTERNAL = ("<frozen", "<__array_function__")  # Others in <>, such as <stdin>, are the user's.
 
 
+#: Whether code of a file is a user's, by the file's name.
+_known_files: Dict[str, bool] = {}
+
+
 def _is_users(path: str) -> bool:
+    known = _known_files.get(path)
+    if known is None:
+        known = _known_files[path] = _is_of_user(path)
+    return known
+
+
+def _is_of_user(path: str) -> bool:
     return os.path.dirname(os.path.abspath(path)) not in _FOLDERS and not path.startswith(_INTERNAL) and \
         not any(part in path for part in _FOREIGN)
 
@@ -42,14 +53,18 @@ def _error_at(code: types.CodeType, number: int, what: str) -> TraceError:
     return TraceError(f"{code.co_filename}:{number}: in {code.co_name}: {what}" + (f"\n    {line}" if line else ""))
 
 
+def _users_frame() -> Optional[types.FrameType]:
+    """The innermost call of a user's function."""
+    frame: Optional[types.FrameType] = sys._getframe(2)
+    while frame is not None and not _is_users(frame.f_code.co_filename):
+        frame = frame.f_back
+    return frame
+
+
 def error(what: str) -> TraceError:
     """The error with the line of the user's function that asked for it."""
-    frame: Optional[types.FrameType] = sys._getframe(1)
-    while frame is not None:
-        if _is_users(frame.f_code.co_filename):
-            return _error_at(frame.f_code, frame.f_lineno, what)
-        frame = frame.f_back
-    return TraceError(what)
+    frame = _users_frame()
+    return TraceError(what) if frame is None else _error_at(frame.f_code, frame.f_lineno, what)
 
 
 def error_of(problem: Exception) -> TraceError:
@@ -97,7 +112,7 @@ class Value:
     def __init__(self, region: "Region", name: str, type: str, natural: bool = False,
                  limit: Optional[Tuple[int, int]] = None, wide: Optional[str] = None) -> None:
         self._region, self._name, self._type = region, name, type
-        #: An integer that is known to be at least 0.
+        #: A number that is known to be at least 0; a real one may be NaN, too.
         self._natural = natural
         #: (p, d): the integer is (position p of b, h, i, j) // d.
         self._limit = limit
@@ -112,22 +127,39 @@ def check_region(value: Value) -> None:
         raise error("expected a traced value of this call of the mask or score, got one that was kept from another")
 
 
+def _location(about: Optional[str]) -> str:
+    """The user's line as a location of MLIR, named by what the operation is about."""
+    frame = _users_frame()
+    if frame is None:
+        return ""
+    line = f"{_quoted(frame.f_code.co_filename)}:{frame.f_lineno}:0"
+    return f" loc({line if about is None else f'{_quoted(about)}({line})'})"
+
+
+def _quoted(text: str) -> str:
+    """A string of MLIR."""
+    return '"' + "".join(c if c.isprintable() and c not in '"\\' else
+                         "".join(f"\\{byte:02X}" for byte in c.encode("utf-8", "replace")) for c in text) + '"'
+
+
 class Region:
     """The operations of one region, each once, in order."""
-    __slots__ = ("lines", "known")
+    __slots__ = ("lines", "known", "locates")
     #: The class of values: `Traced`, which `_traced.py` puts here, since it is made of functions that make values.
     kind: Any = Value
 
-    def __init__(self) -> None:
+    def __init__(self, locates: bool = False) -> None:
         self.lines: List[str] = []
         self.known: Dict[str, str] = {}
+        #: Whether operations have the user's line in their text: it costs time, and is not said unless something fails.
+        self.locates = locates
 
-    def emit(self, operation: str) -> str:
-        """The name of the operation's result."""
+    def emit(self, operation: str, about: Optional[str] = None) -> str:
+        """The name of the operation's result. `about`: what an error of the operation is about."""
         name = self.known.get(operation)
         if name is None:
             name = self.known[operation] = f"%t{len(self.lines)}"
-            self.lines.append(f"{name} = {operation}")
+            self.lines.append(f"{name} = {operation}" + (_location(about) if self.locates else ""))
         return name
 
     def value(self, type: str, operation: str, natural: bool = False) -> Any:
@@ -152,3 +184,10 @@ class Region:
 
     def i1(self, value: bool) -> str:
         return self.emit(f"arith.constant {'true' if value else 'false'}")
+
+
+def wrap_index(value: "Value", extent: str, about: str) -> str:
+    """The name of an index into a dimension of `extent` elements that counts from the end where `value` is negative. On
+    the CPU an index outside is an error about `about`."""
+    natural = " {natural}" if value._natural else ""
+    return value._region.emit(f"flash.wrap_index {value._name} of {extent}{natural}", about)

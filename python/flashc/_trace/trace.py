@@ -11,6 +11,7 @@ microseconds; `flashc.compile` pays once.
 from __future__ import annotations
 
 import inspect
+import os
 import struct
 import sys
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
@@ -22,11 +23,13 @@ from .declared import Sorted
 from .._runtime.library import ArgumentError, UnsupportedTypeError
 from .operators import as_f32, as_i1, as_index, plain
 from .region import (F32, I1, INDEX, Number, Region, TraceError, check_region, current, error, error_of,
-                      get_trace)
+                      get_trace, wrap_index)
 from .._arrays.source import source_of
 from .traced import Traced
 
 __all__ = ["Code", "Trace", "trace"]
+
+_FOLDER = os.path.dirname(__file__)
 
 
 class Code(NamedTuple):
@@ -39,6 +42,15 @@ class Code(NamedTuple):
     needs: Tuple[Need, ...] = ()
     #: A MaskPlan, if the mask is one.
     plan: Any = None
+    #: What the user's functions call the captures, where that is known.
+    labels: Tuple[str, ...] = ()
+    #: Traces it again with the user's lines, which specialise no kernel, but are said where something fails.
+    trace_lines: Optional[Callable[[], "Code"]] = None
+
+    def located(self) -> "Code":
+        """The same code with the user's lines in it, for the compiler's words."""
+        located = self if self.trace_lines is None else self.trace_lines()
+        return self._replace(mask=located.mask, score=located.score)
 
     def check(self, extents: Sequence[int]) -> None:
         """Refuses arrays that are too short for an attention of these [B, Hq, Nq, Nk]."""
@@ -54,27 +66,44 @@ class Code(NamedTuple):
 class Trace:
     """The captures of one attention, which its mask and its score share."""
 
-    def __init__(self, device: Optional[int] = None, stream: Optional[int] = None) -> None:
-        self.device, self.stream = device, stream
+    def __init__(self, device: Optional[int] = None, stream: Optional[int] = None, locates: bool = False) -> None:
+        self.device, self.stream, self.locates = device, stream, locates
         self.region = Region()
         self.captures: List[Capture] = []
         self.bound: List[Bound] = []
         self.arrays: List[Array] = []
         self.needs: List[Need] = []
+        #: What the user's functions call captures.
+        self.labels: Dict[str, str] = {}
         # By identity of the object, which is kept so that the identity stays its own.
         self._known: Dict[int, Tuple[Any, Any]] = {}
 
     def _fresh(self) -> str:
         return f"capture{len(self.captures)}"
 
-    def capture(self, x: Any) -> Any:
-        """An array or a scalar of a framework as a traced thing."""
+    def capture(self, x: Any, label: str = "") -> Any:
+        """An array or a scalar of a framework as a traced thing. `label`: what the user's function calls it."""
         known = self._known.get(id(x))
         if known is None:
+            count = len(self.captures)
             known = self._known[id(x)] = (x, self._capture(x))
+            if len(self.captures) > count:
+                self.labels[self.captures[-1].name] = label or self._find_name(x)
         thing = known[1]
         # A scalar is a value of the region at hand, so it is made anew there.
         return thing if isinstance(thing, CapturedArray) else self._scalar(*thing)
+
+    def _find_name(self, x: Any) -> str:
+        """What the innermost function that has a variable for x, outside of this folder, calls it: what
+        errors say."""
+        frame = sys._getframe(2) if self.locates else None
+        while frame is not None:
+            if os.path.dirname(frame.f_code.co_filename) != _FOLDER:
+                for name, value in frame.f_locals.items():
+                    if value is x:
+                        return name
+            frame = frame.f_back
+        return ""
 
     def _capture(self, x: Any) -> Any:
         numpy = sys.modules.get("numpy")
@@ -101,11 +130,12 @@ class Trace:
         captured = CapturedArray(self, name, array, view)
         return captured if len(array.shape) else (name, array)
 
-    def capture_sorted(self, array: Array) -> CapturedArray:
+    def capture_sorted(self, array: Array, label: str) -> CapturedArray:
         """An array that is captured already, with the promise that it ascends."""
         key = -id(array) - 1  # Apart from the identities of objects, since this operand is another one.
         if key not in self._known:
             self._known[key] = (array, self._capture(Sorted(array)))
+            self.labels[self.captures[-1].name] = label
         return self._known[key][1]
 
     def _check_memory(self, array: Array) -> None:
@@ -169,7 +199,7 @@ class Trace:
         name, view = captured._name, captured._view
         if not view.is_sorted:
             return name
-        return self.region.emit(f"flash.assume_sorted %{name} : {view.type}")[1:]
+        return self.region.emit(f"flash.assume_sorted %{name} : {view.type}", captured._description)[1:]
 
     def _nth(self, captured: CapturedArray, indices: Sequence[Any]) -> Traced:
         """The element of a sorted array at a computed place. Around the array the elements go on, less and greater than
@@ -194,7 +224,7 @@ class Trace:
 
     def _inside(self, captured: CapturedArray, dim: int, place: int, value: Any) -> str:
         """An index that is inside its dimension: because it was checked, because the launch checks it, or because the
-        code clamps it. `place` is the number of the dimension in the operand."""
+        code wraps and clamps it. `place` is the number of the dimension in the operand."""
         region, limit = self.region, getattr(value, "_limit", None)
         if not isinstance(value, Traced):
             return region.index(value)
@@ -205,7 +235,8 @@ class Trace:
         number = region.index(place)
         extent = region.emit(f"tensor.dim %{captured._name}, {number} : {captured._view.type}")
         last = region.emit(f"arith.subi {extent}, {region.index(1)} : index")
-        name = region.emit(f"arith.minsi {value._name}, {last} : index")
+        about = captured._description if captured._rank == 1 else f"dimension {dim} of {captured._description}"
+        name = region.emit(f"arith.minsi {wrap_index(value, extent, about)}, {last} : index")
         return name if value._natural else region.emit(f"arith.maxsi {name}, {region.index(0)} : index")
 
     def element(self, name: str, dtype: str, type: str, indices: Sequence[str]) -> Traced:
@@ -227,7 +258,7 @@ class Trace:
 
     def positions(self) -> List[Traced]:
         """b, h, i, j of a new region."""
-        self.region = region = Region()
+        self.region = region = Region(self.locates)
         return [Traced(region, name, INDEX, True, (number, 1)) for number, name in enumerate(("%b", "%h", "%i", "%j"))]
 
     def code(self, result: str, type: str) -> str:
@@ -343,7 +374,7 @@ def _broadcast(array: Array, positions: Sequence[Traced]) -> Tuple[Any, ...]:
 
 
 def trace(mask: Optional[Callable[..., Any]], score: Optional[Callable[..., Any]], *, device: Optional[int] = None,
-          stream: Optional[int] = None, mask_array: Any = None) -> Code:
+          stream: Optional[int] = None, mask_array: Any = None, locates: bool = False) -> Code:
     """The code of a mask `(b, h, i, j) -> condition` and a score `(s, b, h, i, j) -> real number`.
 
     Args:
@@ -351,8 +382,9 @@ def trace(mask: Optional[Callable[..., Any]], score: Optional[Callable[..., Any]
         stream: where they will be read.
         mask_array: an array of 4 dimensions, each 1 or that of [B, Hq, Nq, Nk]. Conditions say which keys take part;
             real numbers are added to the score.
+        locates: whether operations have the user's lines.
     """
-    under_way = Trace(device, stream)
+    under_way = Trace(device, stream, locates)
     mask_code = score_code = None
     keeps: Any = True
     adds = mask_array is not None and mask_array.dtype != "i1"
@@ -365,7 +397,7 @@ def trace(mask: Optional[Callable[..., Any]], score: Optional[Callable[..., Any]
                     else repr(keeps)
                 raise TraceError(f"{_place(mask)}expected the mask to return a condition, got {kind}")
         if mask_array is not None and not adds:
-            keeps = under_way.capture(mask_array)[_broadcast(mask_array, positions)] & keeps
+            keeps = under_way.capture(mask_array, "mask")[_broadcast(mask_array, positions)] & keeps
         if keeps is not True:
             mask_code = under_way.code(as_i1(under_way.region, keeps), I1)
     if score is not None or adds:
@@ -376,7 +408,9 @@ def trace(mask: Optional[Callable[..., Any]], score: Optional[Callable[..., Any]
             if not isinstance(value, (int, float)) and not isinstance(value, Traced):
                 raise TraceError(f"{_place(score)}expected the score to return a real number, got {value!r}")
         if adds:
-            value = under_way.capture(mask_array)[_broadcast(mask_array, positions)] + value
+            value = under_way.capture(mask_array, "mask")[_broadcast(mask_array, positions)] + value
         score_code = under_way.code(as_f32(under_way.region, value), F32)
     return Code(mask_code, score_code, tuple(under_way.captures), tuple(under_way.bound), tuple(under_way.arrays),
-                tuple(under_way.needs))
+                tuple(under_way.needs), labels=tuple(under_way.labels.get(name, "") for name, *_ in under_way.captures),
+                trace_lines=lambda: trace(mask, score, device=device, stream=stream,
+                                                                  mask_array=mask_array, locates=True))

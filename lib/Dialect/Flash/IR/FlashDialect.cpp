@@ -1,6 +1,7 @@
 //===- FlashDialect.cpp - registration of the flash dialect -------------------------------------------------------===//
 
 #include "flashc/Dialect/Flash/IR/Flash.h"
+#include "flashc/Dialect/Flash/IR/FlashIndex.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -24,6 +25,10 @@ void FlashDialect::initialize() {
   addOperations<
 #define GET_OP_LIST
 #include "flashc/Dialect/Flash/IR/FlashOps.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "flashc/Dialect/Flash/IR/FlashIndexOps.cpp.inc"
       >();
   addAttributes<
 #define GET_ATTRDEF_LIST

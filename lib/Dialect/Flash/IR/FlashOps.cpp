@@ -31,6 +31,30 @@ static void printScoresRegion(OpAsmPrinter &printer, Operation *, Region &region
   printer.printRegion(region, /*printEntryBlockArgs=*/false);
 }
 
+/// `score (...) { ... } mask (...) { ... }`: each at most once, in either order.
+static ParseResult parseScoreAndMask(OpAsmParser &parser, Region &score, Region &mask) {
+  while (true) {
+    SMLoc place = parser.getCurrentLocation();
+    StringRef keyword;
+    if (failed(parser.parseOptionalKeyword(&keyword, {"score", "mask"})))
+      return success();
+    Region &region = keyword == "score" ? score : mask;
+    if (!region.empty())
+      return parser.emitError(place) << "expected one " << keyword << ", got another one";
+    if (parseScoresRegion(parser, region))
+      return failure();
+  }
+}
+
+static void printScoreAndMask(OpAsmPrinter &printer, Operation *op, Region &score, Region &mask) {
+  for (auto [keyword, region] : {std::pair("score", &score), std::pair("mask", &mask)}) {
+    if (region->empty())
+      continue;
+    printer << ' ' << keyword << ' ';
+    printScoresRegion(printer, op, *region);
+  }
+}
+
 //===--------------------------------------------------------------------------------------------------------------===//
 // Constraints (numbered in FlashOps.td)
 //===--------------------------------------------------------------------------------------------------------------===//

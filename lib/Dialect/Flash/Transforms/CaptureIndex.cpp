@@ -2,6 +2,7 @@
 
 #include "CaptureIndex.h"
 #include "flashc/Analysis/LinearExpr.h"
+#include "flashc/Dialect/Flash/IR/FlashIndex.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
@@ -100,15 +101,19 @@ private:
 
   static bool isSigned(arith::CmpIPredicate predicate) { return predicate <= arith::CmpIPredicate::sge; }
 
-  /// Whether `value` is `position`, or its opposite, shifted by what hangs on neither, and clamped at most.
+  /// What a minimum or a maximum with a value that hangs on neither position is of; null for another value.
+  Value getClamped(Value value) {
+    Operation *clamp = value.getDefiningOp();
+    if (!isa_and_nonnull<arith::MaxSIOp, arith::MinSIOp, arith::MaxUIOp, arith::MinUIOp>(clamp))
+      return {};
+    unsigned moving = dependsOnPair(clamp->getOperand(0)) ? 0 : 1;
+    return dependsOnPair(clamp->getOperand(1 - moving)) ? Value() : clamp->getOperand(moving);
+  }
+
+  /// Whether `value` is `position`, or its opposite, shifted by what hangs on neither, and clamped or wrapped at most.
   bool isShifted(Value value, Value position, Value other) {
-    while (isa_and_nonnull<arith::MaxSIOp, arith::MinSIOp, arith::MaxUIOp, arith::MinUIOp>(value.getDefiningOp())) {
-      Operation *clamp = value.getDefiningOp();
-      unsigned moving = dependsOnPair(clamp->getOperand(0)) ? 0 : 1;
-      if (dependsOnPair(clamp->getOperand(1 - moving)))
-        return false;
-      value = clamp->getOperand(moving);
-    }
+    for (Value index = value; index; index = getClamped(value) ? getClamped(value) : matchWrappedIndex(value))
+      value = index;
     LinearExpr expr = LinearExpr::get(value);
     return std::abs(expr.getCoefficient(position)) == 1 && expr.getCoefficient(other) == 0 &&
            llvm::none_of(expr.without(position).getTerms(),

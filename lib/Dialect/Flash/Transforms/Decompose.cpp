@@ -3,6 +3,7 @@
 #include "flashc/Dialect/Flash/IR/ScoreDerivative.h"
 #include "flashc/Dialect/Flash/IR/SortedData.h"
 #include "flashc/Dialect/Flash/IR/TileTables.h"
+#include "flashc/Dialect/Flash/Transforms/IndexPasses.h"
 #include "flashc/Dialect/Flash/Transforms/Passes.h"
 #include "flashc/Dialect/Flash/Transforms/Transforms.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -59,6 +60,7 @@ namespace {
 struct Decompose : flash::impl::DecomposeBase<Decompose> {
   void runOnOperation() override {
     IRRewriter rewriter(&getContext());
+    wrapIndices(getOperation());
     getOperation()->walk([&](WholeOpInterface op) { convertToTensors(rewriter, op); });
     if (failed(differentiateAllCaptures(rewriter, getOperation())) || failed(differentiateScores(getOperation())))
       return signalPassFailure();

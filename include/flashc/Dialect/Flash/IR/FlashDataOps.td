@@ -167,6 +167,33 @@ def Flash_SegmentTileOp : Flash_ReadOp<"segment_tile", "Sorted"> {
   }];
 }
 
+def Flash_WrapIndexOp : Flash_Op<"wrap_index", [Pure]> {
+  let summary = "an index that counts from the end where it is negative";
+  let description = [{
+        wrap_index x of n = x + n   where x < 0
+                            x       elsewhere
+
+    `n` is the extent of a dimension that the result is an index into: as in NumPy and PyTorch, -1 is the last element. An
+    index from -n to n - 1 is inside. Whether it is, is asked where the program runs on the CPU, for each pair of a query
+    and a key whose score or mask hangs on the result, or else not at all: an index that is outside ends the program with a
+    diagnostic (`flash-check-data`). The result may be outside of the array, so that a read clamps it.
+
+    `natural` promises that x >= 0.
+
+    Lowers to: x where it is seen not to be negative, or else a comparison, a sum and a select (`flash-wrap-indices`,
+    `flash-decompose`).
+
+    Example:
+    ```mlir
+    %n = tensor.dim %table, %c0 : tensor<?xf32>
+    %place = flash.wrap_index %distance of %n
+    ```
+  }];
+  let arguments = (ins Index:$index, Index:$extent, UnitAttr:$natural);
+  let results = (outs Index:$result);
+  let assemblyFormat = "$index `of` $extent attr-dict";
+}
+
 //===--------------------------------------------------------------------------------------------------------------===//
 // Tables of what is known at run time only
 //===--------------------------------------------------------------------------------------------------------------===//

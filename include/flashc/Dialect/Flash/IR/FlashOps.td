@@ -43,7 +43,7 @@ class Flash_Op<string mnemonic, list<Trait> traits = []> : Op<Flash_Dialect, mne
       return getPhilox() ? std::optional(Dropout{getPhilox(), getDropoutP()}) : std::nullopt;
     }
   }];
-  string regionsFormat = "attr-dict (`score` custom<ScoresRegion>($score)^)? (`mask` custom<ScoresRegion>($mask)^)?";
+  string regionsFormat = "attr-dict `` custom<ScoreAndMask>($score, $mask)";
   string derivativeFormat = "(`derivative` custom<ScoresRegion>($derivative)^)?"; // behind them
 }
 
