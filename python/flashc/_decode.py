@@ -8,6 +8,7 @@ from ._arrays.array import CPU, Array
 from ._arrays.cuda import capability_of, multiprocessors_of
 from ._arrays.protocol import ArrayLike
 from ._arrays.source import source_of
+from ._cache_values import check_cache_values
 from ._runtime import library
 from ._runtime.calls import Inputs, Results, is_graph, launch, refuse_gradients
 from ._runtime.launch import gives_lse
@@ -40,7 +41,9 @@ def decode(q: ArrayLike, k_cache: ArrayLike, v_cache: ArrayLike, lengths: ArrayL
     rows more than the multiprocessors, it is the forward kernel that reads the cache, one for all such T.
 
     Query t of T has position lengths[b] - T + t in its sequence. In masks and scores i and j are such positions. Rows of the
-    caches behind a sequence's end, and pages that are not its own, are never used, whatever they hold.
+    caches after a sequence's end, and pages that are not its own, are never used, whatever they hold. Neither are rows
+    before the first key that the window, or a mask, lets any query see: their pages may be free, and their entries in the
+    table may be anything, such as -1.
 
     Args:
         q: [B, T, Hq, D]: the last T tokens of each sequence. bf16 or f16; on the CPU f32, too.
@@ -50,7 +53,7 @@ def decode(q: ArrayLike, k_cache: ArrayLike, v_cache: ArrayLike, lengths: ArrayL
             float8_e4m3fn or int8, too, with k_scale and v_scale; D and Dv are then multiples of 16.
         lengths: [B] in int32: tokens of each sequence, those of q among them; from 0 to N, or page_size * M. A query
             whose position is negative sees nothing. (`cache_seqlens` of FlashAttention, after the new tokens.)
-        block_table: [B, M] in int32: the pages of each sequence, in order. What is behind its last page is not used.
+        block_table: [B, M] in int32: the pages of each sequence, in order. What is after its last page is not used.
         causal: query i sees key j when j <= i.
         window: (left, right), or left alone: query i sees key j when -left <= j - i <= right, as in `flashc.attention`.
         scale, mask, score, sinks, return_lse: as in `flashc.attention`; mask is a function.
@@ -72,7 +75,9 @@ def decode(q: ArrayLike, k_cache: ArrayLike, v_cache: ArrayLike, lengths: ArrayL
     Under torch.compile and torch.export a call is `torch.ops.flashc.decode`, without out and schedule.
 
     Raises:
-        as `flashc.attention`.
+        as `flashc.attention`; flashc.ArgumentError for lengths on the CPU that are out of range, and for entries of a
+        block_table there that are no pages and that a query sees keys of (with a mask, such keys are NaN). Arrays on a GPU
+        are not looked at.
     """
     if mask is not None and not callable(mask):
         raise UnsupportedTypeError(f"expected mask to be a function (b, h, i, j) of positions, got {mask!r}")
@@ -124,7 +129,9 @@ def decode_now(q: Any, k_cache: Any, v_cache: Any, lengths: Any, block_table: An
                                     False, has_lse, has_sinks=sinks is not None)
         specialization = specialization._replace(page_size=page_size, cache_dtype=cache_dtype, scales=scales)
         is_forward = False
-        if inputs.device != CPU:
+        if inputs.device == CPU:
+            check_cache_values(inputs, extents, page_size, causal, window, mask is not None)
+        else:
             text, is_forward = _schedule(specialization, extents, inputs.device, splits, batch_invariant, schedule)
             specialization = specialization._replace(schedule=text)
         queries = library.ANY if is_forward else extents.queries

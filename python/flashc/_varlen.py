@@ -36,8 +36,9 @@ def varlen_attention(q: ArrayLike, k: ArrayLike, v: ArrayLike, cu_seqlens_q: Arr
         k: keys, [total_k, Hk, D].
         v: values, [total_k, Hk, Dv].
         cu_seqlens_q: [S + 1] of int32 or int64 on the device of q: 0, then where each sequence ends; total_q last.
-            Sequences of no queries, or of no keys, are fine.
-        cu_seqlens_k: those of the keys, total_k last; None, or the same array: those of the queries.
+            Sequences of no queries, or of no keys, are fine. The last may be less than total_q, for buffers of a static
+            size: rows from there on see nothing, and nothing sees them.
+        cu_seqlens_k: those of the keys, total_k last, or less; None, or the same array: those of the queries.
         max_seqlen_q, max_seqlen_k: not needed; accepted since FlashAttention asks for them.
         causal: query i of a sequence sees its key j when j <= i + Nk - Nq, with the lengths of the sequence.
         window: (left, right) around that key, as for `flashc.attention`.
@@ -153,8 +154,8 @@ def _check_offsets(name: str, offsets: Any, device: int, total: str, length: int
                             f"{device_name(array.device)}")
     if device == CPU and array.address:
         numbers = [int(offset) for offset in offsets]
-        if numbers[0] != 0 or numbers[-1] != length or any(x > y for x, y in zip(numbers, numbers[1:])):
-            raise ArgumentError(f"expected {name} to ascend from 0 to {total} = {length}, got {numbers[:8]}"
+        if numbers[0] != 0 or numbers[-1] > length or any(x > y for x, y in zip(numbers, numbers[1:])):
+            raise ArgumentError(f"expected {name} to ascend from 0 to {total} = {length} at most, got {numbers[:8]}"
                                 f"{'...' if len(numbers) > 8 else ''}")
     return shape[0]
 

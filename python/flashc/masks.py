@@ -346,9 +346,10 @@ def packed(offsets: ArrayLike, key_offsets: Optional[ArrayLike] = None, *, causa
         and, with causal or window, a bound on (j - key_offsets[s]) - (i - offsets[s] + shift)
 
     Args:
-        offsets: [S + 1], or [B, S + 1], of int32 or int64: 0 first, ascending, Nq last. Equal neighbours are a sequence
-            of no tokens. Nothing checks them on a GPU; tokens behind the last offset are one more sequence.
-        key_offsets: those of the keys, as many, Nk last; None: those of the queries.
+        offsets: [S + 1], or [B, S + 1], of int32 or int64: 0 first, ascending, Nq last, or less: queries from the last
+            offset on see nothing, and nothing sees keys there. Equal neighbours are a sequence of no tokens. Nothing
+            checks them on a GPU.
+        key_offsets: those of the keys, as many, Nk last, or less; None: those of the queries.
         causal: a query sees no later key of its sequence, where the last query is at the last key.
         window: (left, right) around that key, as for `flashc.attention`.
     """
@@ -367,8 +368,9 @@ def packed(offsets: ArrayLike, key_offsets: Optional[ArrayLike] = None, *, causa
             position = i + (args.at(key_starts, b, number) - args.at(starts, b, number))
         if left >= 0:
             kept = kept & (j >= position - left)
-        # A query that is among its keys is in front of their end.
+        kept = kept & (i < args.last(starts, b, i))
+        # A query that is among its keys is before their end.
         if right != 0 or key_starts is not starts:
-            kept = kept & (j < args.at(key_starts, b, number))
+            kept = kept & (j < args.at(key_starts, b, number)) & (j < args.last(key_starts, b, i))
         return kept & (j <= (position + right if right else position)) if right >= 0 else kept
     return Mask(keep, f"packed(..., causal={causal!r}, window={window!r})")

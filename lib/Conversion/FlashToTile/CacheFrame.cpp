@@ -83,5 +83,5 @@ Value CacheFrame::load(const Operand &operand, Value position) {
     table = signature.getMemRef(flash::getRootArgument(cache.getTable()).getArgNumber());
   return tile::LoadOp::create(b, slot, operand.map, operand.batch, operand.head, position, table,
                               table ? b.getI64IntegerAttr(operand.info.getPageRows()) : IntegerAttr(), table ? end : Value(),
-                              operand.ring, left);
+                              operand.ring, left, getCleared(operand, position).second);
 }

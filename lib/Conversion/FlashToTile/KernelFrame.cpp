@@ -43,7 +43,7 @@ LogicalResult KernelFrame::build(TileStep &step) {
   gpu::ReturnOp::create(b);
   Block *body = b.createBlock(&program.getBody(), {}, {b.getIndexType()}, {b.getLoc()});
   b.setInsertionPointToStart(body);
-  if (failed(emitPositions(program.getWarpgroup())))
+  if (failed(emitPositions(program.getWarpgroup())) || failed(emitSeen(step)))
     return failure();
   FailureOr<ValueRange> state = emitLoop(step);
   if (failed(state))
@@ -82,7 +82,34 @@ void KernelFrame::emitRings(const TileStep &step) {
 Value KernelFrame::load(const Operand &operand, Value position) {
   tile::RingType ring = cast<tile::RingType>(operand.ring.getType());
   Type slot = tile::SlotType::get(b.getContext(), ring.getRows(), ring.getCols(), ring.getElementType());
-  return tile::LoadOp::create(b, slot, operand.map, operand.batch, operand.head, position, operand.ring);
+  auto [first, begin] = getCleared(operand, position);
+  return tile::LoadOp::create(b, slot, operand.map, operand.batch, operand.head, position, /*table=*/Value(),
+                              /*page_rows=*/IntegerAttr(), /*end=*/Value(), operand.ring, first, begin);
+}
+
+LogicalResult KernelFrame::emitSeen(const TileStep &step) {
+  auto needs = [&](flash::StepDim dim) {
+    return llvm::any_of(operands, [&](const Operand &operand) {
+      return step.addsUpRows(operand.info.info.name) && operand.info.info.movesWith(dim);
+    });
+  };
+  for (auto [dim, seen] : {std::pair(flash::StepDim::J, &seenKeys), std::pair(flash::StepDim::I, &seenQueries)}) {
+    if (!needs(dim))
+      continue;
+    FailureOr<SeenRows> rows = emitSeenRows(b, nest, scalars, dim);
+    if (failed(rows))
+      return failure();
+    *seen = *rows;
+    for (Operand &operand : operands)
+      if (step.addsUpRows(operand.info.info.name) && operand.info.info.movesWith(dim))
+        operand.seen = seen;
+  }
+  return success();
+}
+
+std::pair<Value, Value> KernelFrame::getCleared(const Operand &operand, Value position) {
+  auto get = [&](Value bound) { return bound ? arith::SubIOp::create(b, bound, position).getResult() : Value(); };
+  return operand.seen ? std::pair(get(operand.seen->end), get(operand.seen->begin)) : std::pair<Value, Value>();
 }
 
 Value KernelFrame::getNumKeys() { return scalars.getExtent(b, nest.getStep(), nest.getOperand("k").array, 2); }

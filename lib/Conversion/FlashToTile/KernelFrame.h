@@ -4,6 +4,7 @@
 
 #include "LoopNest.h"
 #include "Regions/TileRegions.h"
+#include "SeenRows.h"
 #include "Visits/Visits.h"
 #include "flashc/Conversion/HostToKernel/KernelSignature.h"
 #include "flashc/Conversion/HostToKernel/MergeKernel.h"
@@ -60,6 +61,8 @@ public:
   mlir::FailureOr<llvm::SmallVector<mlir::Value>>
   emitWhereMasked(mlir::Value visit, mlir::ValueRange unmasked,
                   llvm::function_ref<mlir::FailureOr<llvm::SmallVector<mlir::Value>>()> emitMasked);
+  /// Whether data says which pairs the mask keeps, so that others may hold anything.
+  bool hidesData() const { return static_cast<bool>(seenKeys) || static_cast<bool>(seenQueries); }
   /// Whether a visit is masked, as a value; null where all are, or none is.
   mlir::Value emitIsMasked(mlir::Value visit);
 
@@ -112,12 +115,18 @@ protected:
   struct Operand {
     const NestOperand &info;
     mlir::Value map = {}, ring = {}, batch = {}, head = {}, resident = {};
+    /// Outside of these positions rows of its tiles become 0; null where that makes no difference.
+    const SeenRows *seen = nullptr;
   };
 
   /// Where this CTA and this warpgroup are.
   virtual mlir::LogicalResult emitPositions(mlir::Value warpgroup);
   /// The extents of the grid, where a CTA has one work tile after the other; none where it has one.
   virtual mlir::FailureOr<mlir::SmallVector<mlir::Value>> emitGrid();
+  /// Which rows exist for the mask, and of which operands others are to become 0.
+  mlir::LogicalResult emitSeen(const TileStep &step);
+  /// The rows of a tile at `position` that become 0: from the first one on, and before the second; null if there are none.
+  std::pair<mlir::Value, mlir::Value> getCleared(const Operand &operand, mlir::Value position);
   /// The loop over visits; returns the state behind it.
   virtual mlir::FailureOr<mlir::ValueRange> emitLoop(TileStep &step);
   /// The body of the loop over visits: one step, whose state the loop carries. Returns the loop's results.
@@ -133,6 +142,7 @@ protected:
   mlir::FailureOr<PartPlace> emitPartPlace(mlir::Value part, unsigned result);
 
   llvm::SmallVector<Operand, 3> operands;
+  SeenRows seenKeys, seenQueries;
   /// The part of the keys that the CTA has; null where it has all.
   mlir::Value part;
   mlir::gpu::GPUFuncOp kernel;

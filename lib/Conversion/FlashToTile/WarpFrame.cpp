@@ -95,7 +95,7 @@ LogicalResult WarpFrame::build(TileStep &step) {
   b.setInsertionPointToStart(body);
   warp = program.getWarp();
   column = index(0);
-  if (failed(emitPositions(warp)))
+  if (failed(emitPositions(warp)) || failed(emitSeen(step)))
     return failure();
   FailureOr<ValueRange> state = emitLoop(step);
   if (failed(state))
@@ -227,18 +227,24 @@ Value WarpFrame::loadBox(const Operand &operand, Value position) {
     place = arith::RemUIOp::create(b, position, index(page));
   }
   Value loaded = tile::LoadOp::create(b, getSlotType(operand.ring), operand.map, outer, operand.head, place, operand.ring);
+  using Predicate = arith::CmpIPredicate;
   if (Value end = ends[&operand - operands.begin()]) {
     Value left = arith::SubIOp::create(b, end, position);
-    Value sticksOut = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, left, index(nest.streamedTile));
-    auto branch = scf::IfOp::create(b, TypeRange(), sticksOut, /*addElseBlock=*/false);
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(branch.thenBlock());
-    tile::ClearRowsOp::create(b, loaded, left);
+    clearIf(arith::CmpIOp::create(b, Predicate::slt, left, index(nest.streamedTile)), loaded, left, /*begin=*/Value());
   }
+  if (Value begin = getCleared(operand, position).second)
+    clearIf(arith::CmpIOp::create(b, Predicate::sgt, begin, index(0)), loaded, /*first=*/Value(), begin);
   return loaded;
 }
 
-/// Each row from its own page, if there are pages.
+void WarpFrame::clearIf(Value condition, Value slot, Value first, Value begin) {
+  auto branch = scf::IfOp::create(b, TypeRange(), condition, /*addElseBlock=*/false);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(branch.thenBlock());
+  tile::ClearRowsOp::create(b, slot, first, begin);
+}
+
+/// Each row from its own page, if there are pages. Rows that no query sees are not read: their pages may be anything.
 Value WarpFrame::loadRows(const Operand &operand, Value position) {
   Value outer = operand.batch, end = ends[&operand - operands.begin()];
   IntegerAttr size;
@@ -253,7 +259,8 @@ Value WarpFrame::loadRows(const Operand &operand, Value position) {
     size = b.getI64IntegerAttr(page);
   }
   Value source = signature.getMemRef(*operand.info.getArgument(), /*alignment=*/16);
-  return tile::LoadRowsOp::create(b, getSlotType(operand.ring), source, outer, operand.head, position, size, end, operand.ring);
+  return tile::LoadRowsOp::create(b, getSlotType(operand.ring), source, outer, operand.head, position, size,
+                                  seenKeys.begin, end, operand.ring);
 }
 
 /// The scale of a page, for all rows.

@@ -45,6 +45,8 @@ private:
   mlir::Value emitPage(const Operand &operand, mlir::Value position);
   mlir::Value load(const Operand &operand, mlir::Value position) override;
   mlir::Value loadBox(const Operand &operand, mlir::Value position);
+  /// Clears rows of a slot (tile.clear_rows) where a tile has some.
+  void clearIf(mlir::Value condition, mlir::Value slot, mlir::Value first, mlir::Value begin);
   mlir::Value loadRows(const Operand &operand, mlir::Value position);
   bool areBoxes(const Operand &operand);
   mlir::FailureOr<mlir::Value> emitEnd(const Operand &operand);

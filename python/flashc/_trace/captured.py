@@ -128,6 +128,12 @@ class CapturedArray(Indexable):
             raise error("expected a whole array to be declared sorted, got a part of one")
         return self._trace.capture_sorted(self._array, self._trace.labels.get(self._name, ""))
 
+    def last(self) -> Traced:
+        """The last element along the last dimension, however many there are: no constant of the kernel."""
+        if self.ndim != 1:
+            raise error(f"expected an array with one dimension left, got one with {self.ndim}")
+        return self._trace.load_last(self)
+
     def count_le(self, value: Any) -> Traced:
         """How many elements along the last dimension are at most `value`."""
         value = plain(value)

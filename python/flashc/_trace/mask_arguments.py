@@ -76,6 +76,15 @@ def count_le(x: Any, b: Any, place: Any) -> Any:
     return ops.count_le(x if x.ndim == 1 else x[b], place)
 
 
+def last(x: Any, b: Any, place: Any) -> Any:
+    """The last element of a sorted array [N], or of the batch's line of [B, N]."""
+    if isinstance(place, Traced):
+        x = ops.array(x)
+        return (x if x.ndim == 1 else x[b]).last()
+    x = x.array if isinstance(x, Sorted) else x
+    return x[-1] if x.ndim == 1 else x[b, -1]
+
+
 def named(x: Any) -> str:
     """A parameter in the text of a mask: what is in an array takes a copy from the GPU."""
     return repr(x) if x is None or isinstance(x, (int, str)) else "..."

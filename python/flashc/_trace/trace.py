@@ -207,6 +207,14 @@ class Trace:
         operand, line = self._operand(captured), self._line(captured, indices[:-1])
         return self.region.value(INDEX, f"flash.nth {indices[-1]._name} in %{operand}{line} : {captured._view.type}")
 
+    def load_last(self, captured: CapturedArray) -> Traced:
+        """The last element of a sorted array; all but the last dimension are indexed."""
+        view, region, prefix = captured._view, self.region, captured._prefix
+        place = region.index(len([dim for dim in view.dims if dim < len(prefix)]))
+        extent = region.emit(f"tensor.dim %{captured._name}, {place} : {view.type}")
+        last = region.emit(f"arith.subi {extent}, {region.index(1)} : index")
+        return self.element(captured._name, captured._array.dtype, view.type, self._places(captured, prefix) + [last])
+
     def search(self, captured: CapturedArray, value: Any) -> Traced:
         """How many elements of a sorted array are at most `value`; all but the last dimension are indexed."""
         region, view = self.region, captured._view

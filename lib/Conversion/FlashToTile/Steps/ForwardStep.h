@@ -17,6 +17,7 @@ public:
       : TileStep(frame), valueDim(nest.getOperand("v").getCols()), dropout(frame) {}
 
   mlir::LogicalResult check() override;
+  bool addsUpRows(llvm::StringRef operand) const override { return operand == "v"; }
   void emitAllocations() override;
   llvm::SmallVector<mlir::Value> emitIdentity() override;
   mlir::FailureOr<llvm::SmallVector<mlir::Value>> emit(mlir::Value visit, mlir::ValueRange state) override;

@@ -22,6 +22,14 @@ bool GradientStep::reads(StringRef operand) const {
   return operand != "v" || getOp().getGradients() != Gradients::DV;
 }
 
+bool GradientStep::addsUpRows(StringRef operand) const {
+  if (sumsScoreGradients())
+    return false;
+  if (operand == "k") // of dq
+    return !hasResidentKeys() || nest.isAnyAddedUp();
+  return hasResidentKeys() && ((operand == "q" && getOp().has(Gradients::DK)) || (operand == "do" && getOp().has(Gradients::DV)));
+}
+
 SmallVector<unsigned> GradientStep::getCarried() const {
   return llvm::to_vector(llvm::make_filter_range(llvm::seq<unsigned>(0, nest.results.size()),
                                                  [&](unsigned result) { return !nest.isAddedUp(result); }));
@@ -176,14 +184,29 @@ Value GradientStep::emitScoreGradients(Value visit, Value position, Value weight
   if (!gradients)
     return {};
   if (!slopes)
-    return arith::MulFOp::create(b, weights, frame.scale(gradients, *getConstantSlope()));
+    return emitKept(visit, weights, arith::MulFOp::create(b, weights, frame.scale(gradients, *getConstantSlope())));
   if (slopes.getType() != weights.getType())
     slopes = tile::FromOperandAOp::create(b, weights.getType(), slopes);
   gradients = arith::MulFOp::create(b, gradients, slopes);
   // Where the probability is 0, so is this, whatever the score's derivative is there.
+  return clearUnweighted(weights, arith::MulFOp::create(b, weights, gradients));
+}
+
+/// `values`, or 0 where a weight is.
+Value GradientStep::clearUnweighted(Value weights, Value values) {
   Value zeros = frame.splat(cast<RankedTensorType>(weights.getType()), 0.0);
   Value isNone = arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, weights, zeros);
-  return arith::SelectOp::create(b, isNone, zeros, arith::MulFOp::create(b, weights, gradients));
+  return arith::SelectOp::create(b, isNone, zeros, values);
+}
+
+/// Pairs that a mask of data hides may have NaN for dP or delta.
+Value GradientStep::emitKept(Value visit, Value weights, Value gradients) {
+  if (!frame.hidesData())
+    return gradients;
+  auto kept = frame.emitWhereMasked(visit, gradients, [&]() -> FailureOr<SmallVector<Value>> {
+    return SmallVector<Value>{clearUnweighted(weights, gradients)};
+  });
+  return kept->front(); // it does not fail
 }
 
 FailureOr<SmallVector<Value>> GradientStep::emit(Value visit, ValueRange state) {

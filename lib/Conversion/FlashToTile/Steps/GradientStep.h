@@ -27,6 +27,7 @@ public:
   mlir::LogicalResult check() override { return dropout.check(); }
   /// All but `v` for dv alone.
   bool reads(llvm::StringRef operand) const override;
+  bool addsUpRows(llvm::StringRef operand) const override;
   void emitAllocations() override;
   llvm::SmallVector<mlir::Value> emitIdentity() override;
   mlir::FailureOr<llvm::SmallVector<mlir::Value>> emit(mlir::Value visit, mlir::ValueRange state) override;
@@ -59,6 +60,8 @@ private:
   /// `kept`: which elements dropout keeps, if there is any. Null after an error.
   mlir::Value emitScoreGradients(mlir::Value visit, mlir::Value position, mlir::Value weights, mlir::Value dp,
                                  mlir::Value delta, mlir::Value slopes, mlir::Value kept);
+  mlir::Value clearUnweighted(mlir::Value weights, mlir::Value values);
+  mlir::Value emitKept(mlir::Value visit, mlir::Value weights, mlir::Value gradients);
   mlir::Value round(mlir::Value a);
   mlir::Value startSum(mlir::Value operand, mlir::Value slot, mlir::Value acc);
   /// A row of the statistics, as values of columns.

@@ -21,6 +21,8 @@ public:
   virtual mlir::LogicalResult check() { return mlir::success(); }
   /// Whether it reads the operand of that name.
   virtual bool reads(llvm::StringRef operand) const { return true; }
+  /// Whether a product adds up the rows of that operand's tiles, each with a weight: 0 times NaN is NaN.
+  virtual bool addsUpRows(llvm::StringRef operand) const { return false; }
   /// Emits what the step allocates in shared memory, beside the operands' rings.
   virtual void emitAllocations() {}
   /// Emits the state that the loop begins with.

@@ -163,27 +163,48 @@ TileValues lowerWait(WaitOp op, Adaptor<WaitOp> adaptor, Emitter &emit, KernelCo
   return {values};
 }
 
-/// 16 bytes a thread and store, so that sixteen rows of a panel are one pass over it; all of a row is written, and its
-/// swizzle is no matter. Every branch is uniform.
-TileValues lowerClearRows(ClearRowsOp op, Adaptor<ClearRowsOp> adaptor, Emitter &emit, KernelContext &kernel) {
-  SlotType slot = op.getSlot().getType();
-  constexpr int64_t kThreadBytes = 16, kThreadsOfRow = kHopper.swizzleBytes / kThreadBytes;
+constexpr int64_t kThreadBytes = 16, kThreadsOfRow = kHopper.swizzleBytes / kThreadBytes;
+
+/// Where threads begin in a slot, and in its rows: they store 16 bytes each, so that sixteen rows of a panel are one pass
+/// over it; all of a row is written, and its swizzle is no matter.
+SmallVector<Value> getClearedPlace(ClearRowsOp op, Adaptor<ClearRowsOp> adaptor, Emitter &emit, KernelContext &kernel) {
   Value field = arith::TruncIOp::create(emit.builder, emit.loc, emit.builder.getI32Type(), adaptor.getSlot()[0]);
   Value address = emit.mul(emit.add(field, kernel.inGroup), kThreadBytes);
-  std::string rows = std::to_string(slot.getRows()), stores;
+  return {address, emit.shr(kernel.inGroup, llvm::Log2_64(kThreadsOfRow))};
+}
+
+/// Clears rows of a slot up to `end`. PTX sets r to the first one (`first`), and p where there is none (`isNone`). Every
+/// branch is uniform. $0 and $1 are the values of getClearedPlace, $2 is a bound of the rows, $3 the consumer's barrier.
+void clearRows(Emitter &emit, SlotType slot, const std::string &first, const std::string &end, const std::string &isNone,
+               ArrayRef<Value> operands) {
+  std::string stores;
   for (int64_t panel = 0; panel < kHopper.countPanels(slot.getCols()); ++panel)
     stores += " @q st.shared.v4.b32 [a+" + std::to_string(panel * slot.getRows() * kHopper.swizzleBytes) + "], {z, z, z, z};\n";
-  emit.ptx("{\n .reg .pred p, q;\n .reg .b32 r, a, z;\n setp.ge.s32 p, $2, " + rows + ";\n @p bra.uni DONE;\n"
-           " mov.b32 z, 0;\n max.s32 r, $2, 0;\n CLEAR:\n"
-           " add.s32 a, r, $1;\n setp.lt.s32 q, a, " + rows + ";\n"
+  emit.ptx("{\n .reg .pred p, q;\n .reg .b32 r, a, z;\n" + isNone + " @p bra.uni DONE;\n"
+           " mov.b32 z, 0;\n" + first + " CLEAR:\n"
+           " add.s32 a, r, $1;\n setp.lt.s32 q, a, " + end + ";\n"
            " mad.lo.s32 a, r, " + std::to_string(kHopper.swizzleBytes) + ", $0;\n" + stores +
            " add.s32 r, r, " + std::to_string(kHopper.groupThreads / kThreadsOfRow) + ";\n"
-           " setp.lt.s32 p, r, " + rows + ";\n @p bra.uni CLEAR;\n"
+           " setp.lt.s32 p, r, " + end + ";\n @p bra.uni CLEAR;\n"
            // Products read through another proxy, and so does the next copy write (PTX ISA 9.7.13.4).
            " fence.proxy.async.shared::cta;\n bar.sync $3, " + std::to_string(kHopper.groupThreads) + ";\n DONE:\n }",
-           "r,r,r,r,~{memory}",
-           {address, emit.shr(kernel.inGroup, llvm::Log2_64(kThreadsOfRow)), emit.toI32(op.getFirst()),
-            emit.add(kernel.warpgroup, kWarpgroupBarriers)});
+           "r,r,r,r,~{memory}", operands);
+}
+
+/// In tiles that have no such rows it is a comparison and a branch.
+TileValues lowerClearRows(ClearRowsOp op, Adaptor<ClearRowsOp> adaptor, Emitter &emit, KernelContext &kernel) {
+  SlotType slot = op.getSlot().getType();
+  std::string rows = std::to_string(slot.getRows());
+  SmallVector<Value> place = getClearedPlace(op, adaptor, emit, kernel);
+  auto clear = [&](StringRef from, const std::string &end, const std::string &isNone, Value bound) {
+    clearRows(emit, slot, from.str(), end, isNone,
+              {place[0], place[1], bound, emit.add(kernel.warpgroup, kWarpgroupBarriers)});
+  };
+  if (Value first = op.getFirst())
+    clear(" max.s32 r, $2, 0;\n", rows, " setp.ge.s32 p, $2, " + rows + ";\n", emit.toI32(first));
+  if (Value begin = op.getBegin())
+    clear(" mov.b32 r, 0;\n", "$2", " setp.le.s32 p, $2, 0;\n",
+          arith::MinSIOp::create(emit.builder, emit.loc, emit.toI32(begin), emit.i32(slot.getRows())));
   return {};
 }
 

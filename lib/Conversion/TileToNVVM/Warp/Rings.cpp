@@ -119,6 +119,8 @@ TileValues lowerCopyRows(CopyRowsOp op, Adaptor<CopyRowsOp> adaptor, Emitter &em
   for (int64_t step = 0; step < ring.getRows(); step += order.rowsAtOnce) {
     Value rowInTile = emit.add(rowInStep, step), row = emit.add(first, rowInTile), zero = emit.i32(0);
     Value exists = compare(arith::CmpIPredicate::slt, row, limit);
+    if (Value begin = op.getBegin())
+      exists = arith::AndIOp::create(emit.builder, emit.loc, exists, compare(arith::CmpIPredicate::sge, row, emit.toI32(begin)));
     Value outer = hasPages ? getPage(emit, adaptor.getB(), step, order, rowInStep) : emit.toI32(op.getB());
     Value inner = hasPages ? arith::RemUIOp::create(emit.builder, emit.loc, row, emit.i32(*op.getSize())).getResult() : row;
     // Nothing is read of a row that does not exist; its address is one that does.
@@ -154,15 +156,22 @@ TileValues lowerWait(WaitOp op, Adaptor<WaitOp> adaptor, Emitter &emit, KernelCo
 /// matter.
 TileValues lowerClearRows(ClearRowsOp op, Adaptor<ClearRowsOp> adaptor, Emitter &emit, KernelContext &kernel) {
   SlotType slot = op.getSlot().getType();
-  Value lane = getLane(emit, kernel), first = emit.toI32(op.getFirst());
+  Value lane = getLane(emit, kernel), first = op.getFirst() ? emit.toI32(op.getFirst()) : Value();
   Value address = emit.add(adaptor.getSlot()[0], emit.mul(lane, 16));
   constexpr int64_t kRowsAtOnce = 4;
   int64_t rowBytes = kernel.target.swizzleBytes, panels = slot.getBytes(kernel.target) / (slot.getRows() * rowBytes);
-  for (int64_t panel = 0; panel < panels; ++panel)
-    for (int64_t row = 0; row < slot.getRows(); row += kRowsAtOnce)
-      emit.ptx("{\n .reg .pred p;\n setp.ge.s32 p, $1, $2;\n @p st.shared.v4.b32 [$0+" +
-                   std::to_string((panel * slot.getRows() + row) * rowBytes) + "], {$3, $3, $3, $3};\n }",
-               "r,r,r,r,~{memory}", {address, emit.add(emit.shr(lane, 3), row), first, emit.i32(0)});
+  auto clear = [&](StringRef predicate, Value bound) {
+    for (int64_t panel = 0; panel < panels; ++panel)
+      for (int64_t row = 0; row < slot.getRows(); row += kRowsAtOnce)
+        emit.ptx(("{\n .reg .pred p;\n setp." + predicate + ".s32 p, $1, $2;\n @p st.shared.v4.b32 [$0+" +
+                  Twine((panel * slot.getRows() + row) * rowBytes) + "], {$3, $3, $3, $3};\n }")
+                     .str(),
+                 "r,r,r,r,~{memory}", {address, emit.add(emit.shr(lane, 3), row), bound, emit.i32(0)});
+  };
+  if (first)
+    clear("ge", first);
+  if (Value begin = op.getBegin())
+    clear("lt", emit.toI32(begin));
   // The next copy into the slot writes through another proxy (PTX ISA 9.7.13.4).
   emit.ptx("fence.proxy.async.shared::cta;", "~{memory}", {});
   emitWarpBarrier(emit);

@@ -121,7 +121,28 @@ static Value dequantise(ImplicitLocOpBuilder &b, Cache cache, Value element, Val
   return type == f32 ? value : arith::TruncFOp::create(b, type, value).getResult();
 }
 
-/// The element (b, h, j, d) of a cache, as a float of type `element`; 0 where `j` is none of the sequence's rows. Nothing is read there.
+static Value emitConstant(OpBuilder &b, Location loc, Type element, double value) {
+  APFloat number(value);
+  bool losesInfo;
+  number.convert(cast<FloatType>(element).getFloatSemantics(), APFloat::rmNearestTiesToEven, &losesInfo);
+  return arith::ConstantOp::create(b, loc, b.getFloatAttr(element, number));
+}
+
+/// What `read` gives if `condition` holds, else `otherwise`.
+static Value emitIf(ImplicitLocOpBuilder &b, Value condition, Type element, double otherwise,
+                    llvm::function_ref<Value(ImplicitLocOpBuilder &)> read) {
+  auto branch = scf::IfOp::create(
+      b, condition,
+      [&](OpBuilder &builder, Location loc) {
+        ImplicitLocOpBuilder inside(loc, builder);
+        scf::YieldOp::create(builder, loc, read(inside));
+      },
+      [&](OpBuilder &builder, Location loc) { scf::YieldOp::create(builder, loc, emitConstant(builder, loc, element, otherwise)); });
+  return branch.getResult(0);
+}
+
+/// The element (b, h, j, d) of a cache, as a float of type `element`; 0 where `j` is none of the sequence's rows, NaN where
+/// the table's entry is no page. Nothing is read in either case.
 static Value emitElement(ImplicitLocOpBuilder &b, Cache cache, Value batch, Value head, Value key, Value column,
                          Type element) {
   auto getExtent = [&](Value array, int64_t dim) {
@@ -134,26 +155,23 @@ static Value emitElement(ImplicitLocOpBuilder &b, Cache cache, Value batch, Valu
     Value length = arith::IndexCastOp::create(b, b.getIndexType(), tensor::ExtractOp::create(b, cache.lengths, batch).getResult());
     end = arith::MinSIOp::create(b, end, length);
   }
+  auto readRow = [&](ImplicitLocOpBuilder &inside, Value outer, Value row) -> Value {
+    Value read = tensor::ExtractOp::create(inside, cache.rows, ValueRange{outer, head, row, column});
+    return cache.scales ? dequantise(inside, cache, read, outer, head, element) : read;
+  };
   Value exists = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, key, end);
-  auto read = scf::IfOp::create(
-      b, exists,
-      [&](OpBuilder &builder, Location loc) {
-        ImplicitLocOpBuilder inside(loc, builder);
-        SmallVector<Value> place{batch, head, key, column};
-        if (cache.table) {
-          Value number = arith::DivUIOp::create(inside, key, page);
-          Value entry = tensor::ExtractOp::create(inside, cache.table, ValueRange{batch, number});
-          place[0] = arith::IndexCastOp::create(inside, inside.getIndexType(), entry);
-          place[2] = arith::RemUIOp::create(inside, key, page);
-        }
-        Value read = tensor::ExtractOp::create(inside, cache.rows, place);
-        scf::YieldOp::create(inside, cache.scales ? dequantise(inside, cache, read, place[0], head, element) : read);
-      },
-      [&](OpBuilder &builder, Location loc) {
-        Value zero = arith::ConstantOp::create(builder, loc, builder.getFloatAttr(element, 0.0));
-        scf::YieldOp::create(builder, loc, zero);
-      });
-  return read.getResult(0);
+  return emitIf(b, exists, element, 0.0, [&](ImplicitLocOpBuilder &inside) -> Value {
+    if (!cache.table)
+      return readRow(inside, batch, key);
+    Value number = arith::DivUIOp::create(inside, key, page), row = arith::RemUIOp::create(inside, key, page);
+    Value entry = tensor::ExtractOp::create(inside, cache.table, ValueRange{batch, number});
+    entry = arith::IndexCastOp::create(inside, inside.getIndexType(), entry);
+    Value pages = getValueOrCreateConstantIndexOp(inside, inside.getLoc(),
+                                                  tensor::getMixedSize(inside, inside.getLoc(), cache.rows, 0));
+    Value isPage = arith::CmpIOp::create(inside, arith::CmpIPredicate::ult, entry, pages); // -1 is a large number
+    return emitIf(inside, isPage, element, std::numeric_limits<double>::quiet_NaN(),
+                  [&](ImplicitLocOpBuilder &nested) { return readRow(nested, entry, row); });
+  });
 }
 
 /// [sizes] elements of a cache from `at` on.

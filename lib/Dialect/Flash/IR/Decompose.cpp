@@ -55,8 +55,9 @@ Value decompose::generic(ImplicitLocOpBuilder &b, unsigned numLoops, ArrayRef<In
   return op.getResult(0);
 }
 
-Value decompose::multiplyAccumulate(ImplicitLocOpBuilder &b, Indexed a, Indexed x, Indexed acc, int64_t groupSize,
-                                float factor) {
+/// Where `isWeight`, nothing is multiplied with a left side of 0.
+static Value addProducts(ImplicitLocOpBuilder &b, const Indexed &a, const Indexed &x, const Indexed &acc, int64_t groupSize,
+                         float factor, bool isWeight) {
   Type factorType = getElementTypeOrSelf(x.first.getType());
   return generic(
       b, 5, {a, x}, acc,
@@ -69,9 +70,22 @@ Value decompose::multiplyAccumulate(ImplicitLocOpBuilder &b, Indexed a, Indexed 
         Value product = arith::MulFOp::create(b, wideLeft, wideRight);
         if (factor != 1.0f)
           product = arith::MulFOp::create(b, product, f32Constant(b, factor));
-        return arith::AddFOp::create(b, args[2], product);
+        Value sum = arith::AddFOp::create(b, args[2], product);
+        if (!isWeight)
+          return sum;
+        Value isNone = arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, wideLeft, f32Constant(b, 0.0f));
+        return arith::SelectOp::create(b, isNone, args[2], sum);
       },
       groupSize);
+}
+
+Value decompose::multiplyAccumulate(ImplicitLocOpBuilder &b, Indexed a, Indexed x, Indexed acc, int64_t groupSize,
+                                    float factor) {
+  return addProducts(b, a, x, acc, groupSize, factor, /*isWeight=*/false);
+}
+
+Value decompose::addWeighted(ImplicitLocOpBuilder &b, Indexed a, Indexed x, Indexed acc, int64_t groupSize, float factor) {
+  return addProducts(b, a, x, acc, groupSize, factor, /*isWeight=*/true);
 }
 
 Value decompose::emitQK(ImplicitLocOpBuilder &b, ScoresOpInterface op) {
@@ -116,6 +130,8 @@ Value decompose::added(ImplicitLocOpBuilder &b, ValueRange args) { return arith:
 Value decompose::emitWeight(ImplicitLocOpBuilder &b, Value s, Value lse) {
   Value zero = f32Constant(b, 0.0f), none = f32Constant(b, kNegInf);
   Value isEmpty = arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, lse, none);
+  Value isHidden = arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, s, none);
+  isEmpty = arith::OrIOp::create(b, isEmpty, isHidden);
   Value weight = math::ExpOp::create(b, arith::SubFOp::create(b, s, lse));
   return arith::SelectOp::create(b, isEmpty, zero, weight);
 }

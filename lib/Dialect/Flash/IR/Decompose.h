@@ -30,6 +30,10 @@ Value generic(ImplicitLocOpBuilder &b, unsigned numLoops, ArrayRef<Indexed> ins,
 Value multiplyAccumulate(ImplicitLocOpBuilder &b, Indexed a, Indexed x, Indexed acc, int64_t groupSize,
                          float factor = 1.0f);
 
+/// The same for weights `a`: `x` is not multiplied where its weight is 0, as in pairs that the mask hides. It may be NaN
+/// there.
+Value addWeighted(ImplicitLocOpBuilder &b, Indexed a, Indexed x, Indexed acc, int64_t groupSize, float factor = 1.0f);
+
 /// A tensor of f32.
 Value filledTensor(ImplicitLocOpBuilder &b, ArrayRef<OpFoldResult> sizes, float value);
 
@@ -50,7 +54,7 @@ Value emitScores(ImplicitLocOpBuilder &b, ScoresOpInterface op, Value qk, ArrayR
 Value emitScaled(ImplicitLocOpBuilder &b, ScoresOpInterface op, Value product);
 /// The position (b, h, i, j) of a loop body over [b, h, i, j], if the op's loops begin at `at`.
 SmallVector<Value> emitPosition(ImplicitLocOpBuilder &b, ArrayRef<Value> at);
-/// exp(s - lse), of a query of lse = -inf 0: it has no weight to give.
+/// exp(s - lse); 0 of a query of lse = -inf, which has no weight to give, and of a score of -inf, whatever lse is.
 Value emitWeight(ImplicitLocOpBuilder &b, Value s, Value lse);
 
 /// `values` [b, h, i, j] with 0 where dropout drops, and what is kept divided by 1 - rate; `values` without dropout.

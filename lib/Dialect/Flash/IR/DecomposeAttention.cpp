@@ -54,7 +54,7 @@ static Value emitRowSum(ImplicitLocOpBuilder &b, const Indexed &probabilities, V
 
 /// acc + T(P) V.
 static Value emitOutputProduct(ImplicitLocOpBuilder &b, Value probabilities, Value v, Value acc, int64_t groupSize) {
-  return multiplyAccumulate(b, {probabilities, {B, H, I, J}}, {v, {B, KeyHead, J, D}}, {acc, {B, H, I, D}}, groupSize);
+  return addWeighted(b, {probabilities, {B, H, I, J}}, {v, {B, KeyHead, J, D}}, {acc, {B, H, I, D}}, groupSize);
 }
 
 /// `combine(x, row)` for every element `x` of `acc` and its row's `row`, in place. The fourth loop is that of d.

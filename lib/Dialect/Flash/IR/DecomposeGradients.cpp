@@ -109,15 +109,15 @@ public:
   /// dv + T(D * P)^T dO.
   Value emitDV(Value dv) {
     Value dropped = emitDropped(b, op, weights, at);
-    return multiplyAccumulate(b, {dropped, {B, H, I, J}}, {dout, {B, H, I, D}}, {dv, {B, H, J, D}}, 1);
+    return addWeighted(b, {dropped, {B, H, I, J}}, {dout, {B, H, I, D}}, {dv, {B, H, J, D}}, 1);
   }
   /// dk + scale * T(dX)^T Q.
   Value emitDK(Value dk) {
-    return multiplyAccumulate(b, {dx, {B, H, I, J}}, {op.getQ(), {B, H, I, D}}, {dk, {B, H, J, D}}, 1, getScale());
+    return addWeighted(b, {dx, {B, H, I, J}}, {op.getQ(), {B, H, I, D}}, {dk, {B, H, J, D}}, 1, getScale());
   }
   /// dq + scale * T(dX) K.
   Value emitDQ(Value dq) {
-    return multiplyAccumulate(b, {dx, {B, H, I, J}}, {op.getK(), {B, KeyHead, J, D}}, {dq, {B, H, I, D}},
+    return addWeighted(b, {dx, {B, H, I, J}}, {op.getK(), {B, KeyHead, J, D}}, {dq, {B, H, I, D}},
                               op.getGroup(), getScale());
   }
   /// `sums`, which has these loops, + dX.

@@ -57,6 +57,12 @@ static LogicalResult verifyPages(LoadOp op) {
   return success();
 }
 
+LogicalResult ClearRowsOp::verify() {
+  if (!getFirst() && !getBegin())
+    return emitOpError() << "expected the first row to be cleared, or the end of those, got none";
+  return success();
+}
+
 LogicalResult LoadOp::verify() {
   RingType ring = getRing().getType();
   auto map = dyn_cast<TensorMapType>(getMap().getType());
@@ -65,7 +71,7 @@ LogicalResult LoadOp::verify() {
       slot.getElementType() != ring.getElementType())
     return emitOpError() << "expected a slot of " << ring << ", got " << slot;
   auto array = dyn_cast<MemRefType>(getMap().getType());
-  if (getTable() || getFirst())
+  if (getTable() || getFirst() || getBegin())
     return verifyPages(*this);
   if (map ? map.getRows() != ring.getRows() || map.getElementType() != ring.getElementType()
           : !ring.getElementType().isF32() || array.getDimSize(0) != ring.getRows())

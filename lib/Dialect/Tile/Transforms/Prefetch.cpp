@@ -51,7 +51,10 @@ static SmallVector<Value> getPlaces(Operation *load) {
   if (auto box = dyn_cast<LoadOp>(load))
     return {box.getB(), box.getH(), box.getRow()};
   auto rows = cast<LoadRowsOp>(load);
-  return {rows.getB(), rows.getH(), rows.getRow(), rows.getLimit()};
+  SmallVector<Value> places{rows.getB(), rows.getH(), rows.getRow(), rows.getLimit()};
+  if (rows.getBegin())
+    places.push_back(rows.getBegin());
+  return places;
 }
 
 LogicalResult Prefetcher::findLoads() {
@@ -127,7 +130,8 @@ void Prefetcher::emitCopies(Value position, ValueRange numbers, Value count) {
       continue;
     }
     auto rows = cast<LoadRowsOp>(load);
-    CopyRowsOp::create(b, rows.getSource(), places[0], places[1], places[2], rows.getSizeAttr(), places[3], rows.getRing(), count);
+    CopyRowsOp::create(b, rows.getSource(), places[0], places[1], places[2], rows.getSizeAttr(),
+                       rows.getBegin() ? places[4] : Value(), places[3], rows.getRing(), count);
   }
 }
 

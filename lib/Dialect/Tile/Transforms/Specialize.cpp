@@ -475,21 +475,25 @@ static void makeConsumer(Region &consumer, const LoadNumbering &numbering) {
     ShareOp::create(b, product.getLoc(), product.getA(), product.getRing(), numbering.getCount(product));
     product.erase();
   });
-  SmallVector<std::pair<WaitOp, Value>> waits; // and the first row to be cleared
+  struct Cleared {
+    WaitOp wait;
+    Value first, begin; // of rows to be cleared
+  };
+  SmallVector<Cleared> waits;
   consumer.walk([&](LoadOp load) {
     OpBuilder b(load);
     auto wait = WaitOp::create(b, load.getLoc(), load.getSlot().getType(), load.getRing(), numbering.getCount(load));
     load.replaceAllUsesWith(wait.getSlot());
-    waits.push_back({wait, load.getFirst()});
+    waits.push_back({wait, load.getFirst(), load.getBegin()});
     load.erase();
   });
-  for (auto [wait, first] : waits) {
+  for (auto [wait, first, begin] : waits) {
     insertRelease(wait);
-    if (!first)
+    if (!first && !begin)
       continue;
     OpBuilder b(wait.getContext());
     b.setInsertionPointAfter(wait);
-    ClearRowsOp::create(b, wait.getLoc(), wait.getSlot(), first);
+    ClearRowsOp::create(b, wait.getLoc(), wait.getSlot(), first, begin);
   }
   waitForLastStore(consumer);
 }

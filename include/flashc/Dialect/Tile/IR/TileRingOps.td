@@ -77,8 +77,8 @@ def Tile_LoadOp : Tile_Op<"load", [MemoryEffects<[MemRead, MemWrite]>, AttrSized
     both P and the tile, a multiple of 8, and `row` is a multiple of it, so that a box lies in one page. Of a box that
     begins at `end` or behind it, or at a negative position, no entry is read: it is zero. `end` is not negative.
 
-    With `clear from %first` the slot's rows from `first` on, any number, are set to zero: each consumer does it behind its
-    wait (`tile.clear_rows`).
+    With `clear from %first` the slot's rows from `first` on, any number, are set to zero, and with `clear_before %begin`
+    those before row `begin`, any number: each consumer does it after its wait (`tile.clear_rows`).
 
     An array of f32 instead of a map gives a slot of f32: `map[s, b, h, row .. row + cols - 1]` for every row s of the
     slot. All of these exist, and each s begins at a multiple of 16 bytes.
@@ -92,16 +92,17 @@ def Tile_LoadOp : Tile_Op<"load", [MemoryEffects<[MemRead, MemWrite]>, AttrSized
   let arguments = (ins AnyTypeOf<[Tile_TensorMap, MemRefRankOf<[F32], [4]>]>:$map, Index:$b, Index:$h, Index:$row,
                        Optional<MemRefRankOf<[I32], [2]>>:$table,
                        OptionalAttr<ConfinedAttr<I64Attr, [IntPositive]>>:$page_rows, Optional<Index>:$end,
-                       Tile_Ring:$ring, Optional<Index>:$first);
+                       Tile_Ring:$ring, Optional<Index>:$first, Optional<Index>:$begin);
   let results = (outs Tile_Slot:$slot);
   let builders = [OpBuilder<(ins "::mlir::Type":$slot, "::mlir::Value":$map, "::mlir::Value":$b, "::mlir::Value":$h,
                                  "::mlir::Value":$row, "::mlir::Value":$ring), [{
     build($_builder, $_state, slot, map, b, h, row, /*table=*/::mlir::Value(), /*page_rows=*/nullptr,
-          /*end=*/::mlir::Value(), ring, /*first=*/::mlir::Value());
+          /*end=*/::mlir::Value(), ring, /*first=*/::mlir::Value(), /*begin=*/::mlir::Value());
   }]>];
   let assemblyFormat = [{
     $map `[` $b `,` $h `,` $row `]` (`pages` `(` $table^ `:` type($table) `)` `of` $page_rows `until` $end)?
-    `into` $ring (`clear` `from` $first^)? attr-dict `:` type($map) `,` type($ring) `->` type($slot)
+    `into` $ring (`clear` `from` $first^)? (`clear_before` $begin^)? attr-dict
+    `:` type($map) `,` type($ring) `->` type($slot)
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
@@ -154,16 +155,18 @@ def Tile_WaitOp : Tile_Op<"wait", [MemoryEffects<[MemRead, MemWrite]>]> {
   let assemblyFormat = "$ring `[` $count `]` (`owner` $owner^)? attr-dict `:` type($ring) `->` type($slot)";
 }
 
-def Tile_ClearRowsOp : Tile_Op<"clear_rows", [MemoryEffects<[MemRead, MemWrite]>]> {
-  let summary = "rows of a slot from `first` on become 0";
+def Tile_ClearRowsOp : Tile_Op<"clear_rows", [MemoryEffects<[MemRead, MemWrite]>, AttrSizedOperandSegments]> {
+  let summary = "rows of a slot from `first` on, or before `begin`, become 0";
   let description = [{
-    For rows of a cache that are no part of the sequence and may hold anything: a probability of 0 times NaN is NaN.
-    `first` may be any number. In a `tile.warp_program` the warp that owns the ring writes them. In a consumer, which has
+    For rows that no query may see and that may hold anything, such as those of a cache that are no part of the sequence,
+    and those of the next packed sequence: a probability of 0 times NaN is NaN.
+    `first` and `begin`, of which there is one at least, may be any number. In a `tile.warp_program` the warp that owns the ring writes them. In a consumer, which has
     waited for the slot, all of its threads do, if there are any; others may have done so, or be about to: zeros over
     zeros. Its products find them, and what fills the slot next comes after them.
   }];
-  let arguments = (ins Tile_Slot:$slot, Index:$first);
-  let assemblyFormat = "$slot `from` $first attr-dict `:` type($slot)";
+  let arguments = (ins Tile_Slot:$slot, Optional<Index>:$first, Optional<Index>:$begin);
+  let assemblyFormat = "$slot (`from` $first^)? (`before` $begin^)? attr-dict `:` type($slot)";
+  let hasVerifier = 1;
 }
 
 def Tile_ShareOp : Tile_Op<"share", [MemoryEffects<[MemRead, MemWrite]>]> {

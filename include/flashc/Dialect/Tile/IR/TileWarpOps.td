@@ -107,7 +107,7 @@ def Tile_LoadRowsOp : Tile_Op<"load_rows", [MemoryEffects<[MemRead, MemWrite]>]>
     `tile.load` without a tensor map: for targets that have none, and for rows that are no box, since their pages are
     smaller than the tile. Row r of the slot is `source[b, h, row + r]`, or with `size`, the rows of a page,
     `source[b of r, h, (row + r) mod size]`, where `b` has a page for each row (`tile.read_pages`). Rows from `limit` on,
-    counted as `row + r`, are 0, and nothing is read for them.
+    counted as `row + r`, are 0, and so are rows before `begin`; nothing is read for them.
 
     Each row begins at a multiple of 16 bytes. `tile-prefetch` splits it into `tile.copy_rows` and `tile.wait`.
 
@@ -118,10 +118,11 @@ def Tile_LoadRowsOp : Tile_Op<"load_rows", [MemoryEffects<[MemRead, MemWrite]>]>
     ```
   }];
   let arguments = (ins MemRefRankOf<[BF16, F16, F8E4M3FN, I8], [4]>:$source, AnyTypeOf<[Index, Tile_OfI32RowTile]>:$b, Index:$h,
-                       Index:$row, OptionalAttr<ConfinedAttr<I64Attr, [IntPositive]>>:$size, Index:$limit, Tile_Ring:$ring);
+                       Index:$row, OptionalAttr<ConfinedAttr<I64Attr, [IntPositive]>>:$size, Optional<Index>:$begin,
+                       Index:$limit, Tile_Ring:$ring);
   let results = (outs Tile_Slot:$slot);
   let assemblyFormat = [{
-    $source `[` $b `,` $h `,` $row `]` (`size` $size^)? `limit` $limit `into` $ring attr-dict
+    $source `[` $b `,` $h `,` $row `]` (`size` $size^)? (`begin` $begin^)? `limit` $limit `into` $ring attr-dict
     `:` type($source) `,` type($b) `,` type($ring) `->` type($slot)
   }];
   let hasVerifier = 1;
@@ -134,10 +135,10 @@ def Tile_CopyRowsOp : Tile_Op<"copy_rows", [MemoryEffects<[MemRead, MemWrite]>]>
     all lanes have arrived.
   }];
   let arguments = (ins MemRefRankOf<[BF16, F16, F8E4M3FN, I8], [4]>:$source, AnyTypeOf<[Index, Tile_OfI32RowTile]>:$b, Index:$h,
-                       Index:$row, OptionalAttr<ConfinedAttr<I64Attr, [IntPositive]>>:$size, Index:$limit, Tile_Ring:$ring,
-                       Index:$count);
+                       Index:$row, OptionalAttr<ConfinedAttr<I64Attr, [IntPositive]>>:$size, Optional<Index>:$begin,
+                       Index:$limit, Tile_Ring:$ring, Index:$count);
   let assemblyFormat = [{
-    $source `[` $b `,` $h `,` $row `]` (`size` $size^)? `limit` $limit `into` $ring `[` $count `]` attr-dict
+    $source `[` $b `,` $h `,` $row `]` (`size` $size^)? (`begin` $begin^)? `limit` $limit `into` $ring `[` $count `]` attr-dict
     `:` type($source) `,` type($b) `,` type($ring)
   }];
 }

@@ -1,0 +1,25 @@
+//===- SeenRows.h - which rows of tiles products may add up -------------------------------------------------------===//
+#ifndef FLASHC_LIB_CONVERSION_FLASHTOTILE_SEENROWS_H
+#define FLASHC_LIB_CONVERSION_FLASHTOTILE_SEENROWS_H
+
+#include "LoopNest.h"
+#include "flashc/Conversion/HostToKernel/ScalarCloner.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+
+namespace flashc {
+
+/// Positions of a dimension, as values of a kernel, outside of which rows take part in no pair (flash::SeenPositions).
+/// Null: there is no such bound.
+struct SeenRows {
+  mlir::Value begin, end;
+
+  explicit operator bool() const { return begin || end; }
+};
+
+/// Those of the keys (J) or the queries (I) of the work tile that `scalars` knows the positions of.
+mlir::FailureOr<SeenRows> emitSeenRows(mlir::ImplicitLocOpBuilder &b, LoopNest &nest, ScalarCloner &scalars,
+                                       mlir::flash::StepDim dim);
+
+} // namespace flashc
+
+#endif // FLASHC_LIB_CONVERSION_FLASHTOTILE_SEENROWS_H

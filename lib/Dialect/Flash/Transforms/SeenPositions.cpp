@@ -1,0 +1,131 @@
+//===- SeenPositions.cpp - which keys any query sees --------------------------------------------------------------===//
+//
+// The bounds of a loop over tiles of one key, for a tile of all queries.
+//
+//===--------------------------------------------------------------------------------------------------------------===//
+
+#include "flashc/Dialect/Flash/Transforms/SeenPositions.h"
+#include "BoundsEmitter.h"
+#include "flashc/Dialect/Flash/IR/SortedData.h"
+#include "flashc/Dialect/Flash/Transforms/SearchedMask.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Arith/Utils/Utils.h"
+
+using namespace mlir;
+using namespace mlir::flash;
+
+namespace {
+/// What a value is computed of.
+struct Sources {
+  bool readsMemory = false, readsScalars = false;
+};
+} // namespace
+
+static void collectSources(Value value, Sources &sources, DenseSet<Value> &seen) {
+  if (!seen.insert(value).second)
+    return;
+  Operation *def = value.getDefiningOp();
+  if (!def) {
+    Operation *owner = cast<BlockArgument>(value).getOwner()->getParentOp();
+    sources.readsScalars |= isa<FunctionOpInterface>(owner) && value.getType().isIntOrIndex();
+    return;
+  }
+  sources.readsMemory |= getElementRead(def).has_value() || isa<SegmentTileOp>(def);
+  for (Value operand : def->getOperands())
+    if (!isa<ShapedType>(operand.getType()))
+      collectSources(operand, sources, seen);
+}
+
+namespace {
+class SeenEmitter : BoundsEmitter {
+public:
+  SeenEmitter(StepOpInterface op, const KeyRange &range, const LoopBounds &bounds)
+      : BoundsEmitter(op, range, bounds), b(range.place), loc(op.getLoc()) {}
+
+  std::optional<SeenPositions> emit() {
+    bool isOfData = false;
+    for (const TileInterval &kept : bounds.kept)
+      for (ArrayRef<AffineExpr> exprs : {ArrayRef(kept.begin), ArrayRef(kept.end)})
+        isOfData |= llvm::any_of(exprs, [&](AffineExpr expr) { return isBoundOfData(expr); });
+    if (!isOfData)
+      return std::nullopt;
+    return SeenPositions{emitHull([](const TileInterval &kept) { return ArrayRef(kept.begin); }, /*isBegin=*/true),
+                         emitHull([](const TileInterval &kept) { return ArrayRef(kept.end); }, /*isBegin=*/false)};
+  }
+
+private:
+  /// A scalar beside the query's position is the width of a window, which says nothing of what exists.
+  bool isBoundOfData(AffineExpr expr) const {
+    bool isOfPosition = expr.isFunctionOfSymbol(LoopBounds::First) || expr.isFunctionOfSymbol(LoopBounds::Count);
+    for (auto [number, captured] : llvm::enumerate(bounds.captured)) {
+      if (!expr.isFunctionOfSymbol(LoopBounds::FirstCaptured + number))
+        continue;
+      Sources sources;
+      DenseSet<Value> seen;
+      collectSources(captured.value, sources, seen);
+      if (sources.readsMemory || (sources.readsScalars && !isOfPosition))
+        return true;
+    }
+    return false;
+  }
+
+  /// The least begin, or the greatest end, of the kept intervals; null if one has none.
+  Value emitHull(llvm::function_ref<ArrayRef<AffineExpr>(const TileInterval &)> get, bool isBegin) {
+    OpFoldResult hull;
+    for (const TileInterval &kept : bounds.kept) {
+      if (get(kept).empty())
+        return {};
+      OpFoldResult own = reduce(get(kept), /*isMin=*/!isBegin);
+      hull = hull ? clamp(hull, own, /*isMin=*/isBegin) : own;
+    }
+    return getValueOrCreateConstantIndexOp(b, loc, hull);
+  }
+
+  OpBuilder b;
+  Location loc;
+};
+} // namespace
+
+/// All queries, or those of the segment that the tile lies in; in the dual view all keys.
+static KeyRange getRange(OpBuilder &b, StepOpInterface op, MaskView view, const PairExtents &extents) {
+  Location loc = op.getLoc();
+  Value zero = arith::ConstantIndexOp::create(b, loc, 0);
+  bool isPrimal = view == MaskView::Primal;
+  auto [streamed, resident] = isPrimal ? std::pair(extents.keys, extents.queries) : std::pair(extents.queries, extents.keys);
+  KeyRange range{b, b.getIndexAttr(0), streamed, zero, resident};
+  auto tile = op.getPositionIn(StepDim::I).getDefiningOp<SegmentTileOp>();
+  if (!isPrimal || !tile)
+    return range;
+  Value one = arith::ConstantIndexOp::create(b, loc, 1), queries = getValueOrCreateConstantIndexOp(b, loc, resident);
+  auto getOffset = [&](Value number) -> Value {
+    Value offset = NthOp::create(b, loc, b.getIndexType(), number, tile.getSorted(), tile.getIndices());
+    offset = arith::MaxSIOp::create(b, loc, offset, zero);
+    return arith::MinSIOp::create(b, loc, offset, queries);
+  };
+  Value before = arith::SubIOp::create(b, loc, tile.getSegment(), one);
+  range.first = getOffset(before);
+  range.count = arith::SubIOp::create(b, loc, getOffset(tile.getSegment()), range.first).getResult();
+  range.mayBeEmpty = true;
+  return range;
+}
+
+std::optional<SeenPositions> mlir::flash::emitSeenPositions(StepOpInterface op, MaskView view,
+                                                            const PairExtents &extents) {
+  // What holds for one head is not known of another one.
+  if (op.getTileExtent(StepDim::H) != 1 && !op.getMask().getArgument(1).use_empty())
+    return std::nullopt;
+  OpBuilder b(op);
+  SearchedMask searched(op, view);
+  MaskSet mask = readMask(op.getMask(), [](Value) { return true; }); // all is known in front of a loop over tiles
+  KeyRange range = getRange(b, op, view, extents);
+  auto get = [&](OpFoldResult value) {
+    return LinearExpr::get(getValueOrCreateConstantIndexOp(b, op.getLoc(), value));
+  };
+  MaskLoop loop;
+  loop.view = view, loop.tileSize = 1, loop.otherTileSize = kFarPosition;
+  loop.begin = get(range.begin), loop.end = get(range.end), loop.count = get(range.count);
+  LoopBounds bounds = computeLoopBounds(mask, loop, b.getContext());
+  if (bounds.kept.empty())
+    return std::nullopt;
+  return SeenEmitter(op, range, bounds).emit();
+}
