@@ -114,6 +114,19 @@ class Cache:
                     cache[number, :rows] = x[b, first:first + rows]
         self.table = torch.from_numpy(table).to(device)
 
+    def free(self, first, entry=-1):
+        """Rows before key `first(length)` of each sequence become NaN; so do pages of theirs alone, whose entries become
+        `entry`, or lead to a page of NaN where that is None."""
+        for b, length in enumerate(self.lengths.tolist()):
+            begin = max(first(length), 0)
+            for cache in (self.k_cache, self.v_cache):
+                if self.table is None:
+                    cache[b, :begin] = torch.nan
+                for slot in range(-(-begin // self.page) if self.page else 0):
+                    cache[self.table[b, slot], :begin - slot * self.page] = torch.nan
+            if self.table is not None and entry is not None:
+                self.table[b, :begin // self.page] = entry
+
     def arguments(self):
         return (self.k_cache, self.v_cache, self.lengths) + (() if self.table is None else (self.table,))
 

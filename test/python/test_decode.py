@@ -60,6 +60,38 @@ def test_scales_are_refused():
         flashc.decode(*(x[..., :8].contiguous() for x in (q, k, v)), lengths, k_scale=good, v_scale=good)
 
 
+@pytest.mark.parametrize("page", [0, 1, 7, 16, 64])
+@pytest.mark.parametrize("entry", [-1, 1 << 30, None])
+@pytest.mark.parametrize("tokens", [1, 20])
+def test_keys_before_a_window_are_free(page, entry, tokens):
+    cache, q = make([150, 1, 0, 16, 129], tokens=tokens, page=page)
+    cache.free(lambda length: length - tokens - 9, entry)
+    decoding.check(cache, q, 1e-5, **WINDOW)
+    if page or entry is None:  # a mask by code, whose first key nobody says
+        decoding.check(cache, q, 1e-5, mask=lambda b, h, i, j: i - j <= 9, keep=WINDOW["keep"])
+
+
+WINDOW = dict(window=9, keep=lambda b, h, i, j: (j <= i) & (j >= i - 9))
+
+
+def test_lengths_and_tables_on_the_cpu_are_checked():
+    cache, q = make([20, 33], page=16)
+    k, v, lengths, table = cache.arguments()
+    for bad in (-1, 49):
+        with pytest.raises(flashc.ArgumentError, match=f"expected lengths from 0 to 48, .* got {bad} for sequence 1"):
+            flashc.decode(q, k, v, torch.tensor([20, bad], dtype=torch.int32), table)
+        with pytest.raises(flashc.ArgumentError, match=f"expected lengths from 0 to 16, the rows, got {bad}"):
+            flashc.decode(q[:1], k[:1], v[:1], torch.tensor([bad], dtype=torch.int32))
+    table[1, 1] = len(k)
+    with pytest.raises(flashc.ArgumentError, match=f"expected pages from 0 to .* in block_table, got {len(k)} in slot 1 of seq"):
+        flashc.decode(q, k, v, lengths, table)
+    flashc.decode(q, k, v, lengths, table, window=0)
+    o = flashc.decode(q, k, v, lengths, table, mask=lambda b, h, i, j: j < 16)
+    assert o.isfinite().all()
+    o = flashc.decode(q, k, v, lengths, table, mask=lambda b, h, i, j: j >= 0)
+    assert o[0].isfinite().all() and o[1].isnan().all()
+
+
 @pytest.mark.parametrize("order,interleaved", [("nhd", False), ("hnd", False), ("nhd", True)])
 def test_layouts(order, interleaved):
     cache, q = make([20, 33], page=8, order=order, interleaved=interleaved)

@@ -10,7 +10,12 @@
 // LINALG:           %[[EXISTS:.*]] = arith.cmpi slt
 // LINALG:           scf.if %[[EXISTS]] -> (bf16) {
 // LINALG:             tensor.extract %[[TABLE]]
-// LINALG:             tensor.extract %[[CACHE]]
+// An entry that is no page leads nowhere.
+// LINALG:             %[[IS_PAGE:.*]] = arith.cmpi ult
+// LINALG:             scf.if %[[IS_PAGE]] -> (bf16) {
+// LINALG:               tensor.extract %[[CACHE]]
+// LINALG:             } else {
+// LINALG:               arith.constant 0x7FC0 : bf16
 // LINALG:           } else {
 // LINALG:               scf.yield %{{.*}} : bf16
 func.func @paged(%cache: tensor<?x8x16x128xbf16>, %lengths: tensor<?xi32>, %table: tensor<?x?xi32>) -> tensor<?x8x?x128xbf16> {

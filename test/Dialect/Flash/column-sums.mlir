@@ -8,13 +8,15 @@
 !k = tensor<1x2x64x8xf32>
 !lse = tensor<1x4x?xf32>
 
-// A row of lse = -inf adds 0, and so does exp(-inf) where the mask keeps nothing; then groups are added up.
+// A row of lse = -inf adds 0, and so does a score of -inf, whatever lse is; then groups are added up.
 // STANDARD:       #[[GROUP:.*]] = affine_map<(d0, d1, d2) -> (d0, d1 floordiv 2, d2)>
 // STANDARD-LABEL: func @group_sums(
 // STANDARD-SAME:      %{{[^:]*}}: {{[^,]*}}, %{{[^:]*}}: {{[^,]*}}, %[[LSE:[^:]*]]: {{[^)]*}})
 // STANDARD:         linalg.generic {{.*}} iterator_types = ["parallel", "parallel", "reduction", "parallel"]} ins(%{{.*}}, %[[LSE]] :
 // STANDARD:           ^bb0(%[[S:.*]]: f32, %[[L:.*]]: f32, %[[C:.*]]: f32):
-// STANDARD-DAG:         %[[EMPTY:.*]] = arith.cmpf oeq, %[[L]], %{{.*}} : f32
+// STANDARD-DAG:         %[[NONE:.*]] = arith.cmpf oeq, %[[L]], %{{.*}} : f32
+// STANDARD-DAG:         %[[HIDDEN:.*]] = arith.cmpf oeq, %[[S]], %{{.*}} : f32
+// STANDARD-DAG:         %[[EMPTY:.*]] = arith.ori %[[NONE]], %[[HIDDEN]] : i1
 // STANDARD-DAG:         %[[D:.*]] = arith.subf %[[S]], %[[L]] : f32
 // STANDARD-DAG:         %[[E:.*]] = math.exp %[[D]] : f32
 // STANDARD:             %[[W:.*]] = arith.select %[[EMPTY]], %{{.*}}, %[[E]] : f32

@@ -47,7 +47,11 @@
 // CHECK:             %[[PR:.*]] = arith.truncf %[[PE]] : f32 to bf16
 // CHECK:             %[[PX:.*]] = arith.extf %[[PR]]
 // CHECK:             %[[VX:.*]] = arith.extf %[[VE]]
-// CHECK:             arith.mulf %[[PX]], %[[VX]] : f32
+// CHECK:             %[[PV:.*]] = arith.mulf %[[PX]], %[[VX]] : f32
+// A weight of 0 adds nothing, not even NaN.
+// CHECK:             %[[SUM:.*]] = arith.addf %[[AE]], %[[PV]] : f32
+// CHECK:             %[[HIDDEN:.*]] = arith.cmpf oeq, %[[PX]], %[[ZERO]] : f32
+// CHECK:             arith.select %[[HIDDEN]], %[[AE]], %[[SUM]] : f32
 //
 // CHECK:         %[[O:.*]] = linalg.generic {{.*}} ins(%[[ACC]], %[[L]] : {{.*}} outs({{.*}} : tensor<2x8x32x24xbf16>)
 // CHECK:           ^bb0(%[[AE:.*]]: f32, %[[LE:.*]]: f32, %{{.*}}: bf16):

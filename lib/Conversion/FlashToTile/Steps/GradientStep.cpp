@@ -189,14 +189,14 @@ Value GradientStep::emitScoreGradients(Value visit, Value position, Value weight
     slopes = tile::FromOperandAOp::create(b, weights.getType(), slopes);
   gradients = arith::MulFOp::create(b, gradients, slopes);
   // Where the probability is 0, so is this, whatever the score's derivative is there.
-  return clearUnweighted(weights, arith::MulFOp::create(b, weights, gradients));
+  return clearUnweighted(weights, [&] { return arith::MulFOp::create(b, weights, gradients); });
 }
 
-/// `values`, or 0 where a weight is.
-Value GradientStep::clearUnweighted(Value weights, Value values) {
+/// The values that `emit` emits, or 0 where a weight is.
+Value GradientStep::clearUnweighted(Value weights, function_ref<Value()> emit) {
   Value zeros = frame.splat(cast<RankedTensorType>(weights.getType()), 0.0);
   Value isNone = arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, weights, zeros);
-  return arith::SelectOp::create(b, isNone, zeros, values);
+  return arith::SelectOp::create(b, isNone, zeros, emit());
 }
 
 /// Pairs that a mask of data hides may have NaN for dP or delta.
@@ -204,7 +204,7 @@ Value GradientStep::emitKept(Value visit, Value weights, Value gradients) {
   if (!frame.hidesData())
     return gradients;
   auto kept = frame.emitWhereMasked(visit, gradients, [&]() -> FailureOr<SmallVector<Value>> {
-    return SmallVector<Value>{clearUnweighted(weights, gradients)};
+    return SmallVector<Value>{clearUnweighted(weights, [&] { return gradients; })};
   });
   return kept->front(); // it does not fail
 }

@@ -60,7 +60,7 @@ private:
   /// `kept`: which elements dropout keeps, if there is any. Null after an error.
   mlir::Value emitScoreGradients(mlir::Value visit, mlir::Value position, mlir::Value weights, mlir::Value dp,
                                  mlir::Value delta, mlir::Value slopes, mlir::Value kept);
-  mlir::Value clearUnweighted(mlir::Value weights, mlir::Value values);
+  mlir::Value clearUnweighted(mlir::Value weights, llvm::function_ref<mlir::Value()> emit);
   mlir::Value emitKept(mlir::Value visit, mlir::Value weights, mlir::Value gradients);
   mlir::Value round(mlir::Value a);
   mlir::Value startSum(mlir::Value operand, mlir::Value slot, mlir::Value acc);

@@ -40,7 +40,8 @@ namespace {
 class SeenEmitter : BoundsEmitter {
 public:
   SeenEmitter(StepOpInterface op, const KeyRange &range, const LoopBounds &bounds)
-      : BoundsEmitter(op, range, bounds), b(range.place), loc(op.getLoc()) {}
+      : BoundsEmitter(op, range, bounds), b(range.place), loc(op.getLoc()),
+        isCached(op.getK().getDefiningOp<CacheTileOp>() != nullptr) {}
 
   std::optional<SeenPositions> emit() {
     bool isOfData = false;
@@ -54,7 +55,8 @@ public:
   }
 
 private:
-  /// A scalar beside the query's position is the width of a window, which says nothing of what exists.
+  /// A number beside the query's position is a window or a shift, which says nothing of what exists; but rows of a cache
+  /// before a window may be free.
   bool isBoundOfData(AffineExpr expr) const {
     bool isOfPosition = expr.isFunctionOfSymbol(LoopBounds::First) || expr.isFunctionOfSymbol(LoopBounds::Count);
     for (auto [number, captured] : llvm::enumerate(bounds.captured)) {
@@ -63,7 +65,7 @@ private:
       Sources sources;
       DenseSet<Value> seen;
       collectSources(captured.value, sources, seen);
-      if (sources.readsMemory || (sources.readsScalars && !isOfPosition))
+      if (isOfPosition ? isCached && sources.readsMemory : sources.readsMemory || sources.readsScalars)
         return true;
     }
     return false;
@@ -83,6 +85,7 @@ private:
 
   OpBuilder b;
   Location loc;
+  bool isCached;
 };
 } // namespace
 

@@ -31,8 +31,9 @@ def Flash_CacheViewOp : Flash_CacheOp<"cache_view", [
         result[b, h, j, :] = cache[b, h, j, :]                          without
         result[b, h, j, :] = 0                                          for j >= lengths[b]
 
-    Rows of the cache that are not part of a sequence, behind its length or in pages that are not its own, may hold
-    anything, and so may entries of the table behind the last page of a sequence: no page is looked up there.
+    Rows of the cache that are not part of a sequence, after its length or in pages that are not its own, may hold
+    anything, and so may entries of the table after the last page of a sequence: no page is looked up there. Rows of an
+    entry that is no number of a page are NaN: a query may not see them. Kernels read zeros there.
 
     With scales the cache has elements of 8 bits, and the result is what they stand for, rounded to T once:
 
