@@ -27,13 +27,14 @@
 // GRID-NEXT:    padded_causal visits 236 kept 233 masked 61 cut 58 all 248
 
 // All rows of a tile that follows sequences see the begin of theirs: a consumer leaves out tiles in front only, and masks
-// none behind. What is its own are two numbers, behind those that all have.
+// none behind. What is its own are two numbers, after those that all have: with the tile's place and bounds, where the keys
+// of its sequence begin and end.
 // CHECK-LABEL: gpu.func @packed_causal(
 // CHECK-SAME:    own-keys=true,splits=1,order=list
-// CHECK:         tile.program 3 grid({{.*}}) list({{.*}}) by <list numbers 5 own 2> {
+// CHECK:         tile.program 3 grid({{.*}}) list({{.*}}) by <list numbers 7 own 2> {
 // CHECK:         %[[TOTAL:.*]] = arith.maxsi %{{.*}}, %c1
-// CHECK-DAG:     %[[FIRST:.*]] = tile.list_number 5
-// CHECK-DAG:     %[[FULL:.*]] = tile.list_number 6
+// CHECK-DAG:     %[[FIRST:.*]] = tile.list_number 7
+// CHECK-DAG:     %[[FULL:.*]] = tile.list_number 8
 // CHECK:         %[[BEGIN:.*]], %[[END:.*]] = tile.own_visits %[[FIRST]] to %[[TOTAL]] of %[[TOTAL]] listed
 // CHECK:         tile.advance_ring %[[BEGIN]] of
 // CHECK:         scf.for %[[U:.*]] = %[[BEGIN]] to %[[END]]
@@ -43,11 +44,11 @@
 
 // Other rows are of other documents.
 // GRIDIR-LABEL: gpu.func @documents(
-// GRIDIR:         tile.program 2 grid({{.*}}) list({{.*}}) by <list numbers 2 own 4> {
-// GRIDIR-DAG:     %[[FIRST:.*]] = tile.list_number 2
-// GRIDIR-DAG:     %[[LAST:.*]] = tile.list_number 3
-// GRIDIR-DAG:     %[[FULLBEGIN:.*]] = tile.list_number 4
-// GRIDIR-DAG:     %[[FULLEND:.*]] = tile.list_number 5
+// GRIDIR:         tile.program 2 grid({{.*}}) list({{.*}}) by <list numbers 4 own 4> {
+// GRIDIR-DAG:     %[[FIRST:.*]] = tile.list_number 4
+// GRIDIR-DAG:     %[[LAST:.*]] = tile.list_number 5
+// GRIDIR-DAG:     %[[FULLBEGIN:.*]] = tile.list_number 6
+// GRIDIR-DAG:     %[[FULLEND:.*]] = tile.list_number 7
 // GRIDIR:         %[[BEGIN:.*]], %[[END:.*]] = tile.own_visits %[[FIRST]] to %[[LAST]] of %[[TOTAL:.*]] listed
 // GRIDIR:         tile.advance_ring %[[BEGIN]] of
 // GRIDIR:           tile.outside %{{.*}} of[%[[FULLBEGIN]], %[[FULLEND]])
