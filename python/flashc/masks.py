@@ -368,9 +368,10 @@ def packed(offsets: ArrayLike, key_offsets: Optional[ArrayLike] = None, *, causa
             position = i + (args.at(key_starts, b, number) - args.at(starts, b, number))
         if left >= 0:
             kept = kept & (j >= position - left)
-        kept = kept & (i < args.last(starts, b, i))
-        # A query that is among its keys is before their end.
+        # A query that is among its keys is before their end. Queries from the last offset on have keys from there on.
         if right != 0 or key_starts is not starts:
             kept = kept & (j < args.at(key_starts, b, number)) & (j < args.last(key_starts, b, i))
+        else:
+            kept = kept & (i < args.last(starts, b, i))
         return kept & (j <= (position + right if right else position)) if right >= 0 else kept
     return Mask(keep, f"packed(..., causal={causal!r}, window={window!r})")

@@ -89,17 +89,28 @@ private:
 };
 } // namespace
 
-/// All queries, or those of the segment that the tile lies in; in the dual view all keys.
-static KeyRange getRange(OpBuilder &b, StepOpInterface op, MaskView view, const PairExtents &extents) {
+/// In the dual view, the queries of the keys that any query sees.
+static KeyRange getDualRange(OpBuilder &b, StepOpInterface op, const PairExtents &extents) {
+  std::optional<SeenPositions> keys = emitSeenPositions(op, MaskView::Primal, extents);
+  Location loc = op.getLoc();
+  Value first = keys && keys->begin ? keys->begin : arith::ConstantIndexOp::create(b, loc, 0).getResult();
+  KeyRange range{b, b.getIndexAttr(0), extents.queries, first, extents.keys, /*mayBeEmpty=*/keys.has_value()};
+  if (keys) {
+    Value end = keys->end ? keys->end : getValueOrCreateConstantIndexOp(b, loc, extents.keys);
+    range.count = arith::SubIOp::create(b, loc, end, first).getResult();
+  }
+  return range;
+}
+
+/// The keys of all queries, or of those of the segment that the tile lies in.
+static KeyRange getPrimalRange(OpBuilder &b, StepOpInterface op, const PairExtents &extents) {
   Location loc = op.getLoc();
   Value zero = arith::ConstantIndexOp::create(b, loc, 0);
-  bool isPrimal = view == MaskView::Primal;
-  auto [streamed, resident] = isPrimal ? std::pair(extents.keys, extents.queries) : std::pair(extents.queries, extents.keys);
-  KeyRange range{b, b.getIndexAttr(0), streamed, zero, resident};
+  KeyRange range{b, b.getIndexAttr(0), extents.keys, zero, extents.queries};
   auto tile = op.getPositionIn(StepDim::I).getDefiningOp<SegmentTileOp>();
-  if (!isPrimal || !tile)
+  if (!tile)
     return range;
-  Value one = arith::ConstantIndexOp::create(b, loc, 1), queries = getValueOrCreateConstantIndexOp(b, loc, resident);
+  Value one = arith::ConstantIndexOp::create(b, loc, 1), queries = getValueOrCreateConstantIndexOp(b, loc, extents.queries);
   auto getOffset = [&](Value number) -> Value {
     Value offset = NthOp::create(b, loc, b.getIndexType(), number, tile.getSorted(), tile.getIndices());
     offset = arith::MaxSIOp::create(b, loc, offset, zero);
@@ -118,9 +129,9 @@ std::optional<SeenPositions> mlir::flash::emitSeenPositions(StepOpInterface op, 
   if (op.getTileExtent(StepDim::H) != 1 && !op.getMask().getArgument(1).use_empty())
     return std::nullopt;
   OpBuilder b(op);
+  KeyRange range = view == MaskView::Primal ? getPrimalRange(b, op, extents) : getDualRange(b, op, extents);
   SearchedMask searched(op, view);
   MaskSet mask = readMask(op.getMask(), [](Value) { return true; }); // all is known in front of a loop over tiles
-  KeyRange range = getRange(b, op, view, extents);
   auto get = [&](OpFoldResult value) {
     return LinearExpr::get(getValueOrCreateConstantIndexOp(b, op.getLoc(), value));
   };
