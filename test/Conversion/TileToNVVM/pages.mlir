@@ -35,6 +35,12 @@ gpu.module @kernels {
       // CHECK-SAME: @q st.shared.v4.b32 [a+0], {z, z, z, z};\0A @q st.shared.v4.b32 [a+12288], {z, z, z, z};\0A add.s32 r, r, 16;
       // CHECK-SAME: fence.proxy.async.shared::cta;\0A bar.sync $3, 128;\0A DONE:
       tile.clear_rows %k from %end : !tile.slot<96, 128, bf16>
+      // Rows before one, of which there are as many as the slot has at most.
+      // CHECK: arith.minsi
+      // CHECK: setp.le.s32 p, $2, 0;\0A @p bra.uni DONE;
+      // CHECK-SAME: mov.b32 r, 0;\0A CLEAR:\0A add.s32 a, r, $1;\0A setp.lt.s32 q, a, $2;
+      // CHECK-SAME: add.s32 r, r, 16;\0A setp.lt.s32 p, r, $2;\0A @p bra.uni CLEAR;
+      tile.clear_rows %k before %row : !tile.slot<96, 128, bf16>
       tile.release %k : !tile.slot<96, 128, bf16>
     }
     gpu.return

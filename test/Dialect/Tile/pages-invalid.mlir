@@ -32,6 +32,14 @@ func.func @numbers(%array: memref<2x?x?x?xf32>, %ring: !ring, %i: index) {
 
 // -----
 
+func.func @nothing(%s: !tile.slot<128, 64, bf16>) {
+  // expected-error @+1 {{'tile.clear_rows' op expected the first row to be cleared, or the end of those, got none}}
+  tile.clear_rows %s : !tile.slot<128, 64, bf16>
+  return
+}
+
+// -----
+
 !ring = !tile.ring<2, 16, 64, bf16, private true>
 gpu.module @kernels {
   gpu.func @warps(%map: !tile.tensor_map<16 x bf16>, %i: index) kernel {

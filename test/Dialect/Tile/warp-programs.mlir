@@ -7,7 +7,7 @@
 // CHECK-LABEL: gpu.func @program(
 // CHECK:         tile.warp_program 8 cluster 4 {
 // CHECK:           tile.read_rows %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] heads 4 tokens 2 limit %{{.*}}
-// CHECK:           tile.clear_rows %{{.*}} from %{{.*}} : <16, 64, bf16>
+// CHECK:           tile.clear_rows %{{.*}} from %{{.*}} before %{{.*}} : <16, 64, bf16>
 // CHECK:           tile.mma_async %{{.*}}, %{{.*}} transpose_b : tensor<16x64xbf16, #tile.operand_a>, <16, 64, bf16> -> <tensor<16x16xf32, #tile.acc>>
 // CHECK:           tile.merge_warps %{{.*}}, %{{.*}}, %{{.*}} factor 1.000000e+00
 // CHECK:           tile.merge_cluster
@@ -26,7 +26,7 @@ gpu.module @kernels {
       %a = tile.read_rows %q[%n, %n, %n] heads 4 tokens 2 limit %n
         : memref<2x8x?x64xbf16, strided<[?, ?, ?, 1]>> -> tensor<16x64xbf16, #tile.operand_a>
       %k = tile.wait %ring[%n] : <2, 16, 64, bf16, private true> -> <16, 64, bf16>
-      tile.clear_rows %k from %n : <16, 64, bf16>
+      tile.clear_rows %k from %n before %n : <16, 64, bf16>
       %t = tile.mma_async %a, %k transpose_b : tensor<16x64xbf16, #tile.operand_a>, <16, 64, bf16> -> <tensor<16x16xf32, #tile.acc>>
       %s = tile.mma_wait %t : <tensor<16x16xf32, #tile.acc>> -> tensor<16x16xf32, #tile.acc>
       %x:3 = tile.merge_warps %acc, %m, %m factor 1.0 : (!acc, !row, !row) -> (!part, !row, !row)
