@@ -81,8 +81,8 @@ func.func @window(%q: !t, %k: !t, %v: !t, %left: index) -> !t {
 // GRADIENTS:      gpu.func @gradients(
 // GRADIENTS:        } consumer {
 // GRADIENTS:          tile.clear_rows %{{.*}} from %{{[0-9]+}} : <64, 64, bf16>
-// GRADIENTS:          %[[NONE:[0-9]+]] = arith.cmpf oeq, %{{.*}} : tensor<64x128xf32, #tile.acc>
-// GRADIENTS-NEXT:     arith.select %[[NONE]], %{{.*}} : tensor<64x128xi1, #tile.acc>
+// GRADIENTS:          %[[ZERO:[0-9]+]] = arith.cmpf oeq, %{{.*}} : tensor<64x128xf32, #tile.acc>
+// GRADIENTS-NEXT:     arith.select %[[ZERO]], %{{.*}} : tensor<64x128xi1, #tile.acc>
 func.func @gradients(%q: !t, %k: !t, %v: !t, %o: !t, %lse: tensor<2x2x?xf32>, %do: !t, %lengths: tensor<2xi32>) -> (!t, !t, !t) {
   %dq, %dk, %dv = flash.attention_backward ins(%q, %k, %v, %o, %lse, %do : !t, !t, !t, !t, tensor<2x2x?xf32>, !t) {scale = 0.125 : f32}
     mask (%b: index, %h: index, %i: index, %j: index) {
