@@ -3,6 +3,7 @@
 #include "flashc/Compiler/BuildAttention.h"
 #include "flashc/Compiler/Compiler.h"
 #include "flashc/Launch/LaunchInterface.h"
+#include "flashc/Schedule/DecodeSchedule.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 using namespace mlir;
@@ -25,6 +26,8 @@ static FailureOr<func::FuncOp> findFunction(ModuleOp module) {
 }
 
 FailureOr<CompiledKernel> flashc::compileForCPU(ModuleOp module, const PipelineOptions &pipeline) {
+  if (llvm::Error error = checkOverrides(pipeline.schedule))
+    return module.emitError("schedule: ") << llvm::toString(std::move(error));
   FailureOr<func::FuncOp> function = findFunction(module);
   if (failed(function))
     return failure();

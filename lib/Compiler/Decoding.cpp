@@ -31,17 +31,6 @@ static flash::AttentionOp findAttention(ModuleOp module) {
 /// keys for, 16 at a time; more fill the tiles of a forward kernel.
 static constexpr int64_t kMostDecodedRows = 64;
 
-/// Whether the schedule's text says which kernel it is of: by a field that only one of them has.
-static std::optional<bool> isOfDecoding(StringRef schedule) {
-  auto isAsked = [&](StringRef field) { return hasOverride(schedule, field); };
-  if (llvm::any_of(std::array{"chunk", "merge", "warps"}, isAsked))
-    return true;
-  for (const auto &field : Schedule().getFields())
-    if (!llvm::is_contained({"stages", "splits"}, StringRef(field.first)) && isAsked(field.first))
-      return false;
-  return std::nullopt;
-}
-
 /// Why a forward kernel cannot read the caches of `op`, or an empty text.
 static std::string whyNotForward(flash::AttentionOp op, ArrayRef<flash::CacheViewOp> views, const GPUTarget &target) {
   if (!target.hasTMA)

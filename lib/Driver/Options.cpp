@@ -129,6 +129,8 @@ static bool readTable(llvm::StringRef path, std::string &text) {
 
 /// L1 has the parts of the keys that a schedule asks for; its other fields are a kernel's.
 static bool readParts(llvm::StringRef schedule, PipelineOptions &pipeline) {
+  if (llvm::Error error = checkOverrides(schedule))
+    return complain("schedule: " + llvm::toString(std::move(error)));
   DecodeSchedule parts;
   for (llvm::StringRef item : llvm::split(schedule, ','))
     if (llvm::StringRef key = item.split('=').first.trim(); key == "splits" || key == "chunk")

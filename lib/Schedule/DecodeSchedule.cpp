@@ -1,6 +1,7 @@
 //===- DecodeSchedule.cpp - the choices of a decoding kernel ------------------------------------------------------===//
 
 #include "flashc/Schedule/DecodeSchedule.h"
+#include "flashc/Schedule/Schedule.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -48,6 +49,23 @@ llvm::Error DecodeSchedule::override(StringRef text) {
                                      "', got '" + value + "'");
   }
   return llvm::Error::success();
+}
+
+std::optional<bool> flashc::isOfDecoding(StringRef overrides) {
+  auto isAsked = [&](StringRef field) { return hasOverride(overrides, field); };
+  if (llvm::any_of(std::array{"chunk", "merge", "warps"}, isAsked))
+    return true;
+  for (const auto &field : Schedule().getFields())
+    if (!llvm::is_contained({"stages", "splits"}, StringRef(field.first)) && isAsked(field.first))
+      return false;
+  return std::nullopt;
+}
+
+llvm::Error flashc::checkOverrides(StringRef overrides) {
+  if (isOfDecoding(overrides).value_or(false))
+    return DecodeSchedule().override(overrides);
+  Schedule schedule;
+  return overrideSchedule(schedule, overrides);
 }
 
 llvm::Error DecodeSchedule::check(const GPUTarget &target, int64_t bytes) const {

@@ -12,6 +12,7 @@
 #include "mlir/IR/BuiltinAttributes.h"
 #include "llvm/Support/Error.h"
 
+#include <optional>
 #include <string>
 
 namespace flashc {
@@ -46,6 +47,13 @@ struct DecodeSchedule {
   /// Why a kernel of this schedule would not fit the target; `bytes` are those of a tile of keys and one of values.
   llvm::Error check(const GPUTarget &target, int64_t bytes) const;
 };
+
+/// Whether overrides say which kernel they are of: by a field that only a decoding kernel (true) or only another
+/// (false) has.
+std::optional<bool> isOfDecoding(llvm::StringRef overrides);
+
+/// What in `overrides` no kernel has: a word, or a value that is none of its field's. For programs without a kernel.
+llvm::Error checkOverrides(llvm::StringRef overrides);
 
 /// A function at L1 carries the schedule of its decoding kernel as this attribute, the text of `str`.
 constexpr llvm::StringLiteral kDecodeScheduleAttrName = "flashc.decode_schedule";
