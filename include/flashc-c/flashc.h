@@ -271,8 +271,9 @@ typedef struct FlashcAttention {
   /** For FLASHC_MASK_WINDOW; negative: no bound on that side. */
   int64_t window_left, window_right;
   /** Code that further restricts the mask, or null: operations of `arith`, `math`, `tensor` and `flash` in MLIR's text
-   *  form on %b, %h, %i, %j (index: batch, query head, query, key), the captures, and %flashc.nq and %flashc.nk (index:
-   *  Nq and Nk), ending with `flash.yield %keep : i1`. */
+   *  form on %b, %h, %i, %j (index: batch, query head, query, key), the captures, %flashc.nq and %flashc.nk (index: Nq
+   *  and Nk; in a cache Nk is the length of the sequence) and %flashc.shift (index: Nk - Nq, which brings the last
+   *  query's position to the last key; 0 in a cache, where %i is there), ending with `flash.yield %keep : i1`. */
   const char *mask_code;
   /** Code that replaces the scaled score, or null: likewise, on %s (f32) too, ending with `flash.yield %t : f32`. */
   const char *score_code;

@@ -251,27 +251,32 @@ void Printer::printViews() {
   }
 }
 
-/// In a region of a cache's attention: how long the sequence is, and the query's position in it.
+/// In a region of a cache's attention: how long the sequence is, and the query's position in it, which needs no shift.
 void Printer::printPosition() {
   if (!spec.hasCache)
     return;
-  os << "        %flashc.length32 = tensor.extract %flashc.lengths[%b] : " << lengths->type << "\n"
-     << "        %flashc.length = arith.index_cast %flashc.length32 : i32 to index\n"
-     << "        %flashc.past = arith.subi %flashc.length, %flashc.nq : index\n"
-     << "        %i = arith.addi %flashc.i, %flashc.past : index\n";
+  os << "        %flashc.length = tensor.extract %flashc.lengths[%b] : " << lengths->type << "\n"
+     << "        %flashc.nk = arith.index_cast %flashc.length : i32 to index\n"
+     << "        %flashc.past = arith.subi %flashc.nk, %flashc.nq : index\n"
+     << "        %i = arith.addi %flashc.i, %flashc.past : index\n"
+     << "        %flashc.shift = arith.constant 0 : index\n";
 }
 
 /// What the window, and code that asks for the lengths, need outside the regions.
 void Printer::printConstants() {
   if (spec.hasCache)
     printViews();
-  auto asksForLengths = [](StringRef code) { return code.contains("%flashc.nq") || code.contains("%flashc.nk"); };
-  if (!spec.hasCache && !left && !right && !asksForLengths(spec.maskCode) && !asksForLengths(spec.scoreCode))
+  auto asksFor = [&](StringRef name) {
+    return StringRef(spec.maskCode).contains(name) || StringRef(spec.scoreCode).contains(name);
+  };
+  bool hasShift = !spec.hasCache && (left || right || asksFor("%flashc.shift"));
+  if (!spec.hasCache && !hasShift && !asksFor("%flashc.nq") && !asksFor("%flashc.nk"))
     return;
   os << "  %flashc.dim = arith.constant 2 : index\n"
-     << "  %flashc.nq = tensor.dim %q, %flashc.dim : " << q << "\n"
-     << "  %flashc.nk = tensor.dim " << (spec.hasCache ? "%flashc.keys" : "%k") << ", %flashc.dim : " << k << "\n";
-  if ((left || right) && !spec.hasCache)
+     << "  %flashc.nq = tensor.dim %q, %flashc.dim : " << q << "\n";
+  if (!spec.hasCache)
+    os << "  %flashc.nk = tensor.dim %k, %flashc.dim : " << k << "\n";
+  if (hasShift)
     os << "  %flashc.shift = arith.subi %flashc.nk, %flashc.nq : index\n";
   if (left.value_or(0))
     os << "  %flashc.left = arith.constant " << *left << " : index\n";
@@ -283,7 +288,7 @@ void Printer::printConstants() {
 SmallVector<std::string> Printer::printWindow() {
   SmallVector<std::string> conditions;
   if (spec.hasCache) {
-    os << "        %flashc.exists = arith.cmpi slt, %j, %flashc.length : index\n";
+    os << "        %flashc.exists = arith.cmpi slt, %j, %flashc.nk : index\n";
     conditions.push_back("%flashc.exists");
   } else if (left || right)
     os << "        %flashc.aligned = arith.addi %i, %flashc.shift : index\n";

@@ -64,8 +64,10 @@ struct AttentionSpec {
   /// Negative: no bound on that side.
   int64_t windowLeft = -1, windowRight = -1;
   /// Operations in MLIR's text form, or empty. `maskCode` restricts the mask further: it may use %b, %h, %i, %j
-  /// (index), the captures, and %flashc.nq and %flashc.nk (index: Nq and Nk), and ends with `flash.yield %keep : i1`.
-  /// `scoreCode` replaces the scaled score %s (f32): likewise, and it ends with `flash.yield %t : f32`.
+  /// (index), the captures, %flashc.nq and %flashc.nk (index: Nq and Nk; in a cache Nk is the length of the sequence)
+  /// and %flashc.shift (index: what brings the last query's position to the last key; 0 in a cache, where it is there),
+  /// and ends with `flash.yield %keep : i1`. `scoreCode` replaces the scaled score %s (f32): likewise, and it ends with
+  /// `flash.yield %t : f32`.
   std::string maskCode, scoreCode;
   std::vector<Capture> captures;
   int64_t batch = -1, keyHeads = -1, queries = -1, keys = -1;

@@ -253,6 +253,30 @@ TEST(BuildAttention, CodeAsksForTheLengths) {
   expectGood(spec, [](Parsed &parsed) { EXPECT_EQ(parsed.count("tensor.dim"), 0u); });
 }
 
+TEST(BuildAttention, CodeAsksForTheShiftThatTheWindowHas) {
+  AttentionSpec spec = makeSpec();
+  spec.maskCode = "%i1 = arith.addi %i, %flashc.shift : index\n%keep = arith.cmpi sle, %j, %i1 : index\n"
+                  "flash.yield %keep : i1";
+  for (Mask mask : {Mask::None, Mask::Causal}) {
+    spec.mask = mask;
+    expectGood(spec, [](Parsed &parsed) {
+      EXPECT_EQ(parsed.count("tensor.dim"), 2u);
+      EXPECT_EQ(parsed.count("arith.subi"), 1u);
+    });
+  }
+}
+
+TEST(BuildAttention, LengthsInACacheAreTheSequences) {
+  AttentionSpec spec = makeSpec();
+  spec.hasCache = true;
+  spec.maskCode = "%i1 = arith.addi %i, %flashc.shift : index\n%keep = arith.cmpi slt, %i1, %flashc.nk : index\n"
+                  "flash.yield %keep : i1";
+  expectGood(spec, [](Parsed &parsed) {
+    EXPECT_EQ(parsed.count("tensor.dim"), 1u); // of the queries
+    EXPECT_EQ(parsed.count("tensor.extract"), 1u);
+  });
+}
+
 TEST(BuildAttention, TakesCodeInAnyLayout) {
   AttentionSpec spec = makeSpec();
   spec.mask = Mask::Causal;
