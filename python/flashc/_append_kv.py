@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import Any, List, Optional, Tuple
 
-from ._arrays.array import Array
+from ._arrays.array import Array, spoken
 from ._arrays.overlap import find_shared
 from ._arrays.protocol import ArrayLike
 from ._arrays.source import source_of
@@ -11,6 +11,7 @@ from ._runtime import plain
 from ._runtime.calls import Inputs, is_graph
 from ._runtime.launch import _read_result
 from ._runtime.library import ArgumentError, UnsupportedTypeError, parse_flag
+from ._runtime.public import public
 from ._trace.trace import device_name
 
 __all__ = ["append_kv"]
@@ -18,6 +19,7 @@ __all__ = ["append_kv"]
 _DTYPES = "bf16", "f16", "f32"
 
 
+@public
 def append_kv(k_cache: ArrayLike, v_cache: ArrayLike, k: ArrayLike, v: ArrayLike,
               block_table: Optional[ArrayLike] = None, positions: Optional[ArrayLike] = None, *,
               rotary: Optional[Tuple[ArrayLike, ArrayLike, bool]] = None, counts: Optional[ArrayLike] = None) -> None:
@@ -31,12 +33,12 @@ def append_kv(k_cache: ArrayLike, v_cache: ArrayLike, k: ArrayLike, v: ArrayLike
             `cache.transpose(1, 2)` for one of [pages, Hk, page, D], and `cache[:, 0]` and `cache[:, 1]` for one that has
             both.
         k, v: the new tokens, [B, T, Hk, D] and [B, T, Hk, Dv], of the caches' type: bf16, f16 or f32.
-        block_table: [B, M] in i32, or None: the pages of each sequence, in order.
-        positions: [B] in i32: where the first new token of each sequence goes.
+        block_table: [B, M] in int32, or None: the pages of each sequence, in order.
+        positions: [B] in int32: where the first new token of each sequence goes.
         rotary: (cos, sin, interleaved), or None: keys are rotated by the row of their position. cos and sin are
             [positions, R / 2] in f32 or the caches' type, and the first R columns of a key are rotated: columns 2 c and
             2 c + 1 are a pair if `interleaved` (GPT-J), and c and c + R / 2 otherwise (Llama, GPT-NeoX).
-        counts: [B] in i32, or None: how many of the T tokens each sequence has; the others are not written.
+        counts: [B] in int32, or None: how many of the T tokens each sequence has; the others are not written.
 
     A token whose position is negative, or has no page or row in the table, the cache or cos, is not written, and neither
     is one whose entry in the table is no page. Positions, counts and the table are read on the device only, so that the
@@ -46,7 +48,7 @@ def append_kv(k_cache: ArrayLike, v_cache: ArrayLike, k: ArrayLike, v: ArrayLike
         as `flashc.attention`.
     """
     if positions is None:
-        raise ArgumentError("expected positions, [B] in i32, got None")
+        raise ArgumentError("expected positions, [B] in int32, got None")
     if is_graph(k):
         _read_rotary(rotary)
         from . import _torch_serving
@@ -58,13 +60,13 @@ def append_now(k_cache: Any, v_cache: Any, k: Any, v: Any, block_table: Any, pos
                rotary: Optional[Tuple[Any, Any, bool]] = None, counts: Any = None) -> None:
     """flashc.append_kv without a look at graphs under construction: for the op."""
     given = dict(k=k, v=v, positions=positions, counts=counts, block_table=block_table, **_read_rotary(rotary))
-    inputs = Inputs(**{name: x for name, x in given.items() if x is not None})
+    inputs = Inputs(**{name: x for name, x in given.items() if x is not None or name in ("k", "v")})
     new = inputs["k"]
     if len(new.shape) != 4 or len(inputs["v"].shape) != 4:
         raise ArgumentError(f"expected k and v of 4 dimensions [B, T, Hk, D], got shapes {tuple(new.shape)} and "
                             f"{tuple(inputs['v'].shape)}")
     if new.dtype not in _DTYPES:
-        raise UnsupportedTypeError(f"expected k of bf16, f16 or f32, got {new.dtype}")
+        raise UnsupportedTypeError(f"expected k of bf16, f16 or f32, got {spoken(new.dtype)}")
     _check(inputs)
     caches = [_read_cache(name, x, inputs, like) for name, x, like in (("k_cache", k_cache, "k"), ("v_cache", v_cache, "v"))]
     _check_caches(caches, inputs)
@@ -110,7 +112,7 @@ def _check(inputs: Inputs) -> None:
         raise ArgumentError(f"expected cos of shape [positions, R / 2] with R from 2 to D = {depth}, got "
                             f"{tuple(cos.shape)}")
     if cos.dtype not in ("f32", new.dtype):
-        raise UnsupportedTypeError(f"expected cos of f32 or, as k, of {new.dtype}, got {cos.dtype}")
+        raise UnsupportedTypeError(f"expected cos of f32 or, as k, of {new.dtype}, got {spoken(cos.dtype)}")
     inputs.check("cos", "k", cos.dtype, "[positions, R / 2]", cos.shape)
     inputs.check("sin", "k", cos.dtype, "[positions, R / 2]", cos.shape)
 

@@ -11,6 +11,7 @@ from ._runtime.calls import READ_BY_CODE, is_graph, refuse_gradient
 from ._runtime.dropout import parse_dropout, philox_of, read_philox
 from ._runtime.launch import Launcher, gives_lse, no_elements, wait_for
 from ._runtime.library import ArgumentError, encoded, parse_flag
+from ._runtime.public import public
 from ._runtime.sinks import read_sinks
 from ._runtime.specialization import Window, check_inputs, check_layout, make_code, parse_mask, parse_scale, \
     specialize, target_of, _NO_CODE
@@ -18,11 +19,15 @@ from ._runtime.vectors import with_vector
 
 __all__ = ["attention"]
 
+# The usual objects for a layout; others are looked at.
+_BHSD, _BSHD = "bhsd", "bshd"
+
 # Kernels that are loaded, by all that they are specialised on, their device, and the layout of their arrays.
 _launchers: Dict[Tuple[Any, ...], Launcher] = {}
 contexts.on_configure.append(_launchers.clear)
 
 
+@public
 def attention(q: ArrayLike, k: ArrayLike, v: ArrayLike, *, causal: bool = False, window: Window = None,
               scale: Optional[float] = None, mask: Union[ArrayLike, Callable[..., Any], None] = None,
               score: Optional[Callable[..., Any]] = None, sinks: Optional[ArrayLike] = None, dropout_p: float = 0.0,
@@ -33,7 +38,7 @@ def attention(q: ArrayLike, k: ArrayLike, v: ArrayLike, *, causal: bool = False,
 
     Where the arguments are those of `torch.nn.functional.scaled_dot_product_attention` they mean the same, except that
     `causal` aligns the last query with the last key, as FlashAttention does. PyTorch aligns the first ones, which
-    differs only if Nq != Nk (`mask=lambda b, h, i, j: j <= i` is PyTorch's).
+    differs only if Nq != Nk (`mask=flashc.masks.causal("top-left")` is PyTorch's).
 
     The first call for an element type, head dimensions, ratio of heads, scale, mask, score and return_lse compiles a
     kernel; batch, heads, lengths and strides are given at launch. On a GPU the call returns before the kernel ends.
@@ -155,9 +160,9 @@ def attention_now(q: Any, k: Any, v: Any, causal: bool = False, window: Window =
         wait_for(v_array, stream)
     shape, k_shape, v_shape = q_array.shape, k_array.shape, v_array.shape
     dtype = q_array.dtype
-    is_bshd = layout == "bshd"
-    if not is_bshd and layout != "bhsd":
-        check_layout(layout)
+    is_bshd = layout is _BSHD
+    if not is_bshd and layout is not _BHSD:
+        is_bshd = check_layout(layout)
     if len(shape) != 4 or len(k_shape) != 4 or len(v_shape) != 4 or k_array.dtype != dtype or \
             v_array.dtype != dtype or k_array.device != device or v_array.device != device:
         check_inputs(q_array, k_array, v_array, is_bshd, enable_gqa)
@@ -180,9 +185,9 @@ def attention_now(q: Any, k: Any, v: Any, causal: bool = False, window: Window =
     if sinks is not None:
         code = with_vector(code, read_sinks(sinks, q_array, heads, stream))
     if 0 in shape or 0 in k_shape:
-        check_inputs(q_array, k_array, v_array, is_bshd, enable_gqa)
-        parse_mask(causal, window)
-        parse_scale(scale, shape[3])
+        extents = check_inputs(q_array, k_array, v_array, is_bshd, enable_gqa)
+        specialize(q_array, extents, causal, window, scale, code, target_of(device), schedule, False,
+                   False).check_schedule()
         return no_elements(source, q, q_array, k_array, v_array, is_bshd, enable_gqa, out, return_lse, stream, sinks)
     if not (q_array.address and k_array.address and v_array.address):
         raise ArgumentError("expected q, k and v with elements in memory, got an address of 0; ArraySpec is for "

@@ -8,6 +8,7 @@ from ._captured_gradients import captured_gradients
 from ._runtime.calls import Inputs, Results, launch
 from ._runtime.dropout import check_philox, parse_dropout
 from ._runtime.library import ATTENTION_BACKWARD, ArgumentError, UnsupportedTypeError, encoded, parse_flag
+from ._runtime.public import public
 from ._runtime.specialization import Extents, Window, check_inputs, check_layout, make_code, specialize, sum_dtype, \
     target_of
 from ._trace.trace import Code
@@ -15,6 +16,7 @@ from ._trace.trace import Code
 __all__ = ["attention_backward", "backward_of"]
 
 
+@public
 def attention_backward(q: ArrayLike, k: ArrayLike, v: ArrayLike, o: ArrayLike, lse: ArrayLike, do: ArrayLike, *,
                        dlse: Optional[ArrayLike] = None, causal: bool = False, window: Window = None,
                        scale: Optional[float] = None, mask: Union[ArrayLike, Callable[..., Any], None] = None,
@@ -95,6 +97,7 @@ def backward_of(code: Optional[Code], q: Any, k: Any, v: Any, o: Any, lse: Any, 
     if sinks is not None:
         results.add("out[3] (dsinks)", outs[3], "sinks", (extents.query_heads,), sum_dtype(inputs["q"].dtype))
     if 0 in inputs["q"].shape or 0 in inputs["k"].shape:
+        specialization.check_schedule()
         results.fill_with_zeros()
         if sinks is not None and dlse is not None: # lse is the sink of its head
             results.owners[3][...] = dlse.sum(axis=(0, 2))

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import Any, List, Sequence
 
-from ._arrays.array import Array
+from ._arrays.array import Array, spoken
 from ._arrays.source import source_of
 from ._runtime.calls import Inputs, Results, launch
 from ._runtime.library import CAPTURED_GRADIENT, ArgumentError, UnsupportedTypeError
@@ -41,7 +41,7 @@ def _gradient_of(number: int, x: Any, specialization: Specialization, extents: E
 def _launch(number: int, place: int, array: Array, specialization: Specialization, extents: Extents, inputs: Inputs,
             code: Code, is_bshd: bool) -> Any:
     if array.dtype not in ("bf16", "f16", "f32"):
-        raise UnsupportedTypeError(f"expected captured[{number}] of bf16, f16 or f32, got {array.dtype}")
+        raise UnsupportedTypeError(f"expected captured[{number}] of bf16, f16 or f32, got {spoken(array.dtype)}")
     view, results = View.of(array), Results(inputs, code)
     shape = view.bind(array).extents
     results.add(f"captured[{number}]", None, "q", shape, "f32")

@@ -6,7 +6,8 @@ from typing import Any, Callable, Optional, Union
 from ._arrays.protocol import ArrayLike
 from ._runtime import library
 from ._runtime.calls import Inputs, Results, launch
-from ._runtime.library import ArgumentError, encoded, parse_flag
+from ._runtime.library import ArgumentError, described, encoded, parse_flag
+from ._runtime.public import public
 from ._runtime.specialization import Window, check_inputs, check_layout, make_code, specialize, sum_dtype, target_of
 
 __all__ = ["column_sums"]
@@ -14,6 +15,7 @@ __all__ = ["column_sums"]
 _PER = {"query_head": library.COLUMN_SUMS, "key_head": library.GROUP_COLUMN_SUMS}
 
 
+@public
 def column_sums(q: ArrayLike, k: ArrayLike, lse: ArrayLike, *, causal: bool = False, window: Window = None,
                 scale: Optional[float] = None, mask: Union[ArrayLike, Callable[..., Any], None] = None,
                 score: Optional[Callable[..., Any]] = None, enable_gqa: bool = False, per: str = "query_head",
@@ -42,8 +44,8 @@ def column_sums(q: ArrayLike, k: ArrayLike, lse: ArrayLike, *, causal: bool = Fa
     """
     causal, enable_gqa = parse_flag("causal", causal), parse_flag("enable_gqa", enable_gqa)
     is_static = parse_flag("static_shapes", static_shapes)
-    if per not in _PER:
-        raise ArgumentError(f"expected per to be 'query_head' or 'key_head', got {per!r}")
+    if not isinstance(per, str) or per not in _PER:
+        raise ArgumentError(f"expected per to be 'query_head' or 'key_head', got {described(per)}")
     if schedule is not None:
         encoded("schedule", schedule)
     is_bshd = check_layout(layout)
@@ -58,6 +60,7 @@ def column_sums(q: ArrayLike, k: ArrayLike, lse: ArrayLike, *, causal: bool = Fa
     heads = extents.query_heads if per == "query_head" else extents.key_heads
     results.add("out", out, "q", (extents.batch, heads, extents.keys), sum_dtype(inputs["q"].dtype))
     if 0 in inputs["q"].shape or 0 in inputs["k"].shape:
+        specialization.check_schedule()
         results.fill_with_zeros()
     else:
         launch(specialization, extents, inputs, code, results, is_bshd, is_bshd)

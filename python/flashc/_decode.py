@@ -4,7 +4,7 @@ from __future__ import annotations
 import math
 from typing import Any, Callable, Dict, Optional, Tuple
 
-from ._arrays.array import CPU, Array
+from ._arrays.array import CPU, Array, spoken
 from ._arrays.cuda import capability_of, multiprocessors_of
 from ._arrays.protocol import ArrayLike
 from ._arrays.source import source_of
@@ -12,7 +12,8 @@ from ._cache_values import check_cache_values
 from ._runtime import library
 from ._runtime.calls import Inputs, Results, is_graph, launch, refuse_gradients
 from ._runtime.launch import gives_lse
-from ._runtime.library import ArgumentError, UnsupportedTypeError, encoded, parse_flag
+from ._runtime.library import ArgumentError, UnsupportedTypeError, described, encoded, parse_flag
+from ._runtime.public import public
 from ._runtime.sinks import read_sinks
 from ._runtime.specialization import GPU_TARGET, Extents, Specialization, Window, check_inputs, check_layout, make_code, \
     specialize, sum_dtype, target_of
@@ -27,6 +28,7 @@ _CHUNK = 1024
 _MOST_INVARIANT_ROWS = 64
 
 
+@public
 def decode(q: ArrayLike, k_cache: ArrayLike, v_cache: ArrayLike, lengths: ArrayLike,
            block_table: Optional[ArrayLike] = None, *, causal: bool = True, window: Window = None,
            scale: Optional[float] = None, mask: Optional[Callable[..., Any]] = None,
@@ -40,10 +42,11 @@ def decode(q: ArrayLike, k_cache: ArrayLike, v_cache: ArrayLike, lengths: ArrayL
     chunked prefill are the same call. Where query heads of a group times T are more than 16, and all tiles of 16 such
     rows more than the multiprocessors, it is the forward kernel that reads the cache, one for all such T.
 
-    Query t of T has position lengths[b] - T + t in its sequence. In masks and scores i and j are such positions. Rows of the
-    caches after a sequence's end, and pages that are not its own, are never used, whatever they hold. Neither are rows
-    before the first key that the window, or a mask, lets any query see: their pages may be free, and their entries in the
-    table may be anything, such as -1.
+    Query t of T has position lengths[b] - T + t in its sequence. In masks and scores i and j are such positions, and
+    `flashc.ops.key_length()` is lengths[b], so that a mask by name has nothing to align. Rows of the caches after a
+    sequence's end, and pages that are not its own, are never used, whatever they hold. Neither are rows before the first
+    key that the window, or a mask, lets any query see: their pages may be free, and their entries in the table may be
+    anything, such as -1.
 
     Args:
         q: [B, T, Hq, D]: the last T tokens of each sequence. bf16 or f16; on the CPU f32, too.
@@ -100,6 +103,7 @@ def decode_now(q: Any, k_cache: Any, v_cache: Any, lengths: Any, block_table: An
     """flashc.decode without a look at graphs under construction: for the op."""
     causal, return_lse = parse_flag("causal", causal), parse_flag("return_lse", return_lse)
     batch_invariant, is_bshd = parse_flag("batch_invariant", batch_invariant), check_layout(layout)
+    _check_choices(splits, batch_invariant, schedule)
     optional = {"block_table": block_table, "k_scale": k_scale, "v_scale": v_scale}
     optional = {name: x for name, x in optional.items() if x is not None}
     inputs = Inputs(q=q, k_cache=k_cache, v_cache=v_cache, lengths=lengths, **optional)
@@ -118,16 +122,17 @@ def decode_now(q: Any, k_cache: Any, v_cache: Any, lengths: Any, block_table: An
     results.add("out", o, "q", shape if is_bshd else (shape[0], shape[2], shape[1], shape[3]), inputs["q"].dtype)
     if has_lse:
         results.add("lse", lse, "q", (extents.batch, extents.query_heads, extents.queries), sum_dtype(inputs["q"].dtype))
+    specialization = specialize(inputs["q"], extents, causal, window, scale, code, _target_of(inputs.device), schedule,
+                                False, has_lse, has_sinks=sinks is not None)
+    specialization = specialization._replace(page_size=page_size, cache_dtype=cache_dtype, scales=scales)
     if 0 in inputs["q"].shape:
-        pass
+        specialization.check_schedule()
     elif 0 in inputs["k_cache"].shape or extents.keys == 0:
+        specialization.check_schedule()
         results.fill_with_zeros()
         if has_lse:
             _fill_lse(results.owners[1], sinks)
     else:
-        specialization = specialize(inputs["q"], extents, causal, window, scale, code, _target_of(inputs.device), None,
-                                    False, has_lse, has_sinks=sinks is not None)
-        specialization = specialization._replace(page_size=page_size, cache_dtype=cache_dtype, scales=scales)
         is_forward = False
         if inputs.device == CPU:
             check_cache_values(inputs, extents, page_size, causal, window, mask is not None)
@@ -138,6 +143,15 @@ def decode_now(q: Any, k_cache: Any, v_cache: Any, lengths: Any, block_table: An
         specialization = specialization._replace(extents=(library.ANY, extents.key_heads, queries, library.ANY))
         launch(specialization, extents, inputs, code, results, is_bshd, is_bshd)
     return tuple(results.owners[:2]) if return_lse else results.owners[0]
+
+
+def _check_choices(splits: Any, batch_invariant: bool, schedule: Any) -> None:
+    if splits is not None and (isinstance(splits, bool) or not isinstance(splits, int) or splits < 1):
+        raise ArgumentError(f"expected splits to be a positive number or None, got {described(splits)}")
+    if batch_invariant and splits is not None:
+        raise ArgumentError("expected no splits together with batch_invariant, whose parts are of one size")
+    if schedule is not None:
+        encoded("schedule", schedule)
 
 
 def _fill_lse(lse: Any, sinks: Any) -> None:
@@ -171,7 +185,7 @@ def _check(inputs: Inputs, is_bshd: bool) -> Tuple[Extents, int]:
         return x._replace(shape=tuple(shape), dtype=q.dtype if x.dtype in _EIGHT_BITS else x.dtype)
 
     if k.dtype != v.dtype:
-        raise UnsupportedTypeError(f"expected k_cache and v_cache of one element type, got {k.dtype} and {v.dtype}")
+        raise UnsupportedTypeError(f"expected k_cache and v_cache of one element type, got {spoken(k.dtype)} and {spoken(v.dtype)}")
     if k.shape[0] != v.shape[0] or k.shape[rows] != v.shape[rows]:
         raise ArgumentError(f"expected k_cache and v_cache of as many rows, got {tuple(k.shape)} and {tuple(v.shape)}")
     extents = check_inputs(q, as_sequences(k), as_sequences(v), is_bshd, enable_gqa=True)
@@ -188,10 +202,10 @@ def _check_scales(inputs: Inputs, extents: Extents, page_size: int) -> Tuple[Opt
     given = [name in inputs.arrays for name in names]
     if dtype not in _EIGHT_BITS:
         if any(given):
-            raise ArgumentError(f"expected no k_scale and v_scale for caches of {dtype}")
+            raise ArgumentError(f"expected no k_scale and v_scale for caches of {spoken(dtype)}")
         return None, (False, False)
     if not all(given):
-        raise ArgumentError(f"expected k_scale and v_scale for caches of {dtype}: what their elements are multiplied with")
+        raise ArgumentError(f"expected k_scale and v_scale for caches of {spoken(dtype)}: what their elements are multiplied with")
     if extents.head_dim % 16 or extents.value_dim % 16:
         raise ArgumentError(f"expected head dimensions D and Dv of a multiple of 16 for caches of 8 bits, got "
                             f"{extents.head_dim} and {extents.value_dim}")
@@ -217,13 +231,7 @@ def _check_scales(inputs: Inputs, extents: Extents, page_size: int) -> Tuple[Opt
 def _schedule(specialization: Specialization, extents: Extents, device: int, splits: Optional[int],
               batch_invariant: bool, schedule: Optional[str]) -> Tuple[Optional[str], bool]:
     """The text of a kernel's schedule, or None, and whether it is the forward kernel's."""
-    if splits is not None and (isinstance(splits, bool) or not isinstance(splits, int) or splits < 1):
-        raise ArgumentError(f"expected splits to be a positive number or None, got {splits!r}")
-    if schedule is not None:
-        encoded("schedule", schedule)
     if batch_invariant:
-        if splits is not None:
-            raise ArgumentError("expected no splits beside batch_invariant, whose parts are of one size")
         is_forward = _is_always_forward(specialization, extents)
         text = "" if is_forward else f"{_warps(specialization)}chunk={_CHUNK},merge=kernel"
     else:

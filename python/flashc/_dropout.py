@@ -6,6 +6,7 @@ from typing import Any, Sequence, Tuple
 
 from ._runtime.dropout import parse_dropout
 from ._runtime.library import ArgumentError, UnsupportedTypeError
+from ._runtime.public import public
 
 __all__ = ["dropout_mask"]
 
@@ -25,6 +26,7 @@ def _philox(np: Any, counter: Sequence[Any], key: Tuple[int, int]) -> Sequence[A
     return x0, x1, x2, x3
 
 
+@public
 def dropout_mask(shape: Sequence[int], dropout_p: float, philox: Sequence[int]) -> Any:
     """Which probabilities attention with dropout keeps: for tests, and to see what a kernel does. Needs NumPy.
 

@@ -6,13 +6,14 @@ import json
 import re
 from typing import Any, Callable, List, Optional, Tuple, Union
 
-from ._arrays.array import CPU, ITEM_SIZE, Array, ArraySpec
+from ._arrays.array import CPU, ITEM_SIZE, Array, ArraySpec, spoken
 from ._arrays.cuda import copy_to_host
 from ._arrays.protocol import ArrayLike
 from ._runtime import contexts, library
 from ._runtime.kernel import make_frame, make_request
 from ._runtime.launch import _WORDS, _signed
-from ._runtime.library import ArgumentError, CompileError, Error, path_text
+from ._runtime.library import ArgumentError, CompileError, Error, described, path_text
+from ._runtime.public import public
 from ._runtime.specialization import CPU_TARGET, GPU_TARGET, Window
 from ._trace.trace import Code
 
@@ -98,6 +99,7 @@ class Explanation:
         return self._explanation.png(batch, head)
 
 
+@public
 def explain(q: Union[ArrayLike, ArraySpec], k: Union[ArrayLike, ArraySpec], v: Union[ArrayLike, ArraySpec], *,
             causal: bool = False, window: Window = None, scale: Optional[float] = None,
             mask: Union[ArrayLike, Callable[..., Any], None] = None, score: Optional[Callable[..., Any]] = None,
@@ -126,8 +128,11 @@ def explain(q: Union[ArrayLike, ArraySpec], k: Union[ArrayLike, ArraySpec], v: U
             and an ArraySpec stands for.
         flashc.ArgumentError, flashc.UnsupportedTypeError, flashc.TraceError: as for `flashc.attention`.
     """
+    for name, number in (("batch", batch), ("head", head)):
+        if type(number) is not int or number < 0:
+            raise ArgumentError(f"expected {name} to be the number of one, got {described(number)}")
     request = make_request(q, k, v, causal, window, scale, mask, score, enable_gqa, return_lse, layout,
-                           target or GPU_TARGET, schedule, static_shapes)
+                           GPU_TARGET if target is None else target, schedule, static_shapes)
     if any(0 in array.shape for array in request.arrays):
         raise ArgumentError("expected extents of at least 1 to explain a call, got arrays without elements")
     specialization = request.specialization
@@ -160,7 +165,7 @@ def _describe_captures(message: str, code: Code) -> str:
         if capture.shape:
             array = next(arrays)
             name = (code.labels[place:] or [""])[0] or capture.name
-            hint = (f"; {name} is the captured {array.dtype} array of shape {tuple(array.shape)}, whose "
+            hint = (f"; {name} is the captured {spoken(array.dtype)} array of shape {tuple(array.shape)}, whose "
                     "elements explain needs on the host, or on a GPU and few enough to copy")
             message = re.sub(rf"^(.*)\({capture.name}\)(.*)",
                              lambda found: f"{found[1]}({name}){found[2]}{hint}", message)

@@ -18,7 +18,7 @@ import weakref
 from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Tuple
 
 from . import ops
-from ._runtime.library import ArgumentError, UnsupportedTypeError
+from ._runtime.library import ArgumentError, UnsupportedTypeError, described, parse_flag
 from ._runtime.plans import MaskPlan
 from ._trace.trace import Code, bound, trace
 
@@ -45,12 +45,15 @@ def flex_attention(run: Callable[..., Any], query: Any, key: Any, value: Any, sc
     """`run(q, k, v, scale=, mask=, score=, enable_gqa=, return_lse=)`, with what FlexAttention is given and returns.
     `follows`: None: tables are always read."""
     _check_tensors(query, key, value)
+    return_lse, enable_gqa = parse_flag("return_lse", return_lse), parse_flag("enable_gqa", enable_gqa)
+    if return_aux is not None and not hasattr(return_aux, "max_scores"):
+        raise UnsupportedTypeError(f"expected return_aux to be an AuxRequest or None, got {described(return_aux)}")
     if kernel_options is not None and not hasattr(kernel_options, "keys"):
         raise UnsupportedTypeError(f"expected kernel_options to be a dictionary or None, got {kernel_options!r}")
     if score_mod is not None and not callable(score_mod):
         raise UnsupportedTypeError(f"expected score_mod to be a function (score, b, h, q_idx, kv_idx) -> score, got "
                                    f"{type(score_mod)!r}")
-    wants_lse = bool(return_lse)
+    wants_lse = return_lse
     if return_aux is not None:
         if return_lse:
             raise ArgumentError("expected return_lse or return_aux, got both")
@@ -76,6 +79,8 @@ def flex_attention(run: Callable[..., Any], query: Any, key: Any, value: Any, sc
 
 def _check_tensors(query: Any, key: Any, value: Any) -> None:
     for name, x in (("query", query), ("key", key), ("value", value)):
+        if isinstance(x, type) or not hasattr(x, "dim"):
+            raise UnsupportedTypeError(f"expected {name} to be a tensor, got {described(x)}")
         if x.dim() != 4:
             raise ArgumentError(f"expected {name} of 4 dimensions [B, H, N, E], got shape {tuple(x.shape)}")
     if query.shape[-1] != key.shape[-1]:

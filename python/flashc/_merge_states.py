@@ -4,11 +4,13 @@ from __future__ import annotations
 import math
 from typing import Any, Optional, Tuple
 
+from ._arrays.array import spoken
 from ._arrays.protocol import ArrayLike
 from ._arrays.source import source_of
 from ._runtime import plain
 from ._runtime.calls import Inputs, Results, is_graph
 from ._runtime.library import ArgumentError, UnsupportedTypeError
+from ._runtime.public import public
 from ._trace.trace import Code
 
 __all__ = ["merge_states"]
@@ -16,6 +18,7 @@ __all__ = ["merge_states"]
 _DTYPES = "bf16", "f16", "f32"
 
 
+@public
 def merge_states(o: ArrayLike, lse: ArrayLike, *, sinks: Optional[ArrayLike] = None,
                  out: Optional[Tuple[Any, Any]] = None) -> Tuple[Any, Any]:
     """The attention over all keys, from attentions of the same queries over parts of them. Cascades with a shared prefix,
@@ -57,7 +60,7 @@ def merge_now(o: Any, lse: Any, sinks: Any = None, out: Optional[Tuple[Any, Any]
         raise ArgumentError(f"expected o of 5 dimensions [S, B, H, N, D], with D of at least 1, got shape "
                             f"{tuple(parts.shape)}")
     if parts.dtype not in _DTYPES:
-        raise UnsupportedTypeError(f"expected o of bf16, f16 or f32, got {parts.dtype}")
+        raise UnsupportedTypeError(f"expected o of bf16, f16 or f32, got {spoken(parts.dtype)}")
     shape = tuple(parts.shape)
     inputs.check("o", "o", parts.dtype, "[S, B, H, N, D]", shape)
     inputs.check("lse", "o", "f32", "[S, B, H, N]", shape[:4])
@@ -88,7 +91,7 @@ def _dtype_of(out: Any, dtype: str, inputs: Inputs) -> str:
         return dtype
     given = source_of(out).describe(out, inputs.stream).dtype
     if given not in _DTYPES:
-        raise UnsupportedTypeError(f"expected out[0] of bf16, f16 or f32, got {given}")
+        raise UnsupportedTypeError(f"expected out[0] of bf16, f16 or f32, got {spoken(given)}")
     return given
 
 

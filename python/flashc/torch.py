@@ -19,7 +19,8 @@ from torch import Tensor
 from . import _attention, _flex, _torch_serving, _varlen  # noqa: F401
 from ._runtime.calls import READ_BY_CODE, refuse_gradient
 from ._runtime.dropout import parse_dropout, philox_of
-from ._runtime.library import ArgumentError, Error
+from ._runtime.library import ArgumentError, Error, UnsupportedTypeError, described, parse_flag
+from ._runtime.public import public
 from ._torch_gradient import gradients, refuse_second_order
 from ._torch_ops import forget, functions, is_compiling, lse_like, names_of, no_sums, sees_up_to_itself, sides_of
 from ._torch_tensors import GRANULE, autocast, suitable
@@ -151,6 +152,8 @@ def attention(q: Tensor, k: Tensor, v: Tensor, *, causal: bool = False,
     Under torch.compile, a mask or a score that is a function must have neither a closure nor defaults (arrays that it
     names as globals are read at every call): one that has breaks the graph there, which fullgraph=True refuses.
     """
+    causal, enable_gqa = parse_flag("causal", causal), parse_flag("enable_gqa", enable_gqa)
+    return_lse = parse_flag("return_lse", return_lse)
     q, k, v = autocast(q, k, v)
     dropout_p = parse_dropout(dropout_p, philox)
     if dropout_p:
@@ -209,6 +212,7 @@ def _attend(q: Tensor, k: Tensor, v: Tensor, **keywords: Any) -> Any:
     return _attention.attention(*(suitable(x) for x in autocast(q, k, v)), **keywords)
 
 
+@public
 def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Optional[Tensor] = None,
                                  dropout_p: float = 0.0, is_causal: bool = False, scale: Optional[float] = None,
                                  enable_gqa: bool = False) -> Tensor:
@@ -235,6 +239,10 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
 
     Strides and head dimensions that the kernels do not take cost a copy. Any leading dimensions must be equal.
     """
+    is_causal, enable_gqa = parse_flag("is_causal", is_causal), parse_flag("enable_gqa", enable_gqa)
+    for name, x in (("query", query), ("key", key), ("value", value), ("attn_mask", attn_mask)):
+        if not isinstance(x, Tensor) and (x is not None or name != "attn_mask"):
+            raise UnsupportedTypeError(f"expected {name} to be a tensor, got {described(x)}")
     if attn_mask is not None and is_causal:
         raise ArgumentError("expected attn_mask or is_causal, got both")
     if query.dim() < 2 or key.dim() != query.dim() or value.dim() != query.dim():
@@ -291,6 +299,7 @@ def _follows(mask_mod: Callable[..., Any], table: Tensor, block_size: Tuple[int,
         return False
 
 
+@public
 def flex_attention(query: Tensor, key: Tensor, value: Tensor, score_mod: Optional[Callable[..., Any]] = None,
                    block_mask: Any = None, scale: Optional[float] = None, enable_gqa: bool = False,
                    return_lse: bool = False, kernel_options: Optional[Dict[str, Any]] = None, *,
@@ -308,7 +317,8 @@ def flex_attention(query: Tensor, key: Tensor, value: Tensor, score_mod: Optiona
             partial blocks that `mask_mod` keeps. Where the tables follow from `mask_mod`, as those of
             `create_block_mask` do, it alone is the mask; that is found out once per BlockMask, by running `mask_mod`
             over all pairs, which waits for the GPU. Tables that say more are read in the kernel. A function
-            (b, h, q_idx, kv_idx) -> condition will do too, without tables: `flashc.masks`, or one of your own.
+            (b, h, q_idx, kv_idx) -> condition will do too, without tables: `flashc.masks`, or one of your own. A mask by
+            name has its own alignment: `flashc.masks.causal("top-left")` is what PyTorch calls causal.
         scale: of the scores; None: 1 / sqrt(E).
         enable_gqa: Hq is a multiple of Hkv.
         return_lse: also return the log-sum-exp (natural logarithm), [B, Hq, L] in f32.

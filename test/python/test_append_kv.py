@@ -158,14 +158,14 @@ ANGLES, SHARED = np.zeros((9, 4), np.float32), np.zeros((4, 16, 2, 8), np.float3
 
 
 @pytest.mark.parametrize("change, error, words", [
-    (dict(positions=None), flashc.ArgumentError, r"positions, \[B\] in i32, got None"),
-    (dict(positions=np.zeros(2, np.int64)), flashc.UnsupportedTypeError, "positions of i32, got i64"),
+    (dict(positions=None), flashc.ArgumentError, r"positions, \[B\] in int32, got None"),
+    (dict(positions=np.zeros(2, np.int64)), flashc.UnsupportedTypeError, "positions of int32, got int64"),
     (dict(positions=np.zeros(3, np.int32)), flashc.ArgumentError, r"positions of shape \[B\] = \[2\], got \(3,\)"),
     (dict(counts=np.zeros(3, np.int32)), flashc.ArgumentError, r"counts of shape \[B\] = \[2\], got \(3,\)"),
     (dict(block_table=np.zeros((3, 2), np.int32)), flashc.ArgumentError, r"block_table of shape \[B, M\] = \[2, 2\]"),
     (dict(block_table=np.zeros(2, np.int32)), flashc.ArgumentError, r"block_table of shape \[B, M\]"),
     (dict(k=np.zeros((2, 3, 8), np.float32)), flashc.ArgumentError, "k and v of 4 dimensions"),
-    (dict(k=np.zeros((2, 3, 2, 8), np.int32)), flashc.UnsupportedTypeError, "k of bf16, f16 or f32, got i32"),
+    (dict(k=np.zeros((2, 3, 2, 8), np.int32)), flashc.UnsupportedTypeError, "k of bf16, f16 or f32, got int32"),
     (dict(v=np.zeros((2, 3, 1, 8), np.float32)), flashc.ArgumentError, r"v of shape \[B, T, Hk, Dv\] = \[2, 3, 2, 8\]"),
     (dict(v=np.zeros((2, 3, 2, 8), np.float16)), flashc.UnsupportedTypeError, "v of f32, got f16"),
     (dict(k=np.zeros((2, 3, 2, 16), np.float32)[..., ::2]), flashc.ArgumentError, "last dimension of k"),

@@ -240,7 +240,7 @@ def test_refusals():
         call(score, table)
     with pytest.raises(flashc.ArgumentError, match=r"captured\[1\] to be an array that the score reads"):
         call(score, (table, table.copy()))
-    with pytest.raises(flashc.UnsupportedTypeError, match=r"captured\[0\] of bf16, f16 or f32, got i32"):
+    with pytest.raises(flashc.UnsupportedTypeError, match=r"captured\[0\] of bf16, f16 or f32, got int32"):
         call(score, (whole,))
     with pytest.raises(flashc.CompileError, match="indices that hang on queries alone"):
         call(lambda s, b, h, i, j: s + table[h, i + j], (table,))

@@ -44,11 +44,11 @@ def test_scales_are_refused():
 
     def call(*caches, **keywords):
         return flashc.decode(q, *caches, lengths, **keywords)
-    with pytest.raises(flashc.ArgumentError, match="expected k_scale and v_scale for caches of i8"):
+    with pytest.raises(flashc.ArgumentError, match="expected k_scale and v_scale for caches of int8"):
         call(k, v, k_scale=good)
     with pytest.raises(flashc.ArgumentError, match="expected no k_scale and v_scale for caches of f32"):
         call(k.float(), v.float(), k_scale=good, v_scale=good)
-    with pytest.raises(flashc.UnsupportedTypeError, match="expected k_cache and v_cache of one element type, got i8 and f32"):
+    with pytest.raises(flashc.UnsupportedTypeError, match="expected k_cache and v_cache of one element type, got int8 and f32"):
         call(k, v.float(), k_scale=good, v_scale=good)
     with pytest.raises(flashc.ArgumentError, match="expected v_scale of shape"):
         call(k, v, k_scale=good, v_scale=torch.ones(3))
@@ -149,7 +149,7 @@ def test_nothing():
 
 REFUSALS = [
     (dict(lengths=torch.tensor([3])), "expected lengths of shape"),
-    (dict(lengths=torch.tensor([3, 2])), "expected lengths of i32, got i64"),
+    (dict(lengths=torch.tensor([3, 2])), "expected lengths of int32, got int64"),
     (dict(block_table=torch.tensor([3, 2], dtype=torch.int32)), "expected block_table of shape"),
     (dict(mask=torch.ones(1, dtype=torch.bool)), "expected mask to be a function"),
     (dict(layout="sbhd"), "expected layout 'bhsd'"),

@@ -213,7 +213,7 @@ def test_no_keys():
     ("often", PHILOX, "expected dropout_p to be a number, got 'often'"),
     (0.1, (1, 2), "expected .*array"),
     (0.1, PHILOX[:1], r"expected philox of shape \[2\], a seed and an offset, got \(1,\)"),
-    (0.1, PHILOX.astype(np.int32), "expected philox of i64, got i32"),
+    (0.1, PHILOX.astype(np.int32), "expected philox of int64, got int32"),
     (0.1, np.zeros(4, np.int64)[::2], r"expected contiguous philox \(stride 1\), got stride 2"),
 ])
 def test_refusals(rng, dropout_p, philox, message):

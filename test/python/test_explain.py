@@ -338,7 +338,7 @@ def test_missing_elements_are_named():
     with pytest.raises(flashc.CompileError) as error:
         flashc.explain(q, k, v, mask=lambda b, h, i, j: j < lengths[b])
     assert re.fullmatch(r"expected the elements of argument 3 \(lengths\), which loop bounds read, got none; "
-                        r"lengths is the captured i32 array of shape \(1,\), whose elements explain needs .*",
+                        r"lengths is the captured int32 array of shape \(1,\), whose elements explain needs .*",
                         str(error.value))
 
 
@@ -349,7 +349,7 @@ def test_missing_elements_are_named_once():
         flashc.explain(q, k, v, score=lambda s, b, h, i, j: s + bias[j],
                        mask=lambda b, h, i, j: (j >= first[b]) & (j < last[b]))
     message = str(error.value)
-    assert message.count("expected") == 1 and "captured i32 array of shape (1,)" in message, message
+    assert message.count("expected") == 1 and "captured int32 array of shape (1,)" in message, message
 
 
 def test_a_launch_of_one_tile_has_its_masks_class():

@@ -127,7 +127,7 @@ O, LSE = np.zeros((2, 1, 3, 5, 8), np.float32), np.zeros((2, 1, 3, 5), np.float3
 @pytest.mark.parametrize("change, error, words", [
     (dict(o=O[0]), flashc.ArgumentError, "o of 5 dimensions"),
     (dict(o=O[..., :0]), flashc.ArgumentError, "with D of at least 1"),
-    (dict(o=O.astype(np.int32)), flashc.UnsupportedTypeError, "o of bf16, f16 or f32, got i32"),
+    (dict(o=O.astype(np.int32)), flashc.UnsupportedTypeError, "o of bf16, f16 or f32, got int32"),
     (dict(o=np.zeros((2, 1, 3, 5, 16), np.float32)[..., ::2]), flashc.ArgumentError, "last dimension of o"),
     (dict(lse=LSE[:1]), flashc.ArgumentError, r"lse of shape \[S, B, H, N\] = \[2, 1, 3, 5\], got \(1, 1, 3, 5\)"),
     (dict(lse=LSE.astype(np.float16)), flashc.UnsupportedTypeError, "lse of f32, got f16"),

@@ -6,7 +6,8 @@ from typing import Any, NamedTuple, Optional, Sequence, Tuple
 
 from .._runtime.library import ArgumentError, UnsupportedTypeError
 
-__all__ = ["CPU", "ITEM_SIZE", "NAMES", "Array", "ArraySpec", "contiguous_strides", "dtype_name", "element_strides"]
+__all__ = ["CPU", "ITEM_SIZE", "NAMES", "Array", "ArraySpec", "contiguous_strides", "dtype_name", "element_strides",
+           "spoken"]
 
 #: The device of arrays in the memory of the host; others are numbers of GPUs.
 CPU = -1
@@ -19,6 +20,15 @@ ITEM_SIZE = {"bf16": 2, "f16": 2, "f32": 4, "f64": 8, "i1": 1, "i8": 1, "u8": 1,
 NAMES = {"bfloat16": "bf16", "float16": "f16", "half": "f16", "float32": "f32", "float": "f32", "float64": "f64",
          "double": "f64", "bool": "i1", "bool_": "i1", "int8": "i8", "uint8": "u8", "int16": "i16", "int32": "i32",
          "int64": "i64", "float8_e4m3fn": "f8e4m3"}
+
+
+_SPOKEN = {"i1": "bool", "i8": "int8", "u8": "uint8", "i16": "int16", "i32": "int32", "i64": "int64",
+           "f8e4m3": "float8_e4m3fn"}
+
+
+def spoken(dtype: str) -> str:
+    """An element type in a message: integers by the frameworks' names for them."""
+    return _SPOKEN.get(dtype, dtype)
 
 
 class Array(NamedTuple):
@@ -60,7 +70,7 @@ class ArraySpec:
 
 def _integers(name: str, values: Any) -> Tuple[int, ...]:
     try:
-        numbers = tuple(operator.index(value) for value in values)
+        numbers = tuple(operator.index(value) for value in (None if isinstance(values, (bytes, dict, set)) else values))
     except TypeError:
         raise UnsupportedTypeError(f"expected {name} to be a sequence of integers, got {values!r}") from None
     if any(not -2**63 <= number < 2**63 for number in numbers):

@@ -5,7 +5,7 @@ import copy
 import sys
 from typing import Any, Dict, List, Sequence, Tuple
 
-from .._arrays.array import CPU, Array
+from .._arrays.array import CPU, Array, spoken
 from .._arrays.overlap import find_shared
 from .._arrays.source import source_of
 from .._trace.trace import Code, device_name
@@ -82,7 +82,7 @@ class Inputs:
         if tuple(x.shape) != tuple(shape):
             raise ArgumentError(f"expected {name} of shape {order} = {list(shape)}, got {tuple(x.shape)}")
         if x.dtype != dtype:
-            raise UnsupportedTypeError(f"expected {name} of {dtype}, got {x.dtype}")
+            raise UnsupportedTypeError(f"expected {name} of {spoken(dtype)}, got {spoken(x.dtype)}")
         if x.device != device:
             raise ArgumentError(f"expected {name} on {device_name(device)}, where {like} is, got one on "
                                 f"{device_name(x.device)}")

@@ -11,7 +11,9 @@ from typing import Any, Callable, List, Optional
 
 from .files import read_regular
 from .library import ArgumentError, Attention, CompileOptions, ContextOptions, CostStruct, Error, Handle, \
-    MaskMapsStruct, OutOfMemoryError, StatisticsStruct, checked, encoded, gpu_name, lib, path_text, take_text
+    MaskMapsStruct, OutOfMemoryError, StatisticsStruct, checked, encoded, gpu_name, lib, parse_flag, path_text, \
+    take_text
+from .public import public
 
 __all__ = ["CompiledKernel", "Context", "Explanation", "LoadedKernel", "Statistics", "configure", "context",
            "device_table_path", "statistics"]
@@ -223,6 +225,7 @@ def context() -> Context:
     return _context
 
 
+@public
 def configure(*, cache_directory: Optional[str] = None, disk_cache: bool = True,
               cache_bytes: Optional[int] = None) -> None:
     """Decides where kernels are kept between processes, and starts with no kernel and with zeros in `statistics()`.
@@ -238,8 +241,9 @@ def configure(*, cache_directory: Optional[str] = None, disk_cache: bool = True,
     Kernel objects from before keep working.
     """
     global _context
-    if cache_bytes is not None and (not isinstance(cache_bytes, int) or cache_bytes <= 0):
+    if cache_bytes is not None and (type(cache_bytes) is not int or cache_bytes <= 0):
         raise ArgumentError(f"expected cache_bytes to be a positive number of bytes, got {cache_bytes!r}")
+    disk_cache = parse_flag("disk_cache", disk_cache)
     directory = None if cache_directory is None else path_text("cache_directory", cache_directory)
     fresh = Context(directory, disk_cache, cache_bytes or 0)
     with _lock:

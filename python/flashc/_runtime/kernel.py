@@ -12,7 +12,8 @@ from .._trace.captured import Need
 from .._trace.trace import Code, device_name
 from . import library
 from .launch import Launcher, _Frame, _positions, canonical, gives_lse, no_elements, wait_for
-from .library import ArgumentError, UnsupportedTypeError, parse_flag
+from .library import ArgumentError, UnsupportedTypeError, encoded, parse_flag
+from .public import public
 from .sinks import read_sinks
 from .specialization import CPU_TARGET, GPU_TARGET, Specialization, Window, check_inputs, check_layout, make_code, \
     specialize
@@ -114,6 +115,7 @@ class Kernel:
         """
         return self._compiled.ir(level)
 
+    @public
     def __call__(self, q: Any, k: Any, v: Any, *, return_lse: bool = False, out: Any = None) -> Any:
         """The attention of other arrays than those the kernel was compiled with; they may differ in batch, heads,
         lengths and strides unless it was compiled with `static_shapes=True`. The mask and the score read the arrays
@@ -164,6 +166,7 @@ class Kernel:
                         return_lse)
 
 
+@public
 def compile(q: Union[ArrayLike, ArraySpec], k: Union[ArrayLike, ArraySpec], v: Union[ArrayLike, ArraySpec], *,
             causal: bool = False, window: Window = None, scale: Optional[float] = None,
             mask: Union[ArrayLike, ArraySpec, Callable[..., Any], None] = None,
@@ -209,6 +212,8 @@ def make_request(q: Any, k: Any, v: Any, causal: bool, window: Window, scale: Op
                  static_shapes: bool, sinks: Any = None) -> Request:
     """The arguments of `flashc.compile`, checked."""
     is_bshd = check_layout(layout)
+    if target is not None:
+        encoded("target", target)
     causal, enable_gqa = parse_flag("causal", causal), parse_flag("enable_gqa", enable_gqa)
     return_lse, static_shapes = parse_flag("return_lse", return_lse), parse_flag("static_shapes", static_shapes)
     arrays = [source_of(x).describe(x) for x in (q, k, v)]

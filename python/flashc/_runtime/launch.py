@@ -5,7 +5,7 @@ import ctypes
 import math
 from typing import Any, List, Optional, Sequence, Tuple
 
-from .._arrays.array import CPU, ITEM_SIZE, Array, contiguous_strides
+from .._arrays.array import CPU, ITEM_SIZE, Array, contiguous_strides, spoken
 from .._arrays.cuda import Scratch, synchronize
 from .._arrays.overlap import find_shared, overlaps_itself
 from .._arrays.source import Source, plain_stream, source_of
@@ -257,7 +257,7 @@ def _read_result(name: str, x: Any, shape: Tuple[int, ...], dtype: str, q: Array
     if tuple(array.shape) != shape:
         raise ArgumentError(f"expected {name} of shape {shape}, got {tuple(array.shape)}")
     if array.dtype != dtype:
-        raise UnsupportedTypeError(f"expected {name} of {dtype}, got {array.dtype}")
+        raise UnsupportedTypeError(f"expected {name} of {spoken(dtype)}, got {spoken(array.dtype)}")
     if array.device != q.device:
         raise ArgumentError(f"expected {name} on {device_name(q.device)}, where q is, got one on "
                             f"{device_name(array.device)}")

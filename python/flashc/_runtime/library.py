@@ -253,11 +253,18 @@ def path_text(name: str, path: Any) -> str:
 
 
 def parse_flag(name: str, value: Any) -> bool:
-    """Whether an argument is true, for values that have one truth value."""
-    try:
+    """Whether an argument is true: Python's condition, NumPy's, or an integer 0 or 1."""
+    kind = type(value)
+    if kind is bool or kind.__name__ in ("bool_", "bool") or (kind is int and value in (0, 1)):
         return bool(value)
-    except Exception:  # Whatever an array or its framework raises.
-        raise UnsupportedTypeError(f"expected {name} to be True or False, got {type(value)!r}") from None
+    raise UnsupportedTypeError(f"expected {name} to be True or False, got {described(value)}")
+
+
+def described(value: Any) -> str:
+    """A value in a message: itself, where that is short, or its type."""
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return repr(value) if len(repr(value)) <= 80 else f"{type(value).__name__} {repr(value)[:60]}..."
+    return f"{type(value)!r}"
 
 
 def checked(function: Callable[..., int], *arguments: Any) -> None:

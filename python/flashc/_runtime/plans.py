@@ -8,6 +8,7 @@ from typing import Any, Callable, Optional, Set
 
 from . import library
 from .library import ArgumentError, UnsupportedTypeError
+from .public import public
 
 __all__ = ["MaskPlan", "plan_mask", "launch"]
 
@@ -38,6 +39,7 @@ class MaskPlan:
                 raise ArgumentError(f"expected {want} {name}, for which the mask was planned, got {have}")
 
 
+@public
 def plan_mask(mask: Callable[..., Any], q_len: Optional[int] = None, k_len: Optional[int] = None) -> MaskPlan:
     """A mask for many calls: all layers that share it, forward and backward.
 

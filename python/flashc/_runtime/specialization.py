@@ -4,12 +4,12 @@ from __future__ import annotations
 import math
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
-from .._arrays.array import CPU, Array
+from .._arrays.array import CPU, Array, spoken
 from .._arrays.source import source_of
 from .._trace.captured import Capture, View
 from .._trace.trace import Code, device_name, trace
 from . import contexts, library
-from .library import ArgumentError, CompileError, UnsupportedTypeError
+from .library import ArgumentError, CompileError, UnsupportedTypeError, described
 from .plans import MaskPlan
 
 GPU_TARGET, CPU_TARGET = "sm_90a", "cpu"
@@ -86,6 +86,11 @@ class Specialization(NamedTuple):
             dropout_p=self.dropout_p, captured=self.captured, page_size=self.page_size,
             cache_dtype=self.cache_dtype, scales=self.scales)
 
+    def check_schedule(self) -> None:
+        """Refuses a schedule that no kernel has, where nothing is launched."""
+        if self.schedule is not None:
+            self._replace(target=CPU_TARGET).compile()
+
     def compile(self, context: Optional[contexts.Context] = None, code: Code = _NO_CODE) -> contexts.CompiledKernel:
         """The kernel, from memory, from disk or compiled. `context`: None: that of this process. `code` is where a
         refusal finds the user's lines."""
@@ -155,11 +160,13 @@ def parse_scale(scale: Any, head_dim: int) -> float:
             raise ArgumentError("expected a head dimension of at least 1, got 0")
         return 1.0 / math.sqrt(head_dim)
     try:
-        value = float(scale)
+        value = None if isinstance(scale, (str, bytes, bool)) else float(scale)
     except OverflowError:
         value = math.inf
     except (TypeError, ValueError):
-        raise UnsupportedTypeError(f"expected scale to be a number or None, got {scale!r}") from None
+        value = None
+    if value is None:
+        raise UnsupportedTypeError(f"expected scale to be a number or None, got {described(scale)}")
     if not math.isfinite(value) or abs(value) > 3.4028234663852886e38:
         raise ArgumentError(f"expected a finite scale of 32 bits, got {value}")
     return value
@@ -167,8 +174,8 @@ def parse_scale(scale: Any, head_dim: int) -> float:
 
 def check_layout(layout: str) -> bool:
     """Whether the layout is "bshd"."""
-    if layout not in ("bhsd", "bshd"):
-        raise ArgumentError(f"expected layout 'bhsd' ([B, H, N, D]) or 'bshd' ([B, N, H, D]), got {layout!r}")
+    if not isinstance(layout, str) or layout not in ("bhsd", "bshd"):
+        raise ArgumentError(f"expected layout 'bhsd' ([B, H, N, D]) or 'bshd' ([B, N, H, D]), got {described(layout)}")
     return layout == "bshd"
 
 
@@ -196,15 +203,15 @@ def check_inputs(q: Array, k: Array, v: Optional[Array], is_bshd: bool, enable_g
             raise ArgumentError(f"expected {name} of 4 dimensions {order}, got shape {tuple(x.shape)}")
     for name, x in others:
         if x.dtype != q.dtype:
-            raise UnsupportedTypeError(f"expected {names} of one element type, got q of {q.dtype} and {name} of "
-                                       f"{x.dtype}")
+            raise UnsupportedTypeError(f"expected {names} of one element type, got q of {spoken(q.dtype)} and {name} of "
+                                       f"{spoken(x.dtype)}")
         if x.device != q.device:
             raise ArgumentError(f"expected {names} on one device, got q on {device_name(q.device)} and {name} on "
                                 f"{device_name(x.device)}")
     if q.dtype not in _GPU_DTYPES and q.dtype not in ("f32", "f64"):
-        raise UnsupportedTypeError(f"expected {names} of bf16, f16 or, on the CPU, f32 or f64; got {q.dtype}")
+        raise UnsupportedTypeError(f"expected {names} of bf16, f16 or, on the CPU, f32 or f64; got {spoken(q.dtype)}")
     if q.device != CPU and q.dtype not in _GPU_DTYPES:
-        raise UnsupportedTypeError(f"expected {names} of bf16 or f16 on a GPU, got {q.dtype}: Tensor Cores multiply "
+        raise UnsupportedTypeError(f"expected {names} of bf16 or f16 on a GPU, got {spoken(q.dtype)}: Tensor Cores multiply "
                                    "16-bit numbers; convert the arrays, or use arrays on the CPU")
     heads, length = (2, 1) if is_bshd else (1, 2)
     shapes = "got " + ", ".join(f"{name} {tuple(x.shape)}" for name, x in arrays) + f" in order {order}"
@@ -257,7 +264,7 @@ def read_mask(mask: Any, extents: Extents, device: Optional[int], stream: Option
     array = source_of(mask).describe(mask, stream)
     if array.dtype not in ("i1", "bf16", "f16", "f32"):
         raise UnsupportedTypeError(f"expected a mask of bool (true: takes part) or of bf16, f16 or f32 (added to the "
-                                   f"score), got {array.dtype}")
+                                   f"score), got {spoken(array.dtype)}")
     if device is not None and array.device != device:
         raise ArgumentError(f"expected the mask on {device_name(device)}, where q is, got one on "
                             f"{device_name(array.device)}")

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import Any, Optional
 
-from .._arrays.array import Array
+from .._arrays.array import Array, spoken
 from .._arrays.source import source_of
 from .._trace.captured import Bound
 from .._trace.trace import Code, device_name
@@ -20,7 +20,7 @@ def check_vector(name: str, array: Array, length: int, shape: str, dtype: str, q
     if tuple(array.shape) != (length,):
         raise ArgumentError(f"expected {name} of shape {shape}, got {tuple(array.shape)}")
     if array.dtype != dtype:
-        raise UnsupportedTypeError(f"expected {name} of {dtype}, got {array.dtype}")
+        raise UnsupportedTypeError(f"expected {name} of {spoken(dtype)}, got {spoken(array.dtype)}")
     if is_launched and array.device != q.device:
         raise ArgumentError(f"expected {name} on {device_name(q.device)}, where q is, got one on "
                             f"{device_name(array.device)}")

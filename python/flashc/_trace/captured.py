@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, Tuple
 
-from .._arrays.array import Array
+from .._arrays.array import Array, spoken
 from .by_name import OF_ROWS, by_name
 from .operators import check, plain
 from .region import F32, I1, INDEX, Indexable, error
@@ -43,7 +43,7 @@ class CapturedArray(Indexable):
         self._trace, self._name, self._array, self._view, self._prefix = trace, name, array, view, prefix
 
     def __repr__(self) -> str:
-        return f"<captured {self._array.dtype} array {tuple(self._array.shape)} %{self._name}>"
+        return f"<captured {spoken(self._array.dtype)} array {tuple(self._array.shape)} %{self._name}>"
 
     @property
     def _description(self) -> str:

@@ -3,10 +3,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._arrays.array import Array
+from .._arrays.array import Array, spoken
 from .._arrays.protocol import ArrayLike
 from .._arrays.source import source_of
 from .._runtime.library import ArgumentError, UnsupportedTypeError
+from .._runtime.public import public
 
 __all__ = ["Sorted", "assume_sorted"]
 
@@ -21,7 +22,7 @@ class Sorted:
         if not self.shape:
             raise ArgumentError("expected a sorted array of at least one dimension, got a scalar")
         if described.dtype not in ("i8", "i32", "i64"):
-            raise UnsupportedTypeError(f"expected a sorted array of int8, int32 or int64, got {described.dtype}")
+            raise UnsupportedTypeError(f"expected a sorted array of int8, int32 or int64, got {spoken(described.dtype)}")
         if described.strides[-1] != 1 and described.shape[-1] > 1:
             raise ArgumentError("expected the last dimension of a sorted array to be contiguous (stride 1), got stride "
                                 f"{described.strides[-1]}; make a contiguous copy")
@@ -43,6 +44,7 @@ def describe(x: Any) -> Array:
     return x if isinstance(x, Array) else source_of(x).describe(x)
 
 
+@public
 def assume_sorted(array: ArrayLike) -> Any:
     """Promises that the elements of an array ascend along its last dimension.
 

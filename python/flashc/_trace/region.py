@@ -16,7 +16,7 @@ from typing import Any, Dict, List, Optional, Tuple, Union
 from .._runtime.library import Error
 
 __all__ = ["F32", "I1", "INDEX", "Indexable", "Number", "Region", "TraceError", "Value", "check_region",
-           "current", "error", "error_of", "get_trace", "wrap_index"]
+           "current", "error", "error_in", "error_of", "get_trace", "is_users", "wrap_index"]
 
 
 class TraceError(Error):
@@ -65,6 +65,20 @@ def error(what: str) -> TraceError:
     """The error with the line of the user's function that asked for it."""
     frame = _users_frame()
     return TraceError(what) if frame is None else _error_at(frame.f_code, frame.f_lineno, what)
+
+
+def error_in(function: Any, what: str) -> TraceError:
+    """The error with the line that a function begins in: what it returns is wrong."""
+    code = getattr(function, "__code__", None)
+    return TraceError(what) if code is None else _error_at(code, code.co_firstlineno, what)
+
+
+def is_users(problem: BaseException) -> bool:
+    """Whether code of the user raised it: its own, or a function without code that it called."""
+    step = problem.__traceback__
+    while step is not None and step.tb_next is not None:
+        step = step.tb_next
+    return step is not None and _is_users(step.tb_frame.f_code.co_filename)
 
 
 def error_of(problem: Exception) -> TraceError:
