@@ -97,7 +97,7 @@ def check(case, batch, nq, nk, times, busy):
     q, k, v, do = (torch.randn(shape, device="cuda").to(torch.bfloat16) for shape in shapes)
     how = {"causal": case.causal, "enable_gqa": case.group > 1}
     if case.window:
-        how["mask"] = masks.sliding_window(case.window - 1, 0)
+        how["mask"] = masks.sliding_window(case.window - 1, 0, "top-left")
     if case.sinks:
         how["sinks"] = torch.randn(heads, device="cuda")
     if case.dropout:

@@ -5,18 +5,21 @@ import sys
 from typing import Any, Callable, Optional, Tuple
 
 from . import masks, ops
-from ._arrays.array import CPU
+from ._arrays.array import CPU, spoken
 from ._arrays.protocol import ArrayLike
 from ._arrays.source import source_of
 from ._attention import attention
-from ._runtime.library import ArgumentError, UnsupportedTypeError
+from ._runtime.library import ArgumentError, UnsupportedTypeError, described
+from ._runtime.public import public
 from ._runtime.specialization import Window
 from ._trace.declared import assume_sorted
-from ._trace.trace import bound, device_name
+from ._trace.region import get_trace
+from ._trace.trace import Lengths, bound, device_name
 
 __all__ = ["varlen_attention"]
 
 
+@public
 def varlen_attention(q: ArrayLike, k: ArrayLike, v: ArrayLike, cu_seqlens_q: ArrayLike,
                      cu_seqlens_k: Optional[ArrayLike] = None, max_seqlen_q: Optional[int] = None,
                      max_seqlen_k: Optional[int] = None, *, causal: bool = False, window: Window = None,
@@ -44,7 +47,8 @@ def varlen_attention(q: ArrayLike, k: ArrayLike, v: ArrayLike, cu_seqlens_q: Arr
         window: (left, right) around that key, as for `flashc.attention`.
         mask, score: functions, as for `flashc.attention`, of the number of the sequence in place of the batch, and of
             positions in the sequence: (s, h, i, j) -> condition, (x, s, h, i, j) -> new score. An index that is such a
-            position is clamped to the array.
+            position is clamped to the array. The alignment of a mask by name, `flashc.ops.query_length()` and
+            `key_length()` mean the lengths of the sequence.
         scale, sinks, dropout_p, philox, enable_gqa, schedule: as for `flashc.attention`.
         return_lse: also return the log-sum-exp, [Hq, total_q] in f32.
         out: where the result goes, instead of a new array: o, or (o, lse).
@@ -58,6 +62,9 @@ def varlen_attention(q: ArrayLike, k: ArrayLike, v: ArrayLike, cu_seqlens_q: Arr
             offsets are not looked at: wrong ones give wrong numbers, but no access outside of the arrays.
         flashc.UnsupportedTypeError, flashc.TraceError, flashc.CompileError, flashc.GPUError: as for `flashc.attention`.
     """
+    for name, most in (("max_seqlen_q", max_seqlen_q), ("max_seqlen_k", max_seqlen_k)):
+        if most is not None and type(most) is not int:
+            _check_count(name, most)
     torch = sys.modules.get("torch")
     if torch is not None and hasattr(torch, "compiler") and torch.compiler.is_compiling():
         if out is not None or schedule is not None:
@@ -118,10 +125,20 @@ class _Inside:
         number = ops.count_le(starts, i) - 1
         return number, i - starts[number], j - key_starts[number]
 
+    def _lengths(self, number: Any) -> Lengths:
+        """Those of a sequence, by its number."""
+        def length(offsets: Any) -> Any:
+            return ops.array(offsets)[number + 1] - ops.array(offsets)[number]
+        if self.key_starts is None:
+            return Lengths(lambda: length(self.starts), lambda: length(self.starts), lambda: 0)
+        return Lengths(lambda: length(self.starts), lambda: length(self.key_starts),
+                       lambda: length(self.key_starts) - length(self.starts))
+
     def mask(self, mask: Callable[..., Any]) -> masks.Mask:
         def keep(b, h, i, j):
             number, query, key = self._positions(i, j)
-            return bound(mask, j)(number, h, query, key)
+            with get_trace("mask").of_sequence(self._lengths(number)):
+                return bound(mask, j)(number, h, query, key)
         return masks.Mask(keep, "of sequences")
 
     def score(self, score: Callable[..., Any]) -> Callable[..., Any]:
@@ -131,7 +148,8 @@ class _Inside:
 
         def rescore(x, b, h, i, j):
             number, query, key = self._positions(i, j)
-            return bound(score, j)(x, number, h, query, key)
+            with get_trace("score").of_sequence(self._lengths(number)):
+                return bound(score, j)(x, number, h, query, key)
         return rescore
 
 
@@ -141,6 +159,12 @@ def _shape(name: str, x: Any) -> Tuple[int, ...]:
     return tuple(x.shape)
 
 
+def _check_count(name: str, x: Any) -> None:
+    """Refuses what is no integer. Nothing reads an array, which would wait for the GPU."""
+    if isinstance(x, (bool, float, type)) or not hasattr(x, "__index__") or tuple(getattr(x, "shape", ())) != ():
+        raise UnsupportedTypeError(f"expected {name} to be an integer or None, got {described(x)}")
+
+
 def _check_offsets(name: str, offsets: Any, device: int, total: str, length: int) -> int:
     """The number of offsets, after all that can be said about them without waiting for a GPU."""
     shape = _shape(name, offsets)
@@ -148,7 +172,7 @@ def _check_offsets(name: str, offsets: Any, device: int, total: str, length: int
     if len(shape) != 1 or shape[0] == 0:
         raise ArgumentError(f"expected {name} of shape [S + 1], got shape {shape}")
     if array.dtype not in ("i32", "i64"):
-        raise UnsupportedTypeError(f"expected {name} of int32 or int64, got {array.dtype}")
+        raise UnsupportedTypeError(f"expected {name} of int32 or int64, got {spoken(array.dtype)}")
     if array.device != device:
         raise ArgumentError(f"expected {name} on {device_name(device)}, where q is, got it on "
                             f"{device_name(array.device)}")
@@ -162,5 +186,10 @@ def _check_offsets(name: str, offsets: Any, device: int, total: str, length: int
 
 def _batch_of_one(out: Any) -> Any:
     if isinstance(out, (tuple, list)):
-        return tuple(None if x is None else x[None] for x in out)
-    return None if out is None else out[None]
+        return tuple(None if x is None else _with_batch(x) for x in out)
+    return None if out is None else _with_batch(out)
+
+
+def _with_batch(out: Any) -> Any:
+    _shape("out", out)
+    return out[None]

@@ -9,18 +9,24 @@ be called with arrays of positions.
 
 Python's numbers are constants of the kernel. NumPy's scalars and arrays without dimensions are its arguments (another
 value is no other kernel); where `[B]` is said, an array has a number for each batch. Block sizes and dilations are
-constants always. Positions are counted from the first query and the first key, so i and j are of one sequence if it
-begins at both; `aligned` says otherwise.
+constants always.
+
+Masks that compare i with j align the last query with the last key, as `flashc.attention(causal=True)` does: i stands
+for i + Nk - Nq in their formulas. `align="top-left"` counts queries from the first key, as PyTorch's `is_causal` does,
+and an integer from that key on. In `flashc.varlen_attention` the lengths are those of each sequence; in `flashc.decode`
+i is a position among the keys already.
 """
 from __future__ import annotations
 
+import copy
 import math
 import operator
 import sys
 from typing import Any, Callable, List, Optional, Sequence, Union
 
 from ._arrays.protocol import ArrayLike
-from ._runtime.library import ArgumentError, UnsupportedTypeError
+from ._runtime.library import ArgumentError, UnsupportedTypeError, parse_flag
+from ._runtime.public import public
 from ._runtime.specialization import Window, parse_mask
 from ._trace import mask_arguments as args
 from ._trace import trace
@@ -40,19 +46,27 @@ class Mask:
     #: So that NumPy leaves arrays beside a mask to it, instead of joining it with each element.
     __array_ufunc__ = None
 
-    def __init__(self, keep: Callable[..., Any], text: Optional[str] = None) -> None:
+    def __init__(self, keep: Callable[..., Any], text: Optional[str] = None, align: Any = "top-left") -> None:
         if not callable(keep):
             raise UnsupportedTypeError(f"expected a function (b, h, i, j) -> condition, got {type(keep)!r}")
         self._keep = keep
         # What the masks of this file keep refers to arrays in a way that a trace sees; others must be bound to it.
         self._is_own = text is not None
-        self._text = text or getattr(keep, "__name__", "mask")
+        self._name = text or getattr(keep, "__name__", "mask")
+        # Where the queries are, and where they are if the text does not say it.
+        self._align, self._usual_align = align, align
 
     def __repr__(self) -> str:
         return f"<flashc.masks {self._text}>"
 
+    @property
+    def _text(self) -> str:
+        is_usual = self._align is self._usual_align
+        return self._name if is_usual else f"({self._name}).aligned({args.named(self._align)})"
+
     def __call__(self, b: Any, h: Any, i: Any, j: Any) -> Any:
-        return (self._keep if self._is_own else trace.bound(self._keep, j))(b, h, i, j)
+        keep = self._keep if self._is_own else trace.bound(self._keep, j)
+        return keep(b, h, args.shifted(i, self._align), j)
 
     def __bool__(self) -> bool:
         # PyTorch asks it of a function that it traces: `if function and callable(function)`.
@@ -76,53 +90,73 @@ class Mask:
         def keep(b, h, i, j):
             kept = self(b, h, i, j)
             return not kept if isinstance(kept, bool) else ~kept
-        return Mask(keep, f"~({self._text})")
+        return _Joined(keep, f"~({self._text})", lambda align: ~self.aligned(align))
 
     def aligned(self, align: Any) -> "Mask":
-        """The mask with its queries moved: query i is at position i + shift.
+        """The mask with its queries elsewhere: query i is at position i + shift. It takes the place of the alignment
+        that the mask has, and in a joined mask of those that the parts have.
 
         Args:
-            align: "top-left": shift = 0, as it is. "bottom-right": shift = Nk - Nq, so that the last query is at the
-                last key (FlashAttention's way, and that of `flashc.attention(causal=True)`); the kernel serves all
-                lengths. It works in flashc only, since FlexAttention does not tell a mask the lengths: there, give the
-                shift as a number.
+            align: "bottom-right": shift = Nk - Nq, so that the last query is at the last key (FlashAttention's way, and
+                that of `flashc.attention(causal=True)`); the kernel serves all lengths. It works in flashc only, since
+                FlexAttention does not tell a mask the lengths: there, give the shift as a number. "top-left": shift = 0.
+                An integer: the shift.
         """
         align = args.check_align(align)
-        if isinstance(align, str) and align == "top-left":
-            return self
-        text = f"({self._text}).aligned({args.named(align)})"
-        return Mask(lambda b, h, i, j: self(b, h, args.shifted(i, align), j), text)
+        moved = copy.copy(self)
+        moved._align = align
+        return moved
+
+
+class _Joined(Mask):
+    """A mask of other masks, which have the alignments. `realign`: the same of masks that are aligned otherwise."""
+
+    def __init__(self, keep: Callable[..., Any], text: str, realign: Callable[[Any], Mask]) -> None:
+        super().__init__(keep, text)
+        self._realign = realign
+
+    def aligned(self, align: Any) -> Mask:
+        return self._realign(args.check_align(align))
+
+
+def _of_positions(keep: Callable[..., Any], text: str, align: Any) -> Mask:
+    """A mask that compares i with j, which are positions in one sequence."""
+    return Mask(keep, text, "bottom-right").aligned(align)
 
 
 def _join(operation: Callable[..., Any], sign: str, x: Any, y: Any) -> Mask:
     for one in (x, y):
-        if hasattr(one, "shape") and not callable(one):
+        if not callable(one):
+            what = "an array; (lambda b, h, i, j: array[i, j]) is a function of one" if hasattr(one, "shape") else \
+                repr(one)
             raise UnsupportedTypeError(f"expected a mask or a function (b, h, i, j) -> condition beside `{sign}`, got "
-                                       "an array; (lambda b, h, i, j: array[i, j]) is a function of one")
-    if not callable(x) or not callable(y):
-        return NotImplemented
+                                       f"{what}")
     x, y = (one if isinstance(one, Mask) else Mask(one) for one in (x, y))
-    return Mask(lambda b, h, i, j: operation(x(b, h, i, j), y(b, h, i, j)), f"({x._text} {sign} {y._text})")
+    return _Joined(lambda b, h, i, j: operation(x(b, h, i, j), y(b, h, i, j)), f"({x._text} {sign} {y._text})",
+                   lambda align: _join(operation, sign, x.aligned(align), y.aligned(align)))
 
 
 # --- Masks of positions -----------------------------------------------------------------------------------------------
 
-def causal(align: Any = "top-left") -> Mask:
+@public
+def causal(align: Any = "bottom-right") -> Mask:
     """What a query of a language model may see: no later key.
 
-        j <= i + shift
+        j <= i
 
     Args:
-        align: "top-left" (shift = 0, as PyTorch's is_causal), "bottom-right" (shift = Nk - Nq, as
-            FlashAttention and `flashc.attention(causal=True)`), or the shift; see `Mask.aligned`.
+        align: where i counts from, as for all masks here: "bottom-right" (i + Nk - Nq, as FlashAttention and
+            `flashc.attention(causal=True)`), "top-left" (i, as PyTorch's is_causal), or what is added to i; see
+            `Mask.aligned`.
     """
-    return Mask(lambda b, h, i, j: j <= i, "causal()").aligned(align)
+    return _of_positions(lambda b, h, i, j: j <= i, "causal()", align)
 
 
-def sliding_window(left: Any, right: Any = 0, align: Any = "top-left") -> Mask:
+@public
+def sliding_window(left: Any, right: Any = 0, align: Any = "bottom-right") -> Mask:
     """Keys that are near (Longformer, Mistral; FlashAttention's window_size).
 
-        i + shift - left <= j <= i + shift + right
+        i - left <= j <= i + right
 
     Args:
         left, right: distances that are not negative, or None for no bound; right = 0 is causal.
@@ -139,40 +173,50 @@ def sliding_window(left: Any, right: Any = 0, align: Any = "top-left") -> Mask:
             return since
         until = j <= (i if isinstance(right, int) and right == 0 else i + args.value(right, b, j))
         return until if since is None else since & until
-    return Mask(keep, f"sliding_window({args.named(left)}, {args.named(right)})").aligned(align)
+    return _of_positions(keep, f"sliding_window({args.named(left)}, {args.named(right)})", align)
 
 
-def prefix_lm(prefix: Union[int, ArrayLike]) -> Mask:
+@public
+def prefix_lm(prefix: Union[int, ArrayLike], align: Any = "bottom-right") -> Mask:
     """A prefix that everybody sees, and a causal rest (prefix language models: UniLM, T5).
 
         j <= i or j < prefix
 
     Args:
         prefix: the length of the prefix, or one for each batch: [B] of integers.
+        align: as for `causal`.
     """
     prefix = args.parameter("prefix", prefix, 1)
-    return Mask(lambda b, h, i, j: (j <= i) | (j < args.value(prefix, b, j)), f"prefix_lm({args.named(prefix)})")
+    return _of_positions(lambda b, h, i, j: (j <= i) | (j < args.value(prefix, b, j)),
+                         f"prefix_lm({args.named(prefix)})", align)
 
 
-def chunked(size: int) -> Mask:
+@public
+def chunked(size: int, align: Any = "bottom-right") -> Mask:
     """Chunks that see themselves only; with `& causal()` it is Llama 4's chunked attention.
 
         floor(i / size) = floor(j / size)
+
+    `align` is as for `causal`.
     """
     size = args.constant("size", size, 1)
-    return Mask(lambda b, h, i, j: i // size == j // size, f"chunked({size})")
+    return _of_positions(lambda b, h, i, j: i // size == j // size, f"chunked({size})", align)
 
 
-def block_causal(size: int) -> Mask:
+@public
+def block_causal(size: int, align: Any = "bottom-right") -> Mask:
     """Blocks that see themselves and all blocks before (frames of a video, blocks that are decoded at once).
 
         floor(j / size) <= floor(i / size)
+
+    `align` is as for `causal`.
     """
     size = args.constant("size", size, 1)
-    return Mask(lambda b, h, i, j: j // size <= i // size, f"block_causal({size})")
+    return _of_positions(lambda b, h, i, j: j // size <= i // size, f"block_causal({size})", align)
 
 
-def sink_window(sinks: Union[int, ArrayLike], left: Union[int, ArrayLike]) -> Mask:
+@public
+def sink_window(sinks: Union[int, ArrayLike], left: Union[int, ArrayLike], align: Any = "bottom-right") -> Mask:
     """A causal window and the first tokens, the attention sinks (StreamingLLM).
 
         j <= i and (j >= i - left or j < sinks)
@@ -180,13 +224,16 @@ def sink_window(sinks: Union[int, ArrayLike], left: Union[int, ArrayLike]) -> Ma
     Args:
         sinks: how many of the first keys every later query sees.
         left: the distance to the last key of the window: it has left + 1 keys.
+        align: as for `causal`.
     """
     sinks, left = args.parameter("sinks", sinks), args.parameter("left", left)
-    return Mask(lambda b, h, i, j: (j <= i) & ((j >= i - args.value(left, b, j)) | (j < args.value(sinks, b, j))),
-                f"sink_window({args.named(sinks)}, {args.named(left)})")
+    return _of_positions(
+        lambda b, h, i, j: (j <= i) & ((j >= i - args.value(left, b, j)) | (j < args.value(sinks, b, j))),
+        f"sink_window({args.named(sinks)}, {args.named(left)})", align)
 
 
-def dilated_window(left: Any, dilation: int, right: Any = 0) -> Mask:
+@public
+def dilated_window(left: Any, dilation: int, right: Any = 0, align: Any = "bottom-right") -> Mask:
     """Every dilation-th key of a window (Longformer's dilated sliding window).
 
         i - left <= j <= i + right and i mod dilation = j mod dilation
@@ -194,13 +241,15 @@ def dilated_window(left: Any, dilation: int, right: Any = 0) -> Mask:
     Args:
         left, right: distances in positions, as for `sliding_window`: there are 1 + floor(left / dilation) +
             floor(right / dilation) keys in the window.
+        align: as for `causal`.
     """
     dilation = args.constant("dilation", dilation, 1)
-    window = sliding_window(left, right)
-    return Mask(lambda b, h, i, j: window(b, h, i, j) & ((i - j) % dilation == 0),
-                f"dilated_window({args.named(left)}, {dilation}, {args.named(right)})")
+    window = sliding_window(left, right, "top-left")
+    return _of_positions(lambda b, h, i, j: window(b, h, i, j) & ((i - j) % dilation == 0),
+                         f"dilated_window({args.named(left)}, {dilation}, {args.named(right)})", align)
 
 
+@public
 def neighborhood(shape: Union[int, Sequence[int]], kernel_size: Union[int, Sequence[int]],
                  dilation: Union[int, Sequence[int]] = 1) -> Mask:
     """The nearest positions of a line, an image or a volume (NATTEN: neighborhood attention). A window that would leave
@@ -249,6 +298,7 @@ def _coordinates(position: Any, shape: Sequence[int]) -> List[Any]:
     return [position, *reversed(inner)]
 
 
+@public
 def key_padding(lengths: Union[int, ArrayLike]) -> Mask:
     """Keys up to a length, behind which they are padding.
 
@@ -261,6 +311,7 @@ def key_padding(lengths: Union[int, ArrayLike]) -> Mask:
     return Mask(lambda b, h, i, j: j < args.value(lengths, b, j), f"key_padding({args.named(lengths)})")
 
 
+@public
 def block_diffusion(length: Union[int, ArrayLike], size: int) -> Mask:
     """Training of a block diffusion model (BD3-LM) on a noisy sequence and, behind it, the same sequence clean. Blocks
     are denoised with the clean blocks in front of them. With n = length and block(x) = floor((x mod n) / size):
@@ -287,6 +338,7 @@ def block_diffusion(length: Union[int, ArrayLike], size: int) -> Mask:
 
 # --- Masks of data ----------------------------------------------------------------------------------------------------
 
+@public
 def documents(ids: ArrayLike, key_ids: Optional[ArrayLike] = None, *, sorted: bool = False) -> Mask:
     """Packed documents by a number for each token: they see themselves only.
 
@@ -300,6 +352,7 @@ def documents(ids: ArrayLike, key_ids: Optional[ArrayLike] = None, *, sorted: bo
             of numbers in each tile decides, which two more kernels find: as good where the numbers do ascend, less so
             where tiles hold several documents.
     """
+    sorted = parse_flag("sorted", sorted)
     ids = args.integers("ids", ids, 1, 2)
     key_ids = ids if key_ids is None else args.integers("key_ids", key_ids, 1, 2)
     if sorted:
@@ -309,7 +362,8 @@ def documents(ids: ArrayLike, key_ids: Optional[ArrayLike] = None, *, sorted: bo
     return Mask(lambda b, h, i, j: args.at(ids, b, i) == args.at(key_ids, b, j), "documents(...)")
 
 
-def shared_prefix(prefix: Union[int, ArrayLike], ids: Union[int, ArrayLike], *, sorted: bool = False) -> Mask:
+@public
+def shared_prefix(prefix: Union[int, ArrayLike], ids: Union[int, ArrayLike], align: Any = "bottom-right", *, sorted: bool = False) -> Mask:
     """Several continuations of one prefix, behind it and each other: a query sees the prefix and its own continuation,
     up to itself (several answers to one prompt; the prefix is computed once).
 
@@ -319,22 +373,24 @@ def shared_prefix(prefix: Union[int, ArrayLike], ids: Union[int, ArrayLike], *, 
         prefix: the length of the prefix, or one for each batch: [B] of integers.
         ids: an integer n: continuations are n tokens long, continuation(x) = floor((x - prefix) / n). Or a number for
             each token, continuation(x) = ids[x]: [N] or [B, N] of integers; those of the prefix do not matter.
+        align: as for `causal`.
         sorted: promises that `ids` ascend, as for `documents`.
     """
-    prefix = args.parameter("prefix", prefix, 1)
+    prefix, sorted = args.parameter("prefix", prefix, 1), parse_flag("sorted", sorted)
     if isinstance(ids, int):
         size = args.constant("ids", ids, 1)
 
         def is_same(b, h, i, j):
             start = args.value(prefix, b, j)
             return (i - start) // size == (j - start) // size
-        same, text = Mask(is_same, ""), repr(size)
+        same: Callable[..., Any] = is_same
     else:
-        same, text = documents(ids, sorted=sorted), "..."
-    return Mask(lambda b, h, i, j: (j <= i) & ((j < args.value(prefix, b, j)) | same(b, h, i, j)),
-                f"shared_prefix({args.named(prefix)}, {text})")
+        same = documents(ids, sorted=sorted)
+    return _of_positions(lambda b, h, i, j: (j <= i) & ((j < args.value(prefix, b, j)) | same(b, h, i, j)),
+                         f"shared_prefix({args.named(prefix)}, {args.named(ids)})", align)
 
 
+@public
 def packed(offsets: ArrayLike, key_offsets: Optional[ArrayLike] = None, *, causal: bool = False,
            window: Window = None) -> Mask:
     """Packed sequences by their offsets (FlashAttention's cu_seqlens): each sees itself only.
@@ -359,6 +415,7 @@ def packed(offsets: ArrayLike, key_offsets: Optional[ArrayLike] = None, *, causa
         if key_starts.shape[-1] != starts.shape[-1]:
             raise ArgumentError("expected as many key_offsets as offsets, got shapes "
                                 f"{key_starts.shape} and {starts.shape}")
+    causal = parse_flag("causal", causal)
     left, right = parse_mask(causal, window)[1]
 
     def keep(b, h, i, j):

@@ -186,7 +186,7 @@ def _positive(name: str, x: Any) -> float:
 
 def _check_table(name: str, x: Any, rank: int) -> Any:
     """The shape of an array of numbers."""
-    shape, dtype = args.described(name, x, "numbers")
+    shape, dtype = args.shape_and_type(name, x, "numbers")
     if dtype not in ("bf16", "f16", "f32", "f64"):
         raise UnsupportedTypeError(f"expected {name} of bf16, f16 or f32, got {dtype}")
     if len(shape) != rank:

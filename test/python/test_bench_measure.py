@@ -184,10 +184,10 @@ def test_tiles_that_are_computed_are_counted():
     from flashc.bench import _masks_backward
     device = torch.device("cpu")
     # Of 16 x 8 tiles of 64 queries and 128 keys: row r of causal ones sees r // 2 + 1.
-    assert _masks_backward.computed(masks.causal(), 1024, device) == sum(r // 2 + 1 for r in range(16)) / 128
+    assert _masks_backward.computed(masks.causal("top-left"), 1024, device) == sum(r // 2 + 1 for r in range(16)) / 128
     offsets = assume_sorted(torch.tensor([0, 512, 512, 1024], dtype=torch.int32))
     assert _masks_backward.computed(masks.packed(offsets, causal=False), 1024, device) == 1 / 2
-    assert _masks_backward.computed(masks.sliding_window(127), 1024, device) == (2 * 1 + 14 * 2) / 128
+    assert _masks_backward.computed(masks.sliding_window(127, align="top-left"), 1024, device) == (2 * 1 + 14 * 2) / 128
 
 
 def test_masks_and_scores_of_the_backward_pass(monkeypatch):

@@ -6,36 +6,36 @@ import pytest
 
 import flashc
 from flashc import masks
-from test_masks import POSITIONS, in_numpy
+from test_masks import POSITIONS, TOP, in_numpy
 
 SHAPES = [(700, 700), (300, 1100), (1100, 300), (1, 640)]
 IDS = np.sort(np.random.default_rng(0).integers(0, 7, 1200)).astype(np.int32)
 IDS_OF_BATCH = np.stack([IDS, np.arange(1200, dtype=np.int32) // 100])
 # Masks that are wider than tiles, which those of test_masks.py are not.
 EXACT = {
-    "causal": masks.causal(),
+    "causal": masks.causal(TOP),
     "shifted causal": masks.causal(np.int64(130)),
-    "window": masks.sliding_window(200, 0),
-    "window on both sides": masks.sliding_window(100, 250),
-    "window to the left": masks.sliding_window(256, None),
-    "prefix": masks.prefix_lm(300),
-    "prefix of each batch": masks.prefix_lm(np.array([400, 10])),
-    "chunks": masks.chunked(256),
-    "causal chunks": masks.chunked(192) & masks.causal(),
-    "blocks": masks.block_causal(128),
-    "sinks": masks.sink_window(4, 300),
-    "dilated": masks.dilated_window(300, 4),
+    "window": masks.sliding_window(200, 0, TOP),
+    "window on both sides": masks.sliding_window(100, 250, TOP),
+    "window to the left": masks.sliding_window(256, None, TOP),
+    "prefix": masks.prefix_lm(300, TOP),
+    "prefix of each batch": masks.prefix_lm(np.array([400, 10]), TOP),
+    "chunks": masks.chunked(256, TOP),
+    "causal chunks": masks.chunked(192, TOP) & masks.causal(TOP),
+    "blocks": masks.block_causal(128, TOP),
+    "sinks": masks.sink_window(4, 300, TOP),
+    "dilated": masks.dilated_window(300, 4, align=TOP),
     "neighborhood": masks.neighborhood(1200, 301),
     "dilated neighborhood": masks.neighborhood(1200, 100, 4),
     "padding": masks.key_padding(np.array([900, 130])),
-    "continuations": masks.shared_prefix(200, 150),
-    "continuations of each batch": masks.shared_prefix(np.array([200, 64]), 150),
+    "continuations": masks.shared_prefix(200, 150, TOP),
+    "continuations of each batch": masks.shared_prefix(np.array([200, 64]), 150, TOP),
     "diffusion": masks.block_diffusion(512, 64),
     "diffusion of a length that is given": masks.block_diffusion(np.int64(300), 96),
     "documents": masks.documents(IDS, sorted=True),
-    "causal documents": masks.documents(IDS, sorted=True) & masks.causal(),
+    "causal documents": masks.documents(IDS, sorted=True) & masks.causal(TOP),
     "documents of each batch": masks.documents(IDS_OF_BATCH, sorted=True),
-    "continuations by number": masks.shared_prefix(200, IDS, sorted=True),
+    "continuations by number": masks.shared_prefix(200, IDS, TOP, sorted=True),
 }
 
 
@@ -103,6 +103,28 @@ def test_exact(name):
     for nq, nk in SHAPES:
         check(EXACT[name], nq, nk, origin=ORIGINS.get(name),
               stays=lambda tile: name == "causal documents" and tile[0] % tile[1] == 0)
+
+
+@pytest.mark.parametrize("name", [name for name in EXACT if "document" not in name and "number" not in name])
+def test_exact_where_the_last_query_is_at_the_last_key(name):
+    for nq, nk in SHAPES[1:3]:
+        check(EXACT[name].aligned("bottom-right"), nq, nk)
+
+
+@pytest.mark.parametrize("mask", [lambda align: masks.documents(IDS, sorted=True) & masks.causal(align),
+                                  lambda align: masks.shared_prefix(200, IDS, align, sorted=True)])
+def test_sorted_data_have_as_many_tiles_wherever_queries_are(mask):
+    """What is proven of them where Nq and Nk may differ is less, as with causal=True: they are conservative."""
+    spec = flashc.ArraySpec((2, 1, 700, 64), "bf16")
+    top, bottom = (flashc.explain(spec, spec, spec, mask=mask(align)) for align in (TOP, "bottom-right"))
+    assert (top.skipped, top.partial, top.full) == (bottom.skipped, bottom.partial, bottom.full)
+
+
+def test_causal_documents_are_those_of_the_argument():
+    spec, documents = flashc.ArraySpec((2, 1, 700, 64), "bf16"), masks.documents(IDS, sorted=True)
+    name = flashc.explain(spec, spec, spec, mask=documents & masks.causal())
+    argument = flashc.explain(spec, spec, spec, mask=documents, causal=True)
+    assert (name.mask_class, name.tiles) == (argument.mask_class, argument.tiles)
 
 
 @pytest.mark.parametrize("name", POSITIONS)

@@ -94,18 +94,18 @@ def test_masks(qkv):
     ids = DOCUMENTS.numpy()
     check(qkv, lambda b, h, i, j: ids[i] == ids[j], block_mask=BlockMask(same_document, (60, 90)))
     check(qkv, lambda b, h, i, j: (ids[i] == ids[j]) & ((i >= j) | (j < 3)), block_mask=BlockMask(both, (60, 90)))
-    check(qkv, lambda b, h, i, j: i >= j, block_mask=masks.causal())
-    check(qkv, lambda b, h, i, j: i >= j, block_mask=BlockMask(masks.causal(), (60, 90)))
+    check(qkv, lambda b, h, i, j: i >= j, block_mask=masks.causal("top-left"))
+    check(qkv, lambda b, h, i, j: i >= j, block_mask=BlockMask(masks.causal("top-left"), (60, 90)))
     check(qkv, lambda b, h, i, j: i >= j, SCORES["slopes"][1], 0.3, score_mod=SCORES["slopes"][0],
-          block_mask=BlockMask(masks.causal(), (60, 90)), kernel_options={"BLOCK_M": 64})
+          block_mask=BlockMask(masks.causal("top-left"), (60, 90)), kernel_options={"BLOCK_M": 64})
 
 
 def test_masks_on_tensors():
     axes = [torch.arange(extent).view([-1 if dim == place else 1 for dim in range(4)])
             for place, extent in enumerate((2, 1, 60, 90))]
     b, h, i, j = axes
-    for mask, want in ((masks.causal() & ~masks.chunked(7), (j <= i) & (i // 7 != j // 7)),
-                       (masks.sink_window(3, 9), (j <= i) & ((i - j <= 9) | (j < 3))),
+    for mask, want in ((masks.causal("top-left") & ~masks.chunked(7, "top-left"), (j <= i) & (i // 7 != j // 7)),
+                       (masks.sink_window(3, 9, "top-left"), (j <= i) & ((i - j <= 9) | (j < 3))),
                        (masks.key_padding(torch.tensor([5, 50])), j < torch.tensor([5, 50]).view(2, 1, 1, 1)),
                        (masks.documents(DOCUMENTS, sorted=True), DOCUMENTS[i] == DOCUMENTS[j]),
                        (masks.packed(torch.tensor([0, 30, 30, 60]), torch.tensor([0, 50, 60, 90]), causal=True),
@@ -118,8 +118,8 @@ def test_masks_on_vmapped_positions():
     """As create_block_mask calls them: with tensors of no dimensions, under vmap."""
     if not hasattr(torch, "vmap"):
         pytest.skip("PyTorch before 2.0 has no vmap")
-    for mask in (masks.causal(), masks.documents(DOCUMENTS), masks.key_padding(torch.tensor([5, 50])),
-                 masks.packed(torch.tensor([0, 30, 90]), causal=True), masks.block_diffusion(45, 8) | masks.chunked(3)):
+    for mask in (masks.causal("top-left"), masks.documents(DOCUMENTS), masks.key_padding(torch.tensor([5, 50])),
+                 masks.packed(torch.tensor([0, 30, 90]), causal=True), masks.block_diffusion(45, 8) | masks.chunked(3, "top-left")):
         function = mask
         for place in (3, 2, 1, 0):
             dims = tuple(0 if dim == place else None for dim in range(4))
@@ -142,7 +142,7 @@ def test_tables_alone(qkv):
 def test_keys_of_one_batch(qkv):
     q, k, v = qkv
     got = flex(torch.tensor(q), torch.tensor(k[:1]), torch.tensor(v[:1]), enable_gqa=True, return_lse=True,
-               block_mask=BlockMask(masks.causal(), (60, 90)))
+               block_mask=BlockMask(masks.causal("top-left"), (60, 90)))
     assert_close(got, attention(q, np.repeat(k[:1], 2, 0), np.repeat(v[:1], 2, 0), lambda b, h, i, j: j <= i))
 
 
@@ -161,7 +161,7 @@ def test_results(qkv):
     ({"k": torch.zeros(2, 4, 90, 8)}, flashc.ArgumentError, "one embedding dimension, got 16 and 8"),
     ({"k": torch.zeros(3, 4, 90, 16), "v": torch.zeros(3, 4, 90, 16)}, flashc.ArgumentError, "one batch"),
     ({"k": torch.zeros(2, 2, 90, 16), "v": torch.zeros(2, 2, 90, 16)}, flashc.ArgumentError, "as many heads"),
-    ({"block_mask": BlockMask(masks.causal(), (64, 90))}, flashc.ArgumentError,
+    ({"block_mask": BlockMask(masks.causal("top-left"), (64, 90))}, flashc.ArgumentError,
      "made for 60 queries and 90 keys, got one for 64 and 90"),
     ({"block_mask": 3}, flashc.UnsupportedTypeError, "block_mask to be a BlockMask"),
     ({"score_mod": 3}, flashc.UnsupportedTypeError, "score_mod to be a function"),
@@ -196,4 +196,4 @@ def test_functions_that_pytorch_joins(qkv):
         return and_mask
     ids = DOCUMENTS
     check(qkv, lambda b, h, i, j: (ids.numpy()[i] == ids.numpy()[j]) & (j <= i),
-          block_mask=and_masks(lambda b, h, i, j: ids[i] == ids[j], masks.causal()))
+          block_mask=and_masks(lambda b, h, i, j: ids[i] == ids[j], masks.causal("top-left")))

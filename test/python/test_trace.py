@@ -68,7 +68,7 @@ SCORES = {
     "not a number": lambda s, b, h, i, j: np.where(s * np.nan != i, s, 5 * s) + np.where(s * np.nan >= i, 7, 0),
     "a number": lambda s, b, h, i, j: 1.5,
     "an index": lambda s, b, h, i, j: i - j,
-    "a condition": lambda s, b, h, i, j: i > j,
+    "a condition": lambda s, b, h, i, j: (i > j) * 1.0,
     "numbers of numpy": lambda s, b, h, i, j: np.float32(0.5) * s + np.int64(3) * (s > 0),
     "table of a global": lambda s, b, h, i, j: s + TABLE[h],
 }
@@ -453,7 +453,7 @@ def test_refused_signatures():
 def test_refused_captures(rng):
     q, k, v = inputs(rng, 1, 1, 1, 3, 3, 8)
     for table, error, words in ((np.zeros(3), flashc.UnsupportedTypeError, "uint8, int32 or int64, got f64"),
-                                (np.zeros(3, "i2"), flashc.UnsupportedTypeError, "got i16"),
+                                (np.zeros(3, "i2"), flashc.UnsupportedTypeError, "got int16"),
                                 (np.zeros(0, "f4"), flashc.ArgumentError, "with elements"),
                                 (np.zeros(3, "c8"), flashc.UnsupportedTypeError, "complex64")):
         with pytest.raises(error, match=words):

@@ -36,7 +36,7 @@ def test_sorted_documents(rng, dtype):
     ids = np.sort(rng.integers(-4, 5, 256)).astype(dtype)
     check(masks.documents(ids, sorted=True), lambda b, h, i, j: ids[i] == ids[j])
     key_ids = np.sort(rng.integers(-4, 5, 256)).astype(dtype)
-    check(masks.documents(ids, key_ids, sorted=True) & masks.causal(),
+    check(masks.documents(ids, key_ids, sorted=True) & masks.causal("top-left"),
           lambda b, h, i, j: ids[i] == key_ids[j] and j <= i)
 
 
@@ -53,7 +53,7 @@ def test_documents_with_the_least_and_the_greatest_integer(dtype):
 def test_sorted_documents_of_each_batch(rng):
     ids = np.sort(rng.integers(0, 9, (2, 256)), axis=-1)
     check(masks.documents(ids, sorted=True), lambda b, h, i, j: ids[b, i] == ids[b, j])
-    check(masks.shared_prefix(40, ids, sorted=True), lambda b, h, i, j: j <= i and (j < 40 or ids[b, i] == ids[b, j]))
+    check(masks.shared_prefix(40, ids, "top-left", sorted=True), lambda b, h, i, j: j <= i and (j < 40 or ids[b, i] == ids[b, j]))
 
 
 def test_rows_of_each_head():
@@ -296,7 +296,7 @@ def test_no_tokens():
     ({"cu_seqlens_q": np.zeros((1, 2), int)}, flashc.ArgumentError, r"cu_seqlens_q of shape \[S \+ 1\], got"),
     ({"cu_seqlens_q": np.zeros(0, int)}, flashc.ArgumentError, r"cu_seqlens_q of shape \[S \+ 1\], got"),
     ({"cu_seqlens_q": [0, 9]}, flashc.UnsupportedTypeError, "cu_seqlens_q to be an array"),
-    ({"cu_seqlens_q": np.array([0, 9], "i1")}, flashc.UnsupportedTypeError, "int32 or int64, got i8"),
+    ({"cu_seqlens_q": np.array([0, 9], "i1")}, flashc.UnsupportedTypeError, "int32 or int64, got int8"),
     ({"cu_seqlens_q": np.array([0.0, 9.0])}, flashc.UnsupportedTypeError, "int32 or int64, got f64"),
     ({"cu_seqlens_q": np.array([1, 9])}, flashc.ArgumentError, r"ascend from 0 to total_q = 9 at most, got \[1, 9\]"),
     ({"cu_seqlens_q": np.array([0, 10])}, flashc.ArgumentError, r"ascend from 0 to total_q = 9 at most, got \[0, 10\]"),

@@ -17,6 +17,7 @@ from flashc._runtime import library
 from flashc._runtime.plain import Append, Merge, Plain
 from flashc._runtime.specialization import GPU_TARGET, Specialization, parse_mask
 from flashc._trace.trace import trace
+from test_alignment import NAMED
 from test_classes import EXACT
 from test_masks import POSITIONS
 
@@ -47,19 +48,19 @@ KEPT = _rng.integers(0, 2, (1024, 1024)).astype(bool)
 FACTOR, SHIFTS = np.array(3, np.int32), np.array([0, 200], np.int32)
 MASKS: Dict[str, Any] = {
     "none": None,
-    "causal": masks.causal(),
+    "causal": masks.causal("top-left"),
     "keys before the queries": lambda b, h, i, j: i > j,
-    "window": masks.sliding_window(200, 0),
-    "wide window": masks.sliding_window(1500, 100),
+    "window": masks.sliding_window(200, 0, "top-left"),
+    "wide window": masks.sliding_window(1500, 100, "top-left"),
     "documents": masks.documents(IDS, sorted=True),
     "packed causal": masks.packed(STARTS, causal=True),
-    "prefix": masks.prefix_lm(300),
+    "prefix": masks.prefix_lm(300, "top-left"),
     "diffusion": masks.block_diffusion(512, 64),
-    "chunks": masks.chunked(256),
+    "chunks": masks.chunked(256, "top-left"),
     "causal shifted by an array": lambda b, h, i, j: j <= i + SHIFTS[b],
     "padding": masks.key_padding(np.array([900, 130])),
     "window with a hole": lambda b, h, i, j: (j <= i) & (j > i - 1000) & (j != i - 3),
-    "dilated": masks.dilated_window(300, 4),
+    "dilated": masks.dilated_window(300, 4, align="top-left"),
     "code": lambda b, h, i, j: flashc.ops.sqrt(j + 1.0) < i * 0.5,
     "arithmetic": lambda b, h, i, j: (i * j + j * FACTOR) % 7 != 0,
     "memory": lambda b, h, i, j: KEPT[i, j],
@@ -78,8 +79,8 @@ for _d in (64, 128):
         for _name in ("none", "causal", "window", "prefix", "dilated"):
             add("table", f"{_name}, d={_d}, {_n} queries", _d, queries=_n, keys=_n, mask=MASKS[_name],
                 static_shapes=True)
-add("table", "a window of 100, d=64", 64, mask=masks.sliding_window(50, 50))
-add("table", "a dilated window of 100, d=64", 64, mask=masks.dilated_window(100, 4))
+add("table", "a window of 100, d=64", 64, mask=masks.sliding_window(50, 50, "top-left"))
+add("table", "a dilated window of 100, d=64", 64, mask=masks.dilated_window(100, 4, align="top-left"))
 
 # --- What scores and masks compute ------------------------------------------------------------------------------------
 
@@ -90,6 +91,8 @@ for _number, (_name, _mask) in enumerate([*((name, mask) for name, (mask, _) in 
         (f"{name} (wide)", mask) for name, mask in EXACT.items())]):
     _d, _dtype = (128, 64)[_number % 2], ("bf16", "f16")[_number // 2 % 2]
     add("mask", f"{_name}, d={_d}, {_dtype}", _d, dtype=_dtype, mask=_mask)
+for _number, (_name, (_make, _)) in enumerate(NAMED.items()):
+    add("mask", f"{_name}, the last query at the last key", (128, 64)[_number % 2], mask=_make())
 for _name in ("soft cap", "alibi", "relative table", "bias of all"):
     for _kind in ("documents", "prefix", "dilated", "memory"):
         add("both", f"{_name}, {_kind}", 64, mask=MASKS[_kind], score=SCORES[_name])
@@ -255,7 +258,9 @@ for _d in (64, 128, 256):
 for _name, _fields in (("tokens", {"tokens": 3}), ("many rows", {"tokens": 16}), ("one head", {"group": 1}), ("dv=64", {"dv": 64}),
                        ("window", {"window": 200}), ("all keys", {"causal": False}), ("sinks", {"has_sinks": True}),
                        ("soft cap", {"score": SCORES["soft cap"]}), ("alibi", {"score": SCORES["alibi"]}),
-                       ("arithmetic", {"mask": MASKS["arithmetic"]}), ("memory", {"mask": MASKS["memory"]})):
+                       ("arithmetic", {"mask": MASKS["arithmetic"]}), ("memory", {"mask": MASKS["memory"]}),
+                       ("the sequence's length", {"mask": lambda b, h, i, j: j >= flashc.ops.key_length() - 50}),
+                       ("a window by name", {"mask": masks.sliding_window(200)})):
     add_cached(_name, page=16, **_fields)
 add_cached("i8 on sm_80", cache_dtype="i8", target="sm_80")
 for _d in (64, 128, 256):

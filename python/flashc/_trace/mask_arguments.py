@@ -5,37 +5,41 @@ import operator
 from typing import Any, Optional, Tuple
 
 from .. import ops
-from .._arrays.array import dtype_name
-from .._runtime.library import ArgumentError, UnsupportedTypeError
+from .._arrays.array import dtype_name, spoken
+from .._runtime.library import ArgumentError, UnsupportedTypeError, described
 from .declared import Sorted, describe
+from .region import get_trace
 from .traced import Traced
 
 
-def constant(name: str, x: Any, least: int) -> int:
+def constant(name: str, given: Any, least: int) -> int:
     """An integer that the kernel is specialised on."""
-    if isinstance(x, bool) or not hasattr(x, "__index__"):
-        raise UnsupportedTypeError(f"expected {name} to be an integer, got {x!r}")
-    x = operator.index(x)
+    try:
+        x = None if isinstance(given, bool) else operator.index(given)
+    except TypeError:
+        x = None
+    if x is None:
+        raise UnsupportedTypeError(f"expected {name} to be an integer, got {described(given)}")
     if x < least:
         raise ArgumentError(f"expected {name} of at least {least}, got {x}")
     return x
 
 
-def described(name: str, x: Any, elements: str) -> Tuple[Tuple[int, ...], str]:
+def shape_and_type(name: str, x: Any, elements: str) -> Tuple[Tuple[int, ...], str]:
     """The shape of an array, and the name of its elements' type."""
+    if isinstance(x, (bool, int, float, str, type)) or x is None:
+        raise UnsupportedTypeError(f"expected {name} to be an array of {elements}, got {described(x)}")
     if hasattr(x, "dtype") and hasattr(x, "shape"):
         return tuple(x.shape), dtype_name(x.dtype)
-    if isinstance(x, (bool, int, float, str)) or x is None:
-        raise UnsupportedTypeError(f"expected {name} to be an array of {elements}, got {x!r}")
     array = describe(x)
     return tuple(array.shape), array.dtype
 
 
 def integers(name: str, x: Any, least: int, most: int) -> Any:
     """`x`, an array of integers with `least` to `most` dimensions."""
-    shape, dtype = described(name, x.array if isinstance(x, Sorted) else x, "integers")
+    shape, dtype = shape_and_type(name, x.array if isinstance(x, Sorted) else x, "integers")
     if dtype not in ("i8", "u8", "i32", "i64"):
-        raise UnsupportedTypeError(f"expected {name} of int8, uint8, int32 or int64, got {dtype}")
+        raise UnsupportedTypeError(f"expected {name} of int8, uint8, int32 or int64, got {spoken(dtype)}")
     if not least <= len(shape) <= most:
         dims = least if least == most else f"{least} to {most}"
         raise ArgumentError(f"expected {name} of {dims} dimensions, got shape {shape}")
@@ -93,7 +97,7 @@ def named(x: Any) -> str:
 def check_align(align: Any) -> Any:
     if isinstance(align, str):
         if align not in ("top-left", "bottom-right"):
-            raise ArgumentError(f"expected align to be 'top-left', 'bottom-right' or an integer, got {align!r}")
+            raise ArgumentError(f"expected align to be 'bottom-right', 'top-left' or an integer, got {align!r}")
         return align
     return align if isinstance(align, int) and not isinstance(align, bool) else integers("align", align, 0, 0)
 
@@ -102,7 +106,11 @@ def shifted(i: Any, align: Any) -> Any:
     """The position of a query."""
     if not isinstance(align, str):
         return i + value(align, None, i)
+    if align == "top-left":
+        return i
     if not isinstance(i, Traced):
-        raise ArgumentError("expected align to be an integer where a mask is not traced by flashc, which alone knows "
-                            "the lengths: pass Nk - Nq for 'bottom-right'")
-    return i + (ops.key_length() - ops.query_length())
+        raise ArgumentError("expected align to be 'top-left' or an integer where flashc does not trace the mask, since "
+                            "flashc alone knows the lengths: write align='top-left' where Nq = Nk, and align=Nk - Nq "
+                            "for 'bottom-right'")
+    shift = get_trace("align").shift()
+    return i if isinstance(shift, int) and shift == 0 else i + shift

@@ -10,24 +10,25 @@ microseconds; `flashc.compile` pays once.
 """
 from __future__ import annotations
 
+import contextlib
 import inspect
 import os
 import struct
 import sys
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
-from .._arrays.array import CPU, Array
+from .._arrays.array import CPU, Array, spoken
 from .binding import bind, bind_list
 from .captured import ELEMENTS, Bound, Capture, CapturedArray, Need, View
 from .declared import Sorted
-from .._runtime.library import ArgumentError, UnsupportedTypeError
+from .._runtime.library import ArgumentError, Error, UnsupportedTypeError
 from .operators import as_f32, as_i1, as_index, plain
-from .region import (F32, I1, INDEX, Number, Region, TraceError, check_region, current, error, error_of,
-                      get_trace, wrap_index)
+from .region import F32, I1, INDEX, Number, Region, TraceError, check_region, current, error, error_in, error_of, \
+    get_trace, is_users, wrap_index
 from .._arrays.source import source_of
 from .traced import Traced
 
-__all__ = ["Code", "Trace", "trace"]
+__all__ = ["Code", "Lengths", "Trace", "trace"]
 
 _FOLDER = os.path.dirname(__file__)
 
@@ -63,6 +64,14 @@ class Code(NamedTuple):
                                     f"array, which is indexed by {by}, got shape {tuple(need.array.shape)}")
 
 
+class Lengths(NamedTuple):
+    """The lengths of a sequence, each computed where it is asked for."""
+    queries: Callable[[], Any]
+    keys: Callable[[], Any]
+    #: keys - queries, or 0 where both are the same.
+    shift: Callable[[], Any]
+
+
 class Trace:
     """The captures of one attention, which its mask and its score share."""
 
@@ -75,6 +84,8 @@ class Trace:
         self.needs: List[Need] = []
         #: What the user's functions call captures.
         self.labels: Dict[str, str] = {}
+        #: Those of the sequence that the positions at hand are of; None: those of the launch.
+        self.lengths: Optional[Lengths] = None
         # By identity of the object, which is kept so that the identity stays its own.
         self._known: Dict[int, Tuple[Any, Any]] = {}
 
@@ -115,7 +126,7 @@ class Trace:
         array = x if isinstance(x, Array) else source_of(x).describe(x, self.stream)
         if array.dtype not in ELEMENTS:
             raise UnsupportedTypeError(f"expected a captured array of bf16, f16, f32, bool, int8, uint8, int32 or "
-                                       f"int64, got {array.dtype}")
+                                       f"int64, got {spoken(array.dtype)}")
         # One that requires a gradient must be an array to get one.
         is_trained = self.device is not None and getattr(x, "requires_grad", False)
         if len(array.shape) == 0 and array.device == CPU and hasattr(x, "item") and not is_trained:
@@ -260,9 +271,26 @@ class Trace:
             value = region.emit(f"arith.index_cast {value} : {dtype} to index")
         return Traced(region, value, ELEMENTS[dtype], dtype == "u8", wide=wide)
 
-    def length(self, name: str) -> Traced:
-        """Nq ("nq") or Nk ("nk"), which the function around the region computes: no constant of the kernel."""
-        return Traced(self.region, f"%flashc.{name}", INDEX, True)
+    def query_length(self) -> Any:
+        """Nq, which the function around the region computes: no constant of the kernel; or that of the sequence."""
+        return Traced(self.region, "%flashc.nq", INDEX, True) if self.lengths is None else self.lengths.queries()
+
+    def key_length(self) -> Any:
+        """Nk, likewise. In a cache it is the length of the batch's sequence."""
+        return Traced(self.region, "%flashc.nk", INDEX, True) if self.lengths is None else self.lengths.keys()
+
+    def shift(self) -> Any:
+        """What brings the last query's position to that of the last key. In a cache it is there."""
+        return Traced(self.region, "%flashc.shift", INDEX) if self.lengths is None else self.lengths.shift()
+
+    @contextlib.contextmanager
+    def of_sequence(self, lengths: Lengths) -> Iterator[None]:
+        """While a function of positions in one of several packed sequences is called."""
+        outer, self.lengths = self.lengths, lengths
+        try:
+            yield
+        finally:
+            self.lengths = outer
 
     def positions(self) -> List[Traced]:
         """b, h, i, j of a new region."""
@@ -293,14 +321,18 @@ def array(x: Any) -> Any:
 
 
 def query_length() -> Any:
-    """Nq, the number of queries in the attention that the mask or the score is of: no constant of the kernel."""
-    return get_trace("query_length").length("nq")
+    """Nq, the number of queries in the attention that the mask or the score is of: no constant of the kernel. In
+    `flashc.varlen_attention` it is that of the sequence, in `flashc.decode` T, the number of new tokens."""
+    return get_trace("query_length").query_length()
 
 
 def key_length() -> Any:
     """Nk, the number of keys: no constant of the kernel. `j <= i + flashc.ops.key_length() - flashc.ops.query_length()`
-    is a causal mask that aligns the last query with the last key."""
-    return get_trace("key_length").length("nk")
+    is a causal mask that aligns the last query with the last key.
+
+    In `flashc.varlen_attention` it is that of the sequence. In `flashc.decode` it is `lengths[b]`; there i counts from
+    the sequence's first key, as j does, so that `j <= i` is causal."""
+    return get_trace("key_length").key_length()
 
 
 def count_le(array: Any, value: Any) -> Any:
@@ -345,36 +377,29 @@ def _call(under_way: Trace, function: Callable[..., Any], what: str, arguments: 
             check_region(result)
         return result
     except RecursionError:
-        raise TraceError(f"{_place(function)}expected the {what} to end, but it calls itself deeper than Python "
-                         "allows: a condition on a traced value cannot stop it") from None
+        raise error_in(function, f"expected the {what} to end, but it calls itself deeper than Python allows: a "
+                                 "condition on a traced value cannot stop it") from None
     except IndexError as problem:
         raise current.refused_index or problem from None
     except (AttributeError, TypeError) as problem:
         if Traced.__name__ in str(problem):
             raise error_of(problem) from problem
-        if isinstance(problem, AttributeError) or _takes(function, len(arguments)):
+        if isinstance(problem, (AttributeError, Error)) or is_users(problem):
             raise
         names = "(b, h, i, j)" if what == "mask" else "(s, b, h, i, j)"
-        raise TraceError(f"{_place(function)}expected the {what} to be a function of {names}, got one of "
-                         f"{inspect.signature(function)}") from problem
+        raise error_in(function, f"expected the {what} to be a function of {names}, got "
+                                 f"{_signature(function, problem)}") from problem
     finally:
         current.trace, current.refused_index = outer, None
 
 
-def _takes(function: Callable[..., Any], count: int) -> bool:
-    """Whether a function takes so many arguments, as far as is known."""
+def _signature(function: Callable[..., Any], problem: TypeError) -> str:
+    """That of a function that a call did not suit, if it was this one's call."""
     try:
-        inspect.signature(function).bind(*[None] * count)
-    except TypeError:
-        return False
-    except ValueError:  # It has no signature.
-        return True
-    return True
-
-
-def _place(function: Any) -> str:
-    code = getattr(function, "__code__", None)
-    return f"{code.co_filename}:{code.co_firstlineno}: " if code is not None else ""
+        is_own = problem.__traceback__ is not None and problem.__traceback__.tb_next is None
+        return f"one of {inspect.signature(function)}" if is_own else f"another one: {problem}"
+    except (TypeError, ValueError):  # It has no signature.
+        return f"another one: {problem}"
 
 
 def _broadcast(array: Array, positions: Sequence[Traced]) -> Tuple[Any, ...]:
@@ -403,7 +428,7 @@ def trace(mask: Optional[Callable[..., Any]], score: Optional[Callable[..., Any]
             if not isinstance(keeps, bool) and not (isinstance(keeps, Traced) and keeps._type == I1):
                 kind = {F32: "a real number", INDEX: "an integer"}[keeps._type] if isinstance(keeps, Traced) \
                     else repr(keeps)
-                raise TraceError(f"{_place(mask)}expected the mask to return a condition, got {kind}")
+                raise error_in(mask, f"expected the mask to return a condition, got {kind}")
         if mask_array is not None and not adds:
             keeps = under_way.capture(mask_array, "mask")[_broadcast(mask_array, positions)] & keeps
         if keeps is not True:
@@ -413,8 +438,11 @@ def trace(mask: Optional[Callable[..., Any]], score: Optional[Callable[..., Any]
         value: Any = Traced(under_way.region, "%s", F32)
         if score is not None:
             value = _call(under_way, score, "score", [value] + positions)
-            if not isinstance(value, (int, float)) and not isinstance(value, Traced):
-                raise TraceError(f"{_place(score)}expected the score to return a real number, got {value!r}")
+            if isinstance(value, bool) or isinstance(value, Traced) and value._type == I1:
+                raise error_in(score, "expected the score to return a real number, got a condition: mask= is for those, "
+                                      "and flashc.ops.where(condition, s, other) chooses between scores")
+            if not isinstance(value, (int, float, Traced)):
+                raise error_in(score, f"expected the score to return a real number, got {value!r}")
         if adds:
             value = under_way.capture(mask_array, "mask")[_broadcast(mask_array, positions)] + value
         score_code = under_way.code(as_f32(under_way.region, value), F32)

@@ -61,16 +61,17 @@ def _offsets(lengths: List[int], device: torch.device) -> torch.Tensor:
 
 def named_masks(n: int, batch: int, generator: torch.Generator) -> Dict[str, Callable[..., Any]]:
     """The masks whose bounds must be exact, of usual sizes, for n queries and keys."""
-    device = generator.device
+    device, align = generator.device, "top-left"  # as PyTorch reads functions
     lengths = torch.randint(n // 2, n + 1, (batch,), generator=generator, device=device, dtype=torch.int32)
     offsets = _offsets(lengths_of(n, DOCUMENTS, generator), device)
     ids = torch.repeat_interleave(torch.arange(DOCUMENTS, device=device), offsets.diff().long()).int()
     return {
-        "causal": masks.causal(), "sliding window": masks.sliding_window(WINDOW - 1),
-        "two-sided window": masks.sliding_window(WINDOW // 2, WINDOW // 2), "prefix LM": masks.prefix_lm(n // 4 + 5),
-        "chunked": masks.chunked(n // 8), "block causal": masks.block_causal(256),
-        "sinks and window": masks.sink_window(4, WINDOW - 1), "dilated window": masks.dilated_window(4 * WINDOW, 4),
-        "key padding": masks.key_padding(lengths), "shared prefix": masks.shared_prefix(n // 4, n // 8),
+        "causal": masks.causal(align), "sliding window": masks.sliding_window(WINDOW - 1, 0, align),
+        "two-sided window": masks.sliding_window(WINDOW // 2, WINDOW // 2, align),
+        "prefix LM": masks.prefix_lm(n // 4 + 5, align), "chunked": masks.chunked(n // 8, align),
+        "block causal": masks.block_causal(256, align), "sinks and window": masks.sink_window(4, WINDOW - 1, align),
+        "dilated window": masks.dilated_window(4 * WINDOW, 4, 0, align), "key padding": masks.key_padding(lengths),
+        "shared prefix": masks.shared_prefix(n // 4, n // 8, align),
         "documents": masks.documents(ids, sorted=True), "packed causal": masks.packed(offsets, causal=True),
         "block diffusion": masks.block_diffusion(n // 2, 256),
     }
@@ -183,7 +184,7 @@ class MaskBench:
 
     def window(self, d: int) -> Any:
         """A window in a long sequence, beside FlexAttention."""
-        mask, n = masks.sliding_window(WINDOW - 1), WINDOW_LENGTH
+        mask, n = masks.sliding_window(WINDOW - 1, align="top-left"), WINDOW_LENGTH
         sets = self._inputs(1, HIDDEN // d, n, d)
         line = Line(d, n, f"window of {WINDOW}", bar=1 / 1.3)
         contenders = {line.case: self._contender(sets, mask=mask)}
@@ -219,7 +220,7 @@ class MaskBench:
         for n in (4096, TOKENS):
             for is_causal in (False, True):
                 sets = self._inputs(TOKENS // n, HIDDEN // d, n, d)
-                mask = masks.causal() if is_causal else None
+                mask = masks.causal("top-left") if is_causal else None
                 contenders = {DENSE: self._contender(sets, mask=mask)}
                 for name, score in SCORES.items():
                     contenders[name] = self._contender(sets, mask=mask, score=score)

@@ -65,7 +65,7 @@ class BackwardMaskBench(MaskBench):
         return line
 
     def window(self, d: int) -> Any:
-        yield self._masked(d, f"window of {WINDOW}", masks.sliding_window(WINDOW - 1))
+        yield self._masked(d, f"window of {WINDOW}", masks.sliding_window(WINDOW - 1, align="top-left"))
 
     def packed(self, d: int) -> Any:
         lengths = lengths_of(TOKENS, DOCUMENTS, self.generator)

@@ -76,10 +76,10 @@ MASKS = {
     "padding": lambda b, h, q_idx, kv_idx: kv_idx < LENGTHS[b],
     "prefix": lambda b, h, q_idx, kv_idx: (kv_idx < 50) | (q_idx >= kv_idx),
     "heads": lambda b, h, q_idx, kv_idx: (q_idx >= kv_idx) & ((h % 2 == 0) | (q_idx - kv_idx < 64)),
-    "named causal": masks.causal(),
-    "named sinks": masks.sink_window(4, 100),
-    "named chunks": masks.chunked(64) & masks.causal() | masks.key_padding(3),
-    "named documents": masks.documents(IDS, sorted=True) & masks.causal(),
+    "named causal": masks.causal("top-left"),
+    "named sinks": masks.sink_window(4, 100, "top-left"),
+    "named chunks": masks.chunked(64, "top-left") & masks.causal("top-left") | masks.key_padding(3),
+    "named documents": masks.documents(IDS, sorted=True) & masks.causal("top-left"),
     "named diffusion": masks.block_diffusion(167, 16) | (lambda b, h, i, j: j == 0),
 }
 
@@ -114,7 +114,7 @@ def test_masks_that_pytorch_combines():
 
 def test_head_dimensions_that_are_padded():
     q, k, v = qkv(2, 2, 2, 200, 300, 33, 7)
-    o = flashc.torch.flex_attention(q, k, v, block_mask=masks.causal())
+    o = flashc.torch.flex_attention(q, k, v, block_mask=masks.causal("top-left"))
     keep = torch.ones(200, 300, dtype=torch.bool, device="cuda").tril()
     problem = _check.Reference(q, k, v, keep).compare(o.contiguous()).problem
     assert not problem, problem
@@ -199,8 +199,8 @@ def test_tables_in_a_cuda_graph():
 
 def test_keys_of_one_batch():
     q, k, v = qkv(3, 2, 2, 200, 200, 64)
-    o = flashc.torch.flex_attention(q, k[:1], v[:1], block_mask=masks.causal())
-    want = flashc.torch.flex_attention(q, k[:1].expand_as(k), v[:1].expand_as(v), block_mask=masks.causal())
+    o = flashc.torch.flex_attention(q, k[:1], v[:1], block_mask=masks.causal("top-left"))
+    want = flashc.torch.flex_attention(q, k[:1].expand_as(k), v[:1].expand_as(v), block_mask=masks.causal("top-left"))
     assert torch.equal(o, want)
 
 

@@ -91,7 +91,7 @@ def test_attention_with_the_log_sum_exp():
 def test_masks_and_scores():
     slopes = torch.tensor([0.5, 0.25, 0.125, 0.0625], device="cuda")
     i, j = torch.arange(200, device="cuda")[:, None], torch.arange(300, device="cuda")
-    check(lambda q, k, v: flashc.attention(q, k, v, mask=masks.sliding_window(50), enable_gqa=True,
+    check(lambda q, k, v: flashc.attention(q, k, v, mask=masks.sliding_window(50, align="top-left"), enable_gqa=True,
                                            score=lambda s, b, h, i, j: 20 * torch.tanh(s / 20) + slopes[h] * (j - i)),
           qkv(), keep=(j <= i) & (i - j <= 50),
           score=lambda s: 20 * torch.tanh(s / 20) + (slopes[:, None, None] * (j - i)).to(s.dtype))

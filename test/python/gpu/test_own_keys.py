@@ -27,11 +27,11 @@ MASKS = {
     "steep": lambda b, h, i, j: (j <= 3 * i) & (j >= 3 * i - 500),
     "some rows empty": lambda b, h, i, j: (j <= i - 70) & (j >= i - 75),
     "first tiles of rows empty": lambda b, h, i, j: (j <= i - 388) & (j >= i - 458),
-    "sinks": masks.sink_window(4, 1023),
-    "sinks, short window": masks.sink_window(1, 100),
-    "sinks, own key": masks.sink_window(70, 0),
-    "sinks of several tiles": masks.sink_window(300, 200),
-    "sinks, longer than the window": masks.sink_window(700, 63),
+    "sinks": masks.sink_window(4, 1023, "top-left"),
+    "sinks, short window": masks.sink_window(1, 100, "top-left"),
+    "sinks, own key": masks.sink_window(70, 0, "top-left"),
+    "sinks of several tiles": masks.sink_window(300, 200, "top-left"),
+    "sinks, longer than the window": masks.sink_window(700, 63, "top-left"),
     "prefix and both sides": lambda b, h, i, j: (j < 200) | ((i - j <= 300) & (j - i <= 200)),
     "sinks and keys ahead": lambda b, h, i, j: (j < 4) | (j > i + 64),
     "two prefixes": lambda b, h, i, j: (j < 4) | ((j >= 130) & (j < 400)) | ((j <= i) & (i - j < 100)),
@@ -80,14 +80,14 @@ def documents(nq, nk, ids, key_ids=None, causal=False):
     keep = torch.atleast_2d(ids)[:, None, :nq, None] == others[:, None, None, :nk]
     mask = masks.documents(ids, key_ids, sorted=True)
     if causal:
-        mask, keep = mask & masks.causal(), keep & torch.ones(nq, nk, dtype=torch.bool, device="cuda").tril()
+        mask, keep = mask & masks.causal("top-left"), keep & torch.ones(nq, nk, dtype=torch.bool, device="cuda").tril()
     return mask, keep
 
 
 def padding(nq, nk):
     lengths = torch.randint(0, nk + 1, (2,), device="cuda", dtype=torch.int32)
     keep = torch.ones(nq, nk, dtype=torch.bool, device="cuda").tril()
-    return (masks.key_padding(lengths) & masks.causal(),
+    return (masks.key_padding(lengths) & masks.causal("top-left"),
             keep & (torch.arange(nk, device="cuda") < lengths[:, None, None, None]))
 
 
