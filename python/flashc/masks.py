@@ -363,7 +363,8 @@ def documents(ids: ArrayLike, key_ids: Optional[ArrayLike] = None, *, sorted: bo
 
 
 @public
-def shared_prefix(prefix: Union[int, ArrayLike], ids: Union[int, ArrayLike], align: Any = "bottom-right", *, sorted: bool = False) -> Mask:
+def shared_prefix(prefix: Union[int, ArrayLike], ids: Union[int, ArrayLike], align: Any = "bottom-right", *,
+                  sorted: bool = False) -> Mask:
     """Several continuations of one prefix, behind it and each other: a query sees the prefix and its own continuation,
     up to itself (several answers to one prompt; the prefix is computed once).
 

@@ -16,6 +16,7 @@ from typing import Any, Callable, List, Optional, Union
 from . import ops
 from ._arrays.protocol import ArrayLike
 from ._runtime.library import ArgumentError, UnsupportedTypeError
+from ._runtime.public import public
 from ._trace import mask_arguments as args
 from ._trace import trace
 from ._trace.traced import Traced
@@ -61,6 +62,7 @@ def _chain(x: Any, y: Any) -> Score:
     return Score(lambda s, b, h, i, j: y(x(s, b, h, i, j), b, h, i, j), f"{x._text} >> {y._text}")
 
 
+@public
 def soft_cap(cap: float) -> Score:
     """Scores between -cap and cap (Gemma 2, Grok; FlashAttention's softcap).
 
@@ -74,6 +76,7 @@ def soft_cap(cap: float) -> Score:
                  f"soft_cap({cap!r})")
 
 
+@public
 def alibi(slopes: Union[int, ArrayLike], *, symmetric: bool = False, align: Any = "bottom-right") -> Score:
     """Attention with linear biases (Press et al. 2022; MPT, BLOOM).
 
@@ -110,6 +113,7 @@ def _paper_slope(heads: int, h: Any) -> Any:
     return 2.0 ** (steps * (-4.0 / power))
 
 
+@public
 def relative_bias(table: ArrayLike, *, bidirectional: bool = True, max_distance: int = 128,
                   align: Any = "bottom-right") -> Score:
     """A bias for the distance of query and key, by T5's buckets (Raffel et al. 2020): short distances have a bucket

@@ -23,7 +23,7 @@ from .captured import ELEMENTS, Bound, Capture, CapturedArray, Need, View
 from .declared import Sorted
 from .._runtime.library import ArgumentError, Error, UnsupportedTypeError
 from .operators import as_f32, as_i1, as_index, plain
-from .region import F32, I1, INDEX, Number, Region, TraceError, check_region, current, error, error_in, error_of, \
+from .region import F32, I1, INDEX, Number, Region, check_region, current, error, error_in, error_of, \
     get_trace, is_users, wrap_index
 from .._arrays.source import source_of
 from .traced import Traced
