@@ -300,7 +300,7 @@ def test_bars_of_the_backward_pass_are_there_for_all_cells_and_have_columns():
     lines = [table.header().splitlines()[0], table.line(make_row(cell=cells[0], cudnn=400.0, fa2=200.0)),
              table.line(make_row(cell=dataclasses.replace(cells[0], heads=4), fa2=200.0))]
     assert len({len(line) for line in lines}) == 1
-    assert [[text.strip() for text in line.split("|")[-4:-1]] for line in lines] == [
+    assert [[text.strip() for text in line.split("|")[-7:-4]] for line in lines] == [
         ["ratio", "/cudnn", "hand"], ["0.75", "0.75", "1.19"], ["1.50", "-", "-"]]
 
 
@@ -337,6 +337,53 @@ def test_csv_is_on_disk_row_by_row_and_reads_back(tmp_path):
     assert [row.ratio() for row in back] == [row.ratio() for row in rows]
     assert back[0].sm_mhz == 1755 and back[0].entries["fa2"].note == rows[0].entries["fa2"].note
     assert _report.systems_of(back) == ["flashc", "cudnn", "fa2", "cublas"]
+
+
+def with_errors(row, **errors):
+    """The row with the errors of dq, dk and dv of its systems."""
+    for name, values in errors.items():
+        row.entries[name].gradients = dict(zip(("dq", "dk", "dv"), values))
+    return row
+
+
+BACKWARD = dataclasses.replace(parse_grid(["d=64", "n=512", "causal=0"])[0], backward=True)
+
+
+def test_errors_of_gradients_are_in_the_table_together_with_those_of_cudnn():
+    systems = ["flashc", "cudnn", "fa2", "cublas"]
+    row = with_errors(make_row(cell=BACKWARD, cudnn=200.0, fa2=1.0), flashc=(3.034e-3, 2e-3, 1e-3),
+                      cudnn=(2.51e-3, 2e-3, 1e-3), fa2=(9.0, 9.0, 9.0))
+    refused = with_errors(make_row(cell=BACKWARD, cudnn="no kernel"), flashc=(3e-3, 2e-3, 1e-3))
+    table = Table(systems, [BACKWARD])
+    lines = table.header().splitlines() + [table.line(row), table.line(refused)]
+    assert len({len(line) for line in lines}) == 1
+    assert [[text.strip() for text in line.split("|")[-4:-1]] for line in (lines[0], *lines[2:])] == [
+        ["dq 1e-3", "dk 1e-3", "dv 1e-3"], ["3.03/2.51", "2.00/2.00", "1.00/1.00"], ["3.00/-", "2.00/-", "1.00/-"]]
+    assert Table(["flashc"], [BACKWARD]).line(row).rstrip("| ").endswith(" 1.00")
+    assert "1e-3" not in Table(systems, parse_grid()).header()
+
+
+def test_summary_has_the_largest_errors_of_gradients_and_their_ratios():
+    rows = [with_errors(make_row(cell=BACKWARD, cudnn=200.0), flashc=(3e-3, 2e-3, 1e-3), cudnn=(2e-3, 2e-3, 0.0)),
+            with_errors(make_row(cell=dataclasses.replace(BACKWARD, causal=True), cudnn="wrong: dq off"),
+                        flashc=(1e-3, 4e-3, 1e-3), cudnn=(9.0, 9.0, 9.0))]
+    assert [line for line in _report.summary(rows) if "error" in line] == [
+        "largest relative Frobenius error of dq: flashc 3.00e-03, cudnn 2.00e-03",
+        "  dq's error over cudnn's: 1.500 (1 cell, 1.50 to 1.50)",
+        "largest relative Frobenius error of dk: flashc 4.00e-03, cudnn 2.00e-03",
+        "  dk's error over cudnn's: 1.000 (1 cell, 1.00 to 1.00)",
+        "largest relative Frobenius error of dv: flashc 1.00e-03, cudnn 0.00e+00"]
+    assert not any("error" in line for line in _report.summary([make_row(cudnn=200.0)]))
+
+
+def test_csv_has_the_errors_of_gradients(tmp_path):
+    path = str(tmp_path / "bench.csv")
+    writer = CSVWriter(path)
+    writer.write(with_errors(make_row(cell=BACKWARD, cudnn=200.0), flashc=(3e-3, 2e-3, 1e-3), cudnn=(2.5e-3, 2e-3, 1e-3)))
+    writer.close()
+    row, = read_csv([path])
+    assert row.entries["cudnn"].gradients == {"dq": 2.5e-3, "dk": 2e-3, "dv": 1e-3}
+    assert row.error_ratio("dq") == pytest.approx(1.2) and row.entries["cublas"].gradients == {}
 
 
 def test_other_csvs_are_refused(tmp_path):

@@ -80,6 +80,7 @@ def test_backward_passes_are_checked_and_timed_alone():
     for name in ("flashc", "flashc:static", "plain"):
         entry = first.entries[name]
         assert entry.counts and 0 < entry.error <= entry.bound and 0 < entry.frobenius < 5e-3 and not entry.note
+        assert max(entry.gradients.values()) == entry.frobenius and min(entry.gradients.values()) > 0
         assert entry.tflops == pytest.approx(first.cell.flops / (entry.ms * 1e9))
     assert forward_runs == list(range(count))
     assert second.entries["flashc"].counts and second.entries["plain"].note == "no causal kernel"
@@ -174,9 +175,10 @@ def test_the_command_measures_backward_passes(monkeypatch, tmp_path, capsys):
     path = str(tmp_path / "bench.csv")
     assert command.main(["--backward", "--grid", "d=16", "n=24", "causal=1", "batch=1", "heads=2", "--peers", "",
                          "--csv", path]) == 0
-    assert "/cudnn" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "/cudnn" in out and " dq 1e-3 |" in out and "largest relative Frobenius error of dv: flashc " in out
     row, = read_csv([path])
-    assert row.cell.backward and row.entries["flashc"].counts
+    assert row.cell.backward and row.entries["flashc"].counts and list(row.entries["flashc"].gradients) == ["dq", "dk", "dv"]
 
 
 def test_tiles_that_are_computed_are_counted():

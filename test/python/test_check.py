@@ -57,6 +57,10 @@ def test_gradients_in_chunks_of_whole_groups(nq, nk, chunk_bytes, monkeypatch):
     got = [x.bfloat16() for x in ref.gradients]
     comparison = ref.compare(got)
     assert comparison.problem == "" and 0 < comparison.error <= comparison.bound < 0.1 and comparison.frobenius < 5e-3
+    for name, x, exact in zip(("dq", "dk", "dv"), got, ref.gradients):
+        error = np.linalg.norm((x.double() - exact.double()).numpy()) / np.linalg.norm(exact.double().numpy())
+        assert comparison.gradients[name] == pytest.approx(error, rel=1e-5)
+    assert comparison.frobenius == max(comparison.gradients.values())
     got[1] = got[1] + 50 * ref.bounds[1]
     got[2][0, 1, 3, 5] = float("nan")
     problem = ref.compare(got).problem
@@ -87,7 +91,8 @@ def test_right_numbers_pass():
     assert torch.all(ref.o[:, :, 0] == 0) and torch.all(ref.lse[:, :, 0] == -torch.inf)
     comparison = ref.compare(o, lse)
     assert comparison.problem == "" and 0 < comparison.error <= comparison.bound and comparison.lse_error == 0
-    assert set(dataclasses.asdict(comparison)) == {"error", "bound", "frobenius", "lse_error", "problem"}
+    assert set(dataclasses.asdict(comparison)) == {"error", "bound", "frobenius", "lse_error", "problem", "gradients"}
+    assert comparison.gradients == {}
 
 
 @pytest.mark.parametrize("place, value, message", [

@@ -8,8 +8,11 @@ sees no key has o = 0 and a log-sum-exp of -inf, and no other has that. dq, dk a
 import contextlib
 import dataclasses
 import math
+from typing import Dict
 
 import torch
+
+from ._report import GRADIENTS
 
 FROBENIUS_LIMITS = {torch.bfloat16: 3e-3, torch.float16: 1e-3}
 GRADIENT_LIMITS = {torch.bfloat16: 5e-3, torch.float16: 1e-3}
@@ -19,12 +22,14 @@ CHUNK_BYTES = 2 << 30  # Of float32 scores; a handful of arrays of that size liv
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    """How far an output is from the reference. `problem`: why it is wrong, or an empty text."""
+    """How far an output is from the reference. `problem`: why it is wrong, or an empty text. `gradients`: the relative
+    Frobenius errors of dq, dk and dv, by name."""
     error: float
     bound: float
     frobenius: float
     lse_error: float
     problem: str
+    gradients: Dict[str, float] = dataclasses.field(default_factory=dict)
 
 
 def causal(nq, nk, device):
@@ -170,15 +175,16 @@ class GradientReference:
     @torch.no_grad()
     def compare(self, gradients):
         """The Comparison of (dq, dk, dv): the error and the bound are those of the gradient that is nearest to its
-        bound, the Frobenius error is the largest."""
-        results = []
-        for name, out, ref, bound in zip(("dq", "dk", "dv"), gradients, self.gradients, self.bounds):
+        bound, `frobenius` is the largest of the three."""
+        results, errors = [], {}
+        for name, out, ref, bound in zip(GRADIENTS, gradients, self.gradients, self.bounds):
             assert out.shape == ref.shape and out.dtype == self.dtype, f"{name} is {out.dtype} {tuple(out.shape)}"
             error, frobenius, found = _compare(name, out, ref, bound, GRADIENT_LIMITS[self.dtype], f" of {name}")
-            results.append((error / (bound or 1.0), error, bound, frobenius, found))
-        _, error, bound, *_ = max(results)
-        return Comparison(error, bound, max(result[3] for result in results), 0.0,
-                          "; ".join(text for result in results for text in result[4]))
+            errors[name] = frobenius
+            results.append((error / (bound or 1.0), error, bound, found))
+        _, error, bound, _ = max(results)
+        return Comparison(error, bound, max(errors.values()), 0.0, "; ".join(text for *_, found in results
+                                                                             for text in found), errors)
 
 
 def _unravel(index, shape):

@@ -130,6 +130,7 @@ class Measurer:
         for name, out in outputs.items():
             entry, comparison = row.entries[name], ref.compare(out)
             entry.error, entry.bound, entry.frobenius = comparison.error, comparison.bound, comparison.frobenius
+            entry.gradients = comparison.gradients
             if comparison.problem:
                 entry.note = f"wrong: {comparison.problem}"
                 del found[cell, name]

@@ -9,16 +9,18 @@ from typing import Dict
 
 from ._grid import Cell
 
+GRADIENTS = ("dq", "dk", "dv")
 COLUMNS = ["device", "dtype", "d", "dv", "causal", "backward", "n", "batch", "heads", "group", "system", "ms", "spread",
-           "tflops", "ratio", "error", "bound", "frobenius", "sm_mhz", "note"]
+           "tflops", "ratio", "error", "bound", "frobenius", *(f"{name}_error" for name in GRADIENTS), "sm_mhz", "note"]
 FLASHC, CUBLAS = "flashc", "cublas"
-BAR_PEER = "cudnn"  # Whose ratios bars are about (_bars).
+BAR_PEER = "cudnn"  # Bars (_bars) are ratios to this peer, and gradients' errors are shown together with its.
 VARIANT = f"{FLASHC}:"  # Before the names of flashc's own variants, which are measured against flashc.
 
 
 @dataclasses.dataclass
 class Entry:
-    """What one system did in one cell. Without `ms` it did not run, or was wrong, and `note` is why."""
+    """What one system did in one cell. Without `ms` it did not run, or was wrong, and `note` is why. `gradients`: the
+    relative Frobenius errors of dq, dk and dv, by name."""
     ms: float = math.nan
     spread: float = math.nan
     tflops: float = math.nan
@@ -26,6 +28,7 @@ class Entry:
     bound: float = math.nan
     frobenius: float = math.nan
     note: str = ""
+    gradients: Dict[str, float] = dataclasses.field(default_factory=dict)
 
     @property
     def counts(self):
@@ -44,6 +47,15 @@ class Row:
         """TFLOP/s of a system; NaN if it has none here."""
         entry = self.entries.get(name)
         return entry.tflops if entry and entry.counts else math.nan
+
+    def error(self, name, gradient):
+        """The relative Frobenius error of a system's gradient; NaN if it has none here."""
+        entry = self.entries.get(name)
+        return entry.gradients.get(gradient, math.nan) if entry and entry.counts else math.nan
+
+    def error_ratio(self, gradient):
+        """flashc's error over BAR_PEER's on the same inputs; NaN if one of them has none."""
+        return self.error(FLASHC, gradient) / (self.error(BAR_PEER, gradient) or math.nan)
 
     def best_peer(self):
         peers = {name: entry.tflops for name, entry in self.entries.items() if is_peer(name) and entry.counts}
@@ -80,8 +92,10 @@ class Table:
 
     def __init__(self, systems, cells, bars=None):
         """`cells`: those of all rows; what tells them apart has a column. `bars`: {cell: Bar} of _bars, which have two
-        more: flashc's ratio to their peer, and the hand-made kernel's."""
+        more: flashc's ratio to their peer, and the hand-made kernel's. Cells of the backward pass have three more, for
+        the errors of gradients."""
         self.systems, self.bars = list(systems), bars
+        self.gradients = GRADIENTS if any(cell.backward for cell in cells) else ()
         self.extents = ["dims", "causal", "n"]
         for name in ("backward", "dtype", "group", "batch", "heads"):
             known = len({self._extents(cell) for cell in cells})
@@ -89,9 +103,10 @@ class Table:
             if len({self._extents(cell) for cell in cells}) == known:
                 self.extents.pop()
         self.headings = ["d", *self.extents[1:], *self.systems, "SM MHz", "best peer", "ratio",
-                         *([f"/{BAR_PEER}", "hand"] if bars else [])]
+                         *([f"/{BAR_PEER}", "hand"] if bars else []), *(f"{name} 1e-3" for name in self.gradients)]
         rates = [11 if name.startswith(VARIANT) else 5 for name in self.systems]
         widths = [7] + [5] * (len(self.extents) - 1) + rates + [6, 9, 5] + ([6, 5] if bars else [])
+        widths += [9] * len(self.gradients)
         self.widths = [max(width, len(heading)) for width, heading in zip(widths, self.headings)]
 
     def _extents(self, cell):
@@ -113,13 +128,19 @@ class Table:
     def line(self, row):
         rates = [self._rate(row, name) for name in self.systems]
         return self._line([*self._extents(row.cell), *rates, _cell_text(row.sm_mhz, ".0f"),
-                           row.best_peer() or "-", _cell_text(row.ratio(), ".2f"), *self._against_bars(row)])
+                           row.best_peer() or "-", _cell_text(row.ratio(), ".2f"), *self._against_bars(row),
+                           *(self._errors(row, name) for name in self.gradients)])
 
     def _against_bars(self, row):
         if not self.bars:
             return []
         hand = self.bars[row.cell].hand if row.cell in self.bars else math.nan
         return [_cell_text(row.ratio(BAR_PEER), ".2f"), _cell_text(hand, ".2f")]
+
+    def _errors(self, row, gradient):
+        """flashc's relative Frobenius error in thousandths, and after a stroke BAR_PEER's if that is measured."""
+        systems = [FLASHC, BAR_PEER] if BAR_PEER in self.systems else [FLASHC]
+        return "/".join(_cell_text(1e3 * row.error(name, gradient), ".2f") for name in systems)
 
 
 def _mean(what, ratios, digits=2):
@@ -145,7 +166,19 @@ def summary(rows):
     for name in systems_of(rows):
         if name.startswith(VARIANT):
             lines += _mean(f"{name} over flashc", [row.own_ratio(name) for row in rows], 3)
-    return lines + _related(rows) + _over_cublas(rows)
+    return lines + _gradient_errors(rows) + _related(rows) + _over_cublas(rows)
+
+
+def _gradient_errors(rows):
+    """The largest error of each gradient, flashc's and BAR_PEER's, and the mean of the ratios of their errors."""
+    lines = []
+    for gradient in GRADIENTS:
+        errors = {name: [row.error(name, gradient) for row in rows if row.error(name, gradient) >= 0]
+                  for name in (FLASHC, BAR_PEER)}
+        worst = [f"{name} {max(known):.2e}" for name, known in errors.items() if known]
+        lines += [f"largest relative Frobenius error of {gradient}: {', '.join(worst)}"] if worst else []
+        lines += _mean(f"  {gradient}'s error over {BAR_PEER}'s", [row.error_ratio(gradient) for row in rows])
+    return lines
 
 
 def _related(rows):
@@ -199,7 +232,9 @@ class CSVWriter:
                 row.device, cell.dtype, cell.d, cell.dv, int(cell.causal), int(cell.backward), cell.n, cell.batch,
                 cell.heads, cell.group, name, number(entry.ms), number(entry.spread, ".3g"),
                 number(entry.tflops, ".5g"), number(row.own_ratio(name), ".4f"), number(entry.error),
-                number(entry.bound), number(entry.frobenius), number(row.sm_mhz, ".0f"), entry.note])
+                number(entry.bound), number(entry.frobenius),
+                *(number(entry.gradients.get(name, math.nan)) for name in GRADIENTS),
+                number(row.sm_mhz, ".0f"), entry.note])
         self._flush()
 
     def close(self):
@@ -233,9 +268,10 @@ def read_csv(paths):
         values = {name: float(line[name]) if line[name] else math.nan
                   for name in ("ms", "spread", "tflops", "error", "bound", "frobenius", "sm_mhz")}
         sm_mhz = values.pop("sm_mhz")
+        gradients = {name: float(line[f"{name}_error"]) for name in GRADIENTS if line[f"{name}_error"]}
         row = rows.setdefault((line["device"], cell), Row(line["device"], cell, {}, sm_mhz))
         # A cell that was measured again replaces the first measurement, system by system.
-        row.entries[line["system"]] = Entry(note=line["note"], **values)
+        row.entries[line["system"]] = Entry(note=line["note"], gradients=gradients, **values)
     read_lines(paths, COLUMNS, read)
     return list(rows.values())
 
