@@ -2,6 +2,8 @@
 #
 #   make demo       set up, build flashc, compile examples/causal.mlir to build/causal.ptx, check its numbers on the CPU
 #   make test       set up, build, run every test that needs no GPU
+#   make test-torch run the Python package's tests with a current PyTorch, NumPy and pytest from PyPI instead of Debian's
+#                   (test/python/requirements.txt), in a virtual environment in build/ (5 GB)
 #   make fuzz       look for faults with random cases (docs/fuzzing.md): SECONDS=60, WORKERS=2, SEED=, CASE=
 #   make build      set up, build; the programs are in build/bin/
 #   make dist       dist/flashc-<version>-linux-x86_64.tar.xz, which runs without LLVM (glibc 2.34 or newer), and
@@ -20,7 +22,7 @@ PYTHON := $(firstword $(wildcard /usr/bin/python3) python3)
 SECONDS := 60
 WORKERS := 2
 
-.PHONY: all setup build demo test fuzz dist wheel gpu-test gcc clean
+.PHONY: all setup build demo test test-torch fuzz dist wheel gpu-test gcc clean
 all: build
 
 setup:
@@ -40,6 +42,12 @@ demo: setup $(BUILD)/build.ninja
 
 test: build
 	cmake --build $(BUILD) --target check-flashc
+
+test-torch: build
+	utils/make_venv.sh $(PYTHON) test/python/requirements.txt $(BUILD)/venv-torch
+	PATH="$(CURDIR)/$(BUILD)/bin:$$PATH" PYTHONPATH=python FLASHC_LIBRARY=$(CURDIR)/$(BUILD)/lib/libflashc.so \
+	  XDG_CACHE_HOME=$(CURDIR)/$(BUILD)/cache-torch PYTHONDONTWRITEBYTECODE=1 \
+	  $(BUILD)/venv-torch/bin/python -m pytest -q -rs -n auto -p no:cacheprovider --ignore=test/python/gpu test/python
 
 fuzz: build
 	$(PYTHON) utils/fuzz/fuzz.py --seconds $(SECONDS) --workers $(WORKERS) $(if $(SEED),--seed $(SEED)) \

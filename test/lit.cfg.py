@@ -53,6 +53,8 @@ if "FLASHC_CPU" in os.environ:
     config.environment["FLASHC_CPU"] = os.environ["FLASHC_CPU"]
 # The cache of whoever runs the tests stays as it is.
 config.environment["XDG_CACHE_HOME"] = os.path.join(config.test_exec_root, "cache")
+# pytest says why it skips a test, for utils/run_lit.py to collect.
+config.environment["PYTEST_ADDOPTS"] = " ".join(["-rs", os.environ.get("PYTEST_ADDOPTS", "")])
 
 config.substitutions.append(("%unittests", os.path.join(config.flashc_obj_root, "test", "unittests")))
 capi_dir = os.path.join(config.flashc_obj_root, "test", "CAPI")

@@ -1,19 +1,29 @@
 #!/usr/bin/env python3
-"""Runs lit and ends with one plain line that scripts can read: `N passed, N failed, N skipped`.
+"""Runs lit, says what was skipped and why, and ends with a line that scripts can read: `N passed, N failed, N skipped`.
 
 The counts come from lit's own JSON report. Expected failures count as passed; whatever is neither passed nor skipped
 (failed, unexpectedly passed, unresolved, timed out) counts as failed. The exit status is lit's.
+
+A test of lit that runs pytest is one test in these counts. What pytest skipped in it, or all of it that pytest counted,
+is said in lines before the last.
 """
 
 import argparse
+import collections
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
 
 PASSED = {"PASS", "FLAKYPASS", "XFAIL"}
 SKIPPED = {"UNSUPPORTED", "SKIPPED", "EXCLUDED"}
+
+# What lit puts before each line that a command of a test wrote.
+OUTPUT = r"^(?:# \| )?"
+PYTEST_COUNTS = re.compile(OUTPUT + r"(?:\d+ \w+, )*\d+ \w+ in [\d.]+s", re.MULTILINE)
+PYTEST_SKIPPED = re.compile(OUTPUT + r"SKIPPED \[(\d+)\] \S+: (.*)$", re.MULTILINE)
 
 
 def count(report):
@@ -22,6 +32,41 @@ def count(report):
     passed = sum(code in PASSED for code in codes)
     skipped = sum(code in SKIPPED for code in codes)
     return passed, len(codes) - passed - skipped, skipped
+
+
+def reasons_of_lit(report):
+    """How many tests lit skipped for each reason."""
+    return collections.Counter(test["output"].strip() for test in report["tests"] if test["code"] in SKIPPED)
+
+
+def reasons_of_pytest(report):
+    """How many tests pytest skipped for each reason, in all tests of lit."""
+    reasons = collections.Counter()
+    for test in report["tests"]:
+        for number, reason in PYTEST_SKIPPED.findall(test["output"]):
+            reasons[reason] += int(number)
+    return reasons
+
+
+def counts_of_pytest(report):
+    """How many tests passed, were skipped, and so on, in all tests of lit that run pytest."""
+    counts = collections.Counter()
+    for test in report["tests"]:
+        for line in PYTEST_COUNTS.findall(test["output"]):
+            for number, what in re.findall(r"(\d+) (\w+)", line.rpartition(" in ")[0]):
+                counts[what] += int(number)
+    return counts
+
+
+def describe(report):
+    """The lines before the last: what was skipped, the most frequent reason first, and pytest's counts."""
+    lines = []
+    for who, reasons in (("lit", reasons_of_lit(report)), ("pytest", reasons_of_pytest(report))):
+        lines += [f"{who} skipped {number}: {reason}" for reason, number in reasons.most_common()]
+    counts = counts_of_pytest(report)
+    if counts:
+        lines.append("pytest: " + ", ".join(f"{number} {what}" for what, number in counts.items()))
+    return lines
 
 
 def main():
@@ -37,8 +82,9 @@ def main():
             print("run_lit.py: lit wrote no report", file=sys.stderr)
             return status or 1
         with open(path) as file:
-            passed, failed, skipped = count(json.load(file))
-    print(f"{passed} passed, {failed} failed, {skipped} skipped", flush=True)
+            report = json.load(file)
+    passed, failed, skipped = count(report)
+    print("\n".join([*describe(report), f"{passed} passed, {failed} failed, {skipped} skipped"]), flush=True)
     return status or int(failed > 0 or passed == 0)
 
 

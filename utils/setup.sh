@@ -1,5 +1,7 @@
 #!/bin/sh
 # Installs the Debian packages that building and testing flashc need, if any is missing. Needs root or sudo only then.
+# python3-venv is for `make test-torch`, which installs the current PyTorch, NumPy and pytest of
+# test/python/requirements.txt from PyPI into build/venv-torch (utils/make_venv.sh).
 set -eu
 
 packages="

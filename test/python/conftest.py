@@ -5,7 +5,8 @@ import sys
 import numpy as np
 import pytest
 
-sys.path.insert(0, os.path.dirname(__file__))
+HERE = os.path.dirname(__file__)
+sys.path[:0] = [HERE, os.path.join(HERE, "..", "Driver", "Inputs")]
 
 import flashc  # noqa: E402
 from flashc._arrays import source  # noqa: E402

@@ -30,3 +30,4 @@ def install(monkeypatch, torch):
                         "synchronize": lambda: None, "empty_cache": lambda: None, "is_available": lambda: True,
                         "current_device": lambda: 0}.items():
         monkeypatch.setattr(torch.cuda, name, value)
+    monkeypatch.setattr(torch.backends.cudnn, "version", lambda: None)  # PyTorch's looks at real devices.

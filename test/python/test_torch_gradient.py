@@ -321,13 +321,24 @@ def test_drop_ins_are_differentiable():
 
 
 @needs_ops
-@pytest.mark.parametrize("is_graph", [False, True])
-def test_arrays_that_require_gradients_are_refused(is_graph, monkeypatch):
+def test_drop_ins_have_gradients_of_biases(monkeypatch):
+    """Of the mask of numbers, and of what a function reads."""
+    q, bias, row, do = random(1, 2, 9, 8), random(9, 9), random(9), torch.randn(1, 2, 9, 8)
+    monkeypatch.setattr(sys.modules[__name__], "BIAS", row)
+    for function, x in ((lambda q: sdpa(q, q, q, attn_mask=bias), bias),
+                        (lambda q: flashc.torch.flex_attention(q, q, q, adds_bias), row)):
+        want = torch.autograd.grad(eager(q, q, q, lambda s: s + x, torch.tensor(True))[0], (q, x), do.double())
+        assert_close(torch.autograd.grad(function(q), (q, x), do), [y.double() for y in want], torch.float32)
+        assert_close(torch.autograd.grad(function(q.detach()), (x,), do), [want[1].double()], torch.float32)
+
+
+@needs_ops
+def test_arrays_that_require_gradients_are_refused_in_graphs(monkeypatch):
     """Those of functions when the graph runs, which reads them then."""
     def run(function, *inputs):
         torch._dynamo.reset()
         with pytest.raises(Exception, match="expected an array that the mask or the score reads without gradients"):
-            (torch.compile(function, backend="aot_eager", fullgraph=True) if is_graph else function)(*inputs)
+            torch.compile(function, backend="aot_eager", fullgraph=True)(*inputs)
 
     q, bias = random(1, 2, 9, 8), random(9, 9)
     run(lambda q, bias: flashc.attention(q, q, q, mask=bias), q, bias)
