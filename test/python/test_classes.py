@@ -6,7 +6,7 @@ import pytest
 
 import flashc
 from flashc import masks
-from test_masks import POSITIONS, TOP, in_numpy
+from test_masks import POSITIONS, TOP, compose, in_numpy
 
 SHAPES = [(700, 700), (300, 1100), (1100, 300), (1, 640)]
 IDS = np.sort(np.random.default_rng(0).integers(0, 7, 1200)).astype(np.int32)
@@ -131,6 +131,19 @@ def test_causal_documents_are_those_of_the_argument():
 def test_positions_are_exact(name):
     spec = flashc.ArraySpec((2, 1, 256, 64), "bf16")
     assert flashc.explain(spec, spec, spec, mask=POSITIONS[name][0]).mask_class == "exact"
+
+
+@pytest.mark.parametrize("number", range(12))
+def test_random_compositions(rng, number):
+    """Those of a mask that is exact are as tight as can be; no other tile is skipped or left without the mask that may
+    not be."""
+    mask, _ = compose(rng)
+    for nq, nk in SHAPES[:3]:
+        q, k = (flashc.ArraySpec((2, 1, n, 64), "bf16") for n in (nq, nk))
+        got, keep = flashc.explain(q, k, k, mask=mask), in_numpy(mask, (2, 1, nq, nk))
+        is_moved = any(bound.startswith("origin ") for bound in got.bounds)
+        check_tiles(got, mask, nq, nk, got.mask_class, cut(nq, got.tile[0]),
+                    (lambda b, i, n: keep[b, 0, i].argmax()) if is_moved else None)
 
 
 def find_start(starts, key_starts, left=1000):
