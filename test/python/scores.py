@@ -133,3 +133,17 @@ FUNCTIONS = {
     "softplus": (lambda x: math.log(1 + math.exp(x)), ANY),
     "log_sigmoid": (lambda x: -math.log(1 + math.exp(-x)), ANY), "abs": (abs, ANY),
 }
+
+#: Functions that share a kernel, one for each head (`by_head`).
+FUNCTION_GROUPS = [list(FUNCTIONS)[first:first + 4] for first in range(0, len(FUNCTIONS), 4)]
+
+
+def by_head(functions):
+    """A score that is another function (s, h, i) -> number in each head. What the functions of other heads are does not
+    matter, NaN or not."""
+    def score(s, b, h, i, j):
+        value = functions[0](s, h, i)
+        for number, function in enumerate(functions[1:], 1):
+            value = ops.where(h == number, function(s, h, i), value)
+        return value
+    return score

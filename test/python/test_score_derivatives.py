@@ -9,7 +9,7 @@ import pytest
 import flashc
 from flashc import ops
 from flashc._runtime import specialization
-from scores import FUNCTIONS, NAMES, NUMPY, make_scores
+from scores import FUNCTIONS, FUNCTION_GROUPS, NAMES, NUMPY, by_head, make_scores
 
 FLASHC_OPT = shutil.which("flashc-opt")
 pytestmark = pytest.mark.skipif(FLASHC_OPT is None, reason="no flashc-opt on PATH")
@@ -50,14 +50,14 @@ def key_of(b, h, i):
 
 
 def evaluate(monkeypatch, score, s):
-    """The derivative at scores s [B, H, NQ]: a query that sees one key has its score as the log-sum-exp."""
+    """The derivative at scores s [B, H, any number]: a query that sees one key has its score as the log-sum-exp."""
     trace = specialization.trace
 
     def trace_derivative(*arguments, **keywords):
         code = trace(*arguments, **keywords)
         return code._replace(score=differentiate(code))
     monkeypatch.setattr(specialization, "trace", trace_derivative)
-    q, k = np.zeros((B, H, NQ, 8), np.float32), np.zeros((B, H, NK, 8), np.float32)
+    q, k = np.zeros((*s.shape, 8), np.float32), np.zeros((B, H, NK, 8), np.float32)
     q[..., 0], k[..., 0] = s, 1
     return flashc.attention(q, k, k, scale=1.0, mask=lambda b, h, i, j: j == key_of(b, h, i), score=score,
                             return_lse=True)[1].astype(np.float64)
@@ -81,16 +81,23 @@ def test_score(rng, monkeypatch, name):
     assert_is_slope(evaluate(monkeypatch, score, s), above, below)
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_function(monkeypatch, name):
-    of_number, (low, high) = FUNCTIONS[name]
-    number = B * H * NQ
+def numbers_of(name):
+    """Where the derivative of a function is looked at."""
+    (low, high), number = FUNCTIONS[name][1], B * H * NQ
     x = (low + (np.arange(number) + 0.5) * (high - low) / number).astype(np.float32).astype(np.float64)
     x = x[np.abs(2 * x - np.round(2 * x)) > 1e-3] if name in ("floor", "ceil", "trunc", "round", "sign") else x
-    above, below = (np.vectorize(of_number, otypes=[np.float64])(x + step) for step in (STEP, -STEP))
-    s = np.resize(x, (B, H, NQ))
-    got = evaluate(monkeypatch, lambda s, b, h, i, j: getattr(ops, name)(s), s).reshape(-1)[:len(x)]
-    assert_is_slope(got, above, below)
+    return np.resize(x, (B, H * NQ))
+
+
+@pytest.mark.parametrize("names", FUNCTION_GROUPS, ids=", ".join)
+def test_functions(monkeypatch, names):
+    """Each in a head of its own."""
+    s = np.stack([numbers_of(name) for name in names], axis=1)
+    got = evaluate(monkeypatch, by_head([lambda s, h, i, name=name: getattr(ops, name)(s) for name in names]), s)
+    for head, name in enumerate(names):
+        print(name)
+        of_numbers = np.vectorize(FUNCTIONS[name][0], otypes=[np.float64])
+        assert_is_slope(got[:, head], *(of_numbers(s[:, head] + step) for step in (STEP, -STEP)))
 
 
 @pytest.mark.parametrize("function, slope", [
