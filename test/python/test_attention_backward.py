@@ -84,13 +84,13 @@ def test_there_are_all_masks():
     assert set(ALL_MASKS) == set(masks.__all__) - {"Mask"}
 
 
-@pytest.mark.parametrize("number, name", enumerate(ALL_MASKS))
+@pytest.mark.parametrize("number, name", list(enumerate(ALL_MASKS)))
 def test_mask(rng, number, name):
     mask, d = ALL_MASKS[name], (8, 40)[number % 2]
     check(make_case(rng, 2, 4, 1, NQ, NK, d, keep=mask), mask, mask=mask)
 
 
-@pytest.mark.parametrize("number, name", enumerate(NAMES))
+@pytest.mark.parametrize("number, name", list(enumerate(NAMES)))
 def test_score(rng, number, name):
     """Every other one with a mask."""
     (nq, nk), mask = LENGTHS[number % 2], list(MASKS.values())[number % len(MASKS)] if number % 2 else None

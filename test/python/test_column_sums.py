@@ -39,7 +39,7 @@ def check_case(rng, name, mask, nq, nk):
     check(groups, want.reshape(b, hk, hq // hk, nk).sum(2))
 
 
-@pytest.mark.parametrize("number, name", enumerate(NAMES))
+@pytest.mark.parametrize("number, name", list(enumerate(NAMES)))
 def test_score(rng, number, name):
     check_case(rng, name, None, *LENGTHS[number % len(LENGTHS)])
     check_case(rng, name, list(MASKS.values())[number % len(MASKS)], 23, 37)

@@ -25,7 +25,7 @@ def test_there_are_enough():
     assert len(NAMES) >= 30
 
 
-@pytest.mark.parametrize("number, name", enumerate(NAMES))
+@pytest.mark.parametrize("number, name", list(enumerate(NAMES)))
 def test_score(rng, number, name):
     for nq, nk in LENGTHS:
         check(rng, name, None, nq, nk)

@@ -54,7 +54,7 @@ def test_score(rng, name, d, dtype):
 
 
 @pytest.mark.parametrize("d, dtype", [(64, torch.float16), (128, torch.bfloat16)], ids=["64-f16", "128-bf16"])
-@pytest.mark.parametrize("number, name", enumerate(NAMES), ids=NAMES)
+@pytest.mark.parametrize("number, name", list(enumerate(NAMES)), ids=NAMES)
 def test_score_and_mask(rng, number, name, d, dtype):
     mask = list(MASKS.values())[(number + d // 128) % len(MASKS)]
     for nq, nk in LENGTHS:
