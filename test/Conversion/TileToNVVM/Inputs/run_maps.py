@@ -4,6 +4,7 @@ two limits, the tile's first row and its first column; those of @..._near are no
 at negative keys. An index is 32 bits wide and wraps around. Both programs need unique SSA names
 (--mlir-print-unique-ssa-ids): a value is computed when it is asked for."""
 
+import functools
 import itertools
 import math
 import re
@@ -13,8 +14,13 @@ FAR = 2**30  # Half of what an index can be, from either side.
 ROWS, COLS = 64, int(sys.argv[2]) if len(sys.argv) > 2 else 16
 
 
+@functools.lru_cache(None)
+def get_bits(kind):
+    return {"index": 32, "i1": 1}.get(kind) or int(kind[1:])
+
+
 def wrap(value, kind):
-    bits = {"index": 32, "i1": 1}.get(kind) or int(kind[1:])
+    bits = get_bits(kind)
     value &= (1 << bits) - 1
     return value if bits == 1 or value < 1 << bits - 1 else value - (1 << bits)
 
@@ -34,12 +40,39 @@ ASSEMBLY = {"and.pred": lambda a, b: a & b, "or.pred": lambda a, b: a | b,
 FLOAT = {"arith.sitofp": float, "arith.addf": lambda a, b: a + b, "math.absf": abs}
 
 
+def prepare(operation, rest):
+    """An operation as a function of the Function that it is in and of what is known there. Its text is read once."""
+    if operation == "arith.constant":
+        text = re.match(r"(?:dense<)?(-?[\d.]+(?:e[+-]\d+)?|true|false)", rest)[1]
+        number = text == "true" if text in ("true", "false") else float(text) if "." in text else int(text)
+        return lambda function, values: number
+    if operation == "nvvm.read.ptx.sreg.tid.x":
+        return lambda function, values: values["thread"]
+    kind, operands = re.search(r"(\w+)$", rest)[1], re.findall(r"%[\w-]+", rest)
+    apply = find_arithmetic(operation, rest)
+    if operation in INTEGER or operation == "llvm.inline_asm":
+        return lambda function, values: wrap(apply(*[function.get(name, values) for name in operands]), kind)
+    return lambda function, values: apply(*[function.get(name, values) for name in operands])
+
+
+def find_arithmetic(operation, rest):
+    """What an operation computes of its operands."""
+    if operation == "arith.cmpi":
+        return COMPARE[rest.split(",")[0]]
+    if operation == "arith.select":
+        return lambda condition, x, y: x if condition else y
+    if operation == "llvm.inline_asm":
+        assembly, = (ASSEMBLY[name] for name in ASSEMBLY if name in rest)
+        return assembly
+    return FLOAT[operation] if operation in FLOAT else INTEGER[operation]
+
+
 class Function:
     """The operations of a function by their results, its arguments, its maps and its visits."""
 
     def __init__(self, text):
         self.arguments = re.findall(r"(%\w+): index", text[:text.index("{")])
-        self.operations, self.maps, self.visits = {}, {}, []
+        self.operations, self.prepared, self.maps, self.visits = {}, {}, {}, []
         for line in text.splitlines():
             if match := re.match(r"\s*(%\w+) = tile.map (%\w+) at", line):
                 self.maps[match[1]] = current = [match[2], None, None]
@@ -55,27 +88,10 @@ class Function:
     def get(self, name, values):
         """The value of `name`. `values`: what is known; more is added."""
         if name not in values:
-            values[name] = self.compute(*self.operations[name], values)
+            if name not in self.prepared:
+                self.prepared[name] = prepare(*self.operations[name])
+            values[name] = self.prepared[name](self, values)
         return values[name]
-
-    def compute(self, operation, rest, values):
-        if operation == "arith.constant":
-            number = re.match(r"(?:dense<)?(-?[\d.]+(?:e[+-]\d+)?|true|false)", rest)[1]
-            return number == "true" if number in ("true", "false") else float(number) if "." in number else int(number)
-        if operation == "nvvm.read.ptx.sreg.tid.x":
-            return values["thread"]
-        kind = re.search(r"(\w+)$", rest)[1]
-        operands = [self.get(name, values) for name in re.findall(r"%[\w-]+", rest)]
-        if operation == "arith.cmpi":
-            return COMPARE[rest.split(",")[0]](*operands)
-        if operation == "arith.select":
-            return operands[1] if operands[0] else operands[2]
-        if operation in FLOAT:
-            return FLOAT[operation](*operands)
-        if operation == "llvm.inline_asm":
-            assembly, = (ASSEMBLY[name] for name in ASSEMBLY if name in rest)
-            return wrap(assembly(*operands), kind)
-        return wrap(INTEGER[operation](*operands), kind)
 
     def run_thread(self, arguments, thread):
         """{(i, j): value} of a thread of the lowered program."""
