@@ -18,6 +18,8 @@ namespace {
 /// What a value is computed of.
 struct Sources {
   bool readsMemory = false, readsScalars = false;
+  /// A quotient is the number of a block, whose size is in memory.
+  bool divides = false;
 };
 } // namespace
 
@@ -30,6 +32,7 @@ static void collectSources(Value value, Sources &sources, DenseSet<Value> &seen)
     sources.readsScalars |= isa<FunctionOpInterface>(owner) && value.getType().isIntOrIndex();
     return;
   }
+  sources.divides |= isa<arith::FloorDivSIOp, arith::DivSIOp, arith::CeilDivSIOp>(def);
   sources.readsMemory |= getElementRead(def).has_value() || isa<SegmentTileOp>(def);
   for (Value operand : def->getOperands())
     if (!isa<ShapedType>(operand.getType()))
@@ -44,17 +47,23 @@ public:
         isCached(op.getK().getDefiningOp<CacheTileOp>() != nullptr) {}
 
   std::optional<SeenPositions> emit() {
-    bool isOfData = false;
-    for (const TileInterval &kept : bounds.kept)
-      for (ArrayRef<AffineExpr> exprs : {ArrayRef(kept.begin), ArrayRef(kept.end)})
-        isOfData |= llvm::any_of(exprs, [&](AffineExpr expr) { return isBoundOfData(expr); });
-    if (!isOfData)
+    auto getBegin = [](const TileInterval &kept) { return ArrayRef(kept.begin); };
+    auto getEnd = [](const TileInterval &kept) { return ArrayRef(kept.end); };
+    if (!isOfData(getBegin) && !isOfData(getEnd))
       return std::nullopt;
-    return SeenPositions{emitHull([](const TileInterval &kept) { return ArrayRef(kept.begin); }, /*isBegin=*/true),
-                         emitHull([](const TileInterval &kept) { return ArrayRef(kept.end); }, /*isBegin=*/false)};
+    return SeenPositions{emitHull(getBegin, /*isBegin=*/true), emitHull(getEnd, /*isBegin=*/false)};
   }
 
 private:
+  using GetExprs = llvm::function_ref<ArrayRef<AffineExpr>(const TileInterval &)>;
+
+  /// Whether data bounds all kept intervals on one side.
+  bool isOfData(GetExprs get) const {
+    return llvm::all_of(bounds.kept, [&](const TileInterval &kept) {
+      return llvm::any_of(get(kept), [&](AffineExpr expr) { return isBoundOfData(expr); });
+    });
+  }
+
   /// A number beside the query's position is a window or a shift, which says nothing of what exists; but rows of a cache
   /// before a window may be free.
   bool isBoundOfData(AffineExpr expr) const {
@@ -65,6 +74,8 @@ private:
       Sources sources;
       DenseSet<Value> seen;
       collectSources(captured.value, sources, seen);
+      if (sources.divides)
+        continue;
       if (isOfPosition ? isCached && sources.readsMemory : sources.readsMemory || sources.readsScalars)
         return true;
     }
@@ -72,7 +83,7 @@ private:
   }
 
   /// The least begin, or the greatest end, of the kept intervals; null if one has none.
-  Value emitHull(llvm::function_ref<ArrayRef<AffineExpr>(const TileInterval &)> get, bool isBegin) {
+  Value emitHull(GetExprs get, bool isBegin) {
     OpFoldResult hull;
     for (const TileInterval &kept : bounds.kept) {
       if (get(kept).empty())
