@@ -14,15 +14,16 @@ _INTEGERS = {"i32": ctypes.c_int32, "i64": ctypes.c_int64}
 
 def check_cache_values(inputs: Inputs, extents: Extents, page_size: int, causal: bool, window: Window,
                        has_mask: bool) -> None:
-    """Refuses lengths beyond the caches and below 0, and entries of a block_table that are no pages, where a query sees a
-    key of theirs. Which keys a mask keeps is not known here: with one, keys of an entry that is no page read as NaN."""
+    """Refuses lengths beyond the caches and below 0, and entries of a block_table that are no pages, where a query sees
+    a key of theirs. Which keys a mask keeps is not known here: with one, keys of an entry that is no page are NaN."""
     lengths = inputs["lengths"]
     left = parse_mask(causal, window)[1][0]
     for sequence in range(extents.batch):
         length = _read(lengths, sequence)
         if not 0 <= length <= extents.keys:
             what = f"the rows of {inputs['block_table'].shape[1]} pages of a block_table" if page_size else "the rows"
-            raise ArgumentError(f"expected lengths from 0 to {extents.keys}, {what}, got {length} for sequence {sequence}")
+            raise ArgumentError(f"expected lengths from 0 to {extents.keys}, {what}, got {length} for sequence "
+                                f"{sequence}")
         if page_size and not has_mask:
             first = max(length - extents.queries, 0)
             _check_pages(inputs, sequence, page_size, (max(first - left, 0) if left >= 0 else 0, length))
@@ -34,8 +35,8 @@ def _check_pages(inputs: Inputs, sequence: int, page_size: int, keys: Tuple[int,
     for slot in range(keys[0] // page_size, -(-keys[1] // page_size) if keys[0] < keys[1] else 0):
         page = _read(table, sequence, slot)
         if not 0 <= page < pages:
-            raise ArgumentError(f"expected pages from 0 to {pages - 1} in block_table, got {page} in slot {slot} of sequence "
-                                f"{sequence}, whose queries see keys {keys[0]} to {keys[1] - 1}")
+            raise ArgumentError(f"expected pages from 0 to {pages - 1} in block_table, got {page} in slot {slot} of "
+                                f"sequence {sequence}, whose queries see keys {keys[0]} to {keys[1] - 1}")
 
 
 def _read(array: Array, *indices: int) -> int:

@@ -27,7 +27,8 @@ CASES = {
     "packed": lambda rng, n: packed(rng, n, {}, lambda i, j: j >= 0),
     "packed, causal": lambda rng, n: packed(rng, n, dict(causal=True), lambda i, j: j <= i),
     "packed, window": lambda rng, n: packed(rng, n, dict(window=(9, 2)), lambda i, j: (j >= i - 9) & (j <= i + 2)),
-    "key padding": lambda rng, n: (masks.key_padding(np.array([21, 90])), np.arange(n) < np.array([21, 90])[:, None, None, None]),
+    "key padding": lambda rng, n: (masks.key_padding(np.array([21, 90])),
+                                   np.arange(n) < np.array([21, 90])[:, None, None, None]),
     "left padding": lambda rng, n: ((lambda start: lambda b, h, i, j: (j >= start[b]) & (j <= i))(np.array([65, 7])),
                                     (np.arange(n) >= np.array([65, 7])[:, None, None, None]) & np.tri(n, dtype=bool)),
     "documents": lambda rng, n: (lambda ids: (masks.documents(ids, sorted=True), (ids[:, None] == ids)[None, None]))(

@@ -64,8 +64,8 @@ private:
     });
   }
 
-  /// A number beside the query's position is a window or a shift, which says nothing of what exists; but rows of a cache
-  /// before a window may be free.
+  /// A number beside the query's position is a window or a shift, which says nothing of what exists; but rows of a
+  /// cache before a window may be free.
   bool isBoundOfData(AffineExpr expr) const {
     bool isOfPosition = expr.isFunctionOfSymbol(LoopBounds::First) || expr.isFunctionOfSymbol(LoopBounds::Count);
     for (auto [number, captured] : llvm::enumerate(bounds.captured)) {
@@ -121,7 +121,8 @@ static KeyRange getPrimalRange(OpBuilder &b, StepOpInterface op, const PairExten
   auto tile = op.getPositionIn(StepDim::I).getDefiningOp<SegmentTileOp>();
   if (!tile)
     return range;
-  Value one = arith::ConstantIndexOp::create(b, loc, 1), queries = getValueOrCreateConstantIndexOp(b, loc, extents.queries);
+  Value one = arith::ConstantIndexOp::create(b, loc, 1),
+        queries = getValueOrCreateConstantIndexOp(b, loc, extents.queries);
   auto getOffset = [&](Value number) -> Value {
     Value offset = NthOp::create(b, loc, b.getIndexType(), number, tile.getSorted(), tile.getIndices());
     offset = arith::MaxSIOp::create(b, loc, offset, zero);

@@ -8,8 +8,8 @@
 
 namespace mlir::flash {
 
-/// Positions before `begin` and from `end` on take part in no pair that a mask keeps; null where there is no such bound.
-/// Their rows may hold anything, NaN too, so that no product may add them up with a weight of 0.
+/// Positions before `begin` and from `end` on take part in no pair that a mask keeps; null where there is no such
+/// bound. Their rows may hold anything, NaN too, so that no product may add them up with a weight of 0.
 struct SeenPositions {
   Value begin, end;
 };
