@@ -93,8 +93,10 @@ LogicalResult KernelFrame::emitSeen(const TileStep &step) {
       return step.addsUpRows(operand.info.info.name) && operand.info.info.movesWith(dim);
     });
   };
+  // Gradients multiply weights with values of pairs, too, which hidesData() is about.
+  bool isOfPairs = isa<flash::AccumulateGradientsOp>(nest.getStep().getOperation()) && !nest.pairs;
   for (auto [dim, seen] : {std::pair(flash::StepDim::J, &seenKeys), std::pair(flash::StepDim::I, &seenQueries)}) {
-    if (!needs(dim))
+    if (!needs(dim) && !isOfPairs)
       continue;
     FailureOr<SeenRows> rows = emitSeenRows(b, nest, scalars, dim);
     if (failed(rows))

@@ -3,7 +3,7 @@ sequences, and keys of caches before a window. Skipped where there is no GPU.
 
     PYTHONPATH=python FLASHC_LIBRARY=build/lib/libflashc.so python3 -m pytest test/python/gpu/test_unseen.py
 
-Results must have the bits that they have where the same rows hold numbers."""
+Results must be those that they are where the same rows hold numbers."""
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -31,6 +31,11 @@ def run(mask, q, k, v, do):
     return o, lse, *flashc.attention_backward(q, k, v, o, lse, do, mask=mask, enable_gqa=True)
 
 
+def is_same(name, x, y):
+    """Equal bits; but dq is added up in any order."""
+    return torch.equal(x, y) if name != "dq" else torch.allclose(x.float(), y.float(), atol=0.02, rtol=0.02)
+
+
 def check(mask, arrays, keys, queries, bad):
     """`keys` and `queries` that exist, [B, N]: what is of others may be bad."""
     want = run(mask, *arrays)
@@ -39,7 +44,7 @@ def check(mask, arrays, keys, queries, bad):
         x.transpose(1, 2)[~rows] = bad
     got = run(mask, q, k, v, do)
     for name, x, y, rows in zip(("o", "lse", "dq", "dk", "dv"), got, want, (queries, queries, queries, keys, keys)):
-        assert torch.equal(x.transpose(1, 2)[rows], y.transpose(1, 2)[rows]), name
+        assert is_same(name, x.transpose(1, 2)[rows], y.transpose(1, 2)[rows]), name
     assert all(x.isfinite().all() for x in (*got[:1], *got[2:])) or queries.all()
     for gradient in got[3:]:
         assert not gradient.transpose(1, 2)[~keys].any()
@@ -97,8 +102,8 @@ def test_other_sequences(keywords, d, bad):
         o, lse = flashc.attention(q, bad_k, bad_v, mask=mask, enable_gqa=True, return_lse=True)
         assert torch.equal(o[:, :, rows], want[0][:, :, rows]) and torch.equal(lse[:, :, rows], want[1][:, :, rows])
         assert o[:, :, ~rows].isnan().any()
-        for x, y in zip(run(mask, q, k, bad_v, do), want):
-            assert torch.equal(x[:, :, rows], y[:, :, rows])
+        for name, x, y in zip(("o", "lse", "dq", "dk", "dv"), run(mask, q, k, bad_v, do), want):
+            assert is_same(name, x[:, :, rows], y[:, :, rows]), name
 
 
 @pytest.mark.parametrize("keywords", KEYWORDS)
