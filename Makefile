@@ -2,8 +2,8 @@
 #
 #   make demo       set up, build flashc, compile examples/causal.mlir to build/causal.ptx, check its numbers on the CPU
 #   make test       set up, build, run every test that needs no GPU
-#   make test-torch run the Python package's tests with a current PyTorch, NumPy and pytest from PyPI, of the versions in
-#                   test/python/requirements.txt, in a virtual environment in build/ (5 GB)
+#   make test-torch run the Python package's tests with a current PyTorch, NumPy and pytest from PyPI, of the versions
+#                   in test/python/requirements.txt, in a virtual environment in build/ (5 GB)
 #   make fuzz       look for faults with random cases (docs/fuzzing.md): SECONDS=60, WORKERS=2, SEED=, CASE=
 #   make build      set up, build; the programs are in build/bin/
 #   make dist       dist/flashc-<version>-linux-x86_64.tar.xz, which runs without LLVM (glibc 2.34 or newer), and
@@ -46,7 +46,7 @@ test: build
 test-torch: build
 	utils/make_venv.sh $(PYTHON) test/python/requirements.txt $(BUILD)/venv-torch
 	PATH="$(CURDIR)/$(BUILD)/bin:$$PATH" PYTHONPATH=python FLASHC_LIBRARY=$(CURDIR)/$(BUILD)/lib/libflashc.so \
-	  XDG_CACHE_HOME=$(CURDIR)/$(BUILD)/cache-torch PYTHONDONTWRITEBYTECODE=1 \
+	  XDG_CACHE_HOME=$(CURDIR)/$(BUILD)/cache-torch PYTHONPYCACHEPREFIX=$(CURDIR)/$(BUILD)/pycache-torch \
 	  $(BUILD)/venv-torch/bin/python -m pytest -q -rs -n auto -p no:cacheprovider --ignore=test/python/gpu test/python
 
 fuzz: build

@@ -379,7 +379,8 @@ def test_summary_has_the_largest_errors_of_gradients_and_their_ratios():
 def test_csv_has_the_errors_of_gradients(tmp_path):
     path = str(tmp_path / "bench.csv")
     writer = CSVWriter(path)
-    writer.write(with_errors(make_row(cell=BACKWARD, cudnn=200.0), flashc=(3e-3, 2e-3, 1e-3), cudnn=(2.5e-3, 2e-3, 1e-3)))
+    writer.write(with_errors(make_row(cell=BACKWARD, cudnn=200.0), flashc=(3e-3, 2e-3, 1e-3),
+                             cudnn=(2.5e-3, 2e-3, 1e-3)))
     writer.close()
     row, = read_csv([path])
     assert row.entries["cudnn"].gradients == {"dq": 2.5e-3, "dk": 2e-3, "dv": 1e-3}

@@ -178,7 +178,8 @@ def test_the_command_measures_backward_passes(monkeypatch, tmp_path, capsys):
     out = capsys.readouterr().out
     assert "/cudnn" in out and " dq 1e-3 |" in out and "largest relative Frobenius error of dv: flashc " in out
     row, = read_csv([path])
-    assert row.cell.backward and row.entries["flashc"].counts and list(row.entries["flashc"].gradients) == ["dq", "dk", "dv"]
+    assert row.cell.backward and row.entries["flashc"].counts
+    assert list(row.entries["flashc"].gradients) == ["dq", "dk", "dv"]
 
 
 def test_tiles_that_are_computed_are_counted():
