@@ -49,8 +49,8 @@ typedef enum FlashcStatus {
   FLASHC_NO_DRIVER = 3,
   /** The GPU does not take the kernel, or the driver failed. */
   FLASHC_GPU_ERROR = 4,
-  /** The arguments of a launch do not suit the kernel: number, rank, extents, strides, addresses or alignment; on the CPU
-   *  also what arrays hold, such as an index outside of an array that it is for. */
+  /** The arguments of a launch do not suit the kernel: number, rank, extents, strides, addresses or alignment; on the
+   *  CPU also what arrays hold, such as an index outside of an array that it is for. */
   FLASHC_ARGUMENT_MISMATCH = 5,
   /** The system did not give the memory that the call needs, or a thread or lock. Then `message` may be null. */
   FLASHC_OUT_OF_MEMORY = 6

@@ -89,8 +89,8 @@ FlashcStatus flashcExplainAttention(FlashcContext context, const FlashcAttention
     auto converted = convert(arguments, count, /*needsStrides=*/true);
     if (!context.ptr || !attention || !out || !converted)
       return fail(FLASHC_INVALID_ARGUMENT,
-                  "expected a context, an attention, arguments with extents and strides and a place for the explanation, "
-                  "got a null pointer",
+                  "expected a context, an attention, arguments with extents and strides and a place for the "
+                  "explanation, got a null pointer",
                   message);
     llvm::Expected<std::string> text = capi::print(*attention);
     if (!text)

@@ -47,8 +47,8 @@ struct CachedKernel::Lowered {
 
 CachedKernel::CachedKernel(KernelCache &cache, std::string source, PipelineOptions pipeline, Author author,
                            KernelDescription description, std::unique_ptr<Lowered> lowered)
-    : source(std::move(source)), pipeline(std::move(pipeline)), author(author), description(std::move(description)), cache(cache),
-      lowered(std::move(lowered)), isCompiled(this->lowered != nullptr) {}
+    : source(std::move(source)), pipeline(std::move(pipeline)), author(author), description(std::move(description)),
+      cache(cache), lowered(std::move(lowered)), isCompiled(this->lowered != nullptr) {}
 
 CachedKernel::~CachedKernel() = default;
 

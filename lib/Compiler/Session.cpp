@@ -11,7 +11,8 @@ using namespace mlir;
 using namespace flashc;
 
 Session::Session(const DialectRegistry &registry, Author author)
-    : author(author), context(registry, MLIRContext::Threading::DISABLED), handler(&context, [this](Diagnostic &diagnostic) {
+    : author(author), context(registry, MLIRContext::Threading::DISABLED),
+      handler(&context, [this](Diagnostic &diagnostic) {
         print(diagnostic);
         return success();
       }) {

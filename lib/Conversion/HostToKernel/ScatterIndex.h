@@ -19,8 +19,8 @@ struct ScatterIndex {
     /// Of none.
     Constant
   };
-  /// An index that counts from the end where it is negative (flash.wrap_index), before that is done: on each side of where
-  /// the sign changes the whole one rises, or falls.
+  /// An index that counts from the end where it is negative (flash.wrap_index), before that is done: on each side of
+  /// where the sign changes the whole one rises, or falls.
   struct Sign {
     mlir::Value index;
     bool isRising;

@@ -168,7 +168,8 @@ FailureOr<SmallVector<ScatterKernel::Ranges>> ScatterKernel::emitRanges(ValueRan
       return failure();
     for (Range &range : ranges[index.dim]) {
       if (index.kind == Kind::Same) {
-        range = {b.createOrFold<arith::MaxSIOp>(range.begin, element[number]), b.createOrFold<arith::MinSIOp>(range.end, next)};
+        range = {b.createOrFold<arith::MaxSIOp>(range.begin, element[number]),
+                 b.createOrFold<arith::MinSIOp>(range.end, next)};
         continue;
       }
       // Where a rising index is at least the element's, and where it is more; a falling one at most, and less.

@@ -124,7 +124,9 @@ private:
     Value condition = onTrue || onFalse ? get(select.getCondition()) : Value();
     if (!condition)
       return ofCondition;
-    Value taken = arith::SelectOp::create(b, condition, onTrue ? onTrue : number(b, 0), onFalse ? onFalse : number(b, 0));
+    onTrue = onTrue ? onTrue : number(b, 0);
+    onFalse = onFalse ? onFalse : number(b, 0);
+    Value taken = arith::SelectOp::create(b, condition, onTrue, onFalse);
     return join(b, ofCondition, taken);
   }
 
@@ -219,8 +221,8 @@ private:
     bool isDim = isa_and_nonnull<tensor::DimOp, memref::DimOp>(dim);
     std::string name = getName(index.getLoc(), isDim ? dim->getOperand(0) : Value());
     return flashc::describePlace(index.getLoc()) + "expected an index into " + name +
-           " between minus its extent and its extent less 1, got one outside, in a score or a mask that hangs on it: where "
-           "no element is meant, a select (flashc.ops.where) has to take another value";
+           " between minus its extent and its extent less 1, got one outside, in a score or a mask that hangs on it: "
+           "where no element is meant, a select (flashc.ops.where) has to take another value";
   }
 
   /// What nothing in the loop hangs on is checked once.
@@ -258,8 +260,8 @@ static void emitAscends(func::FuncOp function, AssumeSortedOp promise) {
   Value x = readElement(b, b.getLoc(), array, before), y = readElement(b, b.getLoc(), array, at);
   cf::AssertOp::create(b, arith::CmpIOp::create(b, Predicate::sle, x, y),
                        flashc::describePlace(promise.getLoc()) + "expected " + getName(promise.getLoc(), array) +
-                           " to ascend along its last dimension, as is promised of it, got elements that do not: sort them, "
-                           "or promise nothing");
+                           " to ascend along its last dimension, as is promised of it, got elements that do not: sort "
+                           "them, or promise nothing");
 }
 
 /// Of each array that is there when the function begins to compute.

@@ -71,7 +71,8 @@ private:
 
   SmallVector<Value> emitExistence(OpBuilder &b, Block &block) {
     auto isBelow = [&](unsigned position, Value array) {
-      return compare(b, Predicate::slt, block.getArgument(position), linalg::createOrFoldDimOp(b, op.getLoc(), array, 2));
+      Value extent = linalg::createOrFoldDimOp(b, op.getLoc(), array, 2);
+      return compare(b, Predicate::slt, block.getArgument(position), extent);
     };
     if (isa<StepOpInterface>(op.getOperation())) // of a tile
       return {};

@@ -173,10 +173,10 @@ def Flash_WrapIndexOp : Flash_Op<"wrap_index", [Pure]> {
         wrap_index x of n = x + n   where x < 0
                             x       elsewhere
 
-    `n` is the extent of a dimension that the result is an index into: as in NumPy and PyTorch, -1 is the last element. An
-    index from -n to n - 1 is inside. Whether it is, is asked where the program runs on the CPU, for each pair of a query
-    and a key whose score or mask hangs on the result, or else not at all: an index that is outside ends the program with a
-    diagnostic (`flash-check-data`). The result may be outside of the array, so that a read clamps it.
+    `n` is the extent of a dimension that the result is an index into: as in NumPy and PyTorch, -1 is the last element.
+    An index from -n to n - 1 is inside. Whether it is, is asked where the program runs on the CPU, for each pair of a
+    query and a key whose score or mask hangs on the result, or else not at all: an index that is outside ends the
+    program with a diagnostic (`flash-check-data`). The result may be outside of the array, so that a read clamps it.
 
     `natural` promises that x >= 0.
 
