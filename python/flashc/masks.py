@@ -428,8 +428,7 @@ def packed(offsets: ArrayLike, key_offsets: Optional[ArrayLike] = None, *, causa
             kept = kept & (j >= position - left)
         # A query that is among its keys is before their end. Queries from the last offset on have keys from there on.
         if right != 0 or key_starts is not starts:
-            kept = kept & (j < args.at(key_starts, b, number)) & (j < args.last(key_starts, b, i))
-        else:
-            kept = kept & (i < args.last(starts, b, i))
+            kept = kept & (j < args.at(key_starts, b, number))
+        kept = kept & (j < args.last(key_starts, b, i))
         return kept & (j <= (position + right if right else position)) if right >= 0 else kept
     return Mask(keep, f"packed(..., causal={causal!r}, window={window!r})")

@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import Any, Callable, List, Optional, Union
 
 from . import ops
+from ._arrays.array import spoken
 from ._arrays.protocol import ArrayLike
 from ._runtime.library import ArgumentError, UnsupportedTypeError
 from ._runtime.public import public
@@ -192,7 +193,7 @@ def _check_table(name: str, x: Any, rank: int) -> Any:
     """The shape of an array of numbers."""
     shape, dtype = args.shape_and_type(name, x, "numbers")
     if dtype not in ("bf16", "f16", "f32", "f64"):
-        raise UnsupportedTypeError(f"expected {name} of bf16, f16 or f32, got {dtype}")
+        raise UnsupportedTypeError(f"expected {name} of bf16, f16 or f32, got {spoken(dtype)}")
     if len(shape) != rank:
         raise ArgumentError(f"expected {name} of {rank} dimensions, got shape {shape}")
     return shape

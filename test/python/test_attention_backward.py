@@ -74,6 +74,7 @@ ALL_MASKS = {
     "block_causal": masks.block_causal(16, "top-left"), "block_diffusion": masks.block_diffusion(16, 8), "causal": masks.causal(3),
     "chunked": masks.chunked(13, "top-left"), "dilated_window": masks.dilated_window(20, 3, 7, "top-left"),
     "documents": masks.documents(IDS, sorted=True), "key_padding": masks.key_padding(np.array([40, 5])),
+    "neighborhood": masks.neighborhood(NQ, 9),
     "packed": masks.packed(OFFSETS, KEY_OFFSETS, causal=True), "prefix_lm": masks.prefix_lm(10, "top-left"),
     "shared_prefix": masks.shared_prefix(5, IDS, "top-left"), "sink_window": masks.sink_window(2, 9, "top-left"),
     "sliding_window": masks.sliding_window(9, 3, "top-left"),

@@ -154,8 +154,9 @@ def test_sequences_are_named():
     q, k, v = specs(queries=900, keys=900)
     explanation = flashc.explain(q, k, v, mask=masks.packed(np.array([0, 300, 900]), causal=True))
     start = "capture0[count_le(i, capture0) - 1]"
-    assert explanation.formulas == [f"j >= {start}", "j <= i", "j <= Nk - 1"]
-    assert explanation.bounds[0].startswith(f"kept [{start}, min(i0 + rows, Nk))")
+    last = "capture0[extent(capture0, 0) - 1]"
+    assert explanation.formulas == [f"j >= {start}", f"j <= {last} - 1", "j <= i", "j <= Nk - 1"]
+    assert explanation.bounds[0].startswith(f"kept [{start}, min({last}, i0 + rows, Nk))")
     assert explanation.bounds[-1] == f"origin {start}"
     assert explanation.rows == -(-901 // explanation.tile[0]) + 3
 

@@ -221,7 +221,7 @@ def test_runs():
 def test_missing_elements_are_named():
     spec = flashc.ArraySpec((1, 1, 300, 64), "bf16")
     ids = flashc.ArraySpec((300,), "i32")
-    with pytest.raises(flashc.CompileError, match=r"elements of argument 3 \(capture0\), which loop bounds read"):
+    with pytest.raises(flashc.CompileError, match=r"elements of argument 3 \(ids\), which loop bounds read"):
         flashc.explain(spec, spec, spec, mask=lambda b, h, i, j: ids[i] == ids[j])
 
 

@@ -314,7 +314,7 @@ def test_drop_ins_are_differentiable():
     got = torch.autograd.grad(sdpa(q, k, v, attn_mask=keep), (q, k, v), do)
     want = torch.autograd.grad(eager(q, k, v, lambda s: s, keep)[0], (q, k, v), do.double())
     assert_close(got, [x.double() for x in want], torch.float32)
-    got = torch.autograd.grad(flashc.torch.flex_attention(q, k, v, caps, masks.causal()), (q, k, v), do)
+    got = torch.autograd.grad(flashc.torch.flex_attention(q, k, v, caps, masks.causal("top-left")), (q, k, v), do)
     kept = torch.arange(11) <= torch.arange(9)[:, None]
     want = torch.autograd.grad(eager(q, k, v, lambda s: 5 * (s / 5).tanh(), kept)[0], (q, k, v), do.double())
     assert_close(got, [x.double() for x in want], torch.float32)

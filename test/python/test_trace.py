@@ -329,7 +329,8 @@ def test_mask_that_takes_rounds_to_simplify(rng):
 
 
 def test_text_is_the_same_every_time():
-    assert trace(MASKS["window"], SCORES["cap"]) == trace(MASKS["window"], SCORES["cap"])
+    one, other = (trace(MASKS["window"], SCORES["cap"])._replace(trace_lines=None) for _ in range(2))
+    assert one == other
     code = trace(lambda b, h, i, j: (i - j < 3) & (i - j > -3), None)
     assert code.mask.count("arith.subi") == 1 and code.mask.endswith(" : i1")
 

@@ -7,6 +7,7 @@
 
 // RUN: flashc %s --check-each-pass --algorithm=fa1 --q-tile=16 --kv-tile=8 | FileCheck %s --check-prefix=FA1
 // FA1: after flash-to-tensors: @causal: {{.*}} PASS
+// FA1-NEXT: after flash-wrap-indices: @causal: {{.*}} PASS
 // FA1-NEXT: after flash-fuse: @causal: {{.*}} PASS
 // FA1-NEXT: after flash-tabulate-rows: @causal: {{.*}} PASS
 // FA1-NEXT: after flash-differentiate-captures: @causal: {{.*}} PASS
