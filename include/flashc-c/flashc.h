@@ -160,7 +160,7 @@ typedef enum FlashcDType {
   FLASHC_I8 = 4,
   FLASHC_I32 = 5,
   FLASHC_I64 = 6,
-  /** Of q, k and v only. */
+  /** Of q, k and v, and of captures. */
   FLASHC_F64 = 7
 } FlashcDType;
 
@@ -259,7 +259,7 @@ typedef struct FlashcCapture {
  *  docs/captured-gradients.md; for others there is no kernel (FLASHC_COMPILE_ERROR). */
 typedef struct FlashcAttention {
   /** FLASHC_BF16 or FLASHC_F16; on the CPU also FLASHC_F32, and FLASHC_F64 for checks of gradients by differences: then
-   *  every float but scale is f64, lse too, captures may not be floats, and the matrix of scores is in memory. */
+   *  every float but scale is f64, lse and captures too, and the matrix of scores is in memory. */
   FlashcDType dtype;
   /** Multiples of 8, from 8 to 256. */
   int64_t head_dim, value_dim;
@@ -294,7 +294,7 @@ typedef struct FlashcAttention {
   /** Of attention and the backward pass: the rate with which a probability is 0 before the product with v, rounded to a
    *  multiple of 1/256; others are divided by 1 - rate. 0: no dropout. The log-sum-exp does not know of it. */
   float dropout_p;
-  /** Of the gradient of a capture: its number among `captures`, one of bf16, f16 or f32 that is no scalar. */
+  /** Of the gradient of a capture: its number among `captures`, one of bf16, f16, f32 or f64 that is no scalar. */
   size_t captured;
   /** Of attention: k and v are caches, which hold sequences of different lengths, and q are the last Nq positions of each.
    *  Up to 64 rows of queries for a key head, group_size * queries, the kernel is one for decoding, with a schedule of its

@@ -7,7 +7,7 @@
 using namespace flashc;
 using namespace flashc::capi;
 
-static constexpr llvm::StringLiteral kDTypeNames[] = {"bf16", "f16", "f32", "i1", "i8", "i32", "i64"};
+static constexpr llvm::StringLiteral kDTypeNames[] = {"bf16", "f16", "f32", "i1", "i8", "i32", "i64", "f64"};
 
 /// The name of an element type among the first `count`, or an error that says what was expected.
 static llvm::Expected<std::string> getName(FlashcDType dtype, size_t count, const llvm::Twine &what) {

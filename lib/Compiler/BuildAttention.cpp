@@ -69,8 +69,8 @@ static Error checkCapture(const AttentionSpec::Capture &capture, StringSet<> &na
                      capture.name.c_str());
   if (!names.insert(name).second)
     return makeError("expected captures of different names, got '%s' twice", capture.name.c_str());
-  if (!is_contained({"bf16", "f16", "f32", "i1", "i8", "i32", "i64"}, StringRef(capture.dtype)))
-    return makeError("expected capture '%s' to be of bf16, f16, f32, i1, i8, i32 or i64, got '%s'",
+  if (!is_contained({"bf16", "f16", "f32", "f64", "i1", "i8", "i32", "i64"}, StringRef(capture.dtype)))
+    return makeError("expected capture '%s' to be of bf16, f16, f32, f64, i1, i8, i32 or i64, got '%s'",
                      capture.name.c_str(), capture.dtype.c_str());
   if (capture.isScalar && !capture.shape.empty())
     return makeError("expected capture '%s', a scalar, to have no extents, got %zu", capture.name.c_str(),
@@ -112,7 +112,7 @@ static Error checkSpec(const AttentionSpec &spec) {
                        spec.captures.size());
     const AttentionSpec::Capture &capture = spec.captures[spec.captured];
     if (capture.isScalar || capture.dtype.front() == 'i')
-      return makeError("expected captured to be an array of bf16, f16 or f32, got %s '%s' of %s",
+      return makeError("expected captured to be an array of bf16, f16, f32 or f64, got %s '%s' of %s",
                        capture.isScalar ? "scalar" : "array", capture.name.c_str(), capture.dtype.c_str());
     if (spec.hasSinks)
       return makeError("expected no sinks beside the gradient of a capture: the log-sum-exp has them");
@@ -138,8 +138,8 @@ static Error checkSpec(const AttentionSpec &spec) {
   for (const AttentionSpec::Capture &capture : spec.captures) {
     if (Error error = checkCapture(capture, names))
       return error;
-    if (spec.isDouble && capture.dtype.front() != 'i')
-      return makeError("expected capture '%s' of integers where dtype is f64, got '%s'", capture.name.c_str(),
+    if (spec.isDouble && capture.dtype.front() != 'i' && capture.dtype != "f64")
+      return makeError("expected capture '%s' of f64 or of integers where dtype is f64, got '%s'", capture.name.c_str(),
                        capture.dtype.c_str());
   }
   return Error::success();

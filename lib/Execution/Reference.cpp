@@ -39,6 +39,7 @@ static void widenFloats(ModuleOp module) {
 FailureOr<OwningOpRef<ModuleOp>> flashc::makeReference(ModuleOp module) {
   OwningOpRef<ModuleOp> reference = module.clone();
   PassManager pm(module.getContext());
+  pm.addPass(flash::createDifferentiateCaptures());
   pm.addPass(flash::createDecompose());
   if (failed(pm.run(*reference)))
     return failure();

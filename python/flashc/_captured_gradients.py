@@ -7,7 +7,7 @@ from ._arrays.array import Array, spoken
 from ._arrays.source import source_of
 from ._runtime.calls import Inputs, Results, launch
 from ._runtime.library import CAPTURED_GRADIENT, ArgumentError, UnsupportedTypeError
-from ._runtime.specialization import Extents, Specialization
+from ._runtime.specialization import Extents, Specialization, sum_dtype
 from ._trace.captured import View
 from ._trace.trace import Code
 
@@ -16,8 +16,8 @@ __all__ = ["captured_gradients"]
 
 def captured_gradients(captured: Sequence[Any], specialization: Specialization, extents: Extents, inputs: Inputs,
                        code: Code, is_bshd: bool) -> List[Any]:
-    """The gradient of each array of `captured` in f32 and in its shape, from what a backward pass was given. Of elements
-    that share memory (stride 0), which have one gradient, it is with the first of them."""
+    """The gradient of each array of `captured` in f32 (f64 for f64) and in its shape, from what a backward pass was given.
+    Elements that share memory (stride 0) have one gradient, which is with the first of them."""
     inputs = inputs.without("sinks")  # The log-sum-exp has them.
     specialization = specialization._replace(operation=CAPTURED_GRADIENT, has_sinks=False, deterministic=True,
                                              schedule=None)
@@ -40,11 +40,11 @@ def _gradient_of(number: int, x: Any, specialization: Specialization, extents: E
 
 def _launch(number: int, place: int, array: Array, specialization: Specialization, extents: Extents, inputs: Inputs,
             code: Code, is_bshd: bool) -> Any:
-    if array.dtype not in ("bf16", "f16", "f32"):
-        raise UnsupportedTypeError(f"expected captured[{number}] of bf16, f16 or f32, got {spoken(array.dtype)}")
+    if array.dtype not in ("bf16", "f16", "f32", "f64"):
+        raise UnsupportedTypeError(f"expected captured[{number}] of bf16, f16, f32 or f64, got {spoken(array.dtype)}")
     view, results = View.of(array), Results(inputs, code)
     shape = view.bind(array).extents
-    results.add(f"captured[{number}]", None, "q", shape, "f32")
+    results.add(f"captured[{number}]", None, "q", shape, sum_dtype(specialization.dtype))
     if 0 in inputs["q"].shape or 0 in inputs["k"].shape:
         results.fill_with_zeros()
     else:
@@ -59,7 +59,7 @@ def _in_shape(gradient: Any, array: Array) -> Any:
     gradient = gradient.reshape(tuple(1 if is_shared else extent for extent, is_shared in zip(array.shape, shared)))
     if any(shared):
         source = source_of(gradient)
-        whole = source.empty(gradient, tuple(array.shape), "f32")
+        whole = source.empty(gradient, tuple(array.shape), source.describe(gradient).dtype)
         source.fill(whole, 0.0)
         whole[tuple(slice(1) if is_shared else slice(None) for is_shared in shared)] = gradient
         gradient = whole

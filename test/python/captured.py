@@ -79,6 +79,9 @@ def make_captured(make, b, h, nq, nk):
     half, every, far = n(h, nq + nk - 1, dtype="float16"), n(h, 2 * nq), n(h, nq + nk)
     distances, ends, flipped = n(h, max(nq, nk)), n(h, nk + 3), n(nk, h, nq + 1)
     every_second, expanded = every[:, ::2], n(h, 1, nk).expand(-1, nq, -1)
+    up, down = -(-nq // 7), -(-nk // 7)  # rows of a grid of 7 columns
+    grid, of_block_row, of_block_column = n(up + down - 1, 13, h), n(b, h, nq, down), n(h, nq, 7, dtype="float16")
+    sums, of_index, index = n(nq + nk - 1), n(9, h), make.integers(0, 9, nq, nk)
     return {
         "bias": lambda s, b, h, i, j: s + bias[h, i, j],
         "wide bias": lambda s, b, h, i, j: s + wide[h, i, j] * 0.5,
@@ -123,6 +126,13 @@ def make_captured(make, b, h, nq, nk):
         "queries from the end": lambda s, b, h, i, j: s * (1 + 0.1 * far[h, 3 - i]),
         "pairs from the end": lambda s, b, h, i, j: s + flipped[j - nk + 1, h, -1 - i],
         "a clip from the end": lambda s, b, h, i, j: s + near[h, (i - j).clip(-33, 32)],
+        "grid": lambda s, b, h, i, j: s + grid[i // 7 - j // 7 + (down - 1), i % 7 - j % 7 + 6, h],
+        "rows of a grid": lambda s, b, h, i, j: s + of_block_row[b, h, i, j // 7],
+        "columns of a grid": lambda s, b, h, i, j: s + of_block_column[h, i, j % 7],
+        "sums": lambda s, b, h, i, j: s + sums[i + j],
+        "a grid from the end": lambda s, b, h, i, j: s + grid[i // 7 - j // 7, i % 7 - j % 7, h],
+        "sums from the end": lambda s, b, h, i, j: s + sums[i + j - nq] * sums[nk - 1 - i - j],
+        "an index of pairs": lambda s, b, h, i, j: s + of_index[index[i, j].long(), h],
         "bias and table": lambda s, b, h, i, j: s * (1 + 0.1 * bias[h, i, j]) + table[h, i - j + (nk - 1)],
     }
 

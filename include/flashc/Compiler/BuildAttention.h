@@ -46,7 +46,7 @@ struct AttentionSpec {
   struct Capture {
     /// An identifier; the codes call it `%name`.
     std::string name;
-    /// bf16, f16, f32, i1, i8, i32 or i64.
+    /// bf16, f16, f32, f64, i1, i8, i32 or i64; with isDouble, floats are f64.
     std::string dtype;
     bool isScalar = false;
     llvm::SmallVector<int64_t> shape;

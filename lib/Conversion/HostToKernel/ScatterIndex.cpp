@@ -21,12 +21,15 @@ public:
         llvm::seq<unsigned>(0, getNumDims()), [&](unsigned dim) { return dependsOn(index, dim); }));
     if (dims.empty())
       return {ScatterIndex::Kind::Constant};
-    if (dims.size() > 1)
-      return {};
+    signs.clear();
+    if (dims.size() > 1) {
+      bool isOfKeys = gradients == Gradients::Pairs && dims.back() == 3;
+      int direction = isOfKeys ? getDirection(index, 3).value_or(0) : 0;
+      return {ScatterIndex::Kind::Any, 0, signs, direction};
+    }
     unsigned dim = dims.front();
     if (gradients != Gradients::Diagonals && index == getArgument(dim))
       return {ScatterIndex::Kind::Same, dim};
-    signs.clear();
     std::optional<int> direction = getDirection(index, dim);
     if (!direction || *direction == 0)
       return {};

@@ -74,12 +74,20 @@ private:
 
   LogicalResult emitElement(ValueRange element, Value lane);
   FailureOr<SmallVector<Ranges>> emitRanges(ValueRange element);
-  LogicalResult splitAtSigns(const ScatterIndex &index, Ranges &ranges);
+  LogicalResult emitNarrowing(unsigned number, ArrayRef<Value> at, unsigned dim, bool isRising, Value value, Ranges &ranges);
+  LogicalResult splitAtSigns(const ScatterIndex &index, ArrayRef<Value> at, unsigned dim, Ranges &ranges);
   Value emitIndex(Value index, ValueRange at);
-  Value emitBound(unsigned dim, Value index, bool isRising, Value reached, Range among);
+  Value emitBound(Value index, ArrayRef<Value> at, unsigned dim, bool isRising, Value reached, Range among);
   Value emitCount(const Ranges &ranges);
+  Value emitCounts(ArrayRef<Ranges> ranges, SmallVectorImpl<Value> &counts);
   Value emitPosition(const Ranges &ranges, Value number);
+  SmallVector<Value> emitPlace(ArrayRef<Ranges> ranges, ArrayRef<Value> counts, Value number);
+  Value emitTerm(ArrayRef<Value> at, ValueRange element, bool isNarrowed);
   Value emitSum(ArrayRef<Ranges> ranges, ValueRange element, Value lane);
+  Value emitNarrowedSum(ArrayRef<Ranges> ranges, ValueRange element, Value lane);
+  bool isNarrowed() const {
+    return llvm::any_of(indices, [](const ScatterIndex &index) { return index.lastDirection != 0; });
+  }
   Value emitGroupSum(Value sum, Value lane);
   void emitStore(Value sum, ValueRange element);
 
@@ -138,7 +146,9 @@ LogicalResult ScatterKernel::emit() {
 
 LogicalResult ScatterKernel::emitElement(ValueRange element, Value lane) {
   FailureOr<SmallVector<Ranges>> ranges = emitRanges(element);
-  Value sum = succeeded(ranges) ? emitSum(*ranges, element, lane) : Value();
+  Value sum;
+  if (succeeded(ranges))
+    sum = isNarrowed() ? emitNarrowedSum(*ranges, element, lane) : emitSum(*ranges, element, lane);
   if (!sum)
     return failure();
   sum = emitGroupSum(sum, lane);
@@ -162,33 +172,45 @@ FailureOr<SmallVector<ScatterKernel::Ranges>> ScatterKernel::emitRanges(ValueRan
     using Kind = ScatterIndex::Kind;
     if (index.kind == Kind::Any || index.kind == Kind::Constant)
       continue;
-    bool isRising = index.kind != Kind::Falling;
-    Value next = isRising ? add(element[number], this->index(1)) : sub(element[number], this->index(1));
-    if (failed(splitAtSigns(index, ranges[index.dim])))
-      return failure();
-    for (Range &range : ranges[index.dim]) {
-      if (index.kind == Kind::Same) {
+    if (index.kind == Kind::Same) {
+      Value next = add(element[number], this->index(1));
+      for (Range &range : ranges[index.dim])
         range = {b.createOrFold<arith::MaxSIOp>(range.begin, element[number]),
                  b.createOrFold<arith::MinSIOp>(range.end, next)};
-        continue;
-      }
-      // Where a rising index is at least the element's, and where it is more; a falling one at most, and less.
-      Range within = range;
-      range.begin = emitBound(index.dim, op.getIndices()[number], isRising, element[number], within);
-      range.end = emitBound(index.dim, op.getIndices()[number], isRising, next, within);
-      if (!range.begin || !range.end)
-        return failure();
+      continue;
     }
+    SmallVector<Value> at(extents.size(), this->index(0)); // the index hangs on one of them
+    bool isRising = index.kind == Kind::Rising;
+    if (failed(emitNarrowing(number, at, index.dim, isRising, element[number], ranges[index.dim])))
+      return failure();
   }
   return ranges;
 }
 
+/// Narrows ranges of dimension `dim`, others being at `at`, to the positions where index `number`, which moves in one
+/// direction, is `value`.
+LogicalResult ScatterKernel::emitNarrowing(unsigned number, ArrayRef<Value> at, unsigned dim, bool isRising, Value value,
+                                           Ranges &ranges) {
+  if (failed(splitAtSigns(indices[number], at, dim, ranges)))
+    return failure();
+  // Where a rising index is at least the value, and where it is more; a falling one at most, and less.
+  Value beyond = isRising ? add(value, index(1)) : sub(value, index(1));
+  for (Range &range : ranges) {
+    Range within = range;
+    range.begin = emitBound(op.getIndices()[number], at, dim, isRising, value, within);
+    range.end = emitBound(op.getIndices()[number], at, dim, isRising, beyond, within);
+    if (!range.begin || !range.end)
+      return failure();
+  }
+  return success();
+}
+
 /// Cuts ranges where an index changes its sign, so that in each of them what it is wrapped to rises, or falls.
-LogicalResult ScatterKernel::splitAtSigns(const ScatterIndex &index, Ranges &ranges) {
+LogicalResult ScatterKernel::splitAtSigns(const ScatterIndex &index, ArrayRef<Value> at, unsigned dim, Ranges &ranges) {
   for (const ScatterIndex::Sign &sign : index.signs) {
     Ranges parts;
     for (const Range &range : ranges) {
-      Value change = emitBound(index.dim, sign.index, sign.isRising, this->index(sign.isRising ? 0 : -1), range);
+      Value change = emitBound(sign.index, at, dim, sign.isRising, this->index(sign.isRising ? 0 : -1), range);
       if (!change)
         return failure();
       parts.append({{range.begin, change}, {change, range.end}});
@@ -207,8 +229,9 @@ Value ScatterKernel::emitIndex(Value index, ValueRange at) {
   return inside.get(b, index);
 }
 
-/// The first position of a dimension in a range from which on an index has reached a value.
-Value ScatterKernel::emitBound(unsigned dim, Value indexValue, bool isRising, Value reached, Range among) {
+/// The first position of dimension `dim` in a range, others being at `at`, from which on an index has reached a value.
+Value ScatterKernel::emitBound(Value indexValue, ArrayRef<Value> at, unsigned dim, bool isRising, Value reached,
+                               Range among) {
   Type type = b.getIndexType();
   bool isEmitted = true;
   auto loop = scf::WhileOp::create(
@@ -221,9 +244,9 @@ Value ScatterKernel::emitBound(unsigned dim, Value indexValue, bool isRising, Va
         OpBuilder::InsertionGuard guard(b);
         b.restoreInsertionPoint(inner.saveInsertionPoint());
         Value middle = arith::DivUIOp::create(b, arith::AddIOp::create(b, ends[0], ends[1]), index(2));
-        SmallVector<Value> at(extents.size(), index(0)); // the index hangs on one of them
-        at[dim] = middle;
-        Value found = emitIndex(indexValue, at);
+        SmallVector<Value> place(at);
+        place[dim] = middle;
+        Value found = emitIndex(indexValue, place);
         isEmitted &= found != nullptr;
         if (!found)
           found = middle;
@@ -245,6 +268,16 @@ Value ScatterKernel::emitCount(const Ranges &ranges) {
   return count;
 }
 
+/// How many positions each dimension has, and their product.
+Value ScatterKernel::emitCounts(ArrayRef<Ranges> ranges, SmallVectorImpl<Value> &counts) {
+  Value total = index(1);
+  for (const Ranges &ofDim : ranges) {
+    counts.push_back(emitCount(ofDim));
+    total = mul(total, counts.back());
+  }
+  return total;
+}
+
 /// The position with a number among those of a dimension.
 Value ScatterKernel::emitPosition(const Ranges &ranges, Value number) {
   Value position = add(ranges.front().begin, number);
@@ -256,27 +289,25 @@ Value ScatterKernel::emitPosition(const Ranges &ranges, Value number) {
   return position;
 }
 
-/// The sum over this thread's positions in all ranges: every group-th one.
-Value ScatterKernel::emitSum(ArrayRef<Ranges> ranges, ValueRange element, Value lane) {
-  SmallVector<Value> counts;
-  Value total = index(1);
-  for (const Ranges &ofDim : ranges) {
-    counts.push_back(emitCount(ofDim));
-    total = mul(total, counts.back());
-  }
-  Value zero = arith::ConstantOp::create(b, b.getF32FloatAttr(0.0f));
-  auto loop = scf::ForOp::create(b, lane, total, index(group), zero);
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(loop.getBody());
+/// Place `number` of those in all dimensions, each of which has so many positions.
+SmallVector<Value> ScatterKernel::emitPlace(ArrayRef<Ranges> ranges, ArrayRef<Value> counts, Value number) {
   SmallVector<Value> at(ranges.size());
-  Value number = loop.getInductionVar();
   for (size_t dim = ranges.size(); dim-- > 0;) {
     at[dim] = emitPosition(ranges[dim], dim == 0 ? number : rem(number, counts[dim]));
     number = div(number, counts[dim]);
   }
+  return at;
+}
+
+/// The sum at `at`, or 0 if it is another element's. `isNarrowed`: indices that move in one direction with the last
+/// position are known to be the element's.
+Value ScatterKernel::emitTerm(ArrayRef<Value> at, ValueRange element, bool isNarrowed) {
+  Value zero = arith::ConstantOp::create(b, b.getF32FloatAttr(0.0f));
   Value term = memref::LoadOp::create(b, array, at);
   for (auto [number, index] : llvm::enumerate(indices)) {
     if (index.kind != ScatterIndex::Kind::Any && index.kind != ScatterIndex::Kind::Constant)
+      continue;
+    if (isNarrowed && index.lastDirection != 0)
       continue;
     Value found = emitIndex(op.getIndices()[number], at);
     if (!found)
@@ -284,6 +315,46 @@ Value ScatterKernel::emitSum(ArrayRef<Ranges> ranges, ValueRange element, Value 
     Value isSame = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, found, element[number]);
     term = arith::SelectOp::create(b, isSame, term, zero);
   }
+  return term;
+}
+
+/// The sum where indices move in one direction with the last position: for each of the other positions, every group-th
+/// one of which is this thread's, the last ones are narrowed to the element's.
+Value ScatterKernel::emitNarrowedSum(ArrayRef<Ranges> ranges, ValueRange element, Value lane) {
+  ArrayRef<Ranges> outer = ranges.drop_back();
+  SmallVector<Value> counts;
+  Value total = emitCounts(outer, counts), zero = arith::ConstantOp::create(b, b.getF32FloatAttr(0.0f));
+  auto loop = scf::ForOp::create(b, lane, total, index(group), zero);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(loop.getBody());
+  SmallVector<Value> at = emitPlace(outer, counts, loop.getInductionVar());
+  at.push_back(index(0));
+  Ranges last = ranges.back();
+  for (auto [number, index] : llvm::enumerate(indices))
+    if (index.lastDirection != 0)
+      if (failed(emitNarrowing(number, at, outer.size(), index.lastDirection > 0, element[number], last)))
+        return {};
+  auto inner = scf::ForOp::create(b, index(0), emitCount(last), index(1), loop.getRegionIterArg(0));
+  scf::YieldOp::create(b, inner.getResult(0));
+  b.setInsertionPointToStart(inner.getBody());
+  at.back() = emitPosition(last, inner.getInductionVar());
+  Value term = emitTerm(at, element, /*isNarrowed=*/true);
+  if (!term)
+    return {};
+  scf::YieldOp::create(b, arith::AddFOp::create(b, inner.getRegionIterArg(0), term).getResult());
+  return loop.getResult(0);
+}
+
+/// The sum over this thread's positions in all ranges: every group-th one.
+Value ScatterKernel::emitSum(ArrayRef<Ranges> ranges, ValueRange element, Value lane) {
+  SmallVector<Value> counts;
+  Value total = emitCounts(ranges, counts), zero = arith::ConstantOp::create(b, b.getF32FloatAttr(0.0f));
+  auto loop = scf::ForOp::create(b, lane, total, index(group), zero);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(loop.getBody());
+  Value term = emitTerm(emitPlace(ranges, counts, loop.getInductionVar()), element, /*isNarrowed=*/false);
+  if (!term)
+    return {};
   scf::YieldOp::create(b, arith::AddFOp::create(b, loop.getRegionIterArg(0), term).getResult());
   return loop.getResult(0);
 }

@@ -215,8 +215,11 @@ func.func @always(%q: !q, %k: tensor<1x1x256x8xf32>, %m: !row, %b0: index, %i0: 
   return %r#0, %r#1, %r#2 : !q, !row, !row
 }
 
-// A mask that keeps nothing: no loop is left.
+// A mask that keeps nothing: the loop that is left has no iterations, since no position is negative.
 // CHECK-LABEL: func @never
+// CHECK-SAME:    index, %[[I:.*]]: index)
+// CHECK:         %[[END:.*]] = arith.minsi %[[I]], %c0
+// CHECK:         scf.for %{{.*}} = %c0 to %[[END]] step %c32
 // CHECK-NOT:     scf.for
 // CHECK:         return
 func.func @never(%q: !q, %k: tensor<1x1x256x8xf32>, %m: !row, %b0: index, %i0: index) -> (!q, !row, !row) {

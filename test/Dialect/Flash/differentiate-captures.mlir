@@ -126,6 +126,61 @@ func.func @pairs(%q: !q, %k: !k, %lse: !lse, %bias: tensor<12x4x9xf32>) -> tenso
 !k = tensor<2x2x11x8xf32>
 !lse = tensor<2x4x9xf32>
 
+// Any other index: here a table of two distances on a grid of three columns (Swin), of one head each.
+// CHECK-LABEL: func.func @grid
+func.func @grid(%q: !q, %k: !k, %lse: !lse, %table: tensor<7x5x4xf32>) -> tensor<7x5x4xf32> {
+  // CHECK: %[[SUMS:.*]] = flash.accumulate_gradients {{.*}} outs(%{{.*}} : tensor<1x4x9x11xf32>) {{.*}}gradients = #flash.gradients<pairs>
+  // CHECK: flash.scatter_sum ins(%[[SUMS]] : tensor<1x4x9x11xf32>) {{.*}} index (%{{.*}}: index, %[[H:.*]]: index, %{{.*}}: index, %{{.*}}: index) {
+  // CHECK: flash.yield_index %{{.*}}, %{{.*}}, %[[H]]
+  %d = flash.captured_gradient ins(%q, %k, %k, %q, %lse, %q : !q, !k, !k, !q, !lse, !q) of(%table : tensor<7x5x4xf32>)
+      {scale = 0.5 : f32}
+      score (%s: f32, %b: index, %h: index, %i: index, %j: index) {
+        %c3 = arith.constant 3 : index
+        %i0 = arith.floordivsi %i, %c3 : index
+        %j0 = arith.floordivsi %j, %c3 : index
+        %i1 = arith.remsi %i, %c3 : index
+        %j1 = arith.remsi %j, %c3 : index
+        %d0 = arith.subi %i0, %j0 : index
+        %d1 = arith.subi %i1, %j1 : index
+        %place0 = arith.addi %d0, %c3 : index
+        %place1 = arith.addi %d1, %c3 : index
+        %e = tensor.extract %table[%place0, %place1, %h] : tensor<7x5x4xf32>
+        %t = arith.addf %s, %e : f32
+        flash.yield %t : f32
+      } -> tensor<7x5x4xf32>
+  return %d : tensor<7x5x4xf32>
+}
+
+// -----
+
+!q = tensor<2x4x9x8xf32>
+!k = tensor<2x2x11x8xf32>
+!lse = tensor<2x4x9xf32>
+
+// The first key of a query's sequence, and not of the key's: the distance does not cancel it.
+// CHECK-LABEL: func.func @moved_distance
+func.func @moved_distance(%q: !q, %k: !k, %lse: !lse, %x: tensor<99xf64>, %starts: tensor<9xindex>) -> tensor<99xf32> {
+  // CHECK: flash.accumulate_gradients {{.*}} outs(%{{.*}} : tensor<1x1x9x11xf32>) {{.*}}gradients = #flash.gradients<pairs>
+  %g = flash.captured_gradient ins(%q, %k, %k, %q, %lse, %q : !q, !k, !k, !q, !lse, !q) of(%x : tensor<99xf64>)
+      {scale = 1.0 : f32}
+      score (%s: f32, %b: index, %h: index, %i: index, %j: index) {
+        %start = tensor.extract %starts[%i] : tensor<9xindex>
+        %distance = arith.subi %j, %i : index
+        %place = arith.addi %distance, %start : index
+        %wide = tensor.extract %x[%place] : tensor<99xf64>
+        %e = arith.truncf %wide : f64 to f32
+        %t = arith.addf %s, %e : f32
+        flash.yield %t : f32
+      } -> tensor<99xf32>
+  return %g : tensor<99xf32>
+}
+
+// -----
+
+!q = tensor<2x4x9x8xf32>
+!k = tensor<2x2x11x8xf32>
+!lse = tensor<2x4x9xf32>
+
 // What is not read has a gradient of zeros; so has what only dead code reads.
 // CHECK-LABEL: func.func @unread
 func.func @unread(%q: !q, %k: !k, %lse: !lse, %x: tensor<4xf32>) -> tensor<4xf32> {

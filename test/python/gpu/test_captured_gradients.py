@@ -29,7 +29,7 @@ def test_scores(kind, name):
 
 
 @pytest.mark.parametrize("name", ["bias", "bias of batches", "table", "buckets", "slopes", "documents", "rows and columns",
-                                  "bias and table"])
+                                  "grid", "sums", "bias and table"])
 def test_sanitized(name):
     """A kernel of each kind at sizes for compute-sanitizer (docs/checking.md)."""
     for number, (nq, nk, d) in enumerate([(65, 131, 64), (131, 65, 128)]):
@@ -42,7 +42,8 @@ def test_large(name):
     check(kind, name, (2, 4, 4, 1500, 1777, 128), keep=MASKS["causal"])
 
 
-@pytest.mark.parametrize("name", ["bias", "table", "buckets", "two tensors", "one table twice", "rows and columns"])
+@pytest.mark.parametrize("name", ["bias", "table", "buckets", "two tensors", "one table twice", "rows and columns", "grid",
+                                  "an index of pairs"])
 def test_equal_bits(name):
     b, h, nq, nk, d = 2, 4, 300, 333, 64
     make = captured.Maker("cuda")

@@ -350,7 +350,7 @@ TEST(BuildAttention, MarksAttentionInDoublePrecision) {
   spec.captures = {{"ids", "i32", false, {-1}}};
   expectGood(spec, [](Parsed &parsed) { EXPECT_TRUE(parsed.getFunction()->hasAttr(kDoubleAttr)); });
   spec.captures.push_back({"bias", "bf16", false, {-1}});
-  expectError(spec, "expected capture 'bias' of integers where dtype is f64, got 'bf16'");
+  expectError(spec, "expected capture 'bias' of f64 or of integers where dtype is f64, got 'bf16'");
 }
 
 TEST(BuildAttention, NamesTheWrongField) {
@@ -395,7 +395,7 @@ TEST(BuildAttention, RefusesCaptures) {
     refuse({{name.str(), "f32", true, {}}},
            ("expected the name of a capture to be none of q, k, v, b, h, i, j, s, got '" + name + "'").str());
   refuse({{"x", "f32", true, {}}, {"x", "f32", true, {}}}, "expected captures of different names, got 'x' twice");
-  refuse({{"x", "u8", true, {}}}, "expected capture 'x' to be of bf16, f16, f32, i1, i8, i32 or i64, got 'u8'");
+  refuse({{"x", "u8", true, {}}}, "expected capture 'x' to be of bf16, f16, f32, f64, i1, i8, i32 or i64, got 'u8'");
   refuse({{"x", "f32", true, {2}}}, "expected capture 'x', a scalar, to have no extents, got 1");
   refuse({{"x", "f32", false, {2, 0}}}, "expected the extents of capture 'x' to be positive or any, got 0");
 }

@@ -361,8 +361,8 @@ LogicalResult CapturedGradientOp::verify() {
   if (failed(verifyBuffers(*this, values)))
     return failure();
   RankedTensorType captured = getCaptured().getType(), result = cast<RankedTensorType>(getResult(0).getType());
-  if (!isAttentionElement(captured.getElementType()))
-    return emitOpError() << "expected a captured tensor of bf16, f16 or f32, got " << captured << " (C3)";
+  if (!isAttentionElement(captured.getElementType()) && !captured.getElementType().isF64())
+    return emitOpError() << "expected a captured tensor of bf16, f16, f32 or f64, got " << captured << " (C3)";
   if (!result.getElementType().isF32() || failed(verifyCompatibleShape(captured, result)))
     return emitOpError() << "expected a result of f32 and of the shape of " << captured << ", got " << result << " (C12)";
   return verifyScores(*this, values);

@@ -105,15 +105,31 @@ static void unclampSlices(scf::ForOp loop, Value originalEnd, int64_t tile) {
   }
 }
 
+static bool isEmpty(const KeySegment &segment) {
+  auto begin = getConstantIntValue(segment.begin), end = getConstantIntValue(segment.end);
+  return isEqualConstantIntOrValue(segment.begin, segment.end) || (begin && end && *begin >= *end);
+}
+
+/// A segment without iterations, for a mask that keeps nothing: a kernel is made of a loop, though it may have none. No
+/// position is negative, which folding does not know.
+static KeySegment makeEmptySegment(OpBuilder &b, scf::ForOp loop) {
+  auto op = *loop.getOps<StepOpInterface>().begin();
+  Location loc = loop.getLoc();
+  Value zero = arith::ConstantIndexOp::create(b, loc, 0);
+  Value none = arith::MinSIOp::create(b, loc, op.getPositionIn(op.getResidentDim()), zero);
+  Value end = b.createOrFold<arith::AddIOp>(loc, loop.getLowerBound(), none);
+  return {loop.getLowerBound(), end, /*isFull=*/false};
+}
+
 /// Replaces `loop` by consecutive loops that thread its state; returns those without a mask.
-static SmallVector<scf::ForOp> splitLoop(scf::ForOp loop, ArrayRef<KeySegment> segments, int64_t tile) {
+static SmallVector<scf::ForOp> splitLoop(scf::ForOp loop, SmallVector<KeySegment> segments, int64_t tile) {
   OpBuilder b(loop);
   SmallVector<Value> state(loop.getInitArgs());
   SmallVector<scf::ForOp> fullLoops;
+  llvm::erase_if(segments, isEmpty);
+  if (segments.empty())
+    segments.push_back(makeEmptySegment(b, loop));
   for (const KeySegment &segment : segments) {
-    auto begin = getConstantIntValue(segment.begin), end = getConstantIntValue(segment.end);
-    if (isEqualConstantIntOrValue(segment.begin, segment.end) || (begin && end && *begin >= *end))
-      continue;
     Value lower = getValueOrCreateConstantIndexOp(b, loop.getLoc(), segment.begin);
     Value upper = getValueOrCreateConstantIndexOp(b, loop.getLoc(), segment.end);
     auto part = cast<scf::ForOp>(b.clone(*loop));

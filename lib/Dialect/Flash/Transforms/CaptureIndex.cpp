@@ -2,7 +2,6 @@
 
 #include "CaptureIndex.h"
 #include "flashc/Analysis/LinearExpr.h"
-#include "flashc/Dialect/Flash/IR/FlashIndex.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
@@ -27,19 +26,11 @@ public:
   bool hangsOnDistance(Value value) { return isOfDistance(value); }
 
 private:
-  std::optional<Gradients> getGradients(ValueRange indices, bool onQuery, bool onKey) {
+  Gradients getGradients(ValueRange indices, bool onQuery, bool onKey) {
     if (!onQuery || !onKey)
       return onKey ? Gradients::Columns : Gradients::Rows;
-    if (llvm::all_of(indices, [&](Value index) { return isOfDistance(index); }))
-      return Gradients::Diagonals;
-    bool hasQuery = false, hasKey = false;
-    for (Value index : indices) {
-      if (dependsOn(index, query) && dependsOn(index, key))
-        return std::nullopt;
-      hasQuery |= isShifted(index, query, key);
-      hasKey |= isShifted(index, key, query);
-    }
-    return hasQuery && hasKey ? std::optional(Gradients::Pairs) : std::nullopt;
+    bool isOfDistances = llvm::all_of(indices, [&](Value index) { return isOfDistance(index); });
+    return isOfDistances ? Gradients::Diagonals : Gradients::Pairs;
   }
 
   /// Whether code of the score computes `value` of `position`.
@@ -100,25 +91,6 @@ private:
   }
 
   static bool isSigned(arith::CmpIPredicate predicate) { return predicate <= arith::CmpIPredicate::sge; }
-
-  /// What a minimum or a maximum with a value that hangs on neither position is of; null for another value.
-  Value getClamped(Value value) {
-    Operation *clamp = value.getDefiningOp();
-    if (!isa_and_nonnull<arith::MaxSIOp, arith::MinSIOp, arith::MaxUIOp, arith::MinUIOp>(clamp))
-      return {};
-    unsigned moving = dependsOnPair(clamp->getOperand(0)) ? 0 : 1;
-    return dependsOnPair(clamp->getOperand(1 - moving)) ? Value() : clamp->getOperand(moving);
-  }
-
-  /// Whether `value` is `position`, or its opposite, shifted by what hangs on neither, and clamped or wrapped at most.
-  bool isShifted(Value value, Value position, Value other) {
-    for (Value index = value; index; index = getClamped(value) ? getClamped(value) : matchWrappedIndex(value))
-      value = index;
-    LinearExpr expr = LinearExpr::get(value);
-    return std::abs(expr.getCoefficient(position)) == 1 && expr.getCoefficient(other) == 0 &&
-           llvm::none_of(expr.without(position).getTerms(),
-                         [&](const LinearExpr::Term &term) { return dependsOnPair(term.value); });
-  }
 
   Region &score;
   Value query, key;

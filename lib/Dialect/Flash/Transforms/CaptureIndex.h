@@ -9,8 +9,8 @@ namespace mlir::flash {
 
 /// How gradients are summed that belong to the element of a read.
 struct CaptureIndex {
-  /// Rows, columns, diagonals or pairs; none of these: there is no such way.
-  std::optional<Gradients> gradients;
+  /// Rows, columns, diagonals or pairs.
+  Gradients gradients;
   /// Whether an index hangs on the batch, and on the head.
   bool dependsOnBatch, dependsOnHead;
 };

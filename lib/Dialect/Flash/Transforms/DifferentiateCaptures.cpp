@@ -89,11 +89,7 @@ FailureOr<SmallVector<CapturedRead>> Rewriter::findReads() {
     };
     if (read->getParentRegion() != &score)
       return refuse("the captured tensor to be read outside of control flow");
-    CaptureIndex index = analyzeCaptureIndex(score, read);
-    if (!index.gradients)
-      return refuse("indices that hang on queries alone, on keys alone, on their distance alone, or in one dimension on "
-                    "the query and in another on the key, each at a place of its own");
-    reads.push_back({read, index});
+    reads.push_back({read, analyzeCaptureIndex(score, read)});
     return WalkResult::advance();
   });
   if (walk.wasInterrupted())
@@ -103,7 +99,7 @@ FailureOr<SmallVector<CapturedRead>> Rewriter::findReads() {
 
 /// The sums of the score's gradients that go with one read.
 FailureOr<Value> Rewriter::emitSums(CapturedRead &read, Value delta, int64_t number) {
-  Gradients gradients = *read.index.gradients;
+  Gradients gradients = read.index.gradients;
   SmallVector<OpFoldResult> sizes{getExtent(op.getQ(), 0), getExtent(op.getQ(), 1)};
   OpFoldResult queries = getExtent(op.getQ(), 2), keys = getExtent(op.getK(), 2);
   if (gradients == Gradients::Rows || gradients == Gradients::Pairs)
@@ -137,7 +133,7 @@ FailureOr<Value> Rewriter::emitSums(CapturedRead &read, Value delta, int64_t num
 Value Rewriter::emitScatter(CapturedRead &read, Value sums, Value init) {
   Value queries = getValue(getExtent(op.getQ(), 2));
   auto scatter = ScatterSumOp::create(b, loc, init.getType(), sums, init, op.getCaptured(), queries,
-                                      GradientsAttr::get(b.getContext(), *read.index.gradients));
+                                      GradientsAttr::get(b.getContext(), read.index.gradients));
   OpBuilder::InsertionGuard guard(b);
   SmallVector<Type> types(4, b.getIndexType());
   Block *block = b.createBlock(&scatter.getIndex(), {}, types, SmallVector<Location>(4, loc));

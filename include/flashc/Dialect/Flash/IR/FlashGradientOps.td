@@ -208,22 +208,22 @@ def Flash_CapturedGradientOp : Flash_WholeOp<"captured_gradient", [{
     | value      | shape              | element type |
     |------------|--------------------|--------------|
     | q, k, v, o, lse, do, dlse, philox | as for `flash.attention_backward` | |
-    | captured   | any                | bf16, f16 or f32 |
+    | captured   | any                | bf16, f16, f32 or f64 |
     | result     | that of `captured` | f32          |
 
-    How the sums are taken follows from what an index hangs on, and nothing of size Nq x Nk is made unless `captured` is:
+    How the sums are taken follows from what an index hangs on, and an array of Nq x Nk is made of pairs alone:
 
     | indices of a read hang on            | sums                                                            |
     |--------------------------------------|-----------------------------------------------------------------|
     | b, h, and i (or j) alone             | of rows (columns), then of those that share an element          |
     | b, h, and j - i                      | of diagonals, then likewise                                     |
-    | b, h; i in one dimension, j in another, each as the position, shifted or clamped at most | of pairs, over batches and heads where no index hangs on these |
+    | anything else                        | of pairs, over batches and heads where no index hangs on these, then of those that share an element |
 
     Precision: as for `flash.attention_backward`; dX is not rounded.
 
     Constraints: those of `flash.attention_backward` (C2 to C9, C11) for what both have, on tensors only; and
-    - (C12) `captured` is an argument of the function, and so is what fused code makes of it; other indices than the above
-      are refused, and reads inside of control flow.
+    - (C12) `captured` is an argument of the function, and so is what fused code makes of it; reads inside of control flow
+      are refused.
 
     Lowers to: `flash.accumulate_gradients` and `flash.scatter_sum` (`flash-differentiate-captures`).
 

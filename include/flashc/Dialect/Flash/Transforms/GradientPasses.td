@@ -73,8 +73,7 @@ def DifferentiateCaptures : Pass<"flash-differentiate-captures"> {
     A tensor that is not read has a gradient of zeros.
 
     Refuses, on the op: a captured tensor that is no argument of the function; a score without a derivative with respect
-    to what is read (with a note on the op in it); a read inside of control flow; and indices of other kinds than
-    `flash.captured_gradient` lists, with a note on the read.
+    to what is read (with a note on the op in it); and a read inside of control flow, with a note on the read.
   }];
   let dependentDialects = ["::mlir::linalg::LinalgDialect"];
   let statistics = [Statistic<"numSums", "num-sums", "reads whose gradients are summed">];
