@@ -11,6 +11,7 @@ from ._runtime.library import ATTENTION_BACKWARD, ArgumentError, UnsupportedType
 from ._runtime.public import public
 from ._runtime.specialization import Extents, Window, check_inputs, check_layout, make_code, specialize, sum_dtype, \
     target_of
+from ._runtime.vectors import as_type_of
 from ._trace.trace import Code
 
 __all__ = ["attention_backward", "backward_of"]
@@ -34,18 +35,19 @@ def attention_backward(q: ArrayLike, k: ArrayLike, v: ArrayLike, o: ArrayLike, l
         q, k, v, causal, window, scale, mask, score, sinks, dropout_p, philox, enable_gqa, layout, schedule,
             static_shapes: as for `flashc.attention`, and the same as in the call that gave `o` and `lse`; nothing draws
             another `philox`.
-        captured: arrays of bf16, f16 or f32 that the score reads (a mask of numbers is part of it) whose gradients are
+        captured: arrays of bf16, f16, f32 or f64 that the score reads (a mask of numbers is part of it) whose gradients are
             wanted, too: the same objects. docs/captured-gradients.md says how they may be indexed.
         o: the output, in the shape and the element type that attention gives it: [B, Hq, Nq, Dv] or [B, Nq, Hq, Dv].
         lse: the log-sum-exp of each query's scores, [B, Hq, Nq] in f32 in either layout.
         do: the gradient of o, of its shape and element type.
         dlse: that of lse, of its shape in f32; None: zeros.
         deterministic: equal arguments give equal bits in every run. False: sums may be taken in any order where that
-            is faster. While PyTorch records gradients, torch.use_deterministic_algorithms says it.
+            is faster. While PyTorch records gradients, `flashc.attention(deterministic=...)` says it.
         out: where the results go: (dq, dk, dv), and dsinks where there are sinks, with None for a new array.
 
     Returns:
-        (dq, dk, dv), and dsinks where there are sinks, then one for each array of `captured`, in f32 and in its shape,
+        (dq, dk, dv), and dsinks where there are sinks, then one for each array of `captured`, in f32 (f64 for q of f64) and
+        in its shape,
         with equal bits in every run. The others are of the shapes and the element type of q, k, v and sinks, each in
         an array of its input's framework that lies in memory as the input does. dk and dv are sums over the query heads
         of a key head, dsinks [Hq] is one over batches and queries, always taken in one order. A query that sees no key
@@ -81,6 +83,8 @@ def backward_of(code: Optional[Code], q: Any, k: Any, v: Any, o: Any, lse: Any, 
         raise ArgumentError("expected philox, that of the forward pass, beside dropout_p")
     others = {name: x for name, x in (("sinks", sinks), ("philox", philox)) if x is not None}
     inputs = Inputs(q=q, k=k, v=v, o=o, lse=lse, do=do, **gradient_of_lse, **others)
+    if sinks is not None:
+        inputs.widen("sinks", sum_dtype(inputs["q"].dtype))
     extents = check_inputs(inputs["q"], inputs["k"], inputs["v"], is_bshd, enable_gqa)
     _check_outputs(inputs, extents, is_bshd)
     if rate:
@@ -103,6 +107,8 @@ def backward_of(code: Optional[Code], q: Any, k: Any, v: Any, o: Any, lse: Any, 
             results.owners[3][...] = dlse.sum(axis=(0, 2))
     else:
         launch(specialization, extents, inputs, code, results, is_bshd, is_bshd)
+    if sinks is not None and outs[3] is None:
+        results.owners[3] = as_type_of(results.owners[3], sinks)
     return (*results.owners, *captured_gradients(captured, specialization, extents, inputs, code, is_bshd))
 
 

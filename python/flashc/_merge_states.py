@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Optional, Tuple
+from typing import Any, Optional, Sequence, Tuple, Union
 
 from ._arrays.array import spoken
 from ._arrays.protocol import ArrayLike
@@ -19,18 +19,18 @@ _DTYPES = "bf16", "f16", "f32"
 
 
 @public
-def merge_states(o: ArrayLike, lse: ArrayLike, *, sinks: Optional[ArrayLike] = None,
-                 out: Optional[Tuple[Any, Any]] = None) -> Tuple[Any, Any]:
+def merge_states(o: Union[ArrayLike, Sequence[ArrayLike]], lse: Union[ArrayLike, Sequence[ArrayLike]], *,
+                 sinks: Optional[ArrayLike] = None, out: Optional[Tuple[Any, Any]] = None) -> Tuple[Any, Any]:
     """The attention over all keys, from attentions of the same queries over parts of them. Cascades with a shared prefix,
     split keys and context parallelism end with it.
 
         o1, lse1 = flashc.attention(q, k[:, :, :n], v[:, :, :n], return_lse=True)
         o2, lse2 = flashc.attention(q, k[:, :, n:], v[:, :, n:], return_lse=True)
-        o, lse = flashc.merge_states(torch.stack([o1, o2]), torch.stack([lse1, lse2]))
+        o, lse = flashc.merge_states([o1, o2], [lse1, lse2])
 
     Args:
-        o: what the parts gave, [S, B, H, N, D] in bf16, f16 or f32.
-        lse: their log-sum-exps, [S, B, H, N] in f32. A part of -inf gives nothing, whatever its o holds.
+        o: what the parts gave, [S, B, H, N, D] in bf16, f16 or f32, or a list of S arrays, which costs a copy.
+        lse: their log-sum-exps, [S, B, H, N] in f32, or a list. A part of -inf gives nothing, whatever its o holds.
         sinks: [H] in f32, or None: a score that joins every softmax of its head once, without a value. The parts have
             none of their own then.
         out: arrays (o, lse) that the result goes to, instead of new ones; this o may be of any of the three types.
@@ -44,12 +44,26 @@ def merge_states(o: ArrayLike, lse: ArrayLike, *, sinks: Optional[ArrayLike] = N
     Raises:
         as `flashc.attention`.
     """
+    o, lse = _stacked("o", o), _stacked("lse", lse)
     if is_graph(o):
         if out is not None:
             raise ArgumentError("expected no out while PyTorch traces a graph")
         from . import _torch_serving
         return _torch_serving.merge_states(o, lse, sinks)
     return merge_now(o, lse, sinks, out)
+
+
+def _stacked(name: str, parts: Any) -> Any:
+    """A list of parts as one array, whose first dimension is new."""
+    if not isinstance(parts, (list, tuple)):
+        return parts
+    if not parts:
+        raise ArgumentError(f"expected {name} of one part at least, got an empty list")
+    shapes = [tuple(getattr(part, "shape", ())) for part in parts]
+    for shape in shapes:
+        if shape != shapes[0]:
+            raise ArgumentError(f"expected parts of one shape in {name}, got {shapes[0]} and {shape}")
+    return source_of(parts[0]).stack(parts)
 
 
 def merge_now(o: Any, lse: Any, sinks: Any = None, out: Optional[Tuple[Any, Any]] = None) -> Tuple[Any, Any]:

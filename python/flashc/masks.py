@@ -24,7 +24,7 @@ import operator
 import sys
 from typing import Any, Callable, List, Optional, Sequence, Union
 
-from ._arrays.protocol import ArrayLike
+from ._arrays.protocol import IntegersLike
 from ._runtime.library import ArgumentError, UnsupportedTypeError, parse_flag
 from ._runtime.public import public
 from ._runtime.specialization import Window, parse_mask
@@ -177,7 +177,7 @@ def sliding_window(left: Any, right: Any = 0, align: Any = "bottom-right") -> Ma
 
 
 @public
-def prefix_lm(prefix: Union[int, ArrayLike], align: Any = "bottom-right") -> Mask:
+def prefix_lm(prefix: Union[int, IntegersLike], align: Any = "bottom-right") -> Mask:
     """A prefix that everybody sees, and a causal rest (prefix language models: UniLM, T5).
 
         j <= i or j < prefix
@@ -216,7 +216,7 @@ def block_causal(size: int, align: Any = "bottom-right") -> Mask:
 
 
 @public
-def sink_window(sinks: Union[int, ArrayLike], left: Union[int, ArrayLike], align: Any = "bottom-right") -> Mask:
+def sink_window(sinks: Union[int, IntegersLike], left: Union[int, IntegersLike], align: Any = "bottom-right") -> Mask:
     """A causal window and the first tokens, the attention sinks (StreamingLLM).
 
         j <= i and (j >= i - left or j < sinks)
@@ -299,7 +299,7 @@ def _coordinates(position: Any, shape: Sequence[int]) -> List[Any]:
 
 
 @public
-def key_padding(lengths: Union[int, ArrayLike]) -> Mask:
+def key_padding(lengths: Union[int, IntegersLike]) -> Mask:
     """Keys up to a length, behind which they are padding.
 
         j < lengths[b]
@@ -312,7 +312,7 @@ def key_padding(lengths: Union[int, ArrayLike]) -> Mask:
 
 
 @public
-def block_diffusion(length: Union[int, ArrayLike], size: int) -> Mask:
+def block_diffusion(length: Union[int, IntegersLike], size: int) -> Mask:
     """Training of a block diffusion model (BD3-LM) on a noisy sequence and, behind it, the same sequence clean. Blocks
     are denoised with the clean blocks in front of them. With n = length and block(x) = floor((x mod n) / size):
 
@@ -339,7 +339,7 @@ def block_diffusion(length: Union[int, ArrayLike], size: int) -> Mask:
 # --- Masks of data ----------------------------------------------------------------------------------------------------
 
 @public
-def documents(ids: ArrayLike, key_ids: Optional[ArrayLike] = None, *, sorted: bool = False) -> Mask:
+def documents(ids: IntegersLike, key_ids: Optional[IntegersLike] = None, *, sorted: bool = False) -> Mask:
     """Packed documents by a number for each token: they see themselves only.
 
         ids[i] = key_ids[j]
@@ -363,7 +363,7 @@ def documents(ids: ArrayLike, key_ids: Optional[ArrayLike] = None, *, sorted: bo
 
 
 @public
-def shared_prefix(prefix: Union[int, ArrayLike], ids: Union[int, ArrayLike], align: Any = "bottom-right", *,
+def shared_prefix(prefix: Union[int, IntegersLike], ids: Union[int, IntegersLike], align: Any = "bottom-right", *,
                   sorted: bool = False) -> Mask:
     """Several continuations of one prefix, behind it and each other: a query sees the prefix and its own continuation,
     up to itself (several answers to one prompt; the prefix is computed once).
@@ -392,7 +392,7 @@ def shared_prefix(prefix: Union[int, ArrayLike], ids: Union[int, ArrayLike], ali
 
 
 @public
-def packed(offsets: ArrayLike, key_offsets: Optional[ArrayLike] = None, *, causal: bool = False,
+def packed(offsets: IntegersLike, key_offsets: Optional[IntegersLike] = None, *, causal: bool = False,
            window: Window = None) -> Mask:
     """Packed sequences by their offsets (FlashAttention's cu_seqlens): each sees itself only.
 

@@ -73,7 +73,7 @@ def test_strides_within_elements():
     ({"mask": np.ones((3, 7), bool)}, ARGUMENT, r"\[B, Hq, Nq, Nk\] = \[2, 4, 5, 7\], got shape \(3, 7\)"),
     ({"mask": np.ones((1, 2, 4, 5, 7), bool)}, ARGUMENT, "broadcasts to"),
     ({"mask": np.ones((5, 7), "i4")}, TYPE, "mask of bool .*, got int32"),
-    ({"mask": np.ones((5, 7), "f8")}, TYPE, "mask of bool .*, got f64"),
+    ({"mask": np.ones((5, 7), "i1")}, TYPE, "mask of bool .*, got int8"),
     ({"mask": "causal"}, TYPE, "expected an array"),
     ({"mask": on_gpu(np.ones((5, 7), bool))}, ARGUMENT, "expected the mask on the CPU, where q is, got one on GPU 3"),
     ({"score": 3}, TYPE, "expected score to be a function"),

@@ -1,9 +1,9 @@
 """What arrays are to a type checker."""
 from __future__ import annotations
 
-from typing import Any, Mapping, Protocol, Tuple, Union, runtime_checkable
+from typing import Any, Mapping, Protocol, Sequence, Tuple, Union, runtime_checkable
 
-__all__ = ["ArrayLike", "SupportsArrayInterface", "SupportsCudaArrayInterface", "SupportsDLPack"]
+__all__ = ["ArrayLike", "IntegersLike", "SupportsArrayInterface", "SupportsCudaArrayInterface", "SupportsDLPack"]
 
 
 @runtime_checkable
@@ -33,3 +33,6 @@ class SupportsArrayInterface(Protocol):
 
 #: An array of a framework, or an object with Python's buffer protocol.
 ArrayLike = Union[SupportsDLPack, SupportsCudaArrayInterface, SupportsArrayInterface, bytearray, memoryview]
+
+#: Lengths, offsets and tables: an array of integers, a list, or a list of lists.
+IntegersLike = Union[ArrayLike, Sequence[int], Sequence[Sequence[int]]]

@@ -37,6 +37,15 @@ class Source:
         raise ArgumentError(f"expected `out=`: flashc cannot allocate {self.describe_type(like)}; pass arrays for the "
                             "results that can be written, such as NumPy's, CuPy's or PyTorch's")
 
+    def stack(self, parts: Any) -> Any:
+        """A new array of arrays of one shape, along a new first dimension."""
+        raise ArgumentError(f"expected one array of all parts, got a list of {self.describe_type(parts[0])}, which "
+                            "flashc cannot join")
+
+    def integers(self, like: Any, values: Any) -> Any:
+        """A new array of int32 on the device of `like`, from a list."""
+        raise ArgumentError(f"expected an array, got a list: flashc cannot make {self.describe_type(like)}")
+
     def address(self, x: Any) -> int:
         """Where the first element of an array that `empty` made is."""
         return self.describe(x).address
@@ -109,6 +118,12 @@ class TorchSource(Source):
             return self.empty_like(like)  # The fastest way to one.
         return like.new_empty(shape)
 
+    def stack(self, parts: Any) -> Any:
+        return self.torch.stack(list(parts))
+
+    def integers(self, like: Any, values: Any) -> Any:
+        return self.torch.tensor(values, dtype=self.torch.int32, device=like.device)
+
     def address(self, x: Any) -> int:
         return x.data_ptr()
 
@@ -144,6 +159,12 @@ class NumpySource(Source):
 
     def empty(self, like: Any, shape: Tuple[int, ...], dtype: str) -> Any:
         return self.numpy.empty(shape, self.numpy.float32 if dtype == "f32" else like.dtype)
+
+    def stack(self, parts: Any) -> Any:
+        return self.numpy.stack(parts)
+
+    def integers(self, like: Any, values: Any) -> Any:
+        return self.numpy.array(values, self.numpy.int32)
 
 
 class ProtocolSource(Source):
@@ -213,6 +234,25 @@ class ProtocolSource(Source):
             with like.device:
                 return namespace.empty(shape, dtype=element)
         return namespace.empty(shape, dtype=element, **({} if device is None else {"device": device}))
+
+    @staticmethod
+    def _namespace(x: Any) -> Any:
+        """The functions of the framework of an array."""
+        return x.__array_namespace__() if hasattr(x, "__array_namespace__") else \
+            sys.modules.get(type(x).__module__.split(".")[0])
+
+    def stack(self, parts: Any) -> Any:
+        namespace = self._namespace(parts[0])
+        return namespace.stack(parts) if hasattr(namespace, "stack") else super().stack(parts)
+
+    def integers(self, like: Any, values: Any) -> Any:
+        package, namespace = type(like).__module__.split(".")[0], self._namespace(like)
+        if not hasattr(namespace, "asarray") or not hasattr(namespace, "int32"):
+            return super().integers(like, values)
+        if package == "cupy":
+            with like.device:
+                return namespace.asarray(values, dtype=namespace.int32)
+        return namespace.asarray(values, dtype=namespace.int32)
 
     def transpose(self, x: Any) -> Any:
         if hasattr(x, "transpose"):

@@ -6,6 +6,7 @@ import sys
 from typing import Any, Dict, List, Sequence, Tuple
 
 from .._arrays.array import CPU, Array, spoken
+from .._arrays.integers import narrowed
 from .._arrays.overlap import find_shared
 from .._arrays.source import source_of
 from .._trace.trace import Code, device_name
@@ -13,6 +14,7 @@ from . import contexts, plans
 from .launch import _WORDS, _Frame, _read_result, _signed, canonical, fail_launch, output_order, unit_strides, wait_for
 from .library import ArgumentError, Error, UnsupportedTypeError
 from .specialization import Extents, Specialization
+from .vectors import as_floats
 
 # Kernels that are loaded, by what they are specialised on and their device.
 _kernels: Dict[Tuple[Specialization, int], Any] = {}
@@ -75,6 +77,20 @@ class Inputs:
         other = copy.copy(self)
         other.arrays = {key: array for key, array in self.arrays.items() if key != name}
         return other
+
+    def narrow(self, *names: str) -> None:
+        """Makes int32 of those of these inputs that are there and are other integers."""
+        for name in names:
+            if name in self.arrays:
+                owner = narrowed(name, self.owners[name], self.arrays[name])
+                if owner is not self.owners[name]:
+                    self.owners[name], self.arrays[name] = owner, self._describe(owner)
+
+    def widen(self, name: str, dtype: str) -> None:
+        """Makes f32 or f64 of an input that is other floats."""
+        owner = as_floats(self.owners[name], self.arrays[name], dtype)
+        if owner is not self.owners[name]:
+            self.owners[name], self.arrays[name] = owner, self._describe(owner)
 
     def check(self, name: str, like: str, dtype: str, order: str, shape: Sequence[int]) -> None:
         """Refuses an array that is not of this shape and element type, on the device of `like`."""

@@ -53,6 +53,7 @@ _FOREIGN: Dict[str, Sequence[Tuple[str, str]]] = {
     "seq_lens": [_LENGTHS], "seqlens": [_LENGTHS], "context_lens": [_LENGTHS], "kv_lens": [_LENGTHS],
     "seqused_k": [_LENGTHS], "page_table": [_TABLE], "block_tables": [_TABLE], "kv_indices": [_TABLE],
     "rotary_cos": [_ROTARY], "rotary_sin": [_ROTARY], "rotary_interleaved": [_ROTARY],
+    "cache_leftpad": [_same("leftpad")],
     "num_splits": [_same("splits")], "k_descale": [_same("k_scale")], "v_descale": [_same("v_scale")],
     "dropout": [_same("dropout_p")], "attention_dropout": [_same("dropout_p")], "p": [_same("dropout_p")],
     "seed": [_PHILOX], "generator": [_PHILOX], "rng_state": [_PHILOX], "philox_seed": [_PHILOX],

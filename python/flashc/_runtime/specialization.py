@@ -190,6 +190,8 @@ class Extents(NamedTuple):
     keys: int
     head_dim: int
     value_dim: int
+    #: The element type of q.
+    dtype: str = ""
 
 
 def check_inputs(q: Array, k: Array, v: Optional[Array], is_bshd: bool, enable_gqa: bool) -> Extents:
@@ -236,7 +238,7 @@ def check_inputs(q: Array, k: Array, v: Optional[Array], is_bshd: bool, enable_g
             raise ArgumentError(f"expected the last dimension of {name} to be contiguous (stride 1), got stride "
                                 f"{x.strides[3]}; make a contiguous copy")
     return Extents(q.shape[0], query_heads, key_heads, q.shape[length], k.shape[length], q.shape[3],
-                   q.shape[3] if v is None else v.shape[3])
+                   q.shape[3] if v is None else v.shape[3], q.dtype)
 
 
 def target_of(device: int) -> str:
@@ -262,8 +264,8 @@ def read_mask(mask: Any, extents: Extents, device: Optional[int], stream: Option
     if hasattr(mask, "is_neg") and mask.is_neg():
         mask = mask.resolve_neg()
     array = source_of(mask).describe(mask, stream)
-    if array.dtype not in ("i1", "bf16", "f16", "f32"):
-        raise UnsupportedTypeError(f"expected a mask of bool (true: takes part) or of bf16, f16 or f32 (added to the "
+    if array.dtype not in ("i1", "bf16", "f16", "f32", "f64"):
+        raise UnsupportedTypeError(f"expected a mask of bool (true: takes part) or of bf16, f16, f32 or f64 (added to the "
                                    f"score), got {spoken(array.dtype)}")
     if device is not None and array.device != device:
         raise ArgumentError(f"expected the mask on {device_name(device)}, where q is, got one on "
@@ -290,15 +292,16 @@ def make_code(mask: Any, score: Any, extents: Extents, device: Optional[int], st
         return _NO_CODE
     if isinstance(mask, MaskPlan):
         mask.check(extents.queries, extents.keys)
-        return trace(mask.mask, score, device=device, stream=stream)._replace(plan=mask)
+        return trace(mask.mask, score, device=device, stream=stream, is_double=extents.dtype == "f64")._replace(plan=mask)
     if mask is None or callable(mask):
-        return trace(mask, score, device=device, stream=stream)
+        return trace(mask, score, device=device, stream=stream, is_double=extents.dtype == "f64")
     array = read_mask(mask, extents, device, stream)
     if score is not None:
-        return trace(None, score, device=device, stream=stream, mask_array=array)
+        return trace(None, score, device=device, stream=stream, mask_array=array, is_double=extents.dtype == "f64")
     view = View.of(array)
-    code = _mask_codes.get((view, array.dtype))
+    code = _mask_codes.get((view, array.dtype, extents.dtype == "f64"))
     if code is None:
-        code = trace(None, None, mask_array=array)._replace(bound=(), arrays=(), needs=(), trace_lines=None)
-        _mask_codes[view, array.dtype] = code
+        code = trace(None, None, mask_array=array, is_double=extents.dtype == "f64")._replace(
+            bound=(), arrays=(), needs=(), trace_lines=None)
+        _mask_codes[view, array.dtype, extents.dtype == "f64"] = code
     return code._replace(bound=(view.bind(array),), arrays=(array,))

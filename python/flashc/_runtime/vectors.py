@@ -10,7 +10,7 @@ from .._trace.trace import Code, device_name
 from .launch import wait_for
 from .library import ArgumentError, UnsupportedTypeError
 
-__all__ = ["check_vector", "read_vector", "with_vector"]
+__all__ = ["as_floats", "as_type_of", "check_vector", "read_vector", "with_vector"]
 
 
 def check_vector(name: str, array: Array, length: int, shape: str, dtype: str, q: Array,
@@ -37,6 +37,25 @@ def read_vector(name: str, x: Any, length: int, shape: str, dtype: str, q: Array
     check_vector(name, array, length, shape, dtype, q, is_launched)
     wait_for(array, stream)
     return array
+
+
+_FLOATS = {"f32": "float32", "f64": "float64"}
+
+
+def as_floats(x: Any, array: Array, dtype: str) -> Any:
+    """`x`, which `array` describes, with elements of f32 or f64, if it has other floats."""
+    if array.dtype == dtype or array.dtype not in ("bf16", "f16", "f32", "f64"):
+        return x
+    if hasattr(x, "to") and hasattr(x, "double"):
+        return x.double() if dtype == "f64" else x.float()
+    return x.astype(_FLOATS[dtype]) if hasattr(x, "astype") else x
+
+
+def as_type_of(x: Any, like: Any) -> Any:
+    """`x` with elements of the type of `like`, an array of one framework."""
+    if x.dtype == like.dtype:
+        return x
+    return x.to(like.dtype) if hasattr(x, "to") else x.astype(like.dtype)
 
 
 def with_vector(code: Code, array: Array) -> Code:

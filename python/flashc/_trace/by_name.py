@@ -50,6 +50,7 @@ _BY_NAME: Dict[str, Callable[..., Any]] = {
     "right_shift": lambda x, y: x >> y, "bitwise_right_shift": lambda x, y: x >> y, "fmod": fmod, "dot": dot,
     "inner": dot, "vdot": dot, "isin": isin, "masked_fill": lambda x, mask, value: where(mask, value, x),
     "clamp_min": lambda x, min: clip(x, min), "clamp_max": lambda x, max: clip(x, None, max),
+    "full_like": lambda x, fill_value, dtype=None, **rest: x.new_full((), fill_value, dtype),
     "ones_like": lambda x, dtype=None, **rest: x.new_ones((), dtype),
     "zeros_like": lambda x, dtype=None, **rest: x.new_zeros((), dtype),
     "rsub": lambda x, y: y - x, "__rsub__": lambda x, y: y - x, "__rpow__": lambda x, y: power(y, x),
@@ -79,8 +80,7 @@ def by_name(package: str, name: str, inputs: Sequence[Any], keywords: Dict[str, 
 def _number_of(x: Any) -> Any:
     if isinstance(x, Indexable):
         return x
-    if getattr(x, "shape", None) == () and hasattr(x, "item"):
-        return x.item()
+    x = plain(x)
     if hasattr(x, "__array__") and not isinstance(x, Value):
         raise error(f"expected an element of an array, got an array of shape {tuple(x.shape)}")
     return x

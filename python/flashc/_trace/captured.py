@@ -4,7 +4,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple, Tuple
 
 from .._arrays.array import Array, spoken
+from .appearance import device_of_trace, dtype_of, kind_of, kind_of_to
 from .by_name import OF_ROWS, by_name
+from .functions import to_kind
+from .of_tensors import elements_of
 from .operators import check, plain
 from .region import F32, I1, INDEX, Indexable, error
 from .traced import Traced
@@ -28,7 +31,7 @@ class Bound(NamedTuple):
     scalar: int
 
 
-ELEMENTS = {"bf16": F32, "f16": F32, "f32": F32, "i1": I1, "i8": INDEX, "u8": INDEX, "i32": INDEX, "i64": INDEX}
+ELEMENTS = {"bf16": F32, "f16": F32, "f32": F32, "f64": F32, "i1": I1, "i8": INDEX, "u8": INDEX, "i32": INDEX, "i64": INDEX}
 _C_DTYPE = {"u8": "i8"}
 
 
@@ -70,7 +73,44 @@ class CapturedArray(Indexable):
         return self.shape[0]
 
     def __iter__(self) -> Any:
-        raise error("expected an index with one position per dimension; an array cannot be iterated over")
+        """The elements of a row, or the rows of an array: a loop over them is unrolled."""
+        return iter(elements_of(self, "compute on arrays before the call"))
+
+    @property
+    def device(self) -> Any:
+        """Where q is."""
+        return device_of_trace()
+
+    @property
+    def dtype(self) -> Any:
+        """The type of the elements."""
+        return dtype_of(self._array.dtype)
+
+    def to(self, *arguments: Any, **keywords: Any) -> Any:
+        """The array, whose elements become real numbers, integers or conditions if a type is asked for."""
+        return _converted(self, kind_of_to(arguments, keywords))
+
+    def type(self, dtype: Any) -> Any:
+        return _converted(self, kind_of(dtype))
+
+    type_as = astype = type
+
+    def float(self) -> Any:
+        return _converted(self, F32)
+
+    def long(self) -> Any:
+        return _converted(self, INDEX)
+
+    def bool(self) -> Any:
+        return _converted(self, I1)
+
+    double = half = bfloat16 = float
+    int = long
+
+    def cpu(self, *arguments: Any, **keywords: Any) -> Any:
+        return self
+
+    cuda = contiguous = detach = cpu
 
     def __bool__(self) -> bool:
         raise error("an array has no truth value")
@@ -158,6 +198,48 @@ for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "divmod", "pow"
               "rshift"):
     setattr(CapturedArray, f"__{_name}__", _refuse)
     setattr(CapturedArray, f"__r{_name}__", _refuse)
+
+
+def _converted(array: Any, kind: Any) -> Any:
+    """The array with elements of a type; None: as they are."""
+    return array if kind in (None, ELEMENTS[array._array.dtype]) else _Converted(array, kind)
+
+
+class _Converted(Indexable):
+    """An array whose elements are converted where they are read."""
+    __slots__ = ("_of", "_kind")
+
+    def __init__(self, of: CapturedArray, kind: str) -> None:
+        self._of, self._kind = of, kind
+
+    @property
+    def shape(self) -> Tuple[int, ...]:
+        return self._of.shape
+
+    @property
+    def ndim(self) -> int:
+        return self._of.ndim
+
+    @property
+    def dtype(self) -> Any:
+        return dtype_of(self._kind)
+
+    @property
+    def device(self) -> Any:
+        return self._of.device
+
+    def __len__(self) -> int:
+        return len(self._of)
+
+    def __iter__(self) -> Any:
+        return (self[place] for place, _ in enumerate(self._of))
+
+    def __getitem__(self, index: Any) -> Any:
+        found = self._of[index]
+        return _Converted(found, self._kind) if isinstance(found, Indexable) else to_kind(found, self._kind)
+
+    def to(self, *arguments: Any, **keywords: Any) -> Any:
+        return _Converted(self._of, kind_of_to(arguments, keywords) or self._kind)
 
 
 class View(NamedTuple):

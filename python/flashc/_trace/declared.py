@@ -3,13 +3,37 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._arrays.array import Array, spoken
+from .._arrays.array import CPU, Array, spoken
+from .._arrays.integers import check_list, integers_on, is_list
 from .._arrays.protocol import ArrayLike
 from .._arrays.source import source_of
 from .._runtime.library import ArgumentError, UnsupportedTypeError
 from .._runtime.public import public
 
-__all__ = ["Sorted", "assume_sorted"]
+__all__ = ["Listed", "Sorted", "assume_sorted"]
+
+
+class Listed:
+    """Integers that a caller has as a list: an array on the device of each call that reads it."""
+
+    def __init__(self, name: str, values: Any) -> None:
+        check_list(name, values)
+        self._values, self._arrays = values, {}
+        self.shape = (len(values), len(values[0])) if values and is_list(values[0]) else (len(values),)
+        self.ndim, self.dtype = len(self.shape), "i32"
+
+    def __repr__(self) -> str:
+        return repr(self._values)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.on(CPU)[index]
+
+    def on(self, device: Any) -> Any:
+        """The array on a device; None: on the CPU."""
+        device = CPU if device is None else device
+        if device not in self._arrays:
+            self._arrays[device] = integers_on(device, self._values)
+        return self._arrays[device]
 
 
 class Sorted:
@@ -41,6 +65,7 @@ class Sorted:
 
 def describe(x: Any) -> Array:
     """The array, as flashc sees it."""
+    x = x.on(None) if isinstance(x, Listed) else x
     return x if isinstance(x, Array) else source_of(x).describe(x)
 
 

@@ -90,6 +90,17 @@ def to_int(x: Any) -> Any:
     return x if x._type == INDEX else region.kind(region, as_index(region, x), INDEX, True)
 
 
+def to_kind(x: Any, kind: str, region: Any = None) -> Any:
+    """A value of a type: real numbers (F32), integers (INDEX) or conditions (I1). A number becomes a value of `region`,
+    if there is one."""
+    x = check(x)
+    if not isinstance(x, Value):
+        x = float(x) if kind == F32 else int(x) if kind == INDEX else bool(x)
+        make = {F32: as_f32, INDEX: as_index, I1: as_i1}[kind]
+        return x if region is None else region.kind(region, make(region, x), kind, kind == INDEX and x >= 0)
+    return to_float(x) if kind == F32 else to_int(x) if kind == INDEX else x if x._type == I1 else x != 0
+
+
 def _of_number(name: str, on_number: Callable[[float], float], x: float) -> float:
     try:
         return on_number(x)

@@ -7,7 +7,7 @@ from typing import Any, Optional, Tuple
 from .. import ops
 from .._arrays.array import dtype_name, spoken
 from .._runtime.library import ArgumentError, UnsupportedTypeError, described
-from .declared import Sorted, describe
+from .declared import Listed, Sorted, describe
 from .region import get_trace
 from .traced import Traced
 
@@ -37,6 +37,8 @@ def shape_and_type(name: str, x: Any, elements: str) -> Tuple[Tuple[int, ...], s
 
 def integers(name: str, x: Any, least: int, most: int) -> Any:
     """`x`, an array of integers with `least` to `most` dimensions."""
+    if isinstance(x, (list, tuple)):
+        x = Listed(name, x)
     shape, dtype = shape_and_type(name, x.array if isinstance(x, Sorted) else x, "integers")
     if dtype not in ("i8", "u8", "i32", "i64"):
         raise UnsupportedTypeError(f"expected {name} of int8, uint8, int32 or int64, got {spoken(dtype)}")

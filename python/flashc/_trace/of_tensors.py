@@ -9,7 +9,7 @@ from .functions import absolute, trunc, where
 from .operators import check, is_real
 from .region import Indexable, Value, error
 
-__all__ = ["NEEDS_DIMENSIONS", "div", "dot", "fmod", "isin", "refuse_dimensions"]
+__all__ = ["NEEDS_DIMENSIONS", "div", "dot", "elements_of", "fmod", "isin", "refuse_dimensions"]
 
 # Each element is a read and some operations for every pair of a query and a key.
 _MOST_ELEMENTS = 64
@@ -32,7 +32,12 @@ def _elements(row: Any, instead: str) -> List[Any]:
             raise error(f"expected a row, got an array with {row.ndim} dimensions to index")
     elif not isinstance(row, (list, tuple)):
         raise error(f"expected a row, got {type(row).__module__}.{type(row).__qualname__}")
-    count = len(row)  # type: ignore[arg-type]
+    return elements_of(row, instead)
+
+
+def elements_of(row: Any, instead: str) -> List[Any]:
+    """What a list or an array has along its first dimension, which is short enough for code of each."""
+    count = len(row)
     if count > _MOST_ELEMENTS:
         raise error(f"expected a row of at most {_MOST_ELEMENTS} elements, got {count}: {instead}")
     return [row[place] for place in range(count)]  # type: ignore[index]

@@ -4,7 +4,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from .region import F32, I1, INDEX, Indexable, Region, Value, check_region, error
+from .region import F32, I1, INDEX, Indexable, Region, Value, check_region, error, get_trace
 
 __all__ = ["arithmetic", "as_f32", "as_i1", "as_index", "bitwise", "check", "compare", "floor_divide", "is_condition",
            "is_natural", "is_real", "modulo", "plain", "region_of", "shift", "true_divide"]
@@ -24,13 +24,17 @@ def region_of(*values: Any) -> Region:
 
 
 def plain(x: Any) -> Any:
-    """Numbers of NumPy as Python's; others unchanged."""
+    """Numbers of NumPy, and arrays of no dimensions, as Python's numbers; others unchanged. A tensor on a GPU, or one that
+    requires a gradient, is captured instead."""
     if isinstance(x, (Value, int, float)):
         return x
     numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(x, numpy.generic):
         return x.item()
-    return x
+    if isinstance(x, Indexable) or getattr(x, "shape", None) != () or not hasattr(x, "item"):
+        return x
+    is_read = getattr(x, "is_cuda", False) or getattr(x, "requires_grad", False)
+    return get_trace("array").capture(x) if is_read else x.item()
 
 
 def check(x: Any) -> Any:

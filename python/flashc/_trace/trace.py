@@ -20,7 +20,7 @@ from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Se
 from .._arrays.array import CPU, Array, spoken
 from .binding import bind, bind_list
 from .captured import ELEMENTS, Bound, Capture, CapturedArray, Need, View
-from .declared import Sorted
+from .declared import Listed, Sorted
 from .._runtime.library import ArgumentError, Error, UnsupportedTypeError
 from .operators import as_f32, as_i1, as_index, plain
 from .region import F32, I1, INDEX, Number, Region, check_region, current, error, error_in, error_of, \
@@ -75,8 +75,9 @@ class Lengths(NamedTuple):
 class Trace:
     """The captures of one attention, which its mask and its score share."""
 
-    def __init__(self, device: Optional[int] = None, stream: Optional[int] = None, locates: bool = False) -> None:
-        self.device, self.stream, self.locates = device, stream, locates
+    def __init__(self, device: Optional[int] = None, stream: Optional[int] = None, locates: bool = False,
+                 is_double: bool = False) -> None:
+        self.device, self.stream, self.locates, self.is_double = device, stream, locates, is_double
         self.region = Region()
         self.captures: List[Capture] = []
         self.bound: List[Bound] = []
@@ -123,10 +124,15 @@ class Trace:
         is_sorted = isinstance(x, Sorted)
         if is_sorted:
             x = x.array
+        if isinstance(x, Listed):
+            x = x.on(self.device)
         array = x if isinstance(x, Array) else source_of(x).describe(x, self.stream)
         if array.dtype not in ELEMENTS:
-            raise UnsupportedTypeError(f"expected a captured array of bf16, f16, f32, bool, int8, uint8, int32 or "
+            raise UnsupportedTypeError(f"expected a captured array of bf16, f16, f32, f64, bool, int8, uint8, int32 or "
                                        f"int64, got {spoken(array.dtype)}")
+        if self.is_double and array.dtype in ("bf16", "f16", "f32") and array.shape:
+            raise UnsupportedTypeError(f"expected a captured array of f64 or integers where q is f64, got {array.dtype}: "
+                                       "convert it before the call")
         # One that requires a gradient must be an array to get one.
         is_trained = self.device is not None and getattr(x, "requires_grad", False)
         if len(array.shape) == 0 and array.device == CPU and hasattr(x, "item") and not is_trained:
@@ -165,6 +171,8 @@ class Trace:
             dtype, bits = "i1", int(value)
         elif isinstance(value, int):
             dtype, bits = "i64", value & (2**64 - 1)
+        elif self.is_double:
+            dtype, bits = "f64", struct.unpack("<Q", struct.pack("<d", value))[0]
         else:
             try:
                 dtype, bits = "f32", struct.unpack("<I", struct.pack("<f", value))[0]
@@ -180,6 +188,8 @@ class Trace:
             return self.element(name, kind.dtype, View.of(kind).type, [self.region.index(0)])
         if kind == "i64":
             return self.region.value(INDEX, f"arith.index_cast %{name} : i64 to index")
+        if kind == "f64":
+            return self.region.value(F32, f"arith.truncf %{name} : f64 to f32")
         return Traced(self.region, "%" + name, {"f32": F32, "i1": I1}[kind])
 
     def load(self, captured: CapturedArray, indices: Sequence[Any]) -> Traced:
@@ -264,6 +274,8 @@ class Trace:
         wide = value if dtype == "i64" else None
         if dtype in ("bf16", "f16"):
             value = region.emit(f"arith.extf {value} : {dtype} to f32")
+        elif dtype == "f64":
+            value = region.emit(f"arith.truncf {value} : f64 to f32")
         elif dtype in ("i8", "u8"):
             wide = region.emit(f"arith.ext{'s' if dtype == 'i8' else 'u'}i {value} : i8 to i64")
             value = region.emit(f"arith.index_cast {wide} : i64 to index")
@@ -356,6 +368,7 @@ def count_le(array: Any, value: Any) -> Any:
     if isinstance(value, Traced):
         raise error(f"expected an array that flashc.assume_sorted declares to be sorted, got {type(array)!r}")
     elements = array.array if isinstance(array, Sorted) else array
+    elements = elements.on(None) if isinstance(elements, Listed) else elements
     return (elements <= (value[..., None] if hasattr(value, "shape") else value)).sum(-1)
 
 
@@ -407,7 +420,8 @@ def _broadcast(array: Array, positions: Sequence[Traced]) -> Tuple[Any, ...]:
 
 
 def trace(mask: Optional[Callable[..., Any]], score: Optional[Callable[..., Any]], *, device: Optional[int] = None,
-          stream: Optional[int] = None, mask_array: Any = None, locates: bool = False) -> Code:
+          stream: Optional[int] = None, mask_array: Any = None, locates: bool = False,
+          is_double: bool = False) -> Code:
     """The code of a mask `(b, h, i, j) -> condition` and a score `(s, b, h, i, j) -> real number`.
 
     Args:
@@ -416,8 +430,9 @@ def trace(mask: Optional[Callable[..., Any]], score: Optional[Callable[..., Any]
         mask_array: an array of 4 dimensions, each 1 or that of [B, Hq, Nq, Nk]. Conditions say which keys take part;
             real numbers are added to the score.
         locates: whether operations have the user's lines.
+        is_double: whether q is f64, and with it all floats that the code reads.
     """
-    under_way = Trace(device, stream, locates)
+    under_way = Trace(device, stream, locates, is_double)
     mask_code = score_code = None
     keeps: Any = True
     adds = mask_array is not None and mask_array.dtype != "i1"
@@ -448,5 +463,5 @@ def trace(mask: Optional[Callable[..., Any]], score: Optional[Callable[..., Any]
         score_code = under_way.code(as_f32(under_way.region, value), F32)
     return Code(mask_code, score_code, tuple(under_way.captures), tuple(under_way.bound), tuple(under_way.arrays),
                 tuple(under_way.needs), labels=tuple(under_way.labels.get(name, "") for name, *_ in under_way.captures),
-                trace_lines=lambda: trace(mask, score, device=device, stream=stream,
-                                                                  mask_array=mask_array, locates=True))
+                trace_lines=lambda: trace(mask, score, device=device, stream=stream, mask_array=mask_array,
+                                          locates=True, is_double=is_double))

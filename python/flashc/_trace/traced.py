@@ -3,13 +3,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._arrays.array import dtype_name
-from .._runtime.library import UnsupportedTypeError
 from . import functions
+from .appearance import device_of_trace, dtype_of, kind_of, kind_of_to
 from .by_name import METHODS, by_name
-from .functions import absolute, clip, power, to_float, to_int, where
+from .functions import absolute, clip, power, to_float, to_int, to_kind, where
 from .of_tensors import NEEDS_DIMENSIONS, refuse_dimensions
-from .operators import arithmetic, bitwise, compare, floor_divide, modulo, shift, true_divide
+from .operators import arithmetic, bitwise, check, compare, floor_divide, modulo, shift, true_divide
 from .region import F32, I1, INDEX, Region, Value, current, error, get_trace
 
 __all__ = ["Traced"]
@@ -173,38 +172,50 @@ class Traced(Value):
     long = int
 
     def bool(self) -> Any:
-        return self if self._type == I1 else self != 0
+        return to_kind(self, I1)
 
-    def to(self, dtype: Any, *rest: Any, **keywords: Any) -> Any:
-        """A real number, an integer or a condition, as `dtype` is. Real numbers are of 32 bits, whatever is asked."""
-        if isinstance(dtype, Value):
-            dtype = "i64" if dtype._type == INDEX else dtype._type
-        try:
-            kind = dtype_name(dtype)
-        except UnsupportedTypeError:
-            raise error(f"expected a type of numbers, integers or conditions, got {dtype!r}") from None
-        return self.bool() if kind == I1 else to_float(self) if "f" in kind else to_int(self)
+    def to(self, *arguments: Any, **keywords: Any) -> Any:
+        """A real number, an integer or a condition, as a type or another array says, in all forms that `torch.Tensor.to`
+        has. Real numbers are of 32 bits, whatever is asked, and a device changes nothing."""
+        return to_kind(self, kind_of_to(arguments, keywords) or self._type)
 
-    type = type_as = to
+    def type(self, dtype: Any) -> Any:
+        return to_kind(self, kind_of(dtype))
+
+    type_as = astype = type
+
+    def cpu(self, *arguments: Any, **keywords: Any) -> Any:
+        return self
+
+    cuda = contiguous = detach = clone = cpu
 
     @property
-    def device(self) -> None:
-        """For `x.new_ones((), device=x.device)`, as PyTorch's mask that keeps everything has it."""
-        return None
+    def device(self) -> Any:
+        """Where q is: for `torch.ones((), device=x.device)`, and `other.to(x.device)`."""
+        return device_of_trace()
+
+    @property
+    def dtype(self) -> Any:
+        """The type of 32 bits, 64 bits or conditions: for `torch.finfo(x.dtype)`, and `other.to(x.dtype)`."""
+        return dtype_of(self._type)
 
     def new_ones(self, size: Any, dtype: Any = None, **keywords: Any) -> Any:
         """1, or a condition that holds: a mask that keeps everything returns it."""
-        return self._new(1, size, dtype)
+        return self.new_full(size, 1, dtype)
 
     def new_zeros(self, size: Any, dtype: Any = None, **keywords: Any) -> Any:
         """0, or a condition that does not hold."""
-        return self._new(0, size, dtype)
+        return self.new_full(size, 0, dtype)
 
-    def _new(self, value: int, size: Any, dtype: Any) -> Any:
+    def new_full(self, size: Any, fill_value: Any, dtype: Any = None, **keywords: Any) -> Any:
+        """A number of the type of this value, or of `dtype`."""
         if tuple(size) != ():
             raise error(f"expected a value without dimensions, got size {size!r}")
-        one = self._region.value(INDEX, f"arith.constant {value} : index", True)
-        return one if dtype is None and self._type == INDEX else one.to(dtype or self._type)
+        return to_kind(fill_value, self._type if dtype is None else kind_of(dtype), self._region)
+
+    def new_tensor(self, data: Any, dtype: Any = None, **keywords: Any) -> Any:
+        """A number of its own type, or of `dtype`."""
+        return check(data) if dtype is None else to_kind(data, kind_of(dtype), self._region)
 
     def abs(self) -> Any:
         return absolute(self)

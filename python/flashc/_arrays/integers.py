@@ -1,0 +1,75 @@
+"""Lengths, tables and offsets as kernels read them: lists become arrays on q's device, wide integers have 32 bits."""
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from .._runtime.library import ArgumentError, UnsupportedTypeError, described
+from .array import CPU, Array
+from .source import source_of
+
+__all__ = ["array_of", "check_list", "integers_on", "is_list", "narrowed", "table_of"]
+
+_OTHERS = "i64", "i16", "i8", "u8"
+
+
+def is_list(x: Any) -> bool:
+    return isinstance(x, (list, tuple))
+
+
+def array_of(name: str, x: Any, like: Any) -> Any:
+    """A list (or a list of lists of one length) of integers as an array of int32, of the framework of `like` and on its
+    device; anything else as it is."""
+    if not is_list(x):
+        return x
+    check_list(name, x)
+    return source_of(like).integers(like, x)
+
+
+def table_of(name: str, rows: Any, block_table: Any, like: Any) -> Any:
+    """The block table of caches of which each row is a page: sequence b is the row rows[b]."""
+    if block_table is not None:
+        raise ArgumentError(f"expected {name} without a block_table, got both")
+    rows = array_of(name, rows, like)
+    if len(getattr(rows, "shape", ())) != 1:
+        raise ArgumentError(f"expected {name} of shape [B], got {tuple(getattr(rows, 'shape', ()))}")
+    return rows[:, None]
+
+
+def integers_on(device: int, values: Any) -> Any:
+    """An array of int32 on a device, of a framework that is imported and has arrays there."""
+    torch, numpy, cupy = (sys.modules.get(name) for name in ("torch", "numpy", "cupy"))
+    if device == CPU and numpy is not None:
+        return numpy.array(values, numpy.int32)
+    if torch is not None:
+        return torch.tensor(values, dtype=torch.int32, device="cpu" if device == CPU else f"cuda:{device}")
+    if device != CPU and cupy is not None:
+        with cupy.cuda.Device(device):
+            return cupy.array(values, cupy.int32)
+    raise ArgumentError("expected an array of integers: a list becomes one where NumPy, PyTorch or CuPy is imported")
+
+
+def check_list(name: str, x: Any) -> None:
+    """Refuses a list that is no array of integers of 32 bits."""
+    rows = x if x and is_list(x[0]) else [x]
+    for row in rows:
+        strange = [n for n in row if isinstance(n, bool) or not hasattr(n, "__index__")] if is_list(row) else [row]
+        if strange:
+            raise UnsupportedTypeError(f"expected {name} to be an array or a list of integers, got one of "
+                                       f"{described(strange[0])}")
+        if len(row) != len(rows[0]):
+            raise ArgumentError(f"expected {name} to be a list of lists of one length, got lengths {len(rows[0])} and "
+                                f"{len(row)}")
+        if any(not -2**31 <= n.__index__() < 2**31 for n in row):
+            raise ArgumentError(f"expected {name} of integers of 32 bits, got {max(row, key=abs)}")
+
+
+def narrowed(name: str, x: Any, array: Array) -> Any:
+    """`x`, which `array` describes, with elements of int32 if they are other integers."""
+    if array.dtype not in _OTHERS or not (hasattr(x, "to") or hasattr(x, "astype")):
+        return x
+    if array.device == CPU and array.dtype == "i64" and 0 not in array.shape:
+        for number in (int(x.min()), int(x.max())):
+            if not -2**31 <= number < 2**31:
+                raise ArgumentError(f"expected {name} of integers of 32 bits, got {number}")
+    return x.int() if hasattr(x, "to") and hasattr(x, "int") else x.astype("int32")

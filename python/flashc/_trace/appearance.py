@@ -1,0 +1,73 @@
+"""What values and arrays of a trace look like to code that was written for tensors: their device, their element type,
+and what `.to` asks for."""
+from __future__ import annotations
+
+import sys
+from typing import Any, Dict, Optional, Sequence
+
+from .._arrays.array import dtype_name
+from .._runtime.library import UnsupportedTypeError
+from .region import F32, I1, INDEX, Value, current, error
+
+__all__ = ["device_of_trace", "dtype_of", "kind_of", "kind_of_to"]
+
+# What a framework calls the type of a value, and that of an array's elements.
+_NAMES = {F32: "float32", INDEX: "int64", I1: "bool", "bf16": "bfloat16", "f16": "float16", "f64": "float64", "i8": "int8",
+          "u8": "uint8", "i16": "int16", "i32": "int32", "i64": "int64"}
+
+
+def device_of_trace() -> Any:
+    """The device of q as PyTorch has it, where PyTorch is imported; None where no device is known."""
+    torch, trace = sys.modules.get("torch"), getattr(current, "trace", None)
+    number = None if trace is None else trace.device
+    if torch is None or number is None:
+        return None
+    return torch.device("cpu") if number < 0 else torch.device("cuda", number)
+
+
+def dtype_of(kind: str) -> Any:
+    """A type of values or elements as PyTorch has it, where PyTorch is imported, or else NumPy."""
+    name = _NAMES[kind]
+    torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
+    if torch is not None:
+        return getattr(torch, name)
+    return numpy.dtype(name) if numpy is not None and name != "bfloat16" else name
+
+
+def kind_of(dtype: Any) -> str:
+    """F32, INDEX or I1, as a type in anybody's words says, or as a value or an array has it."""
+    if isinstance(dtype, Value):
+        return dtype._type
+    try:
+        is_array = not isinstance(dtype, type) and hasattr(dtype, "dtype") and hasattr(dtype, "shape")
+        name = dtype_name(dtype.dtype if is_array else dtype)
+    except UnsupportedTypeError:
+        name = str(dtype).rsplit(".", 1)[-1]
+        if name not in ("LongTensor", "IntTensor", "FloatTensor", "HalfTensor", "BFloat16Tensor", "BoolTensor") and \
+                dtype is not int:
+            raise error(f"expected a type of numbers, integers or conditions, got {dtype!r}") from None
+        name = "f32" if name.startswith(("Float", "Half", "BF")) else "i1" if name.startswith("Bool") else "i64"
+    return I1 if name == "i1" else F32 if "f" in name else INDEX
+
+
+def _is_device(x: Any) -> bool:
+    """Whether an argument of `.to` names a device: None, a number, "cuda:0", `torch.device("cpu")`, NumPy's "cpu"."""
+    if x is None or isinstance(x, int):
+        return True
+    return type(x).__name__ == "device" or isinstance(x, str) and x.split(":")[0] in ("cpu", "cuda", "meta", "mps", "xpu")
+
+
+def kind_of_to(arguments: Sequence[Any], keywords: Dict[str, Any]) -> Optional[str]:
+    """The type that `x.to(*arguments, **keywords)` asks for, or None: `to(dtype)`, `to(device)`, `to(device, dtype)`,
+    `to(other)`, each with `non_blocking`, `copy` and `memory_format`."""
+    unknown = set(keywords) - {"dtype", "device", "other", "non_blocking", "copy", "memory_format"}
+    if unknown or not arguments and not keywords:
+        raise error(f"expected to(dtype), to(device), to(device, dtype) or to(other), got "
+                    f"{', '.join(sorted(unknown)) or 'nothing'}")
+    first, *rest = (*arguments, keywords.get("other")) if not arguments else arguments
+    named = keywords.get("dtype")
+    if named is not None:
+        return kind_of(named)
+    if not _is_device(first):
+        return kind_of(first)
+    return kind_of(rest[0]) if rest and not isinstance(rest[0], (bool, type(None))) else None
