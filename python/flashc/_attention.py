@@ -33,7 +33,7 @@ def attention(q: ArrayLike, k: ArrayLike, v: ArrayLike, *, causal: bool = False,
               score: Optional[Callable[..., Any]] = None, sinks: Optional[ArrayLike] = None, dropout_p: float = 0.0,
               philox: Optional[ArrayLike] = None, enable_gqa: bool = False, return_lse: bool = False,
               layout: str = "bhsd", out: Any = None, schedule: Optional[str] = None,
-              static_shapes: bool = False) -> Any:
+              static_shapes: bool = False, deterministic: Optional[bool] = None) -> Any:
     """Exact attention: softmax(score(scale * q k^T) where mask) v, without the matrix of scores in memory.
 
     Where the arguments are those of `torch.nn.functional.scaled_dot_product_attention` they mean the same, except that
@@ -56,12 +56,12 @@ def attention(q: ArrayLike, k: ArrayLike, v: ArrayLike, *, causal: bool = False,
         scale: factor of the scores; None: 1 / sqrt(D).
         mask: which keys a query sees, besides `causal` and `window`. Either a function (b, h, i, j) -> condition of the
             positions of batch, query head, query and key, which is compiled into the kernel (see flashc.ops); or an
-            array that broadcasts to [B, Hq, Nq, Nk]: bool, true where the key takes part, or bf16, f16 or f32, added to
-            what the score returns.
+            array that broadcasts to [B, Hq, Nq, Nk]: bool, true where the key takes part, or bf16, f16, f32 or f64,
+            added to what the score returns.
         score: a function (s, b, h, i, j) -> new score of the scaled score, compiled into the kernel.
-        sinks: a number for each query head, [Hq] in f32 (f64 for f64), or None. The softmax of each row has one column
-            more, with the head's sink for its score and without a value: weights add up to less than 1. Neither scale
-            nor score nor mask apply to it. The log-sum-exp includes it.
+        sinks: a number for each query head, [Hq] in f32 (f64 for f64; others cost a copy), or None. The softmax of each
+            row has one column more, with the head's sink for its score and without a value: weights add up to less than
+            1. Neither scale nor score nor mask apply to it. The log-sum-exp includes it.
         dropout_p: the rate with which a probability is 0 in the product with v; others are divided by 1 - rate. The
             nearest multiple of 1/256. The log-sum-exp does not know of it.
         philox: what says which: a seed and an offset, [2] in int64, on the device of q. Equal ones drop the same
@@ -75,6 +75,9 @@ def attention(q: ArrayLike, k: ArrayLike, v: ArrayLike, *, causal: bool = False,
         out: where the result goes, instead of a new array: o, or (o, lse). It may be of another framework than q.
         schedule: overrides of the GPU schedule table, such as "kv-tile=64,stages=2".
         static_shapes: compile for exactly these B, Hk, Nq, Nk.
+        deterministic: where gradients are recorded, whether their sums have one order, as for
+            `flashc.attention_backward`. None: as torch.use_deterministic_algorithms says during the backward pass. The
+            result of attention itself has equal bits in every run.
 
     Returns:
         o, of the shape of q with Dv for D, in an array of q's framework that lies in memory as q does; with
@@ -101,20 +104,23 @@ def attention(q: ArrayLike, k: ArrayLike, v: ArrayLike, *, causal: bool = False,
                 raise ArgumentError("expected no out, schedule or static_shapes while PyTorch traces a graph")
             return flashc_torch.attention(q, k, v, causal=causal, window=window, scale=scale, mask=mask, score=score,
                                           sinks=sinks, dropout_p=dropout_p, philox=philox, enable_gqa=enable_gqa,
-                                          return_lse=return_lse, layout=layout)
-        from ._torch_tensors import autocast
+                                          return_lse=return_lse, layout=layout, deterministic=deterministic)
+        from ._torch_tensors import autocast, is_mapped
         q, k, v = autocast(q, k, v)
+        if is_mapped(q, k, v, sinks, mask):
+            return _mapped(q, k, v, causal, window, scale, mask, score, sinks, dropout_p, philox, enable_gqa, return_lse,
+                           layout, out, schedule, static_shapes, deterministic)
         if torch.is_grad_enabled():
             refuse_gradient("scale", scale)
             return _recorded(torch, q, k, v, causal, window, scale, mask, score, sinks, dropout_p, philox, enable_gqa,
-                             return_lse, layout, out, schedule, static_shapes)
+                             return_lse, layout, out, schedule, static_shapes, deterministic)
     return attention_now(q, k, v, causal, window, scale, mask, score, sinks, dropout_p, philox, enable_gqa, return_lse,
                          layout, out, schedule, static_shapes)
 
 
 def _recorded(torch: Any, q: Any, k: Any, v: Any, causal: bool, window: Window, scale: Any, mask: Any, score: Any,
               sinks: Any, dropout_p: float, philox: Any, enable_gqa: bool, return_lse: bool, layout: str, out: Any,
-              schedule: Optional[str], static_shapes: bool) -> Any:
+              schedule: Optional[str], static_shapes: bool, deterministic: Optional[bool]) -> Any:
     """flashc.attention while PyTorch records gradients."""
     from ._torch_gradient import code_of, differentiable_attention, trained_captures
     differentiable = (("q", q), ("k", k), ("v", v), ("sinks", sinks))
@@ -128,11 +134,24 @@ def _recorded(torch: Any, q: Any, k: Any, v: Any, causal: bool, window: Window, 
         return differentiable_attention(q, k, v, parse_flag("return_lse", return_lse), causal=causal, window=window,
                                         scale=scale, mask=mask, score=score, sinks=sinks, dropout_p=dropout_p,
                                         philox=philox, enable_gqa=enable_gqa, layout=layout, schedule=schedule,
-                                        static_shapes=static_shapes, code=code)
+                                        static_shapes=static_shapes, code=code, deterministic=deterministic)
     for name, x in differentiable:
         refuse_gradient(name, x)
     return attention_now(q, k, v, causal, window, scale, mask, score, sinks, dropout_p, philox, enable_gqa, return_lse,
                          layout, out, schedule, static_shapes, records_gradients=True, code=code)
+
+
+def _mapped(q: Any, k: Any, v: Any, causal: bool, window: Window, scale: Any, mask: Any, score: Any, sinks: Any,
+            dropout_p: float, philox: Any, enable_gqa: bool, return_lse: bool, layout: str, out: Any,
+            schedule: Optional[str], static_shapes: bool, deterministic: Optional[bool]) -> Any:
+    """flashc.attention of tensors of torch.func."""
+    if out is not None or schedule is not None or static_shapes:
+        raise ArgumentError("expected no out, schedule or static_shapes in torch.func")
+    from . import _torch_func
+    return _torch_func.attention(q, k, v, causal=causal, window=window, scale=scale, mask=mask, score=score, sinks=sinks,
+                                 dropout_p=dropout_p, philox=philox, enable_gqa=enable_gqa,
+                                 return_lse=parse_flag("return_lse", return_lse), layout=layout,
+                                 deterministic=deterministic)
 
 
 def attention_now(q: Any, k: Any, v: Any, causal: bool = False, window: Window = None, scale: Optional[float] = None,

@@ -62,9 +62,9 @@ def flex_attention(run: Callable[..., Any], query: Any, key: Any, value: Any, sc
         wants_lse = return_aux.lse
     mask = mask_of(block_mask, query.shape[2], key.shape[2], follows)
     if query.shape[0] != key.shape[0]:
-        if block_mask is None or key.shape[0] != 1:
-            raise ArgumentError(f"expected query, key and value of one batch, or key and value of batch 1 with a "
-                                f"block_mask, got {query.shape[0]} and {key.shape[0]}")
+        if key.shape[0] != 1:
+            raise ArgumentError(f"expected query, key and value of one batch, or key and value of batch 1, got "
+                                f"{query.shape[0]} and {key.shape[0]}")
         key, value = (x.expand(query.shape[0], *x.shape[1:]) for x in (key, value))
     if scale is None and query.shape[-1]:
         scale = query.shape[-1] ** -0.5

@@ -10,12 +10,12 @@ from ._attention import attention_now
 from ._arrays.source import source_of
 from ._attention_backward import backward_of
 from ._runtime.dropout import parse_dropout, philox_of
-from ._runtime.library import ArgumentError, Error
+from ._runtime.library import ArgumentError, Error, parse_flag
 from ._runtime.specialization import check_inputs, check_layout, make_code
 from ._trace.trace import Code
 from ._torch_tensors import suitable
 
-__all__ = ["code_of", "differentiable_attention", "gradients", "refuse_second_order", "trained_captures"]
+__all__ = ["code_of", "differentiable_attention", "gradients", "is_deterministic", "refuse_second_order", "trained_captures"]
 
 
 def gradients(q: Tensor, k: Tensor, v: Tensor, sinks: Optional[Tensor], philox: Optional[Tensor], o: Tensor,
@@ -31,6 +31,13 @@ def gradients(q: Tensor, k: Tensor, v: Tensor, sinks: Optional[Tensor], philox: 
     dq, dk, dv, *dsinks = found[:len(found) - len(captured)]
     of_captured = [gradient.to(x.dtype) for gradient, x in zip(found[len(found) - len(captured):], captured)]
     return (dq, dk, dv, *(dsinks or [None]), *of_captured)
+
+
+def is_deterministic(deterministic: Optional[bool]) -> bool:
+    """What a call asks of its gradients; None: what PyTorch does of all."""
+    if deterministic is None:
+        return torch.are_deterministic_algorithms_enabled()
+    return parse_flag("deterministic", deterministic)
 
 
 def code_of(q: Tensor, k: Tensor, v: Tensor, mask: Any, score: Any, layout: str, enable_gqa: bool) -> Code:
@@ -58,9 +65,9 @@ class _Gradients(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, sinks: Optional[Tensor],
                 philox: Optional[Tensor], o: Tensor, lse: Tensor, do: Optional[Tensor], dlse: Optional[Tensor],
-                keywords: Dict[str, Any], *captured: Tensor) -> Tuple[Optional[Tensor], ...]:
-        return gradients(q, k, v, sinks, philox, o, lse, do, dlse, torch.are_deterministic_algorithms_enabled(),
-                         **keywords)
+                deterministic: Optional[bool], keywords: Dict[str, Any],
+                *captured: Tensor) -> Tuple[Optional[Tensor], ...]:
+        return gradients(q, k, v, sinks, philox, o, lse, do, dlse, is_deterministic(deterministic), **keywords)
 
     backward = staticmethod(refuse_second_order)
 
@@ -72,7 +79,7 @@ class _Attention(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, sinks: Optional[Tensor],
                 philox: Optional[Tensor], mask: Any, schedule: Optional[str], code: Optional[Code],
-                keywords: Dict[str, Any], *captured: Tensor) -> Tuple[Tensor, Tensor]:
+                deterministic: Optional[bool], keywords: Dict[str, Any], *captured: Tensor) -> Tuple[Tensor, Tensor]:
         o, lse = attention_now(q, k, v, mask=mask, sinks=sinks, philox=philox, schedule=schedule, return_lse=True,
                                code=code, **keywords)
         is_tensor = isinstance(mask, Tensor)
@@ -80,7 +87,7 @@ class _Attention(torch.autograd.Function):
         ctx.save_for_backward(q, k, v, sinks, philox, o, lse, mask if is_tensor else None, *read)
         # The code as it was traced, with the arrays that it found: another trace may find others.
         ctx.code, ctx.captured = code, captured
-        ctx.mask, ctx.keywords = mask, keywords
+        ctx.mask, ctx.keywords, ctx.deterministic = mask, keywords, deterministic
         ctx.set_materialize_grads(False)
         return o, lse
 
@@ -88,16 +95,16 @@ class _Attention(torch.autograd.Function):
     def backward(ctx: Any, do: Optional[Tensor], dlse: Optional[Tensor]) -> Tuple[Optional[Tensor], ...]:
         captured = ctx.captured
         if do is None and dlse is None:
-            return (None,) * (9 + len(captured))
+            return (None,) * (10 + len(captured))
         saved = ctx.saved_tensors[:7]  # All are looked at: none may have been written since.
         keywords = {"mask": ctx.mask, "captured": captured, "code": ctx.code, **ctx.keywords}
-        dq, dk, dv, dsinks, *of_captured = _Gradients.apply(*saved, do, dlse, keywords, *captured)
-        return (dq, dk, dv, dsinks, None, None, None, None, None, *of_captured)
+        dq, dk, dv, dsinks, *of_captured = _Gradients.apply(*saved, do, dlse, ctx.deterministic, keywords, *captured)
+        return (dq, dk, dv, dsinks, None, None, None, None, None, None, *of_captured)
 
 
 def differentiable_attention(q: Tensor, k: Tensor, v: Tensor, return_lse: bool, mask: Any, sinks: Optional[Tensor],
                              dropout_p: float, philox: Any, schedule: Optional[str], code: Optional[Code],
-                             **keywords: Any) -> Any:
+                             deterministic: Optional[bool], **keywords: Any) -> Any:
     """flashc.attention of tensors, recorded. `code`: the mask and the score, traced, if there are any. `keywords`: those
     that the backward pass has, too; it chooses a schedule of its own."""
     if parse_dropout(dropout_p, philox):
@@ -105,5 +112,5 @@ def differentiable_attention(q: Tensor, k: Tensor, v: Tensor, return_lse: bool, 
         if not isinstance(philox, Tensor):
             raise ArgumentError(f"expected philox to be a tensor as q, k and v are, got {type(philox)!r}")
     captured = () if code is None else trained_captures(code)
-    o, lse = _Attention.apply(q, k, v, sinks, philox, mask, schedule, code, keywords, *captured)
+    o, lse = _Attention.apply(q, k, v, sinks, philox, mask, schedule, code, deterministic, keywords, *captured)
     return (o, lse) if return_lse else o

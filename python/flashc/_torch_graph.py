@@ -23,13 +23,6 @@ def register(function: Callable[..., Any]) -> str:
     return name
 
 
-@torch.compiler.assume_constant_result
-def remembers(function: Any) -> bool:
-    """Whether calls of `function` can differ though its code is the same. Dynamo looks at the code alone to decide
-    whether its graph still holds."""
-    return bool(getattr(function, "__closure__", True) or function.__defaults__ or function.__kwdefaults__)
-
-
 @torch.compiler.disable
 def outside(run: Callable[..., Any], q: torch.Tensor, k: torch.Tensor, v: torch.Tensor,
             keywords: Dict[str, Any]) -> Any:

@@ -35,10 +35,18 @@ def names_of(mask: Optional[Callable[..., Any]], score: Optional[Callable[..., A
         return _name_once(mask), _name_once(score)
     if score is None and (mask is None or mask is sees_up_to_itself):
         return None if mask is None else _UP_TO_ITSELF, None
-    from . import _torch_graph as graph
-    if (mask is not None and graph.remembers(mask)) or (score is not None and graph.remembers(score)):
+    if (mask is not None and _remembers(mask)) or (score is not None and _remembers(score)):
         return None
+    from . import _torch_graph as graph
     return None if mask is None else graph.register(mask), None if score is None else graph.register(score)
+
+
+def _remembers(function: Any) -> bool:
+    """Whether calls of `function` can differ though its code is the same: Dynamo looks at the code alone to decide whether
+    its graph still holds. Dynamo itself runs this, since a function that the graph makes is no constant."""
+    code = getattr(function, "__code__", None)
+    return code is None or len(code.co_freevars) > 0 or function.__defaults__ is not None or \
+        function.__kwdefaults__ is not None
 
 
 def _name_once(function: Optional[Callable[..., Any]]) -> Optional[str]:

@@ -1,12 +1,12 @@
 """PyTorch's tensors in front of a call: of the type that autocast asks for, and as the kernels read them."""
 from __future__ import annotations
 
-from typing import Any, Optional, Sequence
+from typing import Any, Callable, Optional, Sequence
 
 import torch
 from torch import Tensor
 
-__all__ = ["GRANULE", "autocast", "suitable"]
+__all__ = ["GRANULE", "autocast", "is_mapped", "suitable"]
 
 GRANULE = 8  # Elements of 16 bits in the 16 bytes that the kernels' copies move.
 
@@ -19,6 +19,15 @@ else:
         if device == "cuda":
             return torch.get_autocast_gpu_dtype() if torch.is_autocast_enabled() else None
         return torch.get_autocast_cpu_dtype() if torch.is_autocast_cpu_enabled() else None
+
+
+_is_wrapped: Callable[[Tensor], bool] = getattr(getattr(torch._C, "_functorch", None), "is_functorch_wrapped_tensor",
+                                                lambda x: False)
+
+
+def is_mapped(*arrays: Any) -> bool:
+    """Whether one of the arrays is a tensor of torch.func, which has no memory of its own."""
+    return any(isinstance(x, Tensor) and _is_wrapped(x) for x in arrays)
 
 
 def autocast(*tensors: Any) -> Sequence[Any]:

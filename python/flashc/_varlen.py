@@ -6,7 +6,8 @@ from typing import Any, Callable, Optional, Tuple
 
 from . import masks, ops
 from ._arrays.array import CPU, spoken
-from ._arrays.protocol import ArrayLike
+from ._arrays.integers import array_of
+from ._arrays.protocol import ArrayLike, IntegersLike
 from ._arrays.source import source_of
 from ._attention import attention
 from ._runtime.library import ArgumentError, UnsupportedTypeError, described
@@ -20,13 +21,14 @@ __all__ = ["varlen_attention"]
 
 
 @public
-def varlen_attention(q: ArrayLike, k: ArrayLike, v: ArrayLike, cu_seqlens_q: ArrayLike,
-                     cu_seqlens_k: Optional[ArrayLike] = None, max_seqlen_q: Optional[int] = None,
+def varlen_attention(q: ArrayLike, k: ArrayLike, v: ArrayLike, cu_seqlens_q: IntegersLike,
+                     cu_seqlens_k: Optional[IntegersLike] = None, max_seqlen_q: Optional[int] = None,
                      max_seqlen_k: Optional[int] = None, *, causal: bool = False, window: Window = None,
                      scale: Optional[float] = None, mask: Optional[Callable[..., Any]] = None,
                      score: Optional[Callable[..., Any]] = None, sinks: Optional[ArrayLike] = None,
                      dropout_p: float = 0.0, philox: Optional[ArrayLike] = None, enable_gqa: bool = False,
-                     return_lse: bool = False, out: Any = None, schedule: Optional[str] = None) -> Any:
+                     return_lse: bool = False, out: Any = None, schedule: Optional[str] = None,
+                     deterministic: Optional[bool] = None) -> Any:
     """Exact attention of packed sequences, each to itself, as FlashAttention's `flash_attn_varlen_func`.
 
     Sequence s has the queries `q[cu_seqlens_q[s]:cu_seqlens_q[s + 1]]` and the keys
@@ -38,9 +40,9 @@ def varlen_attention(q: ArrayLike, k: ArrayLike, v: ArrayLike, cu_seqlens_q: Arr
         q: queries, [total_q, Hq, D], of bf16 or f16; on the CPU f32 too. As for `flashc.attention`.
         k: keys, [total_k, Hk, D].
         v: values, [total_k, Hk, Dv].
-        cu_seqlens_q: [S + 1] of int32 or int64 on the device of q: 0, then where each sequence ends; total_q last.
-            Sequences of no queries, or of no keys, are fine. The last may be less than total_q, for buffers of a static
-            size: rows from there on see nothing, and nothing sees them.
+        cu_seqlens_q: [S + 1] of int32 or int64 on the device of q, or a list: 0, then where each sequence ends; total_q
+            last. Sequences of no queries, or of no keys, are fine. The last may be less than total_q, for buffers of a
+            static size: rows from there on see nothing, and nothing sees them.
         cu_seqlens_k: those of the keys, total_k last, or less; None, or the same array: those of the queries.
         max_seqlen_q, max_seqlen_k: not needed; accepted since FlashAttention asks for them.
         causal: query i of a sequence sees its key j when j <= i + Nk - Nq, with the lengths of the sequence.
@@ -49,7 +51,7 @@ def varlen_attention(q: ArrayLike, k: ArrayLike, v: ArrayLike, cu_seqlens_q: Arr
             positions in the sequence: (s, h, i, j) -> condition, (x, s, h, i, j) -> new score. An index that is such a
             position is clamped to the array. The alignment of a mask by name, `flashc.ops.query_length()` and
             `key_length()` mean the lengths of the sequence.
-        scale, sinks, dropout_p, philox, enable_gqa, schedule: as for `flashc.attention`.
+        scale, sinks, dropout_p, philox, enable_gqa, schedule, deterministic: as for `flashc.attention`.
         return_lse: also return the log-sum-exp, [Hq, total_q] in f32.
         out: where the result goes, instead of a new array: o, or (o, lse).
 
@@ -65,6 +67,9 @@ def varlen_attention(q: ArrayLike, k: ArrayLike, v: ArrayLike, cu_seqlens_q: Arr
     for name, most in (("max_seqlen_q", max_seqlen_q), ("max_seqlen_k", max_seqlen_k)):
         if most is not None and type(most) is not int:
             _check_count(name, most)
+    is_same = cu_seqlens_k is None or cu_seqlens_k is cu_seqlens_q
+    cu_seqlens_q = array_of("cu_seqlens_q", cu_seqlens_q, q)
+    cu_seqlens_k = None if is_same else array_of("cu_seqlens_k", cu_seqlens_k, q)
     torch = sys.modules.get("torch")
     if torch is not None and hasattr(torch, "compiler") and torch.compiler.is_compiling():
         if out is not None or schedule is not None:
@@ -73,7 +78,8 @@ def varlen_attention(q: ArrayLike, k: ArrayLike, v: ArrayLike, cu_seqlens_q: Arr
         result = flashc_torch.attention(q[None], k[None], v[None], causal=causal, window=window, scale=scale, mask=mask,
                                         score=score, sinks=sinks, dropout_p=dropout_p, philox=philox,
                                         enable_gqa=enable_gqa, return_lse=return_lse, layout="bshd",
-                                        offsets=(cu_seqlens_q, None if cu_seqlens_k is cu_seqlens_q else cu_seqlens_k))
+                                        offsets=(cu_seqlens_q, cu_seqlens_k),
+                                        deterministic=deterministic)
         return (result[0][0], result[1][0]) if return_lse else result[0]
     for name, x, order in (("q", q, "[total_q, Hq, D]"), ("k", k, "[total_k, Hk, D]"), ("v", v, "[total_k, Hk, Dv]")):
         if len(_shape(name, x)) != 3:
@@ -81,7 +87,7 @@ def varlen_attention(q: ArrayLike, k: ArrayLike, v: ArrayLike, cu_seqlens_q: Arr
     keep, rescore = of_sequences(q, k, cu_seqlens_q, cu_seqlens_k, causal, window, mask, score)
     result = attention(q[None], k[None], v[None], scale=scale, mask=keep, score=rescore, sinks=sinks,
                        dropout_p=dropout_p, philox=philox, enable_gqa=enable_gqa, return_lse=return_lse, layout="bshd",
-                       out=_batch_of_one(out), schedule=schedule)
+                       out=_batch_of_one(out), schedule=schedule, deterministic=deterministic)
     if out is not None:
         o, lse = out if isinstance(out, (tuple, list)) else (out, None)
         return (o, result[1][0] if lse is None else lse) if return_lse else o

@@ -11,7 +11,7 @@ tensor that a mask or a score reads may not require a gradient. Under torch.auto
 """
 
 import itertools
-from typing import Any, Callable, Dict, Optional, Tuple, Union
+from typing import Any, Callable, Dict, Optional, Sequence, Tuple, Union
 
 import torch
 from torch import Tensor
@@ -21,9 +21,9 @@ from ._runtime.calls import READ_BY_CODE, refuse_gradient
 from ._runtime.dropout import parse_dropout, philox_of
 from ._runtime.library import ArgumentError, Error, UnsupportedTypeError, described, parse_flag
 from ._runtime.public import public
-from ._torch_gradient import gradients, refuse_second_order
+from ._torch_gradient import gradients, is_deterministic, refuse_second_order
 from ._torch_ops import forget, functions, is_compiling, lse_like, names_of, no_sums, sees_up_to_itself, sides_of
-from ._torch_tensors import GRANULE, autocast, suitable
+from ._torch_tensors import GRANULE, autocast, is_mapped, suitable
 
 __all__ = ["flex_attention", "scaled_dot_product_attention"]
 
@@ -54,7 +54,7 @@ def _attention_op(q: Tensor, k: Tensor, v: Tensor, mask_array: Optional[Tensor],
                   scale: Optional[float], enable_gqa: bool, layout: str, return_lse: bool,
                   offsets: Optional[Tensor] = None, key_offsets: Optional[Tensor] = None,
                   records_gradients: bool = False, sinks: Optional[Tensor] = None, dropout_p: float = 0.0,
-                  philox: Optional[Tensor] = None) -> Tuple[Tensor, Tensor]:
+                  philox: Optional[Tensor] = None, deterministic: Optional[bool] = None) -> Tuple[Tensor, Tensor]:
     """o, and the log-sum-exp: without `return_lse`, a tensor of no elements in its place. `offsets`: sequences are
     packed, as for flashc.varlen_attention. `records_gradients`: those of what masks and scores read would be cut."""
     keywords = _keywords(mask_array, mask, score, causal, window_left, window_right, scale, enable_gqa, layout, offsets,
@@ -92,7 +92,7 @@ def _like(x: Tensor, columns: int, layout: str) -> Tensor:
 @_attention_op.register_fake
 def _attention_fake(q, k, v, mask_array, mask, score, causal, window_left, window_right, scale, enable_gqa, layout,
                     return_lse, offsets=None, key_offsets=None, records_gradients=False, sinks=None, dropout_p=0.0,
-                    philox=None):
+                    philox=None, deterministic=None):
     torch._check(q.dim() == 4 and k.dim() == 4 and v.dim() == 4, lambda: "expected q, k and v of 4 dimensions")
     return _like(q, v.shape[3], layout), lse_like(q, layout, return_lse)
 
@@ -107,7 +107,8 @@ def _backward_fake(q, k, v, o, lse, do, dlse, mask_array, mask, score, causal, w
 def _save(ctx, inputs, output):
     """What the backward pass reads: q, k, v, o, the log-sum-exp, what masks and scores read, the sinks, and what
     dropout goes by."""
-    q, k, v, mask_array, *options, return_lse, offsets, key_offsets, _, sinks, ctx.dropout_p, philox = inputs
+    q, k, v, mask_array, *options, return_lse, offsets, key_offsets, _, sinks, ctx.dropout_p, philox, ctx.deterministic = \
+        inputs
     refuse_gradient(READ_BY_CODE, mask_array)
     if not return_lse:
         raise Error("expected flashc::attention with return_lse=True where gradients are recorded")
@@ -119,12 +120,12 @@ def _save(ctx, inputs, output):
 def _backward(ctx, do, dlse):
     nothing = (None,) * 13
     if do is None and dlse is None:
-        return (None, None, None, *nothing, None, None, None)
+        return (None, None, None, *nothing, None, None, None, None)
     *saved, mask_array, offsets, key_offsets, sinks, philox = ctx.saved_tensors
     dq, dk, dv, dsinks = torch.ops.flashc.attention_backward.default(
-        *saved, do, dlse, mask_array, *ctx.options, offsets, key_offsets, torch.are_deterministic_algorithms_enabled(),
-        sinks, ctx.dropout_p, philox)
-    return dq, dk, dv, *nothing, None if sinks is None else dsinks, None, None
+        *saved, do, dlse, mask_array, *ctx.options, offsets, key_offsets, is_deterministic(ctx.deterministic), sinks,
+        ctx.dropout_p, philox)
+    return dq, dk, dv, *nothing, None if sinks is None else dsinks, None, None, None
 
 
 _attention_op.register_autograd(_backward, setup_context=_save)
@@ -145,7 +146,8 @@ def attention(q: Tensor, k: Tensor, v: Tensor, *, causal: bool = False,
               window: Union[None, int, Tuple[Optional[int], Optional[int]]] = None, scale: Optional[float] = None,
               mask: Any = None, score: Any = None, sinks: Optional[Tensor] = None, dropout_p: float = 0.0,
               philox: Optional[Tensor] = None, enable_gqa: bool = False, return_lse: bool = False, layout: str = "bhsd",
-              offsets: Tuple[Optional[Tensor], Optional[Tensor]] = (None, None)) -> Any:
+              offsets: Tuple[Optional[Tensor], Optional[Tensor]] = (None, None),
+              deterministic: Optional[bool] = None) -> Any:
     """What `flashc.attention` calls where an op is needed, with the same arguments and result. `offsets`: of packed
     sequences, as for `flashc.varlen_attention`.
 
@@ -167,14 +169,14 @@ def attention(q: Tensor, k: Tensor, v: Tensor, *, causal: bool = False,
         return graph.outside(_outside_of_graphs, q, k, v, {
             "causal": causal, "window": window, "scale": scale, "mask": mask if mask_array is None else mask_array,
             "score": score, "sinks": sinks, "dropout_p": dropout_p, "philox": philox, "enable_gqa": enable_gqa,
-            "return_lse": return_lse, "layout": layout, "offsets": offsets})
+            "return_lse": return_lse, "layout": layout, "offsets": offsets, "deterministic": deterministic})
     left, right = sides_of(window)
     records = torch.is_grad_enabled()
     is_differentiated = records and any(x is not None and x.requires_grad for x in (q, k, v, sinks))
     try:
         o, lse = torch.ops.flashc.attention.default(q, k, v, mask_array, *names, causal, left, right, scale, enable_gqa,
                                                     layout, return_lse or is_differentiated, *offsets, records, sinks,
-                                                    dropout_p, philox)
+                                                    dropout_p, philox, deterministic)
     finally:
         if not is_differentiated:
             forget(names)
@@ -192,11 +194,29 @@ def _outside_of_graphs(q: Tensor, k: Tensor, v: Tensor, offsets: Tuple[Optional[
 
 # --- The drop-ins -----------------------------------------------------------------------------------------------------
 
-def _with_four_dimensions(x: Tensor) -> Tensor:
-    """[..., heads, n, d] as [batch, heads, n, d]."""
-    while x.dim() < 4:
+def _with_four_dimensions(x: Tensor, leading: Sequence[int]) -> Tensor:
+    """[..., heads, n, d], broadcast to the leading dimensions, as [batch, heads, n, d]."""
+    while x.dim() < 3 + max(len(leading), 1):
         x = x.unsqueeze(0)
+    if tuple(x.shape[:-3]) != tuple(leading) and len(leading) > 0:
+        x = x.expand(*leading, *x.shape[-3:])
     return x if x.dim() == 4 else x.flatten(0, x.dim() - 4)
+
+
+def _mask_of_four_dimensions(mask: Tensor, leading: Sequence[int]) -> Tensor:
+    """A mask that broadcasts to [..., heads, L, S] as one that does to [batch, heads, L, S]."""
+    if mask.dim() > 3 and any(extent != 1 for extent in mask.shape[:-3]):
+        return _with_four_dimensions(mask, leading)
+    return mask.reshape(1, *(1,) * (3 - mask.dim()), *mask.shape[-3:])
+
+
+def _broadcast(*shapes: Sequence[int]) -> Sequence[int]:
+    """What the leading dimensions of query, key, value and attn_mask have in common."""
+    try:
+        return torch.broadcast_shapes(*shapes)
+    except RuntimeError:
+        raise ArgumentError("expected leading dimensions that broadcast, got "
+                            f"{', '.join(str(tuple(shape)) for shape in shapes)}") from None
 
 
 def _padded(x: Tensor) -> Tensor:
@@ -209,6 +229,8 @@ def _attend(q: Tensor, k: Tensor, v: Tensor, **keywords: Any) -> Any:
     """flashc.attention of tensors that the kernels may not read as they are."""
     if _needs_op(q, k, v):
         return attention(q, k, v, **keywords)
+    if is_mapped(q, k, v):
+        return _attention.attention(q, k, v, **keywords)
     return _attention.attention(*(suitable(x) for x in autocast(q, k, v)), **keywords)
 
 
@@ -221,7 +243,8 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
     Args:
         query: [..., Hq, L, E].
         key: [..., H, S, E].
-        value: [..., H, S, Ev].
+        value: [..., H, S, Ev]. Leading dimensions, and heads without enable_gqa, broadcast; what is there once for
+            several batches costs a copy for each, but for keys and values of one head.
         attn_mask: broadcasts to [..., Hq, L, S]. bool: True where a key takes part; numbers: added to the scores.
         dropout_p: the rate with which a probability is dropped, the nearest multiple of 1/256; seeds come from the
             generator of the tensors' device.
@@ -237,7 +260,7 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
             together.
         flashc.Error: whatever flashc.attention raises.
 
-    Strides and head dimensions that the kernels do not take cost a copy. Any leading dimensions must be equal.
+    Strides and head dimensions that the kernels do not take cost a copy.
     """
     is_causal, enable_gqa = parse_flag("is_causal", is_causal), parse_flag("enable_gqa", enable_gqa)
     for name, x in (("query", query), ("key", key), ("value", value), ("attn_mask", attn_mask)):
@@ -245,27 +268,36 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
             raise UnsupportedTypeError(f"expected {name} to be a tensor, got {described(x)}")
     if attn_mask is not None and is_causal:
         raise ArgumentError("expected attn_mask or is_causal, got both")
-    if query.dim() < 2 or key.dim() != query.dim() or value.dim() != query.dim():
-        raise ArgumentError(f"expected query, key and value with the same number of dimensions, 2 or more, got "
-                            f"{query.dim()}, {key.dim()} and {value.dim()}")
-    if not enable_gqa and query.shape[:-2] != key.shape[:-2]:
-        raise ArgumentError(f"expected the same leading dimensions without enable_gqa, got {tuple(query.shape)} and "
-                            f"{tuple(key.shape)}")
+    tensors = (query, key, value)
+    if any(x.dim() < 2 for x in tensors):
+        raise ArgumentError(f"expected query, key and value of 2 dimensions or more, got {query.dim()}, {key.dim()} and "
+                            f"{value.dim()}")
     if scale is None:
         scale = query.shape[-1] ** -0.5 if query.shape[-1] else 1.0
-    columns = value.shape[-1]
-    q, k, v = (_padded(_with_four_dimensions(x)) for x in (query, key, value))
+    columns, most = value.shape[-1], max(x.dim() for x in tensors)
+    leading = _broadcast(*(x.shape[:-3] for x in tensors), () if attn_mask is None else attn_mask.shape[:-3])
+    q, k, v = (_padded(_with_four_dimensions(x, leading)) for x in tensors)
+    if not enable_gqa:
+        q, k, v, enable_gqa = _with_heads(q, k, v)
     if attn_mask is not None:
-        if attn_mask.dim() > 4:
-            attn_mask = attn_mask.expand(*query.shape[:-3], *attn_mask.shape[-3:])
-        attn_mask = _with_four_dimensions(attn_mask)
+        attn_mask = _mask_of_four_dimensions(attn_mask, leading)
     square = query.shape[-2] == key.shape[-2]
     mask = attn_mask if attn_mask is not None else sees_up_to_itself if is_causal and not square else None
     o = _attend(q, k, v, causal=is_causal and square, scale=scale, mask=mask, dropout_p=dropout_p,
                 enable_gqa=enable_gqa)
     if o.shape[-1] != columns:
         o = o[..., :columns]
-    return o.reshape(*query.shape[:-1], columns) if query.dim() != 4 else o
+    if len(leading) == 1:
+        return o
+    return o.reshape(*leading, *o.shape[1:]) if most > 2 else o[0, 0]
+
+
+def _with_heads(q: Tensor, k: Tensor, v: Tensor) -> Tuple[Tensor, Tensor, Tensor, bool]:
+    """Heads that broadcast, and whether the query heads of a group share one: keys and values that have one head do."""
+    heads = _broadcast(*((x.shape[1],) for x in (q, k, v)))[0]
+    if k.shape[1] == v.shape[1] == 1:
+        return q, k, v, True
+    return (*(x if x.shape[1] == heads else x.expand(-1, heads, -1, -1) for x in (q, k, v)), False)
 
 
 #: Pairs for which a mask_mod is run at once.
