@@ -359,9 +359,13 @@ FLASHC_EXPORTED FlashcStatus flashcCompileMergeStates(FlashcContext context, con
  *    2      positions [B]                              i32           read: where token 0 goes, and token t to t beyond it
  *    then   counts    [B]                              i32           read; with `counts` only: tokens that there are
  *    then   table     [B, M]                           i32           read; with `paged` only
+ *    then   leftpad   [B]                              i32           read; with `leftpad` only
  *    then   cos, sin  [max position, rotary_dim / 2]   rotary_dtype  read; with `rotary_dim` only
- *    then   k_cache   [pages, page, Hk, head_dim], or [B, N, Hk, head_dim]    dtype  written in part
- *    then   v_cache   [pages, page, Hk, value_dim], or [B, N, Hk, value_dim]  dtype  written in part
+ *    then   k_scale   [P, H]                           f32           read; with a `cache_type` of 8 bits only;
+ *    then   v_scale   [P, H]                           f32           P is 1, or with `page_scales` the pages, H 1, or with
+ *                                                                    `head_scales` Hk
+ *    then   k_cache   [pages, page, Hk, head_dim], or [B, N, Hk, head_dim]    dtype, or of `cache_type`  written in part
+ *    then   v_cache   [pages, page, Hk, value_dim], or [B, N, Hk, value_dim]  that of k_cache            written in part
  *  A token whose position the cache, the table, or cos does not have is not written, and no element beside. */
 typedef struct FlashcAppendKV {
   /** FLASHC_BF16, FLASHC_F16 or FLASHC_F32. */
@@ -378,6 +382,12 @@ typedef struct FlashcAppendKV {
   FlashcDType rotary_dtype;
   /** Columns 2 c and 2 c + 1 are a pair (GPT-J); otherwise c and c + rotary_dim / 2 (Llama, GPT-NeoX). */
   bool interleaved;
+  /** The sequence b begins at row leftpad[b] of its cache: a key at row p is rotated by row p - leftpad[b] of cos. */
+  bool leftpad;
+  /** Elements of the caches. Of 8 bits each is the number over the scale of its page and key head, rounded to the nearest
+   *  and saturated. */
+  FlashcCacheType cache_type;
+  bool page_scales, head_scales;
 } FlashcAppendKV;
 
 FLASHC_EXPORTED FlashcStatus flashcAppendKVGetText(FlashcContext context, const FlashcAppendKV *append, char **out,

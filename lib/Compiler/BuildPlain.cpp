@@ -82,12 +82,17 @@ Expected<std::string> flashc::printAppend(const AppendSpec &spec) {
       return error;
   if (spec.rotaryDim < 0 || spec.rotaryDim % 2)
     return createStringError(formatv("expected rotary_dim to be even and not negative, got {0}", spec.rotaryDim));
+  if (spec.hasLeftpad && !spec.rotaryDim)
+    return createStringError("expected leftpad of rotated keys only, whose rotary_dim is positive");
+  if (spec.cacheDType.empty() ? spec.hasPageScales || spec.hasHeadScales : spec.hasPageScales && !spec.isPaged)
+    return createStringError("expected page_scales and head_scales of caches of 8 bits only, and page_scales of pages");
+  StringRef stored = spec.cacheDType.empty() ? spec.dtype : spec.cacheDType;
   SmallVector<Named, 3> news{{"k", getMemRef(3, spec.headDim, spec.dtype)},
                              {"v", getMemRef(3, spec.valueDim, spec.dtype)},
                              {"positions", getMemRef(1, 0, "i32")}};
-  SmallVector<Named, 1> counts, table;
-  SmallVector<Named, 2> rotary,
-      caches{{"k_cache", getMemRef(3, spec.headDim, spec.dtype)}, {"v_cache", getMemRef(3, spec.valueDim, spec.dtype)}};
+  SmallVector<Named, 1> counts, table, leftpad;
+  SmallVector<Named, 2> rotary, scales,
+      caches{{"k_cache", getMemRef(3, spec.headDim, stored)}, {"v_cache", getMemRef(3, spec.valueDim, stored)}};
   if (spec.hasCounts)
     counts.push_back({"counts", getMemRef(1, 0, "i32")});
   if (spec.isPaged)
@@ -95,9 +100,16 @@ Expected<std::string> flashc::printAppend(const AppendSpec &spec) {
   if (spec.rotaryDim)
     rotary = {{"cos", getMemRef(1, spec.rotaryDim / 2, spec.rotaryType)},
               {"sin", getMemRef(1, spec.rotaryDim / 2, spec.rotaryType)}};
-  return formatv("func.func @append_kv({0}) {{\n  flash.append_kv{1}{2}{3}{4}{5}{6}\n  return\n}\n",
-                 getParameters({news, counts, table, rotary, caches}), getOperands("ins", news),
-                 getOperands("counts", counts), getOperands("table", table), getOperands("rotary", rotary),
-                 getOperands("outs", caches), spec.isInterleaved ? " {interleaved}" : "")
+  if (spec.hasLeftpad)
+    leftpad.push_back({"leftpad", getMemRef(1, 0, "i32")});
+  std::string scaleType = formatv("memref<{0}x{1}xf32, strided<[?, 1], offset: ?>>", spec.hasPageScales ? "?" : "1",
+                                  spec.hasHeadScales ? "?" : "1");
+  if (!spec.cacheDType.empty())
+    scales = {{"k_scale", scaleType}, {"v_scale", scaleType}};
+  return formatv("func.func @append_kv({0}) {{\n  flash.append_kv{1}{2}{3}{4}{5}{6}{7}{8}\n  return\n}\n",
+                 getParameters({news, counts, table, leftpad, rotary, scales, caches}), getOperands("ins", news),
+                 getOperands("counts", counts), getOperands("table", table), getOperands("leftpad", leftpad),
+                 getOperands("rotary", rotary), getOperands("scales", scales), getOperands("outs", caches),
+                 spec.isInterleaved ? " {interleaved}" : "")
       .str();
 }

@@ -2,22 +2,28 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Callable, Dict, Optional, Tuple
+from typing import Any, Callable, ContextManager, Dict, Optional, Tuple
 
+from . import ops
 from ._arrays.array import CPU, Array, spoken
 from ._arrays.cuda import capability_of, multiprocessors_of
-from ._arrays.protocol import ArrayLike
+from ._arrays.integers import array_of, table_of
+from ._arrays.protocol import ArrayLike, IntegersLike
 from ._arrays.source import source_of
 from ._cache_values import check_cache_values
+from ._rotary import Rotary, rotated
 from ._runtime import library
 from ._runtime.calls import Inputs, Results, is_graph, launch, refuse_gradients
 from ._runtime.launch import gives_lse
 from ._runtime.library import ArgumentError, UnsupportedTypeError, described, encoded, parse_flag
 from ._runtime.public import public
+from ._runtime.scales import EIGHT_BITS, read_scales
 from ._runtime.sinks import read_sinks
 from ._runtime.specialization import GPU_TARGET, Extents, Specialization, Window, check_inputs, check_layout, make_code, \
     specialize, sum_dtype, target_of
 from ._runtime.vectors import with_vector
+from ._trace.region import get_trace
+from ._trace.trace import Lengths, bound
 
 __all__ = ["decode"]
 
@@ -29,13 +35,14 @@ _MOST_INVARIANT_ROWS = 64
 
 
 @public
-def decode(q: ArrayLike, k_cache: ArrayLike, v_cache: ArrayLike, lengths: ArrayLike,
-           block_table: Optional[ArrayLike] = None, *, causal: bool = True, window: Window = None,
+def decode(q: ArrayLike, k_cache: ArrayLike, v_cache: ArrayLike, lengths: IntegersLike,
+           block_table: Optional[IntegersLike] = None, *, causal: bool = True, window: Window = None,
            scale: Optional[float] = None, mask: Optional[Callable[..., Any]] = None,
            score: Optional[Callable[..., Any]] = None, sinks: Optional[ArrayLike] = None, return_lse: bool = False,
            k_scale: Optional[ArrayLike] = None, v_scale: Optional[ArrayLike] = None, layout: str = "bshd",
            splits: Optional[int] = None, batch_invariant: bool = False, out: Any = None,
-           schedule: Optional[str] = None) -> Any:
+           schedule: Optional[str] = None, rotary: Rotary = None, cache_batch_idx: Optional[IntegersLike] = None,
+           leftpad: Optional[IntegersLike] = None) -> Any:
     """Attention of the last tokens of each sequence to its cached keys and values: what
     `flash_attn.flash_attn_with_kvcache(q, k_cache, v_cache, cache_seqlens=lengths, block_table=block_table)` computes,
     where the tokens of q are in the cache already (`flashc.append_kv`). One token, a few of them, or thousands: prefill and
@@ -54,9 +61,11 @@ def decode(q: ArrayLike, k_cache: ArrayLike, v_cache: ArrayLike, lengths: ArrayL
             [pages, page_size, Hk, Dv]. Any strides with a contiguous last dimension, multiples of 16 bytes: K and V may
             be interleaved. Pages of a multiple of 16 rows are the fastest ones; of 8 for prefill.
             float8_e4m3fn or int8, too, with k_scale and v_scale; D and Dv are then multiples of 16.
-        lengths: [B] in int32: tokens of each sequence, those of q among them; from 0 to N, or page_size * M. A query
-            whose position is negative sees nothing. (`cache_seqlens` of FlashAttention, after the new tokens.)
-        block_table: [B, M] in int32: the pages of each sequence, in order. What is after its last page is not used.
+        lengths: [B] in int32, or other integers, or a list: tokens of each sequence, those of q among them; from 0 to N,
+            or page_size * M. A query whose position is negative sees nothing. (`cache_seqlens` of FlashAttention, after
+            the new tokens.)
+        block_table: [B, M] in int32, or other integers, or lists: the pages of each sequence, in order. What is after its
+            last page is not used.
         causal: query i sees key j when j <= i.
         window: (left, right), or left alone: query i sees key j when -left <= j - i <= right, as in `flashc.attention`.
         scale, mask, score, sinks, return_lse: as in `flashc.attention`; mask is a function.
@@ -69,6 +78,12 @@ def decode(q: ArrayLike, k_cache: ArrayLike, v_cache: ArrayLike, lengths: ArrayL
             1024 keys, or there is one.
         out: where the result goes: o, or (o, lse).
         schedule: overrides of the schedule of decoding kernels, such as "warps=4,stages=3", or of forward ones.
+        rotary: (cos, sin, interleaved), or None: q is rotated by its positions, as `flashc.append_kv` rotates keys; that is
+            a kernel of its own, on a copy of q.
+        cache_batch_idx: [B] of integers, without a block_table: sequence b is the row cache_batch_idx[b] of caches that may
+            have more rows than B. Kernels are compiled for N then.
+        leftpad: [B] of integers: sequence b begins at row leftpad[b] of its cache, which lengths counts in. Positions in
+            masks, scores and rotation, and `flashc.ops.key_length()`, count from there.
 
     Returns:
         o, of q's shape with Dv for D; with `return_lse` (o, lse), lse [B, Hq, T] in f32 in either layout. A query that
@@ -84,6 +99,18 @@ def decode(q: ArrayLike, k_cache: ArrayLike, v_cache: ArrayLike, lengths: ArrayL
     """
     if mask is not None and not callable(mask):
         raise UnsupportedTypeError(f"expected mask to be a function (b, h, i, j) of positions, got {mask!r}")
+    lengths, block_table = array_of("lengths", lengths, q), array_of("block_table", block_table, q)
+    if cache_batch_idx is not None:
+        block_table = table_of("cache_batch_idx", cache_batch_idx, block_table, q)
+    if leftpad is not None:
+        leftpad = array_of("leftpad", leftpad, q)
+        mask, score = _from_leftpad(leftpad, mask, score)
+    if rotary is not None:
+        is_bshd = check_layout(layout)
+        if len(q.shape) != 4:
+            raise ArgumentError(f"expected q of 4 dimensions, got shape {tuple(q.shape)}")
+        first = lengths - q.shape[1 if is_bshd else 2]
+        q = rotated(q, first if leftpad is None else first - leftpad, rotary, is_bshd)
     if is_graph(q):
         if out is not None or schedule is not None:
             raise ArgumentError("expected no out or schedule while PyTorch traces a graph")
@@ -93,6 +120,30 @@ def decode(q: ArrayLike, k_cache: ArrayLike, v_cache: ArrayLike, lengths: ArrayL
                                      v_scale=v_scale, layout=layout, splits=splits, batch_invariant=batch_invariant)
     return decode_now(q, k_cache, v_cache, lengths, block_table, causal, window, scale, mask, score, sinks, return_lse,
                       k_scale, v_scale, layout, splits, batch_invariant, out, schedule)
+
+
+def _from_leftpad(leftpad: Any, mask: Any, score: Any) -> Tuple[Any, Any]:
+    """The mask and the score of sequences that begin after some rows of their caches, as functions of rows."""
+    def keep(b, h, i, j):
+        begin = ops.array(leftpad)[b]
+        is_inside = j >= begin
+        if mask is None:
+            return is_inside
+        with _of_sequence_from(begin):
+            return is_inside & bound(mask, j)(b, h, i - begin, j - begin)
+
+    def rescore(s, b, h, i, j):
+        begin = ops.array(leftpad)[b]
+        with _of_sequence_from(begin):
+            return bound(score, j)(s, b, h, i - begin, j - begin)
+    return keep, None if score is None else rescore
+
+
+def _of_sequence_from(begin: Any) -> ContextManager[None]:
+    """While a function of positions in a sequence is called that begins at a row of its cache."""
+    trace = get_trace("leftpad")
+    queries, keys, shift = trace.query_length(), trace.key_length(), trace.shift()
+    return trace.of_sequence(Lengths(lambda: queries, lambda: keys - begin, lambda: shift))
 
 
 def decode_now(q: Any, k_cache: Any, v_cache: Any, lengths: Any, block_table: Any = None, causal: bool = True,
@@ -107,6 +158,7 @@ def decode_now(q: Any, k_cache: Any, v_cache: Any, lengths: Any, block_table: An
     optional = {"block_table": block_table, "k_scale": k_scale, "v_scale": v_scale}
     optional = {name: x for name, x in optional.items() if x is not None}
     inputs = Inputs(q=q, k_cache=k_cache, v_cache=v_cache, lengths=lengths, **optional)
+    inputs.narrow("lengths", "block_table")
     extents, page_size = _check(inputs, is_bshd)
     cache_dtype, scales = _check_scales(inputs, extents, page_size)
     # Which tiles a mask keeps depends on the lengths, too, for which no plan vouches.
@@ -182,7 +234,7 @@ def _check(inputs: Inputs, is_bshd: bool) -> Tuple[Extents, int]:
         shape = list(x.shape)
         if page_size:
             shape[0], shape[rows] = batch, keys
-        return x._replace(shape=tuple(shape), dtype=q.dtype if x.dtype in _EIGHT_BITS else x.dtype)
+        return x._replace(shape=tuple(shape), dtype=q.dtype if x.dtype in EIGHT_BITS else x.dtype)
 
     if k.dtype != v.dtype:
         raise UnsupportedTypeError(f"expected k_cache and v_cache of one element type, got {spoken(k.dtype)} and {spoken(v.dtype)}")
@@ -192,40 +244,19 @@ def _check(inputs: Inputs, is_bshd: bool) -> Tuple[Extents, int]:
     return extents, page_size
 
 
-_EIGHT_BITS = "f8e4m3", "i8"
-
-
 def _check_scales(inputs: Inputs, extents: Extents, page_size: int) -> Tuple[Optional[str], Tuple[bool, bool]]:
     """The element type of a cache of 8 bits, or None, and whether pages and key heads have scales of their own. What
     inputs has of them becomes [1 or pages, 1 or Hk]."""
-    dtype, names = inputs["k_cache"].dtype, ("k_scale", "v_scale")
-    given = [name in inputs.arrays for name in names]
-    if dtype not in _EIGHT_BITS:
-        if any(given):
-            raise ArgumentError(f"expected no k_scale and v_scale for caches of {spoken(dtype)}")
+    dtype = inputs["k_cache"].dtype
+    scales = read_scales(inputs, "q", dtype, inputs["k_cache"].shape[0] if page_size else 1, extents.key_heads)
+    if dtype not in EIGHT_BITS:
         return None, (False, False)
-    if not all(given):
-        raise ArgumentError(f"expected k_scale and v_scale for caches of {spoken(dtype)}: what their elements are multiplied with")
     if extents.head_dim % 16 or extents.value_dim % 16:
         raise ArgumentError(f"expected head dimensions D and Dv of a multiple of 16 for caches of 8 bits, got "
                             f"{extents.head_dim} and {extents.value_dim}")
-    pages = inputs["k_cache"].shape[0] if page_size else 1
-    forms = []
-    for name in names:
-        x = inputs[name]
-        shape = (1,) * (2 - len(x.shape)) + tuple(x.shape)
-        if len(shape) != 2 or shape[0] not in (1, pages) or shape[1] not in (1, extents.key_heads):
-            raise ArgumentError(f"expected {name} of shape [], [Hk], [pages, 1] or [pages, Hk], Hk = {extents.key_heads} and "
-                                f"pages = {pages}, got {tuple(x.shape)}")
-        inputs.arrays[name] = x._replace(shape=shape, strides=(1,) * (2 - len(x.shape)) + tuple(x.strides))
-        inputs.check(name, "q", "f32", "", shape)
-        forms.append((shape[0] != 1, shape[1] != 1))
-    if forms[0] != forms[1]:
-        raise ArgumentError(f"expected k_scale and v_scale of one shape, got {tuple(inputs['k_scale'].shape)} and "
-                            f"{tuple(inputs['v_scale'].shape)}")
-    if forms[0][0] and page_size % 16 and inputs.device != CPU:
+    if scales[0] and page_size % 16 and inputs.device != CPU:
         raise ArgumentError(f"expected pages of a multiple of 16 rows where each has a scale, got {page_size}")
-    return dtype, forms[0]
+    return dtype, scales
 
 
 def _schedule(specialization: Specialization, extents: Extents, device: int, splits: Optional[int],

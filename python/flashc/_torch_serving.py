@@ -1,12 +1,12 @@
-"""The ops of serving, `flashc::decode`, `flashc::append_kv` and `flashc::merge_states`: what the functions of these names
-are in graphs of torch.compile and torch.export. Nothing records their gradients."""
+"""The ops of serving, `flashc::decode`, `flashc::append_kv`, `flashc::rotate` and `flashc::merge_states`: what the
+functions of serving are in graphs of torch.compile and torch.export. Nothing records their gradients."""
 
 from typing import Any, Callable, Optional, Tuple
 
 import torch
 from torch import Tensor
 
-from . import _append_kv, _decode, _merge_states
+from . import _append_kv, _decode, _merge_states, _rotary
 from ._runtime.calls import refuse_gradients
 from ._torch_ops import forget, functions, lse_like, names_of, no_sums, sides_of
 from ._torch_tensors import suitable
@@ -67,23 +67,48 @@ def decode(q: Tensor, k_cache: Tensor, v_cache: Tensor, lengths: Tensor, block_t
 
 @torch.library.custom_op("flashc::append_kv", mutates_args=("k_cache", "v_cache"))
 def _append_op(k_cache: Tensor, v_cache: Tensor, k: Tensor, v: Tensor, block_table: Optional[Tensor], positions: Tensor,
-               cos: Optional[Tensor], sin: Optional[Tensor], interleaved: bool, counts: Optional[Tensor]) -> None:
+               cos: Optional[Tensor], sin: Optional[Tensor], interleaved: bool, counts: Optional[Tensor],
+               k_scale: Optional[Tensor] = None, v_scale: Optional[Tensor] = None,
+               leftpad: Optional[Tensor] = None) -> None:
     rotary = None if cos is None else (cos, sin, interleaved)
     with torch.no_grad():
-        _append_kv.append_now(k_cache, v_cache, k, v, block_table, positions, rotary=rotary, counts=counts)
+        _append_kv.append_now(k_cache, v_cache, k, v, block_table, positions, rotary=rotary, counts=counts,
+                              k_scale=k_scale, v_scale=v_scale, leftpad=leftpad)
 
 
 @_append_op.register_fake
-def _append_fake(k_cache, v_cache, k, v, block_table, positions, cos, sin, interleaved, counts):
+def _append_fake(k_cache, v_cache, k, v, block_table, positions, cos, sin, interleaved, counts, k_scale=None, v_scale=None,
+                 leftpad=None):
     return None
 
 
 def append_kv(k_cache: Tensor, v_cache: Tensor, k: Tensor, v: Tensor, block_table: Optional[Tensor], positions: Tensor, *,
-              rotary: Optional[Tuple[Tensor, Tensor, bool]], counts: Optional[Tensor]) -> None:
+              rotary: Optional[Tuple[Tensor, Tensor, bool]], counts: Optional[Tensor], k_scale: Optional[Tensor],
+              v_scale: Optional[Tensor], leftpad: Optional[Tensor]) -> None:
     """What `flashc.append_kv` calls where an op is needed."""
     cos, sin, interleaved = (None, None, False) if rotary is None else rotary
     refuse_gradients(k_cache=k_cache, v_cache=v_cache, k=k, v=v, cos=cos, sin=sin)
-    torch.ops.flashc.append_kv.default(k_cache, v_cache, k, v, block_table, positions, cos, sin, interleaved, counts)
+    torch.ops.flashc.append_kv.default(k_cache, v_cache, k, v, block_table, positions, cos, sin, interleaved, counts,
+                                       k_scale, v_scale, leftpad)
+
+
+# --- Rotation of queries ----------------------------------------------------------------------------------------------
+
+@torch.library.custom_op("flashc::rotate", mutates_args=())
+def _rotate_op(q: Tensor, first: Tensor, cos: Tensor, sin: Tensor, interleaved: bool, is_bshd: bool) -> Tensor:
+    with torch.no_grad():
+        return _rotary.rotated_now(q, first, (cos, sin, interleaved), is_bshd)
+
+
+@_rotate_op.register_fake
+def _rotate_fake(q, first, cos, sin, interleaved, is_bshd):
+    return q.new_empty(q.shape)
+
+
+def rotate(q: Tensor, first: Tensor, cos: Tensor, sin: Tensor, interleaved: bool, is_bshd: bool) -> Tensor:
+    """The rotation of q in `flashc.decode` and `flashc.append_kv`, where an op is needed."""
+    refuse_gradients(q=q, cos=cos, sin=sin)
+    return torch.ops.flashc.rotate.default(q, first, cos, sin, interleaved, is_bshd)
 
 
 # --- flashc.merge_states ----------------------------------------------------------------------------------------------

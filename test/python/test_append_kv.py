@@ -159,7 +159,7 @@ ANGLES, SHARED = np.zeros((9, 4), np.float32), np.zeros((4, 16, 2, 8), np.float3
 
 @pytest.mark.parametrize("change, error, words", [
     (dict(positions=None), flashc.ArgumentError, r"positions, \[B\] in int32, got None"),
-    (dict(positions=np.zeros(2, np.int64)), flashc.UnsupportedTypeError, "positions of int32, got int64"),
+    (dict(positions=np.zeros(2, np.float32)), flashc.UnsupportedTypeError, "positions of int32, got f32"),
     (dict(positions=np.zeros(3, np.int32)), flashc.ArgumentError, r"positions of shape \[B\] = \[2\], got \(3,\)"),
     (dict(counts=np.zeros(3, np.int32)), flashc.ArgumentError, r"counts of shape \[B\] = \[2\], got \(3,\)"),
     (dict(block_table=np.zeros((3, 2), np.int32)), flashc.ArgumentError, r"block_table of shape \[B, M\] = \[2, 2\]"),

@@ -149,7 +149,7 @@ def test_nothing():
 
 REFUSALS = [
     (dict(lengths=torch.tensor([3])), "expected lengths of shape"),
-    (dict(lengths=torch.tensor([3, 2])), "expected lengths of int32, got int64"),
+    (dict(lengths=torch.tensor([3.0, 2.0])), "expected lengths of int32, got f32"),
     (dict(block_table=torch.tensor([3, 2], dtype=torch.int32)), "expected block_table of shape"),
     (dict(mask=torch.ones(1, dtype=torch.bool)), "expected mask to be a function"),
     (dict(layout="sbhd"), "expected layout 'bhsd'"),

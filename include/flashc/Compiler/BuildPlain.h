@@ -33,13 +33,20 @@ struct AppendSpec {
   /// Of cos and sin: f32 or `dtype`.
   std::string rotaryType = "f32";
   bool isInterleaved = false;
+  /// Sequences begin at a row of their own, which rotation counts from.
+  bool hasLeftpad = false;
+  /// Of caches of 8 bits, f8E4M3FN or i8, with scales; empty: `dtype`, without. Whether pages, or key heads, have
+  /// scales of their own.
+  std::string cacheDType = {};
+  bool hasPageScales = false, hasHeadScales = false;
 };
 
 /// The text of a module with one function; or an error that says which field is wrong, by its name in flashc.h. What
 /// the text form can express and the op does not allow is left to the op's verifier. They are
 ///
 ///     @merge_states(%o_parts, %lse_parts, [%sinks]) -> (o, lse)                                          on tensors
-///     @append_kv(%k, %v, %positions, [%counts], [%table], [%cos, %sin], %k_cache, %v_cache)              on memrefs
+///     @append_kv(%k, %v, %positions, [%counts], [%table], [%leftpad], [%cos, %sin], [%k_scale, %v_scale], %k_cache,
+///                %v_cache)                                                                           on memrefs
 llvm::Expected<std::string> printMerge(const MergeSpec &spec);
 llvm::Expected<std::string> printAppend(const AppendSpec &spec);
 

@@ -2,6 +2,7 @@
 
 #include "flashc/Conversion/HostToKernel/AppendKernel.h"
 #include "flashc/Dialect/Flash/IR/Arguments.h"
+#include "flashc/Dialect/Flash/IR/EightBits.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -92,13 +93,16 @@ private:
   }
 
   void storeVector(Value vector, Value array, SmallVector<Value> row) {
+    if (op.hasEightBits())
+      vector = emitQuantised(vector, array, row);
     row.push_back(column);
     vector::StoreOp::create(b, vector, getVectorArray(array, split.width), row);
   }
 
   Value getVectorArray(Value array, int64_t width) {
     int64_t bytes = width * getElementTypeOrSelf(array.getType()).getIntOrFloatBitWidth() / 8;
-    return signature.getMemRef(getArgument(array), width == 1 ? 0 : std::min(bytes, kBytes));
+    bool isOfBytes = getElementTypeOrSelf(array.getType()).getIntOrFloatBitWidth() == 8;
+    return signature.getMemRef(getArgument(array), width == 1 ? 0 : std::min(bytes, kBytes), isOfBytes);
   }
 
   /// The number of positions that there are. A position has 32 bits, of which a negative one has the highest.
@@ -106,7 +110,7 @@ private:
     Value limit = getExtent(op.getKCache(), 1);
     if (op.getTable())
       limit = mul(limit, getExtent(op.getTable(), 1));
-    if (op.getCos())
+    if (op.getCos() && !op.getLeftpad())
       limit = arith::MinUIOp::create(b, limit, getExtent(op.getCos(), 0));
     return arith::MinUIOp::create(b, limit, index(std::numeric_limits<int32_t>::max()));
   }
@@ -114,50 +118,71 @@ private:
   void emitToken() {
     Value position = add(loadIndex(op.getPositions(), batch), token);
     Value exists = compare(Predicate::ult, position, getLimit());
+    angle = position;
+    if (op.getLeftpad()) {
+      angle = sub(position, loadIndex(op.getLeftpad(), batch));
+      exists = arith::AndIOp::create(b, exists, compare(Predicate::ult, angle, getExtent(op.getCos(), 0)));
+    }
     if (op.getCounts())
       exists = arith::AndIOp::create(b, exists, compare(Predicate::slt, token, loadIndex(op.getCounts(), batch)));
     emitIf(exists, [&] {
       if (!op.getTable())
-        return emitVectors(position, {batch, position, head});
+        return emitVectors({batch, position, head});
       Value rows = getExtent(op.getKCache(), 1), page = loadIndex(op.getTable(), {batch, div(position, rows)});
       emitIf(compare(Predicate::ult, page, getExtent(op.getKCache(), 0)), [&] {
-        emitVectors(position, {page, rem(position, rows), head});
+        emitVectors({page, rem(position, rows), head});
       });
     });
   }
 
   /// Both are read before one of them is written.
-  void emitVectors(Value position, SmallVector<Value> place) {
+  void emitVectors(SmallVector<Value> place) {
     SmallVector<Value> row{batch, token, head};
     if (split.depth == split.valueDepth) {
       Value value = loadVector(op.getV(), row, column, split.width);
-      storeVector(emitKey(position, row), op.getKCache(), place);
+      storeVector(emitKey(row), op.getKCache(), place);
       return storeVector(value, op.getVCache(), place);
     }
     emitIf(compare(Predicate::ult, column, index(split.depth)),
-           [&] { storeVector(emitKey(position, row), op.getKCache(), place); });
+           [&] { storeVector(emitKey(row), op.getKCache(), place); });
     emitIf(compare(Predicate::ult, column, index(split.valueDepth)),
            [&] { storeVector(loadVector(op.getV(), row, column, split.width), op.getVCache(), place); });
   }
 
-  Value emitKey(Value position, SmallVector<Value> row) {
+  /// What a cache of 8 bits holds of a vector that goes to `place`, a page, a row and a head.
+  Value emitQuantised(Value vector, Value array, ArrayRef<Value> place) {
+    Value scales = array == op.getKCache() ? op.getKScale() : op.getVScale();
+    auto type = cast<MemRefType>(scales.getType());
+    SmallVector<Value> at{type.getDimSize(0) == 1 ? index(0) : place[0], type.getDimSize(1) == 1 ? index(0) : place[2]};
+    Value scale = memref::LoadOp::create(b, signature.getMemRef(getArgument(scales)), at);
+    Type element = getElementTypeOrSelf(array.getType());
+    SmallVector<Value> elements;
+    for (int64_t number = 0; number < split.width; ++number)
+      elements.push_back(flash::emitQuantised(b, getElement(vector, number), scale, element));
+    return vector::FromElementsOp::create(b, VectorType::get({split.width}, b.getI8Type()), elements);
+  }
+
+  Value emitKey(SmallVector<Value> row) {
     Value key = loadVector(op.getK(), row, column, split.width);
     if (!op.getCos())
       return key;
     if (2 * split.pairs == split.depth)
-      return emitRotated(key, position, row);
+      return emitRotated(key, row);
+    if (op.hasEightBits())
+      key =
+          makeKey(llvm::map_to_vector(llvm::seq(split.width), [&](int64_t number) { return getElement(key, number); }));
     auto branch = scf::IfOp::create(b, TypeRange{key.getType()},
                                     compare(Predicate::ult, column, index(2 * split.pairs)), /*withElseRegion=*/true);
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(branch.thenBlock());
-    scf::YieldOp::create(b, emitRotated(key, position, row));
+    scf::YieldOp::create(b, emitRotated(key, row));
     b.setInsertionPointToStart(branch.elseBlock());
     scf::YieldOp::create(b, key);
     return branch.getResult(0);
   }
 
-  Value emitRotated(Value key, Value position, SmallVector<Value> row) {
-    return split.isInterleaved ? rotateInside(key, position) : rotateHalves(key, position, row);
+  Value emitRotated(Value key, SmallVector<Value> row) {
+    return split.isInterleaved ? rotateInside(key) : rotateHalves(key, row);
   }
 
   /// Element `number` of a vector, in f32.
@@ -169,19 +194,20 @@ private:
   Value makeKey(ArrayRef<Value> elements) {
     Value all = vector::FromElementsOp::create(b, VectorType::get({split.width}, b.getF32Type()), elements);
     Type type = op.getKType().getElementType();
-    return type.isF32() ? all : arith::TruncFOp::create(b, VectorType::get({split.width}, type), all).getResult();
+    return type.isF32() || op.hasEightBits()
+               ? all
+               : arith::TruncFOp::create(b, VectorType::get({split.width}, type), all).getResult();
   }
 
   Value multiply(Value x, Value y) { return arith::MulFOp::create(b, x, y); }
 
   /// The vector has columns of one half, and its partner the same of the other.
-  Value rotateHalves(Value key, Value position, SmallVector<Value> row) {
+  Value rotateHalves(Value key, SmallVector<Value> row) {
     Value half = index(split.pairs), isFirst = compare(Predicate::ult, column, half);
     Value pair = select(isFirst, column, sub(column, half));
     Value other = loadVector(op.getK(), row, select(isFirst, add(column, half), pair), split.width);
     SmallVector<Value> elements;
-    Value cos = loadAngles(op.getCos(), position, pair, split.width),
-          sin = loadAngles(op.getSin(), position, pair, split.width);
+    Value cos = loadAngles(op.getCos(), pair, split.width), sin = loadAngles(op.getSin(), pair, split.width);
     for (int64_t number = 0; number < split.width; ++number) {
       Value x = getElement(key, number), y = getElement(other, number);
       Value ofCos = getElement(cos, number), ofSin = getElement(sin, number);
@@ -193,10 +219,10 @@ private:
   }
 
   /// The vector has whole pairs.
-  Value rotateInside(Value key, Value position) {
+  Value rotateInside(Value key) {
     int64_t pairs = split.width / 2;
     Value first = div(column, index(2));
-    Value cos = loadAngles(op.getCos(), position, first, pairs), sin = loadAngles(op.getSin(), position, first, pairs);
+    Value cos = loadAngles(op.getCos(), first, pairs), sin = loadAngles(op.getSin(), first, pairs);
     SmallVector<Value> elements;
     for (int64_t pair = 0; pair < pairs; ++pair) {
       Value x = getElement(key, 2 * pair), y = getElement(key, 2 * pair + 1);
@@ -209,9 +235,7 @@ private:
     return makeKey(elements);
   }
 
-  Value loadAngles(Value angles, Value position, Value first, int64_t count) {
-    return loadVector(angles, {position}, first, count);
-  }
+  Value loadAngles(Value angles, Value first, int64_t count) { return loadVector(angles, {angle}, first, count); }
 
   ImplicitLocOpBuilder b;
   KernelSignature &signature;
@@ -219,6 +243,8 @@ private:
   flash::AppendKVOp op;
   RowSplit split;
   Value batch, token, head, column;
+  /// The row of cos and sin of the token.
+  Value angle;
 };
 } // namespace
 

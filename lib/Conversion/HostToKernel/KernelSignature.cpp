@@ -28,11 +28,13 @@ Value KernelSignature::getTensorMap(unsigned argument, int64_t rows) {
   return get(Kind::TensorMap, argument, rows, tile::TensorMapType::get(host.getContext(), rows, element));
 }
 
-Value KernelSignature::getMemRef(unsigned argument, int64_t alignment) {
+Value KernelSignature::getMemRef(unsigned argument, int64_t alignment, bool isOfBytes) {
   auto type = cast<ShapedType>(getType(argument));
   Type element = type.getElementType();
   if (element.isIndex()) // 64 bits in memory, as in scalar parameters; an index has 32 in the kernel.
     element = IntegerType::get(host.getContext(), 64);
+  if (isOfBytes)
+    element = IntegerType::get(host.getContext(), 8);
   MemRefLayoutAttrInterface layout;
   if (type.getRank() > 0) {
     SmallVector<int64_t> strides(type.getRank(), ShapedType::kDynamic);

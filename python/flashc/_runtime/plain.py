@@ -1,7 +1,7 @@
 """Calls of kernels without scores: what they are compiled for, and their launch."""
 from __future__ import annotations
 
-from typing import Any, Dict, List, NamedTuple, Sequence, Tuple, Union
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from .._arrays.array import Array
 from . import contexts, library, plans
@@ -32,11 +32,16 @@ class Append(NamedTuple):
     rotary_dim: int
     rotary_dtype: str
     is_interleaved: bool
+    has_leftpad: bool = False
+    #: Of caches of 8 bits: "f8e4m3" or "i8", and whether pages and key heads have scales of their own.
+    cache_dtype: Optional[str] = None
+    scales: Tuple[bool, bool] = (False, False)
 
     def compile(self, target: str) -> contexts.CompiledKernel:
         described = library.AppendKV(library.DTYPES[self.dtype], self.head_dim, self.value_dim, self.is_paged,
                                      self.has_counts, self.rotary_dim, library.DTYPES[self.rotary_dtype],
-                                     self.is_interleaved)
+                                     self.is_interleaved, self.has_leftpad, library.CACHE_TYPES[self.cache_dtype],
+                                     *self.scales)
         return contexts.context().compile_plain(library.lib.flashcCompileAppendKV, described, target)
 
 

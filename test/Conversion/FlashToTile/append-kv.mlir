@@ -77,3 +77,26 @@ func.func @neighbours(%k: memref<2x3x2x16xbf16>, %v: memref<2x3x2x16xbf16>, %pos
     outs(%k_cache, %v_cache : memref<2x9x2x16xbf16>, memref<2x9x2x16xbf16>) {interleaved}
   return
 }
+
+// -----
+
+// Eight numbers of 16 bits become eight bytes, with one scale of the page and the key head; angles are counted from where
+// the sequence begins.
+// CHECK-LABEL: gpu.func @eight_bits
+// CHECK:         %[[FIRST:.*]] = arith.index_cast
+// CHECK:         arith.subi
+// CHECK:         vector.load {{.*}} vector<8xbf16>
+// CHECK:         memref.load %{{.*}}[%[[PAGE:.*]], %[[H:.*]]] : memref<?x8xf32
+// CHECK-COUNT-8: arith.divf
+// CHECK:         %[[BYTES:.*]] = vector.from_elements {{.*}} : vector<8xi8>
+// CHECK:         vector.store %[[BYTES]], %{{.*}}[%[[PAGE]], %{{.*}}, %[[H]], %{{.*}}] : memref<?x16x8x128xi8
+func.func @eight_bits(%k: memref<?x?x8x128xbf16>, %v: memref<?x?x8x128xbf16>, %positions: memref<?xi32>,
+                      %table: memref<?x?xi32>, %leftpad: memref<?xi32>, %cos: memref<?x64xf32>, %sin: memref<?x64xf32>,
+                      %k_scale: memref<?x8xf32>, %v_scale: memref<?x8xf32>, %k_cache: memref<?x16x8x128xf8E4M3FN>,
+                      %v_cache: memref<?x16x8x128xf8E4M3FN>) {
+  flash.append_kv ins(%k, %v, %positions : memref<?x?x8x128xbf16>, memref<?x?x8x128xbf16>, memref<?xi32>)
+    table(%table : memref<?x?xi32>) leftpad(%leftpad : memref<?xi32>)
+    rotary(%cos, %sin : memref<?x64xf32>, memref<?x64xf32>) scales(%k_scale, %v_scale : memref<?x8xf32>, memref<?x8xf32>)
+    outs(%k_cache, %v_cache : memref<?x16x8x128xf8E4M3FN>, memref<?x16x8x128xf8E4M3FN>)
+  return
+}

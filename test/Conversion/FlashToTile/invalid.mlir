@@ -158,20 +158,6 @@ func.func @"a-b"(%q: !q, %k: !q, %v: !q) -> !q {
 
 !q = tensor<1x2x256x128xbf16>
 !lse = tensor<1x2x256xf32>
-func.func @no_keys(%q: !q, %k: !q, %v: !q) -> !q {
-  // expected-error @below {{expected loops over keys (algorithm fa2), got none: an extent is 0, or the mask keeps no key}}
-  %o, %lse = flash.attention ins(%q, %k, %v : !q, !q, !q) {scale = 0.125 : f32}
-    mask (%b: index, %h: index, %i: index, %j: index) {
-      %keep = arith.constant false
-      flash.yield %keep : i1
-    } -> !q, !lse
-  return %o : !q
-}
-
-// -----
-
-!q = tensor<1x2x256x128xbf16>
-!lse = tensor<1x2x256xf32>
 // expected-error @below {{expected scalars and ranked tensors or memrefs to pass to a kernel, got 'tensor<*xf32>'}}
 func.func @unranked(%q: !q, %k: !q, %v: !q, %unused: tensor<*xf32>) -> !q {
   %o, %lse = flash.attention ins(%q, %k, %v : !q, !q, !q) {scale = 0.125 : f32} -> !q, !lse

@@ -181,3 +181,46 @@ func.func @element(%k: memref<2x3x4x24xi8>, %v: memref<2x3x4x8xi8>, %positions: 
     outs(%k_cache, %v_cache : memref<2x99x4x24xi8>, memref<2x99x4x8xi8>)
   return
 }
+
+// -----
+
+func.func @leftpad(%k: memref<2x3x4x24xf32>, %v: memref<2x3x4x8xf32>, %positions: memref<2xi32>, %k_cache:
+                   memref<2x99x4x24xf32>, %v_cache: memref<2x99x4x8xf32>) {
+  // expected-error @+1 {{expected 'leftpad' together with 'rotary' only (C13)}}
+  flash.append_kv ins(%k, %v, %positions : memref<2x3x4x24xf32>, memref<2x3x4x8xf32>, memref<2xi32>)
+    leftpad(%positions : memref<2xi32>) outs(%k_cache, %v_cache : memref<2x99x4x24xf32>, memref<2x99x4x8xf32>)
+  return
+}
+
+// -----
+
+func.func @element_with_scales(%k: memref<2x3x4x24xf32>, %v: memref<2x3x4x8xf32>, %positions: memref<2xi32>, %scale:
+                               memref<1x1xf32>, %k_cache: memref<2x99x4x24xf32>, %v_cache: memref<2x99x4x8xf32>) {
+  // expected-error @+1 {{expected k_cache of element type f8E4M3FN or i8 where there are scales, got 'f32' (C3)}}
+  flash.append_kv ins(%k, %v, %positions : memref<2x3x4x24xf32>, memref<2x3x4x8xf32>, memref<2xi32>)
+    scales(%scale, %scale : memref<1x1xf32>, memref<1x1xf32>)
+    outs(%k_cache, %v_cache : memref<2x99x4x24xf32>, memref<2x99x4x8xf32>)
+  return
+}
+
+// -----
+
+func.func @heads_of_scales(%k: memref<2x3x4x24xf32>, %v: memref<2x3x4x8xf32>, %positions: memref<2xi32>, %scale:
+                           memref<1x3xf32>, %k_cache: memref<2x99x4x24xi8>, %v_cache: memref<2x99x4x8xi8>) {
+  // expected-error @+1 {{expected k_scale of one or all key heads, got 'memref<1x3xf32>' (C15)}}
+  flash.append_kv ins(%k, %v, %positions : memref<2x3x4x24xf32>, memref<2x3x4x8xf32>, memref<2xi32>)
+    scales(%scale, %scale : memref<1x3xf32>, memref<1x3xf32>)
+    outs(%k_cache, %v_cache : memref<2x99x4x24xi8>, memref<2x99x4x8xi8>)
+  return
+}
+
+// -----
+
+func.func @type_of_scales(%k: memref<2x3x4x24xf32>, %v: memref<2x3x4x8xf32>, %positions: memref<2xi32>, %scale:
+                          memref<4xf32>, %k_cache: memref<2x99x4x24xi8>, %v_cache: memref<2x99x4x8xi8>) {
+  // expected-error @+1 {{expected k_scale of rank 2 and f32, contiguous in the innermost dimension, got 'memref<4xf32>' (C15)}}
+  flash.append_kv ins(%k, %v, %positions : memref<2x3x4x24xf32>, memref<2x3x4x8xf32>, memref<2xi32>)
+    scales(%scale, %scale : memref<4xf32>, memref<4xf32>)
+    outs(%k_cache, %v_cache : memref<2x99x4x24xi8>, memref<2x99x4x8xi8>)
+  return
+}

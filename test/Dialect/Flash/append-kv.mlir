@@ -49,3 +49,29 @@ func.func @contiguous(%k: memref<2x3x4x24xf32>, %v: memref<2x3x4x8xf32>, %positi
     outs(%k_cache, %v_cache : memref<2x99x4x24xf32>, memref<2x99x4x8xf32>)
   return
 }
+
+// Sequences that begin at a row of their own, and a cache of 8 bits with a scale for each page and key head.
+// CHECK-LABEL: func @eight_bits
+// CHECK: leftpad(%{{.*}} : memref<?xi32>) rotary(%{{.*}}, %{{.*}} : memref<?x32xf32>, memref<?x32xf32>) scales(%{{.*}}, %{{.*}} : memref<?x8xf32>, memref<?x8xf32>) outs(%{{.*}}, %{{.*}} : memref<?x16x8x128xf8E4M3FN>, memref<?x16x8x128xf8E4M3FN>)
+// LOOPS-LABEL: func @eight_bits(
+// LOOPS-SAME:    %[[LEFTPAD:[^ :]*]]: memref<?xi32>, %[[COS:[^ :]*]]: memref<?x32xf32>, %[[SIN:[^ :]*]]: memref<?x32xf32>, %[[KSCALE:[^ :]*]]: memref<?x8xf32>, %[[VSCALE:[^ :]*]]: memref<?x8xf32>, %[[KCACHE:[^ :]*]]: memref<?x16x8x128xf8E4M3FN>
+// LOOPS:           %[[READ:.*]] = memref.load %[[LEFTPAD]]
+// LOOPS:           %[[FIRST:.*]] = arith.index_cast %[[READ]]
+// LOOPS:           %[[ANGLE:.*]] = arith.subi %{{.*}}, %[[FIRST]]
+// LOOPS:           arith.cmpi ult, %[[ANGLE]]
+// LOOPS:             memref.load %[[COS]][%[[ANGLE]],
+// LOOPS:             %[[SCALE:.*]] = memref.load %[[KSCALE]][%[[PAGE:.*]], %[[H:.*]]]
+// LOOPS:             arith.divf %{{.*}}, %[[SCALE]] : f32
+// LOOPS:             %[[BITS:.*]] = arith.trunci %{{.*}} : i32 to i8
+// LOOPS:             %[[STORED:.*]] = arith.bitcast %[[BITS]] : i8 to f8E4M3FN
+// LOOPS:             memref.store %[[STORED]], %[[KCACHE]][%[[PAGE]], %{{.*}}, %[[H]],
+// LOOPS:             memref.load %[[VSCALE]][%[[PAGE]], %[[H]]]
+func.func @eight_bits(%k: !new, %v: !new, %positions: memref<?xi32>, %table: memref<?x?xi32>, %leftpad: memref<?xi32>,
+                      %cos: memref<?x32xf32>, %sin: memref<?x32xf32>, %k_scale: memref<?x8xf32>, %v_scale: memref<?x8xf32>,
+                      %k_cache: memref<?x16x8x128xf8E4M3FN>, %v_cache: memref<?x16x8x128xf8E4M3FN>) {
+  flash.append_kv ins(%k, %v, %positions : !new, !new, memref<?xi32>) table(%table : memref<?x?xi32>)
+    leftpad(%leftpad : memref<?xi32>) rotary(%cos, %sin : memref<?x32xf32>, memref<?x32xf32>)
+    scales(%k_scale, %v_scale : memref<?x8xf32>, memref<?x8xf32>)
+    outs(%k_cache, %v_cache : memref<?x16x8x128xf8E4M3FN>, memref<?x16x8x128xf8E4M3FN>)
+  return
+}

@@ -20,8 +20,8 @@ public:
   /// A TMA map with boxes of `rows` rows.
   mlir::Value getTensorMap(unsigned argument, int64_t rows);
   /// A memref with dynamic strides, contiguous in its innermost dimension. Its address and its other strides are
-  /// multiples of `alignment` bytes (0: of the element).
-  mlir::Value getMemRef(unsigned argument, int64_t alignment = 0);
+  /// multiples of `alignment` bytes (0: of the element). `isOfBytes`: elements, of 8 bits, are i8.
+  mlir::Value getMemRef(unsigned argument, int64_t alignment = 0, bool isOfBytes = false);
   /// A dynamic extent, of type index.
   mlir::Value getExtent(unsigned argument, unsigned dim);
   /// The value of a scalar, in its own type; an index comes as i64, since an index parameter is an extent.

@@ -1,6 +1,7 @@
 //===- DecomposeAppendKV.cpp - new tokens of a cache as loops -----------------------------------------------------===//
 
 #include "Decompose.h"
+#include "flashc/Dialect/Flash/IR/EightBits.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -23,6 +24,11 @@ public:
       emitLoop(getDim(op.getK(), 1), [&](Value token) {
         Value position = arith::AddIOp::create(b, first, token);
         Value exists = compare(Predicate::ult, position, getLimit());
+        angle = position;
+        if (op.getLeftpad()) {
+          angle = arith::SubIOp::create(b, position, loadIndex(op.getLeftpad(), batch));
+          exists = arith::AndIOp::create(b, exists, compare(Predicate::ult, angle, getDim(op.getCos(), 0)));
+        }
         if (count)
           exists = arith::AndIOp::create(b, exists, compare(Predicate::slt, token, count));
         emitIf(exists, [&] { emitToken(batch, token, position); });
@@ -58,25 +64,25 @@ private:
     Value limit = getDim(op.getKCache(), 1);
     if (op.getTable())
       limit = arith::MulIOp::create(b, limit, getDim(op.getTable(), 1));
-    return op.getCos() ? arith::MinUIOp::create(b, limit, getDim(op.getCos(), 0)).getResult() : limit;
+    bool isBounded = op.getCos() && !op.getLeftpad();
+    return isBounded ? arith::MinUIOp::create(b, limit, getDim(op.getCos(), 0)).getResult() : limit;
   }
 
   void emitToken(Value batch, Value token, Value position) {
     if (!op.getTable())
-      return emitRows(batch, token, position, batch, position);
+      return emitRows(batch, token, batch, position);
     Value rows = getDim(op.getKCache(), 1);
     Value slot = arith::DivUIOp::create(b, position, rows), row = arith::RemUIOp::create(b, position, rows);
     Value page = loadIndex(op.getTable(), {batch, slot});
-    emitIf(compare(Predicate::ult, page, getDim(op.getKCache(), 0)),
-           [&] { emitRows(batch, token, position, page, row); });
+    emitIf(compare(Predicate::ult, page, getDim(op.getKCache(), 0)), [&] { emitRows(batch, token, page, row); });
   }
 
-  void emitRows(Value batch, Value token, Value position, Value page, Value row) {
+  void emitRows(Value batch, Value token, Value page, Value row) {
     emitLoop(getDim(op.getK(), 2), [&](Value head) {
       SmallVector<Value> from{batch, token, head}, to{page, row, head};
       int64_t pairs = op.getNumPairs();
       if (pairs)
-        emitLoop(index(pairs), [&](Value pair) { rotate(pair, position, from, to); });
+        emitLoop(index(pairs), [&](Value pair) { rotate(pair, from, to); });
       Value behind = index(2 * pairs), depth = getDim(op.getK(), 3);
       emitLoop(behind, depth, [&](Value column) { store(load(op.getK(), from, column), op.getKCache(), to, column); });
       emitLoop(getDim(op.getV(), 3),
@@ -93,23 +99,35 @@ private:
   void store(Value value, Value memref, ArrayRef<Value> row, Value column) {
     SmallVector<Value> indices(row);
     indices.push_back(column);
-    memref::StoreOp::create(b, value, memref, indices);
+    memref::StoreOp::create(b, op.hasEightBits() ? quantise(value, memref, row) : value, memref, indices);
   }
 
-  void rotate(Value pair, Value position, ArrayRef<Value> from, ArrayRef<Value> to) {
+  /// What a cache of 8 bits holds of a value in the row `to` of a page and a head.
+  Value quantise(Value value, Value memref, ArrayRef<Value> to) {
+    Value scales = memref == op.getKCache() ? op.getKScale() : op.getVScale();
+    auto type = cast<MemRefType>(scales.getType());
+    SmallVector<Value> place{type.getDimSize(0) == 1 ? index(0) : to[0], type.getDimSize(1) == 1 ? index(0) : to[2]};
+    Type element = getElementTypeOrSelf(memref.getType());
+    Value bits = emitQuantised(b, widen(b, value), memref::LoadOp::create(b, scales, place), element);
+    return element.isInteger() ? bits : arith::BitcastOp::create(b, element, bits).getResult();
+  }
+
+  void rotate(Value pair, ArrayRef<Value> from, ArrayRef<Value> to) {
     Value first = op.getInterleaved() ? arith::MulIOp::create(b, pair, index(2)).getResult() : pair;
     Value second = arith::AddIOp::create(b, first, index(op.getInterleaved() ? 1 : op.getNumPairs()));
     Value x = widen(b, load(op.getK(), from, first)), y = widen(b, load(op.getK(), from, second));
-    Value cos = widen(b, load(op.getCos(), position, pair)), sin = widen(b, load(op.getSin(), position, pair));
+    Value cos = widen(b, load(op.getCos(), angle, pair)), sin = widen(b, load(op.getSin(), angle, pair));
     auto multiply = [&](Value a, Value c) -> Value { return arith::MulFOp::create(b, a, c); };
     Value xCos = multiply(x, cos), ySin = multiply(y, sin), yCos = multiply(y, cos), xSin = multiply(x, sin);
-    Type type = op.getKType().getElementType();
+    Type type = op.hasEightBits() ? b.getF32Type() : op.getKType().getElementType();
     store(narrow(b, arith::SubFOp::create(b, xCos, ySin), type), op.getKCache(), to, first);
     store(narrow(b, arith::AddFOp::create(b, yCos, xSin), type), op.getKCache(), to, second);
   }
 
   ImplicitLocOpBuilder &b;
   AppendKVOp op;
+  /// The row of cos and sin of the token at hand.
+  Value angle;
 };
 } // namespace
 

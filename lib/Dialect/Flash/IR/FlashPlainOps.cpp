@@ -104,20 +104,44 @@ LogicalResult MergeStatesOp::verify() {
   return verifyOutputsAreApart(*this, getInputs(), getOutputs());
 }
 
+LogicalResult AppendKVOp::verifyScales(StringRef name, MemRefType scales) {
+  if (scales.getRank() != 2 || !scales.getElementType().isF32() || scales.getStridesAndOffset().first.back() != 1)
+    return emitOpError() << "expected " << name << " of rank 2 and f32, contiguous in the innermost dimension, got "
+                         << scales << " (C15)";
+  std::tuple<int64_t, int64_t, StringRef> extents[] = {
+      {scales.getDimSize(0), getTable() ? getKCacheType().getDimSize(0) : 1, "pages, where there are pages"},
+      {scales.getDimSize(1), getKType().getDimSize(2), "key heads"}};
+  for (auto [extent, whole, what] : extents)
+    if (extent != 1 && extent != whole && !ShapedType::isDynamic(extent) && !ShapedType::isDynamic(whole))
+      return emitOpError() << "expected " << name << " of one or all " << what << ", got " << scales << " (C15)";
+  return success();
+}
+
 LogicalResult AppendKVOp::verify() {
   if (getInterleaved() && !getCos())
     return emitOpError() << "expected 'interleaved' beside 'rotary' only (C13)";
+  if (getLeftpad() && !getCos())
+    return emitOpError() << "expected 'leftpad' together with 'rotary' only (C13)";
   Type element = getKType().getElementType(), i32 = IntegerType::get(getContext(), 32);
+  Type stored = hasEightBits() ? getKCacheType().getElementType() : element;
+  if (hasEightBits() && !isa<Float8E4M3FNType>(stored) && !stored.isInteger(8))
+    return emitOpError() << "expected k_cache of element type f8E4M3FN or i8 where there are scales, got " << stored
+                         << " (C3)";
   StringRef first = getTable() ? "P" : "B", second = getTable() ? "R" : "N";
   SmallVector<NamedShape> values{{"k", getKType(), {"B", "T", "Hk", "D"}},
                                  {"v", getVType(), {"B", "T", "Hk", "Dv"}, element},
                                  {"positions", getShape(getPositions()), {"B"}, i32},
-                                 {"k_cache", getShape(getKCache()), {first, second, "Hk", "D"}, element},
-                                 {"v_cache", getShape(getVCache()), {first, second, "Hk", "Dv"}, element}};
+                                 {"k_cache", getShape(getKCache()), {first, second, "Hk", "D"}, stored},
+                                 {"v_cache", getShape(getVCache()), {first, second, "Hk", "Dv"}, stored}};
   if (getCounts())
     values.push_back({"counts", getShape(getCounts()), {"B"}, i32});
   if (getTable())
     values.push_back({"table", getShape(getTable()), {"B", "M"}, i32});
+  if (getLeftpad())
+    values.push_back({"leftpad", getShape(getLeftpad()), {"B"}, i32});
+  for (auto [name, scale] : {std::pair("k_scale", getKScale()), std::pair("v_scale", getVScale())})
+    if (scale && failed(verifyScales(name, cast<MemRefType>(scale.getType()))))
+      return failure();
   if (getCos()) {
     Type angle = getShape(getCos()).getElementType();
     if (angle != element && !angle.isF32())
@@ -160,8 +184,16 @@ SmallVector<StepOperand> AppendKVOp::getInputs() {
   bool rotates = getCos() != nullptr;
   add(getCounts() != nullptr, "counts", {Dim::B});
   add(getTable() != nullptr, "table", {Dim::B, Dim::PageSlot});
+  add(getLeftpad() != nullptr, "leftpad", {Dim::B});
   add(rotates, "cos", {Dim::Position, Dim::Whole});
   add(rotates, "sin", {Dim::Position, Dim::Whole});
+  for (auto [name, scale] : {std::pair("k_scale", getKScale()), std::pair("v_scale", getVScale())})
+    if (scale) {
+      auto type = cast<MemRefType>(scale.getType());
+      // One for all moves with nothing that another operand has.
+      add(true, name,
+          {type.getDimSize(0) == 1 ? Dim::Part : Dim::Page, type.getDimSize(1) == 1 ? Dim::Part : Dim::KeyHead});
+    }
   return inputs;
 }
 

@@ -91,6 +91,12 @@ def Flash_AppendKVOp : Flash_PlainOp<"append_kv"> {
 
         x' = x cos[p, c] - y sin[p, c]        y' = y cos[p, c] + x sin[p, c]
 
+    With `leftpad` the sequence b begins at row `leftpad[b]` of its cache: its keys are rotated by the row
+    `p - leftpad[b]` of `cos` and `sin`, which does not exist if it is negative.
+
+    With `scales` the caches have elements of 8 bits. What is stored of x is x divided by the scale of the page and the
+    key head, rounded to the nearest, to the even one of two, and saturated: to -128 and 127, or -448 and 448.
+
     A token whose place does not exist is not written, neither its key nor its value: a position that is negative or
     beyond the cache, the table, or the rows of `cos`; a page that is negative or beyond the cache; and with `counts` a
     token t that is not below `counts[b]`. No other element of the caches changes. If two tokens have one place, it holds
@@ -103,11 +109,13 @@ def Flash_AppendKVOp : Flash_PlainOp<"append_kv"> {
     | positions | `[B]`                                    | i32          |
     | counts    | `[B]`                                    | i32          |
     | table     | `[B, M]`                                 | i32          |
+    | leftpad   | `[B]`                                    | i32          |
     | cos, sin  | `[positions, R2 / 2]`                    | f32 or T, both the same |
-    | k_cache   | `[P, R, Hk, D]`, or `[B, N, Hk, D]`      | T            |
-    | v_cache   | `[P, R, Hk, Dv]`, or `[B, N, Hk, Dv]`    | T            |
+    | k_scale, v_scale | `[1 or P, 1 or Hk]`               | f32          |
+    | k_cache   | `[P, R, Hk, D]`, or `[B, N, Hk, D]`      | T, or with scales f8E4M3FN or i8 |
+    | v_cache   | `[P, R, Hk, Dv]`, or `[B, N, Hk, Dv]`    | that of k_cache |
 
-    Precision: rotation is computed in f32 and rounded once; all else is copied bit by bit.
+    Precision: rotation and quotients are computed in f32 and rounded once; all else is copied bit by bit.
 
     Constraints, by the number that the verifier cites:
     - (C1) all values are memrefs, contiguous in the innermost dimension.
@@ -116,9 +124,10 @@ def Flash_AppendKVOp : Flash_PlainOp<"append_kv"> {
     - (C4) D, Dv and R2 / 2 are static and positive, R2 is at most D; k and k_cache agree on D, v and v_cache on Dv,
       cos and sin on R2 / 2.
     - (C6) B, T, Hk, P, R, N and the rows of cos and sin agree wherever two operands both know them.
-    - (C13) `interleaved` is there with `rotary` only.
+    - (C13) `interleaved` and `leftpad` are there with `rotary` only.
     - (C14) as for `flash.attention`: the caches share no memory with each other or with what is read. Two views of one
       allocation that are known to be apart are fine.
+    - (C15) scales are of one key head or all, and of one page or, with a `table`, all.
 
     Lowers to: loops of scf on memrefs (`flash-decompose`), or a kernel (`convert-flash-to-tile`).
 
@@ -131,12 +140,15 @@ def Flash_AppendKVOp : Flash_PlainOp<"append_kv"> {
   }];
   let arguments = (ins AnyStridedMemRef:$k, AnyStridedMemRef:$v, AnyStridedMemRef:$positions,
                        Optional<AnyStridedMemRef>:$counts, Optional<AnyStridedMemRef>:$table,
-                       Optional<AnyStridedMemRef>:$cos, Optional<AnyStridedMemRef>:$sin, AnyStridedMemRef:$k_cache,
-                       AnyStridedMemRef:$v_cache, UnitAttr:$interleaved);
+                       Optional<AnyStridedMemRef>:$leftpad, Optional<AnyStridedMemRef>:$cos,
+                       Optional<AnyStridedMemRef>:$sin, Optional<AnyStridedMemRef>:$k_scale,
+                       Optional<AnyStridedMemRef>:$v_scale, AnyStridedMemRef:$k_cache, AnyStridedMemRef:$v_cache,
+                       UnitAttr:$interleaved);
   let assemblyFormat = [{
     `ins` `(` $k `,` $v `,` $positions `:` type($k) `,` type($v) `,` type($positions) `)`
     (`counts` `(` $counts^ `:` type($counts) `)`)? (`table` `(` $table^ `:` type($table) `)`)?
-    (`rotary` `(` $cos^ `,` $sin `:` type($cos) `,` type($sin) `)`)?
+    (`leftpad` `(` $leftpad^ `:` type($leftpad) `)`)? (`rotary` `(` $cos^ `,` $sin `:` type($cos) `,` type($sin) `)`)?
+    (`scales` `(` $k_scale^ `,` $v_scale `:` type($k_scale) `,` type($v_scale) `)`)?
     `outs` `(` $k_cache `,` $v_cache `:` type($k_cache) `,` type($v_cache) `)` attr-dict
   }];
   let extraClassDeclaration = [{
@@ -147,6 +159,8 @@ def Flash_AppendKVOp : Flash_PlainOp<"append_kv"> {
     MemRefType getKType() { return cast<MemRefType>(getK().getType()); }
     MemRefType getVType() { return cast<MemRefType>(getV().getType()); }
     MemRefType getKCacheType() { return cast<MemRefType>(getKCache().getType()); }
+    bool hasEightBits() { return static_cast<bool>(getKScale()); }
+    LogicalResult verifyScales(StringRef name, MemRefType scales);
     /// Columns of cos and sin: half of those that are rotated; 0 without rotation.
     int64_t getNumPairs() { return getCos() ? cast<MemRefType>(getCos().getType()).getDimSize(1) : 0; }
   }];
