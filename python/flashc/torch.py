@@ -294,7 +294,11 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
 
 def _with_heads(q: Tensor, k: Tensor, v: Tensor) -> Tuple[Tensor, Tensor, Tensor, bool]:
     """Heads that broadcast, and whether the query heads of a group share one: keys and values that have one head do."""
-    heads = _broadcast(*((x.shape[1],) for x in (q, k, v)))[0]
+    counts = [x.shape[1] for x in (q, k, v)]
+    heads = max(counts)
+    if any(count not in (1, heads) for count in counts):
+        raise ArgumentError("expected as many heads, or one, in query, key and value without enable_gqa, got "
+                            f"{counts[0]}, {counts[1]} and {counts[2]}")
     if k.shape[1] == v.shape[1] == 1:
         return q, k, v, True
     return (*(x if x.shape[1] == heads else x.expand(-1, heads, -1, -1) for x in (q, k, v)), False)

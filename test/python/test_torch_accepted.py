@@ -47,6 +47,8 @@ def test_flex_attention_broadcasts_keys():
 def test_refusals():
     with pytest.raises(flashc.ArgumentError, match=r"leading dimensions that broadcast, got \(3,\), \(2,\), \(2,\)"):
         sdpa(torch.zeros(3, 2, 7, 16), torch.zeros(2, 2, 7, 16), torch.zeros(2, 2, 7, 16))
+    with pytest.raises(flashc.ArgumentError, match="heads, or one, .* without enable_gqa, got 4, 2 and 2"):
+        sdpa(torch.zeros(1, 4, 7, 16), torch.zeros(1, 2, 7, 16), torch.zeros(1, 2, 7, 16))
     with pytest.raises(flashc.ArgumentError, match="of batch 1, got 3 and 2"):
         flex_attention(torch.zeros(3, 2, 7, 16), torch.zeros(2, 2, 7, 16), torch.zeros(2, 2, 7, 16))
 

@@ -88,9 +88,9 @@ def test_sdpa_refusals():
     with pytest.raises(flashc.Error, match="attn_mask or is_causal"):
         sdpa(q, k, v, attn_mask=mask, is_causal=True)
     with pytest.raises(flashc.Error, match="enable_gqa"):
-        sdpa(q, k[:, :1], v[:, :1])
+        sdpa(q.repeat(1, 2, 1, 1), k, v)
     with pytest.raises(flashc.Error, match="dimensions"):
-        sdpa(q, k[0], v[0])
+        sdpa(q, k[0, 0, 0], v[0, 0, 0])
     with pytest.raises(flashc.Error):
         sdpa(q, k, v, attn_mask=mask[:, :63])
     with pytest.raises(flashc.UnsupportedTypeError):
