@@ -24,7 +24,8 @@ What `help()` says about every public name, in one page. `utils/api_page.py` mak
 [recipes.md](recipes.md) has examples.
 
 q, k, v and other arrays are typed `ArrayLike`: objects of any framework with `__dlpack__`, `__cuda_array_interface__`,
-`__array_interface__` or Python's buffer protocol. `Window` is None, a number w for (w, 0), or (left, right).
+`__array_interface__` or Python's buffer protocol. Lengths, offsets and tables are `IntegersLike`: such an array of
+integers, a list, or a list of lists. `Window` is None, a number w for (w, 0), or (left, right).
 """
 SECTIONS = ("Args", "Returns", "Raises", "Attributes")
 

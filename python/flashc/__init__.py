@@ -14,7 +14,7 @@ from __future__ import annotations
 from . import masks, ops, scores
 from ._append_kv import append_kv
 from ._arrays.array import ArraySpec
-from ._arrays.protocol import ArrayLike
+from ._arrays.protocol import ArrayLike, IntegersLike
 from ._attention import attention
 from ._attention_backward import attention_backward
 from ._column_sums import column_sums
@@ -35,7 +35,7 @@ from ._varlen import varlen_attention
 __version__ = version()
 __doc__ += f"\nDocuments: {documents() or 'not installed'} (recipes.md, api.md, README.md)\n"
 __all__ = ["ArgumentError", "ArrayLike", "ArraySpec", "CompileError", "Cost", "Error", "Explanation", "GPUError",
-           "Kernel", "MaskPlan", "OutOfMemoryError", "Statistics", "TraceError", "UnsupportedTypeError", "append_kv",
-           "assume_sorted", "attention", "attention_backward", "column_sums", "compile", "configure", "decode",
-           "devices", "dropout_mask", "explain", "masks", "merge_states", "ops", "plan_mask", "scores", "statistics",
-           "varlen_attention", "__version__"]
+           "IntegersLike", "Kernel", "MaskPlan", "OutOfMemoryError", "Statistics", "TraceError", "UnsupportedTypeError",
+           "append_kv", "assume_sorted", "attention", "attention_backward", "column_sums", "compile", "configure",
+           "decode", "devices", "dropout_mask", "explain", "masks", "merge_states", "ops", "plan_mask", "scores",
+           "statistics", "varlen_attention", "__version__"]

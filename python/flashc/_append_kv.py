@@ -25,9 +25,10 @@ _DTYPES = "bf16", "f16", "f32"
 @public
 def append_kv(k_cache: ArrayLike, v_cache: ArrayLike, k: ArrayLike, v: ArrayLike,
               block_table: Optional[IntegersLike] = None, positions: Optional[IntegersLike] = None, *,
-              rotary: Rotary = None, counts: Optional[IntegersLike] = None, k_scale: Optional[ArrayLike] = None,
-              v_scale: Optional[ArrayLike] = None, cache_batch_idx: Optional[IntegersLike] = None,
-              leftpad: Optional[IntegersLike] = None, q: Optional[ArrayLike] = None) -> Any:
+              rotary: Optional[Tuple[ArrayLike, ArrayLike, bool]] = None, counts: Optional[IntegersLike] = None,
+              k_scale: Optional[ArrayLike] = None, v_scale: Optional[ArrayLike] = None,
+              cache_batch_idx: Optional[IntegersLike] = None, leftpad: Optional[IntegersLike] = None,
+              q: Optional[ArrayLike] = None) -> Any:
     """Writes new tokens into a cache of keys and values, in place.
 
         flashc.append_kv(k_cache, v_cache, k, v, block_table, lengths)      # token t of b goes to lengths[b] + t

@@ -108,8 +108,8 @@ def attention(q: ArrayLike, k: ArrayLike, v: ArrayLike, *, causal: bool = False,
         from ._torch_tensors import autocast, is_mapped
         q, k, v = autocast(q, k, v)
         if is_mapped(q, k, v, sinks, mask):
-            return _mapped(q, k, v, causal, window, scale, mask, score, sinks, dropout_p, philox, enable_gqa, return_lse,
-                           layout, out, schedule, static_shapes, deterministic)
+            return _mapped(q, k, v, causal, window, scale, mask, score, sinks, dropout_p, philox, enable_gqa,
+                           return_lse, layout, out, schedule, static_shapes, deterministic)
         if torch.is_grad_enabled():
             refuse_gradient("scale", scale)
             return _recorded(torch, q, k, v, causal, window, scale, mask, score, sinks, dropout_p, philox, enable_gqa,
@@ -148,8 +148,8 @@ def _mapped(q: Any, k: Any, v: Any, causal: bool, window: Window, scale: Any, ma
     if out is not None or schedule is not None or static_shapes:
         raise ArgumentError("expected no out, schedule or static_shapes in torch.func")
     from . import _torch_func
-    return _torch_func.attention(q, k, v, causal=causal, window=window, scale=scale, mask=mask, score=score, sinks=sinks,
-                                 dropout_p=dropout_p, philox=philox, enable_gqa=enable_gqa,
+    return _torch_func.attention(q, k, v, causal=causal, window=window, scale=scale, mask=mask, score=score,
+                                 sinks=sinks, dropout_p=dropout_p, philox=philox, enable_gqa=enable_gqa,
                                  return_lse=parse_flag("return_lse", return_lse), layout=layout,
                                  deterministic=deterministic)
 

@@ -35,8 +35,8 @@ def attention_backward(q: ArrayLike, k: ArrayLike, v: ArrayLike, o: ArrayLike, l
         q, k, v, causal, window, scale, mask, score, sinks, dropout_p, philox, enable_gqa, layout, schedule,
             static_shapes: as for `flashc.attention`, and the same as in the call that gave `o` and `lse`; nothing draws
             another `philox`.
-        captured: arrays of bf16, f16, f32 or f64 that the score reads (a mask of numbers is part of it) whose gradients are
-            wanted, too: the same objects. docs/captured-gradients.md says how they may be indexed.
+        captured: arrays of bf16, f16, f32 or f64 that the score reads (a mask of numbers is part of it) whose gradients
+            are wanted, too: the same objects. docs/captured-gradients.md says how they may be indexed.
         o: the output, in the shape and the element type that attention gives it: [B, Hq, Nq, Dv] or [B, Nq, Hq, Dv].
         lse: the log-sum-exp of each query's scores, [B, Hq, Nq] in f32 in either layout.
         do: the gradient of o, of its shape and element type.

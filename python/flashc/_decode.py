@@ -11,7 +11,7 @@ from ._arrays.integers import array_of, table_of
 from ._arrays.protocol import ArrayLike, IntegersLike
 from ._arrays.source import source_of
 from ._cache_values import check_cache_values
-from ._rotary import Rotary, rotated
+from ._rotary import rotated
 from ._runtime import library
 from ._runtime.calls import Inputs, Results, is_graph, launch, refuse_gradients
 from ._runtime.launch import gives_lse
@@ -41,8 +41,8 @@ def decode(q: ArrayLike, k_cache: ArrayLike, v_cache: ArrayLike, lengths: Intege
            score: Optional[Callable[..., Any]] = None, sinks: Optional[ArrayLike] = None, return_lse: bool = False,
            k_scale: Optional[ArrayLike] = None, v_scale: Optional[ArrayLike] = None, layout: str = "bshd",
            splits: Optional[int] = None, batch_invariant: bool = False, out: Any = None,
-           schedule: Optional[str] = None, rotary: Rotary = None, cache_batch_idx: Optional[IntegersLike] = None,
-           leftpad: Optional[IntegersLike] = None) -> Any:
+           schedule: Optional[str] = None, rotary: Optional[Tuple[ArrayLike, ArrayLike, bool]] = None,
+           cache_batch_idx: Optional[IntegersLike] = None, leftpad: Optional[IntegersLike] = None) -> Any:
     """Attention of the last tokens of each sequence to its cached keys and values: what
     `flash_attn.flash_attn_with_kvcache(q, k_cache, v_cache, cache_seqlens=lengths, block_table=block_table)` computes,
     where the tokens of q are in the cache already (`flashc.append_kv`). One token, a few of them, or thousands: prefill and

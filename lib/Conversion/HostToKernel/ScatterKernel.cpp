@@ -74,7 +74,8 @@ private:
 
   LogicalResult emitElement(ValueRange element, Value lane);
   FailureOr<SmallVector<Ranges>> emitRanges(ValueRange element);
-  LogicalResult emitNarrowing(unsigned number, ArrayRef<Value> at, unsigned dim, bool isRising, Value value, Ranges &ranges);
+  LogicalResult emitNarrowing(unsigned number, ArrayRef<Value> at, unsigned dim, bool isRising, Value value,
+                              Ranges &ranges);
   LogicalResult splitAtSigns(const ScatterIndex &index, ArrayRef<Value> at, unsigned dim, Ranges &ranges);
   Value emitIndex(Value index, ValueRange at);
   Value emitBound(Value index, ArrayRef<Value> at, unsigned dim, bool isRising, Value reached, Range among);
@@ -189,8 +190,8 @@ FailureOr<SmallVector<ScatterKernel::Ranges>> ScatterKernel::emitRanges(ValueRan
 
 /// Narrows ranges of dimension `dim`, others being at `at`, to the positions where index `number`, which moves in one
 /// direction, is `value`.
-LogicalResult ScatterKernel::emitNarrowing(unsigned number, ArrayRef<Value> at, unsigned dim, bool isRising, Value value,
-                                           Ranges &ranges) {
+LogicalResult ScatterKernel::emitNarrowing(unsigned number, ArrayRef<Value> at, unsigned dim, bool isRising,
+                                           Value value, Ranges &ranges) {
   if (failed(splitAtSigns(indices[number], at, dim, ranges)))
     return failure();
   // Where a rising index is at least the value, and where it is more; a falling one at most, and less.

@@ -9,7 +9,7 @@ from .by_name import METHODS, by_name
 from .functions import absolute, clip, power, to_float, to_int, to_kind, where
 from .of_tensors import NEEDS_DIMENSIONS, refuse_dimensions
 from .operators import arithmetic, bitwise, check, compare, floor_divide, modulo, shift, true_divide
-from .region import F32, I1, INDEX, Region, Value, current, error, get_trace
+from .region import F32, I1, Region, Value, current, error, get_trace
 
 __all__ = ["Traced"]
 
