@@ -141,10 +141,10 @@ def names(kind):
     """Of the scores that read an array of numbers."""
     found = []
     make = Maker("cpu")
-    scores = make_all(kind, make, 1, 2, 1, 1)
+    scores = make_all(kind, make, 1, 2, 5, 5)
     for name, score in scores.items():
-        s = torch.zeros(1, 2, 1, 1, dtype=torch.float64)
-        total = score(s, *positions(1, 2, 1, 1, device="cpu"))
+        s = torch.zeros(1, 2, 5, 5, dtype=torch.float64)
+        total = score(s, *positions(1, 2, 5, 5, device="cpu"))
         if total.requires_grad:
             found.append(name)
     return found
