@@ -51,7 +51,7 @@ def test_integers_of_varlen_attention():
 
 
 @pytest.mark.parametrize("mask", [
-    lambda make: masks.key_padding(make([5, 9])), lambda make: masks.prefix_lm(make([4, 2])),
+    lambda make: masks.key_padding(make([5, 9])), lambda make: masks.prefix_lm(make([4, 2]), "top-left"),
     lambda make: masks.documents(make([0] * 4 + [1] * 7), sorted=True),
     lambda make: masks.documents(make([0] * 4 + [1] * 7), make([1] * 4 + [0] * 7)),
     lambda make: masks.packed(make([0, 4, 11])), lambda make: masks.packed(make([[0, 4, 11], [0, 9, 11]]))])
