@@ -81,7 +81,7 @@ template <Semantics type, typename Integer> static Integer toInteger(__m128i bit
   return static_cast<Integer>(extend<type>(bits));
 }
 
-/// Of f32 or f64, rounded once.
+/// An f32 or f64, rounded once.
 template <Semantics type, typename Float> static __m128i truncate(Float value) {
   llvm::APFloat result(value);
   bool losesInfo;

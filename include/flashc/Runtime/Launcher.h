@@ -111,7 +111,7 @@ private:
   const GPUDevice &device;
   const EntryCode getCode;
   const Manifest manifest;
-  /// Of each entry by number, and then of each with folded grids.
+  /// One for each entry by number, and then one for each with folded grids.
   mutable std::deque<KernelModule> modules;
   mutable MaskMaps maps;
 };

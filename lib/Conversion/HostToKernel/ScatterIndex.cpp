@@ -116,7 +116,7 @@ private:
   Region &region;
   Gradients gradients;
   DenseMap<std::pair<Value, unsigned>, bool> known;
-  /// Of the index that is analyzed.
+  /// The signs of the index that is analyzed.
   SmallVector<ScatterIndex::Sign, 1> signs;
 };
 } // namespace

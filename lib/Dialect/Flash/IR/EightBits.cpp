@@ -23,7 +23,7 @@ public:
     Value magnitude = arith::AndIOp::create(b, bits, i32(0x7FFFFFFF));
     Value isNaN = compare(arith::CmpIPredicate::ugt, magnitude, i32(0x7F800000));
     Value size = arith::MinUIOp::create(b, magnitude, i32(llvm::bit_cast<uint32_t>(448.0f)));
-    // Of f32's mantissa 20 bits go: half of the last one that stays, less 1 where that is even, rounds to the nearest.
+    // 20 bits of f32's mantissa go: half of the last one that stays, less 1 where that is even, rounds to the nearest.
     Value isOdd = arith::AndIOp::create(b, arith::ShRUIOp::create(b, size, i32(20)), i32(1));
     Value rounded = arith::AddIOp::create(b, arith::AddIOp::create(b, size, i32(0x7FFFF)), isOdd);
     Value normal = arith::SubIOp::create(b, arith::ShRUIOp::create(b, rounded, i32(20)), i32((127 - 7) << 3));

@@ -264,7 +264,7 @@ static void emitAscends(func::FuncOp function, AssumeSortedOp promise) {
                            "them, or promise nothing");
 }
 
-/// Of each array that is there when the function begins to compute.
+/// Looks at each array that is there when the function begins to compute.
 static int64_t checkPromises(func::FuncOp function) {
   llvm::MapVector<Value, AssumeSortedOp> promises;
   function.walk([&](AssumeSortedOp promise) {
