@@ -181,7 +181,7 @@ def test_splits_on_the_cpu(splits):
 
 def test_integers_have_the_names_of_frameworks():
     for call, words in ((lambda: flashc.attention(*[Q.astype(np.int64)] * 3), "got int64"),
-                        (lambda: flashc.decode(TOKEN, CACHE, CACHE, LENGTHS.astype(np.int8)), "got int8"),
+                        (lambda: flashc.decode(TOKEN, CACHE, CACHE, LENGTHS.astype(np.float32)), "lengths of int32, got f32"),
                         (lambda: masks.documents(OFFSETS.astype(np.int16)), "got int16"),
                         (lambda: flashc.attention(Q, Q, Q, mask=np.ones((4, 4), np.uint8)), "got uint8")):
         with pytest.raises(flashc.UnsupportedTypeError, match=words):

@@ -31,8 +31,11 @@ def table_of(name: str, rows: Any, block_table: Any, like: Any) -> Any:
     if block_table is not None:
         raise ArgumentError(f"expected {name} without a block_table, got both")
     rows = array_of(name, rows, like)
-    if len(getattr(rows, "shape", ())) != 1:
-        raise ArgumentError(f"expected {name} of shape [B], got {tuple(getattr(rows, 'shape', ()))}")
+    shape = getattr(rows, "shape", None)
+    if not isinstance(shape, tuple):
+        raise UnsupportedTypeError(f"expected {name} to be an array or a list of integers, got {described(rows)}")
+    if len(shape) != 1:
+        raise ArgumentError(f"expected {name} of shape [B], got {tuple(shape)}")
     return rows[:, None]
 
 
