@@ -111,7 +111,7 @@ def test_the_file_of_a_gpu(monkeypatch):
                 return library.GPU_ERROR
             out._obj.value = 1
             return library.OK
-    monkeypatch.setattr(contexts, "lib", Library)
-    monkeypatch.setattr(contexts, "take_text", lambda pointer: "NVIDIA H200 NVL" if pointer.value else "")
+    monkeypatch.setattr(library, "lib", Library)
+    monkeypatch.setattr(library, "take_text", lambda pointer: "NVIDIA H200 NVL" if pointer.value else "")
     assert contexts.device_table_path("/cache") == "/cache/schedules/NVIDIA-H200-NVL.txt"
     assert contexts.device_table_path("/cache", 1) is None
