@@ -295,7 +295,7 @@ def test_no_tokens():
     ({"k": [1]}, flashc.UnsupportedTypeError, "k to be an array with a shape"),
     ({"cu_seqlens_q": np.zeros((1, 2), int)}, flashc.ArgumentError, r"cu_seqlens_q of shape \[S \+ 1\], got"),
     ({"cu_seqlens_q": np.zeros(0, int)}, flashc.ArgumentError, r"cu_seqlens_q of shape \[S \+ 1\], got"),
-    ({"cu_seqlens_q": [0, 9]}, flashc.UnsupportedTypeError, "cu_seqlens_q to be an array"),
+    ({"cu_seqlens_q": [0, 9.5]}, flashc.UnsupportedTypeError, "cu_seqlens_q to be an array or a list of integers"),
     ({"cu_seqlens_q": np.array([0, 9], "i1")}, flashc.UnsupportedTypeError, "int32 or int64, got int8"),
     ({"cu_seqlens_q": np.array([0.0, 9.0])}, flashc.UnsupportedTypeError, "int32 or int64, got f64"),
     ({"cu_seqlens_q": np.array([1, 9])}, flashc.ArgumentError, r"ascend from 0 to total_q = 9 at most, got \[1, 9\]"),
