@@ -241,8 +241,9 @@ def _bits(function):
 
 
 def element(array, *places):
-    """Indices that are out of range are clamped."""
-    index = tuple(np.clip(place.v, 0, extent - 1) for place, extent in zip(places, array.v.shape))
+    """Negative indices count from the end; those that are out of range are clamped."""
+    index = tuple(np.clip(np.where(place.v < 0, place.v + extent, place.v), 0, extent - 1)
+                  for place, extent in zip(places, array.v.shape))
     v = array.v[index]
     if v.dtype.kind == "f":
         return Value(v.astype(np.float32), integer(np.zeros((), int), *places).e)

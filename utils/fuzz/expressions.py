@@ -109,7 +109,8 @@ def smaller(node):
     if size(node) > 1:
         for least in _LEAST[node[1]]:
             yield least
-        below = [part for part in walk(node) if part is not node and part[1] == node[1]]
+        below = [part for part in walk(node) if part is not node and part[1] == node[1] and
+                 part[0] not in ("array", "sorted")]  # which are read, and are no value
         yield from sorted(below, key=size)
     for place, argument in arguments(node):
         for part in smaller(argument):

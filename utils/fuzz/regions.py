@@ -54,9 +54,9 @@ class Regions:
         kind = self.rng.choice({"int": ["int"], "bool": ["bool"], "real": ["real", "half"]}[type])
         if self.rng.random() < 0.3:
             index = self.integer(1)
-            # An index that is a position, or a quotient of one, must be within the array.
-            if index[0] not in ("add", "sub", "mul"):
-                index = ["clip", "int", index, leaf("const", 0), leaf("const", TABLE - 1)]
+            # On the CPU an index beyond the array is an error; one that is negative counts from the end.
+            least = -TABLE if index[0] in ("add", "sub", "mul") else 0
+            index = ["clip", "int", index, leaf("const", least), leaf("const", TABLE - 1)]
             return ["element", type, self.array(kind, "t"), index]
         dims = self.rng.choice(["h", "i", "j", "bj", "hi", "bh", "ij", "hij", "bhij"])
         return ["element", type, self.array(kind, dims), *(leaf("name", dim) for dim in dims)]
