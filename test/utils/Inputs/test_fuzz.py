@@ -107,7 +107,8 @@ def test_functions_have_errors_and_jumps_none():
 def test_integers_are_those_of_flashc():
     assert value("floordiv", -7, 0).v == -7 and value("mod", -7, 0).v == 0
     assert value("floordiv", -7, 2).v == -4 and value("mod", -7, 3).v == 2
-    assert value("element", np.arange(3), 9).v == 2 and value("element", np.arange(3), -1).v == 0
+    assert value("element", np.arange(3), 9).v == 2 and value("element", np.arange(3), -9).v == 0
+    assert value("element", np.arange(3), -1).v == 2 and value("element", np.arange(3), -3).v == 0
     with pytest.raises(OutOfRange):
         value("mul", 1 << 20, 1 << 20)
 
