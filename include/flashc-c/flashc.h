@@ -319,14 +319,31 @@ FLASHC_EXPORTED FlashcStatus flashcCompileAttention(FlashcContext context, const
                                                     const FlashcCompileOptions *options, FlashcKernel *out,
                                                     char **message);
 
-/** The schedule that a kernel that reads a cache (FlashcAttention::cache) is best launched with on a GPU of so many
- *  multiprocessors, compiled for `target` (FlashcCompileOptions::target; null: "sm_90a"): into how many parts the keys are
- *  cut, and how the parts are merged, as FlashcCompileOptions::schedule takes it. It goes by the attention's batch,
- *  key_heads, queries and keys (of the longest sequence), all of them positive. A decoding kernel's schedule has `warps`;
- *  one without, such as `splits=4`, is the forward kernel's, which is compiled for any number of queries. The caller owns
- *  `*out` and frees it with flashcStringDestroy. */
-FLASHC_EXPORTED FlashcStatus flashcAttentionChooseSplits(const FlashcAttention *attention, const char *target,
-                                                         int64_t multiprocessors, char **out, char **message);
+/** The kernels that read caches (docs/decode.md). */
+typedef enum FlashcKernelKind {
+  /** One kernel for any number of queries: the attention is compiled with `queries` FLASHC_ANY. */
+  FLASHC_FORWARD_KERNEL = 0,
+  /** A kernel for this number of queries, of which it takes 16 rows of a key head at a time. */
+  FLASHC_DECODE_KERNEL = 1
+} FlashcKernelKind;
+
+/** A launch of an attention that reads a cache. */
+typedef struct FlashcCacheLaunch {
+  /** Multiprocessors of the GPU; positive. */
+  int64_t multiprocessors;
+  /** Parts of each sequence's keys, which run in parallel and are merged; 0: as many as pay. */
+  int64_t splits;
+  /** A row's bits depend on its own sequence and on the number of queries alone; splits is 0 then. */
+  bool batch_invariant;
+} FlashcCacheLaunch;
+
+/** The kernel that a launch is best compiled as, and its schedule, as FlashcCompileOptions::schedule takes it. It goes by
+ *  the attention's batch, key_heads, queries and keys (of the longest sequence), all of them positive, and by `options`
+ *  (may be null): its target, table, and schedule, of which fields that only one kind of kernel has choose the kind. The
+ *  caller owns `*schedule` and frees it with flashcStringDestroy. */
+FLASHC_EXPORTED FlashcStatus flashcAttentionChooseKernel(const FlashcAttention *attention, const FlashcCacheLaunch *launch,
+                                                         const FlashcCompileOptions *options, FlashcKernelKind *kind,
+                                                         char **schedule, char **message);
 
 /** A merge of partial results of attention, over S parts of the keys, into one (docs/merge-states.md). The kernel's
  *  arguments are, in order,

@@ -2,7 +2,7 @@
 
 #include "Support.h"
 #include "flashc/Compiler/BuildAttention.h"
-#include "flashc/Schedule/DecodeSchedule.h"
+#include "flashc/Schedule/KernelPlan.h"
 
 using namespace flashc;
 using namespace flashc::capi;
@@ -96,16 +96,27 @@ static llvm::Expected<AttentionSpec> convert(const FlashcAttention &attention) {
   return spec;
 }
 
-static DecodeShape getDecodeShape(const AttentionSpec &spec) {
-  int64_t elementBytes = !spec.cacheDType.empty() ? 1 : spec.dtype == "f32" ? 4 : 2;
-  return {spec.batch, spec.keyHeads, spec.queries, spec.keys, spec.groupSize, (spec.headDim + spec.valueDim) * elementBytes,
-          !spec.cacheDType.empty()};
-}
-
 static bool readsArrays(llvm::StringRef code, const AttentionSpec &spec) {
   return llvm::any_of(spec.captures, [&](const AttentionSpec::Capture &capture) {
     return !capture.isScalar && code.contains("%" + capture.name);
   });
+}
+
+/// The question of an attention that reads a cache on a GPU.
+static Question makeQuestion(const AttentionSpec &spec, const GPUTarget &target, int64_t multiprocessors) {
+  Question question;
+  question.target = target.name.str();
+  question.dtype = spec.dtype;
+  question.d = spec.headDim, question.dv = spec.valueDim;
+  question.queries = spec.queries;
+  CacheQuestion &cache = question.cache.emplace();
+  cache.batches = spec.batch, cache.keyHeads = spec.keyHeads, cache.keys = spec.keys, cache.groupSize = spec.groupSize;
+  cache.isWidened = !spec.cacheDType.empty();
+  cache.keyBytes = (spec.headDim + spec.valueDim) * (cache.isWidened ? 1 : 2);
+  cache.pageRows = spec.pageSize;
+  cache.isMaskedByArrays = readsArrays(spec.maskCode, spec);
+  cache.multiprocessors = multiprocessors;
+  return question;
 }
 
 llvm::Expected<std::string> capi::print(const FlashcAttention &attention) {
@@ -177,29 +188,48 @@ FlashcStatus flashcAttentionGetText(FlashcContext context, const FlashcAttention
   return getText(context, attention, "an attention", [&] { return print(*attention); }, out, message);
 }
 
-FlashcStatus flashcAttentionChooseSplits(const FlashcAttention *attention, const char *target, int64_t multiprocessors,
-                                         char **out, char **message) {
+/// The kernel that an attention and a launch ask for; an error says which of them cannot be.
+static llvm::Expected<KernelPlan> choose(const AttentionSpec &spec, const FlashcCacheLaunch &launch,
+                                         const FlashcCompileOptions &options) {
+  if (!spec.hasCache || std::min({spec.batch, spec.keyHeads, spec.queries, spec.keys, launch.multiprocessors}) < 1)
+    return llvm::createStringError("expected a cache, its batch, key_heads, queries and keys, and multiprocessors");
+  if (launch.splits < 0 || (launch.splits > 0 && launch.batch_invariant))
+    return llvm::createStringError("expected splits to be positive, or 0, or 0 together with batch_invariant, got " +
+                                   llvm::Twine(launch.splits));
+  llvm::StringRef name = options.target ? options.target : kDefaultTarget.data();
+  const GPUTarget *target = GPUTarget::lookup(name);
+  if (!target)
+    return llvm::createStringError("expected the target to be one of " + GPUTarget::getNames() + ", got '" + name + "'");
+  llvm::Expected<ScheduleTable> table = ScheduleTable::parse(options.schedule_table ? options.schedule_table : "", "schedule table");
+  if (!table)
+    return table.takeError();
+  const ScheduleTable *tables[] = {&*table, &ScheduleTable::getBuiltIn()};
+  KernelWish wish{options.schedule ? options.schedule : "", tables};
+  wish.isForDevice = true;
+  wish.isBatchInvariant = launch.batch_invariant;
+  if (launch.splits)
+    wish.splits = launch.splits;
+  llvm::Expected<KernelPlan> plan = chooseKernel(makeQuestion(spec, *target, launch.multiprocessors), wish);
+  return plan ? std::move(plan) : llvm::createStringError("schedule: " + llvm::toString(plan.takeError()));
+}
+
+FlashcStatus flashcAttentionChooseKernel(const FlashcAttention *attention, const FlashcCacheLaunch *launch,
+                                         const FlashcCompileOptions *options, FlashcKernelKind *kind, char **schedule,
+                                         char **message) {
   return guard(message, [&]() -> FlashcStatus {
-    if (out)
-      *out = nullptr;
-    if (!attention || !out)
-      return fail(FLASHC_INVALID_ARGUMENT, "expected an attention and a place for the text, got a null pointer", message);
+    if (schedule)
+      *schedule = nullptr;
+    if (!attention || !launch || !kind || !schedule)
+      return fail(FLASHC_INVALID_ARGUMENT,
+                  "expected an attention, a launch, and places for the kind and the schedule, got a null pointer", message);
     llvm::Expected<AttentionSpec> spec = convert(*attention);
     if (!spec)
       return fail(FLASHC_INVALID_ARGUMENT, spec.takeError(), message);
-    if (!spec->hasCache || std::min({spec->batch, spec->keyHeads, spec->queries, spec->keys, multiprocessors}) < 1)
-      return fail(FLASHC_INVALID_ARGUMENT, "expected a cache, its batch, key_heads, queries and keys, and multiprocessors",
-                  message);
-    const GPUTarget *gpu = GPUTarget::lookup(target ? target : kDefaultTarget.data());
-    if (!gpu)
-      return fail(FLASHC_INVALID_ARGUMENT, "expected the target to be one of " + GPUTarget::getNames() + ", got '" + target + "'",
-                  message);
-    DecodeShape shape = getDecodeShape(*spec);
-    shape.isMaskedByArrays = readsArrays(spec->maskCode, *spec);
-    std::string schedule;
-    if (gpu->hasTMA && spec->pageSize % gpu->getSwizzleRows() == 0) // what a forward kernel can read
-      schedule = chooseForwardSplits(shape, multiprocessors);
-    *out = copyText(schedule.empty() ? chooseDecodeSchedule(shape, multiprocessors, *gpu).schedule.str() : schedule);
+    llvm::Expected<KernelPlan> plan = choose(*spec, *launch, options ? *options : FlashcCompileOptions());
+    if (!plan)
+      return fail(FLASHC_INVALID_ARGUMENT, plan.takeError(), message);
+    *kind = plan->kind == KernelKind::Decode ? FLASHC_DECODE_KERNEL : FLASHC_FORWARD_KERNEL;
+    *schedule = copyText(plan->overrides);
     return succeed(message);
   });
 }

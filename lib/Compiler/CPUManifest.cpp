@@ -3,7 +3,7 @@
 #include "flashc/Compiler/BuildAttention.h"
 #include "flashc/Compiler/Compiler.h"
 #include "flashc/Launch/LaunchInterface.h"
-#include "flashc/Schedule/DecodeSchedule.h"
+#include "flashc/Schedule/Schedule.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 using namespace mlir;

@@ -210,17 +210,15 @@ static LogicalResult lowerEntry(Entry &entry, const CompileOptions &options, Ker
 FailureOr<LoweredKernel> flashc::lowerToKernel(ModuleOp module, const CompileOptions &options, KernelLevel level) {
   if (failed(checkOptions(module, options.pipeline)))
     return failure();
-  KernelFamily family = chooseFamily(module, options);
-  if (family.isDecoding) {
-    FailureOr<LoweredKernel> kernel = lowerDecoding(module, options, level);
-    if (succeeded(kernel))
-      kernel->decision.familyReason = std::move(family.why);
-    return kernel;
-  }
+  FailureOr<KernelPlan> plan = chooseKernel(module, options);
+  if (failed(plan))
+    return failure();
+  if (plan->kind == KernelKind::Decode)
+    return lowerDecoding(module, *plan, options, level);
   FailureOr<ScheduleDecision> decision = decideSchedules(module, options);
   if (failed(decision))
     return failure();
-  decision->familyReason = std::move(family.why);
+  decision->plan = std::move(*plan);
   SmallVector<Entry, 2> entries;
   for (const ScheduleChoice &choice : decision->choices)
     if (failed(addEntries(module, choice, options, entries)))
@@ -246,7 +244,7 @@ FailureOr<KernelDescription> flashc::describeKernel(const LoweredKernel &kernel)
   FailureOr<std::string> manifest = exportManifest(*kernel.module);
   if (failed(manifest))
     return failure();
-  std::string schedule = kernel.decision.key.kind == kPlainKind ? "" : kernel.getSchedule();
+  std::string schedule = kernel.decision.question.kind == KernelKind::Plain ? "" : kernel.getSchedule();
   return KernelDescription{std::move(*manifest), std::move(schedule), describeDecisions(kernel)};
 }
 

@@ -30,8 +30,8 @@ static void printEntry(llvm::raw_ostream &os, const Launch &launch, const Schedu
   os << "entry " << launch.kernel << ": ";
   if (choice.maxQueries)
     os << "up to " << *choice.maxQueries << " queries (arg" << decision.queriesArgument << ".dim2)";
-  else if (decision.key.queries)
-    os << *decision.key.queries << " queries";
+  else if (decision.question.queries)
+    os << *decision.question.queries << " queries";
   else
     os << (varies(decision) && choice.shortSequences.empty() ? "any other number of queries" : "any number of queries");
   if (!choice.shortSequences.empty())
@@ -43,7 +43,7 @@ static void printEntry(llvm::raw_ostream &os, const Launch &launch, const Schedu
   printGrid(os, launch);
   if (launch.workspace)
     os << "  workspace: " << launch.workspace->getText() << " bytes\n";
-  if (decision.key.kind == kBackwardKind)
+  if (decision.question.kind == KernelKind::Backward)
     os << "  dq: added up "
        << (choice.schedule.splitGradients == SplitGradients::None ? "in device memory, in any order"
                                                                   : "in registers, with the same bits in every launch")
@@ -51,15 +51,19 @@ static void printEntry(llvm::raw_ostream &os, const Launch &launch, const Schedu
   if (!launch.sorted.empty())
     os << "  work tiles: sorted by their work, since " << launch.sorted << "\n";
   if (!choice.mask.empty())
-    os << (decision.key.kind == kBackwardKind ? "  loops follow the mask: " : "  loops over keys follow the mask: ")
+    os << (decision.question.kind == KernelKind::Backward ? "  loops follow the mask: " : "  loops over keys follow the mask: ")
        << choice.mask << "\n";
 }
 
-static std::string describeDecoding(const Launch &launch, const ScheduleDecision &decision) {
+static std::string describeDecoding(const Launch &launch, const KernelPlan &plan) {
   std::string text;
   llvm::raw_string_ostream os(text);
-  os << "decisions for a decoding kernel: " << decision.familyReason << "\nentry " << launch.kernel << ":\n  schedule: " << decision.decoding << "\n"
-     << "  splits: " << decision.decodingReason << "\n  CTAs: ";
+  os << "decisions for a decoding kernel: " << plan.why << "\nentry " << launch.kernel << ":\n";
+  printRow(os, plan.row);
+  os << "  schedule: " << plan.schedule->str() << "\n";
+  for (auto [field, where] : plan.reasons)
+    os << "  " << field << ": where " << where << "\n";
+  os << "  CTAs: ";
   llvm::interleave(launch.grid, os, [&](const GridFormula &extent) { os << extent.getText(); }, " x ");
   os << ", in clusters of " << launch.cluster[0] << "\n  shared memory: " << launch.dynamicSharedMemory << " bytes\n";
   if (launch.workspace)
@@ -72,17 +76,17 @@ std::string flashc::describeDecisions(const LoweredKernel &kernel) {
   llvm::raw_string_ostream os(text);
   const ScheduleDecision &decision = kernel.decision;
   SmallVector<Launch, 2> launches = *Launch::getAll(*kernel.module);
-  if (!decision.decoding.empty())
-    return describeDecoding(launches.front(), decision);
-  if (decision.key.kind == kPlainKind) {
+  if (decision.plan.schedule)
+    return describeDecoding(launches.front(), decision.plan);
+  if (decision.question.kind == KernelKind::Plain) {
     os << "entry " << launches.front().kernel << ": a kernel without tiles, of " << launches.front().block[0]
        << " threads a CTA; there is no schedule to choose\n";
     printGrid(os, launches.front());
     return text;
   }
-  os << "decisions for " << decision.key.str() << ": " << decision.maskReason << "\n";
-  if (!decision.familyReason.empty())
-    os << "a forward kernel that reads a cache: " << decision.familyReason << "\n";
+  os << "decisions for " << decision.question.str() << ": " << decision.maskReason << "\n";
+  if (!decision.plan.why.empty())
+    os << "a forward kernel that reads a cache: " << decision.plan.why << "\n";
   // A launch asks the variants in order; the entry for every other launch is the module's first.
   for (auto [launch, choice] : llvm::zip(llvm::drop_begin(launches), decision.choices))
     printEntry(os, launch, choice, decision);

@@ -43,12 +43,13 @@ static FailureOr<LaunchTiles> chooseTiles(ModuleOp module, LaunchShapes shapes, 
     return LaunchTiles{options, options, ""};
   if (failed(checkTarget(module, pipeline.target)))
     return failure();
-  if (!chooseFamily(module, options).isDecoding)
-    return chooseLaunchTiles(attention, shapes, options);
-  FailureOr<DecodePlan> choice = chooseDecoding(module, options);
-  if (failed(choice))
+  FailureOr<KernelPlan> plan = chooseKernel(module, options);
+  if (failed(plan))
     return failure();
-  return LaunchTiles{choice->tiled, choice->tiled, ""};
+  if (plan->kind != KernelKind::Decode)
+    return chooseLaunchTiles(attention, shapes, options);
+  CompileOptions tiled = withPlan(options, *plan);
+  return LaunchTiles{tiled, tiled, ""};
 }
 
 /// Where each step works on a tile, traffic is that of the loops as they are. Scores of whole sequences, to which

@@ -3,7 +3,6 @@
 #define FLASHC_LIB_COMPILER_LOWERING_H
 
 #include "flashc/Compiler/Compiler.h"
-#include "flashc/Schedule/DecodeSchedule.h"
 
 namespace flashc {
 
@@ -22,26 +21,16 @@ CompileOptions withSchedule(const CompileOptions &options, const ScheduleChoice 
 /// A clone of `module` at L1, by the options' algorithm. Fails after a diagnostic.
 mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> lowerToLoops(mlir::ModuleOp module, const CompileOptions &options);
 
-/// Which kernel an attention gets, and why, for people: one of Flash-Decoding, or the forward one. No reason where there
-/// is nothing to choose: keys are in no cache.
-struct KernelFamily {
-  bool isDecoding = false;
-  std::string why = {};
-};
-KernelFamily chooseFamily(mlir::ModuleOp module, const CompileOptions &options);
+/// The kernel that the one attention of `module` (L0) gets; the forward one if keys are in no cache and the options ask for
+/// nothing else. Fails after a diagnostic.
+mlir::FailureOr<KernelPlan> chooseKernel(mlir::ModuleOp module, const CompileOptions &options);
 
-/// The schedule of a decoding kernel, why it has so many parts, and the options for its L1.
-struct DecodePlan {
-  DecodeSchedule schedule;
-  std::string why;
-  CompileOptions tiled;
-};
+/// The options for a decoding kernel: L1's parts of the keys are those of the plan.
+CompileOptions withPlan(const CompileOptions &options, const KernelPlan &plan);
 
-/// That of the one attention of `module`, by the options. Fails after a diagnostic.
-mlir::FailureOr<DecodePlan> chooseDecoding(mlir::ModuleOp module, const CompileOptions &options);
-
-/// The one attention of `module` as a decoding kernel at `level`. Fails after a diagnostic.
-mlir::FailureOr<LoweredKernel> lowerDecoding(mlir::ModuleOp module, const CompileOptions &options, KernelLevel level);
+/// The one attention of `module` as the decoding kernel of `plan`, at `level`. Fails after a diagnostic.
+mlir::FailureOr<LoweredKernel> lowerDecoding(mlir::ModuleOp module, const KernelPlan &plan, const CompileOptions &options,
+                                             KernelLevel level);
 
 } // namespace flashc
 

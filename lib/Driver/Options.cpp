@@ -2,7 +2,7 @@
 
 #include "Options.h"
 #include "flashc/Compiler/Compiler.h"
-#include "flashc/Schedule/DecodeSchedule.h"
+#include "flashc/Schedule/Schedule.h"
 #include "flashc/Support/ReadFile.h"
 #include "flashc/Version.h"
 #include "mlir/IR/AsmState.h"
@@ -131,11 +131,8 @@ static bool readTable(llvm::StringRef path, std::string &text) {
 static bool readParts(llvm::StringRef schedule, PipelineOptions &pipeline) {
   if (llvm::Error error = checkOverrides(schedule))
     return complain("schedule: " + llvm::toString(std::move(error)));
-  DecodeSchedule parts;
-  for (llvm::StringRef item : llvm::split(schedule, ','))
-    if (llvm::StringRef key = item.split('=').first.trim(); key == "splits" || key == "chunk")
-      if (llvm::Error error = parts.override(item))
-        return complain("schedule: " + llvm::toString(std::move(error)));
+  Schedule parts;
+  llvm::cantFail(overrideSchedule(parts, schedule));
   pipeline.splits = parts.splits, pipeline.chunk = parts.chunk;
   return true;
 }

@@ -1,340 +1,39 @@
 //===- Rules.cpp - what fields of a schedule ask of each other and of the attention -------------------------------===//
 
-#include "flashc/Schedule/Rules.h"
-#include "flashc/Dialect/Tile/IR/Tile.h"
+#include "RuleTable.h"
+#include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
 using namespace flashc;
 
-namespace {
-/// A schedule on its way, and who has said what of it.
-struct Draft {
-  Schedule &s;
-  const ScheduleKey &key;
-  const ScheduleRow &row;
-  StringRef overrides;
-  Schedule ofRow = {};
-
-  const GPUTarget &target() const { return key.getTarget(); }
-  bool isForward() const { return key.kind == kForwardKind; }
-  bool isBackward() const { return key.kind == kBackwardKind; }
-  bool hasReducer() const { return isBackward() && s.splitGradients == SplitGradients::None; }
-  bool isAsked(StringRef field) const { return hasOverride(overrides, field); }
-  bool isSaid(StringRef field) const { return isAsked(field) || hasOverride(row.overrides, field); }
-  /// Overrides may have taken what the row had.
-  bool isOverridden() const { return !overrides.empty(); }
-  ScheduleNeeds needs() const { return getScheduleNeeds(s, target(), key.d, key.dv, key.kind); }
-  bool hasRoom() const { return needs().sharedMemoryBytes <= target().maxSharedMemory; }
-  bool hasRoomWithoutSlot() const {
-    Schedule least = s;
-    if (s.store == Store::OwnSlot && !isAsked("store"))
-      least.store = Store::Registers;
-    return getScheduleNeeds(least, target(), key.d, key.dv, key.kind).sharedMemoryBytes <= target().maxSharedMemory;
-  }
-  bool isListed() const { return key.rows == RowsClass::Listed; }
-  bool mayList() const { return isListed() && s.persistent && s.order != Order::Closed; }
-  /// A CTA has one part of one tile, and what leaves it is in f32, with its log-sum-exp.
-  bool hasParts() const { return s.splits > 1; }
-  bool isOverlapped() const { return s.epilogue != Epilogue::Plain; }
-};
-
-using Condition = bool (*)(const Draft &);
-using Text = std::string (*)(const Draft &);
-
-/// Where `when` holds, `field` becomes `value` unless an override gives it (an empty value: it stays), and is refused
-/// as long as it holds, if there is a message for that. In order, each once.
-struct Rule {
-  StringRef field;
-  /// For people: `when` in words, behind "where".
-  StringRef where;
-  StringRef value;
-  Condition when;
-  Text refusal = nullptr;
-};
-} // namespace
-
-static std::string print(int64_t number) { return std::to_string(number); }
-
-/// The text of a field in a schedule: `epilogue=product`.
-static std::string show(const Draft &d, StringRef key) {
-  for (const auto &[field, value] : d.s.getFields())
-    if (field == key)
-      return (field + "=" + value).str();
-  return "";
-}
-
-static bool isCount(int64_t number) { return number >= 1 && number <= 64; }
-
-/// Docs/schedules.md has this as a table: Rules.h.
-static const Rule kRules[] = {
-    // What nothing says.
-    {"tensor-sums", "nothing says it, and values have one panel (64), or `max=unified`", "true",
-     [](const Draft &d) {
-       return d.isForward() && !d.isSaid("tensor-sums") &&
-              (d.key.dv == d.target().getPanelCols() || d.s.max == Max::Unified);
-     }},
-    {"tensor-bias", "nothing says it, and the score has a slope along the keys", "true",
-     [](const Draft &d) { return d.isForward() && !d.isSaid("tensor-bias") && d.key.hasSlopes; }},
-    {"tanh-terms", "nothing says it, the score is a soft cap, and `kind=forward` or d > 64", "3",
-     [](const Draft &d) { return !d.isSaid("tanh-terms") && d.key.hasSoftCap && (d.isForward() || d.key.d > 64); }},
-
-    {"overlap", "nothing says it, and `kind` is not `forward`", "false",
-     [](const Draft &d) { return !d.isForward() && !d.isSaid("overlap"); }},
-    {"ping-pong", "nothing says it, and `kind` is not `forward`", "false",
-     [](const Draft &d) { return !d.isForward() && !d.isSaid("ping-pong"); }},
-    {"persistent", "nothing says it, and `kind=backward`", "false",
-     [](const Draft &d) { return d.isBackward() && !d.isSaid("persistent"); }},
-    {"producer-registers", "nothing says it, and two consumers leave `split-gradients=none` a reducer", "32",
-     [](const Draft &d) { return d.hasReducer() && d.s.consumers == 2 && !d.isSaid("producer-registers"); }},
-    {"consumer-registers", "nothing says it, and two consumers leave `split-gradients=none` a reducer", "208",
-     [](const Draft &d) { return d.hasReducer() && d.s.consumers == 2 && !d.isSaid("consumer-registers"); }},
-
-    // What a number may be.
-    {"consumers", "it is not 1 to 4", "",
-     [](const Draft &d) { return d.s.consumers < 1 || d.s.consumers > tile::kMaxConsumers; },
-     [](const Draft &d) { return "expected 1 to " + print(tile::kMaxConsumers) + " consumers, got " + print(d.s.consumers); }},
-    {"kv-tile", "it is not 16 to 256 in steps of 16", "",
-     [](const Draft &d) { return !d.target().allowsKeys(d.s.kvTile); },
-     [](const Draft &d) {
-       return "expected a kv-tile of " + print(d.target().depthStep) + " to " + print(d.target().maxCols) +
-              " in steps of " + print(d.target().depthStep) + ", got " + print(d.s.kvTile);
-     }},
-    {"order", "`split-gradients=none`, `persistent=true`, and it is not `closed`", "closed",
-     [](const Draft &d) { return d.hasReducer() && d.s.persistent && d.s.order != Order::Closed; },
-     [](const Draft &) -> std::string {
-       return "expected order=closed for split-gradients=none and persistent=true: who adds dq up hears of no draws";
-     }},
-    {"kv-tile", "`split-gradients=none`, and it is not in steps of 64", "",
-     [](const Draft &d) {
-       return d.s.splitGradients == SplitGradients::None && d.s.kvTile % d.target().getPanelCols() != 0;
-     },
-     [](const Draft &d) {
-       return "expected a kv-tile in steps of " + print(d.target().getPanelCols()) +
-              " for split-gradients=none, got " + print(d.s.kvTile);
-     }},
-    {"split-gradients", "it is `none`, and the backward pass is deterministic", "",
-     [](const Draft &d) { return d.key.isDeterministic && d.s.splitGradients == SplitGradients::None; },
-     [](const Draft &) -> std::string {
-       return "expected split-gradients=queries or each for a deterministic backward pass, got none: dq would be added up "
-              "in any order";
-     }},
-    {"stages", "it is not 1 to 64", "", [](const Draft &d) { return !isCount(d.s.stages); },
-     [](const Draft &d) { return "expected 1 to 64 stages, got " + print(d.s.stages); }},
-    {"q-stages", "it is not 1 to 64", "", [](const Draft &d) { return !isCount(d.s.qStages); },
-     [](const Draft &d) { return "expected 1 to 64 q-stages, got " + print(d.s.qStages); }},
-    {"splits", "it is not 1 to 64", "", [](const Draft &d) { return !isCount(d.s.splits); },
-     [](const Draft &d) { return "expected 1 to 64 splits, got " + print(d.s.splits); }},
-    {"tanh-terms", "it is not 0, 2 or 3", "",
-     [](const Draft &d) { return d.s.tanhTerms != 0 && d.s.tanhTerms != 2 && d.s.tanhTerms != 3; },
-     [](const Draft &d) { return "expected tanh-terms of 0, 2 or 3, got " + print(d.s.tanhTerms); }},
-    {"ping-pong", "`consumers=1`", "", [](const Draft &d) { return d.s.pingPong && d.s.consumers == 1; },
-     [](const Draft &) -> std::string { return "expected several consumers to ping-pong, got 1"; }},
-
-    // Parts of the keys.
-    {"persistent", "`splits` is above 1", "false", [](const Draft &d) { return d.hasParts() && d.s.persistent; },
-     [](const Draft &d) { return "expected splits=1 for " + show(d, "persistent"); }},
-    {"order", "`splits` is above 1", "closed", [](const Draft &d) { return d.hasParts() && d.s.order == Order::List; },
-     [](const Draft &d) { return "expected splits=1 for " + show(d, "order"); }},
-    {"own-keys", "`splits` is above 1", "false", [](const Draft &d) { return d.hasParts() && d.s.ownKeys; },
-     [](const Draft &d) { return "expected splits=1 for " + show(d, "own-keys"); }},
-    {"epilogue", "`splits` is above 1", "plain", [](const Draft &d) { return d.hasParts() && d.isOverlapped(); },
-     [](const Draft &d) { return "expected splits=1 for " + show(d, "epilogue"); }},
-    {"store", "`splits` is above 1", "registers", [](const Draft &d) { return d.hasParts() && d.s.store != Store::Registers; },
-     [](const Draft &d) { return "expected splits=1 for " + show(d, "store"); }},
-    {"max", "`splits` is above 1", "running", [](const Draft &d) { return d.hasParts() && d.s.max == Max::Unified; },
-     [](const Draft &d) { return "expected splits=1 for " + show(d, "max"); }},
-    {"tensor-sums", "`splits` is above 1", "false", [](const Draft &d) { return d.hasParts() && d.s.tensorSums; },
-     [](const Draft &d) { return "expected splits=1 for " + show(d, "tensor-sums"); }},
-
-    // Products that do more.
-    {"tensor-sums", "the value dimension is no multiple of 64", "false",
-     [](const Draft &d) { return d.s.tensorSums && d.key.dv % d.target().getPanelCols() != 0; },
-     [](const Draft &d) {
-       return "expected a value dimension in steps of " + print(d.target().getPanelCols()) + " for tensor-sums, got " +
-              print(d.key.dv);
-     }},
-    {"tensor-sums", "the log-sum-exp is an output", "false",
-     [](const Draft &d) { return d.s.tensorSums && d.key.outputs.hasLse; },
-     [](const Draft &) -> std::string {
-       return "expected no log-sum-exp output for tensor-sums: P is rounded to 16 bits before it is summed, which the "
-              "log-sum-exp would show";
-     }},
-    {"tensor-sums", "probabilities are dropped", "false",
-     [](const Draft &d) { return d.s.tensorSums && d.key.hasDropout; },
-     [](const Draft &) -> std::string { return "expected no dropout for tensor-sums: rows add up all of P"; }},
-    {"tensor-bias", "the score has no slope along the keys", "false", [](const Draft &d) { return !d.key.hasSlopes; }},
-    {"tensor-bias", "`max=unified`", "false",
-     [](const Draft &d) { return d.s.tensorBias && d.s.max == Max::Unified; },
-     [](const Draft &) -> std::string {
-       return "expected max=running for tensor-bias: a maximum takes the rest of the bias";
-     }},
-    {"tanh-terms", "the score is no soft cap, or `kind=column-sums`", "0",
-     [](const Draft &d) { return !d.key.hasSoftCap || d.key.kind == kColumnSumsKind; }},
-
-    // Shared memory: what a row has is for memory that nothing else needs, and overrides may take it.
-    {"tensor-bias", "shared memory has no room for it, even without the output's slot", "false",
-     [](const Draft &d) { return d.s.tensorBias && !d.hasRoomWithoutSlot(); }},
-    {"store", "overrides, or `tensor-bias`, leave shared memory no room for `own-slot`", "q-slot",
-     [](const Draft &d) {
-       return d.s.store == Store::OwnSlot && (d.isOverridden() || d.s.tensorBias) && !d.hasRoom();
-     }},
-    {"q-stages", "overrides leave no room for more, or no next tile", "1",
-     [](const Draft &d) { return d.isOverridden() && (!d.s.persistent || !d.hasRoom()); }},
-    {"tensor-sums", "overrides leave no room for the ones", "false",
-     [](const Draft &d) { return d.s.tensorSums && d.isOverridden() && !d.isAsked("max") && !d.hasRoom(); }},
-    {"stages", "overrides leave no room for so many", "half of it, at least 2",
-     [](const Draft &d) { return d.isOverridden() && d.s.stages > 2 && !d.hasRoom(); }},
-
-    // How the output leaves, and what comes before that.
-    {"store", "nothing says it, `persistent=true`, and `q-stages` is above 1", "q-slot",
-     [](const Draft &d) { return d.isForward() && !d.isSaid("store") && d.s.persistent && d.s.qStages > 1; }},
-    {"store", "there is no next tile for `own-slot`, or no second slot of Q beside a `q-slot` that the row does not say",
-     "registers",
-     [](const Draft &d) {
-       return d.ofRow.store != Store::QSlot && (!d.s.persistent || (d.s.store == Store::QSlot && d.s.qStages == 1));
-     }},
-    {"store", "O has another type than the inputs", "registers",
-     [](const Draft &d) { return d.s.store != Store::Registers && !d.key.outputs.hasInputType; },
-     [](const Draft &d) { return "expected an output of " + d.key.dtype + " for " + show(d, "store"); }},
-    {"store", "the GPU has no TMA", "registers",
-     [](const Draft &d) { return d.s.store != Store::Registers && !d.target().hasTMA; },
-     [](const Draft &d) { return "expected a GPU with TMA for " + show(d, "store"); }},
-    {"store", "it is `q-slot`, and O has more panels of columns than Q", "registers",
-     [](const Draft &d) {
-       return d.s.store == Store::QSlot && d.target().countPanels(d.key.dv) > d.target().countPanels(d.key.d);
-     },
-     [](const Draft &d) {
-       return "expected a slot of Q with room for O for store=q-slot, got dimensions of " + print(d.key.d) + " and " +
-              print(d.key.dv);
-     }},
-    {"store", "an override gives an `epilogue`, and Q has one slot", "registers",
-     [](const Draft &d) {
-       return d.s.store == Store::QSlot && d.isAsked("epilogue") && d.isOverlapped() && d.s.qStages == 1;
-     }},
-    {"epilogue", "nothing says it, and `q-stages` is above 1", "product",
-     [](const Draft &d) { return d.isForward() && !d.isSaid("epilogue") && d.s.qStages > 1; }},
-    {"epilogue", "overrides leave one slot of Q", "plain",
-     [](const Draft &d) { return d.isOverridden() && d.s.qStages == 1; }},
-    {"epilogue", "`store=q-slot`, and Q has one slot", "",
-     [](const Draft &d) { return d.isOverlapped() && d.s.store == Store::QSlot && d.s.qStages == 1; },
-     [](const Draft &d) {
-       return "expected q-stages of 2 or store=own-slot for " + show(d, "epilogue") + " with store=q-slot, got 1";
-     }},
-
-    // Key ranges of consumers.
-    {"own-keys", "the mask does not say which keys a few rows see, or a list does and the row is not for `rows=listed`",
-     "false",
-     [](const Draft &d) { return d.key.rows != RowsClass::Bounded && !(d.row.rows && d.mayList()); }},
-    {"own-keys", "the bounds read arrays, and `persistent=false` or `order=closed`", "",
-     [](const Draft &d) { return d.s.ownKeys && d.isListed() && !d.mayList(); },
-     [](const Draft &) -> std::string {
-       return "expected persistent=true and order=auto or list for own-keys of a mask whose bounds read arrays: a list "
-              "has what each consumer would search for";
-     }},
-    {"own-keys", "the mask does not say which keys a few rows see", "",
-     [](const Draft &d) { return d.s.ownKeys && d.key.rows == RowsClass::None; },
-     [](const Draft &) -> std::string {
-       return "expected a mask with one interval of keys that moves with the query, and beside it, if its bounds read "
-              "no array, others that are the same for all, for own-keys";
-     }},
-    {"epilogue", "an override gives `own-keys=true`", "plain",
-     [](const Draft &d) { return d.isAsked("own-keys") && d.s.ownKeys; }},
-    {"own-keys", "`epilogue` is not `plain`", "false", [](const Draft &d) { return d.s.ownKeys && d.isOverlapped(); },
-     [](const Draft &) -> std::string {
-       return "expected epilogue=plain for own-keys: the next tile's first product would come before the turns that "
-              "this one hands on";
-     }},
-    {"ping-pong", "the row's `own-keys`, for which it leaves turns out, cannot be had", "true",
-     [](const Draft &d) { return d.ofRow.ownKeys && !d.s.ownKeys && d.s.consumers > 1; }},
-
-    // What is of no use without another field.
-    {"epilogue", "`persistent=false`", "plain", [](const Draft &d) { return d.isOverlapped() && !d.s.persistent; },
-     [](const Draft &d) { return "expected persistent for " + show(d, "epilogue"); }},
-    {"epilogue", "`overlap=false`", "plain", [](const Draft &d) { return d.isOverlapped() && !d.s.overlap; },
-     [](const Draft &d) { return "expected overlap for " + show(d, "epilogue"); }},
-    {"wait-after", "`overlap=false`", "0", [](const Draft &d) { return d.s.waitAfter != 0 && !d.s.overlap; },
-     [](const Draft &) -> std::string { return "expected overlap for wait-after"; }},
-    {"wait-after", "an override gives a `kv-tile`, and it is more than half of that", "half of the `kv-tile`",
-     [](const Draft &d) { return d.isAsked("kv-tile") && d.s.waitAfter > d.s.kvTile / 2; }},
-    {"wait-after", "it is negative, or more than half of `kv-tile`", "",
-     [](const Draft &d) { return d.s.waitAfter < 0 || d.s.waitAfter > d.s.kvTile / 2; },
-     [](const Draft &d) {
-       return "expected wait-after to be at most half of kv-tile, the " + print(d.s.kvTile / 2) +
-              " exponentials of a thread, got " + print(d.s.waitAfter);
-     }},
-    {"max", "it is `unified`, and `tensor-sums=false`", "running",
-     [](const Draft &d) { return d.s.max == Max::Unified && !d.s.tensorSums; },
-     [](const Draft &) -> std::string { return "expected tensor-sums for max=unified"; }},
-    {"order", "it is `list`, `persistent=true`, and `q-stages` is above 3", "",
-     [](const Draft &d) {
-       return d.s.order == Order::List && d.s.persistent && d.s.qStages >= tile::kPublishPlaces;
-     },
-     [](const Draft &d) {
-       return "expected at most " + print(tile::kPublishPlaces - 1) + " q-stages for order=list, got " +
-              print(d.s.qStages);
-     }},
-
-    // The hardware's budgets.
-    {"producer-registers", "they, or `consumer-registers`, are not 24 to 240 in steps of 8", "",
-     [](const Draft &d) {
-       return !d.target().allowsRegisters(d.s.producerRegisters) || !d.target().allowsRegisters(d.s.consumerRegisters);
-     },
-     [](const Draft &d) {
-       bool isProducer = !d.target().allowsRegisters(d.s.producerRegisters);
-       return "expected " + print(d.target().minRegisters) + " to " + print(d.target().maxRegisters) +
-              " registers in steps of 8, got " + print(isProducer ? d.s.producerRegisters : d.s.consumerRegisters);
-     }},
-    {"consumer-registers", "the CTA's are more than there are for so many threads", "",
-     [](const Draft &d) { return d.needs().ctaRegisters > d.needs().mostRegisters; },
-     [](const Draft &d) {
-       return "expected at most " + print(d.needs().mostRegisters) + " registers per CTA, got " +
-              print(d.needs().ctaRegisters);
-     }},
-    {"consumer-registers", "the tiles of a thread take more", "",
-     [](const Draft &d) { return d.needs().tileRegisters > d.s.consumerRegisters; },
-     [](const Draft &d) {
-       return "expected tiles that fit " + print(d.s.consumerRegisters) + " registers per consumer thread, got " +
-              print(d.needs().tileRegisters) + " for a kv-tile of " + print(d.s.kvTile) + " and a value dimension of " +
-              print(d.key.dv);
-     }},
-    {"stages", "rings, slots and lists take more shared memory than there is", "",
-     [](const Draft &d) { return !d.hasRoom(); },
-     [](const Draft &d) {
-       return "expected at most " + print(d.target().maxSharedMemory) + " bytes of shared memory, got " +
-              print(d.needs().sharedMemoryBytes);
-     }},
-};
-
 /// Gives a field the value of a rule, which may be one in words.
 static void setValue(Draft &draft, const Rule &rule) {
-  if (rule.field == "stages")
-    while (rule.when(draft))
-      draft.s.stages = std::max<int64_t>(draft.s.stages / 2, 2);
-  else if (rule.field == "wait-after" && rule.value != "0")
-    draft.s.waitAfter = draft.s.kvTile / 2;
+  if (rule.set)
+    rule.set(draft);
   else
     llvm::cantFail(overrideSchedule(draft.s, (rule.field + "=" + rule.value).str()));
 }
 
+static ArrayRef<Rule> getRules(KernelKind kind) {
+  return kind == KernelKind::Decode ? getDecodeRules() : getTiledRules();
+}
+
 static llvm::Error check(const Draft &draft) {
-  for (auto [field, initial] : llvm::zip(draft.s.getFields(), Schedule().getFields()))
-    if (StringRef kind = getKindOfField(field.first);
-        !kind.empty() && draft.key.kind != kind && field.second != initial.second)
-      return llvm::createStringError("expected no " + field.first + " for kind=" + draft.key.kind +
-                                     ": it is a field of kind=" + kind);
-  for (const Rule &rule : kRules)
+  for (const Rule &rule : getRules(draft.s.kind))
     if (rule.refusal && rule.when(draft))
       return llvm::createStringError(rule.refusal(draft));
   return llvm::Error::success();
 }
 
-llvm::Expected<Schedule> flashc::applyRow(const ScheduleRow &row, const ScheduleKey &key, StringRef overrides,
+llvm::Expected<Schedule> flashc::applyRow(const ScheduleRow &row, const Question &question, StringRef overrides,
                                           SmallVectorImpl<FieldReason> *reasons) {
   Schedule schedule = row.getSchedule();
-  Draft draft{schedule, key, row, overrides, schedule};
+  Draft draft{schedule, question, row, overrides, schedule};
   if (llvm::Error error = overrideSchedule(schedule, overrides))
     return error;
-  for (const Rule &rule : kRules) {
+  if (llvm::Error error = checkFields(schedule.kind, overrides))
+    return error;
+  for (const Rule &rule : getRules(schedule.kind)) {
     if (rule.value.empty() || draft.isAsked(rule.field) || !rule.when(draft))
       continue;
     Schedule before = schedule;
@@ -349,20 +48,19 @@ llvm::Expected<Schedule> flashc::applyRow(const ScheduleRow &row, const Schedule
 
 llvm::Error flashc::checkSchedule(const Schedule &schedule, const GPUTarget &target, int64_t d, int64_t dv) {
   Schedule checked = schedule;
-  ScheduleKey key; // of an attention that allows everything
-  if (schedule.splitGradients != SplitGradients::Queries)
-    key.kind = kBackwardKind;
-  key.target = target.name.str();
-  key.d = d;
-  key.dv = dv;
-  key.rows = RowsClass::Bounded;
-  key.outputs.hasLse = false;
-  return check(Draft{checked, key, ScheduleRow(), ""});
+  Question question; // of an attention that allows everything
+  question.kind = schedule.kind;
+  question.target = target.name.str();
+  question.d = d;
+  question.dv = dv;
+  question.rows = RowsClass::Bounded;
+  question.outputs.hasLse = false;
+  return check(Draft{checked, question, ScheduleRow(), ""});
 }
 
-std::string flashc::describeRules() {
+std::string flashc::describeRules(KernelKind kind) {
   std::string text = "| field | where | becomes | given by an override |\n|---|---|---|---|\n";
-  for (const Rule &rule : kRules) {
+  for (const Rule &rule : getRules(kind)) {
     std::string value = rule.value.contains(' ') ? rule.value.str() : ("`" + rule.value + "`").str();
     text += ("| `" + rule.field + "` | " + rule.where + " | " + (rule.value.empty() ? "" : value) + " | " +
              (rule.refusal ? "refused" : "stays") + " |\n").str();

@@ -8,22 +8,35 @@
 using namespace mlir;
 using namespace flashc;
 
-int64_t CommonSchedule::getQTile() const { return tile::kTileRows * consumers; }
+int64_t TiledSchedule::getQTile() const { return tile::kTileRows * consumers; }
 
 //===--------------------------------------------------------------------------------------------------------------===//
 // Fields
 //===--------------------------------------------------------------------------------------------------------------===//
 
+static constexpr StringLiteral kKinds[] = {"forward", "decode", "column-sums", "backward", "plain"};
+
+StringRef flashc::getKindName(KernelKind kind) { return kKinds[static_cast<int>(kind)]; }
+
 namespace {
+/// A set of kinds of kernels.
+using KindSet = unsigned;
+constexpr KindSet only(KernelKind kind) { return 1u << static_cast<int>(kind); }
+constexpr KindSet kForward = only(KernelKind::Forward), kBackward = only(KernelKind::Backward),
+                  kDecode = only(KernelKind::Decode), kTiled = kForward | kBackward | only(KernelKind::ColumnSums);
+
 /// A number, or one of some names: a flag's, an enumeration's.
 struct Field {
   StringRef key;
+  /// The kinds of kernels that have it.
+  KindSet kinds;
   ArrayRef<StringLiteral> names;
+  /// The least value of a number that means anything.
+  int64_t least;
   int64_t (*get)(const Schedule &schedule);
   void (*set)(Schedule &schedule, int64_t value);
-  /// Of the kernels that alone have it; empty: all do.
-  StringRef kind;
 
+  bool isOf(KernelKind kind) const { return kinds & only(kind); }
   llvm::Error parse(Schedule &schedule, StringRef value) const;
   std::string print(const Schedule &schedule) const;
 };
@@ -32,44 +45,50 @@ struct Field {
 static constexpr StringLiteral kFlags[] = {"false", "true"}, kOrders[] = {"auto", "closed", "list"},
                                kStores[] = {"registers", "q-slot", "own-slot"},
                                kEpilogues[] = {"plain", "product", "softmax"}, kMaxima[] = {"running", "unified"},
-                               kSplits[] = {"none", "queries", "each"};
+                               kSplits[] = {"none", "queries", "each"}, kMerges[] = {"cluster", "kernel"};
+static constexpr int64_t kAnyNumber = std::numeric_limits<int64_t>::min();
 
 template <typename Owner, typename Value> static Value getType(Value Owner::*);
 
-/// A field of the member `member`, whose values have these names.
-template <auto member> static Field field(StringRef key, ArrayRef<StringLiteral> names = {}) {
+/// A field of the member `member`, a number from `least` on, or whose values have these names.
+template <auto member>
+static Field field(KindSet kinds, StringRef key, ArrayRef<StringLiteral> names = {}, int64_t least = kAnyNumber) {
   using Value = decltype(getType(member));
   if (std::is_same_v<Value, bool>)
     names = kFlags;
-  return {key, names, [](const Schedule &schedule) { return static_cast<int64_t>(schedule.*member); },
-          [](Schedule &schedule, int64_t value) { schedule.*member = static_cast<Value>(value); },
-          std::is_same_v<decltype(member), Value ForwardSchedule::*>    ? StringRef(kForwardKind)
-          : std::is_same_v<decltype(member), Value GradientSchedule::*> ? StringRef(kBackwardKind)
-                                                                        : StringRef()};
+  return {key, kinds, names, least, [](const Schedule &schedule) { return static_cast<int64_t>(schedule.*member); },
+          [](Schedule &schedule, int64_t value) { schedule.*member = static_cast<Value>(value); }};
+}
+
+template <auto member> static Field fieldFrom(int64_t least, KindSet kinds, StringRef key) {
+  return field<member>(kinds, key, {}, least);
 }
 
 static const Field kFields[] = {
-    field<&Schedule::consumers>("consumers"),
-    field<&Schedule::kvTile>("kv-tile"),
-    field<&Schedule::stages>("stages"),
-    field<&Schedule::producerRegisters>("producer-registers"),
-    field<&Schedule::consumerRegisters>("consumer-registers"),
-    field<&Schedule::overlap>("overlap"),
-    field<&Schedule::pingPong>("ping-pong"),
-    field<&Schedule::persistent>("persistent"),
-    field<&Schedule::qStages>("q-stages"),
-    field<&Schedule::epilogue>("epilogue", kEpilogues),
-    field<&Schedule::tensorSums>("tensor-sums"),
-    field<&Schedule::store>("store", kStores),
-    field<&Schedule::waitAfter>("wait-after"),
-    field<&Schedule::max>("max", kMaxima),
-    field<&Schedule::tensorBias>("tensor-bias"),
-    field<&Schedule::tanhTerms>("tanh-terms"),
-    field<&Schedule::ownKeys>("own-keys"),
-    field<&Schedule::splits>("splits"),
-    field<&Schedule::order>("order", kOrders),
-    field<&Schedule::programmaticLaunch>("programmatic-launch"),
-    field<&Schedule::splitGradients>("split-gradients", kSplits),
+    fieldFrom<&Schedule::warps>(1, kDecode, "warps"),
+    field<&Schedule::consumers>(kTiled, "consumers"),
+    field<&Schedule::kvTile>(kTiled, "kv-tile"),
+    field<&Schedule::stages>(kTiled | kDecode, "stages"),
+    field<&Schedule::producerRegisters>(kTiled, "producer-registers"),
+    field<&Schedule::consumerRegisters>(kTiled, "consumer-registers"),
+    field<&Schedule::overlap>(kTiled, "overlap"),
+    field<&Schedule::pingPong>(kTiled, "ping-pong"),
+    field<&Schedule::persistent>(kTiled, "persistent"),
+    field<&Schedule::qStages>(kTiled, "q-stages"),
+    field<&Schedule::epilogue>(kForward, "epilogue", kEpilogues),
+    field<&Schedule::tensorSums>(kForward, "tensor-sums"),
+    field<&Schedule::store>(kForward, "store", kStores),
+    field<&Schedule::waitAfter>(kForward, "wait-after"),
+    field<&Schedule::max>(kForward, "max", kMaxima),
+    field<&Schedule::tensorBias>(kForward, "tensor-bias"),
+    field<&Schedule::tanhTerms>(kTiled, "tanh-terms"),
+    field<&Schedule::ownKeys>(kForward, "own-keys"),
+    fieldFrom<&Schedule::splits>(1, kForward | kDecode, "splits"),
+    fieldFrom<&Schedule::chunk>(0, kDecode, "chunk"),
+    field<&Schedule::merge>(kDecode, "merge", kMerges),
+    field<&Schedule::order>(kTiled, "order", kOrders),
+    field<&Schedule::programmaticLaunch>(kTiled, "programmatic-launch"),
+    field<&Schedule::splitGradients>(kBackward, "split-gradients", kSplits),
 };
 
 /// Fields that there were, and what to write instead, or why they are gone.
@@ -103,7 +122,9 @@ static llvm::Expected<const Field *> findField(StringRef key) {
       ", got '" + key + "'");
 }
 
-StringRef flashc::getKindOfField(StringRef key) { return llvm::cantFail(findField(key))->kind; }
+bool flashc::hasField(KernelKind kind, StringRef key) {
+  return llvm::any_of(kFields, [&](const Field &field) { return field.key == key && field.isOf(kind); });
+}
 
 llvm::Error Field::parse(Schedule &schedule, StringRef value) const {
   int64_t number;
@@ -113,6 +134,8 @@ llvm::Error Field::parse(Schedule &schedule, StringRef value) const {
       return llvm::createStringError("expected " + joinWithOr(names) + " for '" + key + "', got '" + value + "'");
   } else if (value.getAsInteger(10, number)) {
     return llvm::createStringError("expected an integer for '" + key + "', got '" + value + "'");
+  } else if (number < least) {
+    return llvm::createStringError("expected a number of at least " + Twine(least) + " for '" + key + "', got '" + value + "'");
   }
   set(schedule, number);
   return llvm::Error::success();
@@ -125,7 +148,8 @@ std::string Field::print(const Schedule &schedule) const {
 SmallVector<std::pair<StringRef, std::string>, 20> Schedule::getFields() const {
   SmallVector<std::pair<StringRef, std::string>, 20> fields;
   for (const Field &field : kFields)
-    fields.push_back({field.key, field.print(*this)});
+    if (field.isOf(kind))
+      fields.push_back({field.key, field.print(*this)});
   return fields;
 }
 
@@ -137,7 +161,10 @@ std::string Schedule::str() const {
 DictionaryAttr Schedule::getAttr(MLIRContext *context) const {
   Builder b(context);
   NamedAttrList fields;
+  fields.append("kind", b.getStringAttr(getKindName(kind)));
   for (const Field &field : kFields) {
+    if (!field.isOf(kind))
+      continue;
     int64_t value = field.get(*this);
     fields.append(field.key, field.names.empty()                   ? Attribute(b.getI64IntegerAttr(value))
                              : field.names.data() == kFlags        ? Attribute(b.getBoolAttr(value != 0))
@@ -147,8 +174,14 @@ DictionaryAttr Schedule::getAttr(MLIRContext *context) const {
 }
 
 llvm::Expected<Schedule> Schedule::get(DictionaryAttr attribute) {
-  Schedule schedule;
+  auto name = attribute.getAs<StringAttr>("kind");
+  auto *kind = llvm::find(kKinds, name ? name.getValue() : StringRef(kKinds[0]));
+  if (kind == std::end(kKinds))
+    return llvm::createStringError("expected " + joinWithOr(kKinds) + " for 'kind', got '" + name.getValue() + "'");
+  Schedule schedule(static_cast<KernelKind>(kind - kKinds));
   for (NamedAttribute entry : attribute) {
+    if (entry.getName() == "kind")
+      continue;
     llvm::Expected<const Field *> field = findField(entry.getName());
     if (!field)
       return field.takeError();
@@ -158,7 +191,7 @@ llvm::Expected<Schedule> Schedule::get(DictionaryAttr attribute) {
     else
       llvm::raw_string_ostream(value) << entry.getValue();
     if (llvm::Error error = (*field)->parse(schedule, StringRef(value).split(" :").first))
-      return error;
+      return std::move(error);
   }
   return schedule;
 }
@@ -209,19 +242,54 @@ llvm::Error flashc::overrideSchedule(Schedule &schedule, StringRef overrides) {
   return llvm::Error::success();
 }
 
+SmallVector<KernelKind, 4> flashc::getKinds(StringRef overrides) {
+  KindSet kinds = kTiled | kDecode;
+  for (auto [key, value] : split(overrides))
+    for (const Field &field : kFields)
+      if (field.key == key)
+        kinds &= field.kinds;
+  SmallVector<KernelKind, 4> result;
+  for (KernelKind kind : {KernelKind::Forward, KernelKind::Decode, KernelKind::ColumnSums, KernelKind::Backward})
+    if (kinds & only(kind))
+      result.push_back(kind);
+  return result;
+}
+
+/// "forward or decode": the kinds that have a field.
+static std::string joinKinds(StringRef field) {
+  return joinWithOr(llvm::map_to_vector(getKinds(field), getKindName));
+}
+
+llvm::Error flashc::checkFields(KernelKind kind, StringRef overrides) {
+  for (auto [field, value] : split(overrides))
+    if (!hasField(kind, field))
+      return llvm::createStringError("expected no " + field + " for kind=" + getKindName(kind) +
+                                     ": it is a field of kind=" + joinKinds(field));
+  return llvm::Error::success();
+}
+
+llvm::Error flashc::checkOverrides(StringRef overrides) {
+  Schedule schedule;
+  if (llvm::Error error = overrideSchedule(schedule, overrides))
+    return error;
+  if (getKinds(overrides).empty())
+    return llvm::createStringError("expected fields of one kind of kernel, got " +
+                                   llvm::join(llvm::make_first_range(split(overrides)), ", "));
+  return llvm::Error::success();
+}
+
 //===--------------------------------------------------------------------------------------------------------------===//
 // Budgets
 //===--------------------------------------------------------------------------------------------------------------===//
 
 /// What the kernel will allocate (KernelFrame, ForwardStep, GradientStep).
-static int64_t getSharedMemoryBytes(const Schedule &schedule, const GPUTarget &target, int64_t d, int64_t dv,
-                                    StringRef kind) {
+static int64_t getSharedMemoryBytes(const Schedule &schedule, const GPUTarget &target, int64_t d, int64_t dv) {
   auto bytes = [&](int64_t rows, int64_t cols) { return target.getSlotBytes(rows, cols); };
   SmallVector<tile::SharedAllocation> slots{
       {schedule.consumers * schedule.qStages, bytes(tile::kTileRows, d), /*isRing=*/true},
       {schedule.stages, bytes(schedule.kvTile, d), /*isRing=*/true},
       {schedule.stages, bytes(schedule.kvTile, dv), /*isRing=*/true}};
-  if (kind == kBackwardKind) { // keys and values are resident, or queries and the gradient of their output
+  if (schedule.kind == KernelKind::Backward) { // keys and values are resident, or queries and the gradient of their output
     slots.push_back({schedule.consumers * schedule.qStages, bytes(tile::kTileRows, dv), /*isRing=*/true});
     if (schedule.splitGradients == SplitGradients::None) // dX^T on its way to who adds dq up
       slots.push_back({2 * schedule.consumers, bytes(tile::kTileRows, schedule.kvTile), /*isRing=*/true});
@@ -248,10 +316,9 @@ static int64_t getConsumerRegisters(const Schedule &schedule, const GPUTarget &t
   return scores + output + probabilities + other;
 }
 
-ScheduleNeeds flashc::getScheduleNeeds(const Schedule &schedule, const GPUTarget &target, int64_t d, int64_t dv,
-                                       StringRef kind) {
+ScheduleNeeds flashc::getScheduleNeeds(const Schedule &schedule, const GPUTarget &target, int64_t d, int64_t dv) {
   ScheduleNeeds needs;
-  needs.sharedMemoryBytes = getSharedMemoryBytes(schedule, target, d, dv, kind);
+  needs.sharedMemoryBytes = getSharedMemoryBytes(schedule, target, d, dv);
   needs.ctaRegisters =
       target.groupThreads * (schedule.producerRegisters + schedule.consumers * schedule.consumerRegisters);
   // Other numbers of consumers are refused by checkSchedule, which may not have been asked yet.

@@ -2,6 +2,7 @@
 
 #include "flashc/Schedule/ScheduleTable.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace flashc;
@@ -13,8 +14,8 @@ static constexpr StringLiteral kRowsClassNames[] = {"", "bounded", "listed"};
 
 StringRef flashc::getMaskClassName(MaskClass mask) { return kMaskClassNames[static_cast<int>(mask)]; }
 
-std::string ScheduleKey::str() const {
-  std::string text = ((kind == kForwardKind ? "" : "kind=" + kind + " ") + "target=" + target + " dtype=" + dtype + " d=" + Twine(d) + " dv=" + Twine(dv) +
+std::string Question::str() const {
+  std::string text = ((kind == KernelKind::Forward ? "" : "kind=" + getKindName(kind) + " ") + "target=" + target + " dtype=" + dtype + " d=" + Twine(d) + " dv=" + Twine(dv) +
                       " mask=" + getMaskClassName(mask))
                          .str();
   if (keys)
@@ -34,15 +35,28 @@ std::string ScheduleKey::str() const {
 // Reading
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// A number behind `key<=` or `key=`. `isSet`: there is a condition on the key already.
+static llvm::Error refuseSecond(StringRef key, StringRef condition) {
+  return llvm::createStringError("expected one condition on " + key + ", got '" + condition + "' too");
+}
+
+/// A number after the relation. `isSet`: there is a condition on the key already.
 static llvm::Expected<int64_t> parseNumber(StringRef condition, StringRef relation, bool isSet) {
   auto [key, value] = condition.split(relation);
   int64_t number;
   if (value.getAsInteger(10, number) || number < 1)
     return llvm::createStringError("expected " + key + relation + " and a positive integer, got '" + condition + "'");
   if (isSet)
-    return llvm::createStringError("expected one condition on " + key + ", got '" + condition + "' too");
+    return refuseSecond(key, condition);
   return number;
+}
+
+/// The same, into the condition.
+static llvm::Error setNumber(std::optional<int64_t> &result, StringRef condition, StringRef relation) {
+  llvm::Expected<int64_t> number = parseNumber(condition, relation, result.has_value());
+  if (!number)
+    return number.takeError();
+  result = *number;
+  return llvm::Error::success();
 }
 
 /// A name `key=value`, of which `isValue` knows the right ones and `expected` says them.
@@ -52,7 +66,7 @@ static llvm::Error setName(std::optional<std::string> &name, StringRef condition
   if (!isValue(value))
     return llvm::createStringError("expected " + key + "= and " + expected + ", got '" + condition + "'");
   if (name)
-    return llvm::createStringError("expected one condition on " + key + ", got '" + condition + "' too");
+    return refuseSecond(key, condition);
   name = value.str();
   return llvm::Error::success();
 }
@@ -71,63 +85,95 @@ static llvm::Error setClass(std::optional<ClassTy> &result, StringRef condition,
   return llvm::Error::success();
 }
 
+/// A flag, which has one value.
+static llvm::Error setFlag(bool &flag, StringRef condition, StringRef expected) {
+  std::optional<std::string> name;
+  if (std::exchange(flag, true))
+    name = expected.str();
+  return setName(name, condition, [&](StringRef value) { return value == expected; }, expected);
+}
+
+static llvm::Error setWaves(std::optional<double> &waves, StringRef condition, StringRef relation) {
+  double number;
+  if (condition.split(relation).second.getAsDouble(number) || number <= 0)
+    return llvm::createStringError("expected waves" + relation + " and a positive number, got '" + condition + "'");
+  if (std::exchange(waves, number))
+    return refuseSecond("waves", condition);
+  return llvm::Error::success();
+}
+
+static llvm::Error setDimension(std::optional<DimensionCondition> &dimension, StringRef condition, StringRef relation) {
+  llvm::Expected<int64_t> number = parseNumber(condition, relation, dimension.has_value());
+  if (!number)
+    return number.takeError();
+  dimension = DimensionCondition{*number, /*isExact=*/relation == "="};
+  return llvm::Error::success();
+}
+
+static llvm::Error setKind(KernelKind &kind, StringRef condition) {
+  for (KernelKind known : {KernelKind::Forward, KernelKind::Decode, KernelKind::ColumnSums, KernelKind::Backward}) {
+    if (getKindName(known) != condition.split('=').second)
+      continue;
+    kind = known;
+    return llvm::Error::success();
+  }
+  return llvm::createStringError("expected kind= and forward, decode, column-sums or backward, got '" + condition + "'");
+}
+
+/// A condition `key=value` on a name; none if there is no such key.
+static std::optional<llvm::Error> setNamed(ScheduleRow &row, StringRef key, StringRef condition) {
+  if (key == "kind")
+    return setKind(row.kind, condition);
+  if (key == "target")
+    return setName(
+        row.target, condition, [](StringRef value) { return value.starts_with("sm_"); },
+        "an architecture such as sm_90a");
+  if (key == "dtype")
+    return setName(
+        row.dtype, condition, [](StringRef value) { return value == "bf16" || value == "f16"; }, "bf16 or f16");
+  if (key == "score")
+    return setFlag(row.needsBoundedScores, condition, "bounded");
+  if (key == "dropout")
+    return setFlag(row.needsDropout, condition, "true");
+  if (key == "bits")
+    return setFlag(row.needsBytes, condition, "8");
+  if (key == "rows")
+    return setClass(row.rows, condition, kRowsClassNames, "bounded or listed");
+  if (key == "mask")
+    return setClass(row.mask, condition, kMaskClassNames,
+                    "none, bounds, several, periodic, code, arithmetic or memory");
+  return std::nullopt;
+}
+
 static llvm::Error setCondition(ScheduleRow &row, StringRef condition) {
-  StringRef key = condition.take_while([](char c) { return llvm::isAlpha(c); });
-  StringRef rest = condition.drop_front(key.size());
-  StringRef relation = rest.take_front(rest.starts_with("<=") ? 2 : 1);
-  if ((key == "d" || key == "dv") && (relation == "<=" || relation == "=")) {
-    std::optional<DimensionCondition> &dimension = key == "d" ? row.d : row.dv;
-    llvm::Expected<int64_t> number = parseNumber(condition, relation, dimension.has_value());
-    if (!number)
-      return number.takeError();
-    dimension = DimensionCondition{*number, /*isExact=*/relation == "="};
-    return llvm::Error::success();
-  }
-  if ((key == "queries" || key == "keys") && relation == "<=") {
-    std::optional<int64_t> &most = key == "queries" ? row.maxQueries : row.maxKeys;
-    llvm::Expected<int64_t> number = parseNumber(condition, relation, most.has_value());
-    if (!number)
-      return number.takeError();
-    most = *number;
-    return llvm::Error::success();
-  }
-  if (relation == "=") {
-    if (key == "kind") {
-      std::optional<std::string> name;
-      llvm::Error error = setName(
-          name, condition, [](StringRef value) { return value == kForwardKind || value == kColumnSumsKind || value == kBackwardKind; },
-          "forward, column-sums or backward");
-      row.kind = name.value_or(row.kind);
-      return error;
-    }
-    if (key == "target")
-      return setName(
-          row.target, condition, [](StringRef value) { return value.starts_with("sm_"); },
-          "an architecture such as sm_90a");
-    if (key == "dtype")
-      return setName(
-          row.dtype, condition, [](StringRef value) { return value == "bf16" || value == "f16"; }, "bf16 or f16");
-    if (key == "score") {
-      std::optional<std::string> name;
-      if (std::exchange(row.needsBoundedScores, true))
-        name = "bounded";
-      return setName(name, condition, [](StringRef value) { return value == "bounded"; }, "bounded");
-    }
-    if (key == "dropout") {
-      std::optional<std::string> name;
-      if (std::exchange(row.needsDropout, true))
-        name = "true";
-      return setName(name, condition, [](StringRef value) { return value == "true"; }, "true");
-    }
-    if (key == "rows")
-      return setClass(row.rows, condition, kRowsClassNames, "bounded or listed");
-    if (key == "mask")
-      return setClass(row.mask, condition, kMaskClassNames,
-                      "none, bounds, several, periodic, code, arithmetic or memory");
-  }
+  StringRef key = condition.take_while([](char c) { return llvm::isAlpha(c) || c == '-'; });
+  StringRef relation = condition.drop_front(key.size()).take_while([](char c) { return StringRef("<>=").contains(c); });
+  if ((key == "d" || key == "dv") && (relation == "<=" || relation == "="))
+    return setDimension(key == "d" ? row.d : row.dv, condition, relation);
+  if ((key == "queries" || key == "keys" || key == "key-bytes") && relation == "<=")
+    return setNumber(key == "queries" ? row.maxQueries : key == "keys" ? row.maxKeys : row.maxKeyBytes, condition, relation);
+  if (key == "cache-mib" && relation == ">=")
+    return setNumber(row.minCacheMiB, condition, relation);
+  if (key == "waves" && (relation == "<=" || relation == ">"))
+    return setWaves(relation == ">" ? row.minWaves : row.maxWaves, condition, relation);
+  if (relation == "=")
+    if (std::optional<llvm::Error> error = setNamed(row, key, condition))
+      return std::move(*error);
   return llvm::createStringError(
-      "expected a condition on kind=, target=, dtype=, d=, d<=, dv=, dv<=, mask=, score=, dropout=, rows=, keys<= or queries<=, got '" +
-      condition + "'");
+      "expected a condition on kind=, target=, dtype=, d=, d<=, dv=, dv<=, mask=, score=, dropout=, rows=, keys<= or queries<=, "
+      "or for kind=decode on bits=, waves>, waves<=, key-bytes<= or cache-mib>=, got '" + condition + "'");
+}
+
+/// The conditions are of the row's kind of kernel.
+static llvm::Error checkConditions(const ScheduleRow &row) {
+  bool isOfCache = row.needsBytes || row.minWaves || row.maxWaves || row.maxKeyBytes || row.minCacheMiB;
+  if (isOfCache && row.kind != KernelKind::Decode)
+    return llvm::createStringError("expected kind=decode for conditions on bits, waves, key-bytes and cache-mib, got '" + row.text + "'");
+  bool isOfScores = row.mask || row.needsBoundedScores || row.needsDropout || row.rows || row.maxKeys || row.maxQueries;
+  if (isOfScores && row.kind == KernelKind::Decode)
+    return llvm::createStringError("expected no conditions on mask, score, dropout, rows, keys and queries for kind=decode, got '" +
+                                   row.text + "'");
+  return llvm::Error::success();
 }
 
 static llvm::Expected<ScheduleRow> parseRow(StringRef text) {
@@ -141,12 +187,16 @@ static llvm::Expected<ScheduleRow> parseRow(StringRef text) {
   for (StringRef condition : conditions)
     if (llvm::Error error = setCondition(row, condition))
       return error;
+  if (llvm::Error error = checkConditions(row))
+    return error;
   row.overrides = text.drop_front(colon + 1).trim().str();
   if (row.overrides.empty())
-    return llvm::createStringError("expected a schedule behind ':', got none");
-  Schedule schedule;
+    return llvm::createStringError("expected a schedule after ':', got none");
+  Schedule schedule(row.kind);
   if (llvm::Error error = overrideSchedule(schedule, row.overrides))
-    return error;
+    return std::move(error);
+  if (llvm::Error error = checkFields(row.kind, row.overrides))
+    return std::move(error);
   return row;
 }
 
@@ -185,37 +235,63 @@ const ScheduleTable &ScheduleTable::getBuiltIn() {
 // Looking up
 //===--------------------------------------------------------------------------------------------------------------===//
 
-bool ScheduleRow::matches(const ScheduleKey &key) const {
-  return kind == key.kind && (!target || *target == key.target) && (!dtype || *dtype == key.dtype) && (!d || d->holds(key.d)) &&
-         (!dv || dv->holds(key.dv)) && (!mask || *mask == key.mask) &&
-         (!maxKeys || (key.keys && *key.keys <= *maxKeys)) && (!needsBoundedScores || key.hasBoundedScores) &&
-         (!needsDropout || key.hasDropout) && (!rows || *rows == key.rows) &&
-         (!key.isDeterministic || getSchedule().splitGradients != SplitGradients::None);
+int64_t Question::countDecodedTiles() const {
+  int64_t rows = std::max(countRows(), cache->groupSize);
+  return cache->batches * cache->keyHeads * llvm::divideCeil(rows, DecodeSchedule::kRows);
+}
+
+int64_t Question::getDecodedTileBytes() const {
+  auto bytes = [&](int64_t depth) {
+    return getTarget().getSlotBytes(DecodeSchedule::kKeys, cache->isWidened ? llvm::divideCeil(depth, 2) : depth);
+  };
+  return bytes(d) + bytes(dv);
+}
+
+/// Whether the conditions of decoding hold.
+static bool matchesCache(const ScheduleRow &row, const Question &question) {
+  const CacheQuestion &cache = *question.cache;
+  bool isKnown = cache.batches && cache.keyHeads && cache.keys;
+  double tiles = question.countDecodedTiles();
+  int64_t bytes = cache.batches * cache.keyHeads * cache.keys * cache.keyBytes;
+  return (!row.needsBytes || cache.isWidened) && (!row.maxKeyBytes || cache.keyBytes <= *row.maxKeyBytes) &&
+         (!row.minWaves || (isKnown && tiles > *row.minWaves * cache.multiprocessors)) &&
+         (!row.maxWaves || (isKnown && tiles <= *row.maxWaves * cache.multiprocessors)) &&
+         (!row.minCacheMiB || (isKnown && bytes >= *row.minCacheMiB << 20));
+}
+
+bool ScheduleRow::matches(const Question &question) const {
+  return kind == question.kind && (!target || *target == question.target) && (!dtype || *dtype == question.dtype) &&
+         (!d || d->holds(question.d)) && (!dv || dv->holds(question.dv)) && (!mask || *mask == question.mask) &&
+         (!maxKeys || (question.keys && *question.keys <= *maxKeys)) &&
+         (!needsBoundedScores || question.hasBoundedScores) && (!needsDropout || question.hasDropout) &&
+         (!rows || *rows == question.rows) &&
+         (!question.isDeterministic || getSchedule().splitGradients != SplitGradients::None) &&
+         (kind != KernelKind::Decode || matchesCache(*this, question));
 }
 
 Schedule ScheduleRow::getSchedule() const {
-  Schedule schedule;
+  Schedule schedule(kind);
   llvm::cantFail(overrideSchedule(schedule, overrides)); // as parse found
   return schedule;
 }
 
 llvm::Expected<SmallVector<RowChoice, 2>> flashc::findRows(ArrayRef<const ScheduleTable *> tables,
-                                                           const ScheduleKey &key, bool mayVary) {
+                                                           const Question &question, bool mayVary) {
   SmallVector<RowChoice, 2> choices;
   int64_t covered = 0; // so many queries have a row already
   for (const ScheduleTable *table : tables) {
     for (const ScheduleRow &row : table->getRows()) {
-      if (!row.matches(key))
+      if (!row.matches(question))
         continue;
-      if (!row.maxQueries || (key.queries && *key.queries <= *row.maxQueries)) {
+      if (!row.maxQueries || (question.queries && *question.queries <= *row.maxQueries)) {
         choices.push_back({&row, std::nullopt});
         return choices;
       }
-      if (key.queries || !mayVary || *row.maxQueries <= covered)
+      if (question.queries || !mayVary || *row.maxQueries <= covered)
         continue;
       covered = *row.maxQueries;
       choices.push_back({&row, covered});
     }
   }
-  return llvm::createStringError("expected a row of the schedule table for " + key.str() + ", got none");
+  return llvm::createStringError("expected a row of the schedule table for " + question.str() + ", got none");
 }

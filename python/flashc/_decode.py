@@ -12,7 +12,7 @@ from ._arrays.protocol import ArrayLike, IntegersLike
 from ._arrays.source import source_of
 from ._cache_values import check_cache_values
 from ._rotary import rotated
-from ._runtime import library
+from ._runtime import contexts, library
 from ._runtime.calls import Inputs, Results, is_graph, launch, refuse_gradients
 from ._runtime.launch import gives_lse
 from ._runtime.library import ArgumentError, UnsupportedTypeError, described, encoded, parse_flag
@@ -26,12 +26,6 @@ from ._trace.region import get_trace
 from ._trace.trace import Lengths, bound
 
 __all__ = ["decode"]
-
-#: Keys of a part with batch_invariant.
-_CHUNK = 1024
-
-#: The most rows for a key head that a decoding kernel takes with batch_invariant.
-_MOST_INVARIANT_ROWS = 64
 
 
 @public
@@ -189,8 +183,9 @@ def decode_now(q: Any, k_cache: Any, v_cache: Any, lengths: Any, block_table: An
         if inputs.device == CPU:
             check_cache_values(inputs, extents, page_size, causal, window, mask is not None)
         else:
-            text, is_forward = _schedule(specialization, extents, inputs.device, splits, batch_invariant, schedule)
-            specialization = specialization._replace(schedule=text)
+            kind, text = _choose(specialization, extents, inputs.device, splits, batch_invariant)
+            is_forward = kind == library.FORWARD_KERNEL
+            specialization = specialization._replace(schedule=text or None)
         queries = library.ANY if is_forward else extents.queries
         specialization = specialization._replace(extents=(library.ANY, extents.key_heads, queries, library.ANY))
         launch(specialization, extents, inputs, code, results, is_bshd, is_bshd)
@@ -259,53 +254,23 @@ def _check_scales(inputs: Inputs, extents: Extents, page_size: int) -> Tuple[Opt
     return dtype, scales
 
 
-def _schedule(specialization: Specialization, extents: Extents, device: int, splits: Optional[int],
-              batch_invariant: bool, schedule: Optional[str]) -> Tuple[Optional[str], bool]:
-    """The text of a kernel's schedule, or None, and whether it is the forward kernel's."""
-    if batch_invariant:
-        is_forward = _is_always_forward(specialization, extents)
-        text = "" if is_forward else f"{_warps(specialization)}chunk={_CHUNK},merge=kernel"
-    else:
-        text = _choose(specialization, extents, device)
-        is_forward = "warps" not in text
-        if is_forward:
-            text = text if splits is None else f"splits={splits}"
-            text = "" if text == "splits=1" else text
-        elif splits is not None:
-            is_cluster = splits == 1 or (specialization.target == GPU_TARGET and (
-                splits in (2, 4) or (splits == 8 and not _warps(specialization))))
-            text = f"{_warps(specialization)}splits={splits},merge={'cluster' if is_cluster else 'kernel'}"
-    return ",".join(part for part in (text, schedule) if part) or None, is_forward
-
-
-def _is_always_forward(specialization: Specialization, extents: Extents) -> bool:
-    """Whether the forward kernel is to have so many rows, whatever the batch."""
-    rows = extents.queries * extents.query_heads // extents.key_heads
-    can_read = specialization.cache_dtype is None and specialization.page_size % 8 == 0 and \
-        specialization.target == GPU_TARGET
-    return can_read and rows > _MOST_INVARIANT_ROWS
-
-
 def _target_of(device: int) -> str:
     """PTX for sm_80 runs on all GPUs behind it, that for sm_90a on Hopper alone."""
     is_hopper = device == CPU or capability_of(device) == (9, 0)
     return target_of(device) if is_hopper else "sm_80"
 
 
-def _warps(specialization: Specialization) -> str:
-    """Deep heads have room for the rings of fewer warps."""
-    return "warps=4," if specialization.head_dim + specialization.value_dim > 400 else ""
+# The kernels that were chosen, by what the choice depends on.
+_plans: Dict[Tuple[Any, ...], Tuple[int, str]] = {}
 
 
-# What the cost model says, by what it goes by.
-_schedules: Dict[Tuple[Any, ...], str] = {}
-
-
-def _choose(specialization: Specialization, extents: Extents, device: int) -> str:
-    attention = specialization._replace(extents=(extents.batch, extents.key_heads, extents.queries, extents.keys),
-                                        schedule=None)
-    known = _schedules.get((attention, device))
-    if known is None:
-        known = library.choose_splits(attention.describe(), attention.target, multiprocessors_of(device))
-        _schedules[attention, device] = known
-    return known
+def _choose(specialization: Specialization, extents: Extents, device: int, splits: Optional[int],
+            batch_invariant: bool) -> Tuple[int, str]:
+    """The kind of the kernel that reads the cache, and its schedule."""
+    attention = specialization._replace(extents=(extents.batch, extents.key_heads, extents.queries, extents.keys))
+    plan = _plans.get((attention, device, splits, batch_invariant))
+    if plan is None:
+        launch = library.CacheLaunch(multiprocessors_of(device), splits or 0, batch_invariant)
+        plan = contexts.context().choose_kernel(attention.describe(), launch, attention.target, attention.schedule)
+        _plans[attention, device, splits, batch_invariant] = plan
+    return plan

@@ -31,6 +31,7 @@
 // RUN: %{decide}
 // FIELD:      decisions for a decoding kernel: the schedule that was asked for is of that
 // FIELD-NEXT: entry prefill:
+// FIELD-NEXT:   row: built-in schedule table, line {{.*}}: kind=decode
 // FIELD-NEXT:   schedule: warps=8,stages=2,splits=2,chunk=0,merge=cluster
 
 // REDEFINE: %{queries} = 1

@@ -11,6 +11,7 @@ import flashc  # noqa: E402
 from flashc import _decode  # noqa: E402
 from flashc._arrays import cuda  # noqa: E402
 from flashc._arrays.array import CPU, Array, contiguous_strides  # noqa: E402
+from flashc._runtime import library  # noqa: E402
 from flashc._runtime.specialization import Extents, make_code, specialize  # noqa: E402
 from flashc._trace.trace import Code  # noqa: E402
 
@@ -182,7 +183,7 @@ class TwoGPUs:
 @pytest.fixture
 def two_gpus(monkeypatch):
     monkeypatch.setattr(cuda, "_driver", TwoGPUs())
-    monkeypatch.setattr(_decode, "_schedules", {})
+    monkeypatch.setattr(_decode, "_plans", {})
     cuda._attribute_of.cache_clear()
     yield
     cuda._attribute_of.cache_clear()
@@ -194,7 +195,7 @@ def test_schedules_go_by_the_gpu(two_gpus):
     specialization = specialize(q, extents, True, None, None, Code(), "sm_90a", None, False, False)._replace(page_size=0)
 
     def parts(device):
-        fields = dict(field.split("=") for field in _decode._choose(specialization, extents, device).split(","))
+        fields = dict(field.split("=") for field in _decode._choose(specialization, extents, device, None, False)[1].split(","))
         return int(fields["splits"])
     first = parts(0)
     assert first > parts(1) >= 1 and parts(0) == first
@@ -211,9 +212,11 @@ def test_schedules_go_by_the_mask(two_gpus):
     def choose(mask):
         code = make_code(mask, None, extents, CPU, None)
         specialization = specialize(q, extents, True, None, None, code, "sm_90a", None, False, False)
-        return _decode._choose(specialization._replace(page_size=0), extents, 0)
+        kind, schedule = _decode._choose(specialization._replace(page_size=0), extents, 0, None, False)
+        assert kind == library.FORWARD_KERNEL
+        return schedule
     assert choose(None) == "splits=4"
-    assert choose(lambda b, h, i, j: ids[i] == ids[j]) == "splits=1"
+    assert choose(lambda b, h, i, j: ids[i] == ids[j]) == ""
     assert choose(lambda b, h, i, j: i - j < 999) == "splits=4"
 
 

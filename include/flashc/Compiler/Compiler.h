@@ -67,7 +67,7 @@ struct LoweredKernel {
 
   /// That for any number of queries.
   std::string getSchedule() const {
-    return decision.decoding.empty() ? decision.choices.back().schedule.str() : decision.decoding;
+    return (decision.plan.schedule ? *decision.plan.schedule : decision.choices.back().schedule).str();
   }
 };
 

@@ -8,14 +8,11 @@
 #ifndef FLASHC_CONVERSION_SCHEDULECHOICE_H
 #define FLASHC_CONVERSION_SCHEDULECHOICE_H
 
-#include "flashc/Schedule/ScheduleTable.h"
+#include "flashc/Schedule/KernelPlan.h"
 #include "flashc/Runtime/Manifest.h"
 #include "mlir/IR/BuiltinOps.h"
 
 namespace flashc {
-
-/// The kind of a kernel without tiles, which no table knows (Flash_PlainOpInterface).
-constexpr llvm::StringLiteral kPlainKind = "plain";
 
 /// What a user asks for.
 struct ScheduleRequest {
@@ -44,7 +41,7 @@ struct ScheduleChoice {
 };
 
 struct ScheduleDecision {
-  ScheduleKey key;
+  Question question;
   /// Those of the request.
   std::string overrides;
   /// Why the mask is of its class.
@@ -53,16 +50,17 @@ struct ScheduleDecision {
   llvm::SmallVector<ScheduleChoice, 2> choices;
   /// The argument whose dimension 2 is the number of queries; only of use with several choices.
   unsigned queriesArgument = 0;
-  /// Of a decoding kernel, whose schedule is not in `choices`: that (DecodeSchedule::str), and why.
-  std::string decoding = {}, decodingReason = {};
-  /// Of keys in a cache: why it is a decoding kernel, or a forward one.
-  std::string familyReason = {};
+  /// Why keys in a cache are read by this kind of kernel; the schedule of a decoding kernel, which has no choices.
+  KernelPlan plan = {};
 };
 
 /// The schedules for the one attention of a module in any form of L0 or L1: a row, overridden, checked. Emits an error
 /// on the attention if one does not fit the hardware, and on the module for a table that cannot be read. A module with a
-/// plain op instead gets one choice of kind kPlainKind, which says nothing.
+/// plain op instead gets one choice, of kind Plain, which says nothing.
 mlir::FailureOr<ScheduleDecision> decideSchedules(mlir::ModuleOp module, const ScheduleRequest &request);
+
+/// Says which row a schedule is of; an indented line.
+void printRow(llvm::raw_ostream &os, const ScheduleRow &row);
 
 /// Says why an entry has its schedule: the row, where each field comes from, the budgets; some indented lines.
 void printChoice(llvm::raw_ostream &os, const ScheduleChoice &choice, const ScheduleDecision &decision);

@@ -2,7 +2,7 @@
 //
 // A value type: chosen by a row of a table (ScheduleTable.h), then overridden from text. A new field is a member here
 // and a line of the list in Schedule.cpp, which parsing, printing and comparing share; what it needs of other fields
-// and of the attention is a row of Rules.cpp.
+// and of the attention is a row of TiledRules.cpp or DecodeRules.cpp.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 #ifndef FLASHC_SCHEDULE_SCHEDULE_H
@@ -17,8 +17,12 @@
 
 namespace flashc {
 
-/// Kinds of kernels; a row of the table that names none is for the forward pass.
-constexpr llvm::StringLiteral kForwardKind = "forward", kColumnSumsKind = "column-sums", kBackwardKind = "backward";
+/// Kinds of kernels. Decode: few queries of each sequence against keys in a cache (docs/decode.md). Plain: a kernel
+/// without tiles, for which there is nothing to choose.
+enum class KernelKind { Forward, Decode, ColumnSums, Backward, Plain };
+
+/// The kind as the `kind=` of a table's row: forward, decode, column-sums, backward, plain.
+llvm::StringRef getKindName(KernelKind kind);
 
 /// In which order a persistent kernel takes tiles of queries. Closed: by arithmetic on their numbers, right where the
 /// last tiles see the most keys or all see the same. List: by a list that another kernel makes first (`tile-order`).
@@ -40,12 +44,20 @@ enum class Max { Running, Unified };
 /// in one nest, dq in another one. Each: all three.
 enum class SplitGradients { None, Queries, Each };
 
+/// How the parts of the keys of a decoding kernel become one result. Cluster: their CTAs are one cluster and push their
+/// states into each other's shared memory. Kernel: parts go to the workspace, and another kernel merges them.
+enum class Merge { Cluster, Kernel };
+
 /// docs/schedules.md says what each choice means. The initial values are those of a table's row that says nothing.
-/// These are every kernel's.
+/// Kernels of every kind have these fields.
 struct CommonSchedule {
+  int64_t stages = 2;
+};
+
+/// Fields of kernels whose warpgroups compute products: all kinds but decoding.
+struct TiledSchedule {
   int64_t consumers = 2;
   int64_t kvTile = 128;
-  int64_t stages = 2;
   int64_t producerRegisters = 24;
   int64_t consumerRegisters = 240;
   bool overlap = true;
@@ -59,7 +71,7 @@ struct CommonSchedule {
   /// Where other kernels run first, each kernel starts before the one in front of it has ended, and waits itself.
   bool programmaticLaunch = true;
 
-  /// Query rows of a CTA: L1's q-tile.
+  /// Query rows of a CTA: the q-tile of L1.
   int64_t getQTile() const;
 };
 
@@ -76,8 +88,26 @@ struct ForwardSchedule {
   bool tensorBias = false;
   /// Each consumer visits the tiles of keys that its own 64 rows see, and not all of the CTA's.
   bool ownKeys = false;
-  /// Parts of a tile's keys, a CTA for each, and a kernel that merges them: where tiles are too few to fill the GPU.
+};
+
+/// Fields of the forward pass and of decoding.
+struct SplitSchedule {
+  /// Parts of a tile's keys, a CTA for each, which are merged: where tiles are too few to fill the GPU.
   int64_t splits = 1;
+};
+
+/// Fields of decoding kernels, which are bound by the bytes that they read.
+struct DecodeSchedule {
+  /// Warps of a CTA; they share its part of the keys, tile by tile.
+  int64_t warps = 8;
+  /// Keys of a part, whatever the length of a sequence; 0: `splits` equal parts.
+  int64_t chunk = 0;
+  Merge merge = Merge::Cluster;
+
+  /// Rows of a tile, and its keys: those of a warp's products.
+  static constexpr int64_t kRows = 16, kKeys = 16;
+  /// The most CTAs of a cluster that all GPUs can run.
+  static constexpr int64_t kMostCluster = 8;
 };
 
 /// The backward pass's alone.
@@ -86,16 +116,25 @@ struct GradientSchedule {
   SplitGradients splitGradients = SplitGradients::Queries;
 };
 
-struct Schedule : CommonSchedule, ForwardSchedule, GradientSchedule {
-  /// Every field's key and value, as text.
+struct Schedule : CommonSchedule, TiledSchedule, ForwardSchedule, SplitSchedule, GradientSchedule, DecodeSchedule {
+  Schedule(KernelKind kind = KernelKind::Forward) : kind(kind) {}
+
+  KernelKind kind;
+
+  /// CTAs of a cluster: of a decoding kernel those of a tile's parts, or one.
+  int64_t getCluster() const {
+    return kind == KernelKind::Decode && merge == Merge::Cluster && chunk == 0 ? splits : 1;
+  }
+
+  /// The key and value of every field that the kind has, as text.
   llvm::SmallVector<std::pair<llvm::StringRef, std::string>, 20> getFields() const;
   /// Prints what `overrideSchedule` reads: `consumers=2,kv-tile=128,...`.
   std::string str() const;
-  /// Every field as a dictionary: numbers, flags and names.
+  /// The kind and its fields as a dictionary: numbers, flags and names.
   mlir::DictionaryAttr getAttr(mlir::MLIRContext *context) const;
   /// What `getAttr` gives; fields that it leaves out have their initial values.
   static llvm::Expected<Schedule> get(mlir::DictionaryAttr attribute);
-  bool operator==(const Schedule &other) const { return str() == other.str(); }
+  bool operator==(const Schedule &other) const { return kind == other.kind && str() == other.str(); }
 };
 
 /// L1's function carries its schedule, decided once, as this attribute (Schedule::getAttr).
@@ -108,8 +147,17 @@ llvm::Error overrideSchedule(Schedule &schedule, llvm::StringRef overrides);
 /// Whether `overrides` give the field `key`.
 bool hasOverride(llvm::StringRef overrides, llvm::StringRef key);
 
-/// The kind of kernel that alone has the field `key`; empty: all have it.
-llvm::StringRef getKindOfField(llvm::StringRef key);
+/// Whether kernels of a kind have the field `key`.
+bool hasField(KernelKind kind, llvm::StringRef key);
+
+/// The kinds of kernels that have all fields of `overrides`.
+llvm::SmallVector<KernelKind, 4> getKinds(llvm::StringRef overrides);
+
+/// Refuses fields in `overrides` that kernels of the kind do not have.
+llvm::Error checkFields(KernelKind kind, llvm::StringRef overrides);
+
+/// What in `overrides` no kernel has: a word, a value that is none of its field's, or fields of different kinds.
+llvm::Error checkOverrides(llvm::StringRef overrides);
 
 /// What a kernel of a schedule takes of the hardware's budgets.
 struct ScheduleNeeds {
@@ -125,8 +173,7 @@ struct ScheduleNeeds {
 
 /// For head dimension `d` of queries and keys, `dv` of values, and 16-bit elements. Of a launch's kernels what the one
 /// takes that takes the most.
-ScheduleNeeds getScheduleNeeds(const Schedule &schedule, const GPUTarget &target, int64_t d, int64_t dv,
-                               llvm::StringRef kind = kForwardKind);
+ScheduleNeeds getScheduleNeeds(const Schedule &schedule, const GPUTarget &target, int64_t d, int64_t dv);
 
 } // namespace flashc
 

@@ -10,6 +10,7 @@
 //   d<=64 dv<=64 rows=bounded: consumers=3,own-keys=true
 //   d=256 dv=256: kv-tile=64
 //   kind=column-sums d<=64: consumers=3,kv-tile=128,stages=4
+//   kind=decode waves<=1 key-bytes<=256: warps=8,stages=4,merge=cluster
 //
 // The first row whose conditions all hold applies.
 //
@@ -64,10 +65,26 @@ struct KernelOutputs {
   bool hasInputType = true;
 };
 
-/// What a row's conditions are about.
-struct ScheduleKey {
-  /// Of the kernel: which step it is of (`forward`, `column-sums`).
-  std::string kind = kForwardKind.str();
+/// Keys and values that lie in caches, as far as the choice of their kernel depends on it. An extent of 0 is known at
+/// launch only.
+struct CacheQuestion {
+  int64_t batches = 0, keyHeads = 0, groupSize = 1, keys = 0;
+  /// Bytes of a key and its value.
+  int64_t keyBytes = 0;
+  /// Whether elements have 8 bits, for which a kernel needs more instructions than bytes.
+  bool isWidened = false;
+  /// Rows of a page; 0: a cache without pages.
+  int64_t pageRows = 0;
+  /// Whether the mask reads arrays. Its bounds may then be ranges of a table, which the forward kernel does not cut.
+  bool isMaskedByArrays = false;
+  /// Multiprocessors of the GPU.
+  int64_t multiprocessors = 0;
+};
+
+/// What the choice of a kernel and of its schedule depends on.
+struct Question {
+  /// Which kernel it is.
+  KernelKind kind = KernelKind::Forward;
   /// A known one (GPUTarget).
   std::string target = kDefaultTarget.str();
   /// bf16 or f16.
@@ -91,8 +108,16 @@ struct ScheduleKey {
   /// None: known at launch only.
   std::optional<int64_t> queries;
   KernelOutputs outputs;
+  /// None: keys and values are in no cache.
+  std::optional<CacheQuestion> cache;
 
   const GPUTarget &getTarget() const { return *GPUTarget::lookup(target); }
+  /// For a question with a cache: rows of queries that share a key (0: known at launch only), and a decoding kernel's
+  /// tiles of such rows in all sequences and heads.
+  int64_t countRows() const { return cache->groupSize * queries.value_or(0); }
+  int64_t countDecodedTiles() const;
+  /// Shared memory of a decoding kernel's tile of keys and one of values.
+  int64_t getDecodedTileBytes() const;
   /// For messages: `target=sm_90a dtype=bf16 d=64 dv=64 mask=none`, and `keys<=1024 score=bounded rows=bounded`, or
   /// `rows=listed`, where that is known.
   std::string str() const;
@@ -107,7 +132,7 @@ struct DimensionCondition {
 };
 
 struct ScheduleRow {
-  std::string kind = kForwardKind.str();
+  KernelKind kind = KernelKind::Forward;
   std::optional<std::string> target, dtype;
   std::optional<DimensionCondition> d, dv;
   std::optional<int64_t> maxQueries, maxKeys;
@@ -115,14 +140,19 @@ struct ScheduleRow {
   bool needsBoundedScores = false, needsDropout = false;
   /// Bounded or listed.
   std::optional<RowsClass> rows;
-  /// What stands behind the colon.
+  /// Decoding: elements of 8 bits; more than so many tiles of rows for each multiprocessor, and at most so many, where
+  /// extents are known; at most so many bytes of a key and its value; at least so many MiB of keys and values in all.
+  bool needsBytes = false;
+  std::optional<double> minWaves, maxWaves;
+  std::optional<int64_t> maxKeyBytes, minCacheMiB;
+  /// The text after the colon.
   std::string overrides;
   /// The row as it is written, and where: in which table (for messages), in which line (from 1).
   std::string text, table;
   unsigned line = 0;
 
   /// Whether all conditions but the one on queries hold.
-  bool matches(const ScheduleKey &key) const;
+  bool matches(const Question &question) const;
   /// The row's schedule: the overrides on top of Schedule's initial values.
   Schedule getSchedule() const;
 };
@@ -151,7 +181,7 @@ struct RowChoice {
 /// known. Earlier tables come first. `mayVary`: whether there may be more than one where it is not; otherwise rows with
 /// a bound do not apply then. The error names the attention for which there is no row.
 llvm::Expected<llvm::SmallVector<RowChoice, 2>> findRows(llvm::ArrayRef<const ScheduleTable *> tables,
-                                                         const ScheduleKey &key, bool mayVary);
+                                                         const Question &question, bool mayVary);
 
 } // namespace flashc
 

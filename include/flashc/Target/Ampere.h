@@ -27,6 +27,8 @@ inline constexpr GPUTarget kAmpere = [] {
   target.colStep = 8;
   target.maxCols = 256;
   target.maxBoxRows = 256;
+  // A100 (NVIDIA A100 Tensor Core GPU architecture, table 1).
+  target.multiprocessors = 108;
   // That of tiles that TMA copies, so that products read both alike.
   target.swizzleBytes = 128;
   target.swizzleAlignment = 1024;

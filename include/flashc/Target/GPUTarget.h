@@ -45,6 +45,8 @@ struct GPUTarget {
   /// Whether tensor maps describe arrays in device memory, for copies of whole tiles; and the most rows of such a copy.
   bool hasTMA = false;
   int64_t maxBoxRows = 0;
+  /// Multiprocessors of the GPU that schedules are chosen for where the one of the launch is not known.
+  int64_t multiprocessors = 0;
   /// A slot is panels whose rows have this many bytes, swizzled; the pattern repeats at the alignment.
   int64_t swizzleBytes = 0, swizzleAlignment = 0;
 

@@ -36,6 +36,8 @@ inline constexpr GPUTarget kHopper = [] {
   // The box of a tensor map has at most 256 rows (CUDA driver API, cuTensorMapEncodeTiled).
   target.hasTMA = true;
   target.maxBoxRows = 256;
+  // H100 SXM and H200 (NVIDIA H100 Tensor Core GPU architecture, table 1).
+  target.multiprocessors = 132;
   // The 128-byte swizzle repeats every 8 rows of 128 bytes: tiles begin at multiples of it (PTX ISA 5.5.4).
   target.swizzleBytes = 128;
   target.swizzleAlignment = 1024;

@@ -31,19 +31,32 @@ namespace flashc {
 using namespace mlir;
 using namespace flashc;
 
-/// The schedule that the function carries; without one, the table's.
-static FailureOr<Schedule> getSchedule(const LoopNest &nest, StringRef target, StringRef overrides) {
+/// The schedule that the function carries, if it does.
+static FailureOr<std::optional<Schedule>> getCarried(const LoopNest &nest) {
   flash::StepOpInterface op = nest.getStep();
-  StepShape shape = getStepShape(nest);
   Attribute carried = func::FuncOp(nest.func)->getAttr(kScheduleAttrName);
   if (!carried)
-    return resolveSchedule(op, target, shape.depth, shape.valueDepth, nest.elementType, shape.outputs, overrides);
+    return std::optional<Schedule>();
   if (!isa<DictionaryAttr>(carried))
     return op.emitError() << "expected '" << kScheduleAttrName << "' to be a dictionary, got " << carried;
   llvm::Expected<Schedule> schedule = Schedule::get(cast<DictionaryAttr>(carried));
   if (!schedule)
     return op.emitError() << "schedule: " << llvm::toString(schedule.takeError());
-  return *schedule;
+  if ((schedule->kind == KernelKind::Decode) != nest.packed.has_value())
+    return op.emitError() << "expected a schedule of kind=decode for packed rows, and of another kind for others, got kind="
+                          << getKindName(schedule->kind);
+  return std::optional(*schedule);
+}
+
+/// The schedule that the function carries; without one, the table's.
+static FailureOr<Schedule> getSchedule(const LoopNest &nest, StringRef target, StringRef overrides) {
+  FailureOr<std::optional<Schedule>> carried = getCarried(nest);
+  if (failed(carried))
+    return failure();
+  if (*carried)
+    return **carried;
+  StepShape shape = getStepShape(nest);
+  return resolveSchedule(nest.getStep(), target, shape.depth, shape.valueDepth, nest.elementType, shape.outputs, overrides);
 }
 
 /// The schedule, if it is the one that L1 was tiled for; of pairs, which L1 does not tile, their own, unless an override
@@ -218,26 +231,16 @@ static LogicalResult emitLastKernels(const LoopNest &nest, bool isOnlyNest, gpu:
   return success();
 }
 
-/// How the kernel of a nest is launched.
+/// How the kernel of a nest is launched; a decoding kernel has one CTA for each part of a tile's keys.
 static ManifestKernel describeKernel(const Schedule &schedule, KernelSignature &signature, gpu::GPUFuncOp kernel,
                                      const std::array<GridFormula, 3> &extents) {
   ManifestKernel info;
   info.kernel = kernel.getName();
   info.parameters = signature.getParameters();
-  info.grid = getGrid(extents, schedule.persistent);
-  info.block[0] = GPUTarget::of(kernel).groupThreads * (schedule.consumers + 1 + tile::hasReducer(kernel));
-  info.dynamicSharedMemory = tile::KernelLayout(kernel).bytes;
-  return info;
-}
-
-/// How a decoding kernel is launched: one CTA for each part of a tile's keys.
-static ManifestKernel describeKernel(const DecodeSchedule &schedule, KernelSignature &signature, gpu::GPUFuncOp kernel,
-                                     const std::array<GridFormula, 3> &extents) {
-  ManifestKernel info;
-  info.kernel = kernel.getName();
-  info.parameters = signature.getParameters();
-  info.grid = extents;
-  info.block[0] = 32 * schedule.warps;
+  bool isDecoding = schedule.kind == KernelKind::Decode;
+  info.grid = getGrid(extents, !isDecoding && schedule.persistent);
+  info.block[0] = isDecoding ? 32 * schedule.warps
+                             : GPUTarget::of(kernel).groupThreads * (schedule.consumers + 1 + tile::hasReducer(kernel));
   info.cluster[0] = schedule.getCluster();
   info.dynamicSharedMemory = tile::KernelLayout(kernel).bytes;
   return info;
@@ -258,13 +261,11 @@ struct NestKernel {
   LoopNest &nest;
   Schedule schedule;
   std::array<GridFormula, 3> extents;
-  /// Of a nest of packed rows, whose schedule this is.
-  std::optional<DecodeSchedule> decode = {};
   gpu::GPUFuncOp func = {};
   ManifestKernel info = {};
 
   /// Whether a kernel of its own merges parts of the keys.
-  bool storesParts() const { return nest.parts.merge && (!decode || decode->getCluster() == 1); }
+  bool storesParts() const { return nest.parts.merge && schedule.getCluster() == 1; }
 };
 } // namespace
 
@@ -320,7 +321,7 @@ static LogicalResult emitNest(NestKernel &kernel, gpu::GPUModuleOp gpuModule, co
   KernelSignature signature(nest.func, func, tables);
   std::unique_ptr<KernelFrame> frame;
   if (nest.packed)
-    frame = std::make_unique<WarpFrame>(nest, schedule, *kernel.decode, func, signature);
+    frame = std::make_unique<WarpFrame>(nest, schedule, func, signature);
   else if (nest.pairs)
     frame = std::make_unique<PairFrame>(nest, schedule, func, signature);
   else if (readsCache(nest))
@@ -331,8 +332,7 @@ static LogicalResult emitNest(NestKernel &kernel, gpu::GPUModuleOp gpuModule, co
     return failure();
   schedule.ownKeys = frame->hasOwnKeys(); // where extents are known, no loop may be left that has the mask
   signature.finish();
-  info = nest.packed ? describeKernel(*kernel.decode, signature, func, extents)
-                     : describeKernel(schedule, signature, func, extents);
+  info = describeKernel(schedule, signature, func, extents);
   return success();
 }
 
@@ -349,7 +349,7 @@ static LogicalResult emitLaunch(MutableArrayRef<NestKernel> kernels, StringRef w
   launch.target = GPUTarget::of(main.func).name;
   launch.arguments = std::move(interface.arguments);
   launch.requirements = std::move(interface.requirements);
-  launch.schedule = main.decode ? main.decode->str() : main.schedule.str();
+  launch.schedule = main.schedule.str();
   launch.sorted = whySorted.str();
   if (!whySorted.empty())
     launch.workTiles = main.extents;
@@ -416,14 +416,16 @@ static LogicalResult schedule(MutableArrayRef<LoopNest> nests, StringRef target,
                               SmallVectorImpl<NestKernel> &kernels) {
   for (LoopNest &nest : nests) {
     if (nest.packed) {
-      FailureOr<DecodeSchedule> decode = getDecodeSchedule(nest, target, overrides);
-      FailureOr<std::array<GridFormula, 3>> extents = getPackedExtents(nest);
-      if (failed(decode) || failed(extents))
+      FailureOr<std::optional<Schedule>> carried = getCarried(nest);
+      if (failed(carried))
         return failure();
-      Schedule none;
-      none.order = Order::Closed;
-      none.programmaticLaunch = GPUTarget::lookup(target)->hasClusters; // they came together; it is the merge that overlaps
-      kernels.push_back({nest, none, *extents, *decode});
+      FailureOr<Schedule> schedule = completeDecodeSchedule(nest, *carried, target, overrides);
+      FailureOr<std::array<GridFormula, 3>> extents = getPackedExtents(nest);
+      if (failed(schedule) || failed(extents))
+        return failure();
+      schedule->order = Order::Closed;
+      schedule->programmaticLaunch = GPUTarget::lookup(target)->hasClusters; // they came together; it is the merge that overlaps
+      kernels.push_back({nest, *schedule, *extents});
       continue;
     }
     FailureOr<Schedule> schedule = chooseFor(nest, target, overrides);
@@ -453,7 +455,7 @@ static LogicalResult convert(ModuleOp module, MutableArrayRef<LoopNest> nests, S
     return failure();
   std::string whySorted;
   for (NestKernel &kernel : kernels) {
-    if (kernel.decode)
+    if (kernel.nest.packed)
       continue;
     whySorted = settle(kernel.nest, !tables->empty(), kernel.schedule);
     StepShape shape = getStepShape(kernel.nest);

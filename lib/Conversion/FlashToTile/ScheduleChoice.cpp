@@ -206,16 +206,16 @@ static RowsClass classifyRows(Operation *op) {
 // Choosing
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// All choices for a key; those that come out the same become one. Errors go to `op`.
-static FailureOr<SmallVector<ScheduleChoice, 2>> choose(Operation *op, const ScheduleKey &key,
+/// All choices for a question; those that come out the same become one. Errors go to `op`.
+static FailureOr<SmallVector<ScheduleChoice, 2>> choose(Operation *op, const Question &question,
                                                         ArrayRef<const ScheduleTable *> tables, StringRef overrides,
                                                         bool mayVary) {
-  llvm::Expected<SmallVector<RowChoice, 2>> rows = findRows(tables, key, mayVary);
+  llvm::Expected<SmallVector<RowChoice, 2>> rows = findRows(tables, question, mayVary);
   if (!rows)
     return op->emitError() << "schedule: " << llvm::toString(rows.takeError());
   SmallVector<ScheduleChoice, 2> choices;
   for (const RowChoice &choice : *rows) {
-    llvm::Expected<Schedule> schedule = applyRow(*choice.row, key, overrides);
+    llvm::Expected<Schedule> schedule = applyRow(*choice.row, question, overrides);
     if (!schedule)
       return (op->emitError() << "schedule: " << llvm::toString(schedule.takeError())).attachNote()
              << choice.row->table << ", line " << choice.row->line << ": " << choice.row->text;
@@ -226,7 +226,7 @@ static FailureOr<SmallVector<ScheduleChoice, 2>> choose(Operation *op, const Sch
   return choices;
 }
 
-static FailureOr<ScheduleKey> makeKey(Operation *op, int64_t d, int64_t dv, Type element, StringRef target,
+static FailureOr<Question> makeQuestion(Operation *op, int64_t d, int64_t dv, Type element, StringRef target,
                                       const KernelOutputs &outputs) {
   if (!GPUTarget::lookup(target))
     return op->emitError() << "expected the target to be one of " << GPUTarget::getNames() << ", got '" << target
@@ -236,33 +236,33 @@ static FailureOr<ScheduleKey> makeKey(Operation *op, int64_t d, int64_t dv, Type
                            << ", whose warpgroups compute no products";
   if (!element.isBF16() && !element.isF16())
     return op->emitError() << "expected bf16 or f16 on " << target << ", got " << element;
-  ScheduleKey key;
+  Question question;
   if (isColumnSums(op))
-    key.kind = kColumnSumsKind;
+    question.kind = KernelKind::ColumnSums;
   if (isBackward(op))
-    key.kind = kBackwardKind;
-  key.target = target.str();
-  key.dtype = element.isBF16() ? "bf16" : "f16";
-  key.d = d;
-  key.dv = dv;
-  key.mask = classifyMask(op).mask;
-  key.keys = getMostKeys(op);
-  key.hasBoundedScores = hasBoundedScores(op, outputs);
-  key.hasSlopes = hasSlopesInScore(op);
-  key.hasSoftCap = hasSoftCap(op);
-  key.hasDropout = cast<flash::ScoresOpInterface>(op).getDropout().has_value();
-  key.rows = classifyRows(op);
-  key.isDeterministic = isDeterministic(op);
-  key.outputs = outputs;
-  return key;
+    question.kind = KernelKind::Backward;
+  question.target = target.str();
+  question.dtype = element.isBF16() ? "bf16" : "f16";
+  question.d = d;
+  question.dv = dv;
+  question.mask = classifyMask(op).mask;
+  question.keys = getMostKeys(op);
+  question.hasBoundedScores = hasBoundedScores(op, outputs);
+  question.hasSlopes = hasSlopesInScore(op);
+  question.hasSoftCap = hasSoftCap(op);
+  question.hasDropout = cast<flash::ScoresOpInterface>(op).getDropout().has_value();
+  question.rows = classifyRows(op);
+  question.isDeterministic = isDeterministic(op);
+  question.outputs = outputs;
+  return question;
 }
 
 FailureOr<Schedule> flashc::resolveSchedule(Operation *op, StringRef target, int64_t d, int64_t dv, Type element,
                                             const KernelOutputs &outputs, StringRef overrides) {
-  FailureOr<ScheduleKey> key = makeKey(op, d, dv, element, target, outputs);
-  if (failed(key))
+  FailureOr<Question> question = makeQuestion(op, d, dv, element, target, outputs);
+  if (failed(question))
     return failure();
-  auto choices = choose(op, *key, &ScheduleTable::getBuiltIn(), overrides, /*mayVary=*/false);
+  auto choices = choose(op, *question, &ScheduleTable::getBuiltIn(), overrides, /*mayVary=*/false);
   if (failed(choices))
     return failure();
   return choices->front().schedule;
@@ -304,8 +304,8 @@ static FailureOr<ScheduleDecision> decidePlain(flash::PlainOpInterface op, const
   if (!request.overrides.empty())
     return op->emitOpError() << "expected no schedule for a kernel without tiles, got '" << request.overrides << "'";
   ScheduleDecision decision;
-  decision.key.kind = kPlainKind;
-  decision.key.target = request.target.str();
+  decision.question.kind = KernelKind::Plain;
+  decision.question.target = request.target.str();
   decision.choices.push_back({});
   return decision;
 }
@@ -326,12 +326,12 @@ FailureOr<ScheduleDecision> flashc::decideSchedules(ModuleOp module, const Sched
     outputs.hasLse = attention->getNumResults() == 0 || !attention->getResult(1).use_empty();
     outputs.hasInputType = getOutputType(attention).getElementType() == q.getElementType();
   }
-  FailureOr<ScheduleKey> key =
-      makeKey(op, q.getDimSize(3), getValueDepth(op), q.getElementType(), request.target, outputs);
-  if (failed(key))
+  FailureOr<Question> question =
+      makeQuestion(op, q.getDimSize(3), getValueDepth(op), q.getElementType(), request.target, outputs);
+  if (failed(question))
     return failure();
   ScheduleDecision decision;
-  decision.key = *key;
+  decision.question = *question;
   decision.overrides = request.overrides.str();
   decision.maskReason = classifyMask(op).reason;
 
@@ -339,14 +339,14 @@ FailureOr<ScheduleDecision> flashc::decideSchedules(ModuleOp module, const Sched
   bool mayVary = false;
   if (attention || isa<flash::AttentionBackwardOp, flash::CapturedGradientOp>(op)) {
     if (!q.isDynamicDim(2))
-      decision.key.queries = q.getDimSize(2);
+      decision.question.queries = q.getDimSize(2);
     if (BlockArgument argument = flash::getRootArgument(op.getQ())) {
       mayVary = request.mayVary;
       decision.queriesArgument = argument.getArgNumber();
     }
   }
   const ScheduleTable *tables[] = {&*table, &ScheduleTable::getBuiltIn()};
-  auto choices = choose(op, decision.key, tables, request.overrides, mayVary);
+  auto choices = choose(op, decision.question, tables, request.overrides, mayVary);
   if (failed(choices))
     return failure();
   decision.choices = std::move(*choices);
@@ -371,26 +371,29 @@ static std::string getOrigin(StringRef key, StringRef value, StringRef asked, St
   return value == initial ? "default" : reason.empty() ? "follows from the rest" : "where " + why;
 }
 
+void flashc::printRow(llvm::raw_ostream &os, const ScheduleRow &row) {
+  os << "  row: " << row.table << ", line " << row.line << ": " << row.text << "\n";
+}
+
 void flashc::printChoice(llvm::raw_ostream &os, const ScheduleChoice &choice, const ScheduleDecision &decision) {
-  os << "  row: " << choice.row.table << ", line " << choice.row.line << ": " << choice.row.text << "\n";
-  Schedule asked;
+  printRow(os, choice.row);
+  Schedule asked(choice.schedule.kind);
   llvm::cantFail(overrideSchedule(asked, decision.overrides));
   SmallVector<FieldReason> reasons;
-  llvm::consumeError(applyRow(choice.row, decision.key, decision.overrides, &reasons).takeError());
+  llvm::consumeError(applyRow(choice.row, decision.question, decision.overrides, &reasons).takeError());
   for (auto [field, wish, inRow, initial] : llvm::zip(choice.schedule.getFields(), asked.getFields(),
-                                                      choice.row.getSchedule().getFields(), Schedule().getFields())) {
+                                                      choice.row.getSchedule().getFields(),
+                                                      Schedule(choice.schedule.kind).getFields())) {
     auto &[key, value] = field;
-    if (StringRef kind = getKindOfField(key); !kind.empty() && kind != decision.key.kind)
-      continue;
     auto isOfField = [&key = key](const FieldReason &of) { return of.first == key; };
     auto *reason = llvm::find_if(llvm::reverse(reasons), isOfField).base();
     std::string origin = getOrigin(key, value, wish.second, inRow.second, initial.second,
                                    reason == reasons.begin() ? "" : std::prev(reason)->second, choice, decision.overrides);
     os << "  " << key << " = " << value << " (" << origin << ")\n";
   }
-  const GPUTarget &target = decision.key.getTarget();
+  const GPUTarget &target = decision.question.getTarget();
   ScheduleNeeds needs =
-      getScheduleNeeds(choice.schedule, target, decision.key.d, decision.key.dv, decision.key.kind);
+      getScheduleNeeds(choice.schedule, target, decision.question.d, decision.question.dv);
   os << "  shared memory: " << needs.sharedMemoryBytes << " of " << target.maxSharedMemory << " bytes\n"
      << "  registers: " << needs.ctaRegisters << " of " << needs.mostRegisters << " for a CTA, "
      << needs.tileRegisters << " of " << choice.schedule.consumerRegisters << " for the tiles of a consumer thread\n";

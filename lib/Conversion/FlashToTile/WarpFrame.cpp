@@ -3,6 +3,7 @@
 #include "WarpFrame.h"
 #include "Steps/TileStep.h"
 #include "flashc/Dialect/Flash/IR/Arguments.h"
+#include "flashc/Schedule/Rules.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -18,29 +19,28 @@ static bool hasPageScales(const NestOperand &operand) {
   return cache && cache.getScales() && cast<ShapedType>(cache.getScales().getType()).getDimSize(0) != 1;
 }
 
-FailureOr<DecodeSchedule> flashc::getDecodeSchedule(LoopNest &nest, StringRef target, StringRef overrides) {
+FailureOr<Schedule> flashc::completeDecodeSchedule(LoopNest &nest, std::optional<Schedule> carried, StringRef target,
+                                                   StringRef overrides) {
   flash::StepOpInterface op = nest.getStep();
   if (!GPUTarget::lookup(target))
     return op->emitError() << "expected the target to be one of " << GPUTarget::getNames() << ", got '" << target << "'";
-  DecodeSchedule schedule;
-  auto refuse = [&](llvm::Error error) { return op.emitError() << "schedule: " << llvm::toString(std::move(error)); };
-  if (auto carried = nest.func->getAttrOfType<StringAttr>(kDecodeScheduleAttrName))
-    if (llvm::Error error = schedule.override(carried.getValue()))
-      return refuse(std::move(error));
-  if (llvm::Error error = schedule.override(overrides))
-    return refuse(std::move(error));
-  int64_t bytes = 0;
-  for (StringRef name : {"k", "v"})
-    bytes += tile::getSlotBytes(*GPUTarget::lookup(target), DecodeSchedule::kKeys, nest.getOperand(name).getCols(),
-                                nest.getOperand(name).getStoredType());
-  if (llvm::Error error = schedule.check(*GPUTarget::lookup(target), bytes))
-    return refuse(std::move(error));
+  Question question;
+  question.kind = KernelKind::Decode;
+  question.target = target.str();
+  question.d = nest.getOperand("k").getCols(), question.dv = nest.getOperand("v").getCols();
+  question.cache.emplace().isWidened = nest.getOperand("k").getStoredType().getIntOrFloatBitWidth() == 8;
+  ScheduleRow row;
+  row.kind = KernelKind::Decode;
+  row.overrides = carried ? carried->str() : "splits=1";
+  llvm::Expected<Schedule> schedule = applyRow(row, question, overrides);
+  if (!schedule)
+    return op.emitError() << "schedule: " << llvm::toString(schedule.takeError());
   if (nest.streamedTile != DecodeSchedule::kKeys)
     return op.emitError() << "expected tiles of " << DecodeSchedule::kKeys << " keys, got " << nest.streamedTile;
   std::optional<int64_t> parts = getConstantIntValue(nest.parts.dim.extent);
-  if (schedule.chunk == 0 && parts != schedule.splits)
-    return op.emitError() << "expected " << schedule.splits << " parts of the keys (schedule " << schedule.str() << ")";
-  return schedule;
+  if (schedule->chunk == 0 && parts != schedule->splits)
+    return op.emitError() << "expected " << schedule->splits << " parts of the keys (schedule " << schedule->str() << ")";
+  return *schedule;
 }
 
 FailureOr<std::array<GridFormula, 3>> flashc::getPackedExtents(LoopNest &nest) {
@@ -51,9 +51,8 @@ FailureOr<std::array<GridFormula, 3>> flashc::getPackedExtents(LoopNest &nest) {
   return std::array<GridFormula, 3>{*parts, ceilDiv(*heads, nest.packed->heads) * ceilDiv(*queries, nest.packed->tokens), *batches};
 }
 
-WarpFrame::WarpFrame(LoopNest &nest, const Schedule &schedule, const DecodeSchedule &decode, gpu::GPUFuncOp kernel,
-                     KernelSignature &signature)
-    : KernelFrame(nest, schedule, kernel, signature), decode(decode) {
+WarpFrame::WarpFrame(LoopNest &nest, const Schedule &schedule, gpu::GPUFuncOp kernel, KernelSignature &signature)
+    : KernelFrame(nest, schedule, kernel, signature) {
   tileRows = tile::kWarpRows;
 }
 
@@ -89,7 +88,7 @@ LogicalResult WarpFrame::build(TileStep &step) {
   if (failed(emitRings()))
     return failure();
   step.emitAllocations();
-  auto program = tile::WarpProgramOp::create(b, decode.warps, decode.getCluster());
+  auto program = tile::WarpProgramOp::create(b, schedule.warps, schedule.getCluster());
   gpu::ReturnOp::create(b);
   Block *body = b.createBlock(&program.getBody(), {}, {b.getIndexType()}, {b.getLoc()});
   b.setInsertionPointToStart(body);
@@ -110,7 +109,7 @@ LogicalResult WarpFrame::emitRings() {
   for (Operand &operand : operands) {
     if (!operand.info.isStreamed)
       continue;
-    auto type = tile::RingType::get(b.getContext(), decode.stages, nest.streamedTile, operand.info.getCols(),
+    auto type = tile::RingType::get(b.getContext(), schedule.stages, nest.streamedTile, operand.info.getCols(),
                                     operand.info.getStoredType(), /*isPrivate=*/true);
     operand.ring = tile::AllocRingOp::create(b, type);
   }
@@ -191,7 +190,7 @@ FailureOr<ValueRange> WarpFrame::emitLoop(TileStep &step) {
   Value tile = index(nest.streamedTile);
   Value first = arith::AddIOp::create(b, begin, arith::MulIOp::create(b, warp, tile));
   SmallVector<Value> identity = step.emitIdentity();
-  auto loop = scf::ForOp::create(b, first, end, index(nest.streamedTile * decode.warps), identity);
+  auto loop = scf::ForOp::create(b, first, end, index(nest.streamedTile * schedule.warps), identity);
   return fillLoop(loop, step);
 }
 
@@ -291,13 +290,13 @@ Value WarpFrame::emitScaled(StringRef name, Value tile, Value position) {
 }
 
 void WarpFrame::emitMerged(Value &acc, Value &max, Value &sum, double factor) {
-  int64_t cols = llvm::divideCeil(cast<RankedTensorType>(acc.getType()).getDimSize(1) / tile::kBlockCols, decode.warps) * tile::kBlockCols;
+  int64_t cols = llvm::divideCeil(cast<RankedTensorType>(acc.getType()).getDimSize(1) / tile::kBlockCols, schedule.warps) * tile::kBlockCols;
   FloatAttr exponents = b.getF32FloatAttr(factor);
   RankedTensorType type = getAccType(cols);
   auto merged = tile::MergeWarpsOp::create(b, type, getRowType(), getRowType(), acc, max, sum, exponents);
   acc = merged.getMerged(), max = merged.getMergedMax(), sum = merged.getMergedSum();
   Value number = warp;
-  if (decode.getCluster() > 1) {
+  if (schedule.getCluster() > 1) {
     auto ofCluster = tile::MergeClusterOp::create(b, TypeRange{type, getRowType(), getRowType(), b.getIndexType()}, acc, max, sum, exponents);
     acc = ofCluster.getMerged(), max = ofCluster.getMergedMax(), sum = ofCluster.getMergedSum(), number = ofCluster.getPart();
   }

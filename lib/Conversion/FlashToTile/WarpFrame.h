@@ -3,12 +3,13 @@
 #define FLASHC_LIB_CONVERSION_FLASHTOTILE_WARPFRAME_H
 
 #include "KernelFrame.h"
-#include "flashc/Schedule/DecodeSchedule.h"
 
 namespace flashc {
 
-/// The schedule that the nest's function carries, or the default. Emits an error and fails if it does not fit.
-mlir::FailureOr<DecodeSchedule> getDecodeSchedule(LoopNest &nest, llvm::StringRef target, llvm::StringRef overrides);
+/// `carried`, the schedule of the nest's function, or the default, with overrides. Emits an error and fails if it does not
+/// fit.
+mlir::FailureOr<Schedule> completeDecodeSchedule(LoopNest &nest, std::optional<Schedule> carried, llvm::StringRef target,
+                                                 llvm::StringRef overrides);
 
 /// Parts of the keys along x, tiles of query heads and tokens along y, batches along z.
 mlir::FailureOr<std::array<GridFormula, 3>> getPackedExtents(LoopNest &nest);
@@ -24,13 +25,12 @@ mlir::FailureOr<std::array<GridFormula, 3>> getPackedExtents(LoopNest &nest);
 ///   }
 class WarpFrame : public KernelFrame {
 public:
-  WarpFrame(LoopNest &nest, const Schedule &schedule, const DecodeSchedule &decode, mlir::gpu::GPUFuncOp kernel,
-            KernelSignature &signature);
+  WarpFrame(LoopNest &nest, const Schedule &schedule, mlir::gpu::GPUFuncOp kernel, KernelSignature &signature);
 
   mlir::LogicalResult build(TileStep &step) override;
   void emitMerged(mlir::Value &acc, mlir::Value &max, mlir::Value &sum, double factor) override;
   void store(mlir::Value tile, unsigned argument, bool isMatrix) override;
-  bool storesParts() const override { return nest.parts.merge && decode.getCluster() == 1; }
+  bool storesParts() const override { return nest.parts.merge && schedule.getCluster() == 1; }
   mlir::LogicalResult storePart(mlir::Value tile, unsigned result) override;
   mlir::Value getSinks() const override;
   mlir::Value getHeadOfRow(mlir::Value row) override { return regions.emitHeadAndQuery(row).first; }
@@ -51,7 +51,6 @@ private:
   bool areBoxes(const Operand &operand);
   mlir::FailureOr<mlir::Value> emitEnd(const Operand &operand);
 
-  const DecodeSchedule &decode;
   mlir::Value warp;
   /// What is stored: the first column of this program's part.
   mlir::Value column;

@@ -7,8 +7,9 @@ import sys
 import threading
 from ctypes import c_size_t, c_void_p
 from dataclasses import dataclass
-from typing import Any, Callable, List, Optional
+from typing import Any, Callable, List, Optional, Tuple
 
+from . import library
 from .files import read_regular
 from .library import ArgumentError, Attention, CompileOptions, ContextOptions, CostStruct, Error, Handle, \
     MaskMapsStruct, OutOfMemoryError, StatisticsStruct, checked, encoded, gpu_name, lib, parse_flag, path_text, \
@@ -158,6 +159,11 @@ class Context(_Owned):
         checked(lib.flashcCompileAttention, self.handle, ctypes.byref(attention), ctypes.byref(options),
                  ctypes.byref(handle))
         return CompiledKernel(handle, self)
+
+    def choose_kernel(self, attention: Attention, launch: library.CacheLaunch, target: str,
+                      schedule: Optional[str]) -> Tuple[int, str]:
+        """library.choose_kernel with the user's table of schedules."""
+        return library.choose_kernel(attention, launch, self._options(target, schedule))
 
     def compile_plain(self, function: Callable[..., int], described: Any, target: str) -> CompiledKernel:
         """By flashcCompileMergeStates or flashcCompileAppendKV."""

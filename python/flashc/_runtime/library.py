@@ -49,6 +49,7 @@ _EXCEPTIONS = {INVALID_ARGUMENT: ArgumentError, COMPILE_ERROR: CompileError, NO_
 
 DTYPES = {"bf16": 0, "f16": 1, "f32": 2, "i1": 3, "i8": 4, "i32": 5, "i64": 6, "f64": 7}
 MASK_NONE, MASK_CAUSAL, MASK_WINDOW = range(3)
+FORWARD_KERNEL, DECODE_KERNEL = range(2)
 ATTENTION, COLUMN_SUMS, GROUP_COLUMN_SUMS, ATTENTION_BACKWARD, CAPTURED_GRADIENT = range(5)
 #: FlashcCacheType; None: the dtype of q.
 CACHE_TYPES = {None: 0, "f8e4m3": 1, "i8": 2}
@@ -92,6 +93,10 @@ class Attention(ctypes.Structure):
                 ("page_size", c_int64), ("cache_type", c_int), ("page_scales", c_bool), ("head_scales", c_bool)]
 
 
+class CacheLaunch(ctypes.Structure):
+    _fields_ = [("multiprocessors", c_int64), ("splits", c_int64), ("batch_invariant", c_bool)]
+
+
 class MergeStates(ctypes.Structure):
     _fields_ = [("parts_dtype", c_int), ("dtype", c_int), ("value_dim", c_int64), ("sinks", c_bool)]
 
@@ -127,7 +132,8 @@ _FUNCTIONS = {
     "flashcCompileText": (c_int, [Handle, c_char_p, c_size_t, POINTER(CompileOptions), POINTER(Handle),
                                   POINTER(_Text)]),
     "flashcAttentionGetText": (c_int, [Handle, POINTER(Attention), POINTER(_Text), POINTER(_Text)]),
-    "flashcAttentionChooseSplits": (c_int, [POINTER(Attention), c_char_p, c_int64, POINTER(_Text), POINTER(_Text)]),
+    "flashcAttentionChooseKernel": (c_int, [POINTER(Attention), POINTER(CacheLaunch), POINTER(CompileOptions), POINTER(c_int),
+                                            POINTER(_Text), POINTER(_Text)]),
     "flashcCompileAttention": (c_int, [Handle, POINTER(Attention), POINTER(CompileOptions), POINTER(Handle),
                                        POINTER(_Text)]),
     "flashcCompileMergeStates": (c_int, [Handle, POINTER(MergeStates), POINTER(CompileOptions), POINTER(Handle),
@@ -214,14 +220,14 @@ def take_text(pointer: c_void_p) -> str:
         pointer.value = None
 
 
-def choose_splits(attention: Attention, target: str, multiprocessors: int) -> str:
-    """The schedule of a kernel that reads a cache, as the cost model chooses it: `splits` alone is the forward kernel's."""
-    text, message = c_void_p(), c_void_p()
-    status = lib.flashcAttentionChooseSplits(ctypes.byref(attention), target.encode(), multiprocessors,
-                                             ctypes.byref(text), ctypes.byref(message))
+def choose_kernel(attention: Attention, launch: CacheLaunch, options: CompileOptions) -> Tuple[int, str]:
+    """The kind of kernel, FORWARD_KERNEL or DECODE_KERNEL, and its schedule, for a launch that reads a cache."""
+    kind, text, message = c_int(), c_void_p(), c_void_p()
+    status = lib.flashcAttentionChooseKernel(ctypes.byref(attention), ctypes.byref(launch), ctypes.byref(options),
+                                             ctypes.byref(kind), ctypes.byref(text), ctypes.byref(message))
     if status:
         fail(status, message)
-    return take_text(text)
+    return kind.value, take_text(text)
 
 
 def fail(status: int, message: c_void_p, doing: str = "") -> None:

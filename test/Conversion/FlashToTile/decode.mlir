@@ -6,11 +6,11 @@
 // RUN: not flashc-opt %t/parts.mlir --convert-flash-to-tile="schedule=consumers=2" 2>&1 | FileCheck %s --check-prefix=FIELD
 // RUN: flashc-opt %t/pages.mlir --convert-flash-to-tile --canonicalize --cse | FileCheck %t/pages.mlir
 // RUN: flashc-opt %t/parts.mlir --convert-flash-to-tile="target=sm_80 schedule=merge=kernel" --canonicalize --cse | FileCheck %t/parts.mlir --check-prefix=AMPERE
-// RUN: not flashc-opt %t/parts.mlir --convert-flash-to-tile="target=sm_80" 2>&1 | FileCheck %s --check-prefix=CLUSTER
+// RUN: not flashc-opt %t/parts.mlir --convert-flash-to-tile="target=sm_80 schedule=merge=cluster" 2>&1 | FileCheck %s --check-prefix=CLUSTER
 // RUN: not flashc-opt %t/parts.mlir --convert-flash-to-tile="target=sm_42" 2>&1 | FileCheck %s --check-prefix=TARGET
 
 // OTHER: error: expected 4 parts of the keys (schedule warps=8,stages=2,splits=4,chunk=0,merge=cluster)
-// FIELD: error: schedule: expected warps, stages, splits, chunk or merge in the schedule of a decoding kernel, got 'consumers'
+// FIELD: error: schedule: expected no consumers for kind=decode: it is a field of kind=forward, column-sums or backward
 // CLUSTER: error: schedule: expected merge=kernel on sm_80, which has no clusters
 // TARGET: error: expected the target to be one of sm_90a, sm_80, got 'sm_42'
 
@@ -100,7 +100,7 @@ func.func @decode(%q: tensor<?x8x1x32xbf16>, %kc: tensor<?x2x64x32xbf16>, %vc: t
 // KERNEL-COUNT-2:  tile.write_rows {{.*}} memref<?x?x?{{.*}}xf32
 // KERNEL:      gpu.func @decode_merge(
 func.func @decode(%q: tensor<1x4x3x32xbf16>, %k: tensor<1x2x512x32xbf16>, %v: tensor<1x2x512x32xbf16>) -> tensor<1x4x3x32xbf16>
-    attributes {flashc.decode_schedule = "splits=2"} {
+    attributes {flashc.schedule = {kind = "decode", splits = 2}} {
   %zero = arith.constant 0.0 : f32
   %lowest = arith.constant 0xFF800000 : f32
   %c0 = arith.constant 0 : index

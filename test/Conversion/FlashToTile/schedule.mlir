@@ -14,14 +14,14 @@
 // D64-SAME: #tile.schedule<consumers = 3, producer_registers = 32, consumer_registers = 160, overlap = true, ping_pong = true, epilogue = softmax, wait_after = 12>
 // REDEFINE: %{tiles} = q-tile=128 kv-tile=128
 // RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=OTHERTILES
-// OTHERTILES: error: expected tiles of 192 queries and 128 keys (schedule consumers=3,kv-tile=128,stages=4,producer-registers=32,consumer-registers=160,overlap=true,ping-pong=true,persistent=true,q-stages=2,epilogue=softmax,tensor-sums=true,store=own-slot,wait-after=12,max=running,tensor-bias=false,tanh-terms=0,own-keys=false,splits=1,order=auto,programmatic-launch=true,split-gradients=queries), got 128 and 128
+// OTHERTILES: error: expected tiles of 192 queries and 128 keys (schedule consumers=3,kv-tile=128,stages=4,producer-registers=32,consumer-registers=160,overlap=true,ping-pong=true,persistent=true,q-stages=2,epilogue=softmax,tensor-sums=true,store=own-slot,wait-after=12,max=running,tensor-bias=false,tanh-terms=0,own-keys=false,splits=1,order=auto,programmatic-launch=true), got 128 and 128
 
 // Overrides; registers follow the consumers.
 // REDEFINE: %{tiles} = q-tile=128 kv-tile=64
 // REDEFINE: %{schedule} = consumers=2,kv-tile=64,stages=3,overlap=false,ping-pong=false,persistent=false
 // RUN: %{convert} | FileCheck %s --check-prefix=OVERRIDDEN
 // OVERRIDDEN: block = [384, 1, 1]
-// OVERRIDDEN-SAME: schedule = "consumers=2,kv-tile=64,stages=3,producer-registers=24,consumer-registers=240,overlap=false,ping-pong=false,persistent=false,q-stages=1,epilogue=plain,tensor-sums=true,store=registers,wait-after=0,max=running,tensor-bias=false,tanh-terms=0,own-keys=false,splits=1,order=closed,programmatic-launch=false,split-gradients=queries"
+// OVERRIDDEN-SAME: schedule = "consumers=2,kv-tile=64,stages=3,producer-registers=24,consumer-registers=240,overlap=false,ping-pong=false,persistent=false,q-stages=1,epilogue=plain,tensor-sums=true,store=registers,wait-after=0,max=running,tensor-bias=false,tanh-terms=0,own-keys=false,splits=1,order=closed,programmatic-launch=false"
 // OVERRIDDEN-SAME: #tile.schedule<consumers = 2, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
 // REDEFINE: %{schedule} = consumers=1,kv-tile=64
 // REDEFINE: %{tiles} = q-tile=64 kv-tile=64
@@ -67,7 +67,7 @@
 // FLAG: error: schedule: expected false or true for 'overlap', got '1'
 // REDEFINE: %{schedule} = stage=2
 // RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=KEY
-// KEY: error: schedule: expected consumers, kv-tile, stages, producer-registers, consumer-registers, overlap, ping-pong, persistent, q-stages, epilogue, tensor-sums, store, wait-after, max, tensor-bias, tanh-terms, own-keys, splits, order, programmatic-launch or split-gradients, got 'stage'
+// KEY: error: schedule: expected warps, consumers, kv-tile, stages, producer-registers, consumer-registers, overlap, ping-pong, persistent, q-stages, epilogue, tensor-sums, store, wait-after, max, tensor-bias, tanh-terms, own-keys, splits, chunk, merge, order, programmatic-launch or split-gradients, got 'stage'
 // REDEFINE: %{schedule} = rotate-pairs=false
 // RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=PAIRS
 // PAIRS: error: schedule: expected no 'rotate-pairs', a field that is gone: with four consumers to rotate pairs saves no time

@@ -8,6 +8,7 @@ if not torch.cuda.is_available():
 
 import decoding  # noqa: E402
 import flashc  # noqa: E402
+from flashc._runtime import library  # noqa: E402
 
 LIMIT = {torch.bfloat16: 8e-3, torch.float16: 2e-3}
 # Some are shorter than the tokens: queries at negative positions see nothing.
@@ -18,7 +19,10 @@ SHORT = [300, 1, 0, 37, 16, 257]
 @pytest.fixture(autouse=True, params=[1, 3])
 def forward(monkeypatch, request):
     """The forward kernel, where a decoding one would be faster, too, with so many parts of the keys."""
-    monkeypatch.setattr("flashc._decode._choose", lambda specialization, extents, device: f"splits={request.param}")
+    def choose(specialization, extents, device, splits, batch_invariant):
+        parts = f"splits={splits or request.param}"
+        return library.FORWARD_KERNEL, ",".join(filter(None, [parts, specialization.schedule]))
+    monkeypatch.setattr("flashc._decode._choose", choose)
     return request.param
 
 

@@ -36,13 +36,13 @@ const std::pair<StringRef, std::vector<StringRef>> kValues[] = {
 };
 
 /// Keys that ask for something of many fields, and one that allows little.
-std::vector<ScheduleKey> makeKeys() {
-  ScheduleKey plain;
+std::vector<Question> makeKeys() {
+  Question plain;
   plain.dtype = "bf16";
   plain.d = plain.dv = 64;
   plain.mask = MaskClass::Several;
   plain.outputs.hasLse = false;
-  ScheduleKey bounded = plain, listed = plain, wide = plain;
+  Question bounded = plain, listed = plain, wide = plain;
   bounded.rows = RowsClass::Bounded;
   bounded.hasSoftCap = bounded.hasBoundedScores = true;
   listed.rows = RowsClass::Listed;
@@ -53,13 +53,13 @@ std::vector<ScheduleKey> makeKeys() {
 }
 
 /// The error of a row with overrides, or an empty text.
-std::string refuse(const ScheduleRow &row, const ScheduleKey &key, const std::string &overrides) {
+std::string refuse(const ScheduleRow &row, const Question &key, const std::string &overrides) {
   llvm::Expected<Schedule> schedule = applyRow(row, key, overrides);
   if (!schedule)
     return llvm::toString(schedule.takeError());
   // What is chosen fits the hardware, and reads what it prints.
   EXPECT_EQ(llvm::toString(checkSchedule(*schedule, kHopper, key.d, key.dv)), "") << overrides;
-  Schedule again;
+  Schedule again(schedule->kind);
   EXPECT_EQ(llvm::toString(overrideSchedule(again, schedule->str())), "");
   EXPECT_EQ(again, *schedule);
   return "";
@@ -91,19 +91,20 @@ TEST(Rules, AllPairsOfFieldsFitOrAreRefusedByName) {
 }
 
 TEST(Rules, KnowsTheFieldsOfEachKindOfKernel) {
-  size_t forward = llvm::count_if(Schedule().getFields(),
-                                  [](const auto &field) { return getKindOfField(field.first) == kForwardKind; });
-  EXPECT_EQ(forward, 8u);
-  EXPECT_EQ(Schedule().getFields().size(), std::size(kValues));
+  // `split-gradients` is the backward pass's alone.
+  EXPECT_EQ(Schedule().getFields().size() + 1, std::size(kValues));
+  EXPECT_EQ(Schedule(KernelKind::Decode).str(), "warps=8,stages=2,splits=1,chunk=0,merge=cluster");
   ScheduleTable table = llvm::cantFail(ScheduleTable::parse("kind=column-sums: stages=2,overlap=false", "t"));
-  ScheduleKey key;
-  key.kind = kColumnSumsKind;
+  Question key;
+  key.kind = KernelKind::ColumnSums;
   key.d = 64;
   EXPECT_EQ(refuse(table.getRows().front(), key, "max=unified,tensor-sums=true"),
-            "expected no tensor-sums for kind=column-sums: it is a field of kind=forward");
+            "expected no max for kind=column-sums: it is a field of kind=forward");
   EXPECT_EQ(refuse(table.getRows().front(), key, "split-gradients=each"),
             "expected no split-gradients for kind=column-sums: it is a field of kind=backward");
-  EXPECT_EQ(refuse(table.getRows().front(), key, "max=running,q-stages=2"), "");
+  EXPECT_EQ(refuse(table.getRows().front(), key, "splits=2"),
+            "expected no splits for kind=column-sums: it is a field of kind=forward or decode");
+  EXPECT_EQ(refuse(table.getRows().front(), key, "q-stages=2"), "");
 }
 
 TEST(Rules, SaysWhatDecided) {
@@ -117,7 +118,8 @@ TEST(Rules, SaysWhatDecided) {
 TEST(Rules, ArePartOfThePage) {
   auto page = llvm::MemoryBuffer::getFile(FLASHC_DOCS "/schedules.md");
   ASSERT_TRUE(bool(page));
-  EXPECT_TRUE((*page)->getBuffer().contains(describeRules())) << describeRules();
+  for (KernelKind kind : {KernelKind::Forward, KernelKind::Decode})
+    EXPECT_TRUE((*page)->getBuffer().contains(describeRules(kind))) << describeRules(kind);
 }
 
 } // namespace

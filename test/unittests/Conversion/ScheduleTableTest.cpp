@@ -12,8 +12,8 @@ namespace {
 constexpr MaskClass kMasks[] = {MaskClass::None,      MaskClass::Bounds, MaskClass::Several,    MaskClass::Periodic,
                                 MaskClass::Constants, MaskClass::Code,   MaskClass::Arithmetic, MaskClass::Memory};
 
-ScheduleKey makeKey(int64_t d, int64_t dv, MaskClass mask, std::optional<int64_t> queries = std::nullopt) {
-  ScheduleKey key;
+Question makeKey(int64_t d, int64_t dv, MaskClass mask, std::optional<int64_t> queries = std::nullopt) {
+  Question key;
   key.dtype = "bf16";
   key.d = d;
   key.dv = dv;
@@ -23,7 +23,7 @@ ScheduleKey makeKey(int64_t d, int64_t dv, MaskClass mask, std::optional<int64_t
 }
 
 /// The lines of the rows that apply, each with its bound, or the error.
-std::string find(ArrayRef<const ScheduleTable *> tables, const ScheduleKey &key, bool mayVary = true) {
+std::string find(ArrayRef<const ScheduleTable *> tables, const Question &key, bool mayVary = true) {
   auto rows = findRows(tables, key, mayVary);
   if (!rows)
     return toString(rows.takeError());
@@ -48,7 +48,7 @@ TEST(ScheduleTable, BuiltInHasARowThatFitsForEveryAttention) {
   for (int64_t d = 8; d <= 256; d += 8)
     for (int64_t dv = 8; dv <= 256; dv += 8)
       for (MaskClass mask : kMasks) {
-        ScheduleKey key = makeKey(d, dv, mask);
+        Question key = makeKey(d, dv, mask);
         key.keys = d + dv; // some of them few
         key.hasBoundedScores = (d + dv) % 16 != 0;
         auto rows = findRows(&*table, key, /*mayVary=*/true);
@@ -60,26 +60,47 @@ TEST(ScheduleTable, BuiltInHasARowThatFitsForEveryAttention) {
       }
 }
 
-TEST(ScheduleTable, BuiltInHasNoRowThatNeverApplies) {
-  const ScheduleTable &table = ScheduleTable::getBuiltIn();
-  for (const ScheduleRow &row : table.getRows()) {
-    bool applies = false;
-    for (StringRef dtype : {"bf16", "f16"})
-      for (MaskClass mask : kMasks) {
-        ScheduleKey key =
-            makeKey(row.d ? row.d->value : 256, row.dv ? row.dv->value : 256, mask, row.maxQueries.value_or(1 << 20));
+/// Questions whose answers a row may be.
+SmallVector<Question> makeQuestions(const ScheduleRow &row) {
+  SmallVector<Question> questions;
+  for (StringRef dtype : {"bf16", "f16"})
+    for (MaskClass mask : kMasks)
+      for (bool isDeterministic : {false, true}) {
+        Question &key = questions.emplace_back(
+            makeKey(row.d ? row.d->value : 256, row.dv ? row.dv->value : 256, mask, row.maxQueries.value_or(1 << 20)));
         key.kind = row.kind;
         key.dtype = dtype.str();
         key.keys = row.maxKeys;
         key.hasBoundedScores = row.needsBoundedScores;
         key.hasDropout = row.needsDropout;
         key.rows = row.rows.value_or(RowsClass::None);
-        for (bool isDeterministic : {false, true}) {
-          key.isDeterministic = isDeterministic;
-          applies |= cantFail(findRows(&table, key, /*mayVary=*/false)).front().row == &row;
-        }
+        key.isDeterministic = isDeterministic;
       }
-    EXPECT_TRUE(applies) << row.line << ": " << row.text;
+  return questions;
+}
+
+SmallVector<Question> makeCacheQuestions() {
+  SmallVector<Question> questions;
+  for (int64_t batches : {0, 1, 64, 132, 300, 500, 5000})
+    for (int64_t keys : {100, 1 << 20})
+      for (int64_t keyBytes : {128, 400, 600, 1000})
+        for (bool isWidened : {false, true}) {
+          Question &question = questions.emplace_back(makeKey(128, 128, MaskClass::None, 1));
+          question.kind = KernelKind::Decode;
+          CacheQuestion &cache = question.cache.emplace();
+          cache.batches = batches, cache.keyHeads = 1, cache.keys = keys, cache.keyBytes = keyBytes;
+          cache.isWidened = isWidened, cache.multiprocessors = 132;
+        }
+  return questions;
+}
+
+TEST(ScheduleTable, BuiltInHasNoRowThatNeverApplies) {
+  const ScheduleTable &table = ScheduleTable::getBuiltIn();
+  for (const ScheduleRow &row : table.getRows()) {
+    auto questions = row.kind == KernelKind::Decode ? makeCacheQuestions() : makeQuestions(row);
+    EXPECT_TRUE(any_of(questions, [&](const Question &question) {
+      return cantFail(findRows(&table, question, /*mayVary=*/false)).front().row == &row;
+    })) << row.line << ": " << row.text;
   }
 }
 
@@ -113,8 +134,8 @@ TEST(ScheduleTable, ReadsRowsAndComments) {
 TEST(ScheduleTable, SaysWhichLineIsWrong) {
   EXPECT_EQ(getError("#\nd<=64 consumers=2"),
             "table, line 2: expected ':' between the conditions and the schedule, got 'd<=64 consumers=2'");
-  EXPECT_EQ(getError("d<=64:"), "table, line 1: expected a schedule behind ':', got none");
-  EXPECT_EQ(getError("d<=64: stage=2").substr(0, 32), "table, line 1: expected consumer");
+  EXPECT_EQ(getError("d<=64:"), "table, line 1: expected a schedule after ':', got none");
+  EXPECT_EQ(getError("d<=64: stage=2").substr(0, 29), "table, line 1: expected warps");
   EXPECT_EQ(getError("d<=64: stages=x"), "table, line 1: expected an integer for 'stages', got 'x'");
   EXPECT_EQ(getError("d<=0: stages=2"), "table, line 1: expected d<= and a positive integer, got 'd<=0'");
   EXPECT_EQ(getError("d<=64 d<=32: stages=2"), "table, line 1: expected one condition on d, got 'd<=32' too");
@@ -125,7 +146,7 @@ TEST(ScheduleTable, SaysWhichLineIsWrong) {
   EXPECT_EQ(getError("mask=causal: stages=2"),
             "table, line 1: expected mask= and none, bounds, several, periodic, code, arithmetic or memory, got 'mask=causal'");
   EXPECT_EQ(getError("kind=sideways: stages=2"),
-            "table, line 1: expected kind= and forward, column-sums or backward, got 'kind=sideways'");
+            "table, line 1: expected kind= and forward, decode, column-sums or backward, got 'kind=sideways'");
   EXPECT_EQ(getError("score=code: stages=2"), "table, line 1: expected score= and bounded, got 'score=code'");
   EXPECT_EQ(getError("rows=bounded rows=bounded: stages=2"),
             "table, line 1: expected one condition on rows, got 'rows=bounded' too");
@@ -144,10 +165,24 @@ TEST(ScheduleTable, SaysWhichLineIsWrong) {
   for (StringRef condition : {"queries=64", "keys=64", "d<64", "d", "mask<=none", "64"})
     EXPECT_EQ(getError((condition + ": stages=2").str()),
               ("table, line 1: expected a condition on kind=, target=, dtype=, d=, d<=, dv=, dv<=, mask=, score=, dropout=, "
-               "rows=, keys<= or queries<=, "
-               "got '" +
+               "rows=, keys<= or queries<=, or for kind=decode on bits=, waves>, waves<=, key-bytes<= or cache-mib>=, got '" +
                condition + "'")
                   .str());
+}
+
+TEST(ScheduleTable, KeepsTheConditionsOfKindsApart) {
+  EXPECT_EQ(getError("waves<=1: stages=2"),
+            "table, line 1: expected kind=decode for conditions on bits, waves, key-bytes and cache-mib, got 'waves<=1: stages=2'");
+  EXPECT_EQ(getError("kind=decode mask=none: stages=2"),
+            "table, line 1: expected no conditions on mask, score, dropout, rows, keys and queries for kind=decode, got "
+            "'kind=decode mask=none: stages=2'");
+  EXPECT_EQ(getError("kind=decode: kv-tile=64"), "table, line 1: expected no kv-tile for kind=decode: it is a field of "
+                                                 "kind=forward, column-sums or backward");
+  EXPECT_EQ(getError("kind=decode: warps=0"), "table, line 1: expected a number of at least 1 for 'warps', got '0'");
+  EXPECT_EQ(getError("kind=decode waves>0: warps=1"), "table, line 1: expected waves> and a positive number, got 'waves>0'");
+  EXPECT_EQ(getError("kind=decode waves>1 waves<=2 waves<=3: warps=1"),
+            "table, line 1: expected one condition on waves, got 'waves<=3' too");
+  EXPECT_EQ(getError("kind=decode bits=4: warps=1"), "table, line 1: expected bits= and 8, got 'bits=4'");
 }
 
 TEST(ScheduleTable, TakesTheFirstRowThatHolds) {
@@ -168,7 +203,7 @@ TEST(ScheduleTable, NeedsWhatIsKnownOfKeysAndScores) {
                               "rows=bounded: stages=5\n"
                               "rows=listed: stages=6\n"
                               ": stages=4\n");
-  ScheduleKey key = makeKey(64, 64, MaskClass::Several);
+  Question key = makeKey(64, 64, MaskClass::Several);
   EXPECT_EQ(find(&table, key), "t 5");
   EXPECT_EQ(key.str(), "target=sm_90a dtype=bf16 d=64 dv=64 mask=several");
   key.rows = RowsClass::Listed;
@@ -212,7 +247,7 @@ TEST(ScheduleTable, HasRowsForNumbersOfQueries) {
 /// Fields of the only row's schedule, or the error.
 std::string apply(StringRef row, StringRef overrides, int64_t dv = 128, bool hasLse = false, bool hasInputType = true) {
   ScheduleTable table = parse(row);
-  ScheduleKey key = makeKey(128, dv, MaskClass::None);
+  Question key = makeKey(128, dv, MaskClass::None);
   key.outputs.hasLse = hasLse;
   key.outputs.hasInputType = hasInputType;
   Expected<Schedule> schedule = applyRow(table.getRows().front(), key, overrides);
@@ -252,7 +287,7 @@ TEST(ScheduleTable, LetsFieldsFollow) {
 
 TEST(ScheduleTable, VisitsOwnKeysWhereTheMaskSaysThem) {
   auto of = [](StringRef row, StringRef overrides, bool isBounded) -> std::string {
-    ScheduleKey key = makeKey(64, 64, MaskClass::Bounds);
+    Question key = makeKey(64, 64, MaskClass::Bounds);
     key.rows = isBounded ? RowsClass::Bounded : RowsClass::None;
     ScheduleTable table = parse(row);
     Expected<Schedule> schedule = applyRow(table.getRows().front(), key, overrides);
@@ -282,7 +317,7 @@ TEST(ScheduleTable, VisitsOwnKeysWhereTheMaskSaysThem) {
 
 TEST(ScheduleTable, LeavesTurnsOutForOwnKeysOnly) {
   auto takesTurns = [](StringRef row, StringRef overrides) {
-    ScheduleKey key = makeKey(64, 64, MaskClass::Bounds);
+    Question key = makeKey(64, 64, MaskClass::Bounds);
     key.rows = RowsClass::Bounded;
     return cantFail(applyRow(parse(row).getRows().front(), key, overrides)).pingPong;
   };
@@ -298,7 +333,7 @@ TEST(ScheduleTable, LeavesTurnsOutForOwnKeysOnly) {
 
 TEST(ScheduleTable, VisitsOwnKeysByAListOnlyWhereARowIsForThat) {
   auto of = [](StringRef row, StringRef overrides) -> std::string {
-    ScheduleKey key = makeKey(64, 64, MaskClass::Several);
+    Question key = makeKey(64, 64, MaskClass::Several);
     key.rows = RowsClass::Listed;
     ScheduleTable table = parse(row);
     Expected<Schedule> schedule = applyRow(table.getRows().front(), key, overrides);
@@ -373,7 +408,7 @@ TEST(ScheduleTable, TakesOfARowWhatCanBeHad) {
 
 TEST(ScheduleTable, LeavesABiasToTheTensorCoresWhereThereIsOne) {
   ScheduleTable table = parse(": stages=2,kv-tile=128,q-stages=2,store=own-slot,tensor-bias=true");
-  ScheduleKey key = makeKey(128, 128, MaskClass::None);
+  Question key = makeKey(128, 128, MaskClass::None);
   auto of = [&](StringRef overrides) {
     Schedule schedule = cantFail(applyRow(table.getRows().front(), key, overrides));
     return std::tuple(schedule.tensorBias, schedule.store == Store::OwnSlot, schedule.qStages);
@@ -388,7 +423,7 @@ TEST(ScheduleTable, LeavesABiasToTheTensorCoresWhereThereIsOne) {
 
 TEST(ScheduleTable, TakesAMaximumWhereNothingElseSumsRows) {
   ScheduleTable table = parse(": max=unified");
-  ScheduleKey key = makeKey(64, 64, MaskClass::None);
+  Question key = makeKey(64, 64, MaskClass::None);
   auto of = [&](StringRef overrides) {
     return cantFail(applyRow(table.getRows().front(), key, overrides)).max == Max::Unified;
   };
@@ -402,7 +437,7 @@ TEST(ScheduleTable, TakesAMaximumWhereNothingElseSumsRows) {
 
 TEST(ScheduleTable, HasTermsOfATanhWhereThereIsOne) {
   ScheduleTable table = parse(": kv-tile=64\n: tanh-terms=2\n: tanh-terms=0");
-  ScheduleKey key = makeKey(64, 64, MaskClass::None);
+  Question key = makeKey(64, 64, MaskClass::None);
   auto of = [&](int64_t row, StringRef overrides) {
     return cantFail(applyRow(table.getRows()[row], key, overrides)).tanhTerms;
   };

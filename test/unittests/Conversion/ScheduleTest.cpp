@@ -21,8 +21,7 @@ TEST(Schedule, ReadsWhatItPrints) {
   Schedule schedule =
       parse("consumers=3,kv-tile=96,stages=5,producer-registers=40,consumer-registers=152,overlap=false,"
             "ping-pong=false,persistent=false,q-stages=2,epilogue=softmax,tensor-sums=true,"
-            "store=own-slot,wait-after=12,max=unified,tensor-bias=true,tanh-terms=2,own-keys=true,splits=3,order=list,programmatic-launch=false,"
-            "split-gradients=each");
+            "store=own-slot,wait-after=12,max=unified,tensor-bias=true,tanh-terms=2,own-keys=true,splits=3,order=list,programmatic-launch=false");
   EXPECT_EQ(parse(schedule.str()), schedule);
   MLIRContext context;
   EXPECT_EQ(llvm::cantFail(Schedule::get(schedule.getAttr(&context))), schedule);
@@ -75,7 +74,7 @@ TEST(Schedule, SaysWhatItNeedsAndWhatThereIs) {
   EXPECT_EQ(getScheduleNeeds(parse("store=own-slot"), kHopper, 64, 128).sharedMemoryBytes,
             getScheduleNeeds(parse(""), kHopper, 64, 128).sharedMemoryBytes + 2 * 2 * 64 * 128);
   // V, or the gradient of O, is resident, too, and each stage has two numbers of every query; all with their barriers.
-  EXPECT_EQ(getScheduleNeeds(parse(""), kHopper, 64, 128, kBackwardKind).sharedMemoryBytes,
+  EXPECT_EQ(getScheduleNeeds(Schedule(KernelKind::Backward), kHopper, 64, 128).sharedMemoryBytes,
             getScheduleNeeds(parse(""), kHopper, 64, 128).sharedMemoryBytes + 2 * (2 * 64 * 128 + 2 * 8) +
                 2 * (2 * 4 * 128 + 2 * 8));
   // 64 slopes of each consumer and 128 columns, of 32 bytes.
