@@ -127,7 +127,12 @@ LogicalResult LoopRunner::findTiles() {
     if (!step)
       return WalkResult::advance();
     gradients = op->getAttr("gradients");
-    ShapedType q = step.getQType(), k = step.getKType();
+    flash::ScoresOpInterface scores = step.getScores();
+    if (!scores) {
+      op->emitError("expected a step with scores, whose mask says which tiles there are");
+      return WalkResult::interrupt();
+    }
+    ShapedType q = scores.getQType(), k = scores.getKType();
     if (q.getDimSize(0) != 1 || q.getDimSize(1) != 1 || q.isDynamicDim(2) || k.isDynamicDim(2)) {
       op->emitError("expected tiles of one head and of a fixed shape, got ") << q << " and " << k;
       return WalkResult::interrupt();

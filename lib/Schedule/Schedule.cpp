@@ -18,6 +18,11 @@ static constexpr StringLiteral kKinds[] = {"forward", "decode", "column-sums", "
 
 StringRef flashc::getKindName(KernelKind kind) { return kKinds[static_cast<int>(kind)]; }
 
+std::optional<KernelKind> flashc::lookupKind(StringRef name) {
+  const StringLiteral *found = llvm::find(kKinds, name);
+  return found == std::end(kKinds) ? std::nullopt : std::optional(static_cast<KernelKind>(found - kKinds));
+}
+
 namespace {
 /// A set of kinds of kernels.
 using KindSet = unsigned;
@@ -175,10 +180,10 @@ DictionaryAttr Schedule::getAttr(MLIRContext *context) const {
 
 llvm::Expected<Schedule> Schedule::get(DictionaryAttr attribute) {
   auto name = attribute.getAs<StringAttr>("kind");
-  auto *kind = llvm::find(kKinds, name ? name.getValue() : StringRef(kKinds[0]));
-  if (kind == std::end(kKinds))
+  std::optional<KernelKind> kind = name ? lookupKind(name.getValue()) : KernelKind::Forward;
+  if (!kind)
     return llvm::createStringError("expected " + joinWithOr(kKinds) + " for 'kind', got '" + name.getValue() + "'");
-  Schedule schedule(static_cast<KernelKind>(kind - kKinds));
+  Schedule schedule(*kind);
   for (NamedAttribute entry : attribute) {
     if (entry.getName() == "kind")
       continue;

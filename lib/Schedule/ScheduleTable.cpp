@@ -111,13 +111,11 @@ static llvm::Error setDimension(std::optional<DimensionCondition> &dimension, St
 }
 
 static llvm::Error setKind(KernelKind &kind, StringRef condition) {
-  for (KernelKind known : {KernelKind::Forward, KernelKind::Decode, KernelKind::ColumnSums, KernelKind::Backward}) {
-    if (getKindName(known) != condition.split('=').second)
-      continue;
-    kind = known;
-    return llvm::Error::success();
-  }
-  return llvm::createStringError("expected kind= and forward, decode, column-sums or backward, got '" + condition + "'");
+  std::optional<KernelKind> known = lookupKind(condition.split('=').second);
+  if (!known || known == KernelKind::Plain)
+    return llvm::createStringError("expected kind= and forward, decode, column-sums or backward, got '" + condition + "'");
+  kind = *known;
+  return llvm::Error::success();
 }
 
 /// A condition `key=value` on a name; none if there is no such key.

@@ -8,6 +8,7 @@
 #ifndef FLASHC_CONVERSION_SCHEDULECHOICE_H
 #define FLASHC_CONVERSION_SCHEDULECHOICE_H
 
+#include "flashc/Dialect/Flash/IR/Flash.h"
 #include "flashc/Schedule/KernelPlan.h"
 #include "flashc/Runtime/Manifest.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -66,7 +67,7 @@ void printRow(llvm::raw_ostream &os, const ScheduleRow &row);
 void printChoice(llvm::raw_ostream &os, const ScheduleChoice &choice, const ScheduleDecision &decision);
 
 /// The one schedule for an attention of given dimensions, by the built-in table; errors go to `op`.
-mlir::FailureOr<Schedule> resolveSchedule(mlir::Operation *op, llvm::StringRef target, int64_t d, int64_t dv,
+mlir::FailureOr<Schedule> resolveSchedule(mlir::flash::ScoresOpInterface op, llvm::StringRef target, int64_t d, int64_t dv,
                                           mlir::Type element, const KernelOutputs &outputs, llvm::StringRef overrides);
 
 } // namespace flashc

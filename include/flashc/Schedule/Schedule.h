@@ -13,6 +13,7 @@
 #include "mlir/IR/BuiltinAttributes.h"
 #include "llvm/Support/Error.h"
 
+#include <optional>
 #include <string>
 
 namespace flashc {
@@ -23,6 +24,7 @@ enum class KernelKind { Forward, Decode, ColumnSums, Backward, Plain };
 
 /// The kind as the `kind=` of a table's row: forward, decode, column-sums, backward, plain.
 llvm::StringRef getKindName(KernelKind kind);
+std::optional<KernelKind> lookupKind(llvm::StringRef name);
 
 /// In which order a persistent kernel takes tiles of queries. Closed: by arithmetic on their numbers, right where the
 /// last tiles see the most keys or all see the same. List: by a list that another kernel makes first (`tile-order`).

@@ -56,7 +56,7 @@ static FailureOr<Schedule> getSchedule(const LoopNest &nest, StringRef target, S
   if (*carried)
     return **carried;
   StepShape shape = getStepShape(nest);
-  return resolveSchedule(nest.getStep(), target, shape.depth, shape.valueDepth, nest.elementType, shape.outputs, overrides);
+  return resolveSchedule(nest.getStep().getScores(), target, shape.depth, shape.valueDepth, nest.elementType, shape.outputs, overrides);
 }
 
 /// The schedule, if it is the one that L1 was tiled for; of pairs, which L1 does not tile, their own, unless an override
@@ -177,7 +177,7 @@ static LaunchRoles getRoles(LoopNest &nest) {
   auto epilogue = dyn_cast_or_null<flash::EpilogueOpInterface>(nest.epilogue);
   if (epilogue)
     addRoles(epilogue, result);
-  if (std::optional<flash::Dropout> dropout = nest.getStep().getDropout())
+  if (std::optional<flash::Dropout> dropout = nest.getDropout())
     addDropoutRole(dropout->philox, result);
   for (auto [index, info] : llvm::enumerate(epilogue ? epilogue.getEpilogueResults() : nest.getStep().getStepState())) {
     int64_t depth = cast<ShapedType>(nest.results[index].getType()).getShape().back();

@@ -252,8 +252,8 @@ Value KernelFrame::emitFirstRow(Value tile, Value extent) {
   scalars.map(nest.segmentTile.getSize(), size);
   Value segment = scalars.get(b, nest.segmentTile.getSegment());
   for (Segment &streamed : nest.segments)
-    for (Region *region : {&streamed.op.getScore(), &streamed.op.getMask()})
-      flash::forEachSegmentCount(streamed.op, *region,
+    for (Region &region : streamed.op->getRegions())
+      flash::forEachSegmentCount(streamed.op, region,
                                  [&](flash::CountLeOp count) { scalars.map(count, segment); });
   endOfRows = arith::AddIOp::create(b, begin, size);
   return begin;

@@ -194,19 +194,21 @@ LogicalResult Matcher::matchRegions() {
   flash::StepDim streamed = first.getStreamedDim(), resident = first.getResidentDim();
   nest.residentTile = first.getTileExtent(resident);
   nest.streamedTile = first.getTileExtent(streamed);
-  nest.score = first.hasScore() ? &first.getScore() : nullptr;
-  if (Region *derivative = first.getDerivativeRegion(); derivative && !derivative->empty())
+  flash::ScoresOpInterface scores = first.getScores();
+  nest.score = first.hasScore() ? &scores.getScore() : nullptr;
+  if (Region *derivative = scores ? scores.getDerivativeRegion() : nullptr; derivative && !derivative->empty())
     nest.derivative = derivative;
   OperationEquivalence::Flags ignoreLocations = OperationEquivalence::Flags::IgnoreLocations;
   for (Segment &segment : nest.segments) {
     flash::StepOpInterface op = segment.op;
     auto isSamePosition = [&](flash::StepDim dim) { return op.getPositionIn(dim) == first.getPositionIn(dim); };
-    bool isSameOp = op->getName() == first->getName() && op.getScale() == first.getScale() &&
+    bool isSameOp = op->getName() == first->getName() &&
+                    (!scores || op.getScores().getScale() == scores.getScale()) &&
                     isSamePosition(flash::StepDim::B) && isSamePosition(flash::StepDim::H) &&
                     isSamePosition(resident) && op.getTileExtent(streamed) == nest.streamedTile &&
                     llvm::all_of(llvm::zip_equal(op->getRegions(), first->getRegions()), [&](auto pair) {
                       auto &[region, other] = pair;
-                      return &region == &op.getMask() ||
+                      return (scores && &region == &op.getMask()) ||
                              OperationEquivalence::isRegionEquivalentTo(&region, &other, ignoreLocations);
                     });
     if (!isSameOp)
@@ -259,9 +261,11 @@ void Matcher::matchParts() {
 
 /// Tiles of few rows are those of flash-split-kv.
 void Matcher::matchPackedRows() {
-  flash::StepOpInterface op = nest.getStep();
-  ArrayRef<int64_t> tile = op.getQType().getShape();
-  if (!isa<flash::OnlineAttentionOp>(op) || tile[1] * tile[2] > tile::kWarpRows)
+  auto op = dyn_cast<flash::OnlineAttentionOp>(nest.getStep().getOperation());
+  if (!op)
+    return;
+  ArrayRef<int64_t> tile = op.getQ().getType().getShape();
+  if (tile[1] * tile[2] > tile::kWarpRows)
     return;
   Builder b(op.getContext());
   nest.packed = PackedRows{tile[1], tile[2]};

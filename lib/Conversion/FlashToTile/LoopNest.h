@@ -130,6 +130,10 @@ struct LoopNest {
   mlir::Operation *end = nullptr;   // where scalars for the kernel may be computed in L1: all of the nest is in front
 
   mlir::flash::StepOpInterface getStep() const { return segments.front().op; }
+  std::optional<mlir::flash::Dropout> getDropout() const {
+    mlir::flash::ScoresOpInterface scores = getStep().getScores();
+    return scores ? scores.getDropout() : std::nullopt;
+  }
   /// The operand of this name; the step has one.
   const NestOperand &getOperand(llvm::StringRef name) const;
   /// What a kernel of its own adds up.

@@ -91,10 +91,10 @@ static llvm::SetVector<Operation *> findRepeated(Region &mask, int64_t most) {
   return repeated;
 }
 
-static MaskFinding classifyMask(Operation *op) {
+static MaskFinding classifyMask(flash::ScoresOpInterface op) {
   if (Operation *read = findRead(op))
     return {MaskClass::Memory, (read->getName().getStringRef() + " reads memory for every key").str()};
-  Region &mask = op->getRegion(1);
+  Region &mask = op.getMask();
   llvm::SetVector<Operation *> ofQuery, ofKey, repeated;
   if (!mask.empty()) {
     getForwardSlice(mask.getArgument(2), &ofQuery);
@@ -110,7 +110,7 @@ static MaskFinding classifyMask(Operation *op) {
             arith::RemSIOp, arith::RemUIOp>(user) &&
         !isPartOfBounds(user))
       return {MaskClass::Arithmetic, (user->getName().getStringRef() + " of the key").str()};
-  if (auto attention = dyn_cast<flash::AttentionOp>(op))
+  if (auto attention = dyn_cast<flash::AttentionOp>(op.getOperation()))
     if (int64_t keys = attention.getKType().getDimSize(2); keys > 128 && keys < 256)
       return {MaskClass::Constants, ("of " + Twine(keys) +
                                 " keys LLVM knows most of the second tile to be masked, and keeps "
@@ -140,66 +140,53 @@ static MaskFinding classifyMask(Operation *op) {
 }
 
 /// How many keys a query sees at most by a mask over positions, where that is known.
-static std::optional<int64_t> getMostKeys(Operation *op) {
-  Region &mask = op->getRegion(1);
+static std::optional<int64_t> getMostKeys(flash::ScoresOpInterface op) {
+  Region &mask = op.getMask();
   if (mask.empty())
     return std::nullopt;
   return flash::getMostKeys(flash::readMask(mask));
 }
 
 /// As `max=unified` needs them: beside a log-sum-exp or dropout bounds are of no use.
-static bool hasBoundedScores(Operation *op, const KernelOutputs &outputs) {
-  if (outputs.hasLse || cast<flash::ScoresOpInterface>(op).getDropout())
+static bool hasBoundedScores(flash::ScoresOpInterface op, const KernelOutputs &outputs) {
+  if (outputs.hasLse || op.getDropout())
     return false;
-  Region &score = op->getRegion(0);
+  Region &score = op.getScore();
   std::optional<double> bound = score.empty() ? std::nullopt : getScoreBound(score);
   return bound && *bound <= kUnifiedMaxBound;
 }
 
-static bool hasSlopesInScore(Operation *op) {
-  Region &score = op->getRegion(0);
+static bool hasSlopesInScore(flash::ScoresOpInterface op) {
+  Region &score = op.getScore();
   auto scale = op->getAttrOfType<FloatAttr>("scale");
   return !score.empty() && scale && hasSlopes(score, scale.getValueAsDouble());
 }
 
-static bool hasSoftCap(Operation *op) {
-  Region &score = op->getRegion(0);
+static bool hasSoftCap(flash::ScoresOpInterface op) {
+  Region &score = op.getScore();
   return !score.empty() && isSoftCap(score);
-}
-
-static bool isColumnSums(Operation *op) { return isa<flash::ColumnSumsOp, flash::AccumulateColumnSumsOp>(op); }
-
-static bool isBackward(Operation *op) {
-  return isa<flash::AttentionBackwardOp, flash::CapturedGradientOp, flash::AccumulateGradientsOp>(op);
-}
-
-/// Whether every sum of a backward pass has one order.
-static bool isDeterministic(Operation *op) {
-  if (auto backward = dyn_cast<flash::AttentionBackwardOp>(op))
-    return backward.getDeterministic();
-  auto step = dyn_cast<flash::AccumulateGradientsOp>(op);
-  return isa<flash::CapturedGradientOp>(op) || (step && step.sumsScoreGradients());
 }
 
 /// What the mask says of rows. In L1 flash-bound-loops has left only some of the attentions the mask: if it has left it to
 /// none, all rows see all keys, which is no reason to refuse own keys.
-static RowsClass classifyRows(Operation *op) {
-  if (isColumnSums(op) || isBackward(op))
+static RowsClass classifyRows(flash::ScoresOpInterface op) {
+  if (op.getKernelKind() != getKindName(KernelKind::Forward))
     return RowsClass::None;
-  SmallVector<Operation *> ops{op};
-  if (auto function = op->getParentOfType<FunctionOpInterface>(); function && isa<flash::OnlineAttentionOp>(op))
-    function->walk([&](flash::OnlineAttentionOp other) { ops.push_back(other); });
-  auto hasNoMask = [](Operation *op) { return op->getRegion(1).empty(); };
-  auto isBounded = [](Operation *op) { return flash::hasRowBounds(op->getRegion(1)); };
-  auto isListed = [](Operation *op) {
-    auto online = dyn_cast<flash::OnlineAttentionOp>(op); // whose tiles of queries may follow segments
-    return online ? flash::hasReadRowBounds(online) : flash::hasReadRowBounds(op->getRegion(1));
-  };
-  if (isa<flash::OnlineAttentionOp>(op) && llvm::all_of(ops, hasNoMask))
+  auto step = dyn_cast<flash::OnlineAttentionOp>(op.getOperation()); // whose tiles of queries may follow segments
+  if (!step)
+    return flash::hasRowBounds(op.getMask())       ? RowsClass::Bounded
+           : flash::hasReadRowBounds(op.getMask()) ? RowsClass::Listed
+                                                   : RowsClass::None;
+  SmallVector<flash::OnlineAttentionOp> steps{step};
+  if (auto function = step->getParentOfType<FunctionOpInterface>())
+    function->walk([&](flash::OnlineAttentionOp other) { steps.push_back(other); });
+  auto isBounded = [](flash::OnlineAttentionOp step) { return flash::hasRowBounds(step.getMask()); };
+  auto isListed = [](flash::OnlineAttentionOp step) { return flash::hasReadRowBounds(step); };
+  if (llvm::all_of(steps, [](flash::OnlineAttentionOp step) { return step.getMask().empty(); }))
     return RowsClass::Bounded;
-  return llvm::any_of(ops, isBounded)  ? RowsClass::Bounded
-         : llvm::any_of(ops, isListed) ? RowsClass::Listed
-                                       : RowsClass::None;
+  return llvm::any_of(steps, isBounded)  ? RowsClass::Bounded
+         : llvm::any_of(steps, isListed) ? RowsClass::Listed
+                                         : RowsClass::None;
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//
@@ -207,7 +194,7 @@ static RowsClass classifyRows(Operation *op) {
 //===--------------------------------------------------------------------------------------------------------------===//
 
 /// All choices for a question; those that come out the same become one. Errors go to `op`.
-static FailureOr<SmallVector<ScheduleChoice, 2>> choose(Operation *op, const Question &question,
+static FailureOr<SmallVector<ScheduleChoice, 2>> choose(flash::ScoresOpInterface op, const Question &question,
                                                         ArrayRef<const ScheduleTable *> tables, StringRef overrides,
                                                         bool mayVary) {
   llvm::Expected<SmallVector<RowChoice, 2>> rows = findRows(tables, question, mayVary);
@@ -226,7 +213,7 @@ static FailureOr<SmallVector<ScheduleChoice, 2>> choose(Operation *op, const Que
   return choices;
 }
 
-static FailureOr<Question> makeQuestion(Operation *op, int64_t d, int64_t dv, Type element, StringRef target,
+static FailureOr<Question> makeQuestion(flash::ScoresOpInterface op, int64_t d, int64_t dv, Type element, StringRef target,
                                       const KernelOutputs &outputs) {
   if (!GPUTarget::lookup(target))
     return op->emitError() << "expected the target to be one of " << GPUTarget::getNames() << ", got '" << target
@@ -237,10 +224,7 @@ static FailureOr<Question> makeQuestion(Operation *op, int64_t d, int64_t dv, Ty
   if (!element.isBF16() && !element.isF16())
     return op->emitError() << "expected bf16 or f16 on " << target << ", got " << element;
   Question question;
-  if (isColumnSums(op))
-    question.kind = KernelKind::ColumnSums;
-  if (isBackward(op))
-    question.kind = KernelKind::Backward;
+  question.kind = *lookupKind(op.getKernelKind());
   question.target = target.str();
   question.dtype = element.isBF16() ? "bf16" : "f16";
   question.d = d;
@@ -250,14 +234,14 @@ static FailureOr<Question> makeQuestion(Operation *op, int64_t d, int64_t dv, Ty
   question.hasBoundedScores = hasBoundedScores(op, outputs);
   question.hasSlopes = hasSlopesInScore(op);
   question.hasSoftCap = hasSoftCap(op);
-  question.hasDropout = cast<flash::ScoresOpInterface>(op).getDropout().has_value();
+  question.hasDropout = op.getDropout().has_value();
   question.rows = classifyRows(op);
-  question.isDeterministic = isDeterministic(op);
+  question.isDeterministic = op.isDeterministic();
   question.outputs = outputs;
   return question;
 }
 
-FailureOr<Schedule> flashc::resolveSchedule(Operation *op, StringRef target, int64_t d, int64_t dv, Type element,
+FailureOr<Schedule> flashc::resolveSchedule(flash::ScoresOpInterface op, StringRef target, int64_t d, int64_t dv, Type element,
                                             const KernelOutputs &outputs, StringRef overrides) {
   FailureOr<Question> question = makeQuestion(op, d, dv, element, target, outputs);
   if (failed(question))
@@ -279,19 +263,9 @@ static flash::ScoresOpInterface findScores(ModuleOp module) {
 }
 
 /// The depth of the product with values; 0 if there is none.
-static int64_t getValueDepth(Operation *op) {
-  Value v;
-  if (auto attention = dyn_cast<flash::AttentionOp>(op))
-    v = attention.getV();
-  else if (auto online = dyn_cast<flash::OnlineAttentionOp>(op))
-    v = online.getV();
-  else if (auto backward = dyn_cast<flash::AttentionBackwardOp>(op))
-    v = backward.getV();
-  else if (auto captured = dyn_cast<flash::CapturedGradientOp>(op))
-    v = captured.getV();
-  else if (auto step = dyn_cast<flash::AccumulateGradientsOp>(op))
-    v = step.getV();
-  return v ? cast<ShapedType>(v.getType()).getDimSize(3) : 0;
+static int64_t getValueDepth(flash::ScoresOpInterface op) {
+  Value values = op.getValues();
+  return values ? cast<ShapedType>(values.getType()).getDimSize(3) : 0;
 }
 
 /// The type of O: a result on tensors, of `outs` on memrefs.

@@ -58,7 +58,7 @@ WarpFrame::WarpFrame(LoopNest &nest, const Schedule &schedule, gpu::GPUFuncOp ke
 
 LogicalResult WarpFrame::checkOperands() {
   flash::StepOpInterface op = nest.getStep();
-  if (op.getDropout())
+  if (nest.getDropout())
     return op.emitError() << "expected no dropout in a decoding kernel (algorithm split-kv)";
   if (!nest.elementType.isBF16() && !nest.elementType.isF16())
     return op.emitError() << "expected keys and values of bf16 or f16, got " << nest.elementType;

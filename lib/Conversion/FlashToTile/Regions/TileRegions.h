@@ -33,7 +33,7 @@ public:
   /// Whether scores pass through `emitScore`: there is a score region, or the scale cannot be left to an exponent's
   /// factor (the maximum is taken of unscaled scores, so it must be positive, and neither tiny nor huge).
   bool hasScoreMap() const;
-  double getScale() const { return nest.getStep().getScale().convertToFloat(); }
+  double getScale() const { return nest.getStep().getScores().getScale().convertToFloat(); }
 
   /// The scores of a tile, from products and the first streamed position: the scale, and the score region. Null after an
   /// error. `isMasked`, if it is not null, says whether the tile may have positions that do not exist.

@@ -10,7 +10,7 @@ namespace flashc {
 class TileDropout {
 public:
   explicit TileDropout(KernelFrame &frame)
-      : frame(frame), dropout(frame.nest.getStep().getDropout()) {}
+      : frame(frame), dropout(frame.nest.getDropout()) {}
 
   /// Emits an error and fails if tiles begin elsewhere than blocks of random numbers do, for all that is known.
   mlir::LogicalResult check() const;

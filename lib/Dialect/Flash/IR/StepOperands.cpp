@@ -14,6 +14,18 @@ std::string StepOpInterface::getStateNames() {
   return names;
 }
 
+std::pair<Value, unsigned> StepOpInterface::getMoving(StepDim dim) {
+  for (const StepOperand &input : getStepInputs())
+    if (std::optional<unsigned> place = input.find(dim))
+      return {getOperation()->getOperand(input.number), *place};
+  return {};
+}
+
+int64_t StepOpInterface::getTileExtent(StepDim dim) {
+  auto [operand, place] = getMoving(dim);
+  return cast<ShapedType>(operand.getType()).getDimSize(place);
+}
+
 using Dim = StepDim;
 
 SmallVector<StepOperand> AttentionOp::getInputs() {

@@ -102,7 +102,8 @@ static void guardPositions(OpBuilder &b, Region &region, ArrayRef<BlockArgument>
 }
 
 /// Adapts the regions of `tile`, which may stick out of the sequences of `whole`. What it has beyond the end of the
-/// resident one is cut off, unless that is added to what exists; of the streamed one nothing beyond is folded in.
+/// resident one is cut off, unless that is added to what exists; of the streamed one nothing beyond is folded in: the
+/// mask excludes it, or, of a step without scores, the padding of its inputs.
 static void adaptRegions(OpBuilder &b, StepOpInterface whole, StepOpInterface tile, bool outsideI, bool outsideJ) {
   for (Region &region : tile->getRegions()) {
     if (region.empty())
@@ -117,14 +118,14 @@ static void adaptRegions(OpBuilder &b, StepOpInterface whole, StepOpInterface ti
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPoint(tile);
   auto exclude = [&](StepDim dim) {
-    Value sequence = dim == StepDim::I ? whole.getQ() : whole.getK();
-    OpFoldResult length = tensor::getMixedSize(b, tile.getLoc(), sequence, 2);
+    auto [sequence, place] = whole.getMoving(dim);
+    OpFoldResult length = tensor::getMixedSize(b, tile.getLoc(), sequence, place);
     Value limit = b.createOrFold<arith::AddIOp>(
         tile.getLoc(), getValueOrCreateConstantIndexOp(b, tile.getLoc(), length), whole.getPositionIn(dim));
     joinLimit(b, tile.getLoc(), tile.getMask(), dim, limit);
   };
   for (auto [dim, isOutside] : {std::pair(StepDim::I, outsideI), std::pair(StepDim::J, outsideJ)})
-    if (isOutside && (whole.getStreamedDim() == dim || whole.addsToStreamed()))
+    if (isOutside && tile.getScores() && (whole.getStreamedDim() == dim || whole.addsToStreamed()))
       exclude(dim);
 }
 
@@ -134,8 +135,9 @@ void mlir::flash::guardTilesOfPairs(OpBuilder &b, StepOpInterface op) {
   for (Region &region : op->getRegions())
     if (!region.empty())
       guardPositions(b, region, {region.getArguments().end()[-2], region.getArguments().end()[-1]});
-  for (auto [dim, sequence] : {std::pair(StepDim::I, op.getQ()), std::pair(StepDim::J, op.getK())}) {
-    OpFoldResult length = tensor::getMixedSize(b, op.getLoc(), sequence, 2);
+  for (StepDim dim : {StepDim::I, StepDim::J}) {
+    auto [sequence, place] = op.getMoving(dim);
+    OpFoldResult length = tensor::getMixedSize(b, op.getLoc(), sequence, place);
     joinLimit(b, op.getLoc(), op.getMask(), dim, getValueOrCreateConstantIndexOp(b, op.getLoc(), length));
   }
 }
@@ -145,10 +147,10 @@ void mlir::flash::guardTilesOfPairs(OpBuilder &b, StepOpInterface op) {
 //===--------------------------------------------------------------------------------------------------------------===//
 
 SmallVector<Range> mlir::flash::getStepDomain(OpBuilder &b, StepOpInterface op) {
-  auto whole = [&](Value value, unsigned dim) {
-    return Range{b.getIndexAttr(0), tensor::getMixedSize(b, op.getLoc(), value, dim), b.getIndexAttr(1)};
-  };
-  return {whole(op.getQ(), 0), whole(op.getQ(), 1), whole(op.getQ(), 2), whole(op.getK(), 2)};
+  return llvm::map_to_vector(ArrayRef{StepDim::B, StepDim::H, StepDim::I, StepDim::J}, [&](StepDim dim) {
+    auto [operand, place] = op.getMoving(dim);
+    return Range{b.getIndexAttr(0), tensor::getMixedSize(b, op.getLoc(), operand, place), b.getIndexAttr(1)};
+  });
 }
 
 SmallVector<utils::IteratorType> mlir::flash::getStepIterators(StepOpInterface op) {
@@ -173,8 +175,12 @@ static bool isWholeDim(OpBuilder &b, OpFoldResult size, Value value, int64_t dim
 static FailureOr<OpFoldResult> getKeyHeads(OpBuilder &b, StepOpInterface op, OpFoldResult numHeads) {
   std::optional<int64_t> heads = getConstantIntValue(numHeads);
   int64_t group = op.getGroup();
-  if (!heads && isWholeDim(b, numHeads, op.getQ(), 1))
-    return tensor::getMixedSize(b, op.getLoc(), op.getK(), 1);
+  auto [ofHeads, headPlace] = op.getMoving(StepDim::H);
+  auto [ofKeyHeads, keyHeadPlace] = op.getMoving(StepDim::KeyHead);
+  if (!ofKeyHeads)
+    return numHeads;
+  if (!heads && isWholeDim(b, numHeads, ofHeads, headPlace))
+    return tensor::getMixedSize(b, op.getLoc(), ofKeyHeads, keyHeadPlace);
   if (!heads || *heads <= 0 || (*heads % group != 0 && group % *heads != 0))
     return failure();
   return OpFoldResult(b.getIndexAttr(std::max<int64_t>(*heads / group, 1)));
@@ -182,8 +188,11 @@ static FailureOr<OpFoldResult> getKeyHeads(OpBuilder &b, StepOpInterface op, OpF
 
 /// A tile's types say its group, unless its heads are dynamic. (A tile may cut a group: it has another size then.)
 static void setTileGroup(StepOpInterface tile) {
-  auto isDynamic = [](Value value) { return cast<RankedTensorType>(value.getType()).isDynamicDim(1); };
-  if (!isDynamic(tile.getQ()) && !isDynamic(tile.getK()))
+  auto isDynamic = [&](StepDim dim) {
+    auto [operand, place] = tile.getMoving(dim);
+    return operand && cast<RankedTensorType>(operand.getType()).isDynamicDim(place);
+  };
+  if (!isDynamic(StepDim::H) && !isDynamic(StepDim::KeyHead))
     tile->removeAttr("group_size");
 }
 

@@ -74,7 +74,7 @@ static scf::ForOp matchStreamedLoop(StepOpInterface op) {
 static OpFoldResult getNumResident(StepOpInterface op, scf::ForOp loop) {
   StepDim resident = op.getResidentDim();
   OpFoldResult all = OpBuilder(op).getIndexAttr(op.getTileExtent(resident));
-  auto pad = (resident == StepDim::I ? op.getQ() : op.getK()).getDefiningOp<tensor::PadOp>();
+  auto pad = op.getMoving(resident).first.getDefiningOp<tensor::PadOp>();
   if (op.addsToStreamed() || !pad || pad.getSourceType().getRank() != 4 || !isConstantIntValue(pad.getMixedLowPad()[2], 0))
     return all;
   OpFoldResult size;
@@ -176,7 +176,7 @@ static bool mayEndAnywhere(const MaskLoop &loop) {
 
 /// Whether a tile of keys lies in the pages of a cache: those are on the grid of tiles.
 static bool liesInPages(StepOpInterface op) {
-  Value keys = op.getK();
+  Value keys = op.getScores().getK();
   if (auto pad = keys.getDefiningOp<tensor::PadOp>())
     keys = pad.getSource();
   if (auto tile = keys.getDefiningOp<CacheTileOp>())
@@ -217,7 +217,7 @@ std::optional<KeyBounds> mlir::flash::computeKeyBounds(StepOpInterface op, bool 
   MaskLoop described = describe(op, loop, getNumResident(op, loop));
   // Runs of tiles are on the loop's grid. So are tiles of queries that gradients are added to, and that what else belongs
   // to queries is read in. Dropout counts by blocks of positions.
-  bool isOnGrid = op.getDropout() || liesInPages(op) ||
+  bool isOnGrid = op.getScores().getDropout() || liesInPages(op) ||
                   (isa<AccumulateGradientsOp>(op.getOperation()) && op.getStreamedDim() == StepDim::I);
   described.isMoved = !isOnGrid && mayEndAnywhere(described) && mayMoveTiles(mask, described, op.getContext());
   LoopBounds bounds = computeLoopBounds(mask, described, op.getContext());

@@ -37,12 +37,12 @@ std::optional<NeededKeys> mlir::flash::emitNeededKeys(StepOpInterface op, TileSi
   auto getExtent = [&](Value array, int64_t dim) {
     return getValueOrCreateConstantIndexOp(b, loc, tensor::getMixedSize(b, loc, array, dim));
   };
-  Value queries = getExtent(op.getQ(), 2), keys = getExtent(op.getK(), 2);
+  Value q = op.getScores().getQ(), queries = getExtent(q, 2), keys = getExtent(op.getScores().getK(), 2);
   // Loops that stand for all tiles of queries, and do nothing but compute.
   NeededKeys needed;
   scf::ForOp outermost;
-  for (auto [position, extent, step] : {std::tuple(&needed.batch, getExtent(op.getQ(), 0), one),
-                                        std::tuple(&needed.head, getExtent(op.getQ(), 1), one),
+  for (auto [position, extent, step] : {std::tuple(&needed.batch, getExtent(q, 0), one),
+                                        std::tuple(&needed.head, getExtent(q, 1), one),
                                         std::tuple(&needed.query, queries,
                                                    arith::ConstantIndexOp::create(b, loc, sizes.q).getResult())}) {
     auto loop = scf::ForOp::create(b, loc, zero, extent, step);
@@ -51,15 +51,15 @@ std::optional<NeededKeys> mlir::flash::emitNeededKeys(StepOpInterface op, TileSi
     b.setInsertionPointToStart(loop.getBody());
   }
   SmallVector<Value> operands(op->getOperands());
-  unsigned first = op.getPosition().getBeginOperandIndex();
+  unsigned begin = op.getPosition().getBeginOperandIndex();
   for (auto [number, position] : llvm::enumerate(ArrayRef<Value>{needed.batch, needed.head, needed.query}))
-    operands[first + number] = position;
+    operands[begin + number] = position;
   auto tile = cast<StepOpInterface>(clone(b, op, op->getResultTypes(), operands));
   b.setInsertionPoint(tile);
-  AffineExpr q, n;
-  bindDims(b.getContext(), q, n);
+  AffineExpr first, number;
+  bindDims(b.getContext(), first, number);
   OpFoldResult count = affine::makeComposedFoldedAffineMin(
-      b, loc, AffineMap::get(2, 0, {n - q, b.getAffineConstantExpr(sizes.q)}, b.getContext()), {needed.query, queries});
+      b, loc, AffineMap::get(2, 0, {number - first, b.getAffineConstantExpr(sizes.q)}, b.getContext()), {needed.query, queries});
   {
     SearchedMask searched(tile);
     MaskSet mask = readMask(tile.getMask(), [&](Value) { return true; });

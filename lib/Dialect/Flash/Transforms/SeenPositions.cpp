@@ -44,7 +44,7 @@ class SeenEmitter : BoundsEmitter {
 public:
   SeenEmitter(StepOpInterface op, const KeyRange &range, const LoopBounds &bounds)
       : BoundsEmitter(op, range, bounds), b(range.place), loc(op.getLoc()),
-        isCached(op.getK().getDefiningOp<CacheTileOp>() != nullptr) {}
+        isCached(op.getScores().getK().getDefiningOp<CacheTileOp>() != nullptr) {}
 
   std::optional<SeenPositions> emit() {
     auto getBegin = [](const TileInterval &kept) { return ArrayRef(kept.begin); };

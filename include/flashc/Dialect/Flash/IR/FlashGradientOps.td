@@ -81,6 +81,8 @@ def Flash_AttentionBackwardOp : Flash_WholeOp<"attention_backward", [{
   let extraClassDeclaration = wholeOpDeclaration # dropoutDeclaration # [{
     SmallVector<StepOperand> getOutputs();
     Region *getDerivativeRegion() { return &getDerivative(); }
+    StringRef getKernelKind() { return "backward"; }
+    bool isDeterministic() { return getDeterministic(); }
   }];
 }
 
@@ -182,6 +184,8 @@ def Flash_AccumulateGradientsOp : Flash_StepOp<"accumulate_gradients", [AttrSize
     bool isTiled() { return !isOfPairs(); }
     /// Whether it is a sum of dX itself.
     bool sumsScoreGradients() { return isOfPairs() || has(Gradients::Rows | Gradients::Columns); }
+    StringRef getKernelKind() { return "backward"; }
+    bool isDeterministic() { return sumsScoreGradients(); }
     StepDim getStreamedDim() {
       return has(Gradients::DK | Gradients::DV | Gradients::Columns) ? StepDim::I : StepDim::J;
     }
@@ -243,7 +247,11 @@ def Flash_CapturedGradientOp : Flash_WholeOp<"captured_gradient", [{
                        OptionalAttr<I64Attr>:$group_size, OptionalAttr<F32Attr>:$dropout_p);
   let assemblyFormat = insFormat # "`of` `(` $captured `:` type($captured) `)` " # dropoutFormat # outsFormat #
     regionsFormat # endFormat;
-  let extraClassDeclaration = wholeOpDeclaration # dropoutDeclaration # [{ SmallVector<StepOperand> getOutputs(); }];
+  let extraClassDeclaration = wholeOpDeclaration # dropoutDeclaration # [{
+    SmallVector<StepOperand> getOutputs();
+    StringRef getKernelKind() { return "backward"; }
+    bool isDeterministic() { return true; }
+  }];
 }
 
 def Flash_ScatterSumOp : Flash_Op<"scatter_sum", [

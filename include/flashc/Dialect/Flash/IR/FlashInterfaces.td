@@ -20,7 +20,13 @@ def Flash_ScoresOpInterface : OpInterface<"ScoresOpInterface"> {
     InterfaceMethod<"The region for the score's derivative, of ops that compute gradients; null for others.",
                     "::mlir::Region *", "getDerivativeRegion", (ins), "", "return nullptr;">,
     InterfaceMethod<"What drops probabilities, if something does.",
-                    "::std::optional<::mlir::flash::Dropout>", "getDropout", (ins), "", "return ::std::nullopt;">
+                    "::std::optional<::mlir::flash::Dropout>", "getDropout", (ins), "", "return ::std::nullopt;">,
+    InterfaceMethod<"The kind of kernel that computes it, as a table of schedules names it.",
+                    "::llvm::StringRef", "getKernelKind", (ins), "", "return \"forward\";">,
+    InterfaceMethod<"The values that P is multiplied with, `[B, Hk, Nk, Dv]`; null where there is no such product.",
+                    "::mlir::Value", "getValues", (ins), "", "return $_op.getV();">,
+    InterfaceMethod<"Whether each sum over pairs must have one order, so that equal arguments give equal bits.",
+                    "bool", "isDeterministic", (ins), "", "return false;">
   ];
   let extraSharedClassDeclaration = [{
     bool hasScore() { return !$_op.getScore().empty(); }
@@ -70,11 +76,12 @@ def Flash_PlainOpInterface : OpInterface<"PlainOpInterface"> {
   ];
 }
 
-def Flash_StepOpInterface : OpInterface<"StepOpInterface", [Flash_ScoresOpInterface]> {
+def Flash_StepOpInterface : OpInterface<"StepOpInterface"> {
   let cppNamespace = "::mlir::flash";
   let description = [{
     One step of a loop nest at L1: it folds a block of its streamed dimension (keys or queries) into the state of a
-    block of the other one, which is resident. `flash.online_attention` streams keys past queries.
+    block of the other one, which is resident. `flash.online_attention` streams keys past queries. A step may have
+    scores (ScoresOpInterface); one without scores has no regions, and all its tiles are alike.
 
     The op is a tile of a larger one. It implements TilingInterface over (b, h, i, j), of which the streamed dimension
     is a reduction, and AggregatedOpInterface. Its position operands say where its first element lies, and its regions
@@ -90,6 +97,7 @@ def Flash_StepOpInterface : OpInterface<"StepOpInterface", [Flash_ScoresOpInterf
                     "::llvm::SmallVector<::mlir::flash::StepOperand>", "getStepState">,
     InterfaceMethod<"The operands b0, h0, i0, j0: where the tile's first element lies.",
                     "::mlir::OperandRange", "getPosition">,
+    InterfaceMethod<"Query heads per key head.", "int64_t", "getGroup">,
     InterfaceMethod<"Whether flash.finalize makes the results of the state. Otherwise the state is the result.",
                     "bool", "needsFinalize", (ins), "", "return false;">,
     InterfaceMethod<"Whether L1 tiles it, with loops of the streamed dimension past the resident one. Otherwise it stays "
@@ -99,6 +107,18 @@ def Flash_StepOpInterface : OpInterface<"StepOpInterface", [Flash_ScoresOpInterf
   let extraClassDeclaration = [{
     /// What the state is called: "acc, m and l".
     std::string getStateNames();
+    /// The step as an op with scores; null if it has none.
+    ::mlir::flash::ScoresOpInterface getScores() {
+      return ::llvm::dyn_cast<::mlir::flash::ScoresOpInterface>(getOperation());
+    }
+    bool hasMask() { return getScores() && getScores().hasMask(); }
+    /// The mask region of a step with scores.
+    ::mlir::Region &getMask() { return getScores().getMask(); }
+    bool hasScore() { return getScores() && getScores().hasScore(); }
+    /// The first input that moves with a dimension, and the number of that dimension in it.
+    ::std::pair<::mlir::Value, unsigned> getMoving(::mlir::flash::StepDim dim);
+    /// How many positions of dimension B, H, I or J the tile has; may be dynamic.
+    int64_t getTileExtent(::mlir::flash::StepDim dim);
   }];
   let extraSharedClassDeclaration = [{
     ::mlir::flash::StepDim getResidentDim() {
@@ -117,11 +137,6 @@ def Flash_StepOpInterface : OpInterface<"StepOpInterface", [Flash_ScoresOpInterf
     }
     /// Where the tile's first element lies in dimension B, H, I or J.
     ::mlir::Value getPositionIn(::mlir::flash::StepDim dim) { return $_op.getPosition()[static_cast<unsigned>(dim)]; }
-    /// How many positions of dimension B, H, I or J the tile has; may be dynamic.
-    int64_t getTileExtent(::mlir::flash::StepDim dim) {
-      bool isKey = dim == ::mlir::flash::StepDim::J;
-      return isKey ? $_op.getKType().getDimSize(2) : $_op.getQType().getDimSize(static_cast<unsigned>(dim));
-    }
   }];
 }
 

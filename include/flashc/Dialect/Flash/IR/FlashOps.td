@@ -43,6 +43,11 @@ class Flash_Op<string mnemonic, list<Trait> traits = []> : Op<Flash_Dialect, mne
       return getPhilox() ? std::optional(Dropout{getPhilox(), getDropoutP()}) : std::nullopt;
     }
   }];
+  /// What ScoresOpInterface asks of column sums, which have no values.
+  code columnSumsDeclaration = [{
+    StringRef getKernelKind() { return "column-sums"; }
+    Value getValues() { return {}; }
+  }];
   string regionsFormat = "attr-dict `` custom<ScoreAndMask>($score, $mask)";
   string derivativeFormat = "(`derivative` custom<ScoresRegion>($derivative)^)?"; // behind them
 }
@@ -225,12 +230,14 @@ def Flash_ColumnSumsOp : Flash_WholeOp<"column_sums", Flash_ThreeInputs<"lse">.f
   }];
   let arguments = (ins Flash_Buffer:$q, Flash_Buffer:$k, Flash_Buffer:$lse, Variadic<Flash_Buffer>:$outs,
                        F32Attr:$scale, OptionalAttr<I64Attr>:$group_size, UnitAttr:$sum_groups);
-  let extraClassDeclaration = wholeOpDeclaration # [{ SmallVector<StepOperand> getOutputs(); }];
+  let extraClassDeclaration = wholeOpDeclaration # columnSumsDeclaration # [{
+    SmallVector<StepOperand> getOutputs();
+  }];
 }
 
-/// L1: a tile of a larger op, which is folded into a state, `outs`.
+/// L1: a tile of a larger op with scores, which is folded into a state, `outs`.
 class Flash_StepOp<string mnemonic, list<Trait> traits = []> : Flash_Op<mnemonic, [
-    RecursiveMemoryEffects, DestinationStyleOpInterface, Flash_StepOpInterface,
+    RecursiveMemoryEffects, DestinationStyleOpInterface, Flash_ScoresOpInterface, Flash_StepOpInterface,
     DeclareOpInterfaceMethods<AggregatedOpInterface, ["decomposeOperation"]>,
     DeclareOpInterfaceMethods<TilingInterface, [
       "getIterationDomain", "getLoopIteratorTypes", "getTiledImplementation", "getResultTilePosition"]>] # traits> {
@@ -404,7 +411,7 @@ def Flash_AccumulateColumnSumsOp : Flash_StepOp<"accumulate_column_sums", [AllTy
   let assemblyFormat = [{
     `ins` `(` $q `,` $k `,` $lse `:` type($q) `,` type($k) `,` type($lse) `)` `outs` `(` $c `:` type($c) `)`
   }] # positionFormat # regionsFormat # "`->` type($c_out)";
-  let extraClassDeclaration = [{
+  let extraClassDeclaration = columnSumsDeclaration # [{
     MutableOperandRange getDpsInitsMutable() { return getCMutable(); }
     StepDim getStreamedDim() { return StepDim::I; }
     static SmallVector<StepOperand> getStepInputs();
