@@ -51,6 +51,7 @@ void flashc::registerAllDialects(DialectRegistry &registry) {
                   scf::SCFDialect, tensor::TensorDialect>();
 
   registerTargetTranslations(registry);
+  registerTileSteps(registry);
 
   linalg::registerTilingInterfaceExternalModels(registry); // flash-recompute-delta
 

@@ -9,6 +9,9 @@ namespace flashc {
 #define GEN_PASS_DECL
 #define GEN_PASS_REGISTRATION
 #include "flashc/Conversion/Passes.h.inc"
+
+/// Attaches the tile code of the flash dialect's steps (TileStepOpInterface).
+void registerTileSteps(mlir::DialectRegistry &registry);
 } // namespace flashc
 
 #endif // FLASHC_CONVERSION_PASSES_H

@@ -66,8 +66,9 @@ void printRow(llvm::raw_ostream &os, const ScheduleRow &row);
 /// Says why an entry has its schedule: the row, where each field comes from, the budgets; some indented lines.
 void printChoice(llvm::raw_ostream &os, const ScheduleChoice &choice, const ScheduleDecision &decision);
 
-/// The one schedule for an attention of given dimensions, by the built-in table; errors go to `op`.
-mlir::FailureOr<Schedule> resolveSchedule(mlir::flash::ScoresOpInterface op, llvm::StringRef target, int64_t d, int64_t dv,
+/// The one schedule for an op or a step of given dimensions, by the built-in table; errors go to `op`. A step without
+/// scores has the schedules of the forward pass without a mask.
+mlir::FailureOr<Schedule> resolveSchedule(mlir::Operation *op, llvm::StringRef target, int64_t d, int64_t dv,
                                           mlir::Type element, const KernelOutputs &outputs, llvm::StringRef overrides);
 
 } // namespace flashc

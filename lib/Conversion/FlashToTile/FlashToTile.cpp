@@ -56,7 +56,7 @@ static FailureOr<Schedule> getSchedule(const LoopNest &nest, StringRef target, S
   if (*carried)
     return **carried;
   StepShape shape = getStepShape(nest);
-  return resolveSchedule(nest.getStep().getScores(), target, shape.depth, shape.valueDepth, nest.elementType, shape.outputs, overrides);
+  return resolveSchedule(nest.getStep(), target, shape.depth, shape.valueDepth, nest.elementType, shape.outputs, overrides);
 }
 
 /// The schedule, if it is the one that L1 was tiled for; of pairs, which L1 does not tile, their own, unless an override
@@ -328,7 +328,7 @@ static LogicalResult emitNest(NestKernel &kernel, gpu::GPUModuleOp gpuModule, co
     frame = std::make_unique<CacheFrame>(nest, schedule, func, signature);
   else
     frame = std::make_unique<KernelFrame>(nest, schedule, func, signature);
-  if (failed(frame->build(*makeTileStep(*frame))))
+  if (failed(frame->build(*getTileStep(nest).makeTileStep(*frame))))
     return failure();
   schedule.ownKeys = frame->hasOwnKeys(); // where extents are known, no loop may be left that has the mask
   signature.finish();
@@ -447,6 +447,9 @@ static LogicalResult schedule(MutableArrayRef<LoopNest> nests, StringRef target,
 /// Makes the gpu.module beside the host function; erases the one or, on failure, the other.
 static LogicalResult convert(ModuleOp module, MutableArrayRef<LoopNest> nests, StringRef target, StringRef overrides) {
   func::FuncOp host = nests.front().func;
+  for (LoopNest &nest : nests)
+    if (!isa<TileStepOpInterface>(nest.getStep().getOperation()))
+      return nest.getStep()->emitError("expected a step with code for tiles (TileStepOpInterface)");
   SmallVector<NestKernel, 1> kernels;
   if (failed(schedule(nests, target, overrides, kernels)))
     return failure();

@@ -388,22 +388,24 @@ LogicalResult Matcher::matchOperands() {
 
 /// The group size, by which the key head follows from the query head: what the launcher asks of the numbers of heads.
 LogicalResult Matcher::matchGroup() {
-  auto find = [&](flash::StepDim dim) -> const NestOperand & {
-    return *llvm::find_if(nest.operands, [&](const NestOperand &operand) { return operand.info.movesWith(dim); });
+  auto find = [&](flash::StepDim dim) {
+    return llvm::find_if(nest.operands, [&](const NestOperand &operand) { return operand.info.movesWith(dim); });
   };
   auto getHeads = [&](const NestOperand &operand) {
     return cast<ShapedType>(operand.array.getType()).getDimSize(1);
   };
-  const NestOperand &ofQueryHeads = find(flash::StepDim::H), &ofKeyHeads = find(flash::StepDim::KeyHead);
-  int64_t hq = getHeads(ofQueryHeads), hk = getHeads(ofKeyHeads);
+  const NestOperand *ofQueryHeads = find(flash::StepDim::H), *ofKeyHeads = find(flash::StepDim::KeyHead);
+  nest.groupSize = 1;
+  if (ofKeyHeads == nest.operands.end())
+    return success();
+  int64_t hq = getHeads(*ofQueryHeads), hk = getHeads(*ofKeyHeads);
   if (!ShapedType::isDynamic(hq) && !ShapedType::isDynamic(hk)) {
     nest.groupSize = hk > 0 ? hq / hk : 1;
     return success();
   }
-  nest.groupSize = 1;
-  if (isSame(ofKeyHeads.head, getAsOpFoldResult(nest.head.position)))
+  if (isSame(ofKeyHeads->head, getAsOpFoldResult(nest.head.position)))
     return success();
-  auto value = dyn_cast<Value>(ofKeyHeads.head);
+  auto value = dyn_cast<Value>(ofKeyHeads->head);
   auto apply = value ? value.getDefiningOp<affine::AffineApplyOp>() : affine::AffineApplyOp();
   auto quotient = dyn_cast_or_null<AffineBinaryOpExpr>(apply ? apply.getAffineMap().getResult(0) : AffineExpr());
   auto divisor = dyn_cast_or_null<AffineConstantExpr>(quotient ? quotient.getRHS() : AffineExpr());

@@ -194,7 +194,7 @@ static RowsClass classifyRows(flash::ScoresOpInterface op) {
 //===--------------------------------------------------------------------------------------------------------------===//
 
 /// All choices for a question; those that come out the same become one. Errors go to `op`.
-static FailureOr<SmallVector<ScheduleChoice, 2>> choose(flash::ScoresOpInterface op, const Question &question,
+static FailureOr<SmallVector<ScheduleChoice, 2>> choose(Operation *op, const Question &question,
                                                         ArrayRef<const ScheduleTable *> tables, StringRef overrides,
                                                         bool mayVary) {
   llvm::Expected<SmallVector<RowChoice, 2>> rows = findRows(tables, question, mayVary);
@@ -213,8 +213,21 @@ static FailureOr<SmallVector<ScheduleChoice, 2>> choose(flash::ScoresOpInterface
   return choices;
 }
 
-static FailureOr<Question> makeQuestion(flash::ScoresOpInterface op, int64_t d, int64_t dv, Type element, StringRef target,
-                                      const KernelOutputs &outputs) {
+/// What the choice asks of scores and their regions.
+static void addScores(flash::ScoresOpInterface op, Question &question) {
+  question.kind = *lookupKind(op.getKernelKind());
+  question.mask = classifyMask(op).mask;
+  question.keys = getMostKeys(op);
+  question.hasBoundedScores = hasBoundedScores(op, question.outputs);
+  question.hasSlopes = hasSlopesInScore(op);
+  question.hasSoftCap = hasSoftCap(op);
+  question.hasDropout = op.getDropout().has_value();
+  question.rows = classifyRows(op);
+  question.isDeterministic = op.isDeterministic();
+}
+
+static FailureOr<Question> makeQuestion(Operation *op, int64_t d, int64_t dv, Type element, StringRef target,
+                                        const KernelOutputs &outputs) {
   if (!GPUTarget::lookup(target))
     return op->emitError() << "expected the target to be one of " << GPUTarget::getNames() << ", got '" << target
                            << "'";
@@ -224,24 +237,17 @@ static FailureOr<Question> makeQuestion(flash::ScoresOpInterface op, int64_t d, 
   if (!element.isBF16() && !element.isF16())
     return op->emitError() << "expected bf16 or f16 on " << target << ", got " << element;
   Question question;
-  question.kind = *lookupKind(op.getKernelKind());
   question.target = target.str();
   question.dtype = element.isBF16() ? "bf16" : "f16";
   question.d = d;
   question.dv = dv;
-  question.mask = classifyMask(op).mask;
-  question.keys = getMostKeys(op);
-  question.hasBoundedScores = hasBoundedScores(op, outputs);
-  question.hasSlopes = hasSlopesInScore(op);
-  question.hasSoftCap = hasSoftCap(op);
-  question.hasDropout = op.getDropout().has_value();
-  question.rows = classifyRows(op);
-  question.isDeterministic = op.isDeterministic();
   question.outputs = outputs;
+  if (auto scores = dyn_cast<flash::ScoresOpInterface>(op))
+    addScores(scores, question);
   return question;
 }
 
-FailureOr<Schedule> flashc::resolveSchedule(flash::ScoresOpInterface op, StringRef target, int64_t d, int64_t dv, Type element,
+FailureOr<Schedule> flashc::resolveSchedule(Operation *op, StringRef target, int64_t d, int64_t dv, Type element,
                                             const KernelOutputs &outputs, StringRef overrides) {
   FailureOr<Question> question = makeQuestion(op, d, dv, element, target, outputs);
   if (failed(question))

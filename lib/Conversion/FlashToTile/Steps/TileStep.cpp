@@ -4,21 +4,30 @@
 #include "Steps/ColumnSumsStep.h"
 #include "Steps/ForwardStep.h"
 #include "Steps/GradientStep.h"
-#include "llvm/ADT/TypeSwitch.h"
+#include "flashc/Conversion/Passes.h"
+#include "mlir/IR/DialectRegistry.h"
 
 using namespace mlir;
 using namespace flashc;
 
-std::unique_ptr<TileStep> flashc::makeTileStep(KernelFrame &frame) {
-  return llvm::TypeSwitch<Operation *, std::unique_ptr<TileStep>>(frame.nest.getStep())
-      .Case([&](flash::OnlineAttentionOp) { return std::make_unique<ForwardStep>(frame); })
-      .Case([&](flash::AccumulateColumnSumsOp) { return std::make_unique<ColumnSumsStep>(frame); })
-      .Case([&](flash::AccumulateGradientsOp) { return std::make_unique<GradientStep>(frame); });
-}
+#include "Steps/TileStepInterface.cpp.inc"
 
-StepShape flashc::getStepShape(const LoopNest &nest) {
-  return llvm::TypeSwitch<Operation *, StepShape>(nest.getStep())
-      .Case([&](flash::OnlineAttentionOp) { return getForwardShape(nest); })
-      .Case([&](flash::AccumulateColumnSumsOp) { return getColumnSumsShape(nest); })
-      .Case([&](flash::AccumulateGradientsOp) { return getGradientShape(nest); });
+namespace {
+/// The step of an op is of class `StepTy`.
+template <typename OpTy, typename StepTy, StepShape (*getShape)(const LoopNest &)>
+struct Model : TileStepOpInterface::ExternalModel<Model<OpTy, StepTy, getShape>, OpTy> {
+  std::unique_ptr<TileStep> makeTileStep(Operation *, KernelFrame &frame) const {
+    return std::make_unique<StepTy>(frame);
+  }
+  StepShape getStepShape(Operation *, const LoopNest &nest) const { return getShape(nest); }
+};
+} // namespace
+
+void flashc::registerTileSteps(DialectRegistry &registry) {
+  registry.addExtension(+[](MLIRContext *context, flash::FlashDialect *) {
+    using namespace flash;
+    OnlineAttentionOp::attachInterface<Model<OnlineAttentionOp, ForwardStep, getForwardShape>>(*context);
+    AccumulateColumnSumsOp::attachInterface<Model<AccumulateColumnSumsOp, ColumnSumsStep, getColumnSumsShape>>(*context);
+    AccumulateGradientsOp::attachInterface<Model<AccumulateGradientsOp, GradientStep, getGradientShape>>(*context);
+  });
 }

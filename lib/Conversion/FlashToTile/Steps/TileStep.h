@@ -1,7 +1,7 @@
 //===- TileStep.h - what a step's kernel computes of a tile -------------------------------------------------------===//
 //
 // The algebra of a step on tiles: one class for each op that implements StepOpInterface, in this folder. A new step is
-// new files here, and a line of makeTileStep.
+// new files here, and a line of registerTileSteps.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 #ifndef FLASHC_LIB_CONVERSION_FLASHTOTILE_STEPS_TILESTEP_H
@@ -45,11 +45,17 @@ struct StepShape {
   int64_t depth, valueDepth;
   KernelOutputs outputs;
 };
-StepShape getStepShape(const LoopNest &nest);
 
-/// The step of the frame's nest.
-std::unique_ptr<TileStep> makeTileStep(KernelFrame &frame);
+} // namespace flashc
 
+#include "Steps/TileStepInterface.h.inc"
+
+namespace flashc {
+/// The interface of a nest's step, which FlashToTile.cpp has asked for.
+inline TileStepOpInterface getTileStep(const LoopNest &nest) {
+  return mlir::cast<TileStepOpInterface>(nest.getStep().getOperation());
+}
+inline StepShape getStepShape(const LoopNest &nest) { return getTileStep(nest).getStepShape(nest); }
 } // namespace flashc
 
 #endif // FLASHC_LIB_CONVERSION_FLASHTOTILE_STEPS_TILESTEP_H

@@ -1,8 +1,8 @@
 //===- FlashOps.cpp - syntax and constraints of the flash ops -----------------------------------------------------===//
 
 #include "SharedMemory.h"
-#include "StaticTiles.h"
 #include "flashc/Dialect/Flash/IR/Flash.h"
+#include "flashc/Dialect/Flash/IR/StepTiling.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/OpImplementation.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"

@@ -29,15 +29,6 @@ Value padTile(OpBuilder &b, Location loc, Value slice, ArrayRef<OpFoldResult> si
 /// The part of a tile's `result` that exists: its first `sizes` elements.
 Value cutTile(OpBuilder &b, Location loc, Value result, ArrayRef<OpFoldResult> sizes);
 
-/// TilingInterface of a step.
-SmallVector<Range> getStepDomain(OpBuilder &b, StepOpInterface op);
-SmallVector<utils::IteratorType> getStepIterators(StepOpInterface op);
-FailureOr<TilingResult> emitStepTile(OpBuilder &b, StepOpInterface op, ArrayRef<OpFoldResult> offsets,
-                                     ArrayRef<OpFoldResult> sizes);
-void getStatePosition(OpBuilder &b, StepOpInterface op, unsigned number, ArrayRef<OpFoldResult> offsets,
-                      ArrayRef<OpFoldResult> sizes, SmallVector<OpFoldResult> &resultOffsets,
-                      SmallVector<OpFoldResult> &resultSizes);
-
 } // namespace mlir::flash
 
 #endif // FLASHC_LIB_DIALECT_FLASH_IR_STATICTILES_H

@@ -65,7 +65,7 @@ struct Decompose : flash::impl::DecomposeBase<Decompose> {
     if (failed(differentiateAllCaptures(rewriter, getOperation())) || failed(differentiateScores(getOperation())))
       return signalPassFailure();
     WalkResult walk = getOperation()->walk([&](linalg::AggregatedOpInterface op) {
-      if (!isa<FlashDialect>(op->getDialect()))
+      if (!isa<FlashDialect>(op->getDialect()) && !isa<StepOpInterface>(op.getOperation()))
         return WalkResult::advance();
       if (succeeded(decomposeFlashOp(rewriter, op)))
         return WalkResult::advance();

@@ -6,11 +6,10 @@ include "mlir/IR/EnumAttr.td"
 include "mlir/IR/OpAsmInterface.td"
 include "mlir/IR/OpBase.td"
 include "mlir/Interfaces/ControlFlowInterfaces.td"
-include "mlir/Interfaces/DestinationStyleOpInterface.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
-include "mlir/Interfaces/TilingInterface.td"
 include "mlir/Dialect/Linalg/IR/LinalgInterfaces.td"
 include "flashc/Dialect/Flash/IR/FlashInterfaces.td"
+include "flashc/Dialect/Flash/IR/FlashStep.td"
 
 def Flash_Dialect : Dialect {
   let name = "flash";
@@ -236,29 +235,12 @@ def Flash_ColumnSumsOp : Flash_WholeOp<"column_sums", Flash_ThreeInputs<"lse">.f
 }
 
 /// L1: a tile of a larger op with scores, which is folded into a state, `outs`.
-class Flash_StepOp<string mnemonic, list<Trait> traits = []> : Flash_Op<mnemonic, [
-    RecursiveMemoryEffects, DestinationStyleOpInterface, Flash_ScoresOpInterface, Flash_StepOpInterface,
-    DeclareOpInterfaceMethods<AggregatedOpInterface, ["decomposeOperation"]>,
-    DeclareOpInterfaceMethods<TilingInterface, [
-      "getIterationDomain", "getLoopIteratorTypes", "getTiledImplementation", "getResultTilePosition"]>] # traits> {
+class Flash_StepOp<string mnemonic, list<Trait> traits = []>
+    : Flash_Op<mnemonic, [RecursiveMemoryEffects, Flash_ScoresOpInterface] # Flash_Step.traits # traits> {
   let regions = (region AnyRegion:$score, AnyRegion:$mask);
   let hasVerifier = 1;
-  string positionFormat = "`at` `(` $b0 `,` $h0 `,` $i0 `,` $j0 `)` ";
-  let extraClassDefinition = [{
-    SmallVector<Range> $cppClass::getIterationDomain(OpBuilder &b) { return getStepDomain(b, *this); }
-    SmallVector<utils::IteratorType> $cppClass::getLoopIteratorTypes() { return getStepIterators(*this); }
-    FailureOr<TilingResult> $cppClass::getTiledImplementation(OpBuilder &b, ArrayRef<OpFoldResult> offsets,
-                                                              ArrayRef<OpFoldResult> sizes) {
-      return emitStepTile(b, *this, offsets, sizes);
-    }
-    LogicalResult $cppClass::getResultTilePosition(OpBuilder &b, unsigned number, ArrayRef<OpFoldResult> offsets,
-                                                   ArrayRef<OpFoldResult> sizes,
-                                                   SmallVector<OpFoldResult> &resultOffsets,
-                                                   SmallVector<OpFoldResult> &resultSizes) {
-      getStatePosition(b, *this, number, offsets, sizes, resultOffsets, resultSizes);
-      return success();
-    }
-  }];
+  string positionFormat = Flash_Step.positionFormat;
+  let extraClassDefinition = Flash_Step.definition;
 }
 
 def Flash_OnlineAttentionOp : Flash_StepOp<"online_attention", [
