@@ -38,8 +38,9 @@ llvm::Expected<Schedule> flashc::applyRow(const ScheduleRow &row, const Question
       continue;
     Schedule before = schedule;
     setValue(draft, rule);
-    if (reasons && !(schedule == before))
-      reasons->push_back({rule.field, rule.where});
+    for (auto [was, is] : llvm::zip_equal(before.getFields(), schedule.getFields()))
+      if (reasons && was.second != is.second)
+        reasons->push_back({is.first, rule.where});
   }
   if (llvm::Error error = check(draft))
     return error;

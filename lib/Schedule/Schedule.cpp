@@ -96,17 +96,6 @@ static const Field kFields[] = {
     field<&Schedule::splitGradients>(kBackward, "split-gradients", kSplits),
 };
 
-/// Fields that there were, and what to write instead, or why they are gone.
-static constexpr std::pair<StringRef, StringRef> kDeleted[] = {
-    {"rotate-pairs", "with four consumers to rotate pairs saves no time"},
-    {"fma-exponentials", "polynomials beside the multi-function unit took longer"},
-    {"tma-store", "write store=registers, q-slot or own-slot"},
-    {"output-slot", "write store=own-slot, or q-slot or registers"},
-    {"overlap-epilogue", "write epilogue=plain or product"},
-    {"early-softmax", "write epilogue=softmax, or product"},
-    {"fixed-max", "write max=running or unified"},
-};
-
 /// "a, b or c".
 template <typename Names> static std::string joinWithOr(const Names &names) {
   std::string text;
@@ -119,9 +108,6 @@ static llvm::Expected<const Field *> findField(StringRef key) {
   if (const Field *field = llvm::find_if(kFields, [&](const Field &field) { return field.key == key; });
       field != std::end(kFields))
     return field;
-  for (auto [deleted, reason] : kDeleted)
-    if (key == deleted)
-      return llvm::createStringError("expected no '" + key + "', a field that is gone: " + reason);
   return llvm::createStringError(
       "expected " + joinWithOr(llvm::map_to_vector(kFields, [](const Field &field) { return field.key; })) +
       ", got '" + key + "'");

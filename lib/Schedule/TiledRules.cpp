@@ -14,6 +14,26 @@ static std::string show(const Draft &d, StringRef key) {
   return "";
 }
 
+/// Fields that a kernel of parts does not have, since a CTA has one part of one tile, and what they are instead.
+static constexpr std::pair<StringLiteral, StringLiteral> kOfParts[] = {
+    {"persistent", "false"}, {"order", "closed"}, {"own-keys", "false"},   {"epilogue", "plain"},
+    {"store", "registers"},  {"max", "running"},  {"tensor-sums", "false"}};
+
+/// The first field that only a kernel of whole tiles has, as text: `persistent=true`; empty if there is none.
+static std::string findOfWhole(const Schedule &s) {
+  for (const auto &[field, value] : s.getFields())
+    for (auto [ofParts, expected] : kOfParts)
+      if (field == ofParts && value != expected && value != "auto")
+        return (field + "=" + value).str();
+  return "";
+}
+
+static void setParts(Draft &d) {
+  for (auto [field, value] : kOfParts)
+    if (!d.isAsked(field) && (field != "order" || d.s.order == Order::List))
+      llvm::cantFail(overrideSchedule(d.s, (field + "=" + value).str()));
+}
+
 /// Docs/schedules.md has this as a table: Rules.h.
 static const Rule kRules[] = {
     // What nothing says.
@@ -79,21 +99,10 @@ static const Rule kRules[] = {
     {"ping-pong", "`consumers=1`", "", [](const Draft &d) { return d.s.pingPong && d.s.consumers == 1; },
      [](const Draft &) -> std::string { return "expected several consumers to ping-pong, got 1"; }},
 
-    // Parts of the keys.
-    {"persistent", "`splits` is above 1", "false", [](const Draft &d) { return d.hasParts() && d.s.persistent; },
-     [](const Draft &d) { return "expected splits=1 for " + show(d, "persistent"); }},
-    {"order", "`splits` is above 1", "closed", [](const Draft &d) { return d.hasParts() && d.s.order == Order::List; },
-     [](const Draft &d) { return "expected splits=1 for " + show(d, "order"); }},
-    {"own-keys", "`splits` is above 1", "false", [](const Draft &d) { return d.hasParts() && d.s.ownKeys; },
-     [](const Draft &d) { return "expected splits=1 for " + show(d, "own-keys"); }},
-    {"epilogue", "`splits` is above 1", "plain", [](const Draft &d) { return d.hasParts() && d.isOverlapped(); },
-     [](const Draft &d) { return "expected splits=1 for " + show(d, "epilogue"); }},
-    {"store", "`splits` is above 1", "registers", [](const Draft &d) { return d.hasParts() && d.s.store != Store::Registers; },
-     [](const Draft &d) { return "expected splits=1 for " + show(d, "store"); }},
-    {"max", "`splits` is above 1", "running", [](const Draft &d) { return d.hasParts() && d.s.max == Max::Unified; },
-     [](const Draft &d) { return "expected splits=1 for " + show(d, "max"); }},
-    {"tensor-sums", "`splits` is above 1", "false", [](const Draft &d) { return d.hasParts() && d.s.tensorSums; },
-     [](const Draft &d) { return "expected splits=1 for " + show(d, "tensor-sums"); }},
+    {"persistent, order, own-keys, epilogue, store, max, tensor-sums", "`splits` is above 1",
+     "false, closed, false, plain, registers, running, false, unless overrides give them",
+     [](const Draft &d) { return d.hasParts() && !findOfWhole(d.s).empty(); },
+     [](const Draft &d) { return "expected splits=1 for " + findOfWhole(d.s); }, setParts},
 
     // Products that do more.
     {"tensor-sums", "the value dimension is no multiple of 64", "false",

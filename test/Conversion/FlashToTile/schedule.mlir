@@ -68,27 +68,6 @@
 // REDEFINE: %{schedule} = stage=2
 // RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=KEY
 // KEY: error: schedule: expected warps, consumers, kv-tile, stages, producer-registers, consumer-registers, overlap, ping-pong, persistent, q-stages, epilogue, tensor-sums, store, wait-after, max, tensor-bias, tanh-terms, own-keys, splits, chunk, merge, order, programmatic-launch or split-gradients, got 'stage'
-// REDEFINE: %{schedule} = rotate-pairs=false
-// RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=PAIRS
-// PAIRS: error: schedule: expected no 'rotate-pairs', a field that is gone: with four consumers to rotate pairs saves no time
-// REDEFINE: %{schedule} = fma-exponentials=4
-// RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=FMA
-// FMA: error: schedule: expected no 'fma-exponentials', a field that is gone: polynomials beside the multi-function unit took longer
-// REDEFINE: %{schedule} = tma-store=true
-// RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=TMAGONE
-// TMAGONE: error: schedule: expected no 'tma-store', a field that is gone: write store=registers, q-slot or own-slot
-// REDEFINE: %{schedule} = output-slot=true
-// RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=OUTPUTGONE
-// OUTPUTGONE: error: schedule: expected no 'output-slot', a field that is gone: write store=own-slot, or q-slot or registers
-// REDEFINE: %{schedule} = overlap-epilogue=true
-// RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=OVERLAPGONE
-// OVERLAPGONE: error: schedule: expected no 'overlap-epilogue', a field that is gone: write epilogue=plain or product
-// REDEFINE: %{schedule} = early-softmax=true
-// RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=EARLYGONE
-// EARLYGONE: error: schedule: expected no 'early-softmax', a field that is gone: write epilogue=softmax, or product
-// REDEFINE: %{schedule} = fixed-max=true
-// RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=FIXEDGONE
-// FIXEDGONE: error: schedule: expected no 'fixed-max', a field that is gone: write max=running or unified
 
 // REDEFINE: %{schedule} = q-stages=0
 // RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=QSTAGES

@@ -141,8 +141,6 @@ def test_nan_is_seen_without_a_maximum(d):
 
 def test_refuses():
     q, k, v = inputs(64, 64, 64, torch.bfloat16)
-    with pytest.raises(flashc.CompileError, match="expected no 'fma-exponentials', a field that is gone"):
-        flashc.attention(q, k, v, enable_gqa=True, schedule="fma-exponentials=4")
     with pytest.raises(flashc.CompileError, match="expected a score region whose values have a known bound"):
         flashc.attention(q, k, v, enable_gqa=True, schedule="max=unified")
     with pytest.raises(flashc.CompileError, match="expected tensor-sums for max=unified"):

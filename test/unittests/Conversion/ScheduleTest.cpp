@@ -96,14 +96,14 @@ TEST(Schedule, SaysWhatItNeedsAndWhatThereIs) {
               "expected tanh-terms of 0, 2 or 3, got " + terms.str());
 }
 
-TEST(Schedule, SaysWhatReplacesAFieldThatIsGone) {
+TEST(Schedule, RefusesWordsThatNoFieldHas) {
   auto refuse = [](StringRef overrides) {
     Schedule schedule;
     return llvm::toString(overrideSchedule(schedule, overrides));
   };
-  EXPECT_EQ(refuse("tma-store=true"), "expected no 'tma-store', a field that is gone: write store=registers, q-slot or "
-                                      "own-slot");
   EXPECT_EQ(refuse("max=none"), "expected running or unified for 'max', got 'none'");
+  EXPECT_EQ(refuse("stages=-"), "expected an integer for 'stages', got '-'");
+  EXPECT_EQ(refuse("chunk=-16"), "expected a number of at least 0 for 'chunk', got '-16'");
 }
 
 } // namespace
