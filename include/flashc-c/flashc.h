@@ -307,6 +307,10 @@ typedef struct FlashcAttention {
    *  head dimensions are multiples of 16, and pages that have scales multiples of 16 rows. */
   FlashcCacheType cache_type;
   bool page_scales, head_scales;
+  /** Fields by their names, as text, or null: names with commas between, and values after `=`, such as
+   *  "sinks,dropout_p=0.25". The names are `sinks`, `deterministic` and `dropout_p`, of the fields above; options of later
+   *  versions have names alone. An unknown name is refused. */
+  const char *options;
 } FlashcAttention;
 
 /** The attention as a module in MLIR's text form, for flashcCompileText or the flashc program. The caller owns `*out`

@@ -93,6 +93,8 @@ static llvm::Expected<AttentionSpec> convert(const FlashcAttention &attention) {
                                    ", got " + llvm::Twine(int(attention.cache_type)));
   spec.cacheDType = llvm::ArrayRef<llvm::StringRef>{"", "f8E4M3FN", "i8"}[attention.cache_type].str();
   spec.hasPageScales = attention.page_scales, spec.hasHeadScales = attention.head_scales;
+  if (llvm::Error error = spec.setOptions(attention.options ? attention.options : ""))
+    return std::move(error);
   return spec;
 }
 

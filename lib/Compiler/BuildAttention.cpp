@@ -19,6 +19,41 @@ template <typename... Ts> static Error makeError(const char *format, const Ts &.
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//
+// Options
+//===--------------------------------------------------------------------------------------------------------------===//
+
+static constexpr std::pair<StringLiteral, bool AttentionSpec::*> kFlags[] = {
+    {"deterministic", &AttentionSpec::isDeterministic}, {"sinks", &AttentionSpec::hasSinks}};
+static constexpr std::pair<StringLiteral, float AttentionSpec::*> kNumbers[] = {
+    {"dropout_p", &AttentionSpec::dropoutP}};
+
+/// Sets the field that `option`, a name or `name=value`, is about; false: there is none, or the value is no number.
+static bool setOption(AttentionSpec &spec, StringRef option) {
+  auto [name, value] = option.split('=');
+  for (auto [flag, field] : kFlags)
+    if (option == flag)
+      return spec.*field = true;
+  double number;
+  for (auto [known, field] : kNumbers)
+    if (name == known && !value.getAsDouble(number)) {
+      spec.*field = number;
+      return true;
+    }
+  return false;
+}
+
+Error AttentionSpec::setOptions(StringRef text) {
+  for (StringRef option : split(text, ','))
+    if (!text.empty() && !setOption(*this, option)) {
+      std::string names = join(make_first_range(kFlags), ", ");
+      for (auto [name, field] : kNumbers)
+        names += ", " + name.str() + "=number";
+      return makeError("expected options of %s, got '%s'", names.c_str(), option.str().c_str());
+    }
+  return Error::success();
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
 // Code
 //===--------------------------------------------------------------------------------------------------------------===//
 
@@ -382,7 +417,8 @@ void Printer::printSignature(ArrayRef<NamedTensor> returned) {
   interleaveComma(inputs, os, [&](const NamedTensor &input) { os << input.name << ": " << input.type; });
   for (const std::optional<NamedTensor> &vector : {lengths, table, kScale, vScale, sinks, philox})
     if (vector)
-      os << ", " << vector->name << ": " << vector->type;
+      os << ", " << vector->name << ": " << vector->type << " {flash.name = \"" << vector->name.split('.').second
+         << "\"}";
   for (const AttentionSpec::Capture &capture : spec.captures)
     os << ", %" << capture.name << ": " << getType(capture) << " {flash.name = \"" << capture.name << "\"}";
   os << ")\n    -> (" << joinTypes(returned) << ")" << (spec.isDouble ? " attributes {" + kDoubleAttr.str() + "}" : "")

@@ -1,21 +1,20 @@
 """flashc.append_kv: new tokens go into a cache of keys and values, in place."""
 from __future__ import annotations
 
-from typing import Any, Callable, List, Optional, Tuple
+from typing import Any, NamedTuple, Optional, Tuple
 
-from ._arrays.array import Array, spoken
+from ._arrays.array import spoken
 from ._arrays.integers import array_of, table_of
 from ._arrays.overlap import find_shared
 from ._arrays.protocol import ArrayLike, IntegersLike
-from ._arrays.source import source_of
-from ._rotary import Rotary, check_angles, parts_of, rotated
-from ._runtime import plain
-from ._runtime.calls import Inputs, is_graph
-from ._runtime.launch import _read_result
+from ._rotary import angles_of, check_angles, rotated
+from ._runtime.calls import Case, Inputs, case_of, is_graph, refuse_gradients
+from ._runtime.launch import Result, read_result
 from ._runtime.library import ArgumentError, UnsupportedTypeError, parse_flag
+from ._runtime.plain import Append
 from ._runtime.public import public
 from ._runtime.scales import EIGHT_BITS, read_scales
-from ._trace.trace import device_name
+from ._runtime.specialization import target_of
 
 __all__ = ["append_kv"]
 
@@ -75,58 +74,66 @@ def append_kv(k_cache: ArrayLike, v_cache: ArrayLike, k: ArrayLike, v: ArrayLike
         raise ArgumentError("expected rotary together with q, which is rotated, got None")
     # Rotation alone depends on where sequences begin.
     leftpad = None if rotary is None else array_of("leftpad", leftpad, k)
-    parts_of(rotary)
+    arrays = Tokens(k, v, positions, counts, block_table, leftpad, *angles_of(rotary), k_scale, v_scale)
+    is_interleaved = rotary is not None and parse_flag("interleaved", rotary[2])
     if is_graph(k):
         from . import _torch_serving
-        append: Callable[..., None] = _torch_serving.append_kv
+        _torch_serving.append_kv(k_cache, v_cache, arrays, is_interleaved)
     else:
-        append = append_now
-    append(k_cache, v_cache, k, v, block_table, positions, rotary=rotary, counts=counts, k_scale=k_scale,
-           v_scale=v_scale, leftpad=leftpad)
+        append_now(k_cache, v_cache, arrays, is_interleaved)
     return None if q is None else rotated(q, positions if leftpad is None else positions - leftpad, rotary)
 
 
-def append_now(k_cache: Any, v_cache: Any, k: Any, v: Any, block_table: Any, positions: Any,
-               rotary: Rotary = None, counts: Any = None, k_scale: Any = None, v_scale: Any = None,
-               leftpad: Any = None) -> None:
+class Tokens(NamedTuple):
+    """What is appended, where, and how, by the names in the manifest."""
+    k: Any
+    v: Any
+    positions: Any
+    counts: Any = None
+    block_table: Any = None
+    leftpad: Any = None
+    cos: Any = None
+    sin: Any = None
+    k_scale: Any = None
+    v_scale: Any = None
+
+
+def append_now(k_cache: Any, v_cache: Any, tokens: Tokens, is_interleaved: bool) -> None:
     """flashc.append_kv without a look at graphs under construction: for the op."""
-    given = dict(k=k, v=v, positions=positions, counts=counts, block_table=block_table, leftpad=leftpad,
-                 **parts_of(rotary), k_scale=k_scale, v_scale=v_scale)
-    inputs = Inputs(**{name: x for name, x in given.items() if x is not None or name in ("k", "v")})
+    inputs = Inputs(refuse_gradients(**tokens._asdict(), k_cache=k_cache, v_cache=v_cache))
     inputs.narrow("positions", "counts", "block_table", "leftpad")
-    new = inputs["k"]
-    if len(new.shape) != 4 or len(inputs["v"].shape) != 4:
+    case = case_of(append_case, inputs, is_interleaved)
+    _check_caches(inputs)
+    if not case.is_empty:  # Without a place nothing is written.
+        case(inputs)
+
+
+def append_case(inputs: Inputs, is_interleaved: bool) -> Case:
+    new, value = inputs["k"], inputs["v"]
+    if len(new.shape) != 4 or len(value.shape) != 4:
         raise ArgumentError(f"expected k and v of 4 dimensions [B, T, Hk, D], got shapes {tuple(new.shape)} and "
-                            f"{tuple(inputs['v'].shape)}")
+                            f"{tuple(value.shape)}")
     if new.dtype not in _DTYPES:
         raise UnsupportedTypeError(f"expected k of bf16, f16 or f32, got {spoken(new.dtype)}")
     _check(inputs)
-    cache_dtype, scales = _read_scales(k_cache, inputs)
-    caches = [_read_cache(name, x, inputs, like, cache_dtype or new.dtype)
-              for name, x, like in (("k_cache", k_cache, "k"), ("v_cache", v_cache, "v"))]
-    _check_caches(caches, inputs)
-    if 0 in new.shape or any(0 in x.shape for x in caches) or 0 in _get(inputs, "block_table") + _get(inputs, "cos"):
-        return  # without a place nothing is written
-    inputs.check_addresses()
-    angles = inputs.arrays.get("cos", new)
-    kernel = plain.Append(new.dtype, new.shape[3], inputs["v"].shape[3], block_table is not None, counts is not None,
-                          0 if rotary is None else 2 * angles.shape[1], angles.dtype,
-                          rotary is not None and parse_flag("interleaved", rotary[2]), leftpad is not None, cache_dtype,
-                          scales)
-    plain.launch(kernel, [*inputs.arrays.values(), *caches], inputs.device, inputs.stream)
-
-
-def _read_scales(k_cache: Any, inputs: Inputs) -> Tuple[Optional[str], Tuple[bool, bool]]:
-    """The element type of caches of 8 bits, or None, and whether pages and key heads have scales of their own."""
-    array = source_of(k_cache).describe(k_cache, inputs.stream)
-    pages = array.shape[0] if "block_table" in inputs.arrays and array.shape else 1
-    scales = read_scales(inputs, "k", array.dtype, pages, inputs["k"].shape[2])
-    return (array.dtype if array.dtype in EIGHT_BITS else None), scales
-
-
-def _get(inputs: Inputs, name: str) -> Tuple[int, ...]:
-    """The extents of an input; none if it is not given."""
-    return tuple(inputs[name].shape) if name in inputs.arrays else ()
+    cache = inputs["k_cache"]
+    pages = cache.shape[0] if "block_table" in inputs and cache.shape else 1
+    scales = read_scales(inputs, "k", cache.dtype, pages, new.shape[2])
+    cache_dtype = cache.dtype if cache.dtype in EIGHT_BITS else None
+    for name, like in (("k_cache", "k"), ("v_cache", "v")):
+        _check_cache(name, inputs, like, cache_dtype or new.dtype)
+    if tuple(cache.shape[:3]) != tuple(inputs["v_cache"].shape[:3]):
+        raise ArgumentError(f"expected k_cache and v_cache of one shape but for D, got {tuple(cache.shape)} and "
+                            f"{tuple(inputs['v_cache'].shape)}")
+    angles = inputs.arrays.get("cos")
+    kernel = Append(target_of(inputs.device), new.dtype, new.shape[3], value.shape[3], "block_table" in inputs,
+                    "counts" in inputs, 0 if angles is None else 2 * angles.shape[1],
+                    new.dtype if angles is None else angles.dtype, is_interleaved, "leftpad" in inputs, cache_dtype, scales)
+    case = Case(inputs, kernel, [])
+    case.aliases = {"table": "block_table"}
+    case.is_empty = any(0 in inputs[name].shape for name in ("k", "k_cache", "v_cache", "block_table", "cos")
+                        if name in inputs)
+    return case
 
 
 def _check(inputs: Inputs) -> None:
@@ -136,35 +143,32 @@ def _check(inputs: Inputs) -> None:
     inputs.check("k", "k", new.dtype, "[B, T, Hk, D]", new.shape)
     inputs.check("v", "k", new.dtype, "[B, T, Hk, Dv]", (batch, tokens, heads, inputs["v"].shape[3]))
     for name in ("positions", "counts", "leftpad"):
-        if name in inputs.arrays:
+        if name in inputs:
             inputs.check(name, "k", "i32", "[B]", (batch,))
-    if "block_table" in inputs.arrays:
-        table = _get(inputs, "block_table")
+    if "block_table" in inputs:
+        table = inputs["block_table"].shape
         inputs.check("block_table", "k", "i32", "[B, M]", (batch, table[1] if len(table) == 2 else -1))
     check_angles(inputs, "k")
 
 
-def _read_cache(name: str, x: Any, inputs: Inputs, like: str, dtype: str) -> Array:
-    """A cache, checked, as far as one cache can be."""
-    array, new = source_of(x).describe(x, inputs.stream), inputs[like]
-    order = "[pages, page, Hk, D]" if "block_table" in inputs.arrays else "[B, N, Hk, D]"
-    first = new.shape[0] if "block_table" not in inputs.arrays else array.shape[0] if array.shape else 0
+def _check_cache(name: str, inputs: Inputs, like: str, dtype: str) -> None:
+    """What can be said about one cache alone."""
+    array, new = inputs[name], inputs[like]
+    order = "[pages, page, Hk, D]" if "block_table" in inputs else "[B, N, Hk, D]"
+    first = new.shape[0] if "block_table" not in inputs else array.shape[0] if array.shape else 0
     if len(array.shape) != 4 or array.shape[0] != first or tuple(array.shape[2:]) != tuple(new.shape[2:]):
         raise ArgumentError(f"expected {name} of shape {order} for {like} of shape {tuple(new.shape)}, got "
                             f"{tuple(array.shape)}")
-    if array.device != new.device:
-        raise ArgumentError(f"expected {name} on {device_name(new.device)}, where k is, got one on "
-                            f"{device_name(array.device)}")
-    return _read_result(name, x, tuple(array.shape), dtype, new, inputs.stream)
+    read_result(Result(name, name, "k", tuple(array.shape), dtype), inputs.owners[name], inputs.device, inputs.stream)
 
 
-def _check_caches(caches: List[Array], inputs: Inputs) -> None:
-    k_cache, v_cache = caches
-    if tuple(k_cache.shape[:3]) != tuple(v_cache.shape[:3]):
-        raise ArgumentError(f"expected k_cache and v_cache of one shape but for D, got {tuple(k_cache.shape)} and "
-                            f"{tuple(v_cache.shape)}")
-    others = [*inputs.arrays.items(), ("v_cache", v_cache)]
-    for name, cache in (("k_cache", k_cache), ("v_cache", v_cache)):
-        for other, x in others:
-            if x is not cache and find_shared(cache, None, [x]) is not None:
-                raise ArgumentError(f"expected {name} to be apart from {other}, got arrays that share memory")
+def _check_caches(inputs: Inputs) -> None:
+    """What depends on where arrays are: caches can be written, and share no memory."""
+    for name, others in (("k_cache", list(inputs.arrays)), ("v_cache", list(inputs.arrays)[:-2])):
+        cache = inputs[name]
+        if cache.readonly:
+            raise ArgumentError(f"expected {name} to be an array that can be written")
+        others = [other for other in others if other != name]
+        shared = find_shared(cache, None, [inputs[other] for other in others])
+        if shared is not None:
+            raise ArgumentError(f"expected {name} to be apart from {others[shared[1]]}, got arrays that share memory")

@@ -2,29 +2,18 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, Callable, Dict, Optional, Tuple, Union
+from typing import Any, Callable, Optional, Union
 
 from ._arrays.protocol import ArrayLike
-from ._arrays.source import source_of
-from ._runtime import contexts
-from ._runtime.calls import READ_BY_CODE, is_graph, refuse_gradient
-from ._runtime.dropout import parse_dropout, philox_of, read_philox
-from ._runtime.launch import Launcher, gives_lse, no_elements, wait_for
-from ._runtime.library import ArgumentError, encoded, parse_flag
+from ._runtime.calls import Case, Inputs, attention_case, case_of, is_noted
+from ._runtime.launch import attention_results, split_out
+from ._runtime.library import ArgumentError
+from ._runtime.options import Operands, Options, Window
 from ._runtime.public import public
-from ._runtime.sinks import read_sinks
-from ._runtime.specialization import Window, check_inputs, check_layout, make_code, parse_mask, parse_scale, \
-    specialize, target_of, _NO_CODE
-from ._runtime.vectors import with_vector
+from ._runtime.specialization import NO_CODE, check_inputs, make_code, specialize, sum_dtype, target_of
+from ._runtime.vectors import check_vectors, vectors_of, with_philox
 
-__all__ = ["attention"]
-
-# The usual objects for a layout; others are looked at.
-_BHSD, _BSHD = "bhsd", "bshd"
-
-# Kernels that are loaded, by all that they are specialised on, their device, and the layout of their arrays.
-_launchers: Dict[Tuple[Any, ...], Launcher] = {}
-contexts.on_configure.append(_launchers.clear)
+__all__ = ["attend", "attention", "attention_now", "refuse_out"]
 
 
 @public
@@ -96,143 +85,66 @@ def attention(q: ArrayLike, k: ArrayLike, v: ArrayLike, *, causal: bool = False,
     refused while gradients are recorded. Under torch.autocast q, k and v are cast as for PyTorch's own
     attention.
     """
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(q, torch.Tensor):
-        if is_graph(q):
-            from . import torch as flashc_torch
-            if out is not None or schedule is not None or static_shapes:
-                raise ArgumentError("expected no out, schedule or static_shapes while PyTorch traces a graph")
-            return flashc_torch.attention(q, k, v, causal=causal, window=window, scale=scale, mask=mask, score=score,
-                                          sinks=sinks, dropout_p=dropout_p, philox=philox, enable_gqa=enable_gqa,
-                                          return_lse=return_lse, layout=layout, deterministic=deterministic)
-        from ._torch_tensors import autocast, is_mapped
-        q, k, v = autocast(q, k, v)
-        if is_mapped(q, k, v, sinks, mask):
-            return _mapped(q, k, v, causal, window, scale, mask, score, sinks, dropout_p, philox, enable_gqa,
-                           return_lse, layout, out, schedule, static_shapes, deterministic)
-        if torch.is_grad_enabled():
-            refuse_gradient("scale", scale)
-            return _recorded(torch, q, k, v, causal, window, scale, mask, score, sinks, dropout_p, philox, enable_gqa,
-                             return_lse, layout, out, schedule, static_shapes, deterministic)
-    return attention_now(q, k, v, causal, window, scale, mask, score, sinks, dropout_p, philox, enable_gqa, return_lse,
-                         layout, out, schedule, static_shapes)
+    return attend(Operands(q, k, v, mask, score, sinks, philox),
+                  Options(causal, window, scale, dropout_p, enable_gqa, return_lse, layout, schedule, static_shapes,
+                          deterministic), out)
 
 
-def _recorded(torch: Any, q: Any, k: Any, v: Any, causal: bool, window: Window, scale: Any, mask: Any, score: Any,
-              sinks: Any, dropout_p: float, philox: Any, enable_gqa: bool, return_lse: bool, layout: str, out: Any,
-              schedule: Optional[str], static_shapes: bool, deterministic: Optional[bool]) -> Any:
-    """flashc.attention while PyTorch records gradients."""
-    from ._torch_gradient import code_of, differentiable_attention, trained_captures
-    differentiable = (("q", q), ("k", k), ("v", v), ("sinks", sinks))
-    are_tensors = out is None and all(x is None or isinstance(x, torch.Tensor) for _, x in differentiable)
-    needs_gradient = any(getattr(x, "requires_grad", False) for _, x in differentiable)
-    code = None
-    if are_tensors and (mask is not None or score is not None):
-        code = code_of(q, k, v, mask, score, layout, enable_gqa)
-        needs_gradient = needs_gradient or bool(trained_captures(code))
-    if needs_gradient and are_tensors:
-        return differentiable_attention(q, k, v, parse_flag("return_lse", return_lse), causal=causal, window=window,
-                                        scale=scale, mask=mask, score=score, sinks=sinks, dropout_p=dropout_p,
-                                        philox=philox, enable_gqa=enable_gqa, layout=layout, schedule=schedule,
-                                        static_shapes=static_shapes, code=code, deterministic=deterministic)
-    for name, x in differentiable:
-        refuse_gradient(name, x)
-    return attention_now(q, k, v, causal, window, scale, mask, score, sinks, dropout_p, philox, enable_gqa, return_lse,
-                         layout, out, schedule, static_shapes, records_gradients=True, code=code)
+def attend(operands: Operands, options: Options, out: Any = None) -> Any:
+    """flashc.attention, whose options are not checked yet."""
+    torch, q = sys.modules.get("torch"), operands[0]
+    if torch is None or not isinstance(q, torch.Tensor):
+        return attention_now(operands, options.checked(operands.philox), out)
+    if is_noted(torch, q):
+        from . import torch as flashc_torch
+        refuse_out(options, out, "while PyTorch traces a graph")
+        return flashc_torch.attention(operands, options)
+    return _attend_tensors(operands, options, out)
 
 
-def _mapped(q: Any, k: Any, v: Any, causal: bool, window: Window, scale: Any, mask: Any, score: Any, sinks: Any,
-            dropout_p: float, philox: Any, enable_gqa: bool, return_lse: bool, layout: str, out: Any,
-            schedule: Optional[str], static_shapes: bool, deterministic: Optional[bool]) -> Any:
-    """flashc.attention of tensors of torch.func."""
-    if out is not None or schedule is not None or static_shapes:
-        raise ArgumentError("expected no out, schedule or static_shapes in torch.func")
-    from . import _torch_func
-    return _torch_func.attention(q, k, v, causal=causal, window=window, scale=scale, mask=mask, score=score,
-                                 sinks=sinks, dropout_p=dropout_p, philox=philox, enable_gqa=enable_gqa,
-                                 return_lse=parse_flag("return_lse", return_lse), layout=layout,
-                                 deterministic=deterministic)
+def _attend_tensors(operands: Operands, options: Options, out: Any) -> Any:
+    """The function of _torch_gradient.py, which takes this one's place when it is first called."""
+    global _attend_tensors
+    from ._torch_gradient import attend as _attend_tensors
+    return _attend_tensors(operands, options, out)
 
 
-def attention_now(q: Any, k: Any, v: Any, causal: bool = False, window: Window = None, scale: Optional[float] = None,
-        mask: Any = None, score: Optional[Callable[..., Any]] = None, sinks: Any = None, dropout_p: float = 0.0,
-        philox: Any = None, enable_gqa: bool = False, return_lse: bool = False, layout: str = "bhsd",
-        out: Any = None, schedule: Optional[str] = None, static_shapes: bool = False,
-        records_gradients: bool = False, code: Any = None) -> Any:
+def refuse_out(options: Options, out: Any, where: str) -> None:
+    """Refuses what an op, and torch.func, do not take."""
+    if out is not None or options.schedule is not None or options.static_shapes:
+        raise ArgumentError(f"expected no out, schedule or static_shapes {where}")
+
+
+def attention_now(operands: Operands, options: Options, out: Any = None, code: Any = None, records: bool = False) -> Any:
     """flashc.attention without a look at graphs under construction, and at the gradients of q, k and v: for custom ops.
-    `records_gradients`: PyTorch does, so that arrays that a mask or a score reads may not require one. `code`: the mask
-    and the score, traced for this call, if they have been."""
-    if type(causal) is not bool or type(enable_gqa) is not bool or type(return_lse) is not bool or \
-            type(static_shapes) is not bool:
-        causal, enable_gqa = parse_flag("causal", causal), parse_flag("enable_gqa", enable_gqa)
-        return_lse, static_shapes = parse_flag("return_lse", return_lse), parse_flag("static_shapes", static_shapes)
-    if schedule is not None:
-        encoded("schedule", schedule)
-    source = source_of(q)
-    q_array = source.describe(q)
-    device = q_array.device
-    stream = source.current_stream(device, q_array) if device >= 0 else None
-    k_array = (source if type(k) is type(q) else source_of(k)).describe(k, stream)
-    v_array = (source if type(v) is type(q) else source_of(v)).describe(v, stream)
-    if k_array.stream is not None or v_array.stream is not None:
-        wait_for(k_array, stream)
-        wait_for(v_array, stream)
-    shape, k_shape, v_shape = q_array.shape, k_array.shape, v_array.shape
-    dtype = q_array.dtype
-    is_bshd = layout is _BSHD
-    if not is_bshd and layout is not _BHSD:
-        is_bshd = check_layout(layout)
-    if len(shape) != 4 or len(k_shape) != 4 or len(v_shape) != 4 or k_array.dtype != dtype or \
-            v_array.dtype != dtype or k_array.device != device or v_array.device != device:
-        check_inputs(q_array, k_array, v_array, is_bshd, enable_gqa)
-    if mask is not None or score is not None:
-        # The mask's shape is held against the others', which must be right first.
-        extents = check_inputs(q_array, k_array, v_array, is_bshd, enable_gqa)
-        if code is None:
-            code = make_code(mask, score, extents, device, stream)
-        for array in code.arrays:
-            if records_gradients:
-                refuse_gradient(READ_BY_CODE, array.owner)
-            wait_for(array, stream)
+    `code`: the mask and the score, traced for this call, if they have been. `records`: PyTorch records gradients, so that
+    arrays that a mask or a score reads may not require one."""
+    outs, return_lse = (), options.return_lse
+    if out is not None:
+        outs = split_out(out)
+        if outs[1] is not None and not return_lse:
+            options = options._replace(return_lse=True)
+    if options.dropout_p:
+        operands = with_philox(operands, options)
+    inputs = Inputs(operands.arrays())
+    if operands.sinks is not None:
+        inputs.widen("sinks", sum_dtype(inputs["q"].dtype))
+    case = case_of(_case, inputs, options)
+    if operands.mask is None and operands.score is None:
+        code = NO_CODE
     else:
-        code = _NO_CODE
-    if type(dropout_p) is not float or dropout_p or philox is not None:
-        dropout_p = parse_dropout(dropout_p, philox)
-    if dropout_p:
-        code = with_vector(code, read_philox(philox_of(q, philox), q_array, stream))
-    heads, key_heads = (shape[2], k_shape[2]) if is_bshd else (shape[1], k_shape[1])
-    if sinks is not None:
-        code = with_vector(code, read_sinks(sinks, q_array, heads, stream))
-    if 0 in shape or 0 in k_shape:
-        extents = check_inputs(q_array, k_array, v_array, is_bshd, enable_gqa)
-        specialize(q_array, extents, causal, window, scale, code, target_of(device), schedule, False,
-                   False).check_schedule()
-        return no_elements(source, q, q_array, k_array, v_array, is_bshd, enable_gqa, out, return_lse, stream, sinks)
-    if not (q_array.address and k_array.address and v_array.address):
-        raise ArgumentError("expected q, k and v with elements in memory, got an address of 0; ArraySpec is for "
-                            "flashc.compile")
-    # What specialises a kernel; the launcher checks extents, once per shape. Only plain numbers go into the key: a
-    # tensor is equal to itself when its value has changed.
-    if scale is not None and type(scale) is not float:
-        scale = parse_scale(scale, shape[3])
-    has_lse = bool(return_lse) if out is None else gives_lse(out) or bool(return_lse)
-    key = (dtype, device, shape[3], v_shape[3], heads // key_heads, causal,
-           None if window is None else parse_mask(causal, window), scale, code[:3], schedule, is_bshd,
-           (shape, k_shape) if static_shapes else None, has_lse, sinks is not None, dropout_p)
-    launcher = _launchers.get(key)
-    if launcher is None:
-        launcher = _load(key, q_array, k_array, v_array, is_bshd, enable_gqa, causal, window, scale, code, schedule,
-                         static_shapes, has_lse, sinks is not None, dropout_p)
-    return launcher(source, q, q_array, k_array, v_array, enable_gqa, code, stream or 0, out, return_lse)
+        if code is None:
+            code = make_code(operands.mask, operands.score, case.extents, inputs.device, inputs.stream)
+        inputs.prepare_code(code, records)
+    results = case(inputs, code, outs)
+    return tuple(results) if return_lse else results[0]
 
 
-def _load(key: Tuple[Any, ...], q: Any, k: Any, v: Any, is_bshd: bool, enable_gqa: bool, causal: bool, window: Window,
-          scale: Optional[float], code: Any, schedule: Optional[str], static_shapes: bool, has_lse: bool,
-          has_sinks: bool, dropout_p: float) -> Launcher:
-    """The kernel of a first call, compiled if no context or cache has it, and loaded."""
-    extents = check_inputs(q, k, v, is_bshd, enable_gqa)
-    specialization = specialize(q, extents, causal, window, scale, code, target_of(q.device), schedule, static_shapes,
-                                has_lse, has_sinks=has_sinks, dropout_p=dropout_p)
-    launcher = Launcher(specialization.compile(code=code), specialization, q.device, is_bshd, code)
-    # Threads that were first together compiled once, in the library; one of their launchers stays.
-    return _launchers.setdefault(key, launcher)
+def _case(inputs: Inputs, options: Options) -> Case:
+    q, k, v = inputs["q"], inputs["k"], inputs["v"]
+    extents = check_inputs(q, k, v, options.is_bshd, options.enable_gqa)
+    check_vectors(inputs, extents)
+    results = attention_results(extents, options)
+    results[0] = results[0].along(q, inputs.sources["q"])
+    specialization = specialize(extents, options, target_of(inputs.device), vectors_of(inputs))
+    return attention_case(inputs, specialization, extents, results, options.is_bshd)

@@ -1,20 +1,20 @@
 """flashc.attention_backward: the gradients of attention."""
 from __future__ import annotations
 
-from typing import Any, Callable, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, NamedTuple, Optional, Sequence, Tuple, Union
 
 from ._arrays.protocol import ArrayLike
 from ._captured_gradients import captured_gradients
-from ._runtime.calls import Inputs, Results, launch
-from ._runtime.dropout import check_philox, parse_dropout
-from ._runtime.library import ATTENTION_BACKWARD, ArgumentError, UnsupportedTypeError, encoded, parse_flag
+from ._runtime.calls import Case, Inputs, attention_case, case_of, refuse_gradients
+from ._runtime.launch import Result
+from ._runtime.library import ATTENTION_BACKWARD, ArgumentError, UnsupportedTypeError, parse_flag
+from ._runtime.options import Operands, Options, Window
 from ._runtime.public import public
-from ._runtime.specialization import Extents, Window, check_inputs, check_layout, make_code, specialize, sum_dtype, \
-    target_of
-from ._runtime.vectors import as_type_of
+from ._runtime.specialization import Extents, check_inputs, make_code, specialize, sum_dtype, target_of
+from ._runtime.vectors import as_type_of, check_vectors, vectors_of
 from ._trace.trace import Code
 
-__all__ = ["attention_backward", "backward_of"]
+__all__ = ["Given", "attention_backward", "backward_of"]
 
 
 @public
@@ -56,60 +56,61 @@ def attention_backward(q: ArrayLike, k: ArrayLike, v: ArrayLike, o: ArrayLike, l
     Raises:
         as `flashc.attention`.
     """
-    return backward_of(None, q, k, v, o, lse, do, dlse=dlse, causal=causal, window=window, scale=scale, mask=mask,
-                       score=score, sinks=sinks, dropout_p=dropout_p, philox=philox, captured=captured,
-                       enable_gqa=enable_gqa, layout=layout, deterministic=deterministic, out=out, schedule=schedule,
-                       static_shapes=static_shapes)
+    parse_flag("deterministic", deterministic)
+    options = Options(causal, window, scale, dropout_p, enable_gqa, False, layout, schedule, static_shapes, deterministic)
+    return backward_of(Operands(q, k, v, mask, score, sinks, philox), options.checked(philox), Given(o, lse, do, dlse),
+                       captured, out=out)
 
 
-def backward_of(code: Optional[Code], q: Any, k: Any, v: Any, o: Any, lse: Any, do: Any, *, dlse: Any = None,
-                causal: bool = False, window: Window = None, scale: Optional[float] = None, mask: Any = None,
-                score: Optional[Callable[..., Any]] = None, sinks: Any = None, dropout_p: float = 0.0,
-                philox: Any = None, captured: Sequence[Any] = (), enable_gqa: bool = False, layout: str = "bhsd",
-                deterministic: bool = False, out: Any = None, schedule: Optional[str] = None,
-                static_shapes: bool = False) -> Tuple[Any, ...]:
-    """flashc.attention_backward. `code`: that of the mask and the score, traced by the forward pass: what they refer to
-    may have changed since."""
-    causal, enable_gqa = parse_flag("causal", causal), parse_flag("enable_gqa", enable_gqa)
+class Given(NamedTuple):
+    """What attention gave, and the gradients of it."""
+    o: Any
+    lse: Any
+    do: Any
+    dlse: Any = None
+
+
+def backward_of(operands: Operands, options: Options, given: Given, captured: Sequence[Any] = (),
+                code: Optional[Code] = None, out: Any = None) -> Tuple[Any, ...]:
+    """flashc.attention_backward, whose options are checked. `code`: that of the mask and the score, traced by the forward
+    pass: what they refer to may have changed since."""
     if not isinstance(captured, (tuple, list)):
         raise UnsupportedTypeError(f"expected captured to be a tuple or a list of arrays, got {type(captured)!r}")
-    is_static = parse_flag("static_shapes", static_shapes)
-    if schedule is not None:
-        encoded("schedule", schedule)
-    is_bshd, outs = check_layout(layout), _read_outs(out, ["dq", "dk", "dv", *([] if sinks is None else ["dsinks"])])
-    gradient_of_lse = {} if dlse is None else {"dlse": dlse}
-    rate = parse_dropout(dropout_p, philox)
-    if rate and philox is None:
+    sinks = operands.sinks
+    outs = _read_outs(out, ["dq", "dk", "dv", *([] if sinks is None else ["dsinks"])])
+    if options.dropout_p and operands.philox is None:
         raise ArgumentError("expected philox, that of the forward pass, beside dropout_p")
-    others = {name: x for name, x in (("sinks", sinks), ("philox", philox)) if x is not None}
-    inputs = Inputs(q=q, k=k, v=v, o=o, lse=lse, do=do, **gradient_of_lse, **others)
-    if sinks is not None:
-        inputs.widen("sinks", sum_dtype(inputs["q"].dtype))
-    extents = check_inputs(inputs["q"], inputs["k"], inputs["v"], is_bshd, enable_gqa)
-    _check_outputs(inputs, extents, is_bshd)
-    if rate:
-        check_philox(inputs["philox"], inputs["q"])
+    inputs = Inputs(refuse_gradients(**operands.arrays(), **given._asdict()))
+    inputs.widen("sinks", sum_dtype(inputs["q"].dtype))
+    case = case_of(_case, inputs, options._replace(operation=ATTENTION_BACKWARD, return_lse=given.dlse is not None))
     if code is None:
-        code = make_code(mask, score, extents, inputs.device, inputs.stream)
+        code = make_code(operands.mask, operands.score, case.extents, inputs.device, inputs.stream)
     inputs.prepare_code(code)
-    specialization = specialize(inputs["q"], extents, causal, window, scale, code, target_of(inputs.device), schedule,
-                                is_static, dlse is not None, ATTENTION_BACKWARD,
-                                parse_flag("deterministic", deterministic), sinks is not None, rate)
-    results = Results(inputs, code)
-    for number, (like, x) in enumerate(zip("qkv", outs)):
-        results.add_like(f"out[{number}] (d{like})", x, like, is_bshd)
+    results = case(inputs, code, outs)
     if sinks is not None:
-        results.add("out[3] (dsinks)", outs[3], "sinks", (extents.query_heads,), sum_dtype(inputs["q"].dtype))
-    if 0 in inputs["q"].shape or 0 in inputs["k"].shape:
-        specialization.check_schedule()
-        results.fill_with_zeros()
-        if sinks is not None and dlse is not None: # lse is the sink of its head
-            results.owners[3][...] = dlse.sum(axis=(0, 2))
-    else:
-        launch(specialization, extents, inputs, code, results, is_bshd, is_bshd)
-    if sinks is not None and outs[3] is None:
-        results.owners[3] = as_type_of(results.owners[3], sinks)
-    return (*results.owners, *captured_gradients(captured, specialization, extents, inputs, code, is_bshd))
+        if case.is_empty and given.dlse is not None:  # lse is the sink of its head
+            results[3][...] = given.dlse.sum(axis=(0, 2))
+        if outs[3] is None:
+            results[3] = as_type_of(results[3], sinks)
+    return (*results, *captured_gradients(captured, case, inputs, code, options.is_bshd))
+
+
+def _case(inputs: Inputs, options: Options) -> Case:
+    extents = check_inputs(inputs["q"], inputs["k"], inputs["v"], options.is_bshd, options.enable_gqa)
+    _check_given(inputs, extents, options.is_bshd)
+    check_vectors(inputs, extents)
+    results = [_result_like(inputs, number, name, options.is_bshd) for number, name in enumerate("qkv")]
+    if "sinks" in inputs:
+        results.append(Result("dsinks", "out[3] (dsinks)", "sinks", (extents.query_heads,), inputs["sinks"].dtype))
+    specialization = specialize(extents, options, target_of(inputs.device), vectors_of(inputs))
+    return attention_case(inputs, specialization, extents, results, options.is_bshd)
+
+
+def _result_like(inputs: Inputs, number: int, name: str, is_bshd: bool) -> Result:
+    """The gradient of q, k or v. A new one lies in memory as its input does."""
+    x = inputs[name]
+    result = Result(f"d{name}", f"out[{number}] (d{name})", name, tuple(x.shape), x.dtype, is_bshd)
+    return result.along(x, inputs.sources[name])
 
 
 def _read_outs(out: Any, names: Sequence[str]) -> Sequence[Any]:
@@ -121,15 +122,12 @@ def _read_outs(out: Any, names: Sequence[str]) -> Sequence[Any]:
     return out
 
 
-def _check_outputs(inputs: Inputs, extents: Extents, is_bshd: bool) -> None:
+def _check_given(inputs: Inputs, extents: Extents, is_bshd: bool) -> None:
     """What attention has given, and the gradients of it."""
     batch, heads, length, depth = extents.batch, extents.query_heads, extents.queries, extents.value_dim
     order, shape = ("[B, Nq, Hq, Dv]", (batch, length, heads, depth)) if is_bshd else \
         ("[B, Hq, Nq, Dv]", (batch, heads, length, depth))
     for name in ("o", "do"):
         inputs.check(name, "q", inputs["q"].dtype, order, shape)
-    for name in ("lse", "dlse"):
-        if name in inputs.arrays:
-            inputs.check(name, "q", sum_dtype(inputs["q"].dtype), "[B, Hq, Nq]", (batch, heads, length))
-    if "sinks" in inputs.arrays:
-        inputs.check("sinks", "q", sum_dtype(inputs["q"].dtype), "[Hq]", (heads,))
+    for name in ("lse", "dlse") if "dlse" in inputs else ("lse",):
+        inputs.check(name, "q", sum_dtype(extents.dtype), "[B, Hq, Nq]", (batch, heads, length))

@@ -7,17 +7,16 @@ from typing import Tuple
 from ._arrays.array import Array
 from ._runtime.calls import Inputs
 from ._runtime.library import ArgumentError
-from ._runtime.specialization import Extents, Window, parse_mask
+from ._runtime.specialization import Extents, Specialization
 
 _INTEGERS = {"i32": ctypes.c_int32, "i64": ctypes.c_int64}
 
 
-def check_cache_values(inputs: Inputs, extents: Extents, page_size: int, causal: bool, window: Window,
-                       has_mask: bool) -> None:
+def check_cache_values(inputs: Inputs, extents: Extents, specialization: Specialization, has_mask: bool) -> None:
     """Refuses lengths beyond the caches and below 0, and entries of a block_table that are no pages, where a query sees
     a key of theirs. Which keys a mask keeps is not known here: with one, keys of an entry that is no page are NaN."""
     lengths = inputs["lengths"]
-    left = parse_mask(causal, window)[1][0]
+    page_size, (_, (left, _)) = specialization.page_size, specialization.options.mask()
     for sequence in range(extents.batch):
         length = _read(lengths, sequence)
         if not 0 <= length <= extents.keys:

@@ -5,52 +5,49 @@ from typing import Any, List, Sequence
 
 from ._arrays.array import Array, spoken
 from ._arrays.source import source_of
-from ._runtime.calls import Inputs, Results, launch
+from ._runtime.calls import Case, Inputs
+from ._runtime.launch import Result
 from ._runtime.library import CAPTURED_GRADIENT, ArgumentError, UnsupportedTypeError
-from ._runtime.specialization import Extents, Specialization, sum_dtype
+from ._runtime.specialization import sum_dtype
 from ._trace.captured import View
 from ._trace.trace import Code
 
 __all__ = ["captured_gradients"]
 
 
-def captured_gradients(captured: Sequence[Any], specialization: Specialization, extents: Extents, inputs: Inputs,
-                       code: Code, is_bshd: bool) -> List[Any]:
+def captured_gradients(captured: Sequence[Any], backward: Case, inputs: Inputs, code: Code, is_bshd: bool) -> List[Any]:
     """The gradient of each array of `captured` in f32 (f64 for f64) and in its shape, from what a backward pass was given.
     Elements that share memory (stride 0) have one gradient, which is with the first of them."""
     inputs = inputs.without("sinks")  # The log-sum-exp has them.
-    specialization = specialization._replace(operation=CAPTURED_GRADIENT, has_sinks=False, deterministic=True,
-                                             schedule=None)
-    return [_gradient_of(number, x, specialization, extents, inputs, code, is_bshd)
-            for number, x in enumerate(captured)]
+    return [_gradient_of(number, x, backward, inputs, code, is_bshd) for number, x in enumerate(captured)]
 
 
-def _gradient_of(number: int, x: Any, specialization: Specialization, extents: Extents, inputs: Inputs, code: Code,
-                 is_bshd: bool) -> Any:
+def _gradient_of(number: int, x: Any, backward: Case, inputs: Inputs, code: Code, is_bshd: bool) -> Any:
     places = [place for place, capture in enumerate(code.captures) if capture.shape]  # Others are scalars.
     found = [(place, array) for place, array in zip(places, code.arrays) if array.owner is x]
     if not found:
         raise ArgumentError(f"expected captured[{number}] to be an array that the score reads, got another one: the "
                             "same object, of one dimension at least if it is no tensor that requires a gradient")
     # A mask of numbers and a score may both read it: then it is two operands of the kernel.
-    gradients = [_launch(number, place, array, specialization, extents, inputs, code, is_bshd)
-                 for place, array in found]
+    gradients = []
+    for place, array in found:
+        if array.dtype not in ("bf16", "f16", "f32", "f64"):
+            raise UnsupportedTypeError(f"expected captured[{number}] of bf16, f16, f32 or f64, got {spoken(array.dtype)}")
+        shape = View.of(array).bind(array).extents
+        result = Result("gradient", f"captured[{number}]", "q", shape, sum_dtype(inputs["q"].dtype))
+        made, = _case(backward, inputs, result, place, is_bshd)(inputs, code)
+        gradients.append(_in_shape(made, array))
     return gradients[0] if len(gradients) == 1 else sum(gradients[1:], gradients[0])
 
 
-def _launch(number: int, place: int, array: Array, specialization: Specialization, extents: Extents, inputs: Inputs,
-            code: Code, is_bshd: bool) -> Any:
-    if array.dtype not in ("bf16", "f16", "f32", "f64"):
-        raise UnsupportedTypeError(f"expected captured[{number}] of bf16, f16, f32 or f64, got {spoken(array.dtype)}")
-    view, results = View.of(array), Results(inputs, code)
-    shape = view.bind(array).extents
-    results.add(f"captured[{number}]", None, "q", shape, sum_dtype(specialization.dtype))
-    if 0 in inputs["q"].shape or 0 in inputs["k"].shape:
-        results.fill_with_zeros()
-    else:
-        launch(specialization._replace(captured=place), extents, inputs, code, results, is_bshd,
-               writes_bshd=False)
-    return _in_shape(results.owners[0], array)
+def _case(backward: Case, inputs: Inputs, result: Result, place: int, is_bshd: bool) -> Case:
+    """The gradient of one capture, for what `backward` is given."""
+    it = backward.specialization
+    options = it.options._replace(operation=CAPTURED_GRADIENT, deterministic=True, schedule=None)
+    case = Case(inputs, it._replace(options=options, vectors=tuple(name for name in it.vectors if name in inputs),
+                                    captured=place), [result], is_bshd)
+    case.extents, case.is_empty = backward.extents, backward.is_empty
+    return case
 
 
 def _in_shape(gradient: Any, array: Array) -> Any:

@@ -5,10 +5,12 @@ from typing import Any, Callable, Optional, Union
 
 from ._arrays.protocol import ArrayLike
 from ._runtime import library
-from ._runtime.calls import Inputs, Results, launch
-from ._runtime.library import ArgumentError, described, encoded, parse_flag
+from ._runtime.calls import Case, Inputs, attention_case, case_of, refuse_gradients
+from ._runtime.launch import Result
+from ._runtime.library import ArgumentError, described
+from ._runtime.options import Options, Window
 from ._runtime.public import public
-from ._runtime.specialization import Window, check_inputs, check_layout, make_code, specialize, sum_dtype, target_of
+from ._runtime.specialization import check_inputs, make_code, specialize, sum_dtype, target_of
 
 __all__ = ["column_sums"]
 
@@ -42,26 +44,22 @@ def column_sums(q: ArrayLike, k: ArrayLike, lse: ArrayLike, *, causal: bool = Fa
     Raises:
         as `flashc.attention`.
     """
-    causal, enable_gqa = parse_flag("causal", causal), parse_flag("enable_gqa", enable_gqa)
-    is_static = parse_flag("static_shapes", static_shapes)
     if not isinstance(per, str) or per not in _PER:
         raise ArgumentError(f"expected per to be 'query_head' or 'key_head', got {described(per)}")
-    if schedule is not None:
-        encoded("schedule", schedule)
-    is_bshd = check_layout(layout)
-    inputs = Inputs(q=q, k=k, lse=lse)
-    extents = check_inputs(inputs["q"], inputs["k"], None, is_bshd, enable_gqa)
-    inputs.check("lse", "q", sum_dtype(inputs["q"].dtype), "[B, Hq, Nq]", (extents.batch, extents.query_heads, extents.queries))
-    code = make_code(mask, score, extents, inputs.device, inputs.stream)
+    options = Options(causal, window, scale, 0.0, enable_gqa, False, layout, schedule, static_shapes,
+                      operation=_PER[per]).checked()
+    inputs = Inputs(refuse_gradients(q=q, k=k, lse=lse))
+    case = case_of(_case, inputs, options)
+    code = make_code(mask, score, case.extents, inputs.device, inputs.stream)
     inputs.prepare_code(code)
-    specialization = specialize(inputs["q"], extents, causal, window, scale, code, target_of(inputs.device), schedule,
-                                is_static, False, _PER[per])
-    results = Results(inputs, code)
-    heads = extents.query_heads if per == "query_head" else extents.key_heads
-    results.add("out", out, "q", (extents.batch, heads, extents.keys), sum_dtype(inputs["q"].dtype))
-    if 0 in inputs["q"].shape or 0 in inputs["k"].shape:
-        specialization.check_schedule()
-        results.fill_with_zeros()
-    else:
-        launch(specialization, extents, inputs, code, results, is_bshd, is_bshd)
-    return results.owners[0]
+    return case(inputs, code, [out])[0]
+
+
+def _case(inputs: Inputs, options: Options) -> Case:
+    extents = check_inputs(inputs["q"], inputs["k"], None, options.is_bshd, options.enable_gqa)
+    dtype = sum_dtype(extents.dtype)
+    inputs.check("lse", "q", dtype, "[B, Hq, Nq]", (extents.batch, extents.query_heads, extents.queries))
+    heads = extents.query_heads if options.operation == library.COLUMN_SUMS else extents.key_heads
+    result = Result("c", "out", "q", (extents.batch, heads, extents.keys), dtype)
+    return attention_case(inputs, specialize(extents, options, target_of(inputs.device)), extents, [result],
+                          options.is_bshd)

@@ -1,27 +1,25 @@
 """flashc.decode: the last tokens of sequences against their caches."""
 from __future__ import annotations
 
-import math
-from typing import Any, Callable, ContextManager, Dict, Optional, Tuple
+from typing import Any, Callable, ContextManager, Dict, NamedTuple, Optional, Tuple
 
 from . import ops
 from ._arrays.array import CPU, Array, spoken
 from ._arrays.cuda import capability_of, multiprocessors_of
 from ._arrays.integers import array_of, table_of
 from ._arrays.protocol import ArrayLike, IntegersLike
-from ._arrays.source import source_of
 from ._cache_values import check_cache_values
 from ._rotary import rotated
 from ._runtime import contexts, library
-from ._runtime.calls import Inputs, Results, is_graph, launch, refuse_gradients
-from ._runtime.launch import gives_lse
-from ._runtime.library import ArgumentError, UnsupportedTypeError, described, encoded, parse_flag
+from ._runtime.calls import Case, Inputs, attention_case, case_of, is_graph, refuse_gradients
+from ._runtime.launch import attention_results, split_out
+from ._runtime.library import ArgumentError, UnsupportedTypeError, described
+from ._runtime.options import Operands, Options, Window, check_layout
 from ._runtime.public import public
 from ._runtime.scales import EIGHT_BITS, read_scales
-from ._runtime.sinks import read_sinks
-from ._runtime.specialization import GPU_TARGET, Extents, Specialization, Window, check_inputs, check_layout, make_code, \
-    specialize, sum_dtype, target_of
-from ._runtime.vectors import with_vector
+from ._runtime.specialization import Extents, Specialization, check_inputs, make_code, specialize, sum_dtype, \
+    target_of
+from ._runtime.vectors import check_vectors, vectors_of
 from ._trace.region import get_trace
 from ._trace.trace import Lengths, bound
 
@@ -105,15 +103,23 @@ def decode(q: ArrayLike, k_cache: ArrayLike, v_cache: ArrayLike, lengths: Intege
             raise ArgumentError(f"expected q of 4 dimensions, got shape {tuple(q.shape)}")
         first = lengths - q.shape[1 if is_bshd else 2]
         q = rotated(q, first if leftpad is None else first - leftpad, rotary, is_bshd)
+    operands, cache = Operands(q, k_cache, v_cache, mask, score, sinks), Cache(lengths, block_table, k_scale, v_scale)
+    options = Options(causal, window, scale, 0.0, True, return_lse, layout, schedule, splits=splits,
+                      batch_invariant=batch_invariant)
     if is_graph(q):
         if out is not None or schedule is not None:
             raise ArgumentError("expected no out or schedule while PyTorch traces a graph")
         from . import _torch_serving
-        return _torch_serving.decode(q, k_cache, v_cache, lengths, block_table, causal=causal, window=window, scale=scale,
-                                     mask=mask, score=score, sinks=sinks, return_lse=return_lse, k_scale=k_scale,
-                                     v_scale=v_scale, layout=layout, splits=splits, batch_invariant=batch_invariant)
-    return decode_now(q, k_cache, v_cache, lengths, block_table, causal, window, scale, mask, score, sinks, return_lse,
-                      k_scale, v_scale, layout, splits, batch_invariant, out, schedule)
+        return _torch_serving.decode(operands, options, cache)
+    return decode_now(operands, options, cache, out)
+
+
+class Cache(NamedTuple):
+    """What a cache needs besides keys and values."""
+    lengths: Any
+    block_table: Any = None
+    k_scale: Any = None
+    v_scale: Any = None
 
 
 def _from_leftpad(leftpad: Any, mask: Any, score: Any) -> Tuple[Any, Any]:
@@ -140,72 +146,56 @@ def _of_sequence_from(begin: Any) -> ContextManager[None]:
     return trace.of_sequence(Lengths(lambda: queries, lambda: keys - begin, lambda: shift))
 
 
-def decode_now(q: Any, k_cache: Any, v_cache: Any, lengths: Any, block_table: Any = None, causal: bool = True,
-               window: Window = None, scale: Optional[float] = None, mask: Optional[Callable[..., Any]] = None,
-               score: Optional[Callable[..., Any]] = None, sinks: Any = None, return_lse: bool = False,
-               k_scale: Any = None, v_scale: Any = None, layout: str = "bshd", splits: Optional[int] = None,
-               batch_invariant: bool = False, out: Any = None, schedule: Optional[str] = None) -> Any:
+def decode_now(operands: Operands, options: Options, cache: Cache, out: Any = None) -> Any:
     """flashc.decode without a look at graphs under construction: for the op."""
-    causal, return_lse = parse_flag("causal", causal), parse_flag("return_lse", return_lse)
-    batch_invariant, is_bshd = parse_flag("batch_invariant", batch_invariant), check_layout(layout)
-    _check_choices(splits, batch_invariant, schedule)
-    optional = {"block_table": block_table, "k_scale": k_scale, "v_scale": v_scale}
-    optional = {name: x for name, x in optional.items() if x is not None}
-    inputs = Inputs(q=q, k_cache=k_cache, v_cache=v_cache, lengths=lengths, **optional)
+    options = options.checked()
+    _check_choices(options.splits, options.batch_invariant)
+    outs, return_lse = () if out is None else split_out(out), options.return_lse
+    if outs and outs[1] is not None:
+        options = options._replace(return_lse=True)
+    inputs = Inputs(refuse_gradients(q=operands.q, k_cache=operands.k, v_cache=operands.v, **cache._asdict(),
+                                     sinks=operands.sinks))
     inputs.narrow("lengths", "block_table")
-    extents, page_size = _check(inputs, is_bshd)
-    cache_dtype, scales = _check_scales(inputs, extents, page_size)
+    inputs.widen("sinks", sum_dtype(inputs["q"].dtype))
+    case = case_of(_case, inputs, options)
     # Which tiles a mask keeps depends on the lengths, too, for which no plan vouches.
-    code = make_code(mask, score, extents, inputs.device, inputs.stream)._replace(plan=None)
+    code = make_code(operands.mask, operands.score, case.extents, inputs.device, inputs.stream)
+    if code.plan is not None:
+        code = code._replace(plan=None)
     inputs.prepare_code(code)
-    if sinks is not None:
-        refuse_gradients(sinks=sinks)
-        code = with_vector(code, read_sinks(sinks, inputs["q"], extents.query_heads, inputs.stream))
-    has_lse = return_lse or (out is not None and gives_lse(out))
-    results = Results(inputs, code)
-    o, lse = (out if gives_lse(out) else (out, None)) if out is not None else (None, None)
-    shape = (extents.batch, extents.queries, extents.query_heads, extents.value_dim)
-    results.add("out", o, "q", shape if is_bshd else (shape[0], shape[2], shape[1], shape[3]), inputs["q"].dtype)
-    if has_lse:
-        results.add("lse", lse, "q", (extents.batch, extents.query_heads, extents.queries), sum_dtype(inputs["q"].dtype))
-    specialization = specialize(inputs["q"], extents, causal, window, scale, code, _target_of(inputs.device), schedule,
-                                False, has_lse, has_sinks=sinks is not None)
+    if inputs.device == CPU and not case.is_empty:
+        check_cache_values(inputs, case.extents, case.specialization, operands.mask is not None)
+    results = case(inputs, code, outs)
+    return tuple(results) if return_lse else results[0]
+
+
+def _case(inputs: Inputs, options: Options) -> Case:
+    device, (extents, page_size) = inputs.device, _check(inputs, options.is_bshd)
+    check_vectors(inputs, extents)
+    cache_dtype, scales = _check_scales(inputs, extents, page_size)
+    specialization = specialize(extents, options, _target_of(inputs.device), vectors_of(inputs))
     specialization = specialization._replace(page_size=page_size, cache_dtype=cache_dtype, scales=scales)
-    if 0 in inputs["q"].shape:
-        specialization.check_schedule()
-    elif 0 in inputs["k_cache"].shape or extents.keys == 0:
-        specialization.check_schedule()
-        results.fill_with_zeros()
-        if has_lse:
-            _fill_lse(results.owners[1], sinks)
-    else:
+    case = attention_case(inputs, specialization, extents, attention_results(extents, options), options.is_bshd)
+    case.aliases = {"k": "k_cache", "v": "v_cache"}
+    case.is_empty = case.is_empty or 0 in inputs["k_cache"].shape
+
+    def finish(it: Specialization) -> Specialization:
         is_forward = False
-        if inputs.device == CPU:
-            check_cache_values(inputs, extents, page_size, causal, window, mask is not None)
-        else:
-            kind, text = _choose(specialization, extents, inputs.device, splits, batch_invariant)
+        if device != CPU:
+            kind, text = _choose(it, extents, device, options)
             is_forward = kind == library.FORWARD_KERNEL
-            specialization = specialization._replace(schedule=text or None)
-        queries = library.ANY if is_forward else extents.queries
-        specialization = specialization._replace(extents=(library.ANY, extents.key_heads, queries, library.ANY))
-        launch(specialization, extents, inputs, code, results, is_bshd, is_bshd)
-    return tuple(results.owners[:2]) if return_lse else results.owners[0]
+            it = it._replace(options=it.options._replace(schedule=text or None))
+        return it._replace(extents=(library.ANY, extents.key_heads, library.ANY if is_forward else extents.queries,
+                                    library.ANY))
+    case.finish = finish
+    return case
 
 
-def _check_choices(splits: Any, batch_invariant: bool, schedule: Any) -> None:
+def _check_choices(splits: Any, batch_invariant: bool) -> None:
     if splits is not None and (isinstance(splits, bool) or not isinstance(splits, int) or splits < 1):
         raise ArgumentError(f"expected splits to be a positive number or None, got {described(splits)}")
     if batch_invariant and splits is not None:
         raise ArgumentError("expected no splits together with batch_invariant, whose parts are of one size")
-    if schedule is not None:
-        encoded("schedule", schedule)
-
-
-def _fill_lse(lse: Any, sinks: Any) -> None:
-    if sinks is None:
-        source_of(lse).fill(lse, -math.inf)
-    else:
-        lse[...] = sinks[None, :, None]
 
 
 def _check(inputs: Inputs, is_bshd: bool) -> Tuple[Extents, int]:
@@ -216,7 +206,7 @@ def _check(inputs: Inputs, is_bshd: bool) -> Tuple[Extents, int]:
         if len(inputs[name].shape) != 4:
             raise ArgumentError(f"expected {name} of 4 dimensions, got shape {tuple(inputs[name].shape)}")
     batch, page_size, keys = q.shape[0], 0, k.shape[rows]
-    if "block_table" in inputs.arrays:
+    if "block_table" in inputs:
         table = inputs["block_table"]
         if len(table.shape) != 2:
             raise ArgumentError(f"expected block_table of shape [B, M], got {tuple(table.shape)}")
@@ -264,13 +254,13 @@ def _target_of(device: int) -> str:
 _plans: Dict[Tuple[Any, ...], Tuple[int, str]] = {}
 
 
-def _choose(specialization: Specialization, extents: Extents, device: int, splits: Optional[int],
-            batch_invariant: bool) -> Tuple[int, str]:
+def _choose(specialization: Specialization, extents: Extents, device: int, options: Options) -> Tuple[int, str]:
     """The kind of the kernel that reads the cache, and its schedule."""
     attention = specialization._replace(extents=(extents.batch, extents.key_heads, extents.queries, extents.keys))
-    plan = _plans.get((attention, device, splits, batch_invariant))
+    key = attention, device, options.splits, options.batch_invariant
+    plan = _plans.get(key)
     if plan is None:
-        launch = library.CacheLaunch(multiprocessors_of(device), splits or 0, batch_invariant)
-        plan = contexts.context().choose_kernel(attention.describe(), launch, attention.target, attention.schedule)
-        _plans[attention, device, splits, batch_invariant] = plan
+        launch = library.CacheLaunch(multiprocessors_of(device), options.splits or 0, options.batch_invariant)
+        plan = contexts.context().choose_kernel(attention.describe(), launch, attention.target, options.schedule)
+        _plans[key] = plan
     return plan

@@ -4,8 +4,8 @@ from __future__ import annotations
 import operator
 from typing import Any, Sequence, Tuple
 
-from ._runtime.dropout import parse_dropout
 from ._runtime.library import ArgumentError, UnsupportedTypeError
+from ._runtime.options import parse_dropout
 from ._runtime.public import public
 
 __all__ = ["dropout_mask"]

@@ -10,11 +10,12 @@ from ._arrays.array import CPU, ITEM_SIZE, Array, ArraySpec, spoken
 from ._arrays.cuda import copy_to_host
 from ._arrays.protocol import ArrayLike
 from ._runtime import contexts, library
-from ._runtime.kernel import make_frame, make_request
-from ._runtime.launch import _WORDS, _signed
+from ._runtime.kernel import make_request
+from ._runtime.launch import WORDS, Frame, signed
 from ._runtime.library import ArgumentError, CompileError, Error, described, path_text
+from ._runtime.options import Operands, Options, Window
 from ._runtime.public import public
-from ._runtime.specialization import CPU_TARGET, GPU_TARGET, Window
+from ._runtime.specialization import CPU_TARGET, GPU_TARGET
 from ._trace.trace import Code
 
 __all__ = ["Explanation", "explain"]
@@ -131,14 +132,14 @@ def explain(q: Union[ArrayLike, ArraySpec], k: Union[ArrayLike, ArraySpec], v: U
     for name, number in (("batch", batch), ("head", head)):
         if type(number) is not int or number < 0:
             raise ArgumentError(f"expected {name} to be the number of one, got {described(number)}")
-    request = make_request(q, k, v, causal, window, scale, mask, score, enable_gqa, return_lse, layout,
-                           GPU_TARGET if target is None else target, schedule, static_shapes)
-    if any(0 in array.shape for array in request.arrays):
+    options = Options(causal, window, scale, 0.0, enable_gqa, return_lse, layout, schedule, static_shapes).checked()
+    request = make_request(Operands(q, k, v, mask, score), options, GPU_TARGET if target is None else target)
+    if 0 in request.extents[:5]:
         raise ArgumentError("expected extents of at least 1 to explain a call, got arrays without elements")
     specialization = request.specialization
     if target is None and specialization.dtype == "f32":
         specialization = specialization._replace(target=CPU_TARGET)
-    frame = make_frame(specialization, request.code, request.arrays, layout == "bshd")
+    frame = Frame(list(request.shapes().values()))
     keep = _bind(frame.words, request.code)
     arguments = ctypes.cast(frame.address, ctypes.POINTER(library.Argument))
     try:
@@ -177,9 +178,9 @@ def _bind(words: Any, code: Code) -> List[Any]:
     copies: List[Any] = []
     arrays = iter(code.arrays)
     for number, (capture, one) in enumerate(zip(code.captures, code.bound), 3):
-        words[number * _WORDS + 4] = _signed(one.scalar)
+        words[number * WORDS + 4] = signed(one.scalar)
         if capture.shape:
-            words[number * _WORDS] = _host_address(next(arrays), one.address, copies)
+            words[number * WORDS] = _host_address(next(arrays), one.address, copies)
     return copies
 
 

@@ -19,6 +19,7 @@ from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Tuple
 
 from . import ops
 from ._runtime.library import ArgumentError, UnsupportedTypeError, described, parse_flag
+from ._runtime.options import Operands, Options
 from ._runtime.plans import MaskPlan
 from ._trace.trace import Code, bound, trace
 
@@ -39,13 +40,14 @@ class AuxOutput(NamedTuple):
     max_scores: Any = None
 
 
-def flex_attention(run: Callable[..., Any], query: Any, key: Any, value: Any, score_mod: Any, block_mask: Any,
-                   scale: Optional[float], enable_gqa: bool, return_lse: bool, kernel_options: Any,
-                   return_aux: Any, follows: Optional[Follows] = None) -> Any:
-    """`run(q, k, v, scale=, mask=, score=, enable_gqa=, return_lse=)`, with what FlexAttention is given and returns.
-    `follows`: None: tables are always read."""
+def read(operands: Operands, options: Options, kernel_options: Any, return_aux: Any,
+         follows: Optional[Follows] = None) -> Tuple[Operands, Options, Callable[..., Any]]:
+    """The call of flashc.attention that FlexAttention's arguments are, and what makes its results FlexAttention's.
+    `operands` has a block_mask for its mask. `follows`: None: tables are always read."""
+    query, key, value, block_mask, score_mod, *_ = operands
     _check_tensors(query, key, value)
-    return_lse, enable_gqa = parse_flag("return_lse", return_lse), parse_flag("enable_gqa", enable_gqa)
+    return_lse = parse_flag("return_lse", options.return_lse)
+    parse_flag("enable_gqa", options.enable_gqa)
     if return_aux is not None and not hasattr(return_aux, "max_scores"):
         raise UnsupportedTypeError(f"expected return_aux to be an AuxRequest or None, got {described(return_aux)}")
     if kernel_options is not None and not hasattr(kernel_options, "keys"):
@@ -53,28 +55,27 @@ def flex_attention(run: Callable[..., Any], query: Any, key: Any, value: Any, sc
     if score_mod is not None and not callable(score_mod):
         raise UnsupportedTypeError(f"expected score_mod to be a function (score, b, h, q_idx, kv_idx) -> score, got "
                                    f"{type(score_mod)!r}")
-    wants_lse = return_lse
     if return_aux is not None:
         if return_lse:
             raise ArgumentError("expected return_lse or return_aux, got both")
         if return_aux.max_scores:
             raise ArgumentError("expected return_aux without max_scores, which flashc does not compute")
-        wants_lse = return_aux.lse
+        return_lse = return_aux.lse
     mask = mask_of(block_mask, query.shape[2], key.shape[2], follows)
     if query.shape[0] != key.shape[0]:
         if key.shape[0] != 1:
             raise ArgumentError(f"expected query, key and value of one batch, or key and value of batch 1, got "
                                 f"{query.shape[0]} and {key.shape[0]}")
         key, value = (x.expand(query.shape[0], *x.shape[1:]) for x in (key, value))
-    if scale is None and query.shape[-1]:
-        scale = query.shape[-1] ** -0.5
-    result = run(query, key, value, scale=scale, mask=mask, score=score_mod, enable_gqa=enable_gqa,
-                 return_lse=wants_lse)
-    if return_aux is None:
-        return result
-    flex = sys.modules.get("torch.nn.attention.flex_attention")
-    o, lse = result if wants_lse else (result, None)
-    return o, getattr(flex, "AuxOutput", AuxOutput)(lse=lse, max_scores=None)
+    scale = query.shape[-1] ** -0.5 if options.scale is None and query.shape[-1] else options.scale
+
+    def returned(o: Any, lse: Any = None) -> Any:
+        if return_aux is None:
+            return (o, lse) if return_lse else o
+        flex = sys.modules.get("torch.nn.attention.flex_attention")
+        return o, getattr(flex, "AuxOutput", AuxOutput)(lse=lse, max_scores=None)
+    asked = Options(scale=scale, enable_gqa=options.enable_gqa, return_lse=return_lse)
+    return Operands(query, key, value, mask, score_mod), asked, returned
 
 
 def _check_tensors(query: Any, key: Any, value: Any) -> None:

@@ -1,17 +1,17 @@
 """flashc.merge_states: partial results of attention, over parts of the keys, become one."""
 from __future__ import annotations
 
-import math
 from typing import Any, Optional, Sequence, Tuple, Union
 
 from ._arrays.array import spoken
 from ._arrays.protocol import ArrayLike
 from ._arrays.source import source_of
-from ._runtime import plain
-from ._runtime.calls import Inputs, Results, is_graph
+from ._runtime.calls import Case, Inputs, case_of, is_graph, refuse_gradients
+from ._runtime.launch import Result
 from ._runtime.library import ArgumentError, UnsupportedTypeError
+from ._runtime.plain import Merge
 from ._runtime.public import public
-from ._trace.trace import Code
+from ._runtime.specialization import target_of
 
 __all__ = ["merge_states"]
 
@@ -68,7 +68,13 @@ def _stacked(name: str, parts: Any) -> Any:
 
 def merge_now(o: Any, lse: Any, sinks: Any = None, out: Optional[Tuple[Any, Any]] = None) -> Tuple[Any, Any]:
     """flashc.merge_states without a look at graphs under construction: for the op."""
-    inputs = Inputs(o=o, lse=lse) if sinks is None else Inputs(o=o, lse=lse, sinks=sinks)
+    inputs = Inputs(refuse_gradients(o=o, lse=lse, sinks=sinks))
+    outs = (None, None) if out is None else _pair(out)
+    merged, whole = case_of(_case, inputs, _dtype_of(outs[0], inputs))(inputs, outs=outs)
+    return merged, whole
+
+
+def _case(inputs: Inputs, dtype: str) -> Case:
     parts = inputs["o"]
     if len(parts.shape) != 5 or parts.shape[4] == 0:
         raise ArgumentError(f"expected o of 5 dimensions [S, B, H, N, D], with D of at least 1, got shape "
@@ -78,19 +84,12 @@ def merge_now(o: Any, lse: Any, sinks: Any = None, out: Optional[Tuple[Any, Any]
     shape = tuple(parts.shape)
     inputs.check("o", "o", parts.dtype, "[S, B, H, N, D]", shape)
     inputs.check("lse", "o", "f32", "[S, B, H, N]", shape[:4])
-    if sinks is not None:
+    if "sinks" in inputs:
         inputs.check("sinks", "o", "f32", "[H]", shape[2:3])
-    results = Results(inputs, Code())
-    merged, lse_out = (None, None) if out is None else _pair(out)
-    results.add("out[0]", merged, "o", shape[1:], _dtype_of(merged, parts.dtype, inputs))
-    results.add("out[1]", lse_out, "o", shape[1:4], "f32")
-    if 0 in shape:
-        _fill(results, sinks)
-    else:
-        inputs.check_addresses()
-        kernel = plain.Merge(parts.dtype, results.arrays[0].dtype, shape[4], sinks is not None)
-        plain.launch(kernel, [*inputs.arrays.values(), *results.arrays], inputs.device, inputs.stream)
-    return results.owners[0], results.owners[1]
+    kernel = Merge(target_of(inputs.device), parts.dtype, dtype, shape[4], "sinks" in inputs)
+    case = Case(inputs, kernel, [Result("o", "out[0]", "o", shape[1:], dtype), Result("lse", "out[1]", "o", shape[1:4], "f32")])
+    case.is_empty, case.aliases = 0 in shape, {"o_parts": "o", "lse_parts": "lse"}
+    return case
 
 
 def _pair(out: Any) -> Tuple[Any, Any]:
@@ -99,23 +98,11 @@ def _pair(out: Any) -> Tuple[Any, Any]:
     return out[0], out[1]
 
 
-def _dtype_of(out: Any, dtype: str, inputs: Inputs) -> str:
+def _dtype_of(out: Any, inputs: Inputs) -> str:
     """That of the result."""
     if out is None:
-        return dtype
+        return inputs["o"].dtype
     given = source_of(out).describe(out, inputs.stream).dtype
     if given not in _DTYPES:
         raise UnsupportedTypeError(f"expected out[0] of bf16, f16 or f32, got {spoken(given)}")
     return given
-
-
-def _fill(results: Results, sinks: Any) -> None:
-    """Of no parts, or nothing at all."""
-    o, lse = results.owners
-    if 0 in results.arrays[1].shape:
-        return
-    source_of(o).fill(o, 0.0)
-    if sinks is None:
-        source_of(lse).fill(lse, -math.inf)
-    else:
-        lse[...] = sinks[None, :, None]

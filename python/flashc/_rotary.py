@@ -1,33 +1,29 @@
 """Rotary embeddings of queries: what `rotary=` of flashc.decode and of flashc.append_kv does with q."""
 from __future__ import annotations
 
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Tuple
 
-from ._arrays.array import ITEM_SIZE, Array, spoken
-from ._arrays.protocol import ArrayLike
+from ._arrays.array import ITEM_SIZE, spoken
 from ._arrays.source import source_of
-from ._runtime import plain
-from ._runtime.calls import Inputs, is_graph
+from ._runtime.calls import Case, Inputs, case_of, is_graph, refuse_gradients
 from ._runtime.library import ArgumentError, UnsupportedTypeError, described, parse_flag
+from ._runtime.plain import Append
+from ._runtime.specialization import target_of
 
-__all__ = ["Rotary", "check_angles", "parts_of", "rotated"]
+__all__ = ["angles_of", "check_angles", "rotated"]
 
-#: (cos, sin, interleaved).
-Rotary = Optional[Tuple[ArrayLike, ArrayLike, bool]]
-
-
-def parts_of(rotary: Any) -> Dict[str, Any]:
-    """cos and sin by name."""
+def angles_of(rotary: Any) -> Tuple[Any, Any]:
+    """cos and sin of (cos, sin, interleaved), or None for each."""
     if rotary is None:
-        return {}
+        return None, None
     if not isinstance(rotary, (tuple, list)) or len(rotary) != 3:
         raise ArgumentError(f"expected rotary to be (cos, sin, interleaved), got {described(rotary)}")
-    return dict(cos=rotary[0], sin=rotary[1])
+    return rotary[0], rotary[1]
 
 
 def check_angles(inputs: Inputs, like: str) -> None:
     """Refuses cos and sin that do not fit the rows of `like`."""
-    if "cos" not in inputs.arrays:
+    if "cos" not in inputs:
         return
     cos, rows = inputs["cos"], inputs[like]
     if len(cos.shape) != 2 or not 0 < 2 * cos.shape[1] <= rows.shape[3]:
@@ -57,34 +53,31 @@ def rotated_now(q: Any, first: Any, rotary: Any, is_bshd: bool) -> Any:
 
     It is the kernel of append_kv, whose cache is the new array: token t goes to row t, and is rotated as one that is
     -first[b] rows after the beginning of its sequence. What is appended in place of values is thrown away."""
-    inputs = Inputs(q=q, first=first, **parts_of(rotary))
+    cos, sin = angles_of(rotary)
+    inputs = Inputs(refuse_gradients(q=q, first=first, cos=cos, sin=sin))
     inputs.narrow("first")
-    first = inputs.owners["first"]
-    rows = _as_bshd(inputs["q"], is_bshd)
+    first, rows = inputs.owners["first"], inputs["q"]
     if len(rows.shape) != 4 or rows.dtype not in ("bf16", "f16", "f32"):
         raise ArgumentError(f"expected q of 4 dimensions and of bf16, f16 or f32 for rotary, got shape "
                             f"{tuple(rows.shape)} and {spoken(rows.dtype)}")
     inputs.check("first", "q", "i32", "[B]", rows.shape[:1])
     check_angles(inputs, "q")
-    source, (batch, tokens, heads, depth) = source_of(q), rows.shape
-    out = source.empty(q, tuple(q.shape), rows.dtype)
+    source, shape = source_of(q), tuple(rows.shape)
+    out = source.empty(q, shape, rows.dtype)
     out[...] = q
-    if 0 in rows.shape or 0 in inputs["cos"].shape:
+    if 0 in shape or 0 in inputs["cos"].shape:
         return out
-    width = 1 << (min(depth, 16 // ITEM_SIZE[rows.dtype]).bit_length() - 1)
-    rest = source.empty(q, (batch, tokens, heads, width), rows.dtype)
-    zeros, begin = first - first, -first
-    arrays = [rows, rows._replace(shape=(batch, tokens, heads, width)), *map(source.describe, (zeros, begin)),
-              inputs["cos"], inputs["sin"], _as_bshd(source.describe(out), is_bshd), source.describe(rest)]
-    kernel = plain.Append(rows.dtype, depth, width, False, False, 2 * inputs["cos"].shape[1], inputs["cos"].dtype,
-                          parse_flag("interleaved", rotary[2]), has_leftpad=True)
-    plain.launch(kernel, arrays, inputs.device, inputs.stream)
+    width = 1 << (min(shape[3], 16 // ITEM_SIZE[rows.dtype]).bit_length() - 1)
+    rest = source.empty(q, (*shape[:3], width), rows.dtype)
+    inputs = Inputs(dict(k=q, v=q[..., :width], positions=first - first, leftpad=-first, cos=cos, sin=sin, k_cache=out,
+                         v_cache=rest))
+    case_of(_case, inputs, (parse_flag("interleaved", rotary[2]), is_bshd))(inputs)
     return out
 
 
-def _as_bshd(x: Array, is_bshd: bool) -> Array:
-    """An array of 4 dimensions in the order [B, T, Hq, D]."""
-    if is_bshd or len(x.shape) != 4:
-        return x
-    order = (0, 2, 1, 3)
-    return x._replace(shape=tuple(x.shape[n] for n in order), strides=tuple(x.strides[n] for n in order))
+def _case(inputs: Inputs, options: Tuple[bool, bool]) -> Case:
+    is_interleaved, is_bshd = options
+    rows, cos = inputs["k"], inputs["cos"]
+    kernel = Append(target_of(inputs.device), rows.dtype, rows.shape[3], inputs["v"].shape[3],
+                    rotary_dim=2 * cos.shape[1], rotary_dtype=cos.dtype, is_interleaved=is_interleaved, has_leftpad=True)
+    return Case(inputs, kernel, [], is_bshd=not is_bshd)  # The kernel's are B, T, H, D.

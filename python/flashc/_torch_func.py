@@ -2,44 +2,47 @@
 call with a larger batch; over anything else it is a loop."""
 from __future__ import annotations
 
-from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
 
 from ._attention import attention_now
-from ._runtime.dropout import parse_dropout, philox_of
+from ._attention_backward import Given
 from ._runtime.library import ArgumentError, Error
-from ._torch_gradient import gradients, is_deterministic, refuse_second_order
+from ._runtime.options import VECTORS, Operands, Options
+from ._runtime.vectors import with_philox
+from ._torch_gradient import DIFFERENTIABLE, gradients, refuse_second_order
 from ._torch_ops import no_sums
 from ._torch_tensors import suitable
 
 __all__ = ["attention"]
 
 
-class _Options:
-    """The keywords of a call that are no tensors; as one object, of which torch.func takes no parts."""
+#: The operands that are tensors; a mask may be a function instead.
+_TENSORS = tuple(name for name in Operands._fields if name != "score")
 
-    def __init__(self, deterministic: Optional[bool], mask: Any, score: Any, **keywords: Any) -> None:
-        self.deterministic, self.mask, self.score, self.keywords = deterministic, mask, score, keywords
 
-    def of_batches(self, batch: int) -> "_Options":
+class _Call:
+    """What of a call are no tensors; as one object, of which torch.func takes no parts."""
+
+    def __init__(self, options: Options, mask: Any, score: Any) -> None:
+        self.options, self.mask, self.score = options, mask, score
+
+    def of_batches(self, batch: int) -> "_Call":
         """For a batch that has one of `batch` after the other: functions see the number within each."""
         def within(function: Any, first: int) -> Any:
             if function is None:
                 return None
             return lambda *arguments: function(*arguments[:first], arguments[first] % batch, *arguments[first + 1:])
-        return _Options(self.deterministic, within(self.mask, 0), within(self.score, 1), **self.keywords)
+        return _Call(self.options, within(self.mask, 0), within(self.score, 1))
 
-
-class _Inputs(NamedTuple):
-    """Tensors of a call: [B, ...], the mask as an array that broadcasts, sinks [Hq], philox [2]."""
-    q: Tensor
-    k: Tensor
-    v: Tensor
-    mask_array: Optional[Tensor]
-    sinks: Optional[Tensor]
-    philox: Optional[Tensor]
+    def operands(self, tensors: Sequence[Optional[Tensor]]) -> Operands:
+        given = dict(zip(_TENSORS, tensors))
+        given.update({name: suitable(given[name]) for name in "qkv"})
+        if given["mask"] is None:
+            given["mask"] = self.mask
+        return Operands(score=self.score, **given)
 
 
 def _folded(x: Optional[Tensor], dim: Optional[int], size: int) -> Optional[Tensor]:
@@ -63,18 +66,18 @@ def _folded_mask(mask: Optional[Tensor], dim: Optional[int], size: int, batch: i
 def _map(apply: Callable[..., Any], info: Any, in_dims: Sequence[Any], arguments: Sequence[Any]) -> Any:
     """A rule of vmap: all arguments but sinks and philox, which have no batch, and the options, the last one, become one
     larger batch."""
-    size, options = info.batch_size, arguments[-1]
-    others = (_Inputs._fields.index("sinks"), _Inputs._fields.index("philox"))
-    if any(arguments[place] is not None for place in others):
+    size, call = info.batch_size, arguments[-1]
+    vectors = [_TENSORS.index(name) for name in VECTORS]
+    if any(arguments[place] is not None for place in vectors):
         return _loop(apply, size, in_dims, arguments)
     batch = arguments[0].shape[0 if in_dims[0] is None else 1 if in_dims[0] == 0 else 0]
     folded: List[Any] = []
     for place, (x, dim) in enumerate(zip(arguments[:-1], in_dims)):
-        if place == _Inputs._fields.index("mask_array"):
+        if place == _TENSORS.index("mask"):
             folded.append(_folded_mask(x, dim, size, batch))
         else:
-            folded.append(x if place in others else _folded(x, dim, size))
-    results = apply(*folded, options.of_batches(batch))
+            folded.append(x if place in vectors else _folded(x, dim, size))
+    results = apply(*folded, call.of_batches(batch))
     found = tuple(x.unflatten(0, (size, batch)) if x.dim() > 1 else x for x in results)
     return found, tuple(0 if x.dim() > 2 else None for x in found)
 
@@ -86,32 +89,32 @@ def _loop(apply: Callable[..., Any], size: int, in_dims: Sequence[Any], argument
 
 
 class _Attention(torch.autograd.Function):
-    """(o, lse) of _Inputs and options."""
+    """(o, lse) of _TENSORS and a _Call."""
 
     @staticmethod
-    def forward(q: Tensor, k: Tensor, v: Tensor, mask_array: Optional[Tensor], sinks: Optional[Tensor],
-                philox: Optional[Tensor], options: _Options) -> Tuple[Tensor, Tensor]:
+    def forward(*arguments: Any) -> Tuple[Tensor, Tensor]:
+        *tensors, call = arguments
         with torch.no_grad():
-            return attention_now(suitable(q), suitable(k), suitable(v), sinks=sinks, philox=philox, return_lse=True,
-                                 mask=options.mask if mask_array is None else mask_array, score=options.score,
-                                 **options.keywords)
+            return attention_now(call.operands(tensors), call.options._replace(return_lse=True))
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        *tensors, ctx.options = inputs
+        *tensors, ctx.call = inputs
         ctx.save_for_backward(*tensors, *output)
         ctx.set_materialize_grads(False)
 
     @staticmethod
     def backward(ctx: Any, do: Optional[Tensor], dlse: Optional[Tensor]) -> Any:
-        if do is None and dlse is None:
-            return (None,) * 7
-        if ctx.needs_input_grad[3]:
-            raise Error("expected a mask without gradients in torch.func: call flashc.attention outside of it")
-        *tensors, o, lse = ctx.saved_tensors
-        do = torch.zeros_like(o) if do is None else do
-        dq, dk, dv, dsinks = _Gradients.apply(*tensors, o, lse, do, dlse, ctx.options)
-        return dq, dk, dv, None, None if tensors[4] is None else dsinks, None, None
+        found: Dict[str, Tensor] = {}
+        if do is not None or dlse is not None:
+            if ctx.needs_input_grad[_TENSORS.index("mask")]:
+                raise Error("expected a mask without gradients in torch.func: call flashc.attention outside of it")
+            *tensors, o, lse = ctx.saved_tensors
+            do = torch.zeros_like(o) if do is None else do
+            found = dict(zip(DIFFERENTIABLE, _Gradients.apply(*tensors, o, lse, do, dlse, ctx.call)))
+            if tensors[_TENSORS.index("sinks")] is None:
+                del found["sinks"]
+        return (*(found.get(name) for name in _TENSORS), None)
 
     @staticmethod
     def vmap(info: Any, in_dims: Any, *arguments: Any) -> Any:
@@ -119,17 +122,15 @@ class _Attention(torch.autograd.Function):
 
 
 class _Gradients(torch.autograd.Function):
-    """dq, dk, dv and dsinks of _Inputs, o, lse and their gradients; without sinks a tensor without elements."""
+    """Those of DIFFERENTIABLE, for _TENSORS, o, lse, their gradients and a _Call; without sinks a tensor without
+    elements."""
 
     @staticmethod
-    def forward(q: Tensor, k: Tensor, v: Tensor, mask_array: Optional[Tensor], sinks: Optional[Tensor],
-                philox: Optional[Tensor], o: Tensor, lse: Tensor, do: Tensor, dlse: Optional[Tensor],
-                options: _Options) -> Tuple[Tensor, ...]:
-        dq, dk, dv, dsinks = gradients(suitable(q), suitable(k), suitable(v), sinks, philox, suitable(o),
-                                       lse.contiguous(), do, dlse, is_deterministic(options.deterministic),
-                                       mask=options.mask if mask_array is None else mask_array, score=options.score,
-                                       **options.keywords)
-        return dq, dk, dv, no_sums(q) if dsinks is None else dsinks
+    def forward(*arguments: Any) -> Tuple[Tensor, ...]:
+        *tensors, o, lse, do, dlse, call = arguments
+        operands = call.operands(tensors)
+        found, _ = gradients(operands, call.options, Given(suitable(o), lse.contiguous(), do, dlse))
+        return tuple(found[name] if name in found else no_sums(operands.q) for name in DIFFERENTIABLE)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
@@ -142,14 +143,13 @@ class _Gradients(torch.autograd.Function):
         return _map(_Gradients.apply, info, in_dims, arguments)
 
 
-def attention(q: Tensor, k: Tensor, v: Tensor, *, mask: Any, score: Any, sinks: Optional[Tensor], dropout_p: float,
-              philox: Any, return_lse: bool, deterministic: Optional[bool], **keywords: Any) -> Any:
+def attention(operands: Operands, options: Options) -> Any:
     """What `flashc.attention` calls with tensors of torch.func, with the same arguments and result."""
-    if parse_dropout(dropout_p, philox):
-        keywords["dropout_p"], philox = dropout_p, philox_of(q, philox)
-    mask_array = mask if isinstance(mask, Tensor) else None
-    if mask is not None and mask_array is None and not callable(mask):
+    operands, mask = with_philox(operands, options), operands.mask
+    is_array = isinstance(mask, Tensor)
+    if mask is not None and not is_array and not callable(mask):
         raise ArgumentError(f"expected mask to be a tensor or a function in torch.func, got {type(mask)!r}")
-    options = _Options(deterministic, None if mask_array is not None else mask, score, **keywords)
-    o, lse = _Attention.apply(*_Inputs(q, k, v, mask_array, sinks, philox), options)
-    return (o, lse) if return_lse else o
+    tensors = operands if is_array else operands._replace(mask=None)
+    o, lse = _Attention.apply(*(getattr(tensors, name) for name in _TENSORS),
+                              _Call(options, None if is_array else mask, operands.score))
+    return (o, lse) if options.return_lse else o

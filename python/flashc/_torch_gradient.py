@@ -1,36 +1,87 @@
-"""flashc.attention in PyTorch's record of gradients. In a module of its own, which is imported where PyTorch is."""
+"""flashc.attention of PyTorch's tensors, and in its record of gradients. In a module of its own, which is imported where
+PyTorch is."""
 from __future__ import annotations
 
-from typing import Any, Dict, Optional, Sequence, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
 
-from ._attention import attention_now
+from ._attention import attention_now, refuse_out
 from ._arrays.source import source_of
-from ._attention_backward import backward_of
-from ._runtime.dropout import parse_dropout, philox_of
+from ._attention_backward import Given, backward_of
+from ._runtime.calls import refuse_gradient
 from ._runtime.library import ArgumentError, Error, parse_flag
-from ._runtime.specialization import check_inputs, check_layout, make_code
+from ._runtime.options import Operands, Options
+from ._runtime.specialization import check_inputs, make_code
+from ._runtime.vectors import with_philox
 from ._trace.trace import Code
-from ._torch_tensors import suitable
+from ._torch_tensors import autocast, is_mapped, suitable
 
-__all__ = ["code_of", "differentiable_attention", "gradients", "is_deterministic", "refuse_second_order", "trained_captures"]
+__all__ = ["attend", "gradients", "is_deterministic", "refuse_second_order"]
+
+#: The operands that have gradients, in the order of what the backward pass returns.
+DIFFERENTIABLE = "q", "k", "v", "sinks"
 
 
-def gradients(q: Tensor, k: Tensor, v: Tensor, sinks: Optional[Tensor], philox: Optional[Tensor], o: Tensor,
-              lse: Tensor, do: Optional[Tensor], dlse: Optional[Tensor], deterministic: bool,
-              captured: Sequence[Tensor] = (), code: Optional[Code] = None, **keywords: Any) -> Tuple[Optional[Tensor], ...]:
-    """The backward pass (backward_of) of gradients as PyTorch hands them over: expanded, transposed, or none. Returns dq, dk,
-    dv and dsinks, which is None without sinks, and the gradients of `captured`, of their types."""
-    do = torch.zeros_like(o) if do is None else suitable(do)
-    dlse = None if dlse is None else dlse.contiguous()
+def attend(operands: Operands, options: Options, out: Any) -> Any:
+    """flashc.attention of tensors that are made of memory; its options are not checked yet."""
+    q, k, v = operands[:3]
+    x, y, z = autocast(q, k, v)
+    if x is not q or y is not k or z is not v:
+        operands = operands._replace(q=x, k=y, v=z)
+    if is_mapped(*operands):
+        refuse_out(options, out, "in torch.func")
+        from . import _torch_func
+        return _torch_func.attention(operands, options.checked(operands.philox))
+    if not torch.is_grad_enabled():
+        return attention_now(operands, options.checked(operands.philox), out)
+    refuse_gradient("scale", options.scale)
+    return _recorded(operands, options.checked(operands.philox), out)
+
+
+def _recorded(operands: Operands, options: Options, out: Any) -> Any:
+    """flashc.attention while PyTorch records gradients."""
+    given, code = operands.arrays(), None
+    trained = [name for name, x in given.items() if getattr(x, "requires_grad", False)]
+    captured: Sequence[Tensor] = ()
+    is_recorded = out is None and all(isinstance(given[name], Tensor) for name in DIFFERENTIABLE if name in given)
+    if is_recorded and (operands.mask is not None or operands.score is not None):
+        code = _code_of(operands, options)
+        captured = _trained_captures(code)
+    is_recorded = is_recorded and bool(trained or captured)
+    for name in trained:
+        if not is_recorded or name not in DIFFERENTIABLE:
+            refuse_gradient(name, given[name])
+    if not is_recorded:
+        return attention_now(operands, options, out, code, records=True)
+    operands = with_philox(operands, options)
+    if operands.philox is not None and not isinstance(operands.philox, Tensor):
+        raise ArgumentError(f"expected philox to be a tensor as q, k and v are, got {type(operands.philox)!r}")
+    o, lse = _Attention.apply(_Call(operands, options._replace(return_lse=True), code),
+                              *(getattr(operands, name) for name in DIFFERENTIABLE), *captured)
+    return (o, lse) if options.return_lse else o
+
+
+class _Call(NamedTuple):
+    operands: Operands
+    options: Options
+    #: The mask and the score as they were traced, with the arrays that they found: another trace may find others.
+    code: Optional[Code]
+
+
+def gradients(operands: Operands, options: Options, given: Given, captured: Sequence[Tensor] = (),
+              code: Optional[Code] = None) -> Tuple[Dict[str, Tensor], List[Tensor]]:
+    """The backward pass (backward_of) of gradients as PyTorch hands them over: expanded, transposed, or none. Returns the
+    gradients of operands by their names, and those of `captured`, of their types."""
+    do = torch.zeros_like(given.o) if given.do is None else suitable(given.do)
+    given = given._replace(do=do, dlse=None if given.dlse is None else given.dlse.contiguous())
+    options = options._replace(deterministic=is_deterministic(options.deterministic), schedule=None)
     with torch.no_grad():
-        found = backward_of(code, q, k, v, o, lse, do, dlse=dlse, sinks=sinks, philox=philox, captured=captured,
-                                   deterministic=deterministic, **keywords)
-    dq, dk, dv, *dsinks = found[:len(found) - len(captured)]
-    of_captured = [gradient.to(x.dtype) for gradient, x in zip(found[len(found) - len(captured):], captured)]
-    return (dq, dk, dv, *(dsinks or [None]), *of_captured)
+        found = backward_of(operands, options, given, captured, code)
+    names = [name for name in DIFFERENTIABLE if getattr(operands, name) is not None]
+    of_captured = [gradient.to(x.dtype) for gradient, x in zip(found[len(names):], captured)]
+    return dict(zip(names, found)), of_captured
 
 
 def is_deterministic(deterministic: Optional[bool]) -> bool:
@@ -40,15 +91,16 @@ def is_deterministic(deterministic: Optional[bool]) -> bool:
     return parse_flag("deterministic", deterministic)
 
 
-def code_of(q: Tensor, k: Tensor, v: Tensor, mask: Any, score: Any, layout: str, enable_gqa: bool) -> Code:
+def _code_of(operands: Operands, options: Options) -> Code:
     """The mask and the score of a call, traced."""
-    arrays = [source_of(x).describe(x) for x in (q, k, v)]
-    extents = check_inputs(*arrays, check_layout(layout), enable_gqa)
-    stream = source_of(q).current_stream(arrays[0].device, arrays[0]) if arrays[0].device >= 0 else None
-    return make_code(mask, score, extents, arrays[0].device, stream)
+    arrays = [source_of(x).describe(x) for x in operands[:3]]
+    extents = check_inputs(*arrays, options.is_bshd, options.enable_gqa)
+    device = arrays[0].device
+    stream = source_of(operands.q).current_stream(device, arrays[0]) if device >= 0 else None
+    return make_code(operands.mask, operands.score, extents, device, stream)
 
 
-def trained_captures(code: Code) -> Sequence[Tensor]:
+def _trained_captures(code: Code) -> Sequence[Tensor]:
     """What the score reads that requires a gradient."""
     found = {id(array.owner): array.owner for array in code.arrays if getattr(array.owner, "requires_grad", False)}
     return tuple(found.values())
@@ -63,54 +115,37 @@ class _Gradients(torch.autograd.Function):
     """Recorded with create_graph=True only, so that nobody takes what depends on q, k and v for a constant."""
 
     @staticmethod
-    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, sinks: Optional[Tensor],
-                philox: Optional[Tensor], o: Tensor, lse: Tensor, do: Optional[Tensor], dlse: Optional[Tensor],
-                deterministic: Optional[bool], keywords: Dict[str, Any],
-                *captured: Tensor) -> Tuple[Optional[Tensor], ...]:
-        return gradients(q, k, v, sinks, philox, o, lse, do, dlse, is_deterministic(deterministic), **keywords)
+    def forward(ctx: Any, call: _Call, given: Given, captured: Sequence[Tensor],
+                *recorded: Optional[Tensor]) -> Tuple[Optional[Tensor], ...]:
+        found, of_captured = gradients(call.operands, call.options, given, captured, call.code)
+        return (*(found.get(name) for name in DIFFERENTIABLE), *of_captured)
 
     backward = staticmethod(refuse_second_order)
 
 
 class _Attention(torch.autograd.Function):
-    """Keeps q, k, v, the sinks, the seed and the offset of dropout, o, the log-sum-exp, an array that is the mask, and
-    what the score reads: nothing of size N x N that the caller has not. First order only."""
+    """Keeps the operands that are tensors, o, the log-sum-exp, and what the mask and the score read: nothing of size
+    N x N that the caller has not. First order only."""
 
     @staticmethod
-    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, sinks: Optional[Tensor],
-                philox: Optional[Tensor], mask: Any, schedule: Optional[str], code: Optional[Code],
-                deterministic: Optional[bool], keywords: Dict[str, Any], *captured: Tensor) -> Tuple[Tensor, Tensor]:
-        o, lse = attention_now(q, k, v, mask=mask, sinks=sinks, philox=philox, schedule=schedule, return_lse=True,
-                               code=code, **keywords)
-        is_tensor = isinstance(mask, Tensor)
+    def forward(ctx: Any, call: _Call, *trained: Optional[Tensor]) -> Tuple[Tensor, Tensor]:
+        operands, options, code = call
+        o, lse = attention_now(operands, options, code=code)
+        names = [name for name, x in zip(Operands._fields, operands) if isinstance(x, Tensor)]
         read = () if code is None else [array.owner for array in code.arrays if isinstance(array.owner, Tensor)]
-        ctx.save_for_backward(q, k, v, sinks, philox, o, lse, mask if is_tensor else None, *read)
-        # The code as it was traced, with the arrays that it found: another trace may find others.
-        ctx.code, ctx.captured = code, captured
-        ctx.mask, ctx.keywords, ctx.deterministic = mask, keywords, deterministic
+        ctx.save_for_backward(*(getattr(operands, name) for name in names), o, lse, *read)
+        ctx.call = call._replace(operands=operands._replace(**dict.fromkeys(names)))
+        ctx.names, ctx.captured = names, trained[len(DIFFERENTIABLE):]
         ctx.set_materialize_grads(False)
         return o, lse
 
     @staticmethod
     def backward(ctx: Any, do: Optional[Tensor], dlse: Optional[Tensor]) -> Tuple[Optional[Tensor], ...]:
-        captured = ctx.captured
-        if do is None and dlse is None:
-            return (None,) * (10 + len(captured))
-        saved = ctx.saved_tensors[:7]  # All are looked at: none may have been written since.
-        keywords = {"mask": ctx.mask, "captured": captured, "code": ctx.code, **ctx.keywords}
-        dq, dk, dv, dsinks, *of_captured = _Gradients.apply(*saved, do, dlse, ctx.deterministic, keywords, *captured)
-        return (dq, dk, dv, dsinks, None, None, None, None, None, None, *of_captured)
-
-
-def differentiable_attention(q: Tensor, k: Tensor, v: Tensor, return_lse: bool, mask: Any, sinks: Optional[Tensor],
-                             dropout_p: float, philox: Any, schedule: Optional[str], code: Optional[Code],
-                             deterministic: Optional[bool], **keywords: Any) -> Any:
-    """flashc.attention of tensors, recorded. `code`: the mask and the score, traced, if there are any. `keywords`: those
-    that the backward pass has, too; it chooses a schedule of its own."""
-    if parse_dropout(dropout_p, philox):
-        keywords["dropout_p"], philox = dropout_p, philox_of(q, philox)
-        if not isinstance(philox, Tensor):
-            raise ArgumentError(f"expected philox to be a tensor as q, k and v are, got {type(philox)!r}")
-    captured = () if code is None else trained_captures(code)
-    o, lse = _Attention.apply(q, k, v, sinks, philox, mask, schedule, code, deterministic, keywords, *captured)
-    return (o, lse) if return_lse else o
+        found: Sequence[Optional[Tensor]] = (None,) * len(DIFFERENTIABLE + ctx.captured)
+        if do is not None or dlse is not None:
+            saved = ctx.saved_tensors  # All are looked at: none may have been written since.
+            o, lse = saved[len(ctx.names):][:2]
+            call = ctx.call._replace(operands=ctx.call.operands._replace(**dict(zip(ctx.names, saved))))
+            found = _Gradients.apply(call, Given(o, lse, do, dlse), ctx.captured,
+                                     *(getattr(call.operands, name) for name in DIFFERENTIABLE), do, dlse, *ctx.captured)
+        return (None, *found)

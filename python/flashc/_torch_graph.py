@@ -24,7 +24,6 @@ def register(function: Callable[..., Any]) -> str:
 
 
 @torch.compiler.disable
-def outside(run: Callable[..., Any], q: torch.Tensor, k: torch.Tensor, v: torch.Tensor,
-            keywords: Dict[str, Any]) -> Any:
+def outside(run: Callable[..., Any], *arguments: Any) -> Any:
     """A call that breaks the graph."""
-    return run(q, k, v, **keywords)
+    return run(*arguments)

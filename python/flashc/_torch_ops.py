@@ -2,12 +2,13 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any, Callable, Dict, Iterable, Optional, Tuple
+from typing import Any, Callable, Dict, Iterable, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
 
-__all__ = ["forget", "functions", "is_compiling", "lse_like", "names_of", "no_sums", "sees_up_to_itself", "sides_of"]
+__all__ = ["Schema", "code_of", "forget", "functions", "is_compiling", "lse_like", "names_of", "no_sums",
+           "sees_up_to_itself", "sides_of", "window_of"]
 
 if not hasattr(torch.library, "custom_op"):
     raise ImportError(f"flashc.torch needs PyTorch 2.4 or newer, got {torch.__version__}; flashc.attention does not")
@@ -16,6 +17,43 @@ if not hasattr(torch.library, "custom_op"):
 is_compiling = torch.compiler.is_compiling
 
 Names = Tuple[Optional[str], Optional[str]]
+
+
+class Schema:
+    """The arguments of an op in order, as PyTorch's schema says them. Functions of the op take them by name."""
+
+    def __init__(self, arguments: str, results: int) -> None:
+        self.text = f"({arguments}) -> ({', '.join(['Tensor'] * results)})"
+        words = [argument.partition("=")[0].split() for argument in arguments.split(", ")]
+        self.names = [name for _, name in words]
+        self.tensors = [name for kind, name in words if kind.startswith("Tensor")]
+        self.defaults = {argument.partition("=")[0].split()[1]: _VALUES[argument.partition("=")[2]]
+                         for argument in arguments.split(", ") if "=" in argument}
+
+    def named(self, values: Sequence[Any]) -> Dict[str, Any]:
+        """PyTorch leaves defaults at the end out."""
+        return {**self.defaults, **dict(zip(self.names, values))}
+
+    def values(self, named: Dict[str, Any]) -> Sequence[Any]:
+        return [named[name] for name in self.names]
+
+    def op(self, name: str, mutates: Sequence[str] = ()) -> Callable[..., Any]:
+        """A decorator: the function is the op of that name."""
+        def decorate(function: Callable[..., Any]) -> Any:
+            def call(*values: Any) -> Any:
+                return function(self.named(values))
+            return torch.library.custom_op(name, call, mutates_args=mutates, schema=self.text)
+        return decorate
+
+    def fake(self, op: Any) -> Callable[..., Any]:
+        """A decorator: the function gives the op's results their shapes."""
+        def decorate(function: Callable[..., Any]) -> Any:
+            op.register_fake(lambda *values: function(self.named(values)))
+            return function
+        return decorate
+
+
+_VALUES = {"None": None, "False": False, "0.0": 0.0}
 
 
 def sees_up_to_itself(b, h, i, j):
@@ -63,6 +101,17 @@ def forget(names: Iterable[Optional[str]]) -> None:
     if not is_compiling():
         for name in names:
             functions.pop(name, None)
+
+
+def code_of(mask: Optional[str], score: Optional[str]) -> Tuple[Any, Any]:
+    """The functions of these names."""
+    return None if mask is None else functions[mask], None if score is None else functions[score]
+
+
+def window_of(x: Dict[str, Any]) -> Any:
+    """The window of an op's arguments."""
+    sides = x["window_left"], x["window_right"]
+    return None if sides == (None, None) else sides
 
 
 def sides_of(window: Any) -> Tuple[Optional[int], Optional[int]]:

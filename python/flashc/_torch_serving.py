@@ -1,14 +1,15 @@
 """The ops of serving, `flashc::decode`, `flashc::append_kv`, `flashc::rotate` and `flashc::merge_states`: what the
 functions of serving are in graphs of torch.compile and torch.export. Nothing records their gradients."""
 
-from typing import Any, Callable, Optional, Tuple
+from typing import Any, Dict, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
 
 from . import _append_kv, _decode, _merge_states, _rotary
 from ._runtime.calls import refuse_gradients
-from ._torch_ops import forget, functions, lse_like, names_of, no_sums, sides_of
+from ._runtime.options import Operands, Options
+from ._torch_ops import Schema, code_of, forget, lse_like, names_of, no_sums, sides_of, window_of
 from ._torch_tensors import suitable
 
 __all__ = ["append_kv", "decode", "merge_states"]
@@ -16,80 +17,87 @@ __all__ = ["append_kv", "decode", "merge_states"]
 
 # --- flashc.decode ----------------------------------------------------------------------------------------------------
 
-@torch.library.custom_op("flashc::decode", mutates_args=())
-def _decode_op(q: Tensor, k_cache: Tensor, v_cache: Tensor, lengths: Tensor, block_table: Optional[Tensor],
-               mask: Optional[str], score: Optional[str], causal: bool, window_left: Optional[int],
-               window_right: Optional[int], scale: Optional[float], sinks: Optional[Tensor], return_lse: bool,
-               k_scale: Optional[Tensor], v_scale: Optional[Tensor], layout: str, splits: Optional[int], batch_invariant: bool,
-               records_gradients: bool = False) -> Tuple[Tensor, Tensor]:
-    """o, and the log-sum-exp: without `return_lse`, a tensor of no elements in its place. `records_gradients`: those of
-    what masks and scores read would be cut. Of caches nothing makes copies."""
-    keep, rescore = (None if name is None else functions[name] for name in (mask, score))
-    window = None if window_left is None and window_right is None else (window_left, window_right)
-    with torch.set_grad_enabled(records_gradients):
-        results = _decode.decode_now(suitable(q), k_cache, v_cache, lengths, block_table, causal=causal, window=window,
-                                     scale=scale, mask=keep, score=rescore, sinks=sinks, return_lse=return_lse,
-                                     k_scale=k_scale, v_scale=v_scale, layout=layout, splits=splits, batch_invariant=batch_invariant)
-    return results if return_lse else (results, no_sums(q))
+#: The op returns o, and the log-sum-exp: without `return_lse`, a tensor of no elements in its place.
+#: `records_gradients`: those of what masks and scores read would be cut. Of caches nothing makes copies.
+_DECODE = Schema("Tensor q, Tensor k_cache, Tensor v_cache, Tensor lengths, Tensor? block_table, str? mask, str? score, "
+                 "bool causal, SymInt? window_left, SymInt? window_right, float? scale, Tensor? sinks, bool return_lse, "
+                 "Tensor? k_scale, Tensor? v_scale, str layout, SymInt? splits, bool batch_invariant, "
+                 "bool records_gradients=False", results=2)
 
 
-@_decode_op.register_fake
-def _decode_fake(q, k_cache, v_cache, lengths, block_table, mask, score, causal, window_left, window_right, scale, sinks,
-                 return_lse, k_scale, v_scale, layout, splits, batch_invariant, records_gradients=False):
+@_DECODE.op("flashc::decode")
+def _decode_op(x: Dict[str, Any]) -> Tuple[Tensor, Tensor]:
+    cache = _decode.Cache(*(x[name] for name in _decode.Cache._fields))
+    options = Options(window=window_of(x), enable_gqa=True, **{name: x[name] for name in _NAMED})
+    with torch.set_grad_enabled(x["records_gradients"]):
+        operands = Operands(suitable(x["q"]), x["k_cache"], x["v_cache"], *code_of(x["mask"], x["score"]), x["sinks"])
+        results = _decode.decode_now(operands, options, cache)
+    return results if options.return_lse else (results, no_sums(x["q"]))
+
+
+#: The options of decode that are arguments of the op.
+_NAMED = "causal", "scale", "return_lse", "layout", "splits", "batch_invariant"
+
+
+@_DECODE.fake(_decode_op)
+def _decode_fake(x):
+    q, v_cache = x["q"], x["v_cache"]
     torch._check(q.dim() == 4 and v_cache.dim() == 4, lambda: "expected q and v_cache of 4 dimensions")
-    return q.new_empty((*q.shape[:3], v_cache.shape[3])), lse_like(q, layout, return_lse)
+    return q.new_empty((*q.shape[:3], v_cache.shape[3])), lse_like(q, x["layout"], x["return_lse"])
 
 
-def decode(q: Tensor, k_cache: Tensor, v_cache: Tensor, lengths: Tensor, block_table: Optional[Tensor], *, causal: bool,
-           window: Any, scale: Optional[float], mask: Optional[Callable[..., Any]],
-           score: Optional[Callable[..., Any]], sinks: Optional[Tensor], return_lse: bool, k_scale: Optional[Tensor],
-           v_scale: Optional[Tensor], layout: str, splits: Optional[int], batch_invariant: bool) -> Any:
+def decode(operands: Operands, options: Options, cache: "_decode.Cache") -> Any:
     """What `flashc.decode` calls where an op is needed, with the same arguments and result. Masks and scores are as in
     `flashc.torch.attention`: one that has a closure or defaults breaks the graph."""
-    refuse_gradients(q=q, k_cache=k_cache, v_cache=v_cache, sinks=sinks)
-    names = names_of(mask, score)
+    refuse_gradients(q=operands.q, k_cache=operands.k, v_cache=operands.v, sinks=operands.sinks)
+    names = names_of(operands.mask, operands.score)
     if names is None:
         from . import _torch_graph as graph
-        return graph.outside(_decode.decode, q, k_cache, v_cache, {
-            "lengths": lengths, "block_table": block_table, "causal": causal, "window": window, "scale": scale,
-            "mask": mask, "score": score, "sinks": sinks, "return_lse": return_lse, "k_scale": k_scale, "v_scale": v_scale,
-            "layout": layout, "splits": splits, "batch_invariant": batch_invariant})
+        return graph.outside(_outside_of_graphs, list(operands), list(options), list(cache))
+    x = {name: getattr(options, name) for name in _NAMED}
+    for name, tensor in zip(_decode.Cache._fields, cache):
+        x[name] = tensor
+    x["q"], x["k_cache"], x["v_cache"], x["sinks"] = operands.q, operands.k, operands.v, operands.sinks
+    x["mask"], x["score"] = names
+    x["window_left"], x["window_right"] = sides_of(options.window)
+    x["records_gradients"] = torch.is_grad_enabled()
     try:
-        o, lse = torch.ops.flashc.decode.default(
-            q, k_cache, v_cache, lengths, block_table, *names, causal, *sides_of(window), scale, sinks, return_lse,
-            k_scale, v_scale, layout, splits, batch_invariant, torch.is_grad_enabled())
+        o, lse = torch.ops.flashc.decode.default(*[x[name] for name in _DECODE.names])
     finally:
         forget(names)
-    return (o, lse) if return_lse else o
+    return (o, lse) if options.return_lse else o
+
+
+def _outside_of_graphs(operands: Sequence[Any], options: Sequence[Any], cache: Sequence[Any]) -> Any:
+    return _decode.decode_now(Operands(*operands), Options(*options), _decode.Cache(*cache))
 
 
 # --- flashc.append_kv -------------------------------------------------------------------------------------------------
 
-@torch.library.custom_op("flashc::append_kv", mutates_args=("k_cache", "v_cache"))
-def _append_op(k_cache: Tensor, v_cache: Tensor, k: Tensor, v: Tensor, block_table: Optional[Tensor], positions: Tensor,
-               cos: Optional[Tensor], sin: Optional[Tensor], interleaved: bool, counts: Optional[Tensor],
-               k_scale: Optional[Tensor] = None, v_scale: Optional[Tensor] = None,
-               leftpad: Optional[Tensor] = None) -> None:
-    rotary = None if cos is None else (cos, sin, interleaved)
+_APPEND = Schema("Tensor(a0!) k_cache, Tensor(a1!) v_cache, Tensor k, Tensor v, Tensor? block_table, Tensor positions, "
+                 "Tensor? cos, Tensor? sin, bool interleaved, Tensor? counts, Tensor? k_scale=None, Tensor? v_scale=None, "
+                 "Tensor? leftpad=None", results=0)
+
+
+@_APPEND.op("flashc::append_kv", mutates=("k_cache", "v_cache"))
+def _append_op(x: Dict[str, Any]) -> None:
     with torch.no_grad():
-        _append_kv.append_now(k_cache, v_cache, k, v, block_table, positions, rotary=rotary, counts=counts,
-                              k_scale=k_scale, v_scale=v_scale, leftpad=leftpad)
+        tokens = _append_kv.Tokens(*(x[name] for name in _append_kv.Tokens._fields))
+        _append_kv.append_now(x["k_cache"], x["v_cache"], tokens, x["interleaved"])
 
 
-@_append_op.register_fake
-def _append_fake(k_cache, v_cache, k, v, block_table, positions, cos, sin, interleaved, counts, k_scale=None, v_scale=None,
-                 leftpad=None):
+@_APPEND.fake(_append_op)
+def _append_fake(x):
     return None
 
 
-def append_kv(k_cache: Tensor, v_cache: Tensor, k: Tensor, v: Tensor, block_table: Optional[Tensor], positions: Tensor, *,
-              rotary: Optional[Tuple[Tensor, Tensor, bool]], counts: Optional[Tensor], k_scale: Optional[Tensor],
-              v_scale: Optional[Tensor], leftpad: Optional[Tensor]) -> None:
+def append_kv(k_cache: Tensor, v_cache: Tensor, tokens: "_append_kv.Tokens", is_interleaved: bool) -> None:
     """What `flashc.append_kv` calls where an op is needed."""
-    cos, sin, interleaved = (None, None, False) if rotary is None else rotary
-    refuse_gradients(k_cache=k_cache, v_cache=v_cache, k=k, v=v, cos=cos, sin=sin)
-    torch.ops.flashc.append_kv.default(k_cache, v_cache, k, v, block_table, positions, cos, sin, interleaved, counts,
-                                       k_scale, v_scale, leftpad)
+    refuse_gradients(k_cache=k_cache, v_cache=v_cache, k=tokens.k, v=tokens.v, cos=tokens.cos, sin=tokens.sin)
+    x: Dict[str, Any] = {"k_cache": k_cache, "v_cache": v_cache, "interleaved": is_interleaved}
+    for name, tensor in zip(_append_kv.Tokens._fields, tokens):
+        x[name] = tensor
+    torch.ops.flashc.append_kv.default(*[x[name] for name in _APPEND.names])
 
 
 # --- Rotation of queries ----------------------------------------------------------------------------------------------

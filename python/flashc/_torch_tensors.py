@@ -21,18 +21,26 @@ else:
         return torch.get_autocast_cpu_dtype() if torch.is_autocast_cpu_enabled() else None
 
 
+#: False: none is enabled, for any device; asked in every call.
+_is_any_autocast: Callable[[], bool] = getattr(torch._C, "_is_any_autocast_enabled", lambda: True)
 _is_wrapped: Callable[[Tensor], bool] = getattr(getattr(torch._C, "_functorch", None), "is_functorch_wrapped_tensor",
                                                 lambda x: False)
 
 
+#: The level of torch.func; None outside of it.
+_level: Callable[[], Optional[int]] = getattr(getattr(torch._C, "_functorch", None), "maybe_current_level", lambda: 0)
+
+
 def is_mapped(*arrays: Any) -> bool:
     """Whether one of the arrays is a tensor of torch.func, which has no memory of its own."""
-    return any(isinstance(x, Tensor) and _is_wrapped(x) for x in arrays)
+    return _level() is not None and any(isinstance(x, Tensor) and _is_wrapped(x) for x in arrays)
 
 
 def autocast(*tensors: Any) -> Sequence[Any]:
     """The tensors as torch.autocast has them for PyTorch's own attention: in its type if they are floats, but for
     f64."""
+    if not _is_any_autocast():
+        return tensors
     device = tensors[0].device.type
     dtype = _autocast_dtype(device) if device in ("cuda", "cpu") else None
     if dtype is None:

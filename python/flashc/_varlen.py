@@ -9,10 +9,10 @@ from ._arrays.array import CPU, spoken
 from ._arrays.integers import array_of
 from ._arrays.protocol import ArrayLike, IntegersLike
 from ._arrays.source import source_of
-from ._attention import attention
-from ._runtime.library import ArgumentError, UnsupportedTypeError, described
+from ._attention import attend
+from ._runtime.library import ArgumentError, UnsupportedTypeError, described, parse_flag
+from ._runtime.options import Operands, Options, Window
 from ._runtime.public import public
-from ._runtime.specialization import Window
 from ._trace.declared import assume_sorted
 from ._trace.region import get_trace
 from ._trace.trace import Lengths, bound, device_name
@@ -68,26 +68,32 @@ def varlen_attention(q: ArrayLike, k: ArrayLike, v: ArrayLike, cu_seqlens_q: Int
         if most is not None and type(most) is not int:
             _check_count(name, most)
     is_same = cu_seqlens_k is None or cu_seqlens_k is cu_seqlens_q
-    cu_seqlens_q = array_of("cu_seqlens_q", cu_seqlens_q, q)
-    cu_seqlens_k = None if is_same else array_of("cu_seqlens_k", cu_seqlens_k, q)
+    offsets = array_of("cu_seqlens_q", cu_seqlens_q, q)
+    key_offsets = None if is_same else array_of("cu_seqlens_k", cu_seqlens_k, q)
+    operands = Operands(q, k, v, mask, score, sinks, philox)
+    options = Options(causal, window, scale, dropout_p, enable_gqa, return_lse, "bshd", schedule,
+                      deterministic=deterministic)
     torch = sys.modules.get("torch")
     if torch is not None and hasattr(torch, "compiler") and torch.compiler.is_compiling():
         if out is not None or schedule is not None:
             raise ArgumentError("expected no out or schedule while PyTorch traces a graph")
         from . import torch as flashc_torch
-        result = flashc_torch.attention(q[None], k[None], v[None], causal=causal, window=window, scale=scale, mask=mask,
-                                        score=score, sinks=sinks, dropout_p=dropout_p, philox=philox,
-                                        enable_gqa=enable_gqa, return_lse=return_lse, layout="bshd",
-                                        offsets=(cu_seqlens_q, cu_seqlens_k),
-                                        deterministic=deterministic)
+        batch = Operands(q[None], k[None], v[None], mask, score, sinks, philox)
+        result = flashc_torch.attention(batch, options, (offsets, key_offsets))
         return (result[0][0], result[1][0]) if return_lse else result[0]
+    return attend_packed(operands, options, offsets, key_offsets, out)
+
+
+def attend_packed(operands: Operands, options: Options, offsets: Any, key_offsets: Any, out: Any = None) -> Any:
+    """flashc.varlen_attention where no graph is traced."""
+    q, k, v, mask, score, *_ = operands
     for name, x, order in (("q", q, "[total_q, Hq, D]"), ("k", k, "[total_k, Hk, D]"), ("v", v, "[total_k, Hk, Dv]")):
         if len(_shape(name, x)) != 3:
             raise ArgumentError(f"expected {name} of 3 dimensions {order}, got shape {_shape(name, x)}")
-    keep, rescore = of_sequences(q, k, cu_seqlens_q, cu_seqlens_k, causal, window, mask, score)
-    result = attention(q[None], k[None], v[None], scale=scale, mask=keep, score=rescore, sinks=sinks,
-                       dropout_p=dropout_p, philox=philox, enable_gqa=enable_gqa, return_lse=return_lse, layout="bshd",
-                       out=_batch_of_one(out), schedule=schedule, deterministic=deterministic)
+    keep, rescore = of_sequences(q, k, offsets, key_offsets, options.causal, options.window, mask, score)
+    return_lse = parse_flag("return_lse", options.return_lse)
+    result = attend(operands._replace(q=q[None], k=k[None], v=v[None], mask=keep, score=rescore),
+                    options._replace(causal=False, window=None), _batch_of_one(out))
     if out is not None:
         o, lse = out if isinstance(out, (tuple, list)) else (out, None)
         return (o, result[1][0] if lse is None else lse) if return_lse else o

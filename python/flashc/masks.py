@@ -27,7 +27,7 @@ from typing import Any, Callable, List, Optional, Sequence, Union
 from ._arrays.protocol import IntegersLike
 from ._runtime.library import ArgumentError, UnsupportedTypeError, parse_flag
 from ._runtime.public import public
-from ._runtime.specialization import Window, parse_mask
+from ._runtime.options import Options, Window, parse_window
 from ._trace import mask_arguments as args
 from ._trace import trace
 from ._trace.declared import assume_sorted
@@ -417,7 +417,7 @@ def packed(offsets: IntegersLike, key_offsets: Optional[IntegersLike] = None, *,
             raise ArgumentError("expected as many key_offsets as offsets, got shapes "
                                 f"{key_starts.shape} and {starts.shape}")
     causal = parse_flag("causal", causal)
-    left, right = parse_mask(causal, window)[1]
+    _, (left, right) = Options(causal, parse_window(window)).mask()
 
     def keep(b, h, i, j):
         number = args.count_le(starts, b, i)  # of the sequence, from 1

@@ -11,18 +11,21 @@ tensor that a mask or a score reads may not require a gradient. Under torch.auto
 """
 
 import itertools
-from typing import Any, Callable, Dict, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
 
 from . import _attention, _flex, _torch_serving, _varlen  # noqa: F401
-from ._runtime.calls import READ_BY_CODE, refuse_gradient
-from ._runtime.dropout import parse_dropout, philox_of
+from ._attention_backward import Given
+from ._runtime.calls import READ_BY_CODE, is_noted, refuse_gradient
 from ._runtime.library import ArgumentError, Error, UnsupportedTypeError, described, parse_flag
+from ._runtime.options import VECTORS, Operands, Options, parse_dropout
 from ._runtime.public import public
-from ._torch_gradient import gradients, is_deterministic, refuse_second_order
-from ._torch_ops import forget, functions, is_compiling, lse_like, names_of, no_sums, sees_up_to_itself, sides_of
+from ._runtime.vectors import with_philox
+from ._torch_gradient import DIFFERENTIABLE, gradients, is_deterministic, refuse_second_order
+from ._torch_ops import Schema, code_of, forget, is_compiling, lse_like, names_of, no_sums, sees_up_to_itself, sides_of, \
+    window_of
 from ._torch_tensors import GRANULE, autocast, is_mapped, suitable
 
 __all__ = ["flex_attention", "scaled_dot_product_attention"]
@@ -30,166 +33,146 @@ __all__ = ["flex_attention", "scaled_dot_product_attention"]
 
 # --- The ops ----------------------------------------------------------------------------------------------------------
 
-def _keywords(mask_array: Optional[Tensor], mask: Optional[str], score: Optional[str], causal: bool,
-              window_left: Optional[int], window_right: Optional[int], scale: Optional[float], enable_gqa: bool,
-              layout: str, offsets: Optional[Tensor], key_offsets: Optional[Tensor], q: Tensor, k: Tensor,
-              v: Tensor) -> Dict[str, Any]:
-    """What an op's arguments say, as keywords of flashc.attention."""
-    for name, x in (("q", q), ("k", k), ("v", v)):
-        if x.dim() != 4:
-            raise ArgumentError(f"expected {name} of 4 dimensions, got shape {tuple(x.shape)}")
-    keep: Any = mask_array if mask is None else functions[mask]
-    rescore = None if score is None else functions[score]
-    window = None if window_left is None and window_right is None else (window_left, window_right)
-    if offsets is not None:
-        keep, rescore = _varlen.of_sequences(q[0], k[0], offsets, key_offsets, causal, window, keep, rescore)
+_OPTIONS = ("Tensor? mask_array, str? mask, str? score, bool causal, SymInt? window_left, SymInt? window_right, "
+            "float? scale, bool enable_gqa, str layout")
+_VECTORS = "".join(f", Tensor? {name}=None" for name in VECTORS if name not in ("sinks", "philox"))
+
+#: The op returns o, and the log-sum-exp: without `return_lse`, a tensor of no elements in its place. `offsets`: sequences
+#: are packed, as for flashc.varlen_attention. `records_gradients`: those of what masks and scores read would be cut.
+_ATTENTION = Schema(f"Tensor q, Tensor k, Tensor v, {_OPTIONS}, bool return_lse, Tensor? offsets=None, "
+                    "Tensor? key_offsets=None, bool records_gradients=False, Tensor? sinks=None, float dropout_p=0.0, "
+                    f"Tensor? philox=None, bool? deterministic=None{_VECTORS}", results=2)
+#: The op returns dq, dk, dv and dsinks: without sinks, a tensor of no elements in its place.
+_BACKWARD = Schema(f"Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, Tensor? do, Tensor? dlse, {_OPTIONS}, "
+                   "Tensor? offsets, Tensor? key_offsets, bool deterministic, Tensor? sinks=None, float dropout_p=0.0, "
+                   f"Tensor? philox=None{_VECTORS}", results=len(DIFFERENTIABLE))
+
+
+def _call_of(x: Dict[str, Any]) -> Tuple[Operands, Options]:
+    """What an op's arguments say."""
+    tensors = {name: x[name] for name in "qkv"}
+    for name, tensor in tensors.items():
+        if tensor.dim() != 4:
+            raise ArgumentError(f"expected {name} of 4 dimensions, got shape {tuple(tensor.shape)}")
+    mask, score = code_of(x["mask"], x["score"])
+    mask, causal, window = x["mask_array"] if mask is None else mask, x["causal"], window_of(x)
+    if x["offsets"] is not None:
+        mask, score = _varlen.of_sequences(x["q"][0], x["k"][0], x["offsets"], x["key_offsets"], causal, window, mask,
+                                           score)
         causal, window = False, None
-    return {"causal": causal, "window": window, "scale": scale, "mask": keep, "score": rescore,
-            "enable_gqa": enable_gqa, "layout": layout}
+    options = Options(causal, window, x["scale"], x["dropout_p"], x["enable_gqa"], x.get("return_lse", False),
+                      x["layout"], deterministic=x["deterministic"])
+    operands = Operands(*map(suitable, tensors.values()), mask, score, **{name: x[name] for name in VECTORS})
+    return operands, options.checked(operands.philox)
 
 
-@torch.library.custom_op("flashc::attention", mutates_args=())
-def _attention_op(q: Tensor, k: Tensor, v: Tensor, mask_array: Optional[Tensor], mask: Optional[str],
-                  score: Optional[str], causal: bool, window_left: Optional[int], window_right: Optional[int],
-                  scale: Optional[float], enable_gqa: bool, layout: str, return_lse: bool,
-                  offsets: Optional[Tensor] = None, key_offsets: Optional[Tensor] = None,
-                  records_gradients: bool = False, sinks: Optional[Tensor] = None, dropout_p: float = 0.0,
-                  philox: Optional[Tensor] = None, deterministic: Optional[bool] = None) -> Tuple[Tensor, Tensor]:
-    """o, and the log-sum-exp: without `return_lse`, a tensor of no elements in its place. `offsets`: sequences are
-    packed, as for flashc.varlen_attention. `records_gradients`: those of what masks and scores read would be cut."""
-    keywords = _keywords(mask_array, mask, score, causal, window_left, window_right, scale, enable_gqa, layout, offsets,
-                         key_offsets, q, k, v)
+@_ATTENTION.op("flashc::attention")
+def _attention_op(x: Dict[str, Any]) -> Tuple[Tensor, Tensor]:
+    operands, options = _call_of(x)
     with torch.no_grad():
-        results = _attention.attention_now(suitable(q), suitable(k), suitable(v), sinks=sinks, dropout_p=dropout_p,
-                                           philox=philox, return_lse=return_lse, records_gradients=records_gradients,
-                                           **keywords)
-    return results if return_lse else (results, no_sums(q))
+        results = _attention.attention_now(operands, options, records=x["records_gradients"])
+    return results if options.return_lse else (results, no_sums(x["q"]))
 
 
-@torch.library.custom_op("flashc::attention_backward", mutates_args=())
-def _backward_op(q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, do: Optional[Tensor], dlse: Optional[Tensor],
-                 mask_array: Optional[Tensor], mask: Optional[str], score: Optional[str], causal: bool,
-                 window_left: Optional[int], window_right: Optional[int], scale: Optional[float], enable_gqa: bool,
-                 layout: str, offsets: Optional[Tensor], key_offsets: Optional[Tensor],
-                 deterministic: bool, sinks: Optional[Tensor] = None, dropout_p: float = 0.0,
-                 philox: Optional[Tensor] = None) -> Tuple[Tensor, Tensor, Tensor, Tensor]:
-    """dq, dk, dv and dsinks: without sinks, a tensor of no elements in its place."""
-    keywords = _keywords(mask_array, mask, score, causal, window_left, window_right, scale, enable_gqa, layout, offsets,
-                         key_offsets, q, k, v)
-    dq, dk, dv, dsinks = gradients(suitable(q), suitable(k), suitable(v), sinks, philox, o, lse, do, dlse,
-                                   deterministic, dropout_p=dropout_p, **keywords)
-    return dq, dk, dv, no_sums(q) if dsinks is None else dsinks
+@_BACKWARD.op("flashc::attention_backward")
+def _backward_op(x: Dict[str, Any]) -> Tuple[Tensor, ...]:
+    found, _ = gradients(*_call_of(x), Given(x["o"], x["lse"], x["do"], x["dlse"]))
+    return tuple(found[name] if name in found else no_sums(x["q"]) for name in DIFFERENTIABLE)
 
 
 def _like(x: Tensor, columns: int, layout: str) -> Tensor:
-    """As flashc._runtime.launch.output_order: a result lies in memory as `x` does."""
+    """As flashc._runtime.launch.Result.along: a result lies in memory as `x` does."""
     batch, first, second = x.shape[:3]
     if layout == "bhsd" and first > 1 and second > 1 and x.stride(1) < x.stride(2):
         return x.new_empty((batch, second, first, columns)).transpose(1, 2)
     return x.new_empty((batch, first, second, columns))
 
 
-@_attention_op.register_fake
-def _attention_fake(q, k, v, mask_array, mask, score, causal, window_left, window_right, scale, enable_gqa, layout,
-                    return_lse, offsets=None, key_offsets=None, records_gradients=False, sinks=None, dropout_p=0.0,
-                    philox=None, deterministic=None):
-    torch._check(q.dim() == 4 and k.dim() == 4 and v.dim() == 4, lambda: "expected q, k and v of 4 dimensions")
-    return _like(q, v.shape[3], layout), lse_like(q, layout, return_lse)
+@_ATTENTION.fake(_attention_op)
+def _attention_fake(x):
+    q, v = x["q"], x["v"]
+    torch._check(q.dim() == 4 and x["k"].dim() == 4 and v.dim() == 4, lambda: "expected q, k and v of 4 dimensions")
+    return _like(q, v.shape[3], x["layout"]), lse_like(q, x["layout"], x["return_lse"])
 
 
-@_backward_op.register_fake
-def _backward_fake(q, k, v, o, lse, do, dlse, mask_array, mask, score, causal, window_left, window_right, scale,
-                   enable_gqa, layout, offsets, key_offsets, deterministic, sinks=None, dropout_p=0.0, philox=None):
-    return (*(_like(x, x.shape[3], layout) for x in (q, k, v)),
-            no_sums(q) if sinks is None else torch.empty_like(sinks))
+@_BACKWARD.fake(_backward_op)
+def _backward_fake(x):
+    return (*(_like(x[name], x[name].shape[3], x["layout"]) for name in "qkv"),
+            no_sums(x["q"]) if x["sinks"] is None else torch.empty_like(x["sinks"]))
 
 
 def _save(ctx, inputs, output):
-    """What the backward pass reads: q, k, v, o, the log-sum-exp, what masks and scores read, the sinks, and what
-    dropout goes by."""
-    q, k, v, mask_array, *options, return_lse, offsets, key_offsets, _, sinks, ctx.dropout_p, philox, ctx.deterministic = \
-        inputs
-    refuse_gradient(READ_BY_CODE, mask_array)
-    if not return_lse:
+    """What the backward pass reads: the tensors, o, the log-sum-exp, and what else the op was given."""
+    x = _ATTENTION.named(inputs)
+    refuse_gradient(READ_BY_CODE, x["mask_array"])
+    if not x["return_lse"]:
         raise Error("expected flashc::attention with return_lse=True where gradients are recorded")
     ctx.set_materialize_grads(False)
-    ctx.save_for_backward(q, k, v, *output, mask_array, offsets, key_offsets, sinks, philox)
-    ctx.options = options
+    ctx.save_for_backward(*output, *(x[name] for name in _ATTENTION.tensors))
+    ctx.others = {name: value for name, value in x.items() if name not in _ATTENTION.tensors}
 
 
 def _backward(ctx, do, dlse):
-    nothing = (None,) * 13
-    if do is None and dlse is None:
-        return (None, None, None, *nothing, None, None, None, None)
-    *saved, mask_array, offsets, key_offsets, sinks, philox = ctx.saved_tensors
-    dq, dk, dv, dsinks = torch.ops.flashc.attention_backward.default(
-        *saved, do, dlse, mask_array, *ctx.options, offsets, key_offsets, is_deterministic(ctx.deterministic), sinks,
-        ctx.dropout_p, philox)
-    return dq, dk, dv, *nothing, None if sinks is None else dsinks, None, None, None
+    found = {}
+    if do is not None or dlse is not None:
+        o, lse, *saved = ctx.saved_tensors
+        x = {**ctx.others, **dict(zip(_ATTENTION.tensors, saved)), "o": o, "lse": lse, "do": do, "dlse": dlse,
+             "deterministic": is_deterministic(ctx.others["deterministic"])}
+        found = dict(zip(DIFFERENTIABLE, torch.ops.flashc.attention_backward.default(*_BACKWARD.values(x))))
+        if x["sinks"] is None:
+            del found["sinks"]
+    return tuple(found.get(name) for name in _ATTENTION.names)
 
 
 _attention_op.register_autograd(_backward, setup_context=_save)
 _backward_op.register_autograd(refuse_second_order)
 
 
-def _needs_op(q: Tensor, k: Tensor, v: Tensor) -> bool:
-    """Whether a call on these tensors must go through an op: while a graph is traced, and for tensors that are not made
-    of memory."""
-    return is_compiling() or not (_is_plain(q) and _is_plain(k) and _is_plain(v))
-
-
-def _is_plain(x: Tensor) -> bool:
-    return type(x) is Tensor or type(x) is torch.nn.Parameter
-
-
-def attention(q: Tensor, k: Tensor, v: Tensor, *, causal: bool = False,
-              window: Union[None, int, Tuple[Optional[int], Optional[int]]] = None, scale: Optional[float] = None,
-              mask: Any = None, score: Any = None, sinks: Optional[Tensor] = None, dropout_p: float = 0.0,
-              philox: Optional[Tensor] = None, enable_gqa: bool = False, return_lse: bool = False, layout: str = "bhsd",
-              offsets: Tuple[Optional[Tensor], Optional[Tensor]] = (None, None),
-              deterministic: Optional[bool] = None) -> Any:
-    """What `flashc.attention` calls where an op is needed, with the same arguments and result. `offsets`: of packed
-    sequences, as for `flashc.varlen_attention`.
+def attention(operands: Operands, options: Options,
+              offsets: Tuple[Optional[Tensor], Optional[Tensor]] = (None, None)) -> Any:
+    """What `flashc.attention` calls where an op is needed; options are not checked yet. `offsets`: of packed sequences, as
+    for `flashc.varlen_attention`.
 
     Under torch.compile, a mask or a score that is a function must have neither a closure nor defaults (arrays that it
     names as globals are read at every call): one that has breaks the graph there, which fullgraph=True refuses.
     """
-    causal, enable_gqa = parse_flag("causal", causal), parse_flag("enable_gqa", enable_gqa)
-    return_lse = parse_flag("return_lse", return_lse)
-    q, k, v = autocast(q, k, v)
-    dropout_p = parse_dropout(dropout_p, philox)
-    if dropout_p:
-        philox = philox_of(q, philox)
-    mask_array = None
-    if isinstance(mask, Tensor):
-        mask_array, mask = mask, None
-    names = names_of(mask, score)
+    x: Dict[str, Any] = {name: getattr(options, name) for name in Options._fields}
+    for name in ("causal", "enable_gqa", "return_lse"):
+        x[name] = parse_flag(name, x[name])
+    for name, vector in zip(Operands._fields, operands):
+        x[name] = vector
+    x["q"], x["k"], x["v"] = autocast(operands.q, operands.k, operands.v)
+    x["dropout_p"] = parse_dropout(options.dropout_p, operands.philox)
+    if x["dropout_p"] and operands.philox is None:
+        x["philox"] = with_philox(operands, options).philox
+    mask, score = operands.mask, operands.score
+    x["mask_array"] = mask if isinstance(mask, Tensor) else None
+    names = names_of(None if isinstance(mask, Tensor) else mask, score)
     if names is None:
         from . import _torch_graph as graph
-        return graph.outside(_outside_of_graphs, q, k, v, {
-            "causal": causal, "window": window, "scale": scale, "mask": mask if mask_array is None else mask_array,
-            "score": score, "sinks": sinks, "dropout_p": dropout_p, "philox": philox, "enable_gqa": enable_gqa,
-            "return_lse": return_lse, "layout": layout, "offsets": offsets, "deterministic": deterministic})
-    left, right = sides_of(window)
-    records = torch.is_grad_enabled()
-    is_differentiated = records and any(x is not None and x.requires_grad for x in (q, k, v, sinks))
+        return graph.outside(_outside_of_graphs, [x[name] for name in Operands._fields],
+                             [x[name] for name in Options._fields], offsets)
+    x["mask"], x["score"] = names
+    x["window_left"], x["window_right"] = sides_of(options.window)
+    x["offsets"], x["key_offsets"] = offsets
+    records = x["records_gradients"] = torch.is_grad_enabled()
+    is_differentiated = records and any([x[name] is not None and x[name].requires_grad for name in DIFFERENTIABLE])
+    return_lse = x["return_lse"]
+    x["return_lse"] = return_lse or is_differentiated
     try:
-        o, lse = torch.ops.flashc.attention.default(q, k, v, mask_array, *names, causal, left, right, scale, enable_gqa,
-                                                    layout, return_lse or is_differentiated, *offsets, records, sinks,
-                                                    dropout_p, philox, deterministic)
+        o, lse = torch.ops.flashc.attention.default(*[x[name] for name in _ATTENTION.names])
     finally:
         if not is_differentiated:
             forget(names)
     return (o, lse) if return_lse else o
 
 
-def _outside_of_graphs(q: Tensor, k: Tensor, v: Tensor, offsets: Tuple[Optional[Tensor], Optional[Tensor]],
-                       **keywords: Any) -> Any:
-    if offsets[0] is not None:
-        del keywords["layout"]
-        result = _varlen.varlen_attention(q[0], k[0], v[0], *offsets, **keywords)
-        return tuple(x[None] for x in result) if isinstance(result, tuple) else result[None]
-    return _attend(q, k, v, **keywords)
+def _outside_of_graphs(operands: Sequence[Any], options: Sequence[Any], offsets: Sequence[Optional[Tensor]]) -> Any:
+    read, asked = Operands(*operands), Options(*options)
+    if offsets[0] is None:
+        return _attend(read, asked)
+    result = _varlen.attend_packed(read._replace(q=read.q[0], k=read.k[0], v=read.v[0]), asked, offsets[0], offsets[1])
+    return tuple(x[None] for x in result) if isinstance(result, tuple) else result[None]
 
 
 # --- The drop-ins -----------------------------------------------------------------------------------------------------
@@ -225,13 +208,15 @@ def _padded(x: Tensor) -> Tensor:
     return torch.nn.functional.pad(x, (0, rest)) if rest else x
 
 
-def _attend(q: Tensor, k: Tensor, v: Tensor, **keywords: Any) -> Any:
+def _attend(operands: Operands, options: Options) -> Any:
     """flashc.attention of tensors that the kernels may not read as they are."""
-    if _needs_op(q, k, v):
-        return attention(q, k, v, **keywords)
-    if is_mapped(q, k, v):
-        return _attention.attention(q, k, v, **keywords)
-    return _attention.attention(*(suitable(x) for x in autocast(q, k, v)), **keywords)
+    q, k, v = operands.q, operands.k, operands.v
+    if is_noted(torch, q) or is_noted(torch, k) or is_noted(torch, v):
+        return attention(operands, options)
+    if not is_mapped(q, k, v):
+        q, k, v = (suitable(x) for x in autocast(q, k, v))
+        operands = operands._replace(q=q, k=k, v=v)
+    return _attention.attend(operands, options)
 
 
 @public
@@ -283,8 +268,7 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
         attn_mask = _mask_of_four_dimensions(attn_mask, leading)
     square = query.shape[-2] == key.shape[-2]
     mask = attn_mask if attn_mask is not None else sees_up_to_itself if is_causal and not square else None
-    o = _attend(q, k, v, causal=is_causal and square, scale=scale, mask=mask, dropout_p=dropout_p,
-                enable_gqa=enable_gqa)
+    o = _attend(Operands(q, k, v, mask), Options(is_causal and square, None, scale, dropout_p, enable_gqa))
     if o.shape[-1] != columns:
         o = o[..., :columns]
     if len(leading) == 1:
@@ -377,16 +361,13 @@ def flex_attention(query: Tensor, key: Tensor, value: Tensor, score_mod: Optiona
     """
     if is_compiling() and hasattr(block_mask, "mask_mod"):
         from . import _torch_graph as graph
-        return graph.outside(flex_attention, query, key, value, {
-            "score_mod": score_mod, "block_mask": block_mask, "scale": scale, "enable_gqa": enable_gqa,
-            "return_lse": return_lse, "kernel_options": kernel_options, "return_aux": return_aux})
+        return graph.outside(lambda *x: flex_attention(*x[:-1], return_aux=x[-1]), query, key, value, score_mod, block_mask,
+                             scale, enable_gqa, return_lse, kernel_options, return_aux)
 
-    def run(q: Tensor, k: Tensor, v: Tensor, **keywords: Any) -> Any:
-        q, k, columns = _padded(q), _padded(k), v.shape[-1]
-        result = _attend(q, k, _padded(v), **keywords)
-        o, *rest = result if keywords["return_lse"] else (result,)
-        o = o if o.shape[-1] == columns else o[..., :columns]
-        return (o, *rest) if rest else o
-
-    return _flex.flex_attention(run, query, key, value, score_mod, block_mask, scale, enable_gqa, return_lse,
-                                kernel_options, return_aux, _follows)
+    operands, options, returned = _flex.read(Operands(query, key, value, block_mask, score_mod),
+                                             Options(scale=scale, enable_gqa=enable_gqa, return_lse=return_lse),
+                                             kernel_options, return_aux, _follows)
+    padded = Operands(_padded(operands.q), _padded(operands.k), _padded(operands.v), operands.mask, score_mod)
+    result, columns = _attend(padded, options), value.shape[-1]
+    o, *rest = result if options.return_lse else (result,)
+    return returned(o if o.shape[-1] == columns else o[..., :columns], *rest)

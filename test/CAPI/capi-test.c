@@ -57,7 +57,7 @@ static void testVectors(FlashcContext context) {
   char *text, *message;
   attention.operation = FLASHC_ATTENTION_BACKWARD;
   attention.sinks = true;
-  attention.dropout_p = 0.25f;
+  attention.options = "dropout_p=0.25";
   attention.captures = &capture;
   attention.num_captures = 1;
   attention.score_code = "%t = arith.mulf %s, %slope : f32\nflash.yield %t : f32";

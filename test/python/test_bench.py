@@ -425,6 +425,17 @@ def test_latency_arguments_are_those_of_the_program():
     assert [argument.address for argument in arguments] == [64, 128, 192, 256]
 
 
+def test_calls_whose_host_time_is_measured_run():
+    torch = pytest.importorskip("torch")
+    from flashc.bench import _latency
+    calls = _latency.host_calls("cpu")
+    assert [name for name in calls if name.startswith("flashc")][1:3] == [
+        "flashc.attention, mask", "flashc.attention, mask that reads an array"]
+    with torch.no_grad():
+        for call in calls.values():
+            call()
+
+
 # --- Decoding ---------------------------------------------------------------------------------------------------------
 
 def test_cells_of_decoding():

@@ -168,7 +168,7 @@ def test_unknown_words_of_a_schedule(call):
     call("kv-tile=64,stages=2")
     for how, words in (("kvtile=64", "kv-tile, .*got 'kvtile'"),
                        ("kv-tile=many", "an integer for 'kv-tile', got 'many'"),
-                       ("warps=4,kv-tile=64", "in the schedule of a decoding kernel, got 'kv-tile'")):
+                       ("warps=4,kv-tile=64", "fields of one kind of kernel, got warps, kv-tile")):
         with pytest.raises(flashc.CompileError, match=f"schedule: expected .*{words}"):
             call(how)
 

@@ -10,10 +10,10 @@ import decoding  # noqa: E402
 import flashc  # noqa: E402
 from flashc import _decode  # noqa: E402
 from flashc._arrays import cuda  # noqa: E402
-from flashc._arrays.array import CPU, Array, contiguous_strides  # noqa: E402
+from flashc._arrays.array import CPU  # noqa: E402
 from flashc._runtime import library  # noqa: E402
+from flashc._runtime.options import Options  # noqa: E402
 from flashc._runtime.specialization import Extents, make_code, specialize  # noqa: E402
-from flashc._trace.trace import Code  # noqa: E402
 
 
 def make(lengths, heads=2, group=2, tokens=1, depth=16, value_depth=None, page=0, capacity=None, **keywords):
@@ -190,12 +190,11 @@ def two_gpus(monkeypatch):
 
 
 def test_schedules_go_by_the_gpu(two_gpus):
-    extents = Extents(1, 32, 8, 1, 8192, 128, 128)
-    q = Array(0, (1, 1, 32, 128), contiguous_strides((1, 1, 32, 128)), "bf16", 0, None)
-    specialization = specialize(q, extents, True, None, None, Code(), "sm_90a", None, False, False)._replace(page_size=0)
+    extents = Extents(1, 32, 8, 1, 8192, 128, 128, "bf16")
+    specialization = specialize(extents, Options(causal=True), "sm_90a")._replace(page_size=0)
 
     def parts(device):
-        fields = dict(field.split("=") for field in _decode._choose(specialization, extents, device, None, False)[1].split(","))
+        fields = dict(field.split("=") for field in _decode._choose(specialization, extents, device, Options())[1].split(","))
         return int(fields["splits"])
     first = parts(0)
     assert first > parts(1) >= 1 and parts(0) == first
@@ -205,14 +204,13 @@ def test_schedules_go_by_the_gpu(two_gpus):
 
 def test_schedules_go_by_the_mask(two_gpus):
     """Equal extents: keys are cut into parts, but not those of a mask whose bounds may be runs of a table."""
-    extents = Extents(1, 32, 8, 128, 8192, 128, 128)
-    q = Array(0, (1, 128, 32, 128), contiguous_strides((1, 128, 32, 128)), "bf16", 0, None)
+    extents = Extents(1, 32, 8, 128, 8192, 128, 128, "bf16")
     ids = np.zeros(8192, np.int32)
 
     def choose(mask):
         code = make_code(mask, None, extents, CPU, None)
-        specialization = specialize(q, extents, True, None, None, code, "sm_90a", None, False, False)
-        kind, schedule = _decode._choose(specialization._replace(page_size=0), extents, 0, None, False)
+        specialization = specialize(extents, Options(causal=True), "sm_90a").of(code)
+        kind, schedule = _decode._choose(specialization._replace(page_size=0), extents, 0, Options())
         assert kind == library.FORWARD_KERNEL
         return schedule
     assert choose(None) == "splits=4"

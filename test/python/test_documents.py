@@ -9,9 +9,9 @@ import sys
 import pytest
 
 import flashc
-from flashc._arrays.array import Array
 from flashc._runtime import library
-from flashc._runtime.specialization import _NO_CODE, Extents, specialize
+from flashc._runtime.options import Options
+from flashc._runtime.specialization import Extents, specialize
 from documents import PAGES, ROOT, blocks_of, run_block
 
 
@@ -67,9 +67,7 @@ def test_reference_is_up_to_date():
 
 def attention_for(target, dtype, dim, rows=512, cache_dtype=None, **cache):
     """The kernel of a specialization: what a call compiles, whatever the GPU at hand."""
-    extents = Extents(2, 8, 2, rows, 4096, dim, dim)
-    q = Array(0, (2, 8, rows, dim), (1, 1, 1, 1), dtype, 0, None)
-    plain = specialize(q, extents, True, None, None, _NO_CODE, target, None, False, False)
+    plain = specialize(Extents(2, 8, 2, rows, 4096, dim, dim, dtype), Options(causal=True), target)
     if cache:
         cache["extents"] = (library.ANY, 2, rows, library.ANY)
     return plain._replace(cache_dtype=cache_dtype, **cache).compile()

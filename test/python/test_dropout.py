@@ -179,13 +179,13 @@ def test_rates():
     for p in (0.5 / 256, 1.5 / 256, 2.5 / 256):
         assert np.array_equal(attention_mask(shape, p, PHILOX), flashc.dropout_mask(shape, p, PHILOX))
         assert np.array_equal(flashc.dropout_mask(shape, p, PHILOX), flashc.dropout_mask(shape, p + 0.5 / 256, PHILOX))
-    from flashc._attention import _launchers
+    from flashc._runtime.calls import _cases
     q = np.ones((1, 1, 8, 8), np.float32)
     flashc.attention(q, q, q)
-    before = len(_launchers)
+    before = len(_cases)
     for p in (0, 0.0, np.float32(0), np.zeros(()), False):
         flashc.attention(q, q, q, dropout_p=p)
-    assert len(_launchers) == before
+    assert len(_cases) == before
 
 
 def test_f64_is_exact():

@@ -13,7 +13,10 @@ import flashc
 from flashc import _explain, masks
 from flashc._arrays import array, cuda, source
 from flashc._runtime import contexts, library
-from flashc._runtime.launch import _WORDS, _Frame
+from flashc._runtime.launch import WORDS, Frame
+from flashc._runtime.options import Options
+from flashc._runtime.specialization import Specialization
+from flashc._trace.captured import Capture
 from test_classes import cut
 from test_masks import in_numpy
 
@@ -512,14 +515,11 @@ def test_searches_of_sorted_arrays():
         %keep = arith.andi %before, %inside : i1
         flash.yield %keep : i1"""
     batch, heads, queries, keys, dim = 7, 3, 64, 500, 64
-    attention = library.make_attention(
-        dtype="bf16", head_dim=dim, value_dim=dim, group_size=1, scale=1.0, mask=library.MASK_NONE, window=(-1, -1),
-        mask_code=code, score_code=None, captures=[("offsets", "i32", (0,))], extents=(0, 0, 0, 0), has_lse=False)
-    frame = _Frame([4, 4, 4, 1, 4])
+    attention = Specialization("bf16", dim, dim, options=Options(scale=1.0), mask_code=code,
+                               captures=(Capture("offsets", "i32", (0,)),)).describe()
     q, k = (batch, heads, queries, dim), (batch, heads, keys, dim)
-    frame.set_numbers([number for shape in (q, k, k, (5,), q)
-                       for number in (*shape, *array.contiguous_strides(shape))])
-    frame.words[3 * _WORDS] = offsets.ctypes.data
+    frame = Frame([(shape, array.contiguous_strides(shape)) for shape in (q, k, k, (5,), q)])
+    frame.words[3 * WORDS] = offsets.ctypes.data
     explanation = flashc.Explanation(contexts.context().explain(
         attention, "sm_90a", None, ctypes.cast(frame.address, ctypes.POINTER(library.Argument)), frame.count))
     assert "j <= offsets[b + 1] - 1" in explanation.formulas, explanation.formulas

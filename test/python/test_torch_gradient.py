@@ -168,16 +168,16 @@ def test_autocast_casts_as_for_the_attention_of_pytorch():
 
 
 @pytest.fixture
-def backward_keywords(monkeypatch):
-    """Those of every call of flashc.attention_backward."""
+def backward_options(monkeypatch):
+    """Those of every backward pass."""
     from flashc import _torch_gradient
     seen, function = [], _torch_gradient.backward_of
-    monkeypatch.setattr(_torch_gradient, "backward_of", lambda *arguments, **keywords: (
-        seen.append(keywords), function(*arguments, **keywords))[1])
+    monkeypatch.setattr(_torch_gradient, "backward_of", lambda *arguments: (
+        seen.append(arguments[1]), function(*arguments))[1])
     return seen
 
 
-def test_deterministic_algorithms_are_passed_on(backward_keywords):
+def test_deterministic_algorithms_are_passed_on(backward_options):
     q = random(1, 1, 8, 8)
     was = torch.are_deterministic_algorithms_enabled()
     try:
@@ -186,13 +186,13 @@ def test_deterministic_algorithms_are_passed_on(backward_keywords):
             flashc.attention(q, q, q).sum().backward()
     finally:
         torch.use_deterministic_algorithms(was)
-    assert [keywords["deterministic"] for keywords in backward_keywords] == [True, False]
+    assert [options.deterministic for options in backward_options] == [True, False]
 
 
-def test_a_schedule_is_that_of_the_forward_pass(backward_keywords):
+def test_a_schedule_is_that_of_the_forward_pass(backward_options):
     q = random(1, 1, 8, 8)
     flashc.attention(q, q, q, schedule="kv-tile=64", static_shapes=True).sum().backward()
-    assert "schedule" not in backward_keywords[0] and backward_keywords[0]["static_shapes"] is True
+    assert backward_options[0].schedule is None and backward_options[0].static_shapes is True
 
 
 def test_second_order_raises():

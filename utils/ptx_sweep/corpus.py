@@ -14,8 +14,9 @@ import flashc
 import scores
 from flashc import masks
 from flashc._runtime import library
-from flashc._runtime.plain import Append, Merge, Plain
-from flashc._runtime.specialization import GPU_TARGET, Specialization, parse_mask
+from flashc._runtime.options import Options
+from flashc._runtime.plain import Append, Merge
+from flashc._runtime.specialization import GPU_TARGET, Specialization
 from flashc._trace.trace import trace
 from test_alignment import NAMED
 from test_classes import EXACT
@@ -124,10 +125,17 @@ def add_operation(name: str, d: int, operation: int, group: int = 1, dtype: str 
     code = trace(mask, score)
     has_lse = operation >= library.ATTENTION_BACKWARD and dtype == "f16"
     number = 0 if captured is None else [n for n, x in enumerate(code.captures) if x.shape][captured]
-    specialization = Specialization(dtype, d, dv or d, group, d**-0.5, *parse_mask(False, None), code.mask, code.score,
-                                    code.captures, (library.ANY,) * 4, GPU_TARGET, schedule, has_lse, operation,
-                                    deterministic, has_sinks, dropout_p, number)
-    PROGRAMS[f"{name}, d={d}"] = lambda: flashc.Kernel(specialization, "bhsd", code, (), group > 1, False)
+    options = Options(dropout_p=dropout_p, return_lse=has_lse, schedule=schedule, deterministic=deterministic,
+                      operation=operation).of_kernel(d)
+    specialization = Specialization(dtype, d, dv or d, group, options, captured=number,
+                                    vectors=("sinks",) if has_sinks else ()).of(code)
+    PROGRAMS[f"{name}, d={d}"] = lambda: compiled(specialization)
+
+
+def compiled(specialization: Any) -> Any:
+    """What a sweep reads of the kernel of a specialization."""
+    kernel = specialization.compile()
+    return SimpleNamespace(ptx=kernel.ptx(), manifest=json.loads(kernel.manifest()), decisions=kernel.decisions())
 
 
 def add_sums(name: str, d: int, per: int = library.COLUMN_SUMS, **keywords: Any) -> None:
@@ -206,25 +214,22 @@ for _name in ("alibi", "relative table", "bias of all"):
 # --- What surrounds attention -----------------------------------------------------------------------------------------
 
 
-def add_plain(name: str, plain: Plain) -> None:
-    def compile_plain() -> Any:
-        kernel = plain.compile(GPU_TARGET)
-        return SimpleNamespace(ptx=kernel.ptx(), manifest=json.loads(kernel.manifest()), decisions=kernel.decisions())
-    PROGRAMS[name] = compile_plain
+def add_plain(name: str, kind: Any, *fields: Any) -> None:
+    PROGRAMS[name] = lambda: compiled(kind(GPU_TARGET, *fields))
 
 
 for _parts, _dtype in (("f32", "bf16"), ("f32", "f32"), ("bf16", "bf16"), ("f16", "f32")):
     for _d in (64, 100, 128, 33):
-        add_plain(f"merge: {_parts} to {_dtype}, d={_d}", Merge(_parts, _dtype, _d, _d != 100))
+        add_plain(f"merge: {_parts} to {_dtype}, d={_d}", Merge, _parts, _dtype, _d, _d != 100)
 for _rotary, _is_interleaved in ((0, False), (64, False), (64, True), (128, False), (128, True)):
     _how = f"rotary {_rotary}{', interleaved' if _is_interleaved else ''}" if _rotary else "no rotary"
     for _is_paged in (False, True):
         add_plain(f"append: {_how}, {'paged' if _is_paged else 'contiguous'}",
-                  Append("bf16", 128, 128, _is_paged, _is_paged, _rotary, "f32", _is_interleaved))
-add_plain("append: f32", Append("f32", 64, 64, True, False, 64, "f32", False))
-add_plain("append: angles of f16", Append("f16", 128, 128, True, False, 128, "f16", False))
-add_plain("append: d=192, dv=128", Append("bf16", 192, 128, True, False, 0, "f32", False))
-add_plain("append: d=33", Append("bf16", 33, 33, True, True, 0, "f32", False))
+                  Append, "bf16", 128, 128, _is_paged, _is_paged, _rotary, "f32", _is_interleaved)
+add_plain("append: f32", Append, "f32", 64, 64, True, False, 64, "f32", False)
+add_plain("append: angles of f16", Append, "f16", 128, 128, True, False, 128, "f16", False)
+add_plain("append: d=192, dv=128", Append, "bf16", 192, 128, True, False, 0, "f32", False)
+add_plain("append: d=33", Append, "bf16", 33, 33, True, True, 0, "f32", False)
 
 # --- Caches -----------------------------------------------------------------------------------------------------------
 
@@ -234,14 +239,11 @@ def add_cached(name: str, d: int = 128, dv: Optional[int] = None, group: int = 4
                target: str = GPU_TARGET, has_sinks: bool = False, **fields: Any) -> None:
     """Attention to keys and values in a cache, of 8 key heads. `fields`: others of the specialization."""
     code = trace(mask, score)
-    specialization = Specialization("bf16", d, dv or d, group, d**-0.5, *parse_mask(causal, window), code.mask, code.score,
-                                    code.captures, (library.ANY, 8, tokens, library.ANY), target, schedule, False,
-                                    has_sinks=has_sinks, page_size=page)._replace(**fields)
-
-    def compile_cached() -> Any:
-        kernel = specialization.compile()
-        return SimpleNamespace(ptx=kernel.ptx(), manifest=json.loads(kernel.manifest()), decisions=kernel.decisions())
-    PROGRAMS[f"cache: {name}, d={d}"] = compile_cached
+    options = Options(causal, None if window is None else (window, 0), schedule=schedule).of_kernel(d)
+    specialization = Specialization("bf16", d, dv or d, group, options, target, page_size=page,
+                                    extents=(library.ANY, 8, tokens, library.ANY),
+                                    vectors=("sinks",) if has_sinks else ()).of(code)._replace(**fields)
+    PROGRAMS[f"cache: {name}, d={d}"] = lambda: compiled(specialization)
 
 
 for _d in (64, 128, 256):

@@ -91,6 +91,9 @@ struct AttentionSpec {
   /// their own.
   std::string cacheDType;
   bool hasPageScales = false, hasHeadScales = false;
+
+  /// Sets fields by the names and values in FlashcAttention::options; or an error that says which names there are.
+  llvm::Error setOptions(llvm::StringRef text);
 };
 
 /// The text of a module with one function on tensors; or an error that says which field is wrong, by its name in

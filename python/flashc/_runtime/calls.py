@@ -1,24 +1,26 @@
-"""Calls of operations beside attention: their arrays, their results, the launch."""
+"""Calls: their arrays, what calls with equal shapes share, results, the launch."""
 from __future__ import annotations
 
 import copy
+import ctypes
+import math
 import sys
-from typing import Any, Dict, List, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
-from .._arrays.array import CPU, Array, spoken
+from .._arrays.array import CPU, ITEM_SIZE, Array, contiguous_strides, spoken
+from .._arrays.cuda import Scratch
 from .._arrays.integers import narrowed
 from .._arrays.overlap import find_shared
-from .._arrays.source import source_of
+from .._arrays.source import Source, source_of
 from .._trace.trace import Code, device_name
-from . import contexts, plans
-from .launch import _WORDS, _Frame, _read_result, _signed, canonical, fail_launch, output_order, unit_strides, wait_for
+from . import contexts
+from .launch import WORDS, Frame, Launcher, Result, Shape, read_result, shape_of, signed, wait_for
 from .library import ArgumentError, Error, UnsupportedTypeError
-from .specialization import Extents, Specialization
+from .plans import launch
+from .specialization import NO_CODE, Extents, Specialization
 from .vectors import as_floats
 
-# Kernels that are loaded, by what they are specialised on and their device.
-_kernels: Dict[Tuple[Specialization, int], Any] = {}
-contexts.on_configure.append(_kernels.clear)
+__all__ = ["Case", "Inputs", "attention_case", "case_of", "is_graph", "is_noted", "records_gradients", "refuse_gradient", "refuse_gradients"]
 
 READ_BY_CODE = "an array that the mask or the score reads"
 
@@ -30,11 +32,12 @@ def refuse_gradient(name: str, x: Any) -> None:
                     "pass what its detach() returns")
 
 
-def refuse_gradients(**owners: Any) -> None:
-    """Raises an Error if one of them requires a gradient, while gradients are recorded."""
+def refuse_gradients(**owners: Any) -> Dict[str, Any]:
+    """Raises an Error if one of them requires a gradient, while gradients are recorded; returns those that are given."""
     if records_gradients():
         for name, x in owners.items():
             refuse_gradient(name, x)
+    return {name: x for name, x in owners.items() if x is not None}
 
 
 def records_gradients() -> bool:
@@ -46,51 +49,76 @@ def records_gradients() -> bool:
 def is_graph(x: Any) -> bool:
     """Whether PyTorch notes what is called on a tensor instead of computing: then the call must be that of an op."""
     torch = sys.modules.get("torch")
-    if torch is None or not isinstance(x, torch.Tensor) or not hasattr(torch.library, "custom_op"):
-        return False  # The last one: PyTorch before 2.4.
-    return torch.compiler.is_compiling() or not (type(x) is torch.Tensor or type(x) is torch.nn.Parameter)
+    return torch is not None and isinstance(x, torch.Tensor) and is_noted(torch, x)
+
+
+def is_noted(torch: Any, x: Any) -> bool:
+    """The same of a tensor. PyTorch before 2.4 has no ops to call."""
+    return hasattr(torch.library, "custom_op") and (
+        torch.compiler.is_compiling() or not (type(x) is torch.Tensor or type(x) is torch.nn.Parameter))
 
 
 class Inputs:
     """The arrays of one call by name, the first of which is on the device and the stream of the launch."""
+    __slots__ = ("owners", "arrays", "sources", "device", "stream", "_signature")
 
-    def __init__(self, **owners: Any) -> None:
-        refuse_gradients(**owners)
-        self.owners = owners
-        first = next(iter(owners.values()))
-        source = source_of(first)
-        array = source.describe(first)
-        self.device = array.device
-        self.stream = None if self.device == CPU else source.current_stream(self.device, array)
-        self.arrays = {name: array if x is first else self._describe(x) for name, x in owners.items()}
-
-    def _describe(self, x: Any) -> Array:
-        array = source_of(x).describe(x, self.stream)
-        wait_for(array, self.stream)
-        return array
+    def __init__(self, owners: Dict[str, Any]) -> None:
+        arrays: Dict[str, Array] = {}
+        sources: Dict[str, Source] = {}
+        device, stream, signature = None, None, []
+        for name, x in owners.items():
+            source = sources[name] = source_of(x)
+            array = arrays[name] = source.describe(x, stream)
+            signature += (name, source, array[1:5])
+            if device is None:
+                device = array.device
+                stream = None if device == CPU else source.current_stream(device, array)
+            elif array.stream is not None:
+                wait_for(array, stream)
+        self.owners, self.arrays, self.sources, self.device, self.stream = owners, arrays, sources, device, stream
+        # What of the arrays a kernel and its results depend on: all but addresses.
+        self._signature: Optional[List[Any]] = signature
 
     def __getitem__(self, name: str) -> Array:
-        return self.arrays[name]
+        try:
+            return self.arrays[name]
+        except KeyError:
+            raise UnsupportedTypeError(f"expected {name} to be an array, got None") from None
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.arrays
+
+    def key(self, make: Any, options: Any) -> Tuple[Any, ...]:
+        """What a kernel and its results depend on: of arrays all but addresses."""
+        signature = self._signature
+        if signature is None:  # An input was converted.
+            signature = [(name, self.sources[name], x[1:5]) for name, x in self.arrays.items()]
+        return (make, options, *signature)
 
     def without(self, name: str) -> "Inputs":
         """Those of another call, which reads all but one of them."""
         other = copy.copy(self)
-        other.arrays = {key: array for key, array in self.arrays.items() if key != name}
+        other._signature = None
+        for part in ("owners", "arrays", "sources"):
+            setattr(other, part, {key: x for key, x in getattr(self, part).items() if key != name})
         return other
+
+    def _convert(self, name: str, owner: Any) -> None:
+        if owner is not self.owners[name]:
+            self._signature = None
+            self.owners[name], self.arrays[name] = owner, source_of(owner).describe(owner, self.stream)
+            wait_for(self.arrays[name], self.stream)
 
     def narrow(self, *names: str) -> None:
         """Makes int32 of those of these inputs that are there and are other integers."""
         for name in names:
             if name in self.arrays:
-                owner = narrowed(name, self.owners[name], self.arrays[name])
-                if owner is not self.owners[name]:
-                    self.owners[name], self.arrays[name] = owner, self._describe(owner)
+                self._convert(name, narrowed(name, self.owners[name], self.arrays[name]))
 
     def widen(self, name: str, dtype: str) -> None:
-        """Makes f32 or f64 of an input that is other floats."""
-        owner = as_floats(self.owners[name], self.arrays[name], dtype)
-        if owner is not self.owners[name]:
-            self.owners[name], self.arrays[name] = owner, self._describe(owner)
+        """Makes f32 or f64 of an input, if it is there, that is other floats."""
+        if name in self.arrays:
+            self._convert(name, as_floats(self.owners[name], self.arrays[name], dtype))
 
     def check(self, name: str, like: str, dtype: str, order: str, shape: Sequence[int]) -> None:
         """Refuses an array that is not of this shape and element type, on the device of `like`."""
@@ -106,93 +134,225 @@ class Inputs:
             raise ArgumentError(f"expected the last dimension of {name} to be contiguous (stride 1), got stride "
                                 f"{x.strides[-1]}; make a contiguous copy")
 
-    def check_addresses(self) -> None:
-        for name, x in self.arrays.items():
-            if not x.address:
-                raise ArgumentError(f"expected {name} with elements in memory, got an address of 0")
-
-    def prepare_code(self, code: Code) -> None:
-        """Waits for the arrays that the mask and the score read, which may not require gradients."""
+    def prepare_code(self, code: Code, records: Optional[bool] = None) -> None:
+        """Waits for the arrays that the mask and the score read, which may not require gradients that PyTorch
+        `records`."""
         for array in code.arrays:
-            if records_gradients():
+            if records_gradients() if records is None else records:
                 refuse_gradient(READ_BY_CODE, array.owner)
             wait_for(array, self.stream)
 
 
-class Results:
-    """What one call writes: the caller's arrays, checked, or new ones."""
+class _Ready:
+    """What calls of one case with one code share: the kernel, where its arguments go, and frames that no call uses. A
+    call takes one and puts it back, so threads never share one."""
+    __slots__ = ("launcher", "arguments", "inputs", "captures", "outputs", "frames")
 
-    def __init__(self, inputs: Inputs, code: Code) -> None:
-        self.inputs = inputs
-        self.owners: List[Any] = []
-        self.arrays: List[Array] = []
-        self._others = [*inputs.arrays.items(), *((READ_BY_CODE, array) for array in code.arrays)]
-
-    def add(self, name: str, out: Any, like: str, shape: Tuple[int, ...], dtype: str) -> None:
-        """`like`: the input whose framework makes a new array, and whose device it is on."""
-        if out is None:
-            owner = self.inputs.owners[like]
-            self._append(source_of(owner).empty(owner, shape, dtype))
-            return
-        array = _read_result(name, out, shape, dtype, self.inputs[like], self.inputs.stream)
-        for other, x in self._others:
-            if find_shared(array, None, [x]) is not None:
-                raise ArgumentError(f"expected {name} to be apart from {other}, which is still in use while {name} is "
-                                    "written, got arrays that share memory")
-        self._others.append((name, array))
-        self.owners.append(out)
-        self.arrays.append(array)
-
-    def add_like(self, name: str, out: Any, like: str, is_bshd: bool) -> None:
-        """A result of an input's shape and element type; a new one lies in memory as the input does."""
-        x, owner = self.inputs[like], self.inputs.owners[like]
-        if out is not None:
-            self.add(name, out, like, tuple(x.shape), x.dtype)
-            return
-        source = source_of(owner)
-        shape, transposes = output_order(x, x.shape[3], is_bshd, source)
-        made = source.empty(owner, shape, x.dtype)
-        self._append(source.transpose(made) if transposes else made)
-
-    def _append(self, made: Any) -> None:
-        self.owners.append(made)
-        self.arrays.append(source_of(made).describe(made, self.inputs.stream))
-
-    def fill_with_zeros(self) -> None:
-        for owner, array in zip(self.owners, self.arrays):
-            if 0 not in array.shape:
-                source_of(owner).fill(owner, 0.0)
+    def __init__(self, launcher: Launcher, case: "Case", code: Code) -> None:
+        self.launcher, self.frames = launcher, []  # type: Launcher, List[Frame]
+        captures = {capture.name: (one.extents, one.strides) for capture, one in zip(code.captures, code.bound)}
+        results = {result.name: result.new_shape() for result in case.results}
+        self.arguments: List[Shape] = []
+        places: Dict[str, int] = {}
+        self.inputs: List[Tuple[str, int]] = []
+        for number, (name, is_output) in enumerate(launcher.arguments):
+            places[name] = number * WORDS
+            if name in captures or (is_output and name in results):
+                self.arguments.append((captures if name in captures else results)[name])
+            else:
+                name = case.aliases.get(name, name)
+                self.arguments.append(case.shapes[name])
+                self.inputs.append((name, number * WORDS))
+        self.captures = [places[name] for name in captures]
+        self.outputs = [places[name] for name in results]
 
 
-def launch(specialization: Specialization, extents: Extents, inputs: Inputs, code: Code, results: Results,
-           is_bshd: bool, writes_bshd: bool) -> None:
-    """Arguments of 4 dimensions are in the caller's layout, those of 3 are [B, H, N]; results of 4 are only if
-    `writes_bshd`."""
-    inputs.check_addresses()
-    if code.needs:
-        code.check((extents.batch, extents.query_heads, extents.queries, extents.keys))
-    key = specialization, inputs.device
-    kernel = _kernels.get(key)
-    if kernel is None:
-        kernel = _kernels.setdefault(key, specialization.naming_lines(
-            code, lambda it: it.compile().load(inputs.device)))
-    frame = _Frame(specialization.ranks)
-    read, written = list(inputs.arrays.values()), results.arrays
-    bound = [n for one in code.bound for n in (*one.extents, *one.strides)]
-    frame.set_numbers([*_numbers(read, is_bshd), *bound, *_numbers(written, writes_bshd)])
-    values = [(x.address, 0) for x in read]
-    values += [(one.address, _signed(one.scalar)) for one in code.bound] + [(x.address, 0) for x in written]
-    for number, (address, scalar) in enumerate(values):
-        frame.words[number * _WORDS], frame.words[number * _WORDS + 4] = address, scalar
-    status = plans.launch(kernel, frame, inputs.stream or 0, code.plan)
-    if status:
-        fail_launch(status, frame, specialization, code, inputs.device)
+class Case:
+    """What calls share whose options, extents, strides and element types are equal: it is checked once."""
+    __slots__ = ("specialization", "results", "shapes", "device", "extents", "is_empty", "aliases", "finish", "compiled",
+                 "launchers", "_ready", "_new")
+
+    def __init__(self, inputs: Inputs, specialization: Any, results: Sequence[Result], is_bshd: bool = False) -> None:
+        """`is_bshd`: inputs of 4 dimensions are in the order B, N, H, D; the kernel's are B, H, N, D."""
+        self.specialization, self.results, self.device = specialization, results, inputs.device
+        self.shapes = {name: shape_of(x, is_bshd) for name, x in inputs.arrays.items()}
+        #: Of an attention.
+        self.extents: Any = None
+        #: Nothing is launched, and results are those of no keys.
+        self.is_empty = False
+        #: What the manifest calls inputs that have another name here.
+        self.aliases: Dict[str, str] = {}
+        #: What the specialization becomes where that depends on the mask and the score.
+        self.finish: Callable[[Specialization], Specialization] = lambda it: it
+        #: The kernel, where it is compiled already, and those that are loaded.
+        self.compiled: Optional[contexts.CompiledKernel] = None
+        self.launchers = _launchers
+        self._ready: Dict[Any, _Ready] = {}
+        self._new = [(result.like, result.memory, result.dtype, result.transposes) for result in results]
+
+    def prepare(self, code: Code) -> _Ready:
+        """The kernel for a mask and a score, compiled if no context or cache has it, and loaded."""
+        specialization = self.specialization if code is NO_CODE else self.specialization.of(code)
+        specialization = self.finish(specialization)
+        key = specialization, self.device
+        launcher = self.launchers.get(key)
+        if launcher is None:
+            # Threads that were first together compiled once, in the library; one of their launchers stays.
+            launcher = self.launchers.setdefault(key, Launcher(specialization, self.device, code, self.compiled))
+        return _Ready(launcher, self, code)
+
+    def __call__(self, inputs: Inputs, code: Code = NO_CODE, outs: Sequence[Any] = (),
+                 unseen: Sequence[str] = ()) -> List[Any]:
+        """Launches; returns what it writes in the order of `results`. `outs`: the caller's arrays, or None for new ones.
+        `unseen`: results that the caller does not want."""
+        has_outs = bool(outs) and any([out is not None for out in outs])
+        if self.is_empty:
+            owners = self._read_outs(inputs, code, outs, unseen)[0] if has_outs else \
+                self._make(inputs.owners, inputs.sources)[0]
+            self._fill(inputs, owners)
+            return owners
+        if code.needs:
+            code.check([self.extents[place] for place in (0, 1, 3, 4)])  # B, Hq, Nq, Nk
+        key = None if code is NO_CODE else (*code[:3], *[one[1:3] for one in code.bound])
+        ready = self._ready.get(key)
+        if ready is None:
+            if len(self._ready) >= _MOST_CASES:  # Functions may read arrays of ever other lengths.
+                self._ready.clear()
+            ready = self._ready[key] = self.prepare(code)
+        try:
+            frame = ready.frames.pop()
+        except IndexError:
+            frame = Frame(ready.arguments)
+        arrays, words = inputs.arrays, frame.words
+        for name, place in ready.inputs:
+            words[place] = address = arrays[name][0]
+            if not address:
+                raise ArgumentError(f"expected {name} with elements in memory, got an address of 0; ArraySpec is for "
+                                    "flashc.compile")
+        for one, place in zip(code.bound, ready.captures):
+            words[place], words[place + 4] = one.address, signed(one.scalar)
+        if has_outs:
+            owners, written = self._read_outs(inputs, code, outs, unseen)
+            self._set_results(ready, frame, written)
+            addresses = [x.address for x in written]
+        else:
+            owners, addresses = self._make(inputs.owners, inputs.sources)
+            if frame.strides is not None:
+                frame.set_numbers(ready.arguments)
+                frame.strides = None
+        for address, place in zip(addresses, ready.outputs):
+            words[place] = address
+        status = launch(ready.launcher.loaded, frame, inputs.stream or 0, code.plan)
+        if status:
+            ready.launcher.fail(status, frame, code)
+        ready.frames.append(frame)
+        return owners
+
+    def _make(self, given: Dict[str, Any], sources: Dict[str, Source]) -> Tuple[List[Any], List[int]]:
+        """New arrays for all results, and their addresses."""
+        owners, addresses = [], []
+        for like, memory, dtype, transposes in self._new:
+            source = sources[like]
+            made = source.empty(given[like], memory, dtype)
+            addresses.append(source.address(made))
+            owners.append(source.transpose(made) if transposes else made)
+        return owners, addresses
+
+    def _set_results(self, ready: _Ready, frame: Frame, written: Sequence[Array]) -> None:
+        strides = [x.strides for x in written]
+        if frame.strides != strides:
+            arguments = list(ready.arguments)
+            for result, place, x in zip(self.results, ready.outputs, written):
+                arguments[place // WORDS] = shape_of(x, result.is_bshd)
+            frame.set_numbers(arguments)
+            frame.strides = strides
+
+    def _read_outs(self, inputs: Inputs, code: Code, outs: Sequence[Any],
+                   unseen: Sequence[str]) -> Tuple[List[Any], List[Array]]:
+        """The caller's arrays, checked, and new ones where there are none. None of them may share memory with another
+        or with what the call reads."""
+        owners: List[Any] = []
+        arrays: List[Array] = []
+        names, others = list(inputs.arrays), list(inputs.arrays.values())
+        names, others = names + [READ_BY_CODE] * len(code.arrays), others + list(code.arrays)
+        for result, out in zip(self.results, outs):
+            if out is None:
+                owner, array = self._allocate(result, inputs, outs[0], result.name in unseen)
+            else:
+                owner, array = out, read_result(result, out, inputs.device, inputs.stream)
+                shared = find_shared(array, None, others)
+                if shared is not None:
+                    raise ArgumentError(f"expected {result.label} to be apart from {names[shared[1]]}, which is still in "
+                                        f"use while {result.label} is written, got arrays that share memory")
+                names.append("out[0]" if result.label == "out" else result.label)
+                others.append(array)
+            owners.append(owner)
+            arrays.append(array)
+        return owners, arrays
+
+    @staticmethod
+    def _allocate(result: Result, inputs: Inputs, out: Any, is_unseen: bool) -> Tuple[Any, Array]:
+        """A new array beside the caller's `out`, of the framework of its input, and for lse of that of `out` first. One
+        that nobody will see may also be plain memory."""
+        like, source = inputs.owners[result.like], inputs.sources[result.like]
+        makers = [(source_of(out), out)] if result.name == "lse" and out is not None else []
+        for maker, x in (*makers, (source, like)):
+            try:
+                made = maker.empty(x, result.memory, result.dtype)
+            except ArgumentError:
+                if not makers:
+                    raise
+                continue
+            made = maker.transpose(made) if result.transposes else made
+            return made, maker.describe(made, inputs.stream)
+        if not is_unseen:
+            raise ArgumentError(f"expected out=(o, lse): neither the framework of out nor that of q can allocate, got "
+                                f"{Source.describe_type(out)} and {Source.describe_type(like)}")
+        size, device = ITEM_SIZE[result.dtype] * math.prod(result.shape), inputs.device
+        memory: Any = None
+        if size:
+            memory = ctypes.create_string_buffer(size) if device == CPU else Scratch(device, size, inputs.stream or 0)
+        address = 0 if memory is None else ctypes.addressof(memory) if device == CPU else memory.address
+        return None, Array(address, result.shape, contiguous_strides(result.shape), result.dtype, device, memory)
+
+    def _fill(self, inputs: Inputs, owners: Sequence[Any]) -> None:
+        """The results without keys: zeros, and for the log-sum-exp -inf, or the head's sink."""
+        sinks = inputs.owners.get("sinks")
+        for result, owner in zip(self.results, owners):
+            if owner is None or 0 in result.shape:
+                continue
+            if result.name == "lse" and sinks is not None:
+                owner[...] = sinks[None, :, None]
+            else:
+                source_of(owner).fill(owner, -math.inf if result.name == "lse" else 0.0)
 
 
-def _numbers(arrays: Sequence[Array], is_bshd: bool) -> List[int]:
-    """Extents and strides, in the order of the kernel's dimensions."""
-    numbers: List[int] = []
-    for x in arrays:
-        for values in (x.shape, unit_strides(x)):
-            numbers += canonical(values, is_bshd) if len(values) == 4 else values
-    return numbers
+def attention_case(inputs: Inputs, specialization: Specialization, extents: Extents, results: Sequence[Result],
+                   is_bshd: bool) -> Case:
+    """One of an attention of these extents, or of what belongs to one."""
+    case = Case(inputs, specialization, results, is_bshd)
+    case.extents, case.is_empty = extents, 0 in extents[:5]
+    if case.is_empty:
+        specialization.check_schedule()
+    return case
+
+
+# Kernels that are loaded, by what they are compiled for and their device.
+_launchers: Dict[Tuple[Any, int], Launcher] = {}
+# What was checked. Shapes without an end, such as lengths that grow, do not stay.
+_cases: Dict[Tuple[Any, ...], Case] = {}
+_MOST_CASES = 4096
+contexts.on_configure += [_launchers.clear, _cases.clear]
+
+
+def case_of(make: Callable[[Inputs, Any], Case], inputs: Inputs, options: Any,
+            cases: Optional[Dict[Tuple[Any, ...], Case]] = None) -> Case:
+    """The case that a call is, which `make` makes after checks. `options`: what it depends on besides the inputs."""
+    cases = _cases if cases is None else cases
+    key = inputs.key(make, options)
+    case = cases.get(key)
+    if case is None:
+        if len(cases) >= _MOST_CASES:
+            cases.clear()
+        case = cases[key] = make(inputs, options)
+    return case

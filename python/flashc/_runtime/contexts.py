@@ -5,13 +5,12 @@ import ctypes
 import os
 import sys
 import threading
-from ctypes import c_size_t, c_void_p
+from ctypes import c_int, c_size_t, c_void_p
 from dataclasses import dataclass
 from typing import Any, Callable, List, Optional, Tuple
 
-from . import library
 from .files import read_regular
-from .library import ArgumentError, Attention, CompileOptions, ContextOptions, CostStruct, Error, Handle, \
+from .library import ArgumentError, Attention, CacheLaunch, CompileOptions, ContextOptions, CostStruct, Error, Handle, \
     MaskMapsStruct, OutOfMemoryError, StatisticsStruct, checked, encoded, gpu_name, lib, parse_flag, path_text, \
     take_text
 from .public import public
@@ -160,10 +159,13 @@ class Context(_Owned):
                  ctypes.byref(handle))
         return CompiledKernel(handle, self)
 
-    def choose_kernel(self, attention: Attention, launch: library.CacheLaunch, target: str,
+    def choose_kernel(self, attention: Attention, launch: CacheLaunch, target: str,
                       schedule: Optional[str]) -> Tuple[int, str]:
-        """library.choose_kernel with the user's table of schedules."""
-        return library.choose_kernel(attention, launch, self._options(target, schedule))
+        """The kind of kernel, FORWARD_KERNEL or DECODE_KERNEL, and its schedule, for a launch that reads a cache."""
+        options, kind, text = self._options(target, schedule), c_int(), c_void_p()
+        checked(lib.flashcAttentionChooseKernel, ctypes.byref(attention), ctypes.byref(launch), ctypes.byref(options),
+                ctypes.byref(kind), ctypes.byref(text))
+        return kind.value, take_text(text)
 
     def compile_plain(self, function: Callable[..., int], described: Any, target: str) -> CompiledKernel:
         """By flashcCompileMergeStates or flashcCompileAppendKV."""
@@ -177,11 +179,6 @@ class Context(_Owned):
         checked(lib.flashcExplainAttention, self.handle, ctypes.byref(attention), ctypes.byref(options), arguments,
                 count, ctypes.byref(handle))
         return Explanation(handle)
-
-    def attention_text(self, attention: Attention) -> str:
-        text = c_void_p()
-        checked(lib.flashcAttentionGetText, self.handle, ctypes.byref(attention), ctypes.byref(text))
-        return take_text(text)
 
 
 # --- The user's table of schedules ------------------------------------------------------------------------------------

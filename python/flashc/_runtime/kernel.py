@@ -3,26 +3,25 @@ from __future__ import annotations
 
 import ctypes
 import json
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Union
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, Union
 
 from .._arrays.array import CPU, Array, ArraySpec, contiguous_strides
 from .._arrays.protocol import ArrayLike
-from .._arrays.source import source_of
 from .._trace.captured import Need
 from .._trace.trace import Code, device_name
 from . import library
-from .launch import Launcher, _Frame, _positions, canonical, gives_lse, no_elements, wait_for
-from .library import ArgumentError, UnsupportedTypeError, encoded, parse_flag
+from .calls import Case, Inputs, attention_case, case_of
+from .launch import Frame, Launcher, attention_results, shape_of, split_out, wait_for
+from .library import ArgumentError, UnsupportedTypeError, encoded
+from .options import Operands, Options, Window
 from .public import public
-from .sinks import read_sinks
-from .specialization import CPU_TARGET, GPU_TARGET, Specialization, Window, check_inputs, check_layout, make_code, \
-    specialize
-from .vectors import with_vector
+from .specialization import CPU_TARGET, GPU_TARGET, Extents, Specialization, check_inputs, make_code, specialize, sum_dtype
+from .vectors import check_vectors, vectors_of
 
 __all__ = ["Kernel", "Cost", "compile"]
 
 
-class Cost:
+class Cost(NamedTuple):
     """Totals over one call, counted from the loops with the kernel's tiles: tiles that a mask rules out cost nothing.
 
     Attributes:
@@ -30,19 +29,10 @@ class Cost:
         other_flops: of everything else.
         bytes_read, bytes_written: between the device's memory and the chip.
     """
-    __slots__ = ("matmul_flops", "other_flops", "bytes_read", "bytes_written")
-
-    def __init__(self, matmul_flops: int, other_flops: int, bytes_read: int, bytes_written: int) -> None:
-        self.matmul_flops, self.other_flops = matmul_flops, other_flops
-        self.bytes_read, self.bytes_written = bytes_read, bytes_written
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Cost) and all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __repr__(self) -> str:
-        return "Cost(" + ", ".join(f"{name}={getattr(self, name)}" for name in self.__slots__) + ")"
+    matmul_flops: int
+    other_flops: int
+    bytes_read: int
+    bytes_written: int
 
 
 class MaskMaps(NamedTuple):
@@ -56,13 +46,12 @@ class MaskMaps(NamedTuple):
 class Kernel:
     """A compiled attention. `flashc.compile` makes it; calling it launches it."""
 
-    def __init__(self, specialization: Specialization, layout: str, code: Code, arrays: Sequence[Array],
-                 enable_gqa: bool, can_launch: bool, sinks: Any = None) -> None:
-        self._specialization, self._layout, self._code = specialization, layout, code
-        self._arrays, self._enable_gqa, self._can_launch = tuple(arrays), enable_gqa, can_launch
-        self._sinks = sinks
-        self._compiled = specialization.compile(code=code)
-        self._launchers: Dict[int, Launcher] = {}
+    def __init__(self, request: Request, can_launch: bool = False) -> None:
+        self._specialization, self._code, self._request = request.specialization, request.code, request
+        self._can_launch = can_launch
+        self._compiled = request.specialization.compile(code=request.code)
+        self._cases: Dict[Tuple[Any, ...], Case] = {}
+        self._launchers: Dict[Tuple[Any, int], Launcher] = {}
 
     def __repr__(self) -> str:
         it = self._specialization
@@ -97,9 +86,11 @@ class Kernel:
     @property
     def cost(self) -> Cost:
         """The cost of a call with the shapes that were given to `flashc.compile`."""
-        frame = make_frame(self._specialization, self._code, self._arrays, self._layout == "bshd")
+        request = self._request
+        shapes = {**request.shapes(), **{name: shape_of(request.inputs[name], False) for name in request.vectors()}}
+        frame = Frame([shapes[argument["name"]] for argument in self.manifest["arguments"]])
         cost = self._compiled.cost(ctypes.cast(frame.address, ctypes.POINTER(library.Argument)), frame.count)
-        return Cost(*(int(getattr(cost, name)) for name in Cost.__slots__))
+        return Cost(*(int(getattr(cost, name)) for name in Cost._fields))
 
     @property
     def mask_maps(self) -> MaskMaps:
@@ -125,45 +116,43 @@ class Kernel:
             q, k, v, return_lse, out: as for `flashc.attention`, but the kernel stays the same: one that has the
                 log-sum-exp writes it in every call, one without cannot return it.
         """
-        if (gives_lse(out) or return_lse) and not self._specialization.has_lse:
+        outs = [] if out is None else split_out(out)
+        if (return_lse or out is not None and outs[1] is not None) and not self._specialization.options.return_lse:
             raise ArgumentError("expected a kernel with the log-sum-exp, got one that was compiled with "
                                 "return_lse=False")
         if not self._can_launch:
             raise ArgumentError("expected a kernel whose mask, score and sinks are arrays with elements, got one that "
                                 "was compiled with ArraySpec for them")
-        source = source_of(q)
-        q_array = source.describe(q)
-        stream = None if q_array.device == CPU else source.current_stream(q_array.device, q_array)
-        k_array, v_array = source_of(k).describe(k, stream), source_of(v).describe(v, stream)
-        is_bshd, it = self._layout == "bshd", self._specialization
-        extents = check_inputs(q_array, k_array, v_array, is_bshd, self._enable_gqa)
-        if (q_array.device == CPU) != (it.target == CPU_TARGET):
-            raise ArgumentError(f"expected arrays for a kernel for {it.target}, got them on "
-                                f"{device_name(q_array.device)}")
-        for array in self._code.arrays:
-            if array.device != q_array.device:
+        inputs = Inputs({"q": q, "k": k, "v": v, **{name: self._request.inputs.owners[name]
+                                                    for name in self._request.vectors()}})
+        if (inputs.device == CPU) != (self.target == CPU_TARGET):
+            raise ArgumentError(f"expected arrays for a kernel for {self.target}, got them on "
+                                f"{device_name(inputs.device)}")
+        for array in (*self._code.arrays, *(inputs[name] for name in self._request.vectors())):
+            if array.device != inputs.device:
                 raise ArgumentError(f"expected q on {device_name(array.device)}, where the arrays of the mask, the "
-                                    f"score and the sinks are, got it on {device_name(q_array.device)}")
-        for what, have, want in (("element type", q_array.dtype, it.dtype), ("D", extents.head_dim, it.head_dim),
+                                    f"score and the sinks are, got it on {device_name(inputs.device)}")
+            wait_for(array, inputs.stream)
+        case = case_of(self._case, inputs, self._request.options, self._cases)
+        results = case(inputs, self._code, outs, unseen=() if return_lse else ("lse",))
+        return tuple(results) if return_lse else results[0]
+
+    def _case(self, inputs: Inputs, options: Options) -> Case:
+        it = self._specialization
+        extents = check_inputs(inputs["q"], inputs["k"], inputs["v"], options.is_bshd, options.enable_gqa)
+        for what, have, want in (("element type", extents.dtype, it.dtype), ("D", extents.head_dim, it.head_dim),
                                  ("Dv", extents.value_dim, it.value_dim)):
             if have != want:
                 raise ArgumentError(f"expected arrays for a kernel of {what} {want}, got {have}")
-        if 0 in q_array.shape or 0 in k_array.shape:
-            return no_elements(source, q, q_array, k_array, v_array, is_bshd, self._enable_gqa, out, return_lse, stream,
-                               self._sinks)
-        if not (q_array.address and k_array.address and v_array.address):
-            raise ArgumentError("expected q, k and v with elements in memory, got an address of 0")
-        if extents.query_heads != extents.key_heads * it.group_size:
+        if 0 not in extents[:5] and extents.query_heads != extents.key_heads * it.group_size:
             raise ArgumentError(f"expected arrays for a kernel of {it.group_size} query heads per key head, got "
                                 f"{extents.query_heads} over {extents.key_heads}")
-        for array in (k_array, v_array, *self._code.arrays):
-            wait_for(array, stream)
-        launcher = self._launchers.get(q_array.device)
-        if launcher is None:
-            launcher = self._launchers.setdefault(q_array.device,
-                                                  Launcher(self._compiled, it, q_array.device, is_bshd, self._code))
-        return launcher(source, q, q_array, k_array, v_array, self._enable_gqa, self._code, stream or 0, out,
-                        return_lse)
+        check_vectors(inputs, extents)
+        results = attention_results(extents, options)
+        results[0] = results[0].along(inputs["q"], inputs.sources["q"])
+        case = attention_case(inputs, it, extents, results, options.is_bshd)
+        case.compiled, case.launchers = self._compiled, self._launchers
+        return case
 
 
 @public
@@ -193,76 +182,63 @@ def compile(q: Union[ArrayLike, ArraySpec], k: Union[ArrayLike, ArraySpec], v: U
         flashc.CompileError: the compiler refuses, in its own words.
         flashc.ArgumentError, flashc.UnsupportedTypeError, flashc.TraceError: as for `flashc.attention`.
     """
-    request = make_request(q, k, v, causal, window, scale, mask, score, enable_gqa, return_lse, layout, target,
-                           schedule, static_shapes, sinks)
-    can_launch = all(array.address or not isinstance(array.owner, ArraySpec) for array in request.code.arrays)
-    return Kernel(request.specialization, layout, request.code, request.arrays, enable_gqa, can_launch, sinks)
+    options = Options(causal, window, scale, 0.0, enable_gqa, return_lse, layout, schedule, static_shapes).checked()
+    request = make_request(Operands(q, k, v, mask, score, sinks), options, target)
+    arrays = (*request.code.arrays, *(request.inputs[name] for name in request.vectors()))
+    return Kernel(request, all(array.address or not isinstance(array.owner, ArraySpec) for array in arrays))
 
 
 class Request(NamedTuple):
     """What is to be compiled, and for what it was asked."""
     specialization: Specialization
     code: Code
-    #: q, k, v.
-    arrays: Sequence[Array]
+    inputs: Inputs
+    extents: Extents
+    options: Options
+
+    def vectors(self) -> Tuple[str, ...]:
+        return self.specialization.vectors
+
+    def shapes(self) -> Dict[str, Any]:
+        """What C is told of the arguments of a call, by name and in order: q, k, v, captures, results."""
+        shapes = {name: (x.shape, contiguous_strides(x.shape)) for name, x in zip("qkv", self._canonical())}
+        shapes.update((capture.name, (one.extents, one.strides))
+                      for capture, one in zip(self.code.captures, self.code.bound))
+        options = self.options._replace(layout="bhsd")
+        shapes.update((result.name, result.new_shape()) for result in attention_results(self.extents, options))
+        return shapes
+
+    def _canonical(self) -> List[Array]:
+        """q, k and v in the order B, H, N, D."""
+        return [self.inputs[name]._replace(shape=shape_of(self.inputs[name], self.options.is_bshd)[0]) for name in "qkv"]
 
 
-def make_request(q: Any, k: Any, v: Any, causal: bool, window: Window, scale: Optional[float], mask: Any, score: Any,
-                 enable_gqa: bool, return_lse: bool, layout: str, target: Optional[str], schedule: Optional[str],
-                 static_shapes: bool, sinks: Any = None) -> Request:
-    """The arguments of `flashc.compile`, checked."""
-    is_bshd = check_layout(layout)
+def make_request(operands: Operands, options: Options, target: Optional[str]) -> Request:
+    """The arguments of `flashc.compile`, checked; `options` are."""
     if target is not None:
         encoded("target", target)
-    causal, enable_gqa = parse_flag("causal", causal), parse_flag("enable_gqa", enable_gqa)
-    return_lse, static_shapes = parse_flag("return_lse", return_lse), parse_flag("static_shapes", static_shapes)
-    arrays = [source_of(x).describe(x) for x in (q, k, v)]
-    specs = [isinstance(x, ArraySpec) for x in (q, k, v)]
-    devices = {array.device for array, is_spec in zip(arrays, specs) if not is_spec}
+    inputs = Inputs(operands.arrays())
+    devices = {inputs[name].device for name in "qkv" if not isinstance(inputs.owners[name], ArraySpec)}
     if len(devices) > 1:
         raise ArgumentError(f"expected q, k and v on one device, got {', '.join(map(device_name, sorted(devices)))}")
-    device = devices.pop() if devices else None
     if target is None:
-        target = CPU_TARGET if device == CPU else GPU_TARGET
-    if device is None:
-        device = CPU if target == CPU_TARGET else None
+        target = CPU_TARGET if devices == {CPU} else GPU_TARGET
     # ArraySpec has no device, and a kernel for another device may be compiled from any arrays: it is not asked here.
-    extents = check_inputs(*(array._replace(device=CPU) for array in arrays), is_bshd, enable_gqa)
-    if arrays[0].dtype == "f64":
+    q, k, v = (inputs[name]._replace(device=CPU) for name in "qkv")
+    extents = check_inputs(q, k, v, options.is_bshd, options.enable_gqa)
+    if extents.dtype == "f64":
         raise UnsupportedTypeError("expected q, k and v of bf16, f16 or f32 for a kernel to look at, got f64, which "
                                    "runs as it is written")
     if extents.key_heads == 0:
         raise ArgumentError("expected at least one head, got none")
-    code = make_code(mask, score, extents, None, None)
-    if mask is not None and not callable(mask) and score is None:
+    code = make_code(operands.mask, operands.score, extents, None, None)
+    if operands.mask is not None and not callable(operands.mask) and operands.score is None:
         # The kernel may be called with other extents, which the mask's must reach.
         code = code._replace(needs=tuple(Need(dim, 1, array, dim) for array in code.arrays
                                          for dim, extent in enumerate(array.shape) if extent != 1))
     code.check((extents.batch, extents.query_heads, extents.queries, extents.keys))
-    if static_shapes and 0 in extents:
+    if options.static_shapes and 0 in extents:
         raise ArgumentError(f"expected extents of at least 1 for static_shapes=True, got {extents}")
-    specialization = specialize(arrays[0], extents, causal, window, scale, code, target, schedule, static_shapes,
-                                return_lse, has_sinks=sinks is not None)
-    if sinks is not None:
-        code = with_vector(code, read_sinks(sinks, arrays[0], extents.query_heads, None, is_launched=False))
-    return Request(specialization, code, arrays)
-
-
-def make_frame(specialization: Specialization, code: Code, arrays: Sequence[Array], is_bshd: bool) -> _Frame:
-    """The arguments of a call as C reads them, for questions about it: without addresses."""
-    q, k, v = arrays
-    frame = _Frame(specialization.ranks)
-    numbers: List[int] = []
-    for x in (q, k, v):
-        numbers += canonical(x.shape, is_bshd)
-        numbers += canonical(contiguous_strides(x.shape), is_bshd)
-    for one in code.bound:
-        numbers += one.extents
-        numbers += one.strides
-    batch, heads, length, _ = _positions(q, k, is_bshd)
-    outputs = (batch, heads, length, v.shape[3]), (batch, heads, length)
-    for shape in outputs if specialization.has_lse else outputs[:1]:
-        numbers += shape
-        numbers += contiguous_strides(shape)
-    frame.set_numbers(numbers)
-    return frame
+    inputs.widen("sinks", sum_dtype(extents.dtype))
+    check_vectors(inputs, extents, is_launched=False)
+    return Request(specialize(extents, options, target, vectors_of(inputs)).of(code), code, inputs, extents, options)

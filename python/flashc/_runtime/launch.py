@@ -1,50 +1,54 @@
-"""How arrays get to a kernel: outputs, the structures that C reads, the call; and what needs no kernel."""
+"""How arrays get to a kernel: the structures that C reads, the order that the manifest says, results, the call."""
 from __future__ import annotations
 
 import ctypes
-import math
-from typing import Any, List, Optional, Sequence, Tuple
+import json
+from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
 
-from .._arrays.array import CPU, ITEM_SIZE, Array, contiguous_strides, spoken
-from .._arrays.cuda import Scratch, synchronize
-from .._arrays.overlap import find_shared, overlaps_itself
+from .._arrays.array import CPU, Array, contiguous_strides, spoken
+from .._arrays.cuda import synchronize
+from .._arrays.overlap import overlaps_itself
 from .._arrays.source import Source, plain_stream, source_of
 from .._trace.trace import Code, device_name
 from . import contexts, library, plans
 from .library import ArgumentError, UnsupportedTypeError
-from .specialization import Extents, Specialization, check_inputs, sum_dtype
+from .options import Options
+from .specialization import Extents, naming_lines, sum_dtype
 
-_WORDS = ctypes.sizeof(library.Argument) // 8
+WORDS = ctypes.sizeof(library.Argument) // 8
+
+Shape = Tuple[Sequence[int], Sequence[int]]  # Extents and strides.
 
 
-class _Frame:
+class Frame:
     """The arguments of one launch, in the memory that C reads: structures, then extents and strides, then the message.
 
-    A frame serves one call at a time. Its extents and strides are those of `signature`; addresses are always fresh.
-    """
-    __slots__ = ("memory", "words", "keep", "address", "message", "count", "signature", "o_shape", "lse_shape",
-                 "transposes")
+    A frame serves one call at a time. Addresses are always fresh."""
+    __slots__ = ("memory", "words", "keep", "address", "message", "count", "strides")
 
-    def __init__(self, ranks: Sequence[int]) -> None:
-        self.count = len(ranks)
-        size = self.count * _WORDS + 2 * sum(ranks) + 1
+    def __init__(self, arguments: Sequence[Shape]) -> None:
+        self.count = len(arguments)
+        size = self.count * WORDS + 2 * sum(len(extents) for extents, _ in arguments) + 1
         self.memory = bytearray(size * 8)
         self.words = memoryview(self.memory).cast("q")
         self.keep = (ctypes.c_char * (size * 8)).from_buffer(self.memory)
         self.address = ctypes.addressof(self.keep)
         self.message = self.address + (size - 1) * 8
-        self.signature: Any = None
-        offset = self.count * _WORDS
-        for number, rank in enumerate(ranks):
-            base = number * _WORDS
-            self.words[base + 1] = rank
+        #: Those of the caller's arrays for results, if they are what the numbers are of.
+        self.strides: Any = None
+        offset = self.count * WORDS
+        for base, (extents, _) in zip(range(0, offset, WORDS), arguments):
+            self.words[base + 1] = len(extents)
             self.words[base + 2] = self.address + offset * 8
-            self.words[base + 3] = self.address + (offset + rank) * 8
-            offset += 2 * rank
+            offset += len(extents)
+            self.words[base + 3] = self.address + offset * 8
+            offset += len(extents)
+        self.set_numbers(arguments)
 
-    def set_numbers(self, numbers: Sequence[int]) -> None:
+    def set_numbers(self, arguments: Sequence[Shape]) -> None:
         """Extents and strides of all arguments, in order."""
-        start = self.count * _WORDS
+        numbers = [number for pair in arguments for part in pair for number in part]
+        start = self.count * WORDS
         self.words[start:start + len(numbers)] = memoryview((ctypes.c_int64 * len(numbers))(*numbers)).cast("B") \
             .cast("q")
 
@@ -54,212 +58,102 @@ class _Frame:
         self.words[len(self.words) - 1] = 0
         return message
 
-    def fail(self, status: int) -> None:
-        library.fail(status, self.take_message())
+
+class Launcher:
+    """A kernel on one device, and its arguments in order, which its manifest says: names, and whether it writes them."""
+    __slots__ = ("loaded", "specialization", "device", "arguments")
+
+    def __init__(self, specialization: Any, device: int, code: Code,
+                 compiled: Optional[contexts.CompiledKernel] = None) -> None:
+        def load(it: Any) -> contexts.LoadedKernel:
+            kernel = compiled if compiled is not None and it is specialization else it.compile()
+            self.arguments = [(argument["name"], argument["role"] == "output")
+                              for argument in json.loads(kernel.manifest())["arguments"]]
+            return kernel.load(device)
+        self.specialization, self.device = specialization, device
+        self.loaded = naming_lines(specialization, code, load)
+
+    def fail(self, status: int, frame: Frame, code: Code) -> None:
+        """Raises what the status stands for. On the CPU, where it may be about an index of the mask or the score, the
+        program runs once more with the user's lines in it, which it says."""
+        located = self.specialization.located(code) if code.mask or code.score else self.specialization
+        if self.device == CPU and located != self.specialization:
+            library.take_text(frame.take_message())
+            status = plans.launch(located.compile().load(self.device), frame, 0, None) or status
+        library.fail(status, frame.take_message())
 
 
-def fail_launch(status: int, frame: _Frame, specialization: Specialization, code: Code, device: int) -> None:
-    """Raises what the status of a launch stands for. On the CPU, where it may be about an index of the mask or the
-    score, the program runs once more with the user's lines in it, which it says."""
-    located = specialization.located(code)
-    if device == CPU and located != specialization:
-        library.take_text(frame.take_message())
-        status = plans.launch(located.compile().load(device), frame, 0, None) or status
-    frame.fail(status)
-
-
-def _signed(value: int) -> int:
+def signed(value: int) -> int:
     return value - 2**64 if value >= 2**63 else value
 
 
-class Launcher:
-    """A kernel on one device, for arrays of one layout."""
-    __slots__ = ("kernel", "loaded", "is_bshd", "frames", "specialization", "ranks", "has_lse", "device")
-
-    def __init__(self, kernel: contexts.CompiledKernel, specialization: Specialization, device: int,
-                 is_bshd: bool, code: Code) -> None:
-        self.kernel = kernel
-        self.loaded = specialization.naming_lines(
-            code, lambda it: (kernel if it is specialization else it.compile()).load(device))
-        self.device = device
-        self.is_bshd = is_bshd
-        self.specialization = specialization
-        self.ranks = specialization.ranks
-        self.has_lse = specialization.has_lse
-        # Frames that no call uses. A call takes one and puts it back, so threads never share one.
-        self.frames: List[_Frame] = []
-
-    def __call__(self, source: Source, like: Any, q: Array, k: Array, v: Array, enable_gqa: bool, code: Code,
-                 stream: int, out: Any, return_lse: bool) -> Any:
-        """Launches on arrays that have elements; returns o, or (o, lse), which takes a kernel that has lse."""
-        bound = code.bound
-        if out is None and not bound:
-            signature = (source, q.shape, q.strides, k.shape, k.strides, v.shape, v.strides, enable_gqa)
-            results = None
-        else:
-            results = None if out is None else read_out(out, self.has_lse, return_lse, source, like, q, k, v,
-                                                        self.is_bshd, stream, code.arrays)
-            signature = (source, q.shape, q.strides, k.shape, k.strides, v.shape, v.strides, enable_gqa,
-                         tuple([one[1:3] for one in bound]),
-                         None if results is None else [x.strides for x in results[1::2] if x is not None])
-        try:
-            frame = self.frames.pop()
-        except IndexError:
-            frame = _Frame(self.ranks)
-        if frame.signature != signature:
-            frame.signature = None
-            self._prepare(frame, q, k, v, enable_gqa, bound, results, source)
-            frame.signature = signature
-        if results is None:
-            o, lse, lse_address = source.empty(like, frame.o_shape, q.dtype), None, 0
-            o_address = source.address(o)
-            if self.has_lse:
-                lse = source.empty(like, frame.lse_shape, sum_dtype(q.dtype))
-                lse_address = source.address(lse)
-            if frame.transposes:
-                o = source.transpose(o)
-        else:
-            o, o_array, lse, lse_array = results
-            o_address, lse_address = o_array.address, 0 if lse_array is None else lse_array.address
-        if code.needs:
-            code.check(_positions(q, k, self.is_bshd))
-        words = frame.words
-        words[0], words[_WORDS], words[2 * _WORDS] = q.address, k.address, v.address
-        slot = 3 * _WORDS
-        for one in bound:
-            words[slot], words[slot + 4] = one.address, _signed(one.scalar)
-            slot += _WORDS
-        words[slot] = o_address
-        if self.has_lse:
-            words[slot + _WORDS] = lse_address
-        status = plans.launch(self.loaded, frame, stream, code.plan)
-        if status:
-            fail_launch(status, frame, self.specialization, code, self.device)
-        self.frames.append(frame)
-        return (o, lse) if return_lse else o
-
-    def _prepare(self, frame: _Frame, q: Array, k: Array, v: Array, enable_gqa: bool, bound: Sequence[Any],
-                 results: Any, source: Source) -> None:
-        extents = check_inputs(q, k, v, self.is_bshd, enable_gqa)
-        numbers: List[int] = []
-        for x in (q, k, v):
-            numbers += canonical(x.shape, self.is_bshd)
-            numbers += canonical(unit_strides(x), self.is_bshd)
-        for one in bound:
-            numbers += one.extents
-            numbers += one.strides
-        batch, heads, length, dim = extents.batch, extents.query_heads, extents.queries, extents.value_dim
-        numbers += (batch, heads, length, dim)
-        frame.lse_shape = (batch, heads, length)
-        frame.o_shape, frame.transposes = output_order(q, dim, self.is_bshd, source)
-        if results is None:
-            strides = contiguous_strides(frame.o_shape)
-            # In memory [B, N, H, Dv]: because the layout says so, or because q is so under its strides.
-            numbers += canonical(strides, self.is_bshd or frame.transposes)
-        else:
-            numbers += canonical(unit_strides(results[1]), self.is_bshd)
-        if self.has_lse:
-            numbers += frame.lse_shape
-            numbers += contiguous_strides(frame.lse_shape) if results is None else unit_strides(results[3])
-        frame.set_numbers(numbers)
-
-
-def canonical(x: Sequence[int], is_bshd: bool) -> Tuple[int, int, int, int]:
-    """Extents or strides in the order B, H, N, D."""
+def canonical(x: Sequence[int], is_bshd: bool) -> Sequence[int]:
+    """Extents or strides; those of 4 dimensions in the order B, H, N, D."""
+    if not is_bshd or len(x) != 4:
+        return x
     a, b, c, d = x
-    return (a, c, b, d) if is_bshd else (a, b, c, d)
+    return a, c, b, d
 
 
-def unit_strides(x: Array) -> Tuple[int, ...]:
-    """The strides, with 1 for a last dimension of one element, whose stride means nothing."""
-    return tuple(x.strides[:-1]) + (1 if x.shape[-1] == 1 else x.strides[-1],)
+def shape_of(x: Array, is_bshd: bool) -> Shape:
+    """What a kernel is told of an array: 1 is the stride of a last dimension of one element, whose stride means
+    nothing."""
+    strides = tuple(x.strides[:-1]) + (1 if x.shape[-1] == 1 else x.strides[-1],)
+    return canonical(x.shape, is_bshd), canonical(strides, is_bshd)
 
 
-def _positions(q: Array, k: Array, is_bshd: bool) -> Tuple[int, int, int, int]:
-    heads, length = (2, 1) if is_bshd else (1, 2)
-    return q.shape[0], q.shape[heads], q.shape[length], k.shape[length]
+class Result(NamedTuple):
+    """An array that a call writes."""
+    #: In the manifest, and in messages.
+    name: str
+    label: str
+    #: The input whose framework makes a new array, and whose device it is on.
+    like: str
+    shape: Tuple[int, ...]
+    dtype: str
+    #: Of 4 dimensions: they are in the order B, N, H, D.
+    is_bshd: bool = False
+    #: A new array is made with the dimensions 1 and 2 exchanged, and seen with them in their places.
+    transposes: bool = False
+
+    @property
+    def memory(self) -> Tuple[int, ...]:
+        """The shape that a new array is made with."""
+        if not self.transposes:
+            return self.shape
+        a, b, c, d = self.shape
+        return a, c, b, d
+
+    def new_shape(self) -> Shape:
+        return canonical(self.shape, self.is_bshd), canonical(contiguous_strides(self.memory),
+                                                              self.is_bshd or self.transposes)
+
+    def along(self, x: Array, source: Source) -> "Result":
+        """The same, where a new array lies in memory as `x` does, which has as many rows."""
+        _, b, c, _ = x.shape
+        return self._replace(transposes=not self.is_bshd and b > 1 and c > 1 and x.strides[1] < x.strides[2] and
+                             source.can_transpose)
 
 
-def output_order(x: Array, depth: int, is_bshd: bool, source: Source) -> Tuple[Tuple[int, ...], bool]:
-    """The shape to allocate a result of as many rows as `x` with, each of `depth` elements, and whether its dimensions 1
-    and 2 are exchanged then: it lies in memory as `x`."""
-    a, b, c, _ = x.shape
-    if not is_bshd and b > 1 and c > 1 and x.strides[1] < x.strides[2] and source.can_transpose:
-        return (a, c, b, depth), True
-    return (a, b, c, depth), False
-
-
-def gives_lse(out: Any) -> bool:
-    """Whether `out` has a place for the log-sum-exp, which asks for it as return_lse=True does."""
-    if not isinstance(out, (tuple, list)):
-        return False
-    if len(out) != 2:
-        raise ArgumentError(f"expected out to be o or (o, lse), got {len(out)} arrays")
-    return out[1] is not None
-
-
-def read_out(out: Any, has_lse: bool, return_lse: bool, source: Source, like: Any, q: Array, k: Array, v: Array,
-             is_bshd: bool, stream: Optional[int],
-             captured: Sequence[Array] = ()) -> Tuple[Any, Array, Any, Optional[Array]]:
-    """The caller's arrays for o and lse, checked. With `has_lse`, lse is allocated if it is not given; without, there
-    is none. `captured`: the arrays that the mask and the score read."""
-    o, lse = out if isinstance(out, (tuple, list)) else (out, None)
-    extents = Extents(*_positions(q, k, is_bshd)[:2], 0, *_positions(q, k, is_bshd)[2:], q.shape[3], v.shape[3])
+def attention_results(extents: Extents, options: Options) -> List[Result]:
+    """o, and lse if it is asked for."""
     batch, heads, length = extents.batch, extents.query_heads, extents.queries
-    shape = (batch, length, heads, extents.value_dim) if is_bshd else (batch, heads, length, extents.value_dim)
-    o_array = _read_result("out", o, shape, q.dtype, q, stream)
-    inputs = (q, k, v, *captured)
-    if not has_lse or lse is None:
-        _check_apart(o_array, None, inputs)
-        if not has_lse:
-            return o, o_array, None, None
-        return (o, o_array, *_allocate_lse(o, source, like, (batch, heads, length), q, return_lse, stream))
-    lse_array = _read_result("out[1] (lse)", lse, (batch, heads, length), sum_dtype(q.dtype), q, stream)
-    _check_apart(o_array, lse_array, inputs)
-    return o, o_array, lse, lse_array
+    shape = (batch, length, heads, extents.value_dim) if options.is_bshd else (batch, heads, length, extents.value_dim)
+    o = Result("o", "out", "q", shape, extents.dtype, options.is_bshd)
+    lse = Result("lse", "out[1] (lse)", "q", (batch, heads, length), sum_dtype(extents.dtype))
+    return [o, lse] if options.return_lse else [o]
 
 
-def _check_apart(o: Array, lse: Optional[Array], inputs: Sequence[Array]) -> None:
-    """`inputs`: q, k, v, and what the mask and the score read."""
-    shared = find_shared(o, lse, inputs)
-    if shared is not None:
-        number, place = shared
-        name = ("out", "out[1] (lse)")[number]
-        what = "out[0]" if place >= len(inputs) else ("q", "k", "v")[place] if place < 3 else \
-            "an array that the mask or the score reads"
-        raise ArgumentError(f"expected {name} to be apart from {what}, which is still in use while {name} is written, "
-                            "got arrays that share memory")
-
-
-def _allocate_lse(o: Any, source: Source, like: Any, shape: Tuple[int, ...], q: Array, return_lse: bool,
-                  stream: Optional[int]) -> Tuple[Any, Array]:
-    """An array for lse from the framework of o, or else of q. One that nobody will see may also be plain memory."""
-    dtype, device = sum_dtype(q.dtype), q.device
-    for owner, x in ((source_of(o), o), (source, like)):
-        try:
-            lse = owner.empty(x, shape, dtype)
-        except ArgumentError:
-            continue
-        return lse, owner.describe(lse, stream)
-    if return_lse:
-        raise ArgumentError(f"expected out=(o, lse): neither the framework of out nor that of q can allocate, got "
-                            f"{Source.describe_type(o)} and {Source.describe_type(like)}")
-    size = ITEM_SIZE[dtype] * math.prod(shape)
-    memory: Any = None
-    if size:
-        memory = ctypes.create_string_buffer(size) if device == CPU else Scratch(device, size, stream or 0)
-    address = 0 if memory is None else ctypes.addressof(memory) if device == CPU else memory.address
-    return None, Array(address, shape, contiguous_strides(shape), dtype, device, memory)
-
-
-def _read_result(name: str, x: Any, shape: Tuple[int, ...], dtype: str, q: Array, stream: Optional[int]) -> Array:
+def read_result(result: Result, x: Any, device: int, stream: Optional[int]) -> Array:
+    """The caller's array for a result, after checks and a wait for what writes it."""
+    name, shape = result.label, result.shape
     array = source_of(x).describe(x, stream)
     if tuple(array.shape) != shape:
         raise ArgumentError(f"expected {name} of shape {shape}, got {tuple(array.shape)}")
-    if array.dtype != dtype:
-        raise UnsupportedTypeError(f"expected {name} of {spoken(dtype)}, got {spoken(array.dtype)}")
-    if array.device != q.device:
-        raise ArgumentError(f"expected {name} on {device_name(q.device)}, where q is, got one on "
+    if array.dtype != result.dtype:
+        raise UnsupportedTypeError(f"expected {name} of {spoken(result.dtype)}, got {spoken(array.dtype)}")
+    if array.device != device:
+        raise ArgumentError(f"expected {name} on {device_name(device)}, where {result.like} is, got one on "
                             f"{device_name(array.device)}")
     if array.readonly:
         raise ArgumentError(f"expected {name} to be an array that can be written")
@@ -282,28 +176,10 @@ def wait_for(array: Array, stream: Optional[int]) -> None:
         synchronize(plain_stream(array.stream))
 
 
-def no_elements(source: Source, like: Any, q: Array, k: Array, v: Array, is_bshd: bool, enable_gqa: bool, out: Any,
-                return_lse: bool, stream: Optional[int], sinks: Any = None) -> Any:
-    """The attention of arrays of which one has no elements. With queries but no keys o is 0 and lse is -inf, or the
-    head's sink."""
-    extents = check_inputs(q, k, v, is_bshd, enable_gqa)
-    if out is None:
-        shape, transposes = output_order(q, extents.value_dim, is_bshd, source)
-        o = source.empty(like, shape, q.dtype)
-        lse_shape = extents.batch, extents.query_heads, extents.queries
-        lse = source.empty(like, lse_shape, sum_dtype(q.dtype)) if return_lse else None
-        if transposes:
-            o = source.transpose(o)
-        owner = source
-    else:
-        o, _, lse, _ = read_out(out, gives_lse(out) or return_lse, return_lse, source, like, q, k, v, is_bshd, stream)
-        owner = source_of(o)
-    if extents.batch and extents.query_heads and extents.queries:
-        owner.fill(o, 0.0)
-        if sinks is not None and tuple(sinks.shape) != (extents.query_heads,):
-            raise ArgumentError(f"expected sinks of shape [Hq] = [{extents.query_heads}], got {tuple(sinks.shape)}")
-        if lse is not None and sinks is not None:
-            lse[...] = sinks[None, :, None]
-        elif lse is not None:
-            source_of(lse).fill(lse, -math.inf)
-    return (o, lse) if return_lse else o
+def split_out(out: Any) -> List[Any]:
+    """o and lse of what a caller gave: None: a new array."""
+    if not isinstance(out, (tuple, list)):
+        return [out, None]
+    if len(out) != 2:
+        raise ArgumentError(f"expected out to be o or (o, lse), got {len(out)} arrays")
+    return list(out)

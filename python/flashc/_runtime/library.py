@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 import os
 from ctypes import POINTER, c_bool, c_char_p, c_double, c_float, c_int, c_int64, c_size_t, c_uint64, c_void_p
-from typing import Any, Callable, Optional, Sequence, Tuple
+from typing import Any, Callable, Optional
 
 __all__ = ["Error", "CompileError", "GPUError", "ArgumentError", "OutOfMemoryError", "UnsupportedTypeError", "devices",
            "version"]
@@ -90,7 +90,8 @@ class Attention(ctypes.Structure):
                 ("num_captures", c_size_t), ("batch", c_int64), ("key_heads", c_int64), ("queries", c_int64),
                 ("keys", c_int64), ("omit_lse", c_bool), ("operation", c_int), ("deterministic", c_bool),
                 ("sinks", c_bool), ("dropout_p", c_float), ("captured", c_size_t), ("cache", c_bool),
-                ("page_size", c_int64), ("cache_type", c_int), ("page_scales", c_bool), ("head_scales", c_bool)]
+                ("page_size", c_int64), ("cache_type", c_int), ("page_scales", c_bool), ("head_scales", c_bool),
+                ("options", c_char_p)]
 
 
 class CacheLaunch(ctypes.Structure):
@@ -120,6 +121,14 @@ class Argument(ctypes.Structure):
 
 # A text that the caller frees must stay a pointer: ctypes turns c_char_p into bytes and loses the address.
 _Text = c_void_p
+
+
+def _fallible(*arguments: Any) -> Any:
+    """A status is returned; the last argument is a message."""
+    return c_int, [*arguments, POINTER(_Text)]
+
+
+_OUT_TEXT, _OPTIONS, _ARGUMENTS = POINTER(_Text), POINTER(CompileOptions), POINTER(Argument)
 _FUNCTIONS = {
     "flashcGetVersion": (c_char_p, []),
     "flashcStringDestroy": (None, [_Text]),
@@ -127,41 +136,32 @@ _FUNCTIONS = {
     "flashcContextDestroy": (None, [Handle]),
     "flashcContextGetCacheDirectory": (c_char_p, [Handle]),
     "flashcContextGetStatistics": (StatisticsStruct, [Handle]),
-    "flashcGetDeviceCount": (c_int, [POINTER(c_int), POINTER(_Text)]),
-    "flashcGetDeviceName": (c_int, [c_int, POINTER(_Text), POINTER(_Text)]),
-    "flashcCompileText": (c_int, [Handle, c_char_p, c_size_t, POINTER(CompileOptions), POINTER(Handle),
-                                  POINTER(_Text)]),
-    "flashcAttentionGetText": (c_int, [Handle, POINTER(Attention), POINTER(_Text), POINTER(_Text)]),
-    "flashcAttentionChooseKernel": (c_int, [POINTER(Attention), POINTER(CacheLaunch), POINTER(CompileOptions), POINTER(c_int),
-                                            POINTER(_Text), POINTER(_Text)]),
-    "flashcCompileAttention": (c_int, [Handle, POINTER(Attention), POINTER(CompileOptions), POINTER(Handle),
-                                       POINTER(_Text)]),
-    "flashcCompileMergeStates": (c_int, [Handle, POINTER(MergeStates), POINTER(CompileOptions), POINTER(Handle),
-                                         POINTER(_Text)]),
-    "flashcCompileAppendKV": (c_int, [Handle, POINTER(AppendKV), POINTER(CompileOptions), POINTER(Handle),
-                                      POINTER(_Text)]),
+    "flashcGetDeviceCount": _fallible(POINTER(c_int)),
+    "flashcGetDeviceName": _fallible(c_int, _OUT_TEXT),
+    "flashcCompileText": _fallible(Handle, c_char_p, c_size_t, _OPTIONS, POINTER(Handle)),
+    "flashcAttentionChooseKernel": _fallible(POINTER(Attention), POINTER(CacheLaunch), _OPTIONS, POINTER(c_int), _OUT_TEXT),
+    "flashcCompileAttention": _fallible(Handle, POINTER(Attention), _OPTIONS, POINTER(Handle)),
+    "flashcCompileMergeStates": _fallible(Handle, POINTER(MergeStates), _OPTIONS, POINTER(Handle)),
+    "flashcCompileAppendKV": _fallible(Handle, POINTER(AppendKV), _OPTIONS, POINTER(Handle)),
     "flashcKernelGetPTX": (c_char_p, [Handle]),
     "flashcKernelGetManifest": (c_char_p, [Handle]),
     "flashcKernelGetSchedule": (c_char_p, [Handle]),
     "flashcKernelGetDecisions": (c_char_p, [Handle]),
-    "flashcKernelGetIR": (c_int, [Handle, c_char_p, POINTER(_Text), POINTER(_Text)]),
-    "flashcKernelGetCost": (c_int, [Handle, POINTER(Argument), c_size_t, POINTER(CostStruct), POINTER(_Text)]),
+    "flashcKernelGetIR": _fallible(Handle, c_char_p, _OUT_TEXT),
+    "flashcKernelGetCost": _fallible(Handle, _ARGUMENTS, c_size_t, POINTER(CostStruct)),
     "flashcKernelDestroy": (None, [Handle]),
-    "flashcExplainText": (c_int, [Handle, c_char_p, c_size_t, POINTER(CompileOptions), POINTER(Argument), c_size_t,
-                                  POINTER(Handle), POINTER(_Text)]),
-    "flashcExplainAttention": (c_int, [Handle, POINTER(Attention), POINTER(CompileOptions), POINTER(Argument), c_size_t,
-                                       POINTER(Handle), POINTER(_Text)]),
+    "flashcExplainAttention": _fallible(Handle, POINTER(Attention), _OPTIONS, _ARGUMENTS, c_size_t, POINTER(Handle)),
     "flashcExplanationGetText": (c_char_p, [Handle]),
     "flashcExplanationGetJSON": (c_char_p, [Handle]),
     "flashcExplanationGetTiles": (c_void_p, [Handle, c_int64, c_int64]),
-    "flashcExplanationGetPNG": (c_int, [Handle, c_int64, c_int64, POINTER(_Text), POINTER(c_size_t), POINTER(_Text)]),
+    "flashcExplanationGetPNG": _fallible(Handle, c_int64, c_int64, _OUT_TEXT, POINTER(c_size_t)),
     "flashcExplanationDestroy": (None, [Handle]),
-    "flashcKernelLoad": (c_int, [Handle, c_int, POINTER(Handle), POINTER(_Text)]),
+    "flashcKernelLoad": _fallible(Handle, c_int, POINTER(Handle)),
     # Called for every launch with ready-made addresses. A structure of one pointer is passed as that pointer is (System
     # V and AArch64), so the handle goes as c_void_p, which ctypes converts fastest.
     "flashcLoadedKernelLaunch": (c_int, [c_void_p, c_void_p, c_size_t, c_void_p, c_void_p]),
     "flashcLoadedKernelLaunchPlanned": (c_int, [c_void_p, c_void_p, c_size_t, c_uint64, c_void_p, c_void_p]),
-    "flashcLoadedKernelForgetPlan": (c_int, [Handle, c_uint64, POINTER(c_void_p)]),
+    "flashcLoadedKernelForgetPlan": _fallible(Handle, c_uint64),
     "flashcLoadedKernelGetMaskMaps": (MaskMapsStruct, [Handle]),
     "flashcLoadedKernelDestroy": (None, [Handle]),
 }
@@ -218,16 +218,6 @@ def take_text(pointer: c_void_p) -> str:
     finally:
         lib.flashcStringDestroy(pointer)
         pointer.value = None
-
-
-def choose_kernel(attention: Attention, launch: CacheLaunch, options: CompileOptions) -> Tuple[int, str]:
-    """The kind of kernel, FORWARD_KERNEL or DECODE_KERNEL, and its schedule, for a launch that reads a cache."""
-    kind, text, message = c_int(), c_void_p(), c_void_p()
-    status = lib.flashcAttentionChooseKernel(ctypes.byref(attention), ctypes.byref(launch), ctypes.byref(options),
-                                             ctypes.byref(kind), ctypes.byref(text), ctypes.byref(message))
-    if status:
-        fail(status, message)
-    return kind.value, take_text(text)
 
 
 def fail(status: int, message: c_void_p, doing: str = "") -> None:
@@ -301,27 +291,3 @@ def gpu_name(device: int) -> Optional[str]:
         take_text(message)
         return None
     return take_text(name)
-
-
-def make_attention(*, dtype: str, head_dim: int, value_dim: int, group_size: int, scale: float, mask: int,
-                   window: Tuple[int, int], mask_code: Optional[str], score_code: Optional[str],
-                   captures: Sequence[Tuple[str, str, Tuple[int, ...]]],
-                   extents: Tuple[int, int, int, int], has_lse: bool, operation: int = ATTENTION,
-                   deterministic: bool = False, has_sinks: bool = False,
-                   dropout_p: float = 0.0, captured: int = 0, page_size: Optional[int] = None,
-                   cache_dtype: Optional[str] = None, scales: Tuple[bool, bool] = (False, False)) -> Attention:
-    """A FlashcAttention. `captures`: name, dtype and extents of each; `extents`: B, Hk, Nq, Nk or ANY; `has_lse`:
-    whether the log-sum-exp is an output; `page_size`: of a cache, 0 without pages; `cache_dtype`: of one of 8 bits;
-    `scales`: whether its pages and key heads have their own. The structure keeps what it points to alive (ctypes holds
-    on to it)."""
-    array = (Capture * max(len(captures), 1))()
-    for slot, (name, element, shape) in zip(array, captures):
-        slot.name = name.encode()
-        slot.dtype = DTYPES[element]
-        slot.rank = len(shape)
-        slot.extents = (c_int64 * max(len(shape), 1))(*shape)
-    return Attention(DTYPES[dtype], head_dim, value_dim, group_size, scale, mask, window[0], window[1],
-                     mask_code.encode() if mask_code is not None else None,
-                     score_code.encode() if score_code is not None else None, array, len(captures), *extents,
-                     not has_lse, operation, deterministic, has_sinks, dropout_p, captured,
-                     page_size is not None, page_size or 0, CACHE_TYPES[cache_dtype], *scales)

@@ -16,7 +16,7 @@ def read_scales(inputs: Inputs, like: str, dtype: str, pages: int, key_heads: in
     """Whether pages and key heads have scales of their own, for caches of `dtype`. What inputs has of k_scale and v_scale
     becomes [1 or pages, 1 or Hk]."""
     names = "k_scale", "v_scale"
-    given = [name in inputs.arrays for name in names]
+    given = [name in inputs for name in names]
     if dtype not in EIGHT_BITS:
         if any(given):
             raise ArgumentError(f"expected no k_scale and v_scale for caches of {spoken(dtype)}")

@@ -1,19 +1,20 @@
-"""What a kernel is compiled for: the arguments of flashc.attention, checked, as the compiler takes them."""
+"""What a kernel is compiled for, as the compiler takes it; and checks of the arrays of an attention."""
 from __future__ import annotations
 
-import math
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
+import ctypes
+from typing import Any, Callable, Dict, NamedTuple, Optional, Tuple
 
 from .._arrays.array import CPU, Array, spoken
 from .._arrays.source import source_of
 from .._trace.captured import Capture, View
 from .._trace.trace import Code, device_name, trace
 from . import contexts, library
-from .library import ArgumentError, CompileError, UnsupportedTypeError, described
+from .library import ArgumentError, CompileError, UnsupportedTypeError
+from .options import VECTORS, Options
 from .plans import MaskPlan
 
 GPU_TARGET, CPU_TARGET = "sm_90a", "cpu"
-_NO_CODE = Code()
+NO_CODE = Code()
 _GPU_DTYPES = "bf16", "f16"
 
 
@@ -22,27 +23,17 @@ class Specialization(NamedTuple):
     dtype: str
     head_dim: int
     value_dim: int
-    group_size: int
-    scale: float
-    mask: int
-    window: Tuple[int, int]
-    mask_code: Optional[str]
-    score_code: Optional[str]
-    captures: Tuple[Capture, ...]
+    group_size: int = 1
+    #: As `Options.of_kernel` gives them.
+    options: Options = Options()
+    target: str = GPU_TARGET
+    mask_code: Optional[str] = None
+    score_code: Optional[str] = None
+    captures: Tuple[Capture, ...] = ()
     #: B, Hk, Nq, Nk; ANY: given at launch.
-    extents: Tuple[int, int, int, int]
-    target: str
-    schedule: Optional[str]
-    #: Whether the log-sum-exp is an output; of the backward pass, whether its gradient is an input.
-    has_lse: bool
-    #: ATTENTION, COLUMN_SUMS, GROUP_COLUMN_SUMS, ATTENTION_BACKWARD or CAPTURED_GRADIENT.
-    operation: int = library.ATTENTION
-    #: Of the backward pass: every sum has one order.
-    deterministic: bool = False
-    #: Of attention and the backward pass: softmax has a column more, of the head's sink.
-    has_sinks: bool = False
-    #: Of attention and the backward pass: the rate; 0: no dropout.
-    dropout_p: float = 0.0
+    extents: Tuple[int, int, int, int] = (library.ANY,) * 4
+    #: The names of the arrays beside q, k and v (VECTORS).
+    vectors: Tuple[str, ...] = ()
     #: Of CAPTURED_GRADIENT: the number of the capture.
     captured: int = 0
     #: Of attention: k and v are caches, in pages of so many rows, or 0: without pages. None: they are no caches.
@@ -51,25 +42,28 @@ class Specialization(NamedTuple):
     cache_dtype: Optional[str] = None
     scales: Tuple[bool, bool] = (False, False)
 
-    @property
-    def ranks(self) -> List[int]:
-        """Those of the kernel's arguments: inputs, captures, outputs (FlashcAttention in flashc.h)."""
-        lse, sinks = [3] if self.has_lse else [], [1] if self.has_sinks else []
-        vectors = [*sinks, *([1] if self.dropout_p else [])]
-        if self.operation == library.ATTENTION:
-            cache = [] if self.page_size is None else [1, 2] if self.page_size else [1]
-            cache += [] if self.cache_dtype is None else [2, 2]
-            inputs, outputs = [4, 4, 4, *cache, *vectors], [4, *lse]
-        elif self.operation == library.ATTENTION_BACKWARD:
-            inputs, outputs = [4, 4, 4, 4, 3, 4, *lse, *vectors], [4, 4, 4, *sinks]
-        elif self.operation == library.CAPTURED_GRADIENT:
-            inputs, outputs = [4, 4, 4, 4, 3, 4, *lse, *vectors], [len(self.captures[self.captured].shape)]
-        else:
-            inputs, outputs = [4, 4, 3], [3]
-        return [*inputs, *(len(capture.shape) for capture in self.captures), *outputs]
-
     def describe(self) -> library.Attention:
-        """The attention as the C API takes it."""
+        """The attention as the C API takes it. The structure keeps what it points to alive (ctypes holds on to it)."""
+        self._check()
+        kind, (left, right) = self.options.mask()
+        batch, key_heads, queries, keys = self.extents
+        captures = (library.Capture * max(len(self.captures), 1))()
+        for slot, (name, element, shape) in zip(captures, self.captures):
+            slot.name, slot.dtype, slot.rank = name.encode(), library.DTYPES[element], len(shape)
+            slot.extents = (ctypes.c_int64 * max(len(shape), 1))(*shape)
+        named = [VECTORS[name].option for name in self.vectors]
+        return library.Attention(
+            dtype=library.DTYPES[self.dtype], head_dim=self.head_dim, value_dim=self.value_dim,
+            group_size=self.group_size, scale=self.options.scale, mask=kind, window_left=left, window_right=right,
+            mask_code=None if self.mask_code is None else self.mask_code.encode(),
+            score_code=None if self.score_code is None else self.score_code.encode(), captures=captures,
+            num_captures=len(self.captures), batch=batch, key_heads=key_heads, queries=queries, keys=keys,
+            omit_lse=not self.options.return_lse, operation=self.options.operation, captured=self.captured,
+            cache=self.page_size is not None, page_size=self.page_size or 0,
+            cache_type=library.CACHE_TYPES[self.cache_dtype], page_scales=self.scales[0], head_scales=self.scales[1],
+            options=",".join([*filter(None, named), *self.options.named()]).encode())
+
+    def _check(self) -> None:
         if self.target != CPU_TARGET and self.dtype not in _GPU_DTYPES:
             raise UnsupportedTypeError(f"expected q, k and v of bf16 or f16 on a GPU, got {self.dtype}: Tensor Cores "
                                        "multiply 16-bit numbers; convert the arrays, or use arrays on the CPU")
@@ -78,34 +72,22 @@ class Specialization(NamedTuple):
             what = "at most 256" if least == 1 else "multiples of 8 from 8 to 256"
             raise ArgumentError(f"expected head dimensions D and Dv that are {what}, got {self.head_dim} and "
                                 f"{self.value_dim}; zeros may fill them up")
-        return library.make_attention(
-            dtype=self.dtype, head_dim=self.head_dim, value_dim=self.value_dim, group_size=self.group_size,
-            scale=self.scale, mask=self.mask, window=self.window, mask_code=self.mask_code,
-            score_code=self.score_code, captures=self.captures, extents=self.extents, has_lse=self.has_lse,
-            operation=self.operation, deterministic=self.deterministic, has_sinks=self.has_sinks,
-            dropout_p=self.dropout_p, captured=self.captured, page_size=self.page_size,
-            cache_dtype=self.cache_dtype, scales=self.scales)
 
     def check_schedule(self) -> None:
         """Refuses a schedule that no kernel has, where nothing is launched."""
-        if self.schedule is not None:
+        if self.options.schedule is not None:
             self._replace(target=CPU_TARGET).compile()
 
-    def compile(self, context: Optional[contexts.Context] = None, code: Code = _NO_CODE) -> contexts.CompiledKernel:
+    def compile(self, context: Optional[contexts.Context] = None, code: Code = NO_CODE) -> contexts.CompiledKernel:
         """The kernel, from memory, from disk or compiled. `context`: None: that of this process. `code` is where a
         refusal finds the user's lines."""
         compiler = context or contexts.context()
-        return self.naming_lines(code, lambda it: compiler.compile_attention(it.describe(), it.target, it.schedule))
+        return naming_lines(self, code, lambda it: compiler.compile_attention(it.describe(), it.target,
+                                                                              it.options.schedule))
 
-    def naming_lines(self, code: Code, make: Callable[["Specialization"], Any]) -> Any:
-        """What `make` makes of it. Where the compiler refuses that, it is asked again with the user's lines, to name
-        them."""
-        try:
-            return make(self)
-        except CompileError:
-            if self.located(code) == self:
-                raise
-        return make(self.located(code))
+    def of(self, code: Code) -> "Specialization":
+        """The same for a mask and a score."""
+        return self._replace(mask_code=code.mask, score_code=code.score, captures=code.captures)
 
     def located(self, code: Code) -> "Specialization":
         """The same with the user's lines in its code, which it has of `code`."""
@@ -113,70 +95,21 @@ class Specialization(NamedTuple):
         return self._replace(mask_code=code.mask, score_code=code.score) if code.mask or code.score else self
 
 
+def naming_lines(it: Any, code: Code, make: Callable[[Any], Any]) -> Any:
+    """What `make` makes of what a kernel is compiled for. Where the compiler refuses that, it is asked again with the
+    user's lines in `code`, to name them."""
+    try:
+        return make(it)
+    except CompileError:
+        located = it.located(code) if code.mask or code.score else it
+        if located == it:
+            raise
+    return make(located)
+
+
 def sum_dtype(dtype: str) -> str:
     """That of the log-sum-exp and of column sums, where `dtype` is that of q."""
     return "f64" if dtype == "f64" else "f32"
-
-
-# --- Options ----------------------------------------------------------------------------------------------------------
-
-Window = Union[None, int, Sequence[Optional[int]]]
-
-
-def parse_mask(causal: bool, window: Window) -> Tuple[int, Tuple[int, int]]:
-    """FlashcMask and its window (left, right), of which a negative number is no bound."""
-    if window is None:
-        return (library.MASK_CAUSAL, (-1, 0)) if causal else (library.MASK_NONE, (-1, -1))
-    if isinstance(window, (tuple, list)):
-        if len(window) != 2:
-            raise ArgumentError(f"expected window to be (left, right), got {window!r}")
-        left, right = window
-    else:
-        left, right = window, 0
-    bounds = []
-    for side, value in (("left", left), ("right", right)):
-        if value is not None and (isinstance(value, bool) or not hasattr(value, "__index__")):
-            raise UnsupportedTypeError(f"expected the {side} side of window to be an integer or None, got {value!r}")
-        try:
-            value = -1 if value is None else value.__index__()
-        except TypeError:  # An array has the method, but several numbers.
-            raise UnsupportedTypeError(f"expected the {side} side of window to be an integer or None, got {value!r}") \
-                from None
-        # As far as any key can be.
-        bounds.append(-1 if value < 0 or value >= 2**30 else value)
-    if causal:
-        bounds[1] = 0
-    if bounds == [-1, -1]:
-        return library.MASK_NONE, (-1, -1)
-    if bounds == [-1, 0]:
-        return library.MASK_CAUSAL, (-1, 0)
-    return library.MASK_WINDOW, (bounds[0], bounds[1])
-
-
-def parse_scale(scale: Any, head_dim: int) -> float:
-    """The scale as a number of 32 bits: 1 / sqrt(head_dim) for None."""
-    if scale is None:
-        if head_dim == 0:
-            raise ArgumentError("expected a head dimension of at least 1, got 0")
-        return 1.0 / math.sqrt(head_dim)
-    try:
-        value = None if isinstance(scale, (str, bytes, bool)) else float(scale)
-    except OverflowError:
-        value = math.inf
-    except (TypeError, ValueError):
-        value = None
-    if value is None:
-        raise UnsupportedTypeError(f"expected scale to be a number or None, got {described(scale)}")
-    if not math.isfinite(value) or abs(value) > 3.4028234663852886e38:
-        raise ArgumentError(f"expected a finite scale of 32 bits, got {value}")
-    return value
-
-
-def check_layout(layout: str) -> bool:
-    """Whether the layout is "bshd"."""
-    if not isinstance(layout, str) or layout not in ("bhsd", "bshd"):
-        raise ArgumentError(f"expected layout 'bhsd' ([B, H, N, D]) or 'bshd' ([B, N, H, D]), got {described(layout)}")
-    return layout == "bshd"
 
 
 # --- Checks -----------------------------------------------------------------------------------------------------------
@@ -246,17 +179,13 @@ def target_of(device: int) -> str:
     return CPU_TARGET if device == CPU else GPU_TARGET
 
 
-def specialize(q: Array, extents: Extents, causal: bool, window: Window, scale: Any, code: Code, target: str,
-               schedule: Optional[str], is_static: bool, has_lse: bool,
-               operation: int = library.ATTENTION, deterministic: bool = False,
-               has_sinks: bool = False, dropout_p: float = 0.0) -> Specialization:
-    """What the kernel of a call is compiled for. `is_static`: for these extents alone."""
-    kind, bounds = parse_mask(causal, window)
+def specialize(extents: Extents, options: Options, target: str, vectors: Tuple[str, ...] = ()) -> Specialization:
+    """What the kernel of a call without a mask and a score is compiled for."""
     group = extents.query_heads // max(extents.key_heads, 1) or 1
-    fixed = (extents.batch, extents.key_heads, extents.queries, extents.keys) if is_static else (library.ANY,) * 4
-    return Specialization(q.dtype, extents.head_dim, extents.value_dim, group, parse_scale(scale, extents.head_dim),
-                          kind, bounds, code.mask, code.score, code.captures, fixed, target, schedule, has_lse,
-                          operation, deterministic, has_sinks, dropout_p)
+    fixed = (extents.batch, extents.key_heads, extents.queries, extents.keys) if options.static_shapes else \
+        (library.ANY,) * 4
+    return Specialization(extents.dtype, extents.head_dim, extents.value_dim, group, options.of_kernel(extents.head_dim),
+                          target, extents=fixed, vectors=vectors)
 
 
 def read_mask(mask: Any, extents: Extents, device: Optional[int], stream: Optional[int]) -> Array:
@@ -289,7 +218,7 @@ _mask_codes: Dict[Any, Code] = {}
 def make_code(mask: Any, score: Any, extents: Extents, device: Optional[int], stream: Optional[int]) -> Code:
     """The code of the mask and the score, and what a launch passes for the arrays in it."""
     if mask is None and score is None:
-        return _NO_CODE
+        return NO_CODE
     if isinstance(mask, MaskPlan):
         mask.check(extents.queries, extents.keys)
         return trace(mask.mask, score, device=device, stream=stream, is_double=extents.dtype == "f64")._replace(plan=mask)

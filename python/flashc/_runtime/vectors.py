@@ -1,42 +1,58 @@
-"""Arrays of one dimension that a call passes beside q, k and v: sinks, and what dropout goes by."""
+"""Arrays of one dimension that a call passes beside q, k and v (`options.VECTORS`), and conversions of element types."""
 from __future__ import annotations
 
-from typing import Any, Optional
+import sys
+from typing import Any, Tuple
 
 from .._arrays.array import Array, spoken
-from .._arrays.source import source_of
-from .._trace.captured import Bound
-from .._trace.trace import Code, device_name
-from .launch import wait_for
+from .._trace.trace import device_name
 from .library import ArgumentError, UnsupportedTypeError
+from .options import VECTORS, Operands, Options
+from .specialization import Extents, sum_dtype
 
-__all__ = ["as_floats", "as_type_of", "check_vector", "read_vector", "with_vector"]
-
-
-def check_vector(name: str, array: Array, length: int, shape: str, dtype: str, q: Array,
-                 is_launched: bool = True) -> None:
-    """Refuses what is no contiguous array of so many elements on q's device. `shape`: as messages call it. Where nothing
-    is launched, only shapes matter."""
-    if tuple(array.shape) != (length,):
-        raise ArgumentError(f"expected {name} of shape {shape}, got {tuple(array.shape)}")
-    if array.dtype != dtype:
-        raise UnsupportedTypeError(f"expected {name} of {spoken(dtype)}, got {spoken(array.dtype)}")
-    if is_launched and array.device != q.device:
-        raise ArgumentError(f"expected {name} on {device_name(q.device)}, where q is, got one on "
-                            f"{device_name(array.device)}")
-    if length > 1 and array.strides[0] != 1:
-        raise ArgumentError(f"expected contiguous {name} (stride 1), got stride {array.strides[0]}; make a copy")
-    if is_launched and length and not array.address:
-        raise ArgumentError(f"expected {name} with elements in memory, got an address of 0")
+__all__ = ["as_floats", "as_type_of", "check_vectors", "vectors_of", "with_philox"]
 
 
-def read_vector(name: str, x: Any, length: int, shape: str, dtype: str, q: Array, stream: Optional[int],
-                is_launched: bool = True) -> Array:
-    """The array, after checks, and after a wait for what writes it."""
-    array = source_of(x).describe(x, stream)
-    check_vector(name, array, length, shape, dtype, q, is_launched)
-    wait_for(array, stream)
-    return array
+def vectors_of(inputs: Any) -> Tuple[str, ...]:
+    """The names of those that are among the inputs."""
+    return tuple(name for name in VECTORS if name in inputs)
+
+
+def check_vectors(inputs: Any, extents: Extents, is_launched: bool = True) -> None:
+    """Refuses what is no contiguous array of the length and the type on q's device. Where nothing is launched, only
+    shapes matter."""
+    for name in vectors_of(inputs):
+        vector, array, q = VECTORS[name], inputs[name], inputs["q"]
+        length = extents.query_heads if vector.length is None else vector.length
+        shape = vector.shape if vector.length is not None else f"{vector.shape} = [{length}]"
+        if tuple(array.shape) != (length,):
+            raise ArgumentError(f"expected {name} of shape {shape}, got {tuple(array.shape)}")
+        dtype = vector.dtype or sum_dtype(q.dtype)
+        if array.dtype != dtype:
+            raise UnsupportedTypeError(f"expected {name} of {spoken(dtype)}, got {spoken(array.dtype)}")
+        if is_launched and array.device != q.device:
+            raise ArgumentError(f"expected {name} on {device_name(q.device)}, where q is, got one on "
+                                f"{device_name(array.device)}")
+        if length > 1 and array.strides[0] != 1:
+            raise ArgumentError(f"expected contiguous {name} (stride 1), got stride {array.strides[0]}; make a copy")
+
+
+def with_philox(operands: Operands, options: Options) -> Operands:
+    """With dropout, operands with a seed and an offset. Those of PyTorch's tensors are drawn if none are given, from the
+    generator of q's device: a CUDA graph draws new ones in each replay."""
+    q, philox = operands.q, operands.philox
+    if not options.dropout_p:
+        return operands
+    if isinstance(philox, (tuple, list)):
+        raise UnsupportedTypeError("expected philox to be an array [2] of int64 on the device of q, got a "
+                                   f"{type(philox).__name__}")
+    if philox is not None:
+        return operands
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(q, torch.Tensor):
+        raise ArgumentError("expected philox beside dropout_p: an array [2] of int64 with a seed and an offset; only "
+                            "PyTorch's generators give it by themselves")
+    return operands._replace(philox=torch.randint(-2**63, 2**63 - 1, (2,), dtype=torch.int64, device=q.device))
 
 
 _FLOATS = {"f32": "float32", "f64": "float64"}
@@ -56,9 +72,3 @@ def as_type_of(x: Any, like: Any) -> Any:
     if x.dtype == like.dtype:
         return x
     return x.to(like.dtype) if hasattr(x, "to") else x.astype(like.dtype)
-
-
-def with_vector(code: Code, array: Array) -> Code:
-    """What a launch passes: the array is in front of the captures, and of those that were there before."""
-    bound = Bound(array.address, tuple(array.shape), (1,), 0)
-    return code._replace(bound=(bound, *code.bound), arrays=(array, *code.arrays))

@@ -108,12 +108,13 @@ def _of_number(name: str, on_number: Callable[[float], float], x: float) -> floa
         raise error(f"expected a number of which Python has {name}, got {x!r}: {problem}") from None
 
 
-def _function(name: str, on_number: Callable[[float], float], doc: str) -> Callable[[Any], Any]:
+def _function(name: str, on_number: Callable[[float], Any], doc: str, kind: str = F32) -> Callable[[Any], Any]:
+    """A function of a real number whose results are of a type."""
     def function(x: Any) -> Any:
         x = check(x)
         if not isinstance(x, Value):
             return _of_number(name, on_number, x)
-        return x._region.value(F32, f"math.{name} {as_f32(x._region, x)} : f32")
+        return x._region.value(kind, f"math.{name} {as_f32(x._region, x)} : f32")
     function.__name__ = function.__qualname__ = name
     function.__doc__ = doc
     return function
@@ -126,17 +127,6 @@ def _of_pair(name: str, on_numbers: Callable[[float, float], float], doc: str) -
             return on_numbers(x, y)
         region = region_of(x, y)
         return region.value(F32, f"math.{name} {as_f32(region, x)}, {as_f32(region, y)} : f32")
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = doc
-    return function
-
-
-def _test(name: str, on_number: Callable[[float], bool], doc: str) -> Callable[[Any], Any]:
-    def function(x: Any) -> Any:
-        x = check(x)
-        if not isinstance(x, Value):
-            return on_number(x)
-        return x._region.value(I1, f"math.{name} {as_f32(x._region, x)} : f32")
     function.__name__ = function.__qualname__ = name
     function.__doc__ = doc
     return function
@@ -168,9 +158,9 @@ atanh = _function("atanh", math.atanh, "The inverse of the hyperbolic tangent.")
 erf = _function("erf", math.erf, "The error function.")
 erfc = _function("erfc", math.erfc, "1 - erf(x), also where that is near 0.")
 copysign = _of_pair("copysign", math.copysign, "The magnitude of x with the sign of y.")
-isnan = _test("isnan", math.isnan, "Whether x is no number.")
-isinf = _test("isinf", math.isinf, "Whether x is an infinity.")
-isfinite = _test("isfinite", math.isfinite, "Whether x is neither an infinity nor NaN.")
+isnan = _function("isnan", math.isnan, "Whether x is no number.", I1)
+isinf = _function("isinf", math.isinf, "Whether x is an infinity.", I1)
+isfinite = _function("isfinite", math.isfinite, "Whether x is neither an infinity nor NaN.", I1)
 
 
 def sigmoid(x: Any) -> Any:

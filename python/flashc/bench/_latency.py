@@ -11,8 +11,10 @@ import subprocess
 import sys
 import tempfile
 
-from .._runtime import contexts, library
 from .._arrays.array import contiguous_strides
+from .._runtime import contexts, library
+from .._runtime.options import Options
+from .._runtime.specialization import Specialization
 from ._report import latency_line
 from ._timing import call_times, milliseconds
 
@@ -25,18 +27,15 @@ QUERIES = 4096
 
 def programs():
     """{name: FlashcAttention} of the kernels that are compiled."""
-    def attention(dtype, d, mask=library.MASK_NONE, group=1, window=(-1, -1), score=None):
-        return library.make_attention(dtype=dtype, head_dim=d, value_dim=d, group_size=group, scale=d ** -0.5,
-                                       mask=mask, window=window, mask_code=None, score_code=score, captures=(),
-                                       extents=(library.ANY,) * 4, has_lse=False)
+    def attention(dtype, d, group=1, score=None, **options):
+        return Specialization(dtype, d, d, group, Options(**options).of_kernel(d), score_code=score).describe()
 
     soft_cap = ("%cap = arith.constant 2.000000e+01 : f32\n%x = arith.divf %s, %cap : f32\n"
                 "%y = math.tanh %x : f32\n%t = arith.mulf %y, %cap : f32\nflash.yield %t : f32\n")
     return {"bf16 d=64": attention("bf16", 64),
-            "bf16 d=128 causal": attention("bf16", 128, library.MASK_CAUSAL),
-            "f16 d=256 causal, 4 heads a key head": attention("f16", 256, library.MASK_CAUSAL, group=4),
-            "bf16 d=128 window of 1024, soft cap": attention("bf16", 128, library.MASK_WINDOW, window=(1024, 0),
-                                                             score=soft_cap)}
+            "bf16 d=128 causal": attention("bf16", 128, causal=True),
+            "f16 d=256 causal, 4 heads a key head": attention("f16", 256, group=4, causal=True),
+            "bf16 d=128 window of 1024, soft cap": attention("bf16", 128, score=soft_cap, window=(1024, 0))}
 
 
 # --- The CUDA driver --------------------------------------------------------------------------------------------------
@@ -196,17 +195,42 @@ def launch_times(driver, calls=LAUNCHES):
 
 
 def torch_times(calls=LAUNCHES):
-    """{name: microseconds of each call} of flashc.attention and of PyTorch's attention on a small problem."""
+    """{name: microseconds of each call} of small problems: of flashc and of PyTorch's attention."""
+    import torch
+    if not torch.cuda.is_available():
+        raise ImportError("PyTorch sees no GPU")
+    with torch.no_grad():
+        return {name: call_times(call, torch.cuda.synchronize, calls) for name, call in host_calls("cuda").items()}
+
+
+def host_calls(device):
+    """{name: call} of problems that are too small to keep a GPU busy: the host's time is what they take."""
     import torch
 
     import flashc
-    if not torch.cuda.is_available():
-        raise ImportError("PyTorch sees no GPU")
-    q, k, v = (torch.randn(1, 1, 64, 64, device="cuda").bfloat16() for _ in range(3))
-    sdpa = torch.nn.functional.scaled_dot_product_attention
-    with torch.no_grad():
-        return {"flashc.attention": call_times(lambda: flashc.attention(q, k, v), torch.cuda.synchronize, calls),
-                "torch scaled_dot_product_attention": call_times(lambda: sdpa(q, k, v), torch.cuda.synchronize, calls)}
+
+    def random(*shape):
+        return torch.randn(*shape, device=device).bfloat16()
+
+    q, k, v, do, bias = (*(random(1, 1, 64, 64) for _ in range(4)), torch.randn(64, device=device))
+    trained = [x.clone().requires_grad_() for x in (q, k, v)]
+    pages, token = random(4, 32, 1, 64), random(2, 1, 1, 64)
+    lengths, table, offsets = (torch.tensor(numbers, dtype=torch.int32, device=device)
+                               for numbers in ([60, 33], [[0, 1], [2, 3]], [0, 20, 64]))
+
+    def train():
+        with torch.enable_grad():
+            torch.autograd.grad(flashc.attention(*trained, causal=True), trained, do)
+
+    return {"flashc.attention": lambda: flashc.attention(q, k, v),
+            "flashc.attention, mask": lambda: flashc.attention(q, k, v, mask=lambda b, h, i, j: j <= i),
+            "flashc.attention, mask that reads an array": lambda: flashc.attention(
+                q, k, v, mask=lambda b, h, i, j: j <= i + bias[j]),
+            "flashc.decode, pages": lambda: flashc.decode(token, pages, pages, lengths, table),
+            "flashc.varlen_attention": lambda: flashc.varlen_attention(q[0, 0, :, None], k[0, 0, :, None],
+                                                                      v[0, 0, :, None], offsets, causal=True),
+            "flashc.attention and its gradients": train,
+            "torch scaled_dot_product_attention": lambda: torch.nn.functional.scaled_dot_product_attention(q, k, v)}
 
 
 # --- Printing ---------------------------------------------------------------------------------------------------------

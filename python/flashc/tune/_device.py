@@ -10,7 +10,8 @@ import torch
 
 import flashc
 from flashc._runtime import contexts, library
-from flashc._runtime.specialization import GPU_TARGET, Specialization, parse_mask, parse_scale
+from flashc._runtime.options import Options
+from flashc._runtime.specialization import Specialization
 
 from ..bench import _measure, _peers
 from ..bench._timing import time_interleaved
@@ -48,11 +49,8 @@ class GPU:
     @staticmethod
     def _specialize(cell, overrides):
         """As flashc.attention will ask for it."""
-        kind, bounds = parse_mask(cell.causal, None)
-        return Specialization(
-            dtype=cell.dtype, head_dim=cell.d, value_dim=cell.dv, group_size=cell.group,
-            scale=parse_scale(None, cell.d), mask=kind, window=bounds, mask_code=None, score_code=None, captures=(),
-            extents=(library.ANY,) * 4, target=GPU_TARGET, schedule=overrides, has_lse=False)
+        return Specialization(cell.dtype, cell.d, cell.dv, cell.group,
+                              Options(cell.causal, schedule=overrides).of_kernel(cell.d))
 
     def present(self, cell):
         kernel = self._specialize(cell, None).compile()

@@ -33,6 +33,12 @@ def alone(request):
 
 
 @pytest.fixture(autouse=True)
+def fresh_cases(monkeypatch):
+    """Checks that are done once for equal shapes, and schedules with them, are done in each test, which may change how."""
+    monkeypatch.setattr("flashc._runtime.calls._cases", {})
+
+
+@pytest.fixture(autouse=True)
 def seed(poison):
     """Fresh numbers, whose seed pytest shows when a test fails, and outputs that are NaN before a launch (`poison`)."""
     import torch

@@ -19,9 +19,9 @@ SHORT = [300, 1, 0, 37, 16, 257]
 @pytest.fixture(autouse=True, params=[1, 3])
 def forward(monkeypatch, request):
     """The forward kernel, where a decoding one would be faster, too, with so many parts of the keys."""
-    def choose(specialization, extents, device, splits, batch_invariant):
-        parts = f"splits={splits or request.param}"
-        return library.FORWARD_KERNEL, ",".join(filter(None, [parts, specialization.schedule]))
+    def choose(specialization, extents, device, options):
+        parts = f"splits={options.splits or request.param}"
+        return library.FORWARD_KERNEL, ",".join(filter(None, [parts, options.schedule]))
     monkeypatch.setattr("flashc._decode._choose", choose)
     return request.param
 

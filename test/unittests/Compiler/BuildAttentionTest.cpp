@@ -353,6 +353,18 @@ TEST(BuildAttention, MarksAttentionInDoublePrecision) {
   expectError(spec, "expected capture 'bias' of f64 or of integers where dtype is f64, got 'bf16'");
 }
 
+TEST(BuildAttention, TakesOptionsByName) {
+  AttentionSpec spec = makeSpec();
+  EXPECT_FALSE(llvm::errorToBool(spec.setOptions("")));
+  EXPECT_FALSE(llvm::errorToBool(spec.setOptions("sinks,dropout_p=0.25,deterministic")));
+  EXPECT_TRUE(spec.hasSinks && spec.isDeterministic && spec.dropoutP == 0.25f);
+  for (StringRef text : {"sink", "sinks=1", "dropout_p", "dropout_p=much", "sinks,"})
+    EXPECT_EQ(
+        llvm::toString(spec.setOptions(text)),
+        ("expected options of deterministic, sinks, dropout_p=number, got '" + (text == "sinks," ? "" : text) + "'")
+            .str());
+}
+
 TEST(BuildAttention, NamesTheWrongField) {
   auto refuse = [](llvm::function_ref<void(AttentionSpec &)> change, StringRef error) {
     AttentionSpec spec = makeSpec();

@@ -1,0 +1,191 @@
+"""What a call asks for and what it reads: parsed and checked once, where a public function begins. Functions inside take
+`Operands` and `Options`, so that one more argument is a field here."""
+from __future__ import annotations
+
+import math
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
+
+from . import library
+from .library import ArgumentError, UnsupportedTypeError, described, encoded, parse_flag
+
+__all__ = ["VECTORS", "Operands", "Options", "Vector", "Window", "check_layout", "parse_dropout", "parse_scale",
+           "parse_window"]
+
+Window = Union[None, int, Sequence[Optional[int]]]
+
+
+class Vector(NamedTuple):
+    """An array of one dimension that a call may pass besides q, k and v."""
+    #: Its extent; None: a number for each query head.
+    length: Optional[int]
+    #: Its extents, as messages call them.
+    shape: str
+    #: None: that of the log-sum-exp.
+    dtype: Optional[str]
+    #: The option of FlashcAttention that the array belongs to; None: another one says so.
+    option: Optional[str]
+
+
+#: By their names in the manifest, in the order of the last fields of Operands.
+VECTORS = {"sinks": Vector(None, "[Hq]", None, "sinks"),
+           "philox": Vector(2, "[2], a seed and an offset", "i64", None)}
+
+
+class Operands(NamedTuple):
+    """What an attention reads: arrays, and functions that may read others."""
+    q: Any
+    k: Any
+    v: Any
+    mask: Any = None
+    score: Any = None
+    sinks: Any = None
+    philox: Any = None
+
+    def arrays(self) -> Dict[str, Any]:
+        """Those that the kernel has arguments of its own for."""
+        arrays = {"q": self[0], "k": self[1], "v": self[2]}
+        for name, x in zip(VECTORS, self[5:]):
+            if x is not None:
+                arrays[name] = x
+        return arrays
+
+
+_FLAGS = "causal", "enable_gqa", "return_lse", "static_shapes", "deterministic", "batch_invariant"
+_NONE = type(None)
+# The usual objects for a layout; others are looked at.
+_BHSD, _BSHD = "bhsd", "bshd"
+
+
+class Options(NamedTuple):
+    """What decides, together with shapes and element types, which kernel a call has."""
+    causal: bool = False
+    #: After `checked`: (left, right), of which a negative number is no bound, or None.
+    window: Any = None
+    #: None: 1 / sqrt(D).
+    scale: Optional[float] = None
+    dropout_p: float = 0.0
+    enable_gqa: bool = False
+    #: The log-sum-exp is an output; of the backward pass, its gradient is an input.
+    return_lse: bool = False
+    layout: str = "bhsd"
+    schedule: Optional[str] = None
+    static_shapes: bool = False
+    deterministic: Optional[bool] = None
+    #: FlashcOperation.
+    operation: int = library.ATTENTION
+    splits: Optional[int] = None
+    batch_invariant: bool = False
+
+    @property
+    def is_bshd(self) -> bool:
+        return self.layout == "bshd"
+
+    def checked(self, philox: Any = None) -> "Options":
+        """The same with every field of its type, for what a caller gave."""
+        causal, window, scale, dropout_p, enable_gqa, return_lse, layout, schedule, static_shapes, deterministic, \
+            operation, splits, batch_invariant = self
+        if type(causal) is not bool or type(enable_gqa) is not bool or type(return_lse) is not bool or \
+                type(static_shapes) is not bool or type(batch_invariant) is not bool or \
+                type(deterministic) not in (bool, _NONE):
+            return self._replace(**{name: parse_flag(name, getattr(self, name)) for name in _FLAGS if name !=
+                                    "deterministic" or deterministic is not None}).checked(philox)
+        if layout is not _BHSD and layout is not _BSHD:
+            layout = _BSHD if check_layout(layout) else _BHSD
+        if schedule is not None:
+            encoded("schedule", schedule)
+        if window is not None:
+            window = parse_window(window)
+        if scale is not None and type(scale) is not float:
+            scale = parse_scale(scale)
+        if philox is not None or type(dropout_p) is not float or dropout_p:
+            dropout_p = parse_dropout(dropout_p, philox)
+        elif window is self.window and scale is self.scale and layout is self.layout:
+            return self
+        return Options(causal, window, scale, dropout_p, enable_gqa, return_lse, layout, schedule, static_shapes,
+                       deterministic, operation, splits, batch_invariant)
+
+    def of_kernel(self, head_dim: int) -> "Options":
+        """What of it a kernel depends on."""
+        is_backward = self.operation >= library.ATTENTION_BACKWARD
+        return self._replace(scale=parse_scale(self.scale, head_dim), enable_gqa=False, layout="bhsd",
+                             static_shapes=False, splits=None, batch_invariant=False,
+                             deterministic=self.deterministic if is_backward else None)
+
+    def mask(self) -> Tuple[int, Tuple[int, int]]:
+        """FlashcMask and its window (left, right)."""
+        left, right = (-1, -1) if self.window is None else self.window
+        if self.causal:
+            right = 0
+        kind = library.MASK_CAUSAL if (left, right) == (-1, 0) else library.MASK_NONE if (left, right) == (-1, -1) else \
+            library.MASK_WINDOW
+        return kind, (left, right)
+
+    def named(self) -> List[str]:
+        """What FlashcAttention::options says of it."""
+        rate = [f"dropout_p={self.dropout_p!r}"] if self.dropout_p else []
+        return rate + (["deterministic"] if self.deterministic else [])
+
+
+def parse_window(window: Window) -> Optional[Tuple[int, int]]:
+    """The window as (left, right), of which a negative number is no bound."""
+    if window is None:
+        return None
+    if isinstance(window, (tuple, list)):
+        if len(window) != 2:
+            raise ArgumentError(f"expected window to be (left, right), got {window!r}")
+        left, right = window
+    else:
+        left, right = window, 0
+    return _parse_side("left", left), _parse_side("right", right)
+
+
+def _parse_side(side: str, value: Any) -> int:
+    try:
+        if isinstance(value, bool):
+            raise TypeError
+        number = -1 if value is None else value.__index__()
+    except (AttributeError, TypeError):  # An array has the method, but several numbers.
+        raise UnsupportedTypeError(f"expected the {side} side of window to be an integer or None, got {value!r}") from None
+    return -1 if number < 0 or number >= 2**30 else number  # As far as any key can be.
+
+
+def parse_scale(scale: Any, head_dim: Optional[int] = None) -> float:
+    """The scale as a number of 32 bits: 1 / sqrt(head_dim) for None."""
+    if scale is None:
+        if not head_dim:
+            raise ArgumentError("expected a head dimension of at least 1, got 0")
+        return 1.0 / math.sqrt(head_dim)
+    try:
+        value = None if isinstance(scale, (str, bytes, bool)) else float(scale)
+    except OverflowError:
+        value = math.inf
+    except (TypeError, ValueError):
+        value = None
+    if value is None:
+        raise UnsupportedTypeError(f"expected scale to be a number or None, got {described(scale)}")
+    if not math.isfinite(value) or abs(value) > 3.4028234663852886e38:
+        raise ArgumentError(f"expected a finite scale of 32 bits, got {value}")
+    return value
+
+
+def parse_dropout(dropout_p: Any, philox: Any = None) -> float:
+    """The rate as kernels have it, a multiple of 1/256; 0.0: no dropout."""
+    try:
+        p = float(dropout_p)
+    except (TypeError, ValueError):
+        raise UnsupportedTypeError(f"expected dropout_p to be a number, got {dropout_p!r}") from None
+    if p == 0.0:
+        if philox is not None:
+            raise ArgumentError("expected dropout_p beside philox, got 0")
+        return 0.0
+    rate = math.floor(p * 256 + 0.5) / 256 if 0.0 <= p <= 1.0 else -1.0
+    if not 0.0 < rate < 1.0:
+        raise ArgumentError(f"expected dropout_p to be 0, or nearest to one of 1/256 to 255/256, got {p}")
+    return rate
+
+
+def check_layout(layout: str) -> bool:
+    """Whether the layout is "bshd"."""
+    if not isinstance(layout, str) or layout not in ("bhsd", "bshd"):
+        raise ArgumentError(f"expected layout 'bhsd' ([B, H, N, D]) or 'bshd' ([B, N, H, D]), got {described(layout)}")
+    return layout == "bshd"
