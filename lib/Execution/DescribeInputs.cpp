@@ -49,7 +49,7 @@ private:
   const InputOptions &options;
   FunctionInputs result;
   SmallVector<DimNames> dimNames;
-  /// Of the first attention op on the function's arguments.
+  /// The group size of the first attention op on the function's arguments.
   std::optional<int64_t> group;
   /// Whether an op has scores of queries and keys that are arguments: its keys are in no cache.
   bool hasKeyArgument = false;

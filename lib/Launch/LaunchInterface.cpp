@@ -192,7 +192,7 @@ static void findResults(func::FuncOp function, Value value, SmallVectorImpl<unsi
   }
 }
 
-/// Of an op with these inputs and outputs.
+/// The roles of an op with these inputs and outputs.
 static LaunchRoles getRoles(func::FuncOp function, Operation *op, ArrayRef<flash::StepOperand> inputs,
                             ArrayRef<flash::StepOperand> outputs) {
   LaunchRoles result;

@@ -264,7 +264,7 @@ OrderKernel::Facts OrderBuilder::emitFacts(Value item) {
   return facts;
 }
 
-/// Of an item.
+/// The numbers of an item.
 int64_t OrderBuilder::countNumbers() { return numbers->shared.size() + program.getConsumers() * numbers->own.size(); }
 
 LogicalResult OrderBuilder::build() {

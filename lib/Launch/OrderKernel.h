@@ -95,7 +95,7 @@ private:
   ImplicitLocOpBuilder &b;
   int64_t numbers;
   Value list, count, scratch, thread, lane, warp, steps, firstItem;
-  /// Of all items; what keys are shifted by.
+  /// The most keys of all items, and the shift of sort keys.
   Value most, shift;
 };
 

@@ -14,7 +14,7 @@ using namespace flashc;
 /// None if one of those that it is made of is none.
 using Formula = std::optional<GridFormula>;
 
-/// Of sums, products and quotients that are rounded up; none of others.
+/// The formula of sums, products and quotients that are rounded up; none of other expressions.
 static Formula evaluate(AffineExpr expr, affine::AffineApplyOp op) {
   if (auto constant = dyn_cast<AffineConstantExpr>(expr))
     return constant.getValue() < 0 ? Formula() : Formula(constant.getValue());

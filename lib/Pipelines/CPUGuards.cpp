@@ -45,7 +45,7 @@ static void guardElement(Operation *op, Value array, ValueRange indices) {
   }
 }
 
-/// Of an array's extents.
+/// Guards the dimension that is asked for of an array's extents.
 template <typename DimOpTy>
 static void guardDim(DimOpTy op) {
   int64_t rank = cast<ShapedType>(op.getSource().getType()).getRank();

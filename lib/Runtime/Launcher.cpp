@@ -7,7 +7,7 @@
 using namespace flashc;
 using namespace llvm;
 
-/// Of memory that kernels of a launch share.
+/// The alignment of memory that kernels of a launch share.
 static constexpr size_t kMemoryAlignment = 256;
 
 //===--------------------------------------------------------------------------------------------------------------===//

@@ -23,7 +23,7 @@ struct InputOptions {
   uint64_t seed = 0;
   /// Extents by dimension name (B, Hq, Hk, Nq, Nk).
   std::map<std::string, int64_t> dims;
-  /// Of an argument. What asks for extents alone needs no memory, and allows more.
+  /// The most elements of an argument. Callers that ask for extents alone need no memory, and allow more.
   int64_t maxElements = int64_t(1) << 32;
   /// Whole shapes by argument name.
   std::map<std::string, llvm::SmallVector<int64_t>> shapes;

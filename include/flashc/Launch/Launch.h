@@ -22,7 +22,7 @@ struct Launch : Manifest {
   static bool isOn(mlir::Operation *op) { return op->hasAttr(kAttrName); }
   /// Reads what a main kernel carries. Emits an error on it and fails if that is no launch.
   static mlir::FailureOr<Launch> get(mlir::Operation *kernel);
-  /// Of each main kernel in `root`, in order.
+  /// The launches of all main kernels in `root`, in order.
   static mlir::FailureOr<llvm::SmallVector<Launch, 2>> getAll(mlir::Operation *root);
   void set(mlir::Operation *kernel) const;
   /// The kernels of the launch of `main`, in order. Emits an error on it and fails if one is missing.

@@ -58,7 +58,7 @@ public:
   std::optional<GridFormula> getMaskMapBytes() const { return getBytes(/*ofMaskMap=*/true, tables.size()); }
 
 private:
-  /// Of the first tables, as far as they lie in one of the memories.
+  /// The bytes of the first `count` tables, as far as they lie in one of the memories.
   std::optional<GridFormula> getBytes(bool ofMaskMap, unsigned count) const;
 
   llvm::SmallVector<Table> tables;

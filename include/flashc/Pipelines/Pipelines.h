@@ -43,10 +43,10 @@ struct PipelineOptions {
   int64_t streamedTile = 0;
   /// Whether tiles of queries begin at packed sequences (flash-align-queries), or stay on their grid.
   bool alignQueries = true;
-  /// Of a backward pass by fa2: which gradients have loops of their own.
+  /// Gradients that have loops of their own, in a backward pass by fa2.
   SplitGradients splitGradients = {};
-  /// Of split-kv and fa2: the parts of each tile's keys (flash-split-kv, flash-split-key-loops); of split-kv alone: the keys
-  /// of a part.
+  /// The parts of each tile's keys, by split-kv and fa2 (flash-split-kv, flash-split-key-loops); and the keys of a part, by
+  /// split-kv alone.
   int64_t splits = 1, chunk = 0;
   /// Whether a kernel that reads a cache may take split-kv where `algorithm` is fa2: unless somebody asked for that.
   bool mayDecode = true;

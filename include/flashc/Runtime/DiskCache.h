@@ -32,7 +32,7 @@ public:
   struct Options {
     /// Made, with its parents, when the first value is written; for its user alone.
     std::string directory;
-    /// Of all files together.
+    /// The most bytes of all files together.
     uint64_t maxBytes = 256 << 20;
   };
 

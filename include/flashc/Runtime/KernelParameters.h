@@ -12,7 +12,7 @@ namespace flashc {
 
 /// An argument of the source function at a launch: an array in device memory, or a scalar.
 struct LaunchArgument {
-  /// Of the first element.
+  /// The address of the first element.
   cuda::DevicePtr address = 0;
   llvm::SmallVector<int64_t, 4> shape;
   /// In elements.

@@ -110,13 +110,14 @@ struct ManifestEntry : ManifestKernel {
 struct Manifest : ManifestEntry {
   static constexpr llvm::StringLiteral kSchema = "flashc.manifest";
   static constexpr int64_t kVersion = 1;
-  /// Of a manifest with kernels that run before others: who does not know them would leave them out.
+  /// The version of a manifest with kernels that run before others: a reader that does not know them would leave them out.
   static constexpr int64_t kVersionWithBefore = 2;
-  /// Of a manifest with parameters that lie inside of the workspace: who does not know that would pass its first byte.
+  /// The version of a manifest with parameters that lie inside of the workspace: a reader that does not know these offsets
+  /// would pass the first byte.
   static constexpr int64_t kVersionWithOffsets = 3;
-  /// Of a manifest with kernels that run after others.
+  /// The version of a manifest with kernels that run after others.
   static constexpr int64_t kVersionWithAfter = 4;
-  /// Of a manifest with mask maps.
+  /// The version of a manifest with mask maps.
   static constexpr int64_t kVersionWithMaskMaps = 5;
 
   std::string target;

@@ -38,8 +38,8 @@ enum class Store { Registers, QSlot, OwnSlot };
 /// What of the next tile is computed before this one is stored.
 using mlir::tile::Epilogue;
 
-/// Of a row's scores. Unified: none is taken, exponents are those of the scores themselves, which the score region
-/// keeps small. The sum must have the weights' rounding (`tensorSums`): the only weight of a row cancels.
+/// The maximum of a row's scores. Unified: none is subtracted, exponents are those of the scores themselves, which the
+/// score region keeps small. The sum must have the weights' rounding (`tensorSums`): the only weight of a row cancels.
 enum class Max { Running, Unified };
 
 /// Which gradients have loops of their own (flash-split-gradients). None: dq is added up in memory. Queries: dk and dv
@@ -114,7 +114,7 @@ struct DecodeSchedule {
 
 /// The backward pass's alone.
 struct GradientSchedule {
-  /// Of these nests, each a kernel.
+  /// Each nest of loops is a kernel.
   SplitGradients splitGradients = SplitGradients::Queries;
 };
 
@@ -163,13 +163,13 @@ llvm::Error checkOverrides(llvm::StringRef overrides);
 
 /// What a kernel of a schedule takes of the hardware's budgets.
 struct ScheduleNeeds {
-  /// Of a CTA, with barriers and alignment.
+  /// Shared memory of a CTA, with barriers and alignment.
   int64_t sharedMemoryBytes = 0;
-  /// Of a CTA: what the producer and the consumers ask for.
+  /// Registers of a CTA: what the producer and the consumers ask for.
   int64_t ctaRegisters = 0;
   /// What there is for a CTA of so many threads.
   int64_t mostRegisters = 0;
-  /// Of a consumer thread: tiles, and what everything else takes.
+  /// Registers of a consumer thread: tiles, and what everything else takes.
   int64_t tileRegisters = 0;
 };
 

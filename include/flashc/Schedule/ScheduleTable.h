@@ -103,7 +103,7 @@ struct Question {
   /// Probabilities are dropped, so that a product with them does not add up rows.
   bool hasDropout = false;
   RowsClass rows = RowsClass::None;
-  /// Of a backward pass: sums have one order, so no row that adds dq up in memory is for it.
+  /// Sums of a backward pass have one order, so that no row applies that adds dq up in memory.
   bool isDeterministic = false;
   /// None: known at launch only.
   std::optional<int64_t> queries;

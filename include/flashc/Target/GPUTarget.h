@@ -29,7 +29,7 @@ struct GPUTarget {
   int64_t registersPerSM = 0;
   /// What a role may ask for a thread, in steps of 8.
   int64_t minRegisters = 0, maxRegisters = 0;
-  /// Of a CTA.
+  /// Named barriers of a CTA.
   int64_t namedBarriers = 0;
   /// An mbarrier object.
   int64_t barrierBytes = 0;

@@ -35,7 +35,7 @@ struct KernelContext {
   mlir::tile::KernelLayout layout;
   /// Numbers of a place for broadcasts.
   int64_t publishWords;
-  /// Of a tile.warp_program: its warps, and the CTAs of a cluster.
+  /// The warps of a tile.warp_program, and the CTAs of a cluster.
   int64_t warps = 0, cluster = 0;
 
   mlir::Value sharedBase; // i32, aligned to the swizzle

@@ -223,7 +223,7 @@ Value MapExpander::evaluate(Value value, int64_t e) {
   return mapping.lookup(value);
 }
 
-/// Of a condition that repeats after `repeat` blocks of columns, so every bit of its first blocks selects bits of the
+/// The word of a condition that repeats after `repeat` blocks of columns: every bit of its first blocks selects bits of the
 /// word.
 Value MapExpander::getRepeatedWord(Value value, int64_t repeat, int64_t half, int64_t group) {
   Value word = emit.i32(0);

@@ -31,7 +31,7 @@ struct Turn {
 };
 Turn getTurn(Emitter &emit, mlir::tile::RingType ring, mlir::Value count, mlir::Value owner);
 
-/// Of a ring, which is held as the addresses of its slots and of their barriers, full and empty.
+/// The places of a ring, which is held as the addresses of its slots and of their barriers, full and empty.
 mlir::Value getBarrier(Emitter &emit, mlir::Value barriers, mlir::Value slot);
 mlir::Value getSlotAddress(Emitter &emit, mlir::tile::RingType ring, mlir::ValueRange places, Turn turn);
 /// How often a warpgroup arrives when it releases a slot: each of its threads, where threads read it (f32), so that their

@@ -128,7 +128,7 @@ Value takeRounded(Emitter &emit, Type element, Value &rest, float weight) {
   return rounded;
 }
 
-/// Of the four lanes that have a row and the one eight below, two write the halves of the first, two those of the
+/// Four lanes have a row and the one eight below: two of them write the halves of the first row, two the halves of the
 /// other: (hi, mid, lo, 0, ...), and zeros. With the 32-byte swizzle halves change places in some rows; what they are
 /// multiplied with is the same in both.
 TileValues lowerStoreSlopes(StoreSlopesOp op, Adaptor<StoreSlopesOp> adaptor, Emitter &emit, KernelContext &kernel) {

@@ -4,7 +4,7 @@
 // elements of depth, two registers a thread, which `ldmatrix` (PTX ISA 9.7.14.5.15) reads from a slot in the 128-byte
 // swizzle: the sixteen bytes c of row r of a panel are at 16 * (c xor r mod 8). The result has an accumulator's order.
 //
-// Of a B of 8 bits a thread gets four bytes where it would get two elements (Bytes.cpp widens them): of B^T four neighbours
+// Where B has 8 bits a thread gets four bytes in place of two elements (Bytes.cpp widens them): of B^T four neighbours
 // along the depth, which are its part of one step where A is in quads; of B two rows by two columns, which are parts of a
 // block of even columns and of one of odd ones.
 //

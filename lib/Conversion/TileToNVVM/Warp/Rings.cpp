@@ -27,7 +27,7 @@ TileValues lowerAllocRing(AllocRingOp op, Adaptor<AllocRingOp> adaptor, Emitter 
   return {values};
 }
 
-/// Of load number `count`.
+/// The place of load number `count`.
 struct Place {
   Value slot, barrier, parity;
 };
@@ -79,7 +79,7 @@ struct ChunkOrder {
         lanesPerRow(std::min<int64_t>(llvm::PowerOf2Ceil(paddedChunks), kWarpThreads)), rowsAtOnce(kWarpThreads / lanesPerRow) {}
 
   static constexpr int64_t kWarpThreads = 32;
-  /// Of a row: those that exist, and with what a step of depth has beyond them.
+  /// Chunks of a row that exist, and all chunks of its steps of depth.
   int64_t chunks, paddedChunks;
   int64_t lanesPerRow, rowsAtOnce;
 };

@@ -30,7 +30,7 @@ public:
     results = llvm::map_to_vector(op->getResults(), widen);
   }
 
-  /// Of the only result.
+  /// The derivative of the only result.
   Result get() {
     for (auto family : {&Rule::getOfArithmetic, &Rule::getOfChoice, &Rule::getOfExponential, &Rule::getOfPower,
                         &Rule::getOfAngle, &Rule::getOfHyperbola})
@@ -38,7 +38,7 @@ public:
         return result;
     return std::nullopt;
   }
-  /// Of a sine and a cosine.
+  /// The derivatives of a sine and a cosine.
   SmallVector<Tangent> getOfBoth() {
     Tangent first = times(dx(), r(1)), second = scale(times(dx(), r(0)), -1.0);
     return {first, second};
@@ -212,7 +212,7 @@ Rule::Result Rule::getRelativeOfSum(Operation *sum) {
   return times(*relative, isFirst && isa<arith::SubFOp>(sum) ? add(ratio, 1.0) : sub(1.0, ratio));
 }
 
-/// Of the natural logarithm of `value`, an operand.
+/// The derivative of the natural logarithm of `value`, an operand.
 Tangent Rule::getOfLogarithm(Value value) {
   if (Result relative = getRelative(value))
     return *relative;

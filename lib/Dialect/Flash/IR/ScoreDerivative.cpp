@@ -120,7 +120,7 @@ void Differentiator::append(Operation *terminator, ValueRange values, ArrayRef<u
   terminator->insertOperands(terminator->getNumOperands(), emit(b, values, which));
 }
 
-/// Of ops whose regions all yield the results. Where these disagree on a tangent it becomes another result.
+/// Visits an op whose regions all yield the results. A tangent on which the regions disagree becomes another result.
 LogicalResult Differentiator::visitBranch(Operation *branch) {
   SmallVector<Operation *> yields;
   for (Region &region : branch->getRegions()) {
@@ -233,7 +233,7 @@ static void eraseDeadOps(Region &region) {
   (void)runRegionDCE(rewriter, region);
 }
 
-/// Of branches, whose values may be used no more where their tangents are.
+/// Drops results of branches: a value may be used no more where its tangent is.
 static void dropUnusedResults(Region &region) {
   SmallVector<Operation *> branches;
   region.walk([&](scf::IfOp branch) { branches.push_back(branch); });

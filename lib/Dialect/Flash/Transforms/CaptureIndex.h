@@ -15,7 +15,7 @@ struct CaptureIndex {
   bool dependsOnBatch, dependsOnHead;
 };
 
-/// Of a read directly in `score`, the region of an op with scores.
+/// Analyzes the index of a read directly in `score`, the region of an op with scores.
 CaptureIndex analyzeCaptureIndex(Region &score, tensor::ExtractOp read);
 
 /// Whether code of `region`, a score or a mask, computes `value` of b, h and the distance j - i, and of nothing else that

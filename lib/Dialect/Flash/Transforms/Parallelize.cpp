@@ -23,8 +23,8 @@ namespace {
 struct ParallelNest {
   SmallVector<scf::ForOp> loops; // outermost first
   SmallVector<OpFoldResult> lowerBounds, upperBounds, steps;
-  /// Of each tensor that the nest carries, in the innermost body: the slice that is written, or null, where all of the
-  /// tensor is added to.
+  /// The slice that is written of each tensor that the nest carries, in the innermost body; null where the whole tensor is
+  /// added to.
   SmallVector<tensor::InsertSliceOp> writes;
   /// What is added to, or null: the slice before, or the tensor itself.
   SmallVector<Value> addedTo;

@@ -33,7 +33,7 @@ static bool isOfRows(AffineExpr expr) {
 
 /// Whether a bound of the interval moves with the rows, and not by steps: all rows of a chunk see the same keys.
 static bool movesWithRows(const LoopBounds &bounds) {
-  // Of its quotients one may be in tiles.
+  // One quotient may be in tiles.
   auto moves = [&](AffineExpr bound) {
     int64_t inTiles = 0, others = 0;
     bound.walk([&](AffineExpr expr) {
@@ -96,7 +96,7 @@ static std::optional<MovingBounds> computeRowBounds(MaskSet &mask, const MaskLoo
   return bounds;
 }
 
-/// Of a loop and a tile of which nothing is known.
+/// A loop and a tile about which nothing is known.
 static MaskLoop getAnyLoop() {
   MaskLoop loop;
   loop.tileSize = loop.otherTileSize = 64;

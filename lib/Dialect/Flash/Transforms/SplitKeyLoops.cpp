@@ -48,7 +48,7 @@ private:
   SmallVector<scf::ForOp> loops;
   /// Whether each of them begins where the one in front of it ends.
   bool areOneRun = true;
-  /// Of o and lse: where they are written to, or null.
+  /// The writes of o and lse, or null.
   tensor::ParallelInsertSliceOp writes[2];
 };
 } // namespace

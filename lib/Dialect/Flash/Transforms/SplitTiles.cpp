@@ -51,7 +51,7 @@ private:
   OnlineAttentionOp op;
   FinalizeOp finalize;
   SplitSizes sizes;
-  /// Of a tile: query heads, which share their key head, and query tokens.
+  /// Query heads of a tile, which share their key head, and its query tokens.
   int64_t heads, tokens;
   OpFoldResult queries, keys, numParts;
 };

@@ -256,8 +256,8 @@ std::optional<Value> getInitialFill(BlockArgument carried, tensor::InsertSliceOp
   return fill.getInputs()[0];
 }
 
-/// Of a step that adds to what it streams past: lets the resident parts of the state begin as they do in memory, which
-/// nobody has written before. Returns whether there were any. Where there is one streamed tile, there is no loop.
+/// Lets the resident parts of the state begin as they do in memory, which nothing has written before, for a step that adds
+/// to the tiles that it streams. Returns whether there were any. Where there is one streamed tile, there is no loop.
 bool promoteResident(StepOpInterface op) {
   scf::ForOp loop = getFoldingLoop(op);
   bool isPromoted = false;

@@ -41,7 +41,7 @@ LogicalResult AllocRingOp::verify() {
   return verifyRange(*this, "columns", ring.getCols(), target.colStep, target.maxCols);
 }
 
-/// Of a load through a table, or of rows that are cleared.
+/// Verifies a load through a table, or of rows that are cleared.
 static LogicalResult verifyPages(LoadOp op) {
   RingType ring = op.getRing().getType();
   auto map = dyn_cast<TensorMapType>(op.getMap().getType());

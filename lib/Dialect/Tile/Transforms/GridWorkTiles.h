@@ -75,7 +75,7 @@ protected:
     return arith::IndexCastUIOp::create(b, b.getIndexType(), multiprocessors);
   }
 
-  /// Of the heads of all batches, and in it.
+  /// The head among those of all batches, and the position in it.
   virtual std::pair<Value, Value> locate(Value item) { llvm_unreachable("expected one of locate and emitWorkTile"); }
 
   Divisor divideBy(Value divisor) { return Divisor(b, divisor, quotients); }
@@ -178,7 +178,7 @@ private:
   int64_t numShared, numOwn, perEntry;
 };
 
-/// Of a single grid, whose CTAs have one work tile each (SingleWorkTiles.cpp).
+/// The work tiles of a single grid, whose CTAs have one each (SingleWorkTiles.cpp).
 std::unique_ptr<WorkTiles> createSingleWorkTiles(ProgramOp program, ImplicitLocOpBuilder &b);
 
 } // namespace mlir::tile

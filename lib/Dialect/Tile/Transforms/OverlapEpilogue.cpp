@@ -152,7 +152,7 @@ private:
   WorkTileEmitter emitter;
   llvm::SmallDenseSet<Operation *> head;
   Block::iterator place = plan.consumer.loop.getBody()->begin();
-  /// Of this work tile, and of the next one's head.
+  /// Values of this work tile, and of the head of the next one.
   IRMapping map, next;
 };
 } // namespace

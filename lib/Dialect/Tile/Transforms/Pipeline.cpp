@@ -146,7 +146,7 @@ private:
   OpBuilder &b;
   /// By stage, what this iteration makes of the loop's values.
   SmallVector<IRMapping> maps;
-  /// Of what is carried, by age.
+  /// The values of each carried value, by age.
   llvm::DenseMap<Value, SmallVector<Value>> history;
   SmallVector<Operation *> inFlight;
 };

@@ -17,7 +17,7 @@ void RolePlan::markIfVarying(Operation *op) {
   varying.insert(op->result_begin(), op->result_end());
 }
 
-/// Of what is drawn, only what is computed of the warpgroup; and in the loop's next iteration the argument.
+/// Marks the results of a draw that are computed from the warpgroup, and in the next iteration of the loop its argument.
 void RolePlan::markDrawn(DrawOp draw) {
   bool isAll = llvm::any_of(draw->getOperands(), [&](Value operand) { return varies(operand); });
   auto drawn = cast<DrawnOp>(draw.getBody().front().getTerminator());

@@ -42,7 +42,7 @@ private:
   /// The work tiles of the last heads, for each CTA: the longest may be three times as long as the mean.
   static constexpr int64_t kTilesPerCta = 3;
 
-  /// Of this CTA, in the order in which they start.
+  /// The number of this CTA, in the order in which they start.
   Value emitNumber() {
     Value y = gpu::BlockIdOp::create(b, gpu::Dimension::y), z = gpu::BlockIdOp::create(b, gpu::Dimension::z);
     return add(cta, mul(nx, add(y, mul(ny, z))));

@@ -50,9 +50,9 @@ public:
     number(program.getBody().front(), counters);
   }
 
-  /// Of a load, or of what is shared.
+  /// The count of a load, or of a shared op.
   Value getCount(Operation *op) const { return counts.lookup(op); }
-  /// Of the first load of each ring that is left out.
+  /// The counts of the first load of each ring that is skipped.
   ArrayRef<Value> getCounts(AdvanceRingOp skip) const { return skipped.find(skip)->second; }
   /// How many of the loop's last iter_args are counters.
   unsigned getNumCounters(scf::ForOp loop) const { return numCounters.lookup(loop); }

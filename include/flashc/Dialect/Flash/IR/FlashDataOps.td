@@ -11,7 +11,7 @@
 //===--------------------------------------------------------------------------------------------------------------===//
 
 def Flash_SortedElement : AnyTypeOf<[I8, I16, I32, I64, Index]>;
-/// Of rank 1 or more, which the verifiers check.
+/// An array whose values are declared to be sorted. Verifiers check that its rank is 1 or more.
 def Flash_SortedArray : AnyTypeOf<[RankedTensorOf<[Flash_SortedElement]>, MemRefOf<[Flash_SortedElement]>]>;
 
 def Flash_AssumeSortedOp : Flash_Op<"assume_sorted", [Pure, AllTypesMatch<["source", "result"]>]> {

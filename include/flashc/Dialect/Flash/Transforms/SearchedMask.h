@@ -21,7 +21,7 @@ namespace mlir::flash {
 class SearchedMask {
 public:
   explicit SearchedMask(StepOpInterface op, MaskView view = MaskView::Primal);
-  /// Of an attention whose queries are not cut into tiles.
+  /// The mask of an attention whose queries are not cut into tiles.
   explicit SearchedMask(Region &mask);
   ~SearchedMask() { restore(); }
   /// Puts the op's own region back.

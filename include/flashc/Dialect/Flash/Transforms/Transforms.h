@@ -65,7 +65,7 @@ FailureOr<scf::SCFTilingResult> splitKeys(RewriterBase &rewriter, OnlineAttentio
 
 /// The tiles of a decoding kernel, and how many parts their keys have.
 struct SplitSizes {
-  /// Of query heads times tokens, and of keys.
+  /// Rows of a tile, which are query heads times tokens, and its keys.
   int64_t rows = 16, kv = 16;
   /// Equal parts of each tile's keys; or with `chunk` parts of so many keys.
   int64_t splits = 1, chunk = 0;
@@ -121,8 +121,8 @@ struct KeyBounds {
 /// `mayRunMask`: what the bounds leave open may become runs of tiles.
 std::optional<KeyBounds> computeKeyBounds(StepOpInterface op, bool mayRunMask = true);
 
-/// Of the tiles of keys that a tile of queries visits, those from `begin` to `end` are enough for some of its rows, and
-/// from `fullBegin` to `fullEnd` these rows need no mask. `begin` <= `fullBegin` <= `fullEnd` <= `end`.
+/// Key tiles that some rows of a tile of queries need, as bounds among those that the whole tile visits: `begin` to `end`,
+/// and from `fullBegin` to `fullEnd` these rows need no mask. `begin` <= `fullBegin` <= `fullEnd` <= `end`.
 struct RowBounds {
   OpFoldResult begin, fullBegin, fullEnd, end;
 };

@@ -19,7 +19,7 @@ struct SharedLayout {
     int64_t data = 0, full = 0, empty = 0;
   };
   SmallVector<Place> places;
-  /// Of the barriers of published numbers, and behind them of the numbers; if there are any.
+  /// The offset of the barriers of published numbers, which the numbers follow; none if no numbers are published.
   std::optional<int64_t> published;
   /// Room for alignment included.
   int64_t bytes = 0;

@@ -21,7 +21,7 @@
 namespace mlir::tile {
 using flashc::GPUTarget;
 
-/// Of a slot of 16-bit elements, or of f32.
+/// The bytes of a slot of elements of 8 or 16 bits, or of f32.
 int64_t getSlotBytes(const GPUTarget &target, int64_t rows, int64_t cols, Type element);
 } // namespace mlir::tile
 

@@ -257,7 +257,7 @@ def Tile_MapOp : Tile_Op<"map", [SingleBlock, RecursiveMemoryEffects,
   let hasCanonicalizer = 1;
   let hasRegionVerifier = 1;
   let extraClassDeclaration = [{
-    /// Of the tile of elements.
+    /// The type of the tile of elements.
     ::mlir::RankedTensorType getType() { return ::llvm::cast<::mlir::RankedTensorType>(getResult().getType()); }
     /// Whether `value` is the same for all elements of a row: no code of the region computes it from the element or
     /// from j.

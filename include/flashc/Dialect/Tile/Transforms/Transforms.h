@@ -23,7 +23,7 @@ struct PipelinePlan {
   };
   scf::ForOp loop;
   int64_t numStages = 1;
-  /// Of each op of the loop's body.
+  /// The stage of each op of the loop's body.
   llvm::DenseMap<Operation *, int64_t> stages;
   /// Those that are computed again in each stage that needs them.
   llvm::DenseSet<Operation *> scalars;
