@@ -6,12 +6,12 @@ from typing import Any, Callable, Optional, Union
 
 from ._arrays.protocol import ArrayLike
 from ._runtime.calls import Case, Inputs, attention_case, case_of, is_noted
-from ._runtime.launch import attention_results, split_out
+from ._runtime.launch import attention_results, lies_exchanged, split_out
 from ._runtime.library import ArgumentError
 from ._runtime.options import Operands, Options, Window
 from ._runtime.public import public
 from ._runtime.specialization import NO_CODE, check_inputs, make_code, specialize, sum_dtype, target_of
-from ._runtime.vectors import check_vectors, vectors_of, with_philox
+from ._runtime.vectors import check_vectors, with_philox
 
 __all__ = ["attend", "attention", "attention_now", "refuse_out"]
 
@@ -143,8 +143,7 @@ def attention_now(operands: Operands, options: Options, out: Any = None, code: A
 def _case(inputs: Inputs, options: Options) -> Case:
     q, k, v = inputs["q"], inputs["k"], inputs["v"]
     extents = check_inputs(q, k, v, options.is_bshd, options.enable_gqa)
-    check_vectors(inputs, extents)
-    results = attention_results(extents, options)
-    results[0] = results[0].along(q, inputs.sources["q"])
-    specialization = specialize(extents, options, target_of(inputs.device), vectors_of(inputs))
+    vectors = check_vectors(inputs, extents)
+    results = attention_results(extents, options, lies_exchanged(q, options.is_bshd, inputs.sources["q"]))
+    specialization = specialize(extents, options, target_of(inputs.device), vectors)
     return attention_case(inputs, specialization, extents, results, options.is_bshd)

@@ -6,12 +6,12 @@ from typing import Any, Callable, NamedTuple, Optional, Sequence, Tuple, Union
 from ._arrays.protocol import ArrayLike
 from ._captured_gradients import captured_gradients
 from ._runtime.calls import Case, Inputs, attention_case, case_of, refuse_gradients
-from ._runtime.launch import Result
+from ._runtime.launch import Result, lies_exchanged
 from ._runtime.library import ATTENTION_BACKWARD, ArgumentError, UnsupportedTypeError, parse_flag
 from ._runtime.options import Operands, Options, Window
 from ._runtime.public import public
 from ._runtime.specialization import Extents, check_inputs, make_code, specialize, sum_dtype, target_of
-from ._runtime.vectors import as_type_of, check_vectors, vectors_of
+from ._runtime.vectors import as_type_of, check_vectors
 from ._trace.trace import Code
 
 __all__ = ["Given", "attention_backward", "backward_of"]
@@ -98,19 +98,19 @@ def backward_of(operands: Operands, options: Options, given: Given, captured: Se
 def _case(inputs: Inputs, options: Options) -> Case:
     extents = check_inputs(inputs["q"], inputs["k"], inputs["v"], options.is_bshd, options.enable_gqa)
     _check_given(inputs, extents, options.is_bshd)
-    check_vectors(inputs, extents)
+    vectors = check_vectors(inputs, extents)
     results = [_result_like(inputs, number, name, options.is_bshd) for number, name in enumerate("qkv")]
     if "sinks" in inputs:
         results.append(Result("dsinks", "out[3] (dsinks)", "sinks", (extents.query_heads,), inputs["sinks"].dtype))
-    specialization = specialize(extents, options, target_of(inputs.device), vectors_of(inputs))
+    specialization = specialize(extents, options, target_of(inputs.device), vectors)
     return attention_case(inputs, specialization, extents, results, options.is_bshd)
 
 
 def _result_like(inputs: Inputs, number: int, name: str, is_bshd: bool) -> Result:
     """The gradient of q, k or v. A new one lies in memory as its input does."""
     x = inputs[name]
-    result = Result(f"d{name}", f"out[{number}] (d{name})", name, tuple(x.shape), x.dtype, is_bshd)
-    return result.along(x, inputs.sources[name])
+    return Result(f"d{name}", f"out[{number}] (d{name})", name, tuple(x.shape), x.dtype, is_bshd,
+                  lies_exchanged(x, is_bshd, inputs.sources[name]))
 
 
 def _read_outs(out: Any, names: Sequence[str]) -> Sequence[Any]:

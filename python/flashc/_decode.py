@@ -19,7 +19,7 @@ from ._runtime.public import public
 from ._runtime.scales import EIGHT_BITS, read_scales
 from ._runtime.specialization import Extents, Specialization, check_inputs, make_code, specialize, sum_dtype, \
     target_of
-from ._runtime.vectors import check_vectors, vectors_of
+from ._runtime.vectors import check_vectors
 from ._trace.region import get_trace
 from ._trace.trace import Lengths, bound
 
@@ -171,9 +171,9 @@ def decode_now(operands: Operands, options: Options, cache: Cache, out: Any = No
 
 def _case(inputs: Inputs, options: Options) -> Case:
     device, (extents, page_size) = inputs.device, _check(inputs, options.is_bshd)
-    check_vectors(inputs, extents)
+    vectors = check_vectors(inputs, extents)
     cache_dtype, scales = _check_scales(inputs, extents, page_size)
-    specialization = specialize(extents, options, _target_of(inputs.device), vectors_of(inputs))
+    specialization = specialize(extents, options, _target_of(device), vectors)
     specialization = specialization._replace(page_size=page_size, cache_dtype=cache_dtype, scales=scales)
     case = attention_case(inputs, specialization, extents, attention_results(extents, options), options.is_bshd)
     case.aliases = {"k": "k_cache", "v": "v_cache"}

@@ -81,7 +81,7 @@ def _backward_op(x: Dict[str, Any]) -> Tuple[Tensor, ...]:
 
 
 def _like(x: Tensor, columns: int, layout: str) -> Tensor:
-    """As flashc._runtime.launch.Result.along: a result lies in memory as `x` does."""
+    """As flashc._runtime.launch.lies_exchanged: a result lies in memory as `x` does."""
     batch, first, second = x.shape[:3]
     if layout == "bhsd" and first > 1 and second > 1 and x.stride(1) < x.stride(2):
         return x.new_empty((batch, second, first, columns)).transpose(1, 2)

@@ -143,63 +143,45 @@ class Inputs:
             wait_for(array, self.stream)
 
 
-class _Ready:
-    """What calls of one case with one code share: the kernel, where its arguments go, and frames that no call uses. A
-    call takes one and puts it back, so threads never share one."""
-    __slots__ = ("launcher", "arguments", "inputs", "captures", "outputs", "frames")
-
-    def __init__(self, launcher: Launcher, case: "Case", code: Code) -> None:
-        self.launcher, self.frames = launcher, []  # type: Launcher, List[Frame]
-        captures = {capture.name: (one.extents, one.strides) for capture, one in zip(code.captures, code.bound)}
-        results = {result.name: result.new_shape() for result in case.results}
-        self.arguments: List[Shape] = []
-        places: Dict[str, int] = {}
-        self.inputs: List[Tuple[str, int]] = []
-        for number, (name, is_output) in enumerate(launcher.arguments):
-            places[name] = number * WORDS
-            if name in captures or (is_output and name in results):
-                self.arguments.append((captures if name in captures else results)[name])
-            else:
-                name = case.aliases.get(name, name)
-                self.arguments.append(case.shapes[name])
-                self.inputs.append((name, number * WORDS))
-        self.captures = [places[name] for name in captures]
-        self.outputs = [places[name] for name in results]
-
-
 class Case:
     """What calls share whose options, extents, strides and element types are equal: it is checked once."""
-    __slots__ = ("specialization", "results", "shapes", "device", "extents", "is_empty", "aliases", "finish", "compiled",
-                 "launchers", "_ready", "_new")
+    #: Of an attention.
+    extents: Any = None
+    #: Nothing is launched, and results are those of no keys.
+    is_empty = False
+    #: What the manifest calls inputs that have another name here.
+    aliases: Dict[str, str] = {}
+    #: What the specialization becomes where that depends on the mask and the score.
+    finish: Optional[Callable[[Specialization], Specialization]] = None
+    #: The kernel, where it is compiled already.
+    compiled: Optional[contexts.CompiledKernel] = None
 
     def __init__(self, inputs: Inputs, specialization: Any, results: Sequence[Result], is_bshd: bool = False) -> None:
         """`is_bshd`: inputs of 4 dimensions are in the order B, N, H, D; the kernel's are B, H, N, D."""
         self.specialization, self.results, self.device = specialization, results, inputs.device
         self.shapes = {name: shape_of(x, is_bshd) for name, x in inputs.arrays.items()}
-        #: Of an attention.
-        self.extents: Any = None
-        #: Nothing is launched, and results are those of no keys.
-        self.is_empty = False
-        #: What the manifest calls inputs that have another name here.
-        self.aliases: Dict[str, str] = {}
-        #: What the specialization becomes where that depends on the mask and the score.
-        self.finish: Callable[[Specialization], Specialization] = lambda it: it
-        #: The kernel, where it is compiled already, and those that are loaded.
-        self.compiled: Optional[contexts.CompiledKernel] = None
+        for result in results:
+            self.shapes[result.key] = result.new_shape()
         self.launchers = _launchers
-        self._ready: Dict[Any, _Ready] = {}
+        # By the code: a kernel, and what it is told of arrays of these shapes.
+        self._ready: Dict[Any, Tuple[Launcher, List[Shape]]] = {}
         self._new = [(result.like, result.memory, result.dtype, result.transposes) for result in results]
 
-    def prepare(self, code: Code) -> _Ready:
+    def prepare(self, code: Code) -> Tuple[Launcher, List[Shape]]:
         """The kernel for a mask and a score, compiled if no context or cache has it, and loaded."""
-        specialization = self.specialization if code is NO_CODE else self.specialization.of(code)
-        specialization = self.finish(specialization)
-        key = specialization, self.device
+        specialization = self.specialization
+        if self.finish is not None:
+            specialization = self.finish(specialization.of(code))
+        key = (specialization, *code[:3], self.device)
         launcher = self.launchers.get(key)
         if launcher is None:
+            specialization = specialization if code is NO_CODE else specialization.of(code)
             # Threads that were first together compiled once, in the library; one of their launchers stays.
-            launcher = self.launchers.setdefault(key, Launcher(specialization, self.device, code, self.compiled))
-        return _Ready(launcher, self, code)
+            launcher = self.launchers.setdefault(key, Launcher(self, specialization, code))
+        shapes = self.shapes
+        if code.bound:
+            shapes = {**shapes, **{it.name: one[1:3] for it, one in zip(code.captures, code.bound)}}
+        return launcher, [shapes[key] for key in launcher.keys]
 
     def __call__(self, inputs: Inputs, code: Code = NO_CODE, outs: Sequence[Any] = (),
                  unseen: Sequence[str] = ()) -> List[Any]:
@@ -219,33 +201,34 @@ class Case:
             if len(self._ready) >= _MOST_CASES:  # Functions may read arrays of ever other lengths.
                 self._ready.clear()
             ready = self._ready[key] = self.prepare(code)
+        launcher, arguments = ready
         try:
-            frame = ready.frames.pop()
+            frame = launcher.frames.pop()
         except IndexError:
-            frame = Frame(ready.arguments)
+            frame = Frame(arguments)
         arrays, words = inputs.arrays, frame.words
-        for name, place in ready.inputs:
+        for name, place in launcher.inputs:
             words[place] = address = arrays[name][0]
             if not address:
                 raise ArgumentError(f"expected {name} with elements in memory, got an address of 0; ArraySpec is for "
                                     "flashc.compile")
-        for one, place in zip(code.bound, ready.captures):
+        for one, place in zip(code.bound, launcher.captures):
             words[place], words[place + 4] = one.address, signed(one.scalar)
         if has_outs:
             owners, written = self._read_outs(inputs, code, outs, unseen)
-            self._set_results(ready, frame, written)
+            self._set_results(launcher, arguments, frame, written)
             addresses = [x.address for x in written]
         else:
             owners, addresses = self._make(inputs.owners, inputs.sources)
-            if frame.strides is not None:
-                frame.set_numbers(ready.arguments)
-                frame.strides = None
-        for address, place in zip(addresses, ready.outputs):
+            if frame.owner is not arguments or frame.strides is not None:
+                frame.set_numbers(arguments)
+                frame.owner, frame.strides = arguments, None
+        for address, place in zip(addresses, launcher.outputs):
             words[place] = address
-        status = launch(ready.launcher.loaded, frame, inputs.stream or 0, code.plan)
+        status = launch(launcher.loaded, frame, inputs.stream or 0, code.plan)
         if status:
-            ready.launcher.fail(status, frame, code)
-        ready.frames.append(frame)
+            launcher.fail(status, frame, code)
+        launcher.frames.append(frame)
         return owners
 
     def _make(self, given: Dict[str, Any], sources: Dict[str, Source]) -> Tuple[List[Any], List[int]]:
@@ -258,14 +241,15 @@ class Case:
             owners.append(source.transpose(made) if transposes else made)
         return owners, addresses
 
-    def _set_results(self, ready: _Ready, frame: Frame, written: Sequence[Array]) -> None:
+    def _set_results(self, launcher: Launcher, arguments: List[Shape], frame: Frame, written: Sequence[Array]) -> None:
+        """Tells the frame the strides of the caller's arrays."""
         strides = [x.strides for x in written]
-        if frame.strides != strides:
-            arguments = list(ready.arguments)
-            for result, place, x in zip(self.results, ready.outputs, written):
-                arguments[place // WORDS] = shape_of(x, result.is_bshd)
-            frame.set_numbers(arguments)
-            frame.strides = strides
+        if frame.owner is not arguments or frame.strides != strides:
+            numbers = list(arguments)
+            for result, place, x in zip(self.results, launcher.outputs, written):
+                numbers[place // WORDS] = shape_of(x, result.is_bshd)
+            frame.set_numbers(numbers)
+            frame.owner, frame.strides = arguments, strides
 
     def _read_outs(self, inputs: Inputs, code: Code, outs: Sequence[Any],
                    unseen: Sequence[str]) -> Tuple[List[Any], List[Array]]:
@@ -338,10 +322,10 @@ def attention_case(inputs: Inputs, specialization: Specialization, extents: Exte
 
 
 # Kernels that are loaded, by what they are compiled for and their device.
-_launchers: Dict[Tuple[Any, int], Launcher] = {}
+_launchers: Dict[Tuple[Any, ...], Launcher] = {}
 # What was checked. Shapes without an end, such as lengths that grow, do not stay.
 _cases: Dict[Tuple[Any, ...], Case] = {}
-_MOST_CASES = 4096
+_MOST_CASES = 1024
 contexts.on_configure += [_launchers.clear, _cases.clear]
 
 

@@ -11,12 +11,12 @@ from .._trace.captured import Need
 from .._trace.trace import Code, device_name
 from . import library
 from .calls import Case, Inputs, attention_case, case_of
-from .launch import Frame, Launcher, attention_results, shape_of, split_out, wait_for
+from .launch import Frame, Launcher, attention_results, lies_exchanged, shape_of, split_out, wait_for
 from .library import ArgumentError, UnsupportedTypeError, encoded
 from .options import Operands, Options, Window
 from .public import public
 from .specialization import CPU_TARGET, GPU_TARGET, Extents, Specialization, check_inputs, make_code, specialize, sum_dtype
-from .vectors import check_vectors, vectors_of
+from .vectors import check_vectors
 
 __all__ = ["Kernel", "Cost", "compile"]
 
@@ -51,7 +51,7 @@ class Kernel:
         self._can_launch = can_launch
         self._compiled = request.specialization.compile(code=request.code)
         self._cases: Dict[Tuple[Any, ...], Case] = {}
-        self._launchers: Dict[Tuple[Any, int], Launcher] = {}
+        self._launchers: Dict[Tuple[Any, ...], Launcher] = {}
 
     def __repr__(self) -> str:
         it = self._specialization
@@ -148,8 +148,7 @@ class Kernel:
             raise ArgumentError(f"expected arrays for a kernel of {it.group_size} query heads per key head, got "
                                 f"{extents.query_heads} over {extents.key_heads}")
         check_vectors(inputs, extents)
-        results = attention_results(extents, options)
-        results[0] = results[0].along(inputs["q"], inputs.sources["q"])
+        results = attention_results(extents, options, lies_exchanged(inputs["q"], options.is_bshd, inputs.sources["q"]))
         case = attention_case(inputs, it, extents, results, options.is_bshd)
         case.compiled, case.launchers = self._compiled, self._launchers
         return case
@@ -240,5 +239,5 @@ def make_request(operands: Operands, options: Options, target: Optional[str]) ->
     if options.static_shapes and 0 in extents:
         raise ArgumentError(f"expected extents of at least 1 for static_shapes=True, got {extents}")
     inputs.widen("sinks", sum_dtype(extents.dtype))
-    check_vectors(inputs, extents, is_launched=False)
-    return Request(specialize(extents, options, target, vectors_of(inputs)).of(code), code, inputs, extents, options)
+    vectors = check_vectors(inputs, extents, is_launched=False)
+    return Request(specialize(extents, options, target, vectors).of(code), code, inputs, extents, options)

@@ -3,6 +3,8 @@ from __future__ import annotations
 
 import ctypes
 import json
+import struct
+from itertools import chain
 from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
 
 from .._arrays.array import CPU, Array, contiguous_strides, spoken
@@ -24,17 +26,20 @@ class Frame:
     """The arguments of one launch, in the memory that C reads: structures, then extents and strides, then the message.
 
     A frame serves one call at a time. Addresses are always fresh."""
-    __slots__ = ("memory", "words", "keep", "address", "message", "count", "strides")
+    __slots__ = ("memory", "words", "keep", "address", "message", "count", "numbers", "owner", "strides")
 
     def __init__(self, arguments: Sequence[Shape]) -> None:
         self.count = len(arguments)
-        size = self.count * WORDS + 2 * sum(len(extents) for extents, _ in arguments) + 1
+        numbers = 2 * sum(len(extents) for extents, _ in arguments)
+        self.numbers = f"{numbers}q"
+        size = self.count * WORDS + numbers + 1
         self.memory = bytearray(size * 8)
         self.words = memoryview(self.memory).cast("q")
         self.keep = (ctypes.c_char * (size * 8)).from_buffer(self.memory)
         self.address = ctypes.addressof(self.keep)
         self.message = self.address + (size - 1) * 8
-        #: Those of the caller's arrays for results, if they are what the numbers are of.
+        #: What the numbers are of, and the strides of the caller's arrays for results, if there are some.
+        self.owner: Any = None
         self.strides: Any = None
         offset = self.count * WORDS
         for base, (extents, _) in zip(range(0, offset, WORDS), arguments):
@@ -47,10 +52,8 @@ class Frame:
 
     def set_numbers(self, arguments: Sequence[Shape]) -> None:
         """Extents and strides of all arguments, in order."""
-        numbers = [number for pair in arguments for part in pair for number in part]
-        start = self.count * WORDS
-        self.words[start:start + len(numbers)] = memoryview((ctypes.c_int64 * len(numbers))(*numbers)).cast("B") \
-            .cast("q")
+        struct.pack_into(self.numbers, self.memory, 8 * WORDS * self.count,
+                         *chain.from_iterable(chain.from_iterable(arguments)))
 
     def take_message(self) -> ctypes.c_void_p:
         """That of a launch that failed, whose owner the caller becomes."""
@@ -60,18 +63,29 @@ class Frame:
 
 
 class Launcher:
-    """A kernel on one device, and its arguments in order, which its manifest says: names, and whether it writes them."""
-    __slots__ = ("loaded", "specialization", "device", "arguments")
+    """A kernel on one device, and the order of its arguments, which its manifest says. Frames are those that no call uses:
+    a call takes one and puts it back, so threads never share one."""
+    __slots__ = ("loaded", "specialization", "device", "frames", "keys", "inputs", "captures", "outputs")
 
-    def __init__(self, specialization: Any, device: int, code: Code,
-                 compiled: Optional[contexts.CompiledKernel] = None) -> None:
+    def __init__(self, case: Any, specialization: Any, code: Code) -> None:
+        """`case`: the first of those that the kernel is for (Case of calls.py)."""
         def load(it: Any) -> contexts.LoadedKernel:
-            kernel = compiled if compiled is not None and it is specialization else it.compile()
-            self.arguments = [(argument["name"], argument["role"] == "output")
-                              for argument in json.loads(kernel.manifest())["arguments"]]
-            return kernel.load(device)
-        self.specialization, self.device = specialization, device
+            kernel = case.compiled if case.compiled is not None and it is specialization else it.compile()
+            self._order(json.loads(kernel.manifest())["arguments"], case, code)
+            return kernel.load(case.device)
+        self.specialization, self.device = specialization, case.device
+        self.frames: List[Frame] = []
         self.loaded = naming_lines(specialization, code, load)
+
+    def _order(self, arguments: Sequence[Any], case: Any, code: Code) -> None:
+        """Finds each argument among results, captures and inputs, and its place in a frame."""
+        results = {result.name: result.key for result in case.results}
+        self.keys = [results[it["name"]] if it["role"] == "output" and it["name"] in results else
+                     case.aliases.get(it["name"], it["name"]) for it in arguments]
+        places = {key: number * WORDS for number, key in enumerate(self.keys)}
+        self.outputs = [places.pop(key) for key in results.values()]
+        self.captures = [places.pop(capture.name) for capture in code.captures]
+        self.inputs = list(places.items())
 
     def fail(self, status: int, frame: Frame, code: Code) -> None:
         """Raises what the status stands for. On the CPU, where it may be about an index of the mask or the score, the
@@ -98,7 +112,7 @@ def canonical(x: Sequence[int], is_bshd: bool) -> Sequence[int]:
 def shape_of(x: Array, is_bshd: bool) -> Shape:
     """What a kernel is told of an array: 1 is the stride of a last dimension of one element, whose stride means
     nothing."""
-    strides = tuple(x.strides[:-1]) + (1 if x.shape[-1] == 1 else x.strides[-1],)
+    strides = x.strides if x.shape[-1] != 1 else (*x.strides[:-1], 1)
     return canonical(x.shape, is_bshd), canonical(strides, is_bshd)
 
 
@@ -117,6 +131,11 @@ class Result(NamedTuple):
     transposes: bool = False
 
     @property
+    def key(self) -> str:
+        """Its name among those of all arguments; an input may have the same one in Python."""
+        return f"={self.name}"
+
+    @property
     def memory(self) -> Tuple[int, ...]:
         """The shape that a new array is made with."""
         if not self.transposes:
@@ -128,18 +147,18 @@ class Result(NamedTuple):
         return canonical(self.shape, self.is_bshd), canonical(contiguous_strides(self.memory),
                                                               self.is_bshd or self.transposes)
 
-    def along(self, x: Array, source: Source) -> "Result":
-        """The same, where a new array lies in memory as `x` does, which has as many rows."""
-        _, b, c, _ = x.shape
-        return self._replace(transposes=not self.is_bshd and b > 1 and c > 1 and x.strides[1] < x.strides[2] and
-                             source.can_transpose)
+
+def lies_exchanged(x: Array, is_bshd: bool, source: Source) -> bool:
+    """Whether a result that lies in memory as `x` does, which has as many rows, has its dimensions 1 and 2 exchanged."""
+    _, b, c, _ = x.shape
+    return not is_bshd and b > 1 and c > 1 and x.strides[1] < x.strides[2] and source.can_transpose
 
 
-def attention_results(extents: Extents, options: Options) -> List[Result]:
+def attention_results(extents: Extents, options: Options, transposes: bool = False) -> List[Result]:
     """o, and lse if it is asked for."""
     batch, heads, length = extents.batch, extents.query_heads, extents.queries
     shape = (batch, length, heads, extents.value_dim) if options.is_bshd else (batch, heads, length, extents.value_dim)
-    o = Result("o", "out", "q", shape, extents.dtype, options.is_bshd)
+    o = Result("o", "out", "q", shape, extents.dtype, options.is_bshd, transposes)
     lse = Result("lse", "out[1] (lse)", "q", (batch, heads, length), sum_dtype(extents.dtype))
     return [o, lse] if options.return_lse else [o]
 

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 from typing import Any, Callable, Dict, NamedTuple, Optional, Tuple
 
 from .._arrays.array import CPU, Array, spoken
@@ -182,10 +183,18 @@ def target_of(device: int) -> str:
 def specialize(extents: Extents, options: Options, target: str, vectors: Tuple[str, ...] = ()) -> Specialization:
     """What the kernel of a call without a mask and a score is compiled for."""
     group = extents.query_heads // max(extents.key_heads, 1) or 1
-    fixed = (extents.batch, extents.key_heads, extents.queries, extents.keys) if options.static_shapes else \
-        (library.ANY,) * 4
-    return Specialization(extents.dtype, extents.head_dim, extents.value_dim, group, options.of_kernel(extents.head_dim),
-                          target, extents=fixed, vectors=vectors)
+    fixed = (extents.batch, extents.key_heads, extents.queries, extents.keys) if options.static_shapes else _ANY
+    return _specialization(extents.dtype, (extents.head_dim, extents.value_dim), group, options, target, fixed, vectors)
+
+
+_ANY = (library.ANY,) * 4
+
+
+@functools.lru_cache(maxsize=1024)
+def _specialization(dtype: str, depths: Tuple[int, int], group: int, options: Options, target: str,
+                    extents: Tuple[int, int, int, int], vectors: Tuple[str, ...]) -> Specialization:
+    """One object for all calls: shapes may be new in each of them."""
+    return Specialization(dtype, *depths, group, options.of_kernel(depths[0]), target, extents=extents, vectors=vectors)
 
 
 def read_mask(mask: Any, extents: Extents, device: Optional[int], stream: Optional[int]) -> Array:

@@ -10,18 +10,14 @@ from .library import ArgumentError, UnsupportedTypeError
 from .options import VECTORS, Operands, Options
 from .specialization import Extents, sum_dtype
 
-__all__ = ["as_floats", "as_type_of", "check_vectors", "vectors_of", "with_philox"]
+__all__ = ["as_floats", "as_type_of", "check_vectors", "with_philox"]
 
 
-def vectors_of(inputs: Any) -> Tuple[str, ...]:
-    """The names of those that are among the inputs."""
-    return tuple(name for name in VECTORS if name in inputs)
-
-
-def check_vectors(inputs: Any, extents: Extents, is_launched: bool = True) -> None:
-    """Refuses what is no contiguous array of the length and the type on q's device. Where nothing is launched, only
-    shapes matter."""
-    for name in vectors_of(inputs):
+def check_vectors(inputs: Any, extents: Extents, is_launched: bool = True) -> Tuple[str, ...]:
+    """The names of those that are among the inputs; refuses what is no contiguous array of the length and the type on
+    q's device. Where nothing is launched, only shapes matter."""
+    names = tuple([name for name in VECTORS if name in inputs.arrays])
+    for name in names:
         vector, array, q = VECTORS[name], inputs[name], inputs["q"]
         length = extents.query_heads if vector.length is None else vector.length
         shape = vector.shape if vector.length is not None else f"{vector.shape} = [{length}]"
@@ -35,6 +31,7 @@ def check_vectors(inputs: Any, extents: Extents, is_launched: bool = True) -> No
                                 f"{device_name(array.device)}")
         if length > 1 and array.strides[0] != 1:
             raise ArgumentError(f"expected contiguous {name} (stride 1), got stride {array.strides[0]}; make a copy")
+    return names
 
 
 def with_philox(operands: Operands, options: Options) -> Operands:
