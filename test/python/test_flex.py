@@ -11,6 +11,8 @@ torch = pytest.importorskip("torch")
 
 import flashc  # noqa: E402
 from flashc import _flex, masks  # noqa: E402
+from flashc._attention import attend  # noqa: E402
+from flashc._runtime.options import Operands, Options  # noqa: E402
 from reference import assert_close, attention, inputs  # noqa: E402
 
 
@@ -35,14 +37,13 @@ def noop_mask(batch, head, token_q, token_kv):
     return batch.new_ones(size=(), dtype=torch.bool, device=batch.device)
 
 
-def run(q, k, v, **keywords):
-    return flashc.attention(q, k, v, **keywords)
-
-
 def flex(q, k, v, score_mod=None, block_mask=None, scale=None, enable_gqa=False, return_lse=False, kernel_options=None,
          return_aux=None):
-    return _flex.flex_attention(run, q, k, v, score_mod, block_mask, scale, enable_gqa, return_lse, kernel_options,
-                                return_aux)
+    operands, options, returned = _flex.read(
+        Operands(q, k, v, block_mask, score_mod), Options(scale=scale, enable_gqa=enable_gqa, return_lse=return_lse),
+        kernel_options, return_aux)
+    result = attend(operands, options)
+    return returned(*(result if options.return_lse else (result,)))
 
 
 @pytest.fixture
