@@ -157,8 +157,8 @@ void flashc::addCacheRoles(StringRef name, Value cache, Value lengths, Value tab
   auto getDim = [&](int64_t dim, StepDim moves) {
     return cast<ShapedType>(scales.getType()).getDimSize(dim) == 1 ? StepDim::Whole : moves;
   };
-  add(name == "k" ? "k_scale" : "v_scale", scales, {getDim(0, StepDim::Page), getDim(1, StepDim::KeyHead)},
-      /*depth=*/1);
+  auto ofScales = StringAttr::get(scales.getContext(), name + "_scale"); // which keeps the text
+  add(ofScales, scales, {getDim(0, StepDim::Page), getDim(1, StepDim::KeyHead)}, /*depth=*/1);
 }
 
 LaunchInterface flashc::describeLaunch(func::FuncOp function, ArrayRef<LaunchRoles> ops) {

@@ -44,8 +44,12 @@ public:
   /// Emits an error and fails if an extent is no formula.
   static mlir::FailureOr<TileTables> get(mlir::func::FuncOp host);
 
-  /// In front of those that are there already. Its bytes are a multiple of 16: it lies at one, as do those in front.
-  void add(Table table) { tables.insert(tables.begin(), std::move(table)); }
+  /// Before those that are there already, unless it is one of them. Its bytes are a multiple of 16: it lies at one, as do
+  /// those before it.
+  void add(Table table) {
+    if (!getNumber(table.value))
+      tables.insert(tables.begin(), std::move(table));
+  }
   llvm::ArrayRef<Table> getTables() const { return tables; }
   bool empty() const { return tables.empty(); }
   /// The number of a table; none if the value is not one.

@@ -138,34 +138,17 @@ void KernelFrame::store(Value tile, unsigned argument, bool isMatrix) {
                         endOfRows, /*columns=*/ValueRange());
 }
 
-MergedStates flashc::getMergedStates(LoopNest &nest) {
-  MergedStates states;
-  states.op = nest.parts.merge;
-  states.extents = {nest.parts.dim.extent, nest.batch.extent, nest.head.extent, nest.resident.extent};
-  states.extents.push_back(Builder(nest.end->getContext()).getIndexAttr(nest.getOperand("v").getCols()));
-  for (const NestOutput &output : nest.outputs)
-    (output.result == 0 ? states.outputs : states.lses).push_back(output.argument);
-  return states;
-}
-
-FailureOr<KernelFrame::PartPlace> KernelFrame::emitPartPlace(Value part, unsigned result) {
-  MergedStates states = getMergedStates(nest);
-  OpBuilder inL1(nest.end);
-  auto get = [&](OpFoldResult value) { return getValueOrCreateConstantIndexOp(inL1, nest.end->getLoc(), value); };
-  Value batches = get(states.extents[1]);
-  Value all = arith::MulIOp::create(inL1, nest.end->getLoc(), get(states.extents[0]), batches);
-  SmallVector<OpFoldResult> extents(states.extents.begin() + 1, states.extents.end() - result);
-  extents.front() = all;
-  PartPlace place{scalars.getTableArray(b, states.op->getOperand(result), extents), scalars.get(b, batches)};
-  if (!place.array || !place.batch)
+FailureOr<KernelFrame::PartPlace> KernelFrame::emitPartPlace(unsigned result) {
+  FailureOr<SmallVector<Value>> arrays = getDestinations(result);
+  Value batches = scalars.get(b, b.getLoc(), nest.batch.extent);
+  if (failed(arrays) || !batches)
     return failure();
-  place.batch = arith::AddIOp::create(b, arith::MulIOp::create(b, part, place.batch), batch);
-  return place;
+  return PartPlace{arrays->front(), arith::AddIOp::create(b, arith::MulIOp::create(b, part, batches), batch)};
 }
 
 /// A part without a key has visited a tile that is another part's, or none: it gives nothing.
 LogicalResult KernelFrame::storePart(Value tile, unsigned result) {
-  FailureOr<PartPlace> place = emitPartPlace(part, result);
+  FailureOr<PartPlace> place = emitPartPlace(result);
   if (failed(place))
     return failure();
   auto type = cast<RankedTensorType>(tile.getType());
@@ -178,21 +161,7 @@ LogicalResult KernelFrame::storePart(Value tile, unsigned result) {
 }
 
 FailureOr<SmallVector<Value>> KernelFrame::getDestinations(unsigned result) {
-  SmallVector<Value> destinations;
-  if (std::optional<GroupSums> sums = nest.getGroupSums(result))
-    destinations.push_back(sums->getInput(b, signature, scalars));
-  else if (nest.pairs && nest.pairs->diagonal)
-    destinations.push_back(scalars.getTableArray(b, nest.pairs->diagonal->tiles, nest.pairs->diagonal->tileExtents));
-  else if (const std::optional<ScatterSums> &sums = nest.scatterSums; sums && sums->isDirect())
-    for (unsigned output : sums->outputs)
-      destinations.push_back(signature.getMemRef(output));
-  else if (sums)
-    destinations.push_back(scalars.getTableArray(b, sums->table, sums->extents));
-  else
-    for (const NestOutput &output : nest.outputs)
-      if (output.result == result)
-        destinations.push_back(signature.getMemRef(output.argument));
-  return llvm::is_contained(destinations, Value()) ? FailureOr<SmallVector<Value>>() : destinations;
+  return nest.getDestinations(result, b, scalars);
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//

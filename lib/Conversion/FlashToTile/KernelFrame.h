@@ -7,7 +7,6 @@
 #include "SeenRows.h"
 #include "Visits/Visits.h"
 #include "flashc/Conversion/HostToKernel/KernelSignature.h"
-#include "flashc/Conversion/HostToKernel/MergeKernel.h"
 #include "flashc/Conversion/HostToKernel/ScalarCloner.h"
 #include "flashc/Schedule/Schedule.h"
 #include "flashc/Dialect/Tile/IR/Tile.h"
@@ -17,9 +16,6 @@
 namespace flashc {
 
 class TileStep;
-
-/// How the parts of a nest's keys are merged by a kernel of its own.
-MergedStates getMergedStates(LoopNest &nest);
 
 /// Fills a kernel that has an empty entry block with the sequential program of a nest: a `tile.program` that each
 /// consumer warpgroup runs on 64 resident rows.
@@ -78,7 +74,7 @@ public:
   virtual void store(mlir::Value tile, unsigned argument, bool isMatrix);
   /// Whether the step's results are parts of those of the nest, which another kernel merges: then all of them are stored,
   /// by `storePart`.
-  virtual bool storesParts() const { return nest.parts.merge != nullptr; }
+  bool storesParts() const { return nest.findKernel(nest.parts.merge) != nullptr; }
   virtual mlir::LogicalResult storePart(mlir::Value tile, unsigned result);
   /// The sinks that join the rows' sums here; null if there are none.
   virtual mlir::Value getSinks() const {
@@ -139,7 +135,7 @@ protected:
   struct PartPlace {
     mlir::Value array, batch;
   };
-  mlir::FailureOr<PartPlace> emitPartPlace(mlir::Value part, unsigned result);
+  mlir::FailureOr<PartPlace> emitPartPlace(unsigned result);
 
   llvm::SmallVector<Operand, 3> operands;
   SeenRows seenKeys, seenQueries;

@@ -2,7 +2,6 @@
 
 #include "LoopNest.h"
 #include "NestEnds.h"
-#include "NestOutputs.h"
 #include "PairNest.h"
 #include "Visits/RunsTable.h"
 #include "flashc/Dialect/Tile/IR/Tile.h"
@@ -31,9 +30,9 @@ public:
   }
 
   FailureOr<LoopNest> match() {
-    if (failed(matchSegments()) || failed(matchRegions()) || failed(matchParallelLoop()) || failed(matchOperands()) ||
-        failed(matchOutputs(nest)))
+    if (failed(matchSegments()) || failed(matchRegions()) || failed(matchParallelLoop()) || failed(matchOperands()))
       return failure();
+    setExtents();
     return std::move(nest);
   }
 
@@ -50,6 +49,7 @@ private:
   LogicalResult matchOperands();
   LogicalResult matchGroup();
   FailureOr<NestOperand> matchOperand(flash::StepOpInterface op, const flash::StepOperand &info);
+  void setExtents();
   /// Where the nest as a whole is said to be wrong.
   InFlightDiagnostic emitError() { return nest.end->emitError(); }
   StringRef getResidentName() { return getName(nest.getStep().getResidentDim()); }
@@ -106,17 +106,17 @@ void Matcher::findEnd(flash::EpilogueOpInterface epilogue) {
   if (epilogue) {
     nest.epilogue = nest.end = epilogue;
     llvm::append_range(state, epilogue.getState());
-    llvm::append_range(nest.results, epilogue->getResults());
-    nest.groupSums.resize(nest.results.size());
+    for (auto [value, info] : llvm::zip_equal(epilogue->getResults(), epilogue.getEpilogueResults()))
+      nest.results.push_back({value, info});
     return;
   }
   auto loop = dyn_cast<scf::ForOp>(lastStep->getParentOp());
   SmallVector<Value> after = getState(lastStep, getStateAfter);
   bool isCarried = loop && loop.getYieldedValues() == ValueRange(after);
   state = isCarried ? SmallVector<Value>(loop->getResults()) : after;
-  nest.results = state;
+  for (auto [value, info] : llvm::zip_equal(state, lastStep.getStepState()))
+    nest.results.push_back({value, info, {}, /*isAddedUp=*/info.movesWith(lastStep.getStreamedDim())});
   nest.end = state.back().getDefiningOp()->getBlock()->getTerminator();
-  nest.groupSums.resize(nest.results.size());
 }
 
 /// `state` of the first segment is its identity.
@@ -419,20 +419,47 @@ LogicalResult Matcher::matchGroup() {
   return success();
 }
 
-const NestOperand &LoopNest::getOperand(StringRef name) const {
-  return *llvm::find_if(operands, [&](const NestOperand &operand) { return operand.info.name == name; });
+/// How many rows a result has to which iterations of the parallel loop add.
+static OpFoldResult getAddedRows(Value result) {
+  auto type = cast<RankedTensorType>(result.getType());
+  if (type.isDynamicDim(2))
+    for (Operation *user : result.getUsers())
+      if (auto add = dyn_cast<flash::ParallelAddSliceOp>(user))
+        return add.getMixedSizes()[2];
+  return Builder(type.getContext()).getIndexAttr(type.getDimSize(2));
 }
 
-Value LoopNest::getDelta() const {
-  for (const NestOperand &operand : operands)
-    if (!operand.getArgument())
-      return operand.array;
-  return {};
+void Matcher::setExtents() {
+  for (NestResult &result : nest.results) {
+    auto type = cast<ShapedType>(result.value.getType());
+    result.extents = {nest.batch.extent, nest.head.extent,
+                      result.isAddedUp ? getAddedRows(result.value) : nest.resident.extent};
+    if (type.getRank() == 4)
+      result.extents.push_back(Builder(type.getContext()).getIndexAttr(type.getDimSize(3)));
+  }
+}
+
+const NestOperand &LoopNest::getOperand(StringRef name) const {
+  return *llvm::find_if(operands, [&](const NestOperand &operand) { return operand.info.name == name; });
 }
 
 bool LoopNest::mayHaveEmptyRows() const {
   auto takesState = dyn_cast_or_null<flash::EpilogueOpInterface>(epilogue);
   return !takesState || takesState.mayHaveEmptyRows();
+}
+
+/// Whether every result of the function is written by a nest's kernel or a launch kernel.
+static LogicalResult checkResults(func::FuncOp func, ArrayRef<LoopNest> nests) {
+  llvm::SmallDenseSet<unsigned> written;
+  for (const LoopNest &nest : nests) {
+    for (const NestOutput &output : nest.outputs)
+      written.insert(output.argument);
+    for (const std::unique_ptr<LaunchKernel> &kernel : nest.kernels)
+      written.insert_range(kernel->getOutputs());
+  }
+  if (llvm::count_if(written, [&](unsigned output) { return output >= func.getNumArguments(); }) == func.getNumResults())
+    return success();
+  return func.emitError() << "expected every function result to be an output of the attention";
 }
 
 FailureOr<SmallVector<LoopNest, 1>> flashc::matchLoopNests(ModuleOp module) {
@@ -441,7 +468,6 @@ FailureOr<SmallVector<LoopNest, 1>> flashc::matchLoopNests(ModuleOp module) {
   if (failed(ends))
     return failure();
   SmallVector<LoopNest, 1> nests;
-  unsigned numReturned = countScattered(*func);
   for (flash::StepOpInterface step : ends->steps) {
     bool isWhole = step && !step.isTiled();
     FailureOr<LoopNest> nest =
@@ -449,16 +475,15 @@ FailureOr<SmallVector<LoopNest, 1>> flashc::matchLoopNests(ModuleOp module) {
                 : Matcher(*func, step, ends->epilogue).match();
     if (failed(nest))
       return failure();
-    numReturned += llvm::count_if(
-        nest->outputs, [&](const NestOutput &output) { return output.argument >= func->getNumArguments(); });
-    if (nest->scatterSums)
-      completeScatter(*func, *nest->scatterSums);
+    nest->number = nests.size(), nest->isOnly = ends->steps.size() == 1;
+    for (const NestOperand &operand : nest->operands)
+      if (!operand.getArgument())
+        nest->delta = operand.array, nest->lse = nest->getOperand("lse").array;
+    if (failed(matchLaunch(*nest)))
+      return failure();
     nests.push_back(std::move(*nest));
   }
-  nests.front().sinkSums = findSinkSums(*func);
-  if (const std::optional<SinkSums> &sums = nests.front().sinkSums)
-    numReturned += llvm::count_if(sums->outputs, [&](unsigned output) { return output >= func->getNumArguments(); });
-  if (numReturned != func->getNumResults())
-    return func->emitError() << "expected every function result to be an output of the attention";
+  if (failed(checkResults(*func, nests)))
+    return failure();
   return nests;
 }

@@ -2,15 +2,10 @@
 #ifndef FLASHC_LIB_CONVERSION_FLASHTOTILE_LOOPNEST_H
 #define FLASHC_LIB_CONVERSION_FLASHTOTILE_LOOPNEST_H
 
-#include "flashc/Conversion/HostToKernel/DiagonalKernel.h"
-#include "flashc/Conversion/HostToKernel/GroupKernel.h"
-#include "flashc/Conversion/HostToKernel/RoundKernel.h"
-#include "flashc/Conversion/HostToKernel/ScatterKernel.h"
-#include "flashc/Conversion/HostToKernel/SinkKernel.h"
 #include "flashc/Dialect/Flash/IR/Flash.h"
 #include "flashc/Dialect/Flash/Transforms/Transforms.h"
+#include "flashc/LaunchKernels/LaunchNest.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
 namespace flashc {
@@ -46,14 +41,6 @@ struct NestOperand {
   }
 };
 
-/// A value that leaves the nest, and where it goes: entry arguments are numbered first, then results.
-struct NestOutput {
-  /// Of LoopNest::results.
-  unsigned result;
-  unsigned argument;
-  mlir::Type elementType;
-};
-
 /// Consecutive tiles of the streamed dimension from `begin` (inclusive) to `end`, all with the same regions.
 struct Segment {
   mlir::flash::StepOpInterface op;
@@ -68,19 +55,10 @@ struct RunsOfSegments {
   mlir::SmallVector<mlir::Value, 3> place;
 };
 
-/// One dimension of the parallel loop: the position in it, how far it goes, and its step.
-struct ParallelDim {
-  mlir::Value position;
-  mlir::OpFoldResult extent;
-  int64_t step;
-};
-
 /// Of a step that L1 does not tile, because its state is of pairs: how a kernel passes over them. A CTA has a tile of
 /// pairs, or all those on a diagonal of tiles, and adds them up over what the state has one of.
 struct PairWalk {
-  bool sumsBatches, sumsHeads;
-  /// Of diagonals: what adds their tiles up.
-  std::optional<DiagonalSums> diagonal = {};
+  bool sumsBatches, sumsHeads, isDiagonal;
   /// What the mask needs of the tiles in all visits, where that is known from the first one.
   std::optional<mlir::flash::NeededKeys> neededKeys = {};
 };
@@ -90,18 +68,10 @@ struct PackedRows {
   int64_t heads, tokens;
 };
 
-/// Parts of each tile's keys, which are iterations of the parallel loop (flash-split-kv, flash-split-key-loops).
-struct KeyParts {
-  ParallelDim dim;
-  /// What merges several parts, whose results then are the outputs.
-  mlir::flash::MergeStatesOp merge = {};
-};
-
 /// The loops of one step in L1 (StepOpInterface), as `convert-flash-to-tile` needs them: in parallel over batches, heads
 /// and tiles of the resident dimension, and for each of those over tiles of the streamed one, with the step's state
 /// carried from tile to tile. Holds references into the IR and makes none.
-struct LoopNest {
-  mlir::func::FuncOp func;
+struct LoopNest : LaunchNest {
   mlir::SmallVector<Segment> segments; // in order of positions, disjoint; any of them may be empty
   RunsOfSegments runs;
   ParallelDim batch, head, resident;
@@ -110,24 +80,12 @@ struct LoopNest {
   mlir::SmallVector<NestOperand, 3> operands; // in the step's order
   /// What takes the state when the loops have ended (flash.finalize); null if the state is the result.
   mlir::Operation *epilogue = nullptr;
-  mlir::SmallVector<mlir::Value> results;
-  mlir::SmallVector<NestOutput> outputs;
-  /// Of each result what adds up the heads of a group (flash::emitGroupSums) before it becomes the outputs; null: they
-  /// are the result.
-  mlir::SmallVector<mlir::linalg::GenericOp> groupSums;
-  /// The gradients of sinks, of the first nest of a backward pass that has some.
-  std::optional<SinkSums> sinkSums;
-  /// What adds the nest's only result to where code says; then there are no other outputs.
-  std::optional<ScatterSums> scatterSums;
   std::optional<PairWalk> pairs;
   std::optional<PackedRows> packed;
-  KeyParts parts;
-  int64_t residentTile, streamedTile, groupSize;
   mlir::Type elementType;           // of what products read
   mlir::Region *score = nullptr;    // of all segments
   mlir::Region *derivative = nullptr; // of the score, where the step computes gradients
   mlir::Region *mask = nullptr;     // of all masked segments
-  mlir::Operation *end = nullptr;   // where scalars for the kernel may be computed in L1: all of the nest is in front
 
   mlir::flash::StepOpInterface getStep() const { return segments.front().op; }
   std::optional<mlir::flash::Dropout> getDropout() const {
@@ -136,20 +94,6 @@ struct LoopNest {
   }
   /// The operand of this name; the step has one.
   const NestOperand &getOperand(llvm::StringRef name) const;
-  /// What a kernel of its own adds up.
-  std::optional<GroupSums> getGroupSums(unsigned result) const;
-  /// Whether iterations of the parallel loop add to the same elements of the result, which moves with streamed tiles.
-  bool isAddedUp(unsigned result) const;
-  bool isAnyAddedUp() const {
-    return llvm::any_of(llvm::seq<unsigned>(0, results.size()), [&](unsigned result) { return isAddedUp(result); });
-  }
-  /// Whether the heads of a group add to the same elements of the result, in any order.
-  bool addsUpGroups(unsigned result) const;
-  std::optional<AddedSums> getAddedSums(unsigned result) const;
-  /// Those of all results.
-  mlir::SmallVector<AddedSums, 3> getAllAddedSums() const;
-  /// The delta that the step reads, if it does.
-  mlir::Value getDelta() const;
   /// Whether a row may see nothing, for all that is known.
   bool mayHaveEmptyRows() const;
 };

@@ -1,8 +1,6 @@
 //===- NestEnds.cpp - the function of a kernel, and where its nests end -------------------------------------------===//
 
 #include "NestEnds.h"
-#include "mlir/Dialect/Bufferization/IR/Bufferization.h"
-#include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -72,53 +70,4 @@ FailureOr<NestEnds> flashc::findNestEnds(func::FuncOp func) {
   if (ends.steps.empty()) // what the epilogue takes is no state of a step
     ends.steps.push_back({});
   return ends;
-}
-
-/// The arguments of a launch that a value of a function is written to, or results that it is.
-static SmallVector<unsigned, 1> findOutputs(func::FuncOp func, Value value) {
-  SmallVector<unsigned, 1> outputs;
-  SmallVector<Value> values{value};
-  while (!values.empty())
-    for (OpOperand &use : values.pop_back_val().getUses()) {
-      if (isa<func::ReturnOp>(use.getOwner()))
-        outputs.push_back(func.getNumArguments() + use.getOperandNumber());
-      else if (auto write = dyn_cast<bufferization::MaterializeInDestinationOp>(use.getOwner()))
-        outputs.push_back(cast<BlockArgument>(write.getDest()).getArgNumber());
-      else if (auto cast = dyn_cast<tensor::CastOp>(use.getOwner()))
-        values.push_back(cast);
-    }
-  return outputs;
-}
-
-/// What adds to the result of `op`.
-static flash::ScatterSumOp getNext(flash::ScatterSumOp op) {
-  for (OpOperand &use : op.getResult().getUses())
-    if (auto next = dyn_cast<flash::ScatterSumOp>(use.getOwner()); next && use.get() == next.getInit())
-      return next;
-  return {};
-}
-
-unsigned flashc::countScattered(func::FuncOp func) {
-  unsigned count = 0;
-  func.walk([&](flash::ScatterSumOp op) { count += findOutputs(func, op.getResult()).size(); });
-  return count;
-}
-
-void flashc::completeScatter(func::FuncOp func, ScatterSums &sums) {
-  sums.isFirst = !sums.op.getInit().getDefiningOp<flash::ScatterSumOp>();
-  flash::ScatterSumOp last = sums.op;
-  while (flash::ScatterSumOp next = getNext(last))
-    last = next;
-  sums.outputs = findOutputs(func, last.getResult());
-}
-
-std::optional<SinkSums> flashc::findSinkSums(func::FuncOp func) {
-  std::optional<SinkSums> found;
-  func.walk([&](linalg::GenericOp op) {
-    std::optional<flash::SinkGradients> sums = flash::matchSinkGradients(op.getResult(0));
-    if (!sums)
-      return;
-    found = SinkSums{op, *sums, findOutputs(func, op.getResult(0))};
-  });
-  return found;
 }

@@ -2,8 +2,7 @@
 #ifndef FLASHC_LIB_CONVERSION_FLASHTOTILE_NESTENDS_H
 #define FLASHC_LIB_CONVERSION_FLASHTOTILE_NESTENDS_H
 
-#include "flashc/Conversion/HostToKernel/ScatterKernel.h"
-#include "flashc/Conversion/HostToKernel/SinkKernel.h"
+#include "flashc/Dialect/Flash/IR/Flash.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 namespace flashc {
@@ -20,15 +19,6 @@ mlir::FailureOr<mlir::func::FuncOp> matchFunction(mlir::ModuleOp module);
 
 /// Emits an error and fails if `func` has no tiled attention, or two.
 mlir::FailureOr<NestEnds> findNestEnds(mlir::func::FuncOp func);
-
-/// How many results of a function sums are added to where code says.
-unsigned countScattered(mlir::func::FuncOp func);
-
-/// Finds what else is known of an op that adds sums up.
-void completeScatter(mlir::func::FuncOp func, ScatterSums &sums);
-
-/// The gradients of sinks that a function computes beside its nests, if it does.
-std::optional<SinkSums> findSinkSums(mlir::func::FuncOp func);
 
 } // namespace flashc
 

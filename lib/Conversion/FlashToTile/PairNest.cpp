@@ -43,44 +43,24 @@ FailureOr<LoopNest> flashc::matchPairNest(func::FuncOp func, flash::AccumulateGr
   nest.groupSize = op.getGroup();
   nest.score = op.hasScore() ? &op.getScore() : nullptr;
   nest.derivative = op.getDerivative().empty() ? nullptr : &op.getDerivative();
-  nest.results.push_back(op.getResult(0));
-  nest.groupSums.resize(1);
   auto scatter = op.getResult(0).hasOneUse() ? dyn_cast<flash::ScatterSumOp>(*op.getResult(0).user_begin())
                                              : flash::ScatterSumOp();
   if (!scatter)
     return op.emitError() << "expected sums of <" << stringifyGradients(op.getGradients())
                           << "> to be added up by one flash.scatter_sum";
-  nest.pairs = PairWalk{state.getDimSize(0) == 1, state.getDimSize(1) == 1};
+  nest.pairs = PairWalk{state.getDimSize(0) == 1, state.getDimSize(1) == 1, op.has(Gradients::Diagonals)};
   OpFoldResult one = b.getIndexAttr(1), keys = tensor::getMixedSize(b, op.getLoc(), op.getK(), 2);
-  nest.scatterSums = ScatterSums{scatter, scatter.getSums(), {}};
-  nest.scatterSums->extents = {nest.pairs->sumsBatches ? one : nest.batch.extent,
-                               nest.pairs->sumsHeads ? one : nest.head.extent};
-  if (op.has(Gradients::Diagonals)) {
+  NestResult &sums = nest.results.emplace_back(NestResult{op.getResult(0), step.getStepState().front()});
+  sums.extents = {nest.pairs->sumsBatches ? one : nest.batch.extent, nest.pairs->sumsHeads ? one : nest.head.extent};
+  if (nest.pairs->isDiagonal) {
     AffineExpr q, k;
     bindDims(b.getContext(), q, k);
     OpFoldResult distances = affine::makeComposedFoldedAffineApply(b, op.getLoc(), q + k - 1, {nest.resident.extent, keys});
-    nest.scatterSums->extents.push_back(distances);
-    nest.scatterSums->table = scatter.getResult(); // that of the sums is that of tiles
+    sums.extents.push_back(distances);
   } else {
-    nest.scatterSums->extents.append({nest.resident.extent, keys});
+    sums.extents.append({nest.resident.extent, keys});
   }
   return nest;
-}
-
-/// What adds up the tiles of a nest of diagonals.
-static DiagonalSums getDiagonalSums(LoopNest &nest, int64_t rows, int64_t cols) {
-  auto op = cast<flash::AccumulateGradientsOp>(nest.end);
-  OpBuilder b(op);
-  Location loc = op.getLoc();
-  OpFoldResult queries = nest.resident.extent, keys = tensor::getMixedSize(b, loc, op.getK(), 2);
-  AffineExpr q, k;
-  bindDims(b.getContext(), q, k);
-  AffineExpr tiles = q.ceilDiv(rows) * (rows / cols) + k.ceilDiv(cols);
-  DiagonalSums sums{nest.scatterSums->op.getSums(), nest.scatterSums->table, {}, nest.scatterSums->extents, queries, keys,
-                    rows, cols};
-  OpFoldResult tileRows = affine::makeComposedFoldedAffineApply(b, loc, tiles * rows, {queries, keys});
-  sums.tileExtents = {sums.extents[0], sums.extents[1], tileRows, b.getIndexAttr(cols)};
-  return sums;
 }
 
 /// What of the mask is known before the kernel runs; the mask gets its guards.
@@ -96,7 +76,7 @@ static void readMask(LoopNest &nest) {
     return;
   bool isOfVisit = (pairs.neededKeys->dependsOnBatch && pairs.sumsBatches) ||
                    (pairs.neededKeys->dependsOnHead && pairs.sumsHeads) ||
-                   (pairs.diagonal && !pairs.neededKeys->isOfDistance);
+                   (pairs.isDiagonal && !pairs.neededKeys->isOfDistance);
   if (isOfVisit)
     pairs.neededKeys.reset();
 }
@@ -110,12 +90,9 @@ Schedule flashc::choosePairSchedule(LoopNest &nest, Schedule schedule) {
   int64_t bytes = (schedule.getQTile() + schedule.kvTile) * llvm::alignTo(columns, 64) * 2;
   schedule.stages = std::clamp<int64_t>(GPUTarget::lookup(kDefaultTarget)->maxSharedMemory / (bytes + 1024), 1, 3);
   // A tile of pairs has few visits: the next one's operands are loaded while it is stored.
-  bool isDiagonal = cast<flash::AccumulateGradientsOp>(nest.end).has(Gradients::Diagonals);
-  schedule.persistent = !isDiagonal && schedule.stages > 1;
+  schedule.persistent = !nest.pairs->isDiagonal && schedule.stages > 1;
   nest.residentTile = schedule.getQTile();
   nest.streamedTile = schedule.kvTile;
-  if (isDiagonal)
-    nest.pairs->diagonal = getDiagonalSums(nest, nest.residentTile, nest.streamedTile);
   readMask(nest);
   return schedule;
 }
@@ -129,7 +106,7 @@ FailureOr<std::array<GridFormula, 3>> flashc::getPairExtents(LoopNest &nest) {
   GridFormula ofQueries = ceilDiv(*queries, nest.residentTile), ofKeys = ceilDiv(*keys, nest.streamedTile);
   GridFormula batchesOfGrid = nest.pairs->sumsBatches ? GridFormula(1) : *batches;
   GridFormula headsOfGrid = nest.pairs->sumsHeads ? GridFormula(1) : *heads;
-  if (nest.pairs->diagonal)
+  if (nest.pairs->isDiagonal)
     return std::array<GridFormula, 3>{ofQueries * (nest.residentTile / nest.streamedTile) + ofKeys, headsOfGrid,
                                       batchesOfGrid};
   return std::array<GridFormula, 3>{ofQueries, ofKeys, batchesOfGrid * headsOfGrid};
@@ -168,7 +145,7 @@ FailureOr<SmallVector<Value>> PairFrame::emitGrid() {
 
 LogicalResult PairFrame::emitPositions(Value theWarpgroup) {
   warpgroup = theWarpgroup;
-  if (nest.pairs->diagonal)
+  if (nest.pairs->isDiagonal)
     emitDiagonalPositions();
   else
     emitPairPositions();
@@ -206,7 +183,8 @@ void PairFrame::emitPairPositions() {
   total = mul(nest.pairs->sumsBatches ? batches : one, nest.pairs->sumsHeads ? heads : one);
   // What the state is stored to.
   batch = ownBatch, head = ownHead, endOfRows = queries;
-  if (nest.pairs->sumsHeads && nest.scatterSums->isDirect()) // the result has no heads, but may have batches
+  bool isInWorkspace = signature.getTables().getNumber(nest.results.front().value).has_value();
+  if (nest.pairs->sumsHeads && !isInWorkspace) // the result has no heads, but may have batches
     head = ownBatch;
   row = add(firstQuery, mul(warpgroup, index(tile::kTileRows)));
   columns = {firstKey, keys};
@@ -231,7 +209,7 @@ void PairFrame::emitDiagonalPositions() {
 PairFrame::Place PairFrame::getPlace(Value visit) {
   Place place{ownBatch, ownHead, firstQuery, firstKey};
   Value outer = visit;
-  if (nest.pairs->diagonal) {
+  if (nest.pairs->isDiagonal) {
     Value atLeastOne = max(numTiles, index(1));
     place.query = mul(add(firstTile, rem(visit, atLeastOne)), index(nest.residentTile));
     place.key = add(place.query, distance);

@@ -1,16 +1,13 @@
 //===- PlainLaunch.cpp - a function that one plain kernel computes ------------------------------------------------===//
 
 #include "PlainLaunch.h"
-#include "flashc/Conversion/HostToKernel/AppendKernel.h"
-#include "flashc/Conversion/HostToKernel/MergeKernel.h"
 #include "flashc/Conversion/ScheduleChoice.h"
 #include "flashc/Dialect/Flash/IR/Arguments.h"
 #include "flashc/Launch/Launch.h"
-#include "flashc/Launch/LaunchInterface.h"
+#include "flashc/LaunchKernels/LaunchNest.h"
 #include "flashc/Target/GPUTarget.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
-#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace flashc;
@@ -45,16 +42,16 @@ static LogicalResult checkFunction(ModuleOp module, func::FuncOp function, flash
   return success();
 }
 
+/// The launch kernel of the op, which is all of the launch: the only one that matches what is no nest.
 static FailureOr<ManifestKernel> emitKernel(func::FuncOp host, gpu::GPUModuleOp module, const LaunchRoles &roles,
                                             flash::PlainOpInterface op) {
-  TileTables none;
-  StringRef name = host.getName();
-  ArrayRef<LaunchRole> outputs = ArrayRef(roles.roles).drop_front(op.getInputs().size());
-  return TypeSwitch<Operation *, FailureOr<ManifestKernel>>(op)
-      .Case([&](flash::MergeStatesOp merge) {
-        return emitMergeKernel(host, module, name, none, {merge, {}, outputs[0].arguments, outputs[1].arguments});
-      })
-      .Case([&](flash::AppendKVOp append) { return emitAppendKernel(host, module, name, append); });
+  LaunchNest nest;
+  nest.func = host, nest.end = op;
+  for (auto [result, role] : llvm::enumerate(ArrayRef(roles.roles).drop_front(op.getInputs().size())))
+    for (unsigned argument : role.arguments)
+      nest.outputs.push_back({unsigned(result), argument, {}});
+  matchKernels(nest);
+  return nest.kernels.front()->emit(nest, {host, module, /*tables=*/TileTables()});
 }
 
 /// Whether all that the function returns are outputs of the op.

@@ -310,7 +310,7 @@ Value WarpFrame::getSinks() const {
 }
 
 LogicalResult WarpFrame::storePart(Value tile, unsigned result) {
-  FailureOr<PartPlace> place = emitPartPlace(part, result);
+  FailureOr<PartPlace> place = emitPartPlace(result);
   if (failed(place))
     return failure();
   tile::WriteRowsOp::create(b, tile, place->array, place->batch, head, row, column, endOfRows, nest.packed->heads,

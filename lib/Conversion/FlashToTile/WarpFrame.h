@@ -30,7 +30,6 @@ public:
   mlir::LogicalResult build(TileStep &step) override;
   void emitMerged(mlir::Value &acc, mlir::Value &max, mlir::Value &sum, double factor) override;
   void store(mlir::Value tile, unsigned argument, bool isMatrix) override;
-  bool storesParts() const override { return nest.parts.merge && schedule.getCluster() == 1; }
   mlir::LogicalResult storePart(mlir::Value tile, unsigned result) override;
   mlir::Value getSinks() const override;
   mlir::Value getHeadOfRow(mlir::Value row) override { return regions.emitHeadAndQuery(row).first; }

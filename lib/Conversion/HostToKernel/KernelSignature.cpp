@@ -1,10 +1,7 @@
 //===- KernelSignature.cpp - kernel parameters and their manifest -------------------------------------------------===//
 
 #include "flashc/Conversion/HostToKernel/KernelSignature.h"
-#include "flashc/Launch/Launch.h"
 #include "flashc/Dialect/Tile/IR/Tile.h"
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 
 using namespace mlir;
 using namespace flashc;
@@ -101,51 +98,4 @@ std::vector<ManifestParameter> KernelSignature::getParameters() {
     }
   }
   return result;
-}
-
-Value flashc::emitLaneSum(ImplicitLocOpBuilder &b, Value value, int64_t lanes) {
-  auto i32 = [&](int64_t number) -> Value { return arith::ConstantOp::create(b, b.getI32IntegerAttr(number)); };
-  for (int64_t distance = lanes / 2; distance > 0; distance /= 2) {
-    Value other = NVVM::ShflOp::create(b, b.getF32Type(), i32(-1), value, i32(distance), /*mask_and_clamp=*/i32(31),
-                                       NVVM::ShflKind::bfly, /*return_value_and_is_valid=*/UnitAttr());
-    value = arith::AddFOp::create(b, value, other);
-  }
-  return value;
-}
-
-Value flashc::emitScratch(ImplicitLocOpBuilder &b, gpu::GPUFuncOp kernel, int64_t count) {
-  auto space = gpu::AddressSpaceAttr::get(b.getContext(), gpu::AddressSpace::Workgroup);
-  auto type = MemRefType::get({count}, b.getF32Type(), MemRefLayoutAttrInterface(), space);
-  std::string name = (kernel.getName() + "_scratch").str();
-  {
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPoint(kernel);
-    memref::GlobalOp::create(b, name, b.getStringAttr("private"), type, b.getUnitAttr(), /*constant=*/false,
-                             /*alignment=*/IntegerAttr());
-  }
-  return memref::GetGlobalOp::create(b, type, name);
-}
-
-FailureOr<ManifestKernel>
-flashc::emitPlainKernel(func::FuncOp host, gpu::GPUFuncOp main, StringRef name, int64_t threads,
-                        const TileTables &tables,
-                        llvm::function_ref<LogicalResult(gpu::GPUFuncOp, KernelSignature &)> emitBody) {
-  return emitPlainKernel(host, main->getParentOfType<gpu::GPUModuleOp>(), name, threads, tables, emitBody);
-}
-
-FailureOr<ManifestKernel>
-flashc::emitPlainKernel(func::FuncOp host, gpu::GPUModuleOp module, StringRef name, int64_t threads,
-                        const TileTables &tables,
-                        llvm::function_ref<LogicalResult(gpu::GPUFuncOp, KernelSignature &)> emitBody) {
-  OpBuilder b = OpBuilder::atBlockEnd(module.getBody());
-  gpu::GPUFuncOp kernel = createPlainKernel(b, host.getLoc(), name, threads);
-  KernelSignature signature(host, kernel, tables);
-  if (failed(emitBody(kernel, signature)))
-    return failure();
-  signature.finish();
-  ManifestKernel info;
-  info.kernel = name.str();
-  info.parameters = signature.getParameters();
-  info.block[0] = threads;
-  return info;
 }

@@ -135,20 +135,6 @@ Value ScalarCloner::getStatistics(OpBuilder &b, Operation *op, Value delta) {
   return memref::ReinterpretCastOp::create(b, loc, type, signature.getTable(number), b.getIndexAttr(0), sizes, steps);
 }
 
-FailureOr<TileTables::Table> flashc::getArrayTable(Value value, ArrayRef<OpFoldResult> extents, bool isNumbered) {
-  std::optional<GridFormula> elements;
-  for (OpFoldResult extent : extents) {
-    std::optional<GridFormula> size = getFormula(extent);
-    if (!size)
-      return emitError(value.getLoc()) << "expected extents that are constants or those of arguments";
-    if (!elements)
-      elements = *size;
-    else
-      elements = isNumbered ? *elements * *size : mul64(*elements, *size);
-  }
-  return TileTables::Table{value, ceilDiv(*elements, 4), /*bytes=*/16};
-}
-
 Value ScalarCloner::getTableArray(OpBuilder &b, Value table, ArrayRef<OpFoldResult> extents) {
   Location loc = table.getLoc();
   SmallVector<OpFoldResult> sizes;

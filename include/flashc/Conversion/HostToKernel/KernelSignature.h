@@ -5,7 +5,6 @@
 #include "flashc/Launch/TileTables.h"
 #include "flashc/Runtime/Manifest.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
-#include "mlir/IR/ImplicitLocOpBuilder.h"
 
 namespace flashc {
 
@@ -53,24 +52,6 @@ private:
   const TileTables &tables;
   mlir::SmallVector<Parameter> parameters;
 };
-
-/// The sum of `value` over neighbouring `lanes`, a power of two up to 32, in all of them.
-mlir::Value emitLaneSum(mlir::ImplicitLocOpBuilder &b, mlir::Value value, int64_t lanes);
-
-/// `count` numbers of f32 in the shared memory of a kernel's CTA.
-mlir::Value emitScratch(mlir::ImplicitLocOpBuilder &b, mlir::gpu::GPUFuncOp kernel, int64_t count);
-
-/// Makes the kernel `name`, of `threads` threads a CTA, in the module of `main`, out of code of the host function:
-/// `emitBody` fills it. Returns how it is launched, with a grid of one CTA, or fails after an error.
-mlir::FailureOr<ManifestKernel>
-emitPlainKernel(mlir::func::FuncOp host, mlir::gpu::GPUFuncOp main, llvm::StringRef name, int64_t threads,
-                const TileTables &tables,
-                llvm::function_ref<mlir::LogicalResult(mlir::gpu::GPUFuncOp, KernelSignature &)> emitBody);
-/// The same, in `module`, where it may be the main kernel.
-mlir::FailureOr<ManifestKernel>
-emitPlainKernel(mlir::func::FuncOp host, mlir::gpu::GPUModuleOp module, llvm::StringRef name, int64_t threads,
-                const TileTables &tables,
-                llvm::function_ref<mlir::LogicalResult(mlir::gpu::GPUFuncOp, KernelSignature &)> emitBody);
 
 } // namespace flashc
 

@@ -9,18 +9,14 @@
 
 namespace flashc {
 
-/// The table that holds a value of these extents, two at least, in f32, row by row. `isNumbered`: a kernel goes through
-/// its elements by their numbers, which have 32 bits; then a launch of more is refused. Emits an error and fails if an
-/// extent is no formula.
-mlir::FailureOr<TileTables::Table> getArrayTable(mlir::Value value, mlir::ArrayRef<mlir::OpFoldResult> extents,
-                                                 bool isNumbered = false);
-
 /// Copies the scalar code that a value hangs on into a kernel. It ends at: values that are mapped already, constants,
 /// scalar arguments of the host function (scalar parameters), extents of its arrays (extent parameters), and elements
 /// of its arrays, which are loaded from memref parameters. Affine ops become arith, searches of sorted arrays loops.
 class ScalarCloner {
 public:
   explicit ScalarCloner(KernelSignature &signature) : signature(signature) {}
+
+  KernelSignature &getSignature() { return signature; }
 
   void map(mlir::Value from, mlir::Value to) { mapping.map(from, to); }
   /// The copy of `value` if there is one, else null.
@@ -49,9 +45,9 @@ public:
   mlir::Value getExtent(mlir::OpBuilder &b, mlir::Operation *op, mlir::Value source, int64_t dim);
   /// An element of such an array at `positions`, which are values of the kernel; null after an error at `op`.
   mlir::Value loadElement(mlir::OpBuilder &b, mlir::Operation *op, mlir::Value source, mlir::ValueRange positions);
-  /// The table of shifts and `delta` (DeltaKernel.h) as an array; null after an error.
+  /// The table of shifts and `delta` (DeltaKernel.cpp of LaunchKernels) as an array; null after an error.
   mlir::Value getStatistics(mlir::OpBuilder &b, mlir::Operation *op, mlir::Value delta);
-  /// A table of getArrayTable as an array; null after an error.
+  /// The table of a value of these extents, in f32 row by row, as an array; null after an error.
   mlir::Value getTableArray(mlir::OpBuilder &b, mlir::Value table, mlir::ArrayRef<mlir::OpFoldResult> extents);
   /// The extents of a table of tiles (TileTables), those in a row not among them; failure after an error.
   mlir::FailureOr<mlir::SmallVector<mlir::Value>> getTableExtents(mlir::OpBuilder &b, mlir::Value table);

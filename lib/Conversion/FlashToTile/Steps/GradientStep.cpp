@@ -4,6 +4,7 @@
 #include "Regions/ScoreMap.h"
 #include "Regions/SmallTanh.h"
 #include "Steps/Weights.h"
+#include "flashc/LaunchKernels/AddedSums.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -32,13 +33,13 @@ bool GradientStep::addsUpRows(StringRef operand) const {
 
 SmallVector<unsigned> GradientStep::getCarried() const {
   return llvm::to_vector(llvm::make_filter_range(llvm::seq<unsigned>(0, nest.results.size()),
-                                                 [&](unsigned result) { return !nest.isAddedUp(result); }));
+                                                 [&](unsigned result) { return !nest.results[result].isAddedUp; }));
 }
 
 void GradientStep::emitAllocations() {
   dropout.emitReads();
   if (hasResidentKeys()) {
-    statistics = frame.scalars.getStatistics(b, nest.getStep(), nest.getDelta());
+    statistics = frame.scalars.getStatistics(b, nest.getStep(), nest.delta);
     auto type = tile::RingType::get(b.getContext(), schedule.stages, /*rows=*/2, nest.streamedTile, b.getF32Type(),
                                     /*isPrivate=*/false);
     statisticsRing = tile::AllocRingOp::create(b, type);
@@ -59,7 +60,7 @@ SmallVector<Value> GradientStep::emitIdentity() {
     delta = emitRowsOfQueries(frame, "delta");
   }
   if (shared) // the first of the three is dq
-    sums = nest.getAddedSums(0)->getArray(b, frame.signature, frame.scalars);
+    sums = nest.getAddedSums(0)->getArray(b, frame.scalars);
   if (sumsScoreGradients())
     return {frame.splat(tile::getLanePartialType(b.getContext()), 0.0)};
   return llvm::map_to_vector(getCarried(), [&](unsigned result) {
@@ -289,7 +290,7 @@ FailureOr<SmallVector<Value>> GradientStep::emitOfKeys(Value visit, ValueRange s
 }
 
 LogicalResult GradientStep::addToGroup(Value gradient, const AddedSums &ofGroup) {
-  Value array = ofGroup.getArray(b, frame.signature, frame.scalars);
+  Value array = ofGroup.getArray(b, frame.scalars);
   Value head = frame.scalars.get(b, b.getLoc(), nest.getOperand("k").head);
   if (!array || !head)
     return failure();
@@ -304,8 +305,8 @@ LogicalResult GradientStep::emitOutputs(ValueRange state) {
     Value gradient = isOfPairs()            ? part
                      : sumsScoreGradients() ? tile::CombineOp::create(b, tile::getRowType(b.getF32Type()), part).getResult()
                                           : frame.scale(part, parts[result].name == "dv" ? dropout.getScale() : frame.regions.getScale());
-    if (nest.addsUpGroups(result)) {
-      if (failed(addToGroup(gradient, *nest.getAddedSums(result))))
+    if (const AddedSums *sums = nest.getAddedSums(result)) {
+      if (failed(addToGroup(gradient, *sums)))
         return failure();
       continue;
     }

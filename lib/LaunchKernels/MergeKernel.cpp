@@ -1,10 +1,10 @@
 //===- MergeKernel.cpp - the kernel that merges partial results of attention --------------------------------------===//
 
-#include "flashc/Conversion/HostToKernel/MergeKernel.h"
+#include "KernelBody.h"
 #include "flashc/Dialect/Flash/IR/Arguments.h"
-#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "flashc/LaunchKernels/LaunchNest.h"
+#include "mlir/Dialect/Arith/Utils/Utils.h"
 #include "mlir/Dialect/Math/IR/Math.h"
-#include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -25,28 +25,27 @@ static int64_t getWidth(ShapedType parts) {
 
 static int64_t getVectors(ShapedType parts) { return parts.getShape().back() / getWidth(parts); }
 
-FailureOr<SmallVector<TileTables::Table, 2>> MergedStates::getTables() const {
-  flash::MergeStatesOp merge = op;
-  FailureOr<TileTables::Table> o = getArrayTable(merge.getOParts(), extents);
-  FailureOr<TileTables::Table> lse = getArrayTable(merge.getLseParts(), ArrayRef(extents).drop_back());
-  if (failed(o) || failed(lse))
-    return failure();
-  return SmallVector<TileTables::Table, 2>{*o, *lse};
-}
-
 namespace {
-/// Writes the kernel's body. Thread t of the grid has vector t mod V of row t / V, in the order of B, H, N.
-/// One argument of a call at most makes an op: which comes first would depend on the compiler.
-class MergeKernel {
+/// A flash.merge_states, and where its parts and its results are.
+struct MergedStates {
+  flash::MergeStatesOp op;
+  /// Of parts that are tables of the launch, in f32, o_parts and lse_parts row by row: S, B, H, N and D, in L1. Of
+  /// parts that are arguments: none.
+  SmallVector<OpFoldResult, 5> extents;
+  /// The arguments of the launch that o and lse are written to.
+  SmallVector<unsigned, 1> outputs, lses;
+};
+
+/// Thread t of the grid has vector t mod V of row t / V, in the order of B, H, N: 16 bytes of the row's columns, or
+/// fewer where those do not divide it. It reads the row's parts in ascending order.
+class MergeBody : public KernelBody {
 public:
-  MergeKernel(gpu::GPUFuncOp kernel, KernelSignature &signature, const MergedStates &states)
-      : b(kernel.getLoc(), kernel.getContext()), signature(signature), scalars(signature), states(states),
-        op(states.op), width(getWidth(op.getPartsType())) {
+  MergeBody(gpu::GPUFuncOp kernel, KernelSignature &signature, const MergedStates &states)
+      : KernelBody(kernel, signature), states(states), op(states.op), width(getWidth(op.getPartsType())) {
     std::optional<int64_t> known = states.extents.empty() ? std::nullopt : getConstantIntValue(states.extents.front());
     if (!op.getPartsType().isDynamicDim(0))
       known = op.getPartsType().getDimSize(0);
     atOnce = std::min(kAtOnce, std::max<int64_t>(known.value_or(kAtOnce), 1));
-    b.setInsertionPointToStart(&kernel.getBody().front());
   }
 
   LogicalResult emit() {
@@ -55,21 +54,18 @@ public:
     o = getParts(op.getOParts(), ArrayRef(states.extents), width), lse = getParts(op.getLseParts(), getRowExtents(), 1);
     if (llvm::is_contained(extents, Value()) || !o || !lse)
       return failure();
-    Value first = mul(gpu::BlockIdOp::create(b, gpu::Dimension::x), kThreads);
-    Value number = add(first, gpu::ThreadIdOp::create(b, gpu::Dimension::x)),
-          vectors = index(getVectors(op.getPartsType()));
-    Value row = div(number, vectors), rest = div(row, extents[3]);
+    Value first = mul(block(), kThreads), number = add(first, thread());
+    Value vectors = index(getVectors(op.getPartsType())), row = div(number, vectors), rest = div(row, extents[3]);
     column = mul(rem(number, vectors), width);
     place = {div(rest, extents[2]), rem(rest, extents[2]), rem(row, extents[3])};
-    auto branch = scf::IfOp::create(b, compare(arith::CmpIPredicate::ult, place[0], extents[1]));
-    b.setInsertionPointToStart(branch.thenBlock());
-    FailureOr<State> state = emitFirstState();
-    if (failed(state))
-      return failure();
-    emitResults(emitLoop(*state));
-    b.setInsertionPointAfter(branch);
-    gpu::ReturnOp::create(b);
-    return success();
+    LogicalResult result = success();
+    emitIf(isBelow(place[0], extents[1]), [&] {
+      FailureOr<State> state = emitFirstState();
+      result = state;
+      if (succeeded(state))
+        emitResults(emitLoop(*state));
+    });
+    return result;
   }
 
 private:
@@ -78,16 +74,6 @@ private:
     Value m, l, acc;
   };
 
-  Value index(int64_t value) { return arith::ConstantIndexOp::create(b, value); }
-  Value constant(float value) { return arith::ConstantOp::create(b, b.getF32FloatAttr(value)); }
-  Value lowest() { return constant(-std::numeric_limits<float>::infinity()); }
-  Value add(Value x, Value y) { return b.createOrFold<arith::AddIOp>(x, y); }
-  Value mul(Value x, int64_t y) { return b.createOrFold<arith::MulIOp>(x, index(y)); }
-  Value div(Value x, Value y) { return b.createOrFold<arith::DivUIOp>(x, y); }
-  Value rem(Value x, Value y) { return b.createOrFold<arith::RemUIOp>(x, y); }
-  Value compare(arith::CmpIPredicate predicate, Value x, Value y) { return arith::CmpIOp::create(b, predicate, x, y); }
-  Value isLowest(Value x) { return arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, x, lowest()); }
-  Value multiply(Value x, Value y) { return arith::MulFOp::create(b, x, y); }
   VectorType getType(Type element) { return VectorType::get({width}, element); }
   Value splat(Value x) { return vector::FromElementsOp::create(b, getType(x.getType()), SmallVector<Value>(width, x)); }
 
@@ -119,14 +105,16 @@ private:
 
   /// That of no part, or of the sink.
   FailureOr<State> emitFirstState() {
-    Value zeros = arith::ConstantOp::create(b, b.getZeroAttr(getType(b.getF32Type())));
-    if (!op.getSinks())
-      return State{lowest(), constant(0), zeros};
+    Value none = zeros(getType(b.getF32Type()));
+    if (!op.getSinks()) {
+      Value max = lowest(), sum = constant(0);
+      return State{max, sum, none};
+    }
     Value sink = scalars.loadElement(b, op, op.getSinks(), place[1]);
     if (!sink)
       return failure();
-    Value isNone = isLowest(sink), none = constant(0), one = constant(1);
-    return State{sink, arith::SelectOp::create(b, isNone, none, one), zeros};
+    Value isNone = isLowest(sink), zero = constant(0), one = constant(1);
+    return State{sink, select(isNone, zero, one), none};
   }
 
   /// Over some parts at a time. Behind the last part it is read again, with no weight.
@@ -143,23 +131,23 @@ private:
 
   State emitParts(Value begin, const State &before) {
     SmallVector<Value, kAtOnce> lses, elements;
-    Value last = arith::SubIOp::create(b, extents[0], index(1)), m = before.m;
+    Value last = sub(extents[0], index(1)), m = before.m;
     for (int64_t number = 0; number < atOnce; ++number) {
       Value part = add(begin, index(number)), there = arith::MinUIOp::create(b, part, last);
       SmallVector<Value> at{there, place[0], place[1], place[2]};
       Value read = memref::LoadOp::create(b, lse, at);
       Value exists = compare(arith::CmpIPredicate::ule, part, last), none = lowest();
-      lses.push_back(arith::SelectOp::create(b, exists, read, none));
+      lses.push_back(select(exists, read, none));
       at.push_back(column);
       elements.push_back(vector::LoadOp::create(b, getType(getElementTypeOrSelf(o.getType())), o, at));
       m = arith::MaximumFOp::create(b, m, lses.back());
     }
     Value isNone = isLowest(m), zero = constant(0);
-    Value shift = arith::SelectOp::create(b, isNone, zero, m), kept = emitWeight(before.m, shift);
-    Value l = multiply(before.l, kept), acc = multiply(before.acc, splat(kept));
+    Value shift = select(isNone, zero, m), kept = emitWeight(before.m, shift);
+    Value l = mulF(before.l, kept), acc = mulF(before.acc, splat(kept));
     for (auto [ofPart, element] : llvm::zip_equal(lses, elements)) {
       Value weight = emitWeight(ofPart, shift);
-      l = arith::AddFOp::create(b, l, weight);
+      l = addF(l, weight);
       acc = emitSum(acc, element, weight, isLowest(ofPart));
     }
     return {m, l, acc};
@@ -168,44 +156,36 @@ private:
   /// exp(x - shift).
   Value emitWeight(Value x, Value shift) {
     Value distance = arith::SubFOp::create(b, x, shift);
-    return math::Exp2Op::create(b, multiply(distance, constant(llvm::numbers::log2ef)));
+    return math::Exp2Op::create(b, mulF(distance, constant(llvm::numbers::log2ef)));
   }
 
   /// acc + weight * elements, of which nothing is used in a part that is empty: it may hold NaN.
   Value emitSum(Value acc, Value elements, Value weight, Value isEmpty) {
-    if (!getElementTypeOrSelf(elements.getType()).isF32())
-      elements = arith::ExtFOp::create(b, getType(b.getF32Type()), elements);
-    Value zeros = arith::ConstantOp::create(b, b.getZeroAttr(getType(b.getF32Type())));
-    elements = arith::SelectOp::create(b, isEmpty, zeros, elements);
+    elements = widen(elements);
+    elements = select(isEmpty, zeros(elements.getType()), elements);
     return math::FmaOp::create(b, elements, splat(weight), acc);
   }
 
   void emitResults(const State &state) {
     Value isEmpty = arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, state.l, constant(0));
-    Value divisor = arith::SelectOp::create(b, isEmpty, constant(1), state.l);
-    Value result = multiply(state.acc, splat(arith::DivFOp::create(b, constant(1), divisor)));
+    Value divisor = select(isEmpty, constant(1), state.l);
+    Value result = mulF(state.acc, splat(arith::DivFOp::create(b, constant(1), divisor)));
     SmallVector<Value> at(place);
     at.push_back(column);
     for (unsigned output : states.outputs) {
       Type type = op.getOutputType(0).getElementType();
-      Value array = signature.getMemRef(output, getAlignment(type, width)), rounded = result;
-      if (!type.isF32())
-        rounded = arith::TruncFOp::create(b, getType(type), result);
-      vector::StoreOp::create(b, rounded, array, at);
+      Value array = signature.getMemRef(output, getAlignment(type, width));
+      vector::StoreOp::create(b, round(result, type), array, at);
     }
     if (states.lses.empty())
       return;
-    auto branch = scf::IfOp::create(b, compare(arith::CmpIPredicate::eq, column, index(0)));
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(branch.thenBlock());
-    Value sum = arith::AddFOp::create(b, state.m, math::LogOp::create(b, state.l));
-    for (unsigned output : states.lses)
-      memref::StoreOp::create(b, sum, signature.getMemRef(output), place);
+    emitIf(isZero(column), [&] {
+      Value sum = addF(state.m, math::LogOp::create(b, state.l));
+      for (unsigned output : states.lses)
+        memref::StoreOp::create(b, sum, signature.getMemRef(output), place);
+    });
   }
 
-  ImplicitLocOpBuilder b;
-  KernelSignature &signature;
-  ScalarCloner scalars;
   const MergedStates &states;
   flash::MergeStatesOp op;
   int64_t width, atOnce;         // columns of a thread, and parts that it reads at once
@@ -213,24 +193,61 @@ private:
   Value o, lse, column;
   SmallVector<Value> place; // of the row
 };
+
+/// Merges the parts of a nest's keys, or those that a function is given.
+class MergeKernel : public LaunchKernel {
+public:
+  explicit MergeKernel(flash::MergeStatesOp op) : LaunchKernel(op) {}
+
+  LogicalResult addTables(const LaunchNest &nest, TileTables &tables) const override {
+    MergedStates states = getStates(nest);
+    return success(
+        succeeded(addTable(tables, getArrayTable(states.op.getOParts(), states.extents))) &&
+        succeeded(addTable(tables, getArrayTable(states.op.getLseParts(), ArrayRef(states.extents).drop_back()))));
+  }
+
+  /// One array of parts times batches.
+  SmallVector<Value> getDestinations(const LaunchNest &nest, unsigned result, OpBuilder &b,
+                                     ScalarCloner &scalars) const override {
+    OpBuilder inL1(nest.end);
+    Location loc = nest.end->getLoc();
+    SmallVector<OpFoldResult, 4> extents = nest.results[result].extents;
+    Value batches = getValueOrCreateConstantIndexOp(inL1, loc, extents.front());
+    Value parts = getValueOrCreateConstantIndexOp(inL1, loc, nest.parts.dim.extent);
+    extents.front() = arith::MulIOp::create(inL1, loc, parts, batches).getResult();
+    return {scalars.getTableArray(b, op->getOperand(result), extents)};
+  }
+
+  FailureOr<ManifestKernel> emit(const LaunchNest &nest, const LaunchContext &context) const override {
+    MergedStates states = getStates(nest);
+    std::optional<GridFormula> rows;
+    for (int64_t dim : {1, 2, 3}) {
+      std::optional<GridFormula> extent =
+          states.extents.empty() ? getFormula(states.op.getOParts(), dim) : getFormula(states.extents[dim]);
+      if (!extent)
+        return op->emitOpError() << "expected extents that are constants or those of arguments";
+      rows = rows ? *rows * *extent : *extent;
+    }
+    GridFormula ctas = ceilDiv(*rows * getVectors(states.op.getPartsType()), kThreads);
+    return emitKernel<MergeBody>(context, isMain(nest) ? "" : "_merge", kThreads, {ctas, 1, 1}, states);
+  }
+
+private:
+  bool isMain(const LaunchNest &nest) const { return nest.end == op; }
+
+  MergedStates getStates(const LaunchNest &nest) const {
+    MergedStates states{cast<flash::MergeStatesOp>(op), {}, nest.getOutputs(0), nest.getOutputs(1)};
+    if (isMain(nest))
+      return states;
+    states.extents.push_back(nest.parts.dim.extent);
+    llvm::append_range(states.extents, nest.results.front().extents);
+    return states;
+  }
+};
 } // namespace
 
-FailureOr<ManifestKernel> flashc::emitMergeKernel(func::FuncOp host, gpu::GPUModuleOp module, StringRef name,
-                                                  const TileTables &tables, const MergedStates &states) {
-  auto emit = [&](gpu::GPUFuncOp kernel, KernelSignature &signature) {
-    return MergeKernel(kernel, signature, states).emit();
-  };
-  flash::MergeStatesOp op = states.op;
-  std::optional<GridFormula> rows;
-  for (int64_t dim : {1, 2, 3}) {
-    std::optional<GridFormula> extent =
-        states.extents.empty() ? getFormula(op.getOParts(), dim) : getFormula(states.extents[dim]);
-    if (!extent)
-      return op.emitOpError() << "expected extents that are constants or those of arguments";
-    rows = rows ? *rows * *extent : *extent;
-  }
-  FailureOr<ManifestKernel> info = emitPlainKernel(host, module, name, kThreads, tables, emit);
-  if (succeeded(info))
-    info->grid = {ceilDiv(*rows * getVectors(op.getPartsType()), kThreads), 1, 1};
-  return info;
+void flashc::matchMerge(LaunchNest &nest) {
+  nest.parts.merge = nest.findUser<flash::MergeStatesOp>();
+  if (auto merge = nest.parts.merge ? nest.parts.merge : dyn_cast<flash::MergeStatesOp>(nest.end))
+    nest.kernels.push_back(std::make_unique<MergeKernel>(merge));
 }

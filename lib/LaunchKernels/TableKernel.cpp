@@ -1,11 +1,7 @@
 //===- TableKernel.cpp - the kernel that computes a table of tiles ------------------------------------------------===//
 
-#include "flashc/Conversion/HostToKernel/TableKernel.h"
 #include "TableWriter.h"
-#include "flashc/Launch/Launch.h"
-#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
-#include "mlir/Dialect/MemRef/IR/MemRef.h"
 
 using namespace mlir;
 using namespace flashc;
@@ -13,13 +9,12 @@ using namespace flashc;
 /// How far the warps of a CTA lie apart along a row of tiles; odd, as rows are mostly powers of two.
 static constexpr int64_t kWarpDistance = 37;
 
-LogicalResult TableWriter::emit(ArrayRef<Operation *> ops) {
-  b.setInsertionPointToStart(&kernel.getBody().front());
-  Value thread = gpu::ThreadIdOp::create(b, gpu::Dimension::x);
-  lane = arith::AndIOp::create(b, thread, index(kLanes - 1));
-  ownWarp = arith::ShRUIOp::create(b, thread, index(5));
+LogicalResult TableWriter::emit() {
+  Value ofThread = thread();
+  lane = arith::AndIOp::create(b, ofThread, index(kLanes - 1));
+  ownWarp = arith::ShRUIOp::create(b, ofThread, index(5));
   warp = emitWarp(ownWarp);
-  FailureOr<Value> perWarp = emitTilesOfWarp(ops);
+  FailureOr<Value> perWarp = emitTilesOfWarp();
   if (failed(perWarp))
     return failure();
   tilesOfWarp = *perWarp;
@@ -30,23 +25,22 @@ LogicalResult TableWriter::emit(ArrayRef<Operation *> ops) {
       return failure();
     first = add(first, *count);
   }
-  gpu::ReturnOp::create(b);
   return success();
 }
 
 SmallVector<Value> TableWriter::emitTilePlace(Value number, ArrayRef<Value> extents) {
   SmallVector<Value> place(extents.size());
   for (size_t dim = place.size(); dim-- > 0;) {
-    place[dim] = b.createOrFold<arith::RemUIOp>(number, extents[dim]);
-    number = b.createOrFold<arith::DivUIOp>(number, extents[dim]);
+    place[dim] = rem(number, extents[dim]);
+    number = div(number, extents[dim]);
   }
   return place;
 }
 
 Value TableWriter::emitWarp(Value inCTA) {
-  Value block = gpu::BlockIdOp::create(b, gpu::Dimension::x), blocks = gpu::GridDimOp::create(b, gpu::Dimension::x);
-  Value moved = arith::RemUIOp::create(b, add(block, mul(inCTA, kWarpDistance)), blocks);
-  return add(arith::MulIOp::create(b, inCTA, blocks), moved);
+  Value cta = block(), ctas = gpu::GridDimOp::create(b, gpu::Dimension::x);
+  Value moved = rem(add(cta, mul(inCTA, kWarpDistance)), ctas);
+  return add(mul(inCTA, ctas), moved);
 }
 
 /// Of the classes of tiles, where lanes may look at one each: as many as the grid leaves each warp.
@@ -58,35 +52,35 @@ static bool areOfLanes(ArrayRef<Operation *> ops) {
 }
 
 /// A warp that no table fills may be left beside each but the last: see emitKernel.
-FailureOr<Value> TableWriter::emitTilesOfWarp(ArrayRef<Operation *> ops) {
+FailureOr<Value> TableWriter::emitTilesOfWarp() {
   if (!areOfLanes(ops))
     return index(1);
   Value total = index(0);
   for (Operation *op : ops) {
-    scalars.emplace(signature);
-    FailureOr<SmallVector<Value>> extents = scalars->getTableExtents(b, op->getResult(0));
+    cloner.emplace(signature);
+    FailureOr<SmallVector<Value>> extents = cloner->getTableExtents(b, op->getResult(0));
     if (failed(extents))
       return failure();
     total = add(total, emitCount(*extents));
   }
   Value warps = mul(gpu::GridDimOp::create(b, gpu::Dimension::x), kWarps);
-  warps = b.createOrFold<arith::SubIOp>(warps, index(ops.size() - 1));
+  warps = sub(warps, index(ops.size() - 1));
   return Value(arith::CeilDivUIOp::create(b, total, warps));
 }
 
 Value TableWriter::emitCount(ArrayRef<Value> extents) {
   Value count = index(1);
   for (Value extent : llvm::reverse(extents))
-    count = b.createOrFold<arith::MulIOp>(count, extent);
+    count = mul(count, extent);
   return count;
 }
 
 FailureOr<Value> TableWriter::emitTable(Operation *op, Value first) {
-  scalars.emplace(signature);
-  FailureOr<SmallVector<Value>> extents = scalars->getTableExtents(b, op->getResult(0));
+  cloner.emplace(signature);
+  FailureOr<SmallVector<Value>> extents = cloner->getTableExtents(b, op->getResult(0));
   if (failed(extents))
     return failure();
-  tile = b.createOrFold<arith::SubIOp>(warp, first); // of a warp in front of the first it is beyond all
+  tile = sub(warp, first); // of a warp in front of the first it is beyond all
   auto rows = dyn_cast<flash::RowTableOp>(op);
   if (rows)
     tile = add(mul(tile, kTableRows), lane);
@@ -94,7 +88,7 @@ FailureOr<Value> TableWriter::emitTable(Operation *op, Value first) {
   if (auto classes = dyn_cast<flash::TileClassesOp>(op)) {
     if (failed(emitClasses(classes, first, *extents, count)))
       return failure();
-    return b.createOrFold<arith::CeilDivUIOp>(count, tilesOfWarp);
+    return ceilDiv(count, tilesOfWarp);
   }
   SmallVector<Value> place = emitTilePlace(tile, *extents);
   Value exists = isBelow(tile, count);
@@ -103,11 +97,11 @@ FailureOr<Value> TableWriter::emitTable(Operation *op, Value first) {
   if (failed(rows ? emitRowValue(rows, place) : emitRuns(cast<flash::TileRunsOp>(op), place)))
     return failure();
   b.setInsertionPointAfter(branch);
-  return rows ? b.createOrFold<arith::CeilDivUIOp>(count, index(kTableRows)) : count;
+  return rows ? ceilDiv(count, index(kTableRows)) : count;
 }
 
 LogicalResult TableWriter::emitRowValue(flash::RowTableOp op, ValueRange place) {
-  Value value = scalars->cloneRegion(b, op.getBody(), place);
+  Value value = cloner->cloneRegion(b, op.getBody(), place);
   if (!value)
     return failure();
   memref::StoreOp::create(b, value, signature.getTable(*signature.getTables().getNumber(op.getResult())), tile);
@@ -131,7 +125,7 @@ Value TableWriter::emitReduce(Value value, bool isMin) {
   Value upper = arith::TruncIOp::create(b, i32Type, arith::ShRUIOp::create(b, value, bits));
   Value lower = arith::TruncIOp::create(b, i32Type, value), ofAll = reduce(upper, ofUpper);
   Value isRight = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, upper, ofAll);
-  lower = arith::SelectOp::create(b, isRight, lower, i32(isMin ? -1 : 0));
+  lower = select(isRight, lower, i32(isMin ? -1 : 0));
   lower = reduce(lower, isMin ? NVVM::ReduxKind::UMIN : NVVM::ReduxKind::UMAX);
   Value shifted = arith::ShLIOp::create(b, arith::ExtUIOp::create(b, i64Type, ofAll), bits);
   return arith::OrIOp::create(b, shifted, arith::ExtUIOp::create(b, i64Type, lower));
@@ -165,50 +159,47 @@ static GridFormula countWarpsOfLanes(const GridFormula &tiles, int64_t tables) {
   return tables > 1 ? warps + (tables - 1) : warps;
 }
 
-static FailureOr<ManifestKernel> emitKernel(func::FuncOp host, gpu::GPUFuncOp main, const TileTables &tables,
-                                            StringRef suffix, ArrayRef<TileTables::Table> some) {
-  SmallVector<Operation *> ops;
-  std::optional<GridFormula> warps;
-  for (const TileTables::Table &table : some) {
-    ops.push_back(table.value.getDefiningOp());
-    GridFormula ofTable = table.warps.value_or(table.tiles);
-    warps = warps ? *warps + ofTable : ofTable;
-  }
-  auto emit = [&](gpu::GPUFuncOp kernel, KernelSignature &signature) {
-    return TableWriter(kernel, signature).emit(ops);
-  };
-  FailureOr<ManifestKernel> info =
-      emitPlainKernel(host, main, (main.getName() + suffix).str(), kTableThreads, tables, emit);
-  if (succeeded(info)) {
+namespace {
+/// The tables of one kind: eight warps in a CTA, a warp for each tile.
+class TableKernel : public LaunchKernel {
+public:
+  TableKernel(SmallVector<Operation *> ops, StringRef suffix)
+      : LaunchKernel(ops.front()), ops(std::move(ops)), suffix(suffix) {}
+
+  Time getTime() const override { return Time::Before; }
+
+  FailureOr<ManifestKernel> emit(const LaunchNest &, const LaunchContext &context) const override {
+    std::optional<GridFormula> warps;
+    for (Operation *op : ops) {
+      const TileTables::Table &table = context.tables.getTables()[*context.tables.getNumber(op->getResult(0))];
+      GridFormula ofTable = table.warps.value_or(table.tiles);
+      warps = warps ? *warps + ofTable : ofTable;
+    }
     if (areOfLanes(ops))
       warps = countWarpsOfLanes(*warps, ops.size());
-    info->grid = {ceilDiv(*warps, kWarps), 1, 1};
-    info->writesMaskMap = tables.isInMaskMap(*tables.getNumber(some.front().value));
+    FailureOr<ManifestKernel> info =
+        emitKernel<TableWriter>(context, suffix, kTableThreads, {ceilDiv(*warps, kWarps), 1, 1}, ops);
+    if (succeeded(info))
+      info->writesMaskMap = true;
+    return info;
   }
-  return info;
+
+private:
+  SmallVector<Operation *> ops;
+  StringRef suffix;
+};
+} // namespace
+
+template <typename Op> static void matchTablesOf(LaunchNest &nest, StringRef suffix) {
+  SmallVector<Operation *> ops;
+  nest.func.walk([&](Op op) { ops.push_back(op); });
+  if (!ops.empty())
+    nest.kernels.push_back(std::make_unique<TableKernel>(std::move(ops), suffix));
 }
 
-FailureOr<std::vector<ManifestKernel>> flashc::emitTableKernels(func::FuncOp host, gpu::GPUFuncOp main,
-                                                                const TileTables &tables) {
-  auto getSuffix = [](const TileTables::Table &table) -> StringRef {
-    Operation *op = table.value.getDefiningOp();
-    return llvm::TypeSwitch<Operation *, StringRef>(op)
-        .Case([](flash::RowTableOp) { return "_rows"; })
-        .Case([](flash::TileClassesOp) { return "_classes"; })
-        .Case([](flash::TileRunsOp) { return "_runs"; })
-        .Default([](Operation *) { return ""; });
-  };
-  std::vector<ManifestKernel> kernels;
-  for (StringRef suffix : {"_rows", "_classes", "_runs"}) { // each of which may read those before it
-    SmallVector<TileTables::Table> some;
-    llvm::copy_if(tables.getTables(), std::back_inserter(some),
-                  [&](const TileTables::Table &table) { return getSuffix(table) == suffix; });
-    if (some.empty())
-      continue;
-    FailureOr<ManifestKernel> kernel = emitKernel(host, main, tables, suffix, some);
-    if (failed(kernel))
-      return failure();
-    kernels.push_back(std::move(*kernel));
-  }
-  return kernels;
+/// Each kind may read those before it.
+void flashc::matchTable(LaunchNest &nest) {
+  matchTablesOf<flash::RowTableOp>(nest, "_rows");
+  matchTablesOf<flash::TileClassesOp>(nest, "_classes");
+  matchTablesOf<flash::TileRunsOp>(nest, "_runs");
 }

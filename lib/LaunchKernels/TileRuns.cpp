@@ -1,19 +1,17 @@
 //===- TileRuns.cpp - what a kernel does to list the tiles that each row visits -----------------------------------===//
 
 #include "TableWriter.h"
-#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
-#include "mlir/Dialect/MemRef/IR/MemRef.h"
 
 using namespace mlir;
 using namespace flashc;
 
 std::optional<TableWriter::Votes> TableWriter::emitVotes(flash::TileRunsOp op, ValueRange place, Value first) {
-  Value end = scalars->get(b, op.getStreamed()), resident = mul(place[2], op.getResidentTile());
+  Value end = cloner->get(b, op.getStreamed()), resident = mul(place[2], op.getResidentTile());
   Value key = add(first, mul(lane, op.getStreamedTile()));
   Value exists = isBelow(key, end);
-  ScalarCloner inside = *scalars; // what it maps holds here only
-  Value existing = arith::SelectOp::create(b, exists, key, first);
+  ScalarCloner inside = *cloner; // what it maps holds here only
+  Value existing = select(exists, key, first);
   Value visit = inside.cloneRegion(b, op.getBody(), op.getPosition(place[0], place[1], resident, existing));
   if (!visit)
     return std::nullopt;
@@ -40,12 +38,12 @@ TableWriter::emitPass(flash::TileRunsOp op, ValueRange place, Value end, ValueRa
 }
 
 LogicalResult TableWriter::emitRuns(flash::TileRunsOp op, ValueRange place) {
-  Value end = scalars->get(b, op.getStreamed());
+  Value end = cloner->get(b, op.getStreamed());
   if (!end)
     return failure();
   Value table = signature.getTable(*signature.getTables().getNumber(op.getResult()));
-  Value tiles = b.createOrFold<arith::CeilDivUIOp>(end, index(op.getStreamedTile()));
-  Value row = b.createOrFold<arith::MulIOp>(tile, add(tiles, index(VisitsRow::kMoreElements)));
+  Value tiles = ceilDiv(end, index(op.getStreamedTile()));
+  Value row = mul(tile, add(tiles, index(VisitsRow::kMoreElements)));
   auto store = [&](Value element, Value at) {
     memref::StoreOp::create(b, arith::IndexCastOp::create(b, b.getI32Type(), element), table, add(row, at));
   };
@@ -62,8 +60,8 @@ LogicalResult TableWriter::emitRuns(flash::TileRunsOp op, ValueRange place) {
   Value bit = arith::ShLIOp::create(b, i32(1), arith::IndexCastOp::create(b, b.getI32Type(), lane));
   Value before = arith::SubIOp::create(b, bit, i32(1)); // the lanes in front of this one
   auto storeKeys = [&](const Votes &votes, ValueRange state) {
-    for (auto [isOfLane, bits, first] : {std::tuple(votes.isMasked, votes.masked, state[0]),
-                                         std::tuple(votes.isFull, votes.full, state[1])}) {
+    for (auto [isOfLane, bits, first] :
+         {std::tuple(votes.isMasked, votes.masked, state[0]), std::tuple(votes.isFull, votes.full, state[1])}) {
       auto branch = scf::IfOp::create(b, isOfLane);
       OpBuilder::InsertionGuard guard(b);
       b.setInsertionPointToStart(branch.thenBlock());
@@ -74,7 +72,7 @@ LogicalResult TableWriter::emitRuns(flash::TileRunsOp op, ValueRange place) {
   };
   if (failed(emitPass(op, place, end, ValueRange{index(0), masked}, storeKeys)))
     return failure();
-  Value isFirst = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, lane, index(0));
+  Value isFirst = isZero(lane);
   auto branch = scf::IfOp::create(b, isFirst);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(branch.thenBlock());

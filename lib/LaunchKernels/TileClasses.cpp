@@ -1,8 +1,6 @@
 //===- TileClasses.cpp - what a kernel does to find the class of each tile ----------------------------------------===//
 
 #include "TableWriter.h"
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/IR/Matchers.h"
 #include "mlir/Interfaces/LoopLikeInterface.h"
 #include "mlir/Transforms/LoopInvariantCodeMotionUtils.h"
@@ -18,12 +16,12 @@ static constexpr int64_t kMostInlined = 500, kMostQueries = 8;
 
 LogicalResult TableWriter::emitClasses(flash::TileClassesOp op, Value first, ArrayRef<Value> extents, Value count) {
   // What nested code asks for stands in front of it.
-  if (!scalars->get(b, op.getKeys()) || !scalars->get(b, op.getQueries()))
+  if (!cloner->get(b, op.getKeys()) || !cloner->get(b, op.getQueries()))
     return failure();
-  Value ofTable = b.createOrFold<arith::SubIOp>(warp, first), begin = b.createOrFold<arith::MulIOp>(ofTable, tilesOfWarp);
-  Value isOfTable = isBelow(ofTable, b.createOrFold<arith::CeilDivUIOp>(count, tilesOfWarp));
+  Value ofTable = sub(warp, first), begin = mul(ofTable, tilesOfWarp);
+  Value isOfTable = isBelow(ofTable, ceilDiv(count, tilesOfWarp));
   bool isOfLanes = !matchPattern(tilesOfWarp, m_One());
-  Value isFirst = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, lane, index(0));
+  Value isFirst = isZero(lane);
   Value isOwn = isOfLanes ? isBelow(lane, tilesOfWarp) : isFirst;
   tile = isOfLanes ? add(begin, lane) : begin;
   Value exists = arith::AndIOp::create(b, isOfTable, isBelow(tile, count));
@@ -52,13 +50,15 @@ LogicalResult TableWriter::emitClasses(flash::TileClassesOp op, Value first, Arr
   auto branch = scf::IfOp::create(b, arith::AndIOp::create(b, exists, isOwn));
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(branch.thenBlock());
-  memref::StoreOp::create(b, rest.getResult(0), signature.getTable(*signature.getTables().getNumber(op.getResult())), tile);
+  memref::StoreOp::create(b, rest.getResult(0), signature.getTable(*signature.getTables().getNumber(op.getResult())),
+                          tile);
   return success();
 }
 
 ValueRange TableWriter::emitFirstLook(flash::TileClassesOp op, ArrayRef<Value> extents, Value exists) {
   Type i32Type = b.getI32Type(), flag = b.getI1Type();
-  Value masked = i32(static_cast<int64_t>(flash::TileVisit::Masked)), no = arith::ConstantOp::create(b, b.getBoolAttr(false));
+  Value masked = i32(static_cast<int64_t>(flash::TileVisit::Masked)),
+        no = arith::ConstantOp::create(b, b.getBoolAttr(false));
   auto look = scf::IfOp::create(b, TypeRange{i32Type, flag}, exists, /*withElseRegion=*/true);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(look.elseBlock());
@@ -90,13 +90,13 @@ Value TableWriter::emitSamples(flash::TileClassesOp op, Value begin, ArrayRef<Va
   if (!isLeftOpen)
     return {};
   Value isOwn = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, lane, number);
-  Value result = arith::SelectOp::create(b, isOwn, isLeftOpen, still);
+  Value result = select(isOwn, isLeftOpen, still);
   scf::YieldOp::create(b, result);
   return loop.getResult(0);
 }
 
-Value TableWriter::emitOpenTiles(flash::TileClassesOp op, Value first, ArrayRef<Value> extents, Value other, Value isOpen,
-                                 Value visit) {
+Value TableWriter::emitOpenTiles(flash::TileClassesOp op, Value first, ArrayRef<Value> extents, Value other,
+                                 Value isOpen, Value visit) {
   Value isOwn = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, ownWarp, other);
   Value isOwnOpen = arith::AndIOp::create(b, isOwn, isOpen);
   /// If `condition` holds in one thread, what `emitThen` gives, else `otherwise`.
@@ -112,10 +112,10 @@ Value TableWriter::emitOpenTiles(flash::TileClassesOp op, Value first, ArrayRef<
     scf::YieldOp::create(b, result);
     return branch.getResult(0);
   };
-  Value begin = b.createOrFold<arith::MulIOp>(arith::SubIOp::create(b, emitWarp(other), first), tilesOfWarp);
+  Value begin = mul(sub(emitWarp(other), first), tilesOfWarp);
   auto emitTile = [&](Value number, Value isTile, Value before) -> Value {
     Value byPairs = emitClassByPairs(op, emitTilePlace(add(begin, number), extents));
-    return byPairs ? arith::SelectOp::create(b, isTile, byPairs, before).getResult() : Value();
+    return byPairs ? select(isTile, byPairs, before) : Value();
   };
   return ifAny(isOwnOpen, visit, [&]() -> Value {
     if (matchPattern(tilesOfWarp, m_One()))
@@ -135,7 +135,7 @@ Value TableWriter::emitOpenTiles(flash::TileClassesOp op, Value first, ArrayRef<
 }
 
 Value TableWriter::emitKnown(flash::TileClassesOp op, ValueRange place) {
-  ScalarCloner inside = *scalars; // what it maps holds here only
+  ScalarCloner inside = *cloner; // what it maps holds here only
   Value position[] = {place[0], place[1], mul(place[2], op.getQTile()), mul(place[3], op.getKvTile())};
   for (auto [argument, value] : llvm::zip_equal(op.getKnown().getArguments(), position))
     inside.map(argument, value);
@@ -150,7 +150,7 @@ LogicalResult TableWriter::emitRange(flash::TileRangeOp op, ScalarCloner &known)
   if (failed(operands))
     return failure();
   Value first = (*operands)[2], end = arith::MinUIOp::create(b, add(first, index(op.getTile())), (*operands)[3]);
-  Value last = b.createOrFold<arith::SubIOp>(end, index(1)), least, greatest;
+  Value last = sub(end, index(1)), least, greatest;
   for (int64_t number = 0; number < countOfLane(op.getTile()); ++number) {
     // One that does not exist stands for the last.
     Value own = arith::MinUIOp::create(b, add(add(first, lane), index(kLanes * number)), last);
@@ -181,7 +181,7 @@ static int64_t getStep(flash::TileClassesOp op) {
 }
 
 std::optional<TableWriter::TileEnds> TableWriter::getEnds(flash::TileClassesOp op, ValueRange place) {
-  Value keys = scalars->get(b, op.getKeys()), queries = scalars->get(b, op.getQueries());
+  Value keys = cloner->get(b, op.getKeys()), queries = cloner->get(b, op.getQueries());
   if (!keys || !queries)
     return std::nullopt;
   Value query = mul(place[2], op.getQTile()), key = mul(place[3], op.getKvTile());
@@ -195,7 +195,7 @@ Value TableWriter::emitSample(flash::TileClassesOp op, ValueRange place) {
   if (!ends)
     return {};
   int64_t step = getStep(op), apart = llvm::divideCeil(int64_t(op.getQTile()), step);
-  Value last = b.createOrFold<arith::SubIOp>(ends->end, index(1));
+  Value last = sub(ends->end, index(1));
   SmallVector<Value> some; // one that does not exist stands for the last
   for (int64_t number = 0; number < step; ++number)
     some.push_back(arith::MinUIOp::create(b, add(ends->query, index(apart * number + apart / 2)), last));
@@ -212,7 +212,7 @@ Value TableWriter::emitClassByPairs(flash::TileClassesOp op, ValueRange place) {
   if (!ends)
     return {};
   int64_t step = getStep(op);
-  Value no = arith::ConstantOp::create(b, b.getBoolAttr(false)), last = b.createOrFold<arith::SubIOp>(ends->end, index(1));
+  Value no = arith::ConstantOp::create(b, b.getBoolAttr(false)), last = sub(ends->end, index(1));
   bool isEmitted = true;
   Type flag = b.getI1Type();
   auto loop = scf::WhileOp::create(
@@ -246,23 +246,24 @@ Value TableWriter::emitClassByPairs(flash::TileClassesOp op, ValueRange place) {
 
 /// Adds a pair to whether one is kept, and whether one is not. Null after an error.
 std::pair<Value, Value> TableWriter::emitPair(flash::TileClassesOp op, ValueRange pair, Value kept, Value cut) {
-  ScalarCloner inside = *scalars; // what it maps holds here only
+  ScalarCloner inside = *cloner; // what it maps holds here only
   Value keep = inside.cloneRegion(b, op.getMask(), pair);
   if (!keep)
     return {};
   return {arith::OrIOp::create(b, kept, keep), arith::OrIOp::create(b, cut, emitNot(keep))};
 }
 
-/// Whether one of this lane's keys is kept for a query, and whether one is not. Null after an error. Of a short mask each
-/// key has code of its own: what hangs on the key alone is then computed in front of the loop over queries.
+/// Whether one of this lane's keys is kept for a query, and whether one is not. Null after an error. Of a short mask
+/// each key has code of its own: what hangs on the key alone is then computed in front of the loop over queries.
 std::pair<Value, Value> TableWriter::emitPairs(flash::TileClassesOp op, ValueRange place, ArrayRef<Value> queries,
                                                Value key, Value keys) {
   Value no = arith::ConstantOp::create(b, b.getBoolAttr(false));
   Value end = arith::MinUIOp::create(b, add(key, index(op.getKvTile())), keys);
   if (countOps(op) <= kMostInlined) {
-    Value last = b.createOrFold<arith::SubIOp>(end, index(1)), kept = no, cut = no;
+    Value last = sub(end, index(1)), kept = no, cut = no;
     for (Value query : queries)
-      for (int64_t number = 0; kept && number < countOfLane(op.getKvTile()); ++number) { // one that does not exist stands for the last
+      for (int64_t number = 0; kept && number < countOfLane(op.getKvTile());
+           ++number) { // one that does not exist stands for the last
         Value own = arith::MinUIOp::create(b, add(add(key, lane), index(kLanes * number)), last);
         std::tie(kept, cut) = emitPair(op, {place[0], place[1], query, own}, kept, cut);
       }
@@ -271,8 +272,8 @@ std::pair<Value, Value> TableWriter::emitPairs(flash::TileClassesOp op, ValueRan
   auto loop = scf::ForOp::create(b, add(key, lane), end, index(kLanes), ValueRange{no, no});
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(loop.getBody());
-  auto [kept, cut] = emitPair(op, {place[0], place[1], queries.front(), loop.getInductionVar()}, loop.getRegionIterArg(0),
-                              loop.getRegionIterArg(1));
+  auto [kept, cut] = emitPair(op, {place[0], place[1], queries.front(), loop.getInductionVar()},
+                              loop.getRegionIterArg(0), loop.getRegionIterArg(1));
   if (!kept)
     return {};
   scf::YieldOp::create(b, ValueRange{kept, cut});

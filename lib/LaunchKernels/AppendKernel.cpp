@@ -1,10 +1,9 @@
 //===- AppendKernel.cpp - the kernel that writes new tokens to a cache --------------------------------------------===//
 
-#include "flashc/Conversion/HostToKernel/AppendKernel.h"
+#include "KernelBody.h"
 #include "flashc/Dialect/Flash/IR/Arguments.h"
 #include "flashc/Dialect/Flash/IR/EightBits.h"
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "flashc/LaunchKernels/LaunchNest.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
@@ -35,47 +34,26 @@ struct RowSplit {
   bool isInterleaved;
 };
 
-/// Writes the kernel's body. CTA n has tile n mod X of sequence n / X, of X that a sequence has; its thread t has
-/// vector t of the tile, in the order of tokens, heads and columns, of keys and of values.
-/// One argument of a call at most makes an op: which comes first would depend on the compiler.
-class AppendKernel {
+/// CTA n has tile n mod X of sequence n / X, of X that a sequence has; its thread t has vector t of the tile, in the
+/// order of tokens, heads and columns, of keys and of values: 16 bytes, or fewer where the depths ask for it. Nothing
+/// of the launch hangs on what arrays hold.
+class AppendBody : public KernelBody {
 public:
-  AppendKernel(gpu::GPUFuncOp kernel, KernelSignature &signature, flash::AppendKVOp op)
-      : b(kernel.getLoc(), kernel.getContext()), signature(signature), scalars(signature), op(op), split(op) {
-    b.setInsertionPointToStart(&kernel.getBody().front());
-  }
+  AppendBody(gpu::GPUFuncOp kernel, KernelSignature &signature, flash::AppendKVOp op)
+      : KernelBody(kernel, signature), op(op), split(op) {}
 
   LogicalResult emit() {
     Value tokens = getExtent(op.getK(), 1), heads = getExtent(op.getK(), 2), vectors = index(split.getVectors());
     Value ofSequence = mul(mul(tokens, heads), vectors);
-    Value tiles = b.createOrFold<arith::CeilDivUIOp>(ofSequence, index(kThreads));
-    Value block = gpu::BlockIdOp::create(b, gpu::Dimension::x), thread = gpu::ThreadIdOp::create(b, gpu::Dimension::x);
-    batch = div(block, tiles);
-    Value number = add(mul(rem(block, tiles), kThreads), thread), row = div(number, vectors);
+    Value tiles = ceilDiv(ofSequence, kThreads), cta = block(), ofThread = thread();
+    batch = div(cta, tiles);
+    Value number = add(mul(rem(cta, tiles), kThreads), ofThread), row = div(number, vectors);
     column = mul(rem(number, vectors), split.width), head = rem(row, heads), token = div(row, heads);
-    emitIf(compare(Predicate::ult, number, ofSequence), [&] { emitToken(); });
-    gpu::ReturnOp::create(b);
+    emitIf(isBelow(number, ofSequence), [&] { emitToken(); });
     return success();
   }
 
 private:
-  Value index(int64_t value) { return arith::ConstantIndexOp::create(b, value); }
-  Value add(Value x, Value y) { return b.createOrFold<arith::AddIOp>(x, y); }
-  Value sub(Value x, Value y) { return b.createOrFold<arith::SubIOp>(x, y); }
-  Value mul(Value x, Value y) { return b.createOrFold<arith::MulIOp>(x, y); }
-  Value mul(Value x, int64_t y) { return mul(x, index(y)); }
-  Value div(Value x, Value y) { return b.createOrFold<arith::DivUIOp>(x, y); }
-  Value rem(Value x, Value y) { return b.createOrFold<arith::RemUIOp>(x, y); }
-  Value compare(Predicate predicate, Value x, Value y) { return arith::CmpIOp::create(b, predicate, x, y); }
-  Value select(Value condition, Value x, Value y) { return arith::SelectOp::create(b, condition, x, y); }
-
-  void emitIf(Value condition, llvm::function_ref<void()> body) {
-    auto branch = scf::IfOp::create(b, condition);
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(branch.thenBlock());
-    body();
-  }
-
   unsigned getArgument(Value array) { return flash::getRootArgument(array).getArgNumber(); }
   /// Of an array that is an argument of the host function, as all are.
   Value getExtent(Value array, int64_t dim) { return scalars.getExtent(b, op, array, dim); }
@@ -117,11 +95,11 @@ private:
 
   void emitToken() {
     Value position = add(loadIndex(op.getPositions(), batch), token);
-    Value exists = compare(Predicate::ult, position, getLimit());
+    Value exists = isBelow(position, getLimit());
     angle = position;
     if (op.getLeftpad()) {
       angle = sub(position, loadIndex(op.getLeftpad(), batch));
-      exists = arith::AndIOp::create(b, exists, compare(Predicate::ult, angle, getExtent(op.getCos(), 0)));
+      exists = arith::AndIOp::create(b, exists, isBelow(angle, getExtent(op.getCos(), 0)));
     }
     if (op.getCounts())
       exists = arith::AndIOp::create(b, exists, compare(Predicate::slt, token, loadIndex(op.getCounts(), batch)));
@@ -129,9 +107,7 @@ private:
       if (!op.getTable())
         return emitVectors({batch, position, head});
       Value rows = getExtent(op.getKCache(), 1), page = loadIndex(op.getTable(), {batch, div(position, rows)});
-      emitIf(compare(Predicate::ult, page, getExtent(op.getKCache(), 0)), [&] {
-        emitVectors({page, rem(position, rows), head});
-      });
+      emitIf(isBelow(page, getExtent(op.getKCache(), 0)), [&] { emitVectors({page, rem(position, rows), head}); });
     });
   }
 
@@ -143,9 +119,8 @@ private:
       storeVector(emitKey(row), op.getKCache(), place);
       return storeVector(value, op.getVCache(), place);
     }
-    emitIf(compare(Predicate::ult, column, index(split.depth)),
-           [&] { storeVector(emitKey(row), op.getKCache(), place); });
-    emitIf(compare(Predicate::ult, column, index(split.valueDepth)),
+    emitIf(isBelow(column, index(split.depth)), [&] { storeVector(emitKey(row), op.getKCache(), place); });
+    emitIf(isBelow(column, index(split.valueDepth)),
            [&] { storeVector(loadVector(op.getV(), row, column, split.width), op.getVCache(), place); });
   }
 
@@ -171,8 +146,8 @@ private:
     if (op.hasEightBits())
       key =
           makeKey(llvm::map_to_vector(llvm::seq(split.width), [&](int64_t number) { return getElement(key, number); }));
-    auto branch = scf::IfOp::create(b, TypeRange{key.getType()},
-                                    compare(Predicate::ult, column, index(2 * split.pairs)), /*withElseRegion=*/true);
+    auto branch = scf::IfOp::create(b, TypeRange{key.getType()}, isBelow(column, index(2 * split.pairs)),
+                                    /*withElseRegion=*/true);
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(branch.thenBlock());
     scf::YieldOp::create(b, emitRotated(key, row));
@@ -186,24 +161,16 @@ private:
   }
 
   /// Element `number` of a vector, in f32.
-  Value getElement(Value vector, int64_t number) {
-    Value element = vector::ExtractOp::create(b, vector, number);
-    return element.getType().isF32() ? element : arith::ExtFOp::create(b, b.getF32Type(), element).getResult();
-  }
+  Value getElement(Value vector, int64_t number) { return widen(vector::ExtractOp::create(b, vector, number)); }
 
   Value makeKey(ArrayRef<Value> elements) {
     Value all = vector::FromElementsOp::create(b, VectorType::get({split.width}, b.getF32Type()), elements);
-    Type type = op.getKType().getElementType();
-    return type.isF32() || op.hasEightBits()
-               ? all
-               : arith::TruncFOp::create(b, VectorType::get({split.width}, type), all).getResult();
+    return op.hasEightBits() ? all : round(all, op.getKType().getElementType());
   }
-
-  Value multiply(Value x, Value y) { return arith::MulFOp::create(b, x, y); }
 
   /// The vector has columns of one half, and its partner the same of the other.
   Value rotateHalves(Value key, SmallVector<Value> row) {
-    Value half = index(split.pairs), isFirst = compare(Predicate::ult, column, half);
+    Value half = index(split.pairs), isFirst = isBelow(column, half);
     Value pair = select(isFirst, column, sub(column, half));
     Value other = loadVector(op.getK(), row, select(isFirst, add(column, half), pair), split.width);
     SmallVector<Value> elements;
@@ -212,8 +179,8 @@ private:
       Value x = getElement(key, number), y = getElement(other, number);
       Value ofCos = getElement(cos, number), ofSin = getElement(sin, number);
       ofSin = select(isFirst, arith::NegFOp::create(b, ofSin), ofSin);
-      Value own = multiply(x, ofCos), others = multiply(y, ofSin);
-      elements.push_back(arith::AddFOp::create(b, own, others));
+      Value own = mulF(x, ofCos), others = mulF(y, ofSin);
+      elements.push_back(addF(own, others));
     }
     return makeKey(elements);
   }
@@ -227,40 +194,42 @@ private:
     for (int64_t pair = 0; pair < pairs; ++pair) {
       Value x = getElement(key, 2 * pair), y = getElement(key, 2 * pair + 1);
       Value ofCos = getElement(cos, pair), ofSin = getElement(sin, pair);
-      Value xCos = multiply(x, ofCos), ySin = multiply(y, ofSin);
-      Value yCos = multiply(y, ofCos), xSin = multiply(x, ofSin);
+      Value xCos = mulF(x, ofCos), ySin = mulF(y, ofSin);
+      Value yCos = mulF(y, ofCos), xSin = mulF(x, ofSin);
       elements.push_back(arith::SubFOp::create(b, xCos, ySin));
-      elements.push_back(arith::AddFOp::create(b, yCos, xSin));
+      elements.push_back(addF(yCos, xSin));
     }
     return makeKey(elements);
   }
 
   Value loadAngles(Value angles, Value first, int64_t count) { return loadVector(angles, {angle}, first, count); }
 
-  ImplicitLocOpBuilder b;
-  KernelSignature &signature;
-  ScalarCloner scalars;
   flash::AppendKVOp op;
   RowSplit split;
   Value batch, token, head, column;
   /// The row of cos and sin of the token.
   Value angle;
 };
+
+/// Of an op whose operands are arguments of the host function.
+class AppendKernel : public LaunchKernel {
+public:
+  using LaunchKernel::LaunchKernel;
+
+  FailureOr<ManifestKernel> emit(const LaunchNest &, const LaunchContext &context) const override {
+    auto append = cast<flash::AppendKVOp>(op);
+    RowSplit split(append);
+    if (split.isInterleaved && split.width == 1)
+      return append.emitOpError() << "expected D and Dv to be even beside 'interleaved', got " << split.depth << " and "
+                                  << split.valueDepth;
+    GridFormula ofSequence = *getFormula(append.getK(), 1) * *getFormula(append.getK(), 2) * split.getVectors();
+    GridFormula ctas = *getFormula(append.getK(), 0) * ceilDiv(ofSequence, kThreads);
+    return emitKernel<AppendBody>(context, "", kThreads, {ctas, 1, 1}, append);
+  }
+};
 } // namespace
 
-FailureOr<ManifestKernel> flashc::emitAppendKernel(func::FuncOp host, gpu::GPUModuleOp module, StringRef name,
-                                                   flash::AppendKVOp op) {
-  RowSplit split(op);
-  if (split.isInterleaved && split.width == 1)
-    return op.emitOpError() << "expected D and Dv to be even beside 'interleaved', got " << split.depth << " and "
-                            << split.valueDepth;
-  auto emit = [&](gpu::GPUFuncOp kernel, KernelSignature &signature) {
-    return AppendKernel(kernel, signature, op).emit();
-  };
-  FailureOr<ManifestKernel> info = emitPlainKernel(host, module, name, kThreads, /*tables=*/{}, emit);
-  if (failed(info))
-    return failure();
-  GridFormula ofSequence = *getFormula(op.getK(), 1) * *getFormula(op.getK(), 2) * split.getVectors();
-  info->grid = {*getFormula(op.getK(), 0) * ceilDiv(ofSequence, kThreads), 1, 1};
-  return info;
+void flashc::matchAppend(LaunchNest &nest) {
+  if (isa<flash::AppendKVOp>(nest.end))
+    nest.kernels.push_back(std::make_unique<AppendKernel>(nest.end));
 }

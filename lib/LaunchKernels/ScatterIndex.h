@@ -1,6 +1,6 @@
 //===- ScatterIndex.h - how an index moves with a position --------------------------------------------------------===//
-#ifndef FLASHC_LIB_CONVERSION_HOSTTOKERNEL_SCATTERINDEX_H
-#define FLASHC_LIB_CONVERSION_HOSTTOKERNEL_SCATTERINDEX_H
+#ifndef FLASHC_LIB_LAUNCHKERNELS_SCATTERINDEX_H
+#define FLASHC_LIB_LAUNCHKERNELS_SCATTERINDEX_H
 
 #include "flashc/Dialect/Flash/IR/Flash.h"
 
@@ -42,4 +42,4 @@ mlir::SmallVector<ScatterIndex> analyzeScatterIndices(mlir::flash::ScatterSumOp 
 
 } // namespace flashc
 
-#endif // FLASHC_LIB_CONVERSION_HOSTTOKERNEL_SCATTERINDEX_H
+#endif // FLASHC_LIB_LAUNCHKERNELS_SCATTERINDEX_H

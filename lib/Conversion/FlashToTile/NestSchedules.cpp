@@ -1,0 +1,170 @@
+//===- NestSchedules.cpp - the schedules of a launch's nests, and their grids -------------------------------------===//
+
+#include "NestKernel.h"
+#include "PairNest.h"
+#include "Steps/TileStep.h"
+#include "WarpFrame.h"
+#include "WorkOrder.h"
+#include "flashc/Conversion/ScheduleChoice.h"
+#include "flashc/Schedule/Rules.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
+
+using namespace mlir;
+using namespace flashc;
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// The grid of work tiles
+//===--------------------------------------------------------------------------------------------------------------===//
+
+/// The number of tiles of queries; none: no formula.
+static std::optional<GridFormula> countQueryTiles(LoopNest &nest) {
+  flash::SegmentTileOp segments = nest.segmentTile;
+  std::optional<GridFormula> queries = getFormula(segments ? OpFoldResult(segments.getLength()) : nest.resident.extent);
+  if (!queries || !segments)
+    return queries ? std::optional(ceilDiv(*queries, nest.residentTile)) : std::nullopt;
+  std::optional<GridFormula> offsets = getFormula(segments.getSorted(), segments.getIndices().size());
+  if (!offsets)
+    return std::nullopt;
+  // Without a query there is nothing to launch: 0.
+  return min(*queries, 1) * (ceilDiv(*queries + 1, nest.residentTile) + *offsets);
+}
+
+/// The tiles of queries, heads and batches.
+static FailureOr<std::array<GridFormula, 3>> getExtents(LoopNest &nest) {
+  std::optional<GridFormula> tiles = countQueryTiles(nest), heads = getFormula(nest.head.extent);
+  std::optional<GridFormula> batches = getFormula(nest.batch.extent);
+  if (!tiles || !heads || !batches)
+    return nest.end->emitError() << "expected the extents of the parallel loop to be constants or extents of "
+                                    "arguments";
+  std::optional<GridFormula> parts = getFormula(nest.parts.dim.extent);
+  return std::array<GridFormula, 3>{nest.parts.dim.position ? *tiles * *parts : *tiles, *heads, *batches};
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Schedules
+//===--------------------------------------------------------------------------------------------------------------===//
+
+/// The schedule that the function carries, if it does.
+static FailureOr<std::optional<Schedule>> getCarried(const LoopNest &nest) {
+  flash::StepOpInterface op = nest.getStep();
+  Attribute carried = func::FuncOp(nest.func)->getAttr(kScheduleAttrName);
+  if (!carried)
+    return std::optional<Schedule>();
+  if (!isa<DictionaryAttr>(carried))
+    return op.emitError() << "expected '" << kScheduleAttrName << "' to be a dictionary, got " << carried;
+  llvm::Expected<Schedule> schedule = Schedule::get(cast<DictionaryAttr>(carried));
+  if (!schedule)
+    return op.emitError() << "schedule: " << llvm::toString(schedule.takeError());
+  if ((schedule->kind == KernelKind::Decode) != nest.packed.has_value())
+    return op.emitError() << "expected a schedule of kind=decode for packed rows, and of another kind for others, got kind="
+                          << getKindName(schedule->kind);
+  return std::optional(*schedule);
+}
+
+/// The schedule that the function carries; without one, the table's.
+static FailureOr<Schedule> getSchedule(const LoopNest &nest, StringRef target, StringRef overrides) {
+  FailureOr<std::optional<Schedule>> carried = getCarried(nest);
+  if (failed(carried))
+    return failure();
+  if (*carried)
+    return **carried;
+  StepShape shape = getStepShape(nest);
+  return resolveSchedule(nest.getStep(), target, shape.depth, shape.valueDepth, nest.elementType, shape.outputs, overrides);
+}
+
+/// The schedule, if it is the one that L1 was tiled for; of pairs, which L1 does not tile, their own, unless an
+/// override asks for another.
+static FailureOr<Schedule> chooseFor(LoopNest &nest, StringRef target, StringRef overrides) {
+  flash::StepOpInterface op = nest.getStep();
+  FailureOr<Schedule> schedule = getSchedule(nest, target, overrides);
+  if (failed(schedule))
+    return failure();
+  if (nest.pairs) {
+    Schedule ofPairs = choosePairSchedule(nest, *schedule);
+    for (auto [field, other] : llvm::zip_equal(ofPairs.getFields(), schedule->getFields()))
+      if (field.second != other.second && hasOverride(overrides, field.first))
+        return op.emitError() << "schedule: expected " << field.first << "=" << field.second
+                              << " for sums of pairs of queries and keys, got " << field.first << "=" << other.second;
+    return ofPairs;
+  }
+  if (nest.residentTile != schedule->getQTile() || nest.streamedTile != schedule->kvTile)
+    return op.emitError() << "expected tiles of " << schedule->getQTile() << " queries and " << schedule->kvTile
+                          << " keys (schedule " << schedule->str() << "), got " << nest.residentTile << " and "
+                          << nest.streamedTile;
+  if (std::optional<int64_t> parts = getConstantIntValue(nest.parts.dim.extent); parts != schedule->splits)
+    return op.emitError() << "expected " << schedule->splits
+                          << " parts of each tile's keys (schedule splits=" << schedule->splits << ")";
+  return schedule;
+}
+
+/// A nest of packed rows with its schedule.
+static FailureOr<NestKernel> scheduleDecoding(LoopNest &nest, StringRef target, StringRef overrides) {
+  FailureOr<std::optional<Schedule>> carried = getCarried(nest);
+  if (failed(carried))
+    return failure();
+  FailureOr<Schedule> schedule = completeDecodeSchedule(nest, *carried, target, overrides);
+  FailureOr<std::array<GridFormula, 3>> extents = getPackedExtents(nest);
+  if (failed(schedule) || failed(extents))
+    return failure();
+  if (schedule->getCluster() > 1) // whose CTAs merge the parts
+    llvm::erase_if(nest.kernels, [&](const auto &kernel) { return kernel->getOp() == nest.parts.merge; });
+  schedule->order = Order::Closed;
+  schedule->programmaticLaunch = GPUTarget::lookup(target)->hasClusters; // they came together; it is the merge that overlaps
+  return NestKernel{nest, *schedule, *extents};
+}
+
+FailureOr<std::vector<NestKernel>> flashc::scheduleNests(MutableArrayRef<LoopNest> nests, StringRef target,
+                                                         StringRef overrides) {
+  std::vector<NestKernel> kernels;
+  for (LoopNest &nest : nests) {
+    if (nest.packed) {
+      FailureOr<NestKernel> kernel = scheduleDecoding(nest, target, overrides);
+      if (failed(kernel))
+        return failure();
+      kernels.push_back(std::move(*kernel));
+      continue;
+    }
+    FailureOr<Schedule> schedule = chooseFor(nest, target, overrides);
+    if (failed(schedule))
+      return failure();
+    FailureOr<std::array<GridFormula, 3>> extents = nest.pairs ? getPairExtents(nest) : getExtents(nest);
+    if (failed(extents))
+      return failure();
+    if (nests.size() > 1 && schedule->order == Order::List)
+      return nest.end->emitError()
+             << "schedule: expected order=closed where a launch has several nests, got order=list, "
+                "which sorts the work of one kernel";
+    if (nests.size() > 1)
+      schedule->order = Order::Closed;
+    kernels.push_back({nest, *schedule, *extents});
+  }
+  return kernels;
+}
+
+/// Decides what the schedule leaves open to what only L1 shows. Returns why work tiles are sorted, or an empty text.
+static std::string settle(const LoopNest &nest, bool hasTables, Schedule &schedule) {
+  // A tile that TMA does not store leaves the slot later than Q's is free.
+  if (nest.segmentTile && schedule.store == Store::QSlot)
+    schedule.store = Store::Registers;
+  std::string why = schedule.order == Order::List ? "the schedule asks for it" : "";
+  if (schedule.order == Order::Auto && (schedule.persistent || mayReorder(nest)))
+    why = whyUnsorted(nest, schedule.persistent);
+  schedule.order = why.empty() ? Order::Closed : Order::List;
+  schedule.programmaticLaunch &= hasTables || !why.empty(); // a kernel that is alone overlaps with none
+  return why;
+}
+
+FailureOr<std::string> flashc::settleSchedules(MutableArrayRef<NestKernel> kernels, StringRef target, bool hasTables) {
+  std::string whySorted;
+  for (NestKernel &kernel : kernels) {
+    if (kernel.nest.packed)
+      continue;
+    whySorted = settle(kernel.nest, hasTables, kernel.schedule);
+    if (kernel.nest.pairs) // what a list needs
+      continue;
+    StepShape shape = getStepShape(kernel.nest);
+    if (llvm::Error error = checkSchedule(kernel.schedule, *GPUTarget::lookup(target), shape.depth, shape.valueDepth))
+      return kernel.nest.end->emitError() << "schedule: " << llvm::toString(std::move(error));
+  }
+  return whySorted;
+}

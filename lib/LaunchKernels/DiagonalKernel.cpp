@@ -1,0 +1,138 @@
+//===- DiagonalKernel.cpp - the kernel that adds tiles of pairs up along their diagonals --------------------------===//
+
+#include "KernelBody.h"
+#include "flashc/LaunchKernels/LaunchNest.h"
+#include "mlir/Dialect/Affine/IR/AffineOps.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+
+using namespace mlir;
+using namespace flashc;
+
+static constexpr int64_t kThreads = 256, kUnrolled = 8; // loads that are in flight together
+
+namespace {
+/// Tiles of pairs that the main kernel leaves in the workspace, [B, H, tiles * rows, cols] in f32: the element (r, c)
+/// of tile t is the sum over all pairs with j - i = (t - q) * cols + c - r that it stands for, with q = rows / cols *
+/// ceil(Nq / rows). What becomes of them is [B, H, Nq + Nk - 1]: sums of all pairs with j - i = d at d + Nq - 1.
+struct DiagonalSums {
+  DiagonalSums(flash::AccumulateGradientsOp op, const LaunchNest &nest);
+
+  Value tiles, sums; // whose tables they are
+  SmallVector<OpFoldResult, 4> tileExtents, extents;
+  OpFoldResult queries, keys;
+  int64_t rows, cols;
+};
+
+/// CTA (n, h, b) has sums 256 n and following. The thread of a sum adds up one element of each row, from the first one
+/// on.
+class DiagonalBody : public KernelBody {
+public:
+  DiagonalBody(gpu::GPUFuncOp kernel, KernelSignature &signature, const DiagonalSums &sums)
+      : KernelBody(kernel, signature), sums(sums) {}
+
+  LogicalResult emit() {
+    tiles = scalars.getTableArray(b, sums.tiles, sums.tileExtents);
+    Value result = scalars.getTableArray(b, sums.sums, sums.extents);
+    Value queries = scalars.get(b, b.getLoc(), sums.queries);
+    end = scalars.get(b, b.getLoc(), sums.tileExtents[2]);
+    Value count = scalars.get(b, b.getLoc(), sums.extents[2]);
+    if (!tiles || !result || !queries || !end || !count)
+      return failure();
+    Value ofThread = thread(), cta = block();
+    head = block(gpu::Dimension::y), batch = block(gpu::Dimension::z);
+    Value number = add(mul(cta, kThreads), ofThread);
+    rows = index(sums.rows), cols = index(sums.cols);
+    emitIf(isBelow(number, count), [&] {
+      Value sum = emitSum(number, queries);
+      memref::StoreOp::create(b, sum, result, ValueRange{batch, head, number});
+    });
+    return success();
+  }
+
+private:
+  Value emitSum(Value number, Value queries) {
+    // j - i, plus the extent of what lies before the tiles of distance 0: a column for row 0.
+    Value before = mul(ceilDiv(queries, rows), rows), first = add(sub(number, sub(queries, index(1))), before);
+    Value zero = constant(0);
+    return emitFor(index(0), rows, index(kUnrolled), zero, [&](Value begin, Value sum) {
+      SmallVector<Value> elements;
+      for (int64_t n = 0; n < kUnrolled; ++n) {
+        Value row = add(begin, index(n)), column = add(first, row), place = add(mul(div(column, cols), rows), row);
+        Value exists = isBelow(place, end), inside = select(exists, place, row);
+        Value element = memref::LoadOp::create(b, tiles, ValueRange{batch, head, inside, rem(column, cols)});
+        elements.push_back(select(exists, element, zero));
+      }
+      for (Value element : elements)
+        sum = addF(sum, element);
+      return sum;
+    });
+  }
+
+  const DiagonalSums &sums;
+  Value tiles, end, head, batch, rows, cols;
+};
+
+class DiagonalKernel : public LaunchKernel {
+public:
+  explicit DiagonalKernel(flash::AccumulateGradientsOp op) : LaunchKernel(op) {}
+
+  LogicalResult addTables(const LaunchNest &nest, TileTables &tables) const override {
+    DiagonalSums sums = getSums(nest);
+    auto getTable = [&](Value value, auto countElements) -> FailureOr<TileTables::Table> {
+      FailureOr<TileTables::Table> table = getArrayTable(value, ArrayRef(sums.extents).take_front(2));
+      std::optional<GridFormula> queries = getFormula(sums.queries), keys = getFormula(sums.keys);
+      if (failed(table) || !queries || !keys)
+        return failure();
+      table->tiles = mul64(table->tiles, countElements(*queries, *keys));
+      return table;
+    };
+    FailureOr<TileTables::Table> tiles = getTable(sums.tiles, [&](const GridFormula &queries, const GridFormula &keys) {
+      return ceilDiv(queries, sums.rows) * (sums.rows / sums.cols) + ceilDiv(keys, sums.cols);
+    });
+    // One more than there are: that is a formula.
+    FailureOr<TileTables::Table> added =
+        getTable(sums.sums, [&](const GridFormula &queries, const GridFormula &keys) { return queries + keys; });
+    if (succeeded(tiles))
+      tiles->bytes *= sums.rows * sums.cols;
+    return success(succeeded(addTable(tables, tiles)) && succeeded(addTable(tables, added)));
+  }
+
+  SmallVector<Value> getDestinations(const LaunchNest &nest, unsigned, OpBuilder &b,
+                                     ScalarCloner &scalars) const override {
+    DiagonalSums sums = getSums(nest);
+    return {scalars.getTableArray(b, sums.tiles, sums.tileExtents)};
+  }
+
+  FailureOr<ManifestKernel> emit(const LaunchNest &nest, const LaunchContext &context) const override {
+    DiagonalSums sums = getSums(nest);
+    return emitKernel<DiagonalBody>(context, "_along" + nest.getNumberSuffix(), kThreads,
+                                    {ceilDiv(getSize(sums.queries) + getSize(sums.keys), kThreads),
+                                     getSize(sums.extents[1]), getSize(sums.extents[0])},
+                                    sums);
+  }
+
+private:
+  DiagonalSums getSums(const LaunchNest &nest) const {
+    return DiagonalSums(cast<flash::AccumulateGradientsOp>(op), nest);
+  }
+};
+} // namespace
+
+DiagonalSums::DiagonalSums(flash::AccumulateGradientsOp op, const LaunchNest &nest)
+    : tiles(op.getResult(0)), extents(nest.results.front().extents), rows(nest.residentTile), cols(nest.streamedTile) {
+  OpBuilder b(op);
+  Location loc = op.getLoc();
+  sums = cast<flash::ScatterSumOp>(*tiles.user_begin()).getResult();
+  queries = tensor::getMixedSize(b, loc, op.getQ(), 2), keys = tensor::getMixedSize(b, loc, op.getK(), 2);
+  AffineExpr q, k;
+  bindDims(b.getContext(), q, k);
+  AffineExpr numTiles = q.ceilDiv(rows) * (rows / cols) + k.ceilDiv(cols);
+  OpFoldResult tileRows = affine::makeComposedFoldedAffineApply(b, loc, numTiles * rows, {queries, keys});
+  tileExtents = {extents[0], extents[1], tileRows, b.getIndexAttr(cols)};
+}
+
+void flashc::matchDiagonal(LaunchNest &nest) {
+  auto op = dyn_cast<flash::AccumulateGradientsOp>(nest.end); // where L1 has no loops
+  if (op && op.has(flash::Gradients::Diagonals))
+    nest.kernels.push_back(std::make_unique<DiagonalKernel>(op));
+}

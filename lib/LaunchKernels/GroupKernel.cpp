@@ -1,0 +1,153 @@
+//===- GroupKernel.cpp - the kernel that adds up what the heads of a group gave -----------------------------------===//
+
+#include "KernelBody.h"
+#include "flashc/Dialect/Flash/IR/GroupSums.h"
+#include "flashc/LaunchKernels/AddedSums.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+using namespace flashc;
+
+static constexpr int64_t kThreads = 256;
+
+namespace {
+/// A flash::emitGroupSums of a nest's result, [B, Hq, N] or [B, Hq, N, D] in L1. The main kernel leaves the result in
+/// the workspace.
+struct GroupSums {
+  Value input;
+  ArrayRef<OpFoldResult> extents;
+  int64_t groupSize;
+
+  /// Elements that a thread has: as many as 16 bytes of the rounded ones, where there is a fourth dimension.
+  int64_t getWidth() const { return extents.size() == 4 ? 8 : 1; }
+  /// Threads that a row has.
+  int64_t getVectors() const { return extents.size() == 4 ? *getConstantIntValue(extents[3]) / getWidth() : 1; }
+};
+
+/// CTA (n, hk, b), numbered with n the fastest, has columns 256 n to 256 n + 255 of [B, Hk, N], or [B, Hk, N D / 8]
+/// where a column is eight elements. A thread adds up the heads of its group, the first one first.
+class GroupBody : public KernelBody {
+public:
+  GroupBody(gpu::GPUFuncOp kernel, KernelSignature &signature, const GroupSums &sums, ArrayRef<unsigned> outputs)
+      : KernelBody(kernel, signature), sums(sums), outputs(outputs) {}
+
+  LogicalResult emit() {
+    input = scalars.getTableArray(b, sums.input, sums.extents);
+    Value queryHeads = scalars.get(b, b.getLoc(), sums.extents[1]),
+          columns = scalars.get(b, b.getLoc(), sums.extents[2]);
+    if (!input || !queryHeads || !columns)
+      return failure();
+    if (isVector())
+      columns = mul(columns, sums.getVectors());
+    Value group = index(sums.groupSize), cta = block(), heads = div(queryHeads, group);
+    Value tiles = ceilDiv(columns, kThreads), rest = div(cta, tiles), head = rem(rest, heads);
+    batch = div(rest, heads);
+    column = add(mul(rem(cta, tiles), kThreads), thread());
+    emitIf(isBelow(column, columns), [&] { emitColumn(head, group); });
+    return success();
+  }
+
+private:
+  bool isVector() const { return sums.extents.size() == 4; }
+  Type getType(Type element) { return isVector() ? VectorType::get({sums.getWidth()}, element) : element; }
+
+  SmallVector<Value> getPlace(Value head) {
+    if (!isVector())
+      return {batch, head, column};
+    Value vectors = index(sums.getVectors()), first = mul(rem(column, vectors), sums.getWidth());
+    return {batch, head, div(column, vectors), first};
+  }
+
+  Value load(Value head) {
+    if (!isVector())
+      return memref::LoadOp::create(b, input, getPlace(head));
+    return vector::LoadOp::create(b, cast<VectorType>(getType(b.getF32Type())), input, getPlace(head));
+  }
+
+  void emitColumn(Value head, Value group) {
+    Value sum = emitFor(index(0), group, index(1), zeros(getType(b.getF32Type())),
+                        [&](Value number, Value sum) { return addF(sum, load(add(mul(head, group), number))); });
+    for (unsigned output : outputs) {
+      Value array = signature.getMemRef(output, /*alignment=*/isVector() ? 16 : 0);
+      Value rounded = round(sum, getElementTypeOrSelf(array.getType()));
+      if (isVector())
+        vector::StoreOp::create(b, rounded, array, getPlace(head));
+      else
+        memref::StoreOp::create(b, rounded, array, getPlace(head));
+    }
+  }
+
+  const GroupSums &sums;
+  ArrayRef<unsigned> outputs;
+  Value input, batch, column;
+};
+
+class GroupKernel : public LaunchKernel {
+public:
+  GroupKernel(linalg::GenericOp op, unsigned result) : LaunchKernel(op), result(result) {}
+
+  LogicalResult addTables(const LaunchNest &nest, TileTables &tables) const override {
+    return addTable(tables, getArrayTable(getInput(), nest.results[result].extents));
+  }
+
+  SmallVector<Value> getDestinations(const LaunchNest &nest, unsigned number, OpBuilder &b,
+                                     ScalarCloner &scalars) const override {
+    if (number != result)
+      return {};
+    return {scalars.getTableArray(b, getInput(), nest.results[result].extents)};
+  }
+
+  FailureOr<ManifestKernel> emit(const LaunchNest &nest, const LaunchContext &context) const override {
+    GroupSums sums{getInput(), nest.results[result].extents, nest.groupSize};
+    GridFormula heads = ceilDiv(getSize(sums.extents[1]), nest.groupSize), columns = getSize(sums.extents[2]);
+    if (sums.extents.size() == 4)
+      columns = columns * sums.getVectors();
+    GridFormula ctas = ceilDiv(columns, kThreads) * heads * getSize(sums.extents[0]);
+    return emitKernel<GroupBody>(context, nest.getSuffix(result) + "_groups", kThreads, {ctas, 1, 1}, sums,
+                                 nest.getOutputs(result));
+  }
+
+private:
+  Value getInput() const { return op->getOperand(0); }
+
+  unsigned result;
+};
+} // namespace
+
+/// Whether it adds up the heads of groups.
+static bool isGroupSums(linalg::GenericOp op, int64_t groupSize) {
+  if (op.getNumDpsInputs() != 1 || op.getNumReductionLoops() != 1)
+    return false;
+  SmallVector<AffineMap> maps = op.getIndexingMapsArray();
+  auto heads = dyn_cast<AffineBinaryOpExpr>(maps.back().getResult(1));
+  auto divisor = dyn_cast_or_null<AffineConstantExpr>(heads ? heads.getRHS() : AffineExpr());
+  return maps.size() == 2 && maps.front().isIdentity() && divisor && divisor.getValue() == groupSize &&
+         op.getOutputs().front().getDefiningOp<linalg::FillOp>();
+}
+
+/// How many groups the op has, the heads of which it adds up.
+static OpFoldResult getGroups(linalg::GenericOp sums) {
+  auto fill = sums.getOutputs().front().getDefiningOp<linalg::FillOp>();
+  return fill.getOutputs().front().getDefiningOp<tensor::EmptyOp>().getMixedSizes()[1];
+}
+
+/// Results that are used for nothing else. In any order the main kernel's CTAs add to them themselves.
+void flashc::matchGroup(LaunchNest &nest) {
+  for (auto [number, result] : llvm::enumerate(nest.results)) {
+    SmallVector<OpOperand *> uses = nest.getUses(number);
+    auto sums = uses.size() == 1 ? dyn_cast<linalg::GenericOp>(uses.front()->getOwner()) : linalg::GenericOp();
+    if (!sums || !isGroupSums(sums, nest.groupSize))
+      continue;
+    llvm::replace(result.info.dims, flash::StepDim::H, flash::StepDim::KeyHead);
+    if (!sums->hasAttr(flash::kAnyOrderAttr)) {
+      nest.kernels.push_back(std::make_unique<GroupKernel>(sums, number));
+      continue;
+    }
+    AddedSums added{result.value, result.extents, nest.residentTile, nest.groupSize};
+    added.extents[1] = getGroups(sums);
+    nest.kernels.push_back(makeRoundKernel(number, std::move(added), sums));
+  }
+}

@@ -1,0 +1,71 @@
+//===- ScatterSums.cpp - sums that are added up where code says ---------------------------------------------------===//
+
+#include "ScatterSums.h"
+#include "flashc/Dialect/Flash/IR/Arguments.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+using namespace mlir;
+using namespace flashc;
+using flash::Gradients;
+
+/// What adds to the result of `op`.
+static flash::ScatterSumOp getNext(flash::ScatterSumOp op) {
+  for (OpOperand &use : op.getResult().getUses())
+    if (auto next = dyn_cast<flash::ScatterSumOp>(use.getOwner()); next && use.get() == next.getInit())
+      return next;
+  return {};
+}
+
+std::optional<ScatterSums> ScatterSums::find(const LaunchNest &nest) {
+  auto op = nest.findUser<flash::ScatterSumOp>();
+  if (!op)
+    return std::nullopt;
+  flash::ScatterSumOp last = op;
+  while (flash::ScatterSumOp next = getNext(last))
+    last = next;
+  // Of diagonals the main kernel leaves tiles in the table of the sums.
+  Value table = op.getGradients() == Gradients::Diagonals ? op.getResult() : op.getSums();
+  return ScatterSums{op, table, nest.results.front().extents, !op.getInit().getDefiningOp<flash::ScatterSumOp>(),
+                     findOutputs(nest.func, last.getResult())};
+}
+
+bool ScatterSums::isDirect() const {
+  flash::ScatterSumOp op = this->op; // whose accessors are not const
+  if (op.getGradients() != Gradients::Pairs || !isFirst)
+    return false;
+  RankedTensorType type = cast<RankedTensorType>(op.getSums().getType());
+  SmallVector<unsigned> dims;
+  for (unsigned dim = 0; dim < 4; ++dim)
+    if (dim >= 2 || type.getDimSize(dim) != 1)
+      dims.push_back(dim);
+  SmallVector<ScatterIndex> indices = analyzeScatterIndices(op);
+  return llvm::equal(indices, dims, [](const ScatterIndex &index, unsigned dim) {
+    return index.kind == ScatterIndex::Kind::Same && index.dim == dim;
+  });
+}
+
+void ScatterSums::addRoles(LaunchRoles &roles) const {
+  if (BlockArgument captured = flash::getRootArgument(flash::ScatterSumOp(op).getCaptured()))
+    roles.roles.push_back({{"captured", 0, {}}, {captured.getArgNumber()}, /*isOutput=*/false});
+  roles.roles.push_back({{"gradient", 0, {}}, outputs, /*isOutput=*/true});
+}
+
+SmallVector<GridFormula> ScatterSums::getSizes() const {
+  SmallVector<GridFormula> sizes;
+  for (auto [dim, size] : llvm::enumerate(getShape()))
+    sizes.push_back(ShapedType::isDynamic(size) ? GridFormula::extent(outputs.front(), dim) : GridFormula(size));
+  return sizes;
+}
+
+Value ScatterSums::emitSize(ImplicitLocOpBuilder &b, KernelSignature &signature, int64_t dim) const {
+  int64_t size = getShape()[dim];
+  return ShapedType::isDynamic(size) ? signature.getExtent(outputs.front(), dim)
+                                     : arith::ConstantIndexOp::create(b, size).getResult();
+}
+
+GridFormula flashc::multiply(ArrayRef<GridFormula> factors) {
+  GridFormula product = 1;
+  for (const GridFormula &factor : factors)
+    product = product * factor;
+  return product;
+}
