@@ -442,8 +442,8 @@ typedef struct FlashcCost {
   double bytes_read, bytes_written;
 } FlashcCost;
 
-/** The cost of a call with these arguments, of which the extents alone are read. The time that counting takes does not
- *  depend on them. */
+/** The cost of a call with these arguments, of which the extents alone are read. Where a mask bounds the keys of each
+ *  tile of queries, each is counted by itself, and more than 2^17 of them are an error. */
 FLASHC_EXPORTED FlashcStatus flashcKernelGetCost(FlashcKernel kernel, const FlashcArgument *arguments, size_t count,
                                                  FlashcCost *out, char **message);
 
@@ -477,23 +477,16 @@ FLASHC_EXPORTED FlashcStatus flashcExplainAttention(FlashcContext context, const
  *  "mapped", "conservative" or "opaque"), reasons, formulas and bounds (lists of text), tile ([queries, keys]), tile_source,
  *  batch, heads, queries, keys (extents), rows and columns (tiles of one head: a row for each tile of queries, or, where
  *  queries come past keys, as streams_queries says, of keys), varies_by_batch and varies_by_head (whether batches, heads
- *  may differ), picture_block (flashcExplanationGetPNG), and counts (skipped, partial and full tiles of all heads, which
- *  may exceed 64 bits). They belong to the explanation. Of a null explanation they are
- *  null. */
+ *  may differ), counted_rows, and counts (skipped, partial and full tiles of all heads, which may exceed 64 bits). Where
+ *  there are more rows than explain runs, counted_rows is less than rows, and the counts are estimates from so many
+ *  evenly spaced rows of each head. The texts belong to the explanation. Of a null explanation they are null. */
 FLASHC_EXPORTED const char *flashcExplanationGetText(FlashcExplanation explanation);
 FLASHC_EXPORTED const char *flashcExplanationGetJSON(FlashcExplanation explanation);
 
 /** The tiles of one query head, row by row (tiles of queries), rows * columns bytes: 0 skipped, 1 visited with the
  *  mask, 2 visited without. They belong to the explanation, which lists them when it is first asked. Null if there is no
- *  such head, no explanation, or not the memory: a head of 2^30 queries and keys has 2^47 tiles or so. */
+ *  such head, no explanation, not the memory, or if the counts are estimates. */
 FLASHC_EXPORTED const uint8_t *flashcExplanationGetTiles(FlashcExplanation explanation, int64_t batch, int64_t head);
-
-/** The same as a PNG file of `*length` bytes: a row for each tile of queries from the top, a column for each tile of
- *  keys; skipped tiles are light grey, those with the mask orange, those without blue. Of more than 2048 tiles a side a
- *  pixel stands for a block of picture_block x picture_block: grey if all are skipped, blue if all are visited without
- *  the mask, orange otherwise. The caller owns `*out` and frees it with flashcStringDestroy. */
-FLASHC_EXPORTED FlashcStatus flashcExplanationGetPNG(FlashcExplanation explanation, int64_t batch, int64_t head,
-                                                     char **out, size_t *length, char **message);
 
 FLASHC_EXPORTED void flashcExplanationDestroy(FlashcExplanation explanation);
 

@@ -11,6 +11,11 @@ using namespace flashc;
 
 unsigned flashc::getBitWidth(Type type) { return type.isIndex() ? 64 : type.getIntOrFloatBitWidth(); }
 
+std::optional<int64_t> flashc::toNumber(std::optional<uint64_t> bits, Type type) {
+  bool isInteger = type.isIntOrIndex() && getBitWidth(type) <= 64;
+  return bits && isInteger ? std::optional(llvm::SignExtend64(*bits, getBitWidth(type))) : std::nullopt;
+}
+
 Attribute flashc::makeConstant(Type type, uint64_t bits) {
   if (!type.isIntOrIndexOrFloat() || getBitWidth(type) > 64)
     return nullptr;
@@ -20,9 +25,9 @@ Attribute flashc::makeConstant(Type type, uint64_t bits) {
   return IntegerAttr::get(type, value);
 }
 
-void CallArguments::setScalar(Value argument, uint64_t bits) {
-  if (Attribute constant = makeConstant(argument.getType(), bits))
-    scalars[argument] = constant;
+std::optional<uint64_t> CallArguments::getScalar(Value argument) const {
+  auto found = scalars.find(argument);
+  return found == scalars.end() ? std::nullopt : std::optional(found->second);
 }
 
 std::optional<int64_t> CallArguments::getExtent(Value argument, int64_t dim) const {
@@ -30,21 +35,21 @@ std::optional<int64_t> CallArguments::getExtent(Value argument, int64_t dim) con
   return found == shapes.end() ? std::nullopt : std::optional(found->second[dim]);
 }
 
-Attribute CallArguments::read(Value argument, ArrayRef<int64_t> positions) const {
+std::optional<uint64_t> CallArguments::read(Value argument, ArrayRef<int64_t> positions) const {
   auto found = elements.find(argument);
   auto shape = shapes.find(argument);
   if (found == elements.end() || shape == shapes.end())
-    return nullptr;
+    return std::nullopt;
   int64_t offset = 0;
   for (auto [position, extent, stride] : llvm::zip_equal(positions, shape->second, found->second.strides)) {
     if (position < 0 || position >= extent)
-      return nullptr;
+      return std::nullopt;
     offset += position * stride;
   }
-  Type type = cast<ShapedType>(argument.getType()).getElementType();
-  unsigned bytes = llvm::divideCeil(getBitWidth(type), 8);
+  unsigned bytes = llvm::divideCeil(getBitWidth(cast<ShapedType>(argument.getType()).getElementType()), 8);
   uint64_t bits = 0;
-  if (bytes <= sizeof(bits))
-    std::memcpy(&bits, found->second.first + offset * bytes, bytes); // this machine is little-endian, as GPUs are
-  return makeConstant(type, bits);
+  if (bytes > sizeof(bits))
+    return std::nullopt;
+  std::memcpy(&bits, found->second.first + offset * bytes, bytes); // this machine is little-endian, as GPUs are
+  return bits;
 }

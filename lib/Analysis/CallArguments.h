@@ -21,13 +21,13 @@ public:
     elements[argument] = {static_cast<const char *>(first), {strides.begin(), strides.end()}};
   }
   /// A scalar argument's bytes in its own type, lowest first.
-  void setScalar(mlir::Value argument, uint64_t bits);
+  void setScalar(mlir::Value argument, uint64_t bits) { scalars[argument] = bits; }
 
   std::optional<int64_t> getExtent(mlir::Value argument, int64_t dim) const;
-  /// A constant of the scalar's type, or null.
-  mlir::Attribute getScalar(mlir::Value argument) const { return scalars.lookup(argument); }
-  /// The element of an argument at positions that may lie outside; null if they do.
-  mlir::Attribute read(mlir::Value argument, llvm::ArrayRef<int64_t> positions) const;
+  /// The bits of a scalar; none if it is not known.
+  std::optional<uint64_t> getScalar(mlir::Value argument) const;
+  /// The bits of an element of an argument at positions that may lie outside; none if they do.
+  std::optional<uint64_t> read(mlir::Value argument, llvm::ArrayRef<int64_t> positions) const;
 
 private:
   struct Elements {
@@ -37,11 +37,13 @@ private:
 
   llvm::DenseMap<mlir::Value, llvm::SmallVector<int64_t, 4>> shapes;
   llvm::DenseMap<mlir::Value, Elements> elements;
-  llvm::DenseMap<mlir::Value, mlir::Attribute> scalars;
+  llvm::DenseMap<mlir::Value, uint64_t> scalars;
 };
 
 /// Of a scalar; an index has 64.
 unsigned getBitWidth(mlir::Type type);
+/// The integer with these bits; none without bits, and for other types.
+std::optional<int64_t> toNumber(std::optional<uint64_t> bits, mlir::Type type);
 /// The constant of a scalar type whose bytes, lowest first, are those of `bits`; null for other types.
 mlir::Attribute makeConstant(mlir::Type type, uint64_t bits);
 

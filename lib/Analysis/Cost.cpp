@@ -1,7 +1,7 @@
 //===- Cost.cpp - what a program computes and moves, counted from its loops ---------------------------------------===//
 
 #include "flashc/Analysis/Cost.h"
-#include "LineEvaluator.h"
+#include "CallEvaluator.h"
 #include "flashc/Dialect/Flash/IR/Flash.h"
 #include "mlir/Dialect/Bufferization/IR/Bufferization.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -14,6 +14,22 @@
 using namespace mlir;
 using namespace flashc;
 using llvm::DynamicAPInt;
+
+static constexpr DynamicAPInt Cost::*kParts[] = {&Cost::matmulFlops, &Cost::otherFlops, &Cost::bytesRead,
+                                                 &Cost::bytesWritten};
+
+Cost &Cost::operator+=(const Cost &other) {
+  for (DynamicAPInt Cost::*part : kParts)
+    this->*part += other.*part;
+  return *this;
+}
+
+Cost Cost::operator*(int64_t times) const {
+  Cost product = *this;
+  for (DynamicAPInt Cost::*part : kParts)
+    product.*part *= DynamicAPInt(times);
+  return product;
+}
 
 void Cost::print(llvm::raw_ostream &os) const {
   os << "matmul FLOPs " << matmulFlops << ", other FLOPs " << otherFlops << ", bytes read " << bytesRead
@@ -29,6 +45,9 @@ double flashc::toDouble(const DynamicAPInt &number) {
 //===--------------------------------------------------------------------------------------------------------------===//
 // Where tensors live, and what they depend on
 //===--------------------------------------------------------------------------------------------------------------===//
+
+/// How many iterations of a loop are counted one by one.
+static constexpr int64_t kMaxIterations = int64_t(1) << 17;
 
 static bool isLoop(Operation *op) { return isa<scf::ForOp, scf::ForallOp>(op); }
 
@@ -52,8 +71,7 @@ static bool isOnDevice(Value value) {
     return init ? isOnDevice(init) : isa<func::FuncOp>(value.getParentBlock()->getParentOp());
   }
   Operation *op = value.getDefiningOp();
-  if (isLoop(op) ||
-      isa<tensor::InsertSliceOp, tensor::CastOp, bufferization::ToTensorOp, flash::AssumeSortedOp>(op))
+  if (isLoop(op) || isa<tensor::InsertSliceOp, tensor::CastOp, bufferization::ToTensorOp, flash::AssumeSortedOp>(op))
     return isOnDevice(getTiedValue(value));
   if (isInLoop(op))
     return isAddedOnDevice(value);
@@ -123,58 +141,52 @@ static int64_t countFloatOps(Block &body) {
 
 namespace {
 
-/// Walks a function with lines for its loop counters (LineEvaluator.h). An op's cost is that of all iterations.
+/// Walks a function with numbers for its loop counters.
 class CostCounter {
 public:
-  CostCounter(func::FuncOp function, ArrayRef<SmallVector<int64_t, 4>> shapes, bool oneByOne);
+  CostCounter(func::FuncOp function, ArrayRef<SmallVector<int64_t, 4>> shapes);
   FailureOr<Cost> count();
 
 private:
-  using Counter = LoopCounter;
+  using Size = std::optional<DynamicAPInt>;
+  /// What changes in a loop's body from one iteration to the next.
+  enum class Change { Nothing, Sizes, Bounds };
 
   LogicalResult countBlock(Block &block);
   LogicalResult countOp(Operation *op);
   LogicalResult countLoop(Operation *loop);
-  LogicalResult countKept(Operation *loop, ArrayRef<Counter> counters);
-  LogicalResult countCounters(Operation *loop, ArrayRef<Counter> counters);
-  LogicalResult countOneByOne(Operation *loop, ArrayRef<Counter> counters, const Iterations &iterations);
+  LogicalResult countKept(Operation *loop, ArrayRef<LoopCounter> counters);
+  LogicalResult countCounters(Operation *loop, ArrayRef<LoopCounter> counters);
+  FailureOr<Cost> countIteration(Operation *loop, ArrayRef<LoopCounter> counters, int64_t counter);
   LogicalResult countSlice(tensor::ExtractSliceOp slice);
   LogicalResult countCacheTile(flash::CacheTileOp tile);
   LogicalResult countWholeOperands(Operation *op);
-  LogicalResult countCaptures(Operation *op, const std::optional<DynamicAPInt> &points);
+  LogicalResult countCaptures(Operation *op, const Size &points);
   LogicalResult countLinalg(linalg::LinalgOp op);
-  std::optional<DynamicAPInt> countPoints(linalg::LinalgOp op);
-  std::optional<DynamicAPInt> countPoints(flash::OnlineAttentionOp op);
-  std::optional<DynamicAPInt> getBytes(Value value);
-  bool costDependsOn(Operation *loop, Value counter);
-  unsigned getDepth(Operation *loop, ArrayRef<Counter> counters);
+  Size countPoints(linalg::LinalgOp op);
+  Size countPoints(flash::OnlineAttentionOp op);
+  Size getBytes(Value value);
+  Change findChange(Operation *loop, Value counter);
 
-  /// Adds so much for every iteration, or fails without a number.
-  LogicalResult add(DynamicAPInt Cost::*part, const std::optional<DynamicAPInt> &number);
+  /// Adds so much, or fails without a number.
+  LogicalResult add(DynamicAPInt Cost::*part, const Size &number);
   LogicalResult addBytes(DynamicAPInt Cost::*part, Value value) { return add(part, getBytes(value)); }
-  /// None after a diagnostic, if the iterations are not to be split.
+  /// None after a diagnostic.
   template <typename T> std::optional<T> orDiagnose(Operation *op, std::optional<T> known) {
-    if (!known && !evaluator.isSplitting() && !std::exchange(isDiagnosed, true))
+    if (!known)
       op->emitError("cannot count the cost: a loop bound or an extent depends on data");
     return known;
   }
-  /// An extent, which is to be the same in all iterations: those of different sizes are counted apart.
-  std::optional<DynamicAPInt> getExtent(Operation *op, Value tensor, int64_t dim);
+  Size getExtent(Operation *op, Value tensor, int64_t dim);
   /// The product of a tensor's leading extents and `factor`.
-  std::optional<DynamicAPInt> multiply(Operation *op, Value tensor, int64_t numDims,
-                                       std::optional<DynamicAPInt> factor);
+  Size multiply(Operation *op, Value tensor, int64_t numDims, Size factor);
 
   func::FuncOp function;
-  LineEvaluator evaluator;
-  /// How many loops, one in the other, are counted at once.
-  const unsigned maxLoops;
+  CallEvaluator evaluator;
   Cost total;
-  /// How often iterations that are counted stand for others.
-  DynamicAPInt times = DynamicAPInt(1);
   /// Slices that are read before a loop because it does not change them.
   DenseMap<Operation *, SmallVector<tensor::ExtractSliceOp>> kept;
-  DenseMap<std::pair<Operation *, Value>, bool> dependence;
-  bool isDiagnosed = false;
+  DenseMap<std::pair<Operation *, Value>, Change> changes;
 };
 
 } // namespace
@@ -186,9 +198,8 @@ static CallArguments makeCall(func::FuncOp function, ArrayRef<SmallVector<int64_
   return call;
 }
 
-CostCounter::CostCounter(func::FuncOp function, ArrayRef<SmallVector<int64_t, 4>> shapes, bool oneByOne)
-    : function(function), evaluator(makeCall(function, shapes)),
-      maxLoops(oneByOne ? 0 : LineEvaluator::kMaxLoops) {
+CostCounter::CostCounter(func::FuncOp function, ArrayRef<SmallVector<int64_t, 4>> shapes)
+    : function(function), evaluator(makeCall(function, shapes)) {
   function.walk([&](tensor::ExtractSliceOp slice) {
     if (Operation *loop = getLoopThatKeeps(slice))
       kept[loop].push_back(slice);
@@ -202,7 +213,7 @@ FailureOr<Cost> CostCounter::count() {
 }
 
 std::optional<DynamicAPInt> CostCounter::getExtent(Operation *op, Value tensor, int64_t dim) {
-  std::optional<int64_t> extent = orDiagnose(op, evaluator.getNumber(evaluator.getExtent(tensor, dim)));
+  std::optional<int64_t> extent = orDiagnose(op, evaluator.getExtent(tensor, dim));
   return extent ? std::optional(DynamicAPInt(*extent)) : std::nullopt;
 }
 
@@ -211,8 +222,7 @@ std::optional<DynamicAPInt> CostCounter::getBytes(Value value) {
   return multiply(op, value, cast<ShapedType>(value.getType()).getRank(), DynamicAPInt(getElementBytes(value)));
 }
 
-std::optional<DynamicAPInt> CostCounter::multiply(Operation *op, Value tensor, int64_t numDims,
-                                                  std::optional<DynamicAPInt> factor) {
+std::optional<DynamicAPInt> CostCounter::multiply(Operation *op, Value tensor, int64_t numDims, Size factor) {
   for (int64_t dim = 0; dim < numDims && factor; ++dim) {
     std::optional<DynamicAPInt> extent = getExtent(op, tensor, dim);
     factor = extent ? std::optional(*factor * *extent) : std::nullopt;
@@ -222,7 +232,7 @@ std::optional<DynamicAPInt> CostCounter::multiply(Operation *op, Value tensor, i
 
 LogicalResult CostCounter::add(DynamicAPInt Cost::*part, const std::optional<DynamicAPInt> &number) {
   if (number)
-    total.*part += *number * times * evaluator.countPoints();
+    total.*part += *number;
   return success(number.has_value());
 }
 
@@ -253,8 +263,7 @@ LogicalResult CostCounter::countOp(Operation *op) {
   if (!isa<flash::AttentionOp, flash::OnlineAttentionOp, flash::FinalizeOp, tensor::PadOp>(op))
     return success();
   auto online = dyn_cast<flash::OnlineAttentionOp>(op);
-  return success(succeeded(countWholeOperands(op)) &&
-                 (!online || succeeded(countCaptures(op, countPoints(online)))));
+  return success(succeeded(countWholeOperands(op)) && (!online || succeeded(countCaptures(op, countPoints(online)))));
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//
@@ -262,21 +271,18 @@ LogicalResult CostCounter::countOp(Operation *op) {
 //===--------------------------------------------------------------------------------------------------------------===//
 
 LogicalResult CostCounter::countLoop(Operation *op) {
-  SmallVector<Counter> counters = getLoopCounters(op);
+  SmallVector<LoopCounter> counters = getLoopCounters(op);
   if (kept.contains(op) && failed(countKept(op, counters)))
     return failure();
   return countCounters(op, counters);
 }
 
 /// Slices that are read before the loop, if it has an iteration.
-LogicalResult CostCounter::countKept(Operation *loop, ArrayRef<Counter> counters) {
-  for (const Counter &counter : counters) {
+LogicalResult CostCounter::countKept(Operation *loop, ArrayRef<LoopCounter> counters) {
+  for (const LoopCounter &counter : counters) {
     std::optional<Iterations> iterations = orDiagnose(loop, evaluator.getIterations(counter));
-    std::optional<bool> hasAny = iterations ? evaluator.isNotLess(iterations->count, Line{1}) : std::nullopt;
-    if (!hasAny || !*hasAny)
-      return success(hasAny.has_value());
-    // The slice's extents may not depend on this loop, but the evaluator wants a number for every counter.
-    evaluator.setCounter(counter.value, iterations->begin.base);
+    if (!iterations || iterations->count == 0)
+      return success(iterations.has_value());
   }
   for (tensor::ExtractSliceOp slice : kept.lookup(loop))
     if (failed(countSlice(slice)))
@@ -284,63 +290,55 @@ LogicalResult CostCounter::countKept(Operation *loop, ArrayRef<Counter> counters
   return success();
 }
 
-/// Iterations whose costs do not differ are counted once.
-LogicalResult CostCounter::countCounters(Operation *loop, ArrayRef<Counter> counters) {
+FailureOr<Cost> CostCounter::countIteration(Operation *loop, ArrayRef<LoopCounter> counters, int64_t counter) {
+  evaluator.set(counters.front().value, counter);
+  Cost outer = std::exchange(total, Cost());
+  LogicalResult result = countCounters(loop, counters.drop_front());
+  Cost own = std::exchange(total, outer);
+  if (failed(result))
+    return failure();
+  return own;
+}
+
+/// Counts iterations that cost the same once: all, or, where only tiles' sizes change, all but the last, whose tile may
+/// be cut.
+LogicalResult CostCounter::countCounters(Operation *loop, ArrayRef<LoopCounter> counters) {
   if (counters.empty())
     return countBlock(loop->getRegion(0).front());
-  const Counter &counter = counters.front();
-  std::optional<Iterations> iterations = orDiagnose(loop, evaluator.getIterations(counter));
+  std::optional<Iterations> iterations = orDiagnose(loop, evaluator.getIterations(counters.front()));
   if (!iterations)
     return failure();
-  bool isSum = costDependsOn(loop, counter.value) || !iterations->count.isConstant();
-  unsigned needed = evaluator.getNumLoops() + std::max(getDepth(loop, counters), 1u);
-  if (!isSum || needed > maxLoops)
-    return countOneByOne(loop, counters, *iterations);
-  return evaluator.forEachPart(*iterations, [&] {
-    Cost before = total;
-    LogicalResult result = countCounters(loop, counters.drop_front());
-    if (failed(result))
-      total = before;
-    return result;
-  });
+  auto [begin, step, count] = *iterations;
+  Change change = findChange(loop, counters.front().value);
+  if (change == Change::Bounds && count > kMaxIterations)
+    return loop->emitError("expected at most ")
+           << kMaxIterations << " tiles with loops of their own to count, got " << count;
+  for (int64_t k = 0, times; k < count; k += times) {
+    times = change == Change::Nothing ? count : change == Change::Sizes && k == 0 ? std::max<int64_t>(count - 1, 1) : 1;
+    FailureOr<Cost> cost = countIteration(loop, counters, begin + k * step);
+    if (failed(cost))
+      return failure();
+    total += *cost * times;
+  }
+  return success();
 }
 
-LogicalResult CostCounter::countOneByOne(Operation *loop, ArrayRef<Counter> counters, const Iterations &iterations) {
-  bool isAlike = !costDependsOn(loop, counters.front().value);
-  std::optional<int64_t> count = isAlike ? evaluator.getNumber(iterations.count) : 1;
-  if (!count)
-    return failure();
-  DynamicAPInt outer = times;
-  times *= *count;
-  LogicalResult result = evaluator.forEachNumber(iterations, isAlike,
-                                                 [&] { return countCounters(loop, counters.drop_front()); });
-  times = outer;
-  return result;
-}
-
-/// How many counters there are in each other, from `counters` of `loop` on, whose iterations have different costs.
-unsigned CostCounter::getDepth(Operation *loop, ArrayRef<Counter> counters) {
-  unsigned inside = 0;
-  for (Operation &op : loop->getRegion(0).front())
-    if (isLoop(&op))
-      inside = std::max(inside, getDepth(&op, getLoopCounters(&op)));
-  return inside + llvm::count_if(counters, [&](const Counter &counter) { return costDependsOn(loop, counter.value); });
-}
-
-/// Whether an extent or a bound in `loop` is computed from `counter`. Slices' offsets do not matter.
-bool CostCounter::costDependsOn(Operation *loop, Value counter) {
-  auto [entry, isNew] = dependence.try_emplace({loop, counter}, false);
+/// Extents and bounds count, and slices' offsets do not.
+CostCounter::Change CostCounter::findChange(Operation *loop, Value counter) {
+  auto [entry, isNew] = changes.try_emplace({loop, counter}, Change::Nothing);
   if (!isNew)
     return entry->second;
-  WalkResult result = loop->walk([&](Operation *op) {
+  Change change = Change::Nothing;
+  loop->walk([&](Operation *op) {
     SmallVector<Value> values;
     if (auto slice = dyn_cast<OffsetSizeAndStrideOpInterface>(op))
       llvm::append_range(values, slice.getSizes());
     else if (isa<tensor::EmptyOp, tensor::PadOp>(op) || (isLoop(op) && op != loop))
       llvm::copy_if(op->getOperands(), std::back_inserter(values), [](Value v) { return v.getType().isIndex(); });
-    return isComputedFrom(values, cast<BlockArgument>(counter)) ? WalkResult::interrupt() : WalkResult::advance();
+    if (isComputedFrom(values, cast<BlockArgument>(counter)))
+      change = std::max(change, isLoop(op) ? Change::Bounds : Change::Sizes);
   });
-  return dependence[{loop, counter}] = result.wasInterrupted();
+  return changes[{loop, counter}] = change;
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//
@@ -382,7 +380,7 @@ LogicalResult CostCounter::countWholeOperands(Operation *op) {
 }
 
 /// Elements that a region reads from captured tensors, once for each of its `points`.
-LogicalResult CostCounter::countCaptures(Operation *op, const std::optional<DynamicAPInt> &points) {
+LogicalResult CostCounter::countCaptures(Operation *op, const Size &points) {
   int64_t bytes = 0;
   op->walk([&](Operation *inner) {
     if (isa<tensor::ExtractOp, memref::LoadOp>(inner) && isOnDevice(inner->getOperand(0)))
@@ -423,6 +421,6 @@ std::optional<DynamicAPInt> CostCounter::countPoints(flash::OnlineAttentionOp op
   return multiply(op, op.getQ(), 3, getExtent(op, op.getK(), 2));
 }
 
-FailureOr<Cost> flashc::countCost(func::FuncOp function, ArrayRef<SmallVector<int64_t, 4>> shapes, bool oneByOne) {
-  return CostCounter(function, shapes, oneByOne).count();
+FailureOr<Cost> flashc::countCost(func::FuncOp function, ArrayRef<SmallVector<int64_t, 4>> shapes) {
+  return CostCounter(function, shapes).count();
 }

@@ -1,11 +1,11 @@
 //===- LoopRunner.cpp - the loops of a step, run with numbers -----------------------------------------------------===//
 //
-// All iterations of the loop over resident tiles at once, and of that over streamed ones inside it (LineEvaluator.h).
-// Batches and heads are run one by one where their tiles may differ.
+// Every iteration by itself, but for batches and heads whose tiles do not differ, rows that a sample leaves out, and
+// loops that do no more than to visit one tile after the other.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 
-#include "LineEvaluator.h"
+#include "CallEvaluator.h"
 #include "flashc/Analysis/TileMap.h"
 #include "flashc/Dialect/Flash/IR/Arguments.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -19,54 +19,51 @@ namespace {
 /// Runs the loops with numbers and notes the tiles that they visit.
 class LoopRunner {
 public:
-  LoopRunner(func::FuncOp function, ArrayRef<LaunchArgument> arguments, const TileGrid &grid, bool oneByOne);
-  FailureOr<TileMap> run();
+  LoopRunner(func::FuncOp function, ArrayRef<LaunchArgument> arguments, const TileGrid &grid);
+  FailureOr<TileMap> run(int64_t maxTiles);
 
 private:
-  /// Tiles that were noted, and whose.
-  struct Note {
-    int64_t batch, head;
-    TilePatch patch;
-  };
-  using Counter = LoopCounter;
-
   LogicalResult findTiles();
+  LogicalResult findTiles(flash::StepOpInterface step);
+  bool decidesTiles(Operation *loop, Value counter);
+  LogicalResult countSegmentTiles(flash::SegmentTileOp tile);
+  int64_t chooseRowStep(int64_t maxTiles);
+
   LogicalResult runBlock(Block &block);
   LogicalResult runLoop(Operation *op);
-  LogicalResult runCounters(Operation *loop, ArrayRef<Counter> counters);
-  LogicalResult note(flash::StepOpInterface op);
+  LogicalResult runCounters(Operation *loop, ArrayRef<LoopCounter> counters);
+  bool isStretch(Operation *loop, const LoopCounter &counter, const Iterations &iterations);
+  /// Notes the tile of a step, and the next ones of its row, `count` together.
+  LogicalResult note(flash::StepOpInterface op, int64_t count = 1);
   /// The op as a step of the nest that is run, or null.
   flash::StepOpInterface matchStep(Operation *op) const;
-  std::optional<TilePatch> makePatch(const Line &row, const Line &column);
-  std::optional<Line> getRow(flash::StepOpInterface op, const Line &resident);
-  LogicalResult countSegmentTiles(flash::SegmentTileOp tile);
-  FailureOr<TileMap> makeMap();
-  void findPositions(Operation *loop, flash::StepOpInterface op);
-  bool decidesTiles(Operation *loop, Value counter);
+  Value getResident(flash::StepOpInterface op) const {
+    return op.getPositionIn(grid.streamsQueries ? StepDim::J : StepDim::I);
+  }
+  Value getStreamed(flash::StepOpInterface op) const {
+    return op.getPositionIn(grid.streamsQueries ? StepDim::I : StepDim::J);
+  }
 
-  /// What is known, or none: after a diagnostic on `op`, the first of all, if the iterations are not to be split.
+  /// What is known, or none after a diagnostic on `op`.
   template <typename T> std::optional<T> orDiagnose(Operation *op, std::optional<T> known) {
-    if (!known && !evaluator.isSplitting())
+    if (!known)
       diagnoseUnknown(op);
     return known;
   }
-  std::optional<Line> get(Operation *op, Value value) { return orDiagnose(op, evaluator.get(value)); }
+  std::optional<int64_t> get(Operation *op, Value value) { return orDiagnose(op, evaluator.get(value)); }
   void diagnoseUnknown(Operation *op);
 
   func::FuncOp function;
   ArrayRef<LaunchArgument> arguments;
-  LineEvaluator evaluator;
+  CallEvaluator evaluator;
   TileGrid grid;
-  /// How many loops, one in the other, are run at once.
-  const unsigned maxLoops;
   bool variesByBatch = false, variesByHead = false;
+  std::optional<TileMap> map;
   /// Which of the nests of a backward pass is run: what its steps add to.
   std::optional<Attribute> gradients;
-  std::vector<Note> notes;
-  /// The ops around tiles, and the counters that say where these begin.
+  /// The ops around tiles, and the counters that resident tiles' positions are computed from.
   DenseSet<Operation *> ancestors;
-  DenseSet<Value> positions;
-  bool isDiagnosed = false;
+  DenseSet<Value> rows;
   /// What decidesTiles answered.
   DenseMap<Value, bool> deciding;
 };
@@ -87,13 +84,10 @@ static CallArguments makeCall(func::FuncOp function, ArrayRef<LaunchArgument> ar
   return call;
 }
 
-LoopRunner::LoopRunner(func::FuncOp function, ArrayRef<LaunchArgument> arguments, const TileGrid &grid, bool oneByOne)
-    : function(function), arguments(arguments), evaluator(makeCall(function, arguments)), grid(grid),
-      maxLoops(oneByOne ? 0 : LineEvaluator::kMaxLoops) {}
+LoopRunner::LoopRunner(func::FuncOp function, ArrayRef<LaunchArgument> arguments, const TileGrid &grid)
+    : function(function), arguments(arguments), evaluator(makeCall(function, arguments)), grid(grid) {}
 
 void LoopRunner::diagnoseUnknown(Operation *op) {
-  if (std::exchange(isDiagnosed, true))
-    return;
   Value unknown = evaluator.getUnknown();
   auto argument = dyn_cast_if_present<BlockArgument>(unknown);
   if (!argument || argument.getOwner()->getParentOp() != function) {
@@ -118,39 +112,14 @@ flash::StepOpInterface LoopRunner::matchStep(Operation *op) const {
   return step && (!gradients || step->getAttr("gradients") == *gradients) ? step : nullptr;
 }
 
-/// Takes the loops' tile shape, and decides how many maps there are.
+/// Takes the tile shape of the loops, and finds out what their counters decide.
 LogicalResult LoopRunner::findTiles() {
   bool isTiled = false;
   WalkResult result = function.walk([&](Operation *op) {
     isTiled |= isa<flash::FinalizeOp>(op); // stays where the mask keeps nothing at all
     flash::StepOpInterface step = matchStep(op);
-    if (!step)
-      return WalkResult::advance();
-    gradients = op->getAttr("gradients");
-    flash::ScoresOpInterface scores = step.getScores();
-    if (!scores) {
-      op->emitError("expected a step with scores, whose mask says which tiles there are");
-      return WalkResult::interrupt();
-    }
-    ShapedType q = scores.getQType(), k = scores.getKType();
-    if (q.getDimSize(0) != 1 || q.getDimSize(1) != 1 || q.isDynamicDim(2) || k.isDynamicDim(2)) {
-      op->emitError("expected tiles of one head and of a fixed shape, got ") << q << " and " << k;
-      return WalkResult::interrupt();
-    }
-    isTiled = true;
-    grid.qTile = q.getDimSize(2);
-    grid.kvTile = k.getDimSize(2);
-    grid.streamsQueries = step.getStreamedDim() == StepDim::I;
-    auto tile = step.getPositionIn(StepDim::I).getDefiningOp<flash::SegmentTileOp>();
-    if (tile && failed(countSegmentTiles(tile)))
-      return WalkResult::interrupt();
-    for (Operation *loop = op->getParentOp(); loop != function; loop = loop->getParentOp()) {
-      ancestors.insert(loop);
-      findPositions(loop, step);
-      variesByBatch |= decidesTiles(loop, step.getPositionIn(StepDim::B));
-      variesByHead |= decidesTiles(loop, step.getPositionIn(StepDim::H));
-    }
-    return WalkResult::advance();
+    isTiled |= bool(step);
+    return step && failed(findTiles(step)) ? WalkResult::interrupt() : WalkResult::advance();
   });
   if (result.wasInterrupted())
     return failure();
@@ -159,18 +128,31 @@ LogicalResult LoopRunner::findTiles() {
   return success();
 }
 
-/// Where tiles of queries and of keys begin.
-static SmallVector<Value> getTilePositions(flash::StepOpInterface op) {
-  return {op.getPositionIn(StepDim::I), op.getPositionIn(StepDim::J)};
-}
-
-/// The counters of `loop` that say where tiles of queries and of keys begin. A batch may, too, where it has sequences
-/// of its own; it is run by itself.
-void LoopRunner::findPositions(Operation *loop, flash::StepOpInterface op) {
-  for (BlockArgument counter : loop->getRegion(0).getArguments())
-    if (counter != op.getPositionIn(StepDim::B) && counter != op.getPositionIn(StepDim::H) &&
-        isComputedFrom(getTilePositions(op), counter))
-      positions.insert(counter);
+LogicalResult LoopRunner::findTiles(flash::StepOpInterface step) {
+  gradients = step->getAttr("gradients");
+  flash::ScoresOpInterface scores = step.getScores();
+  if (!scores)
+    return step->emitError("expected a step with scores, whose mask says which tiles there are");
+  ShapedType q = scores.getQType(), k = scores.getKType();
+  if (q.getDimSize(0) != 1 || q.getDimSize(1) != 1 || q.isDynamicDim(2) || k.isDynamicDim(2))
+    return step->emitError("expected tiles of one head and of a fixed shape, got ") << q << " and " << k;
+  grid.qTile = q.getDimSize(2);
+  grid.kvTile = k.getDimSize(2);
+  grid.streamsQueries = step.getStreamedDim() == StepDim::I;
+  auto tile = step.getPositionIn(StepDim::I).getDefiningOp<flash::SegmentTileOp>();
+  if (tile && failed(countSegmentTiles(tile)))
+    return failure();
+  Value batch = step.getPositionIn(StepDim::B), head = step.getPositionIn(StepDim::H);
+  for (Operation *loop = step->getParentOp(); loop != function; loop = loop->getParentOp()) {
+    ancestors.insert(loop);
+    variesByBatch |= decidesTiles(loop, batch);
+    variesByHead |= decidesTiles(loop, head);
+    // A batch may have sequences of its own.
+    for (BlockArgument counter : loop->getRegion(0).getArguments())
+      if (counter != batch && counter != head && isComputedFrom(getResident(step), counter))
+        rows.insert(counter);
+  }
+  return success();
 }
 
 /// Whether `counter` is one of `loop`, and the tiles that are visited inside depend on it.
@@ -184,7 +166,7 @@ bool LoopRunner::decidesTiles(Operation *loop, Value counter) {
   WalkResult result = loop->walk([&](Operation *op) {
     SmallVector<Value> values;
     if (flash::StepOpInterface step = matchStep(op))
-      values = getTilePositions(step);
+      values = {step.getPositionIn(StepDim::I), step.getPositionIn(StepDim::J)};
     else if (op != loop && isa<scf::ForOp, scf::ForallOp>(op))
       llvm::copy_if(op->getOperands(), std::back_inserter(values), [](Value v) { return v.getType().isIndex(); });
     return isComputedFrom(values, argument) ? WalkResult::interrupt() : WalkResult::advance();
@@ -196,18 +178,29 @@ LogicalResult LoopRunner::countSegmentTiles(flash::SegmentTileOp tile) {
   auto length = get(tile, tile.getLength()), segments = evaluator.getExtent(tile.getSorted(), tile.getIndices().size());
   if (!length || !segments)
     return failure();
-  grid.segmentTiles = llvm::divideCeil(length->base + 1, grid.qTile) + segments->base;
+  grid.segmentTiles = llvm::divideCeil(*length + 1, grid.qTile) + *segments;
   return success();
+}
+
+/// One in how many rows is run, so that it does not take more than `maxTiles` tiles do.
+int64_t LoopRunner::chooseRowStep(int64_t maxTiles) {
+  bool runsMask = function.walk([](flash::TileRunsOp) { return WalkResult::interrupt(); }).wasInterrupted();
+  int64_t maps = (variesByBatch ? grid.batch : 1) * (variesByHead ? grid.heads : 1);
+  int64_t maxRows = maxTiles / (runsMask ? grid.getColumns() : kTilesOfRow) / maps;
+  return llvm::divideCeil(grid.getRows(), std::max<int64_t>(maxRows, 1));
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//
 // Loops
 //===--------------------------------------------------------------------------------------------------------------===//
 
-FailureOr<TileMap> LoopRunner::run() {
-  if (failed(findTiles()) || failed(runBlock(function.getBody().front())))
+FailureOr<TileMap> LoopRunner::run(int64_t maxTiles) {
+  if (failed(findTiles()))
     return failure();
-  return makeMap();
+  map.emplace(grid, variesByBatch, variesByHead, chooseRowStep(maxTiles));
+  if (failed(runBlock(function.getBody().front())))
+    return failure();
+  return std::move(*map);
 }
 
 LogicalResult LoopRunner::runBlock(Block &block) {
@@ -226,107 +219,71 @@ LogicalResult LoopRunner::runLoop(Operation *op) {
   return runCounters(op, getLoopCounters(op));
 }
 
-/// Iterations that visit the same tiles as the first one are left out.
-LogicalResult LoopRunner::runCounters(Operation *loop, ArrayRef<Counter> counters) {
+LogicalResult LoopRunner::runCounters(Operation *loop, ArrayRef<LoopCounter> counters) {
   if (counters.empty())
     return runBlock(loop->getRegion(0).front());
-  Value counter = counters.front().value;
   std::optional<Iterations> iterations = orDiagnose(loop, evaluator.getIterations(counters.front()));
   if (!iterations)
     return failure();
-  auto run = [&] { return runCounters(loop, counters.drop_front()); };
-  if (!positions.contains(counter) || evaluator.getNumLoops() >= maxLoops)
-    return evaluator.forEachNumber(*iterations, /*firstOnly=*/!decidesTiles(loop, counter), run);
-  return evaluator.forEachPart(*iterations, [&] {
-    size_t before = notes.size();
-    LogicalResult result = run();
-    if (failed(result))
-      notes.resize(before);
-    return result;
-  });
-}
-
-//===--------------------------------------------------------------------------------------------------------------===//
-// Notes
-//===--------------------------------------------------------------------------------------------------------------===//
-
-/// Tiles of queries by number, since those that follow sequences begin anywhere.
-std::optional<Line> LoopRunner::getRow(flash::StepOpInterface op, const Line &resident) {
-  if (auto tile = op.getPositionIn(StepDim::I).getDefiningOp<flash::SegmentTileOp>())
-    return get(op, tile.getTile());
-  return evaluator.divide(resident, grid.streamsQueries ? grid.kvTile : grid.qTile);
-}
-
-LogicalResult LoopRunner::note(flash::StepOpInterface op) {
-  std::optional<Line> lines[4];
-  for (auto [line, position] : llvm::zip_equal(lines, op.getPosition()))
-    if (!(line = get(op, position)))
+  auto [begin, step, count] = *iterations;
+  Value counter = counters.front().value;
+  if (count > 0 && isStretch(loop, counters.front(), *iterations)) {
+    evaluator.set(counter, begin);
+    return note(*loop->getRegion(0).getOps<flash::StepOpInterface>().begin(), count);
+  }
+  bool isSampled = rows.contains(counter);
+  // Iterations that visit the same tiles as the first one are left out.
+  int64_t end = decidesTiles(loop, counter) ? count : std::min<int64_t>(count, 1);
+  for (int64_t k = isSampled ? map->getFirstRow() : 0; k < end; k += isSampled ? map->getRowStep() : 1) {
+    evaluator.set(counter, begin + k * step);
+    if (failed(runCounters(loop, counters.drop_front())))
       return failure();
-  auto &[batch, head, query, key] = lines;
-  auto isInside = [&](const Line &line, int64_t extent) {
-    LineEvaluator::Range range = evaluator.getRange(line);
-    return range.low >= 0 && range.high < extent;
-  };
-  const Line &resident = grid.streamsQueries ? *key : *query, &streamed = grid.streamsQueries ? *query : *key;
-  int64_t rows = grid.streamsQueries ? grid.kvTile : grid.qTile, columns = grid.streamsQueries ? grid.qTile : grid.kvTile;
-  bool isOfSegment = bool(op.getPositionIn(StepDim::I).getDefiningOp<flash::SegmentTileOp>());
-  bool isTile = isOfSegment || llvm::all_of(ArrayRef{resident.base, resident.slope[0], resident.slope[1]},
-                                            [&](int64_t part) { return part % rows == 0; });
-  if (!isTile || !isInside(*batch, grid.batch) || !isInside(*head, grid.heads) || !isInside(*query, grid.queries) ||
-      !isInside(*key, grid.keys))
-    return op->emitError("expected a tile of the attention, got one at batch ")
-           << batch->base << ", head " << head->base << ", query " << query->base << ", key " << key->base;
-  // Moved tiles of a row begin in a column each, too.
-  std::optional<Line> row = getRow(op, resident), column = row ? evaluator.divide(streamed, columns) : std::nullopt;
-  std::optional<TilePatch> patch = column ? makePatch(*row, *column) : std::nullopt;
-  if (!patch)
-    return failure();
-  patch->tileClass = op.hasMask() ? TileClass::Partial : TileClass::Full;
-  notes.push_back({variesByBatch ? batch->base : 0, variesByHead ? head->base : 0, *patch});
+  }
   return success();
 }
 
-/// One iteration moves either the row or, by one, the column. Otherwise the iterations are split.
-std::optional<TilePatch> LoopRunner::makePatch(const Line &row, const Line &column) {
-  unsigned numLoops = evaluator.getNumLoops();
-  Line outer = numLoops > 0 ? evaluator.getCount(0) : Line{1}, inner = numLoops > 1 ? evaluator.getCount(1) : Line{1};
-  auto isRow = [&](unsigned loop) { return row.slope[loop] != 0; };
-  auto isColumn = [&](unsigned loop) { return row.slope[loop] == 0 && column.slope[loop] == 1; };
-  bool isInnerRow = inner.isConstant() && isRow(1) && column.slope[1] == 0;
-  TilePatch patch;
-  patch.row = row.base;
-  patch.column = column.base;
-  auto setRows = [&](unsigned loop, int64_t count) {
-    patch.rows = count;
-    patch.rowStep = count > 1 ? row.slope[loop] : 1;
-    patch.columnStep = column.slope[loop];
-  };
-  bool isOuterSingle = outer.base == 1, isInnerSingle = inner.isConstant() && inner.base == 1;
-  if ((isRow(0) || isOuterSingle) && (isColumn(1) || isInnerSingle)) {
-    setRows(0, outer.base);
-    patch.width = inner.base;
-    patch.widthStep = inner.slope[0];
-  } else if ((isColumn(0) || isOuterSingle) && (isInnerRow || isInnerSingle)) {
-    setRows(1, inner.base);
-    patch.width = outer.base;
-  } else {
-    evaluator.splitInHalves();
-    return std::nullopt;
-  }
-  return patch;
+/// Whether the iterations of a loop with one counter visit neighbours of a row.
+bool LoopRunner::isStretch(Operation *loop, const LoopCounter &counter, const Iterations &iterations) {
+  Block &body = loop->getRegion(0).front();
+  auto steps = body.getOps<flash::StepOpInterface>();
+  bool isInnermost = llvm::none_of(body, [&](Operation &op) { return ancestors.contains(&op); });
+  return isa<scf::ForOp>(loop) && isInnermost && llvm::hasSingleElement(steps) &&
+         getStreamed(*steps.begin()) == counter.value &&
+         iterations.step == (grid.streamsQueries ? grid.qTile : grid.kvTile);
 }
 
-FailureOr<TileMap> LoopRunner::makeMap() {
-  TileMap map(grid, variesByBatch, variesByHead);
-  for (const Note &note : notes)
-    map.add(note.batch, note.head, note.patch);
-  if (auto shared = map.findSharedTile())
-    return function.emitError("expected every tile once, got the one in row ")
-           << (*shared)[0] << ", column " << (*shared)[1] << " again";
-  return map;
+/// Tiles of queries that follow sequences, which begin anywhere, have a row by their number.
+LogicalResult LoopRunner::note(flash::StepOpInterface op, int64_t count) {
+  SmallVector<int64_t, 4> position;
+  for (Value value : op.getPosition()) {
+    std::optional<int64_t> number = get(op, value);
+    if (!number)
+      return failure();
+    position.push_back(*number);
+  }
+  auto [batch, head, query, key] = std::tuple(position[0], position[1], position[2], position[3]);
+  auto [height, width] = grid.streamsQueries ? std::pair(grid.kvTile, grid.qTile) : std::pair(grid.qTile, grid.kvTile);
+  int64_t resident = grid.streamsQueries ? key : query, streamed = grid.streamsQueries ? query : key;
+  int64_t last = streamed + (count - 1) * width, row = resident / height;
+  bool isTile = resident % height == 0;
+  if (auto tile = op.getPositionIn(StepDim::I).getDefiningOp<flash::SegmentTileOp>()) {
+    row = *get(op, tile.getTile()); // its position is known
+    isTile = true;
+  }
+  auto isInside = [](int64_t number, int64_t extent) { return number >= 0 && number < extent; };
+  if (!isTile || !isInside(batch, grid.batch) || !isInside(head, grid.heads) || !isInside(query, grid.queries) ||
+      !isInside(key, grid.keys) || !isInside(last, grid.streamsQueries ? grid.queries : grid.keys) ||
+      !map->isKnown(row))
+    return op->emitError("expected a tile of the attention, got one at batch ")
+           << batch << ", head " << head << ", query " << query << ", key " << key;
+  int64_t column = streamed / width; // moved tiles of a row begin in a column each, too
+  if (map->add(batch, head, row, {op.hasMask() ? TileClass::Partial : TileClass::Full, column, column + count}))
+    return success();
+  return function.emitError("expected every tile once, got the one in row ")
+         << row << ", column " << column << " again";
 }
 
 FailureOr<TileMap> flashc::mapTiles(func::FuncOp function, ArrayRef<LaunchArgument> arguments, TileGrid grid,
-                                    bool oneByOne) {
-  return LoopRunner(function, arguments, grid, oneByOne).run();
+                                    int64_t maxTiles) {
+  return LoopRunner(function, arguments, grid).run(maxTiles);
 }

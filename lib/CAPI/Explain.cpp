@@ -40,22 +40,36 @@ static FlashcStatus check(ModuleOp module, const PipelineOptions &pipeline, Arra
   return succeed(message);
 }
 
-/// Explains what is asked for, called with these arguments.
-static FlashcStatus explainInto(FlashcContext context, const KernelRequest &request, ArrayRef<LaunchArgument> arguments,
-                                FlashcExplanation *out, char **message) {
-  Session session(capi::unwrap(context)->registry, request.author);
-  FailureOr<OwningOpRef<ModuleOp>> module = session.parse(request.text);
-  if (failed(module) || failed(keepFunction(**module, request.function)))
+/// Explains the request of `what`, an argument that may be null like any other, called with these arguments.
+static FlashcStatus explainCall(FlashcContext context, const void *source, llvm::StringRef what,
+                                llvm::function_ref<llvm::Expected<KernelRequest>()> getRequest,
+                                const FlashcArgument *given, size_t count, FlashcExplanation *out, char **message) {
+  if (out)
+    out->ptr = nullptr;
+  auto arguments = convert(given, count, /*needsStrides=*/true);
+  if (!context.ptr || !source || !out || !arguments)
+    return fail(FLASHC_INVALID_ARGUMENT,
+                ("expected a context, " + what +
+                 ", arguments with extents and strides and a place for the "
+                 "explanation, got a null pointer")
+                    .str(),
+                message);
+  llvm::Expected<KernelRequest> request = getRequest();
+  if (!request)
+    return fail(FLASHC_INVALID_ARGUMENT, request.takeError(), message);
+  Session session(capi::unwrap(context)->registry, request->author);
+  FailureOr<OwningOpRef<ModuleOp>> module = session.parse(request->text);
+  if (failed(module) || failed(keepFunction(**module, request->function)))
     return fail(FLASHC_COMPILE_ERROR, session.takeError(), message);
-  if (FlashcStatus status = check(**module, request.pipeline, arguments, session, message))
+  if (FlashcStatus status = check(**module, request->pipeline, *arguments, session, message))
     return status;
   // compileForCPU found that there is one.
   auto functions = llvm::make_filter_range((*module)->getOps<func::FuncOp>(), [](func::FuncOp function) {
     return function.isPublic() && !function.isExternal();
   });
   CompileOptions compileOptions;
-  compileOptions.pipeline = request.pipeline;
-  FailureOr<Explanation> explanation = explain(*functions.begin(), arguments, compileOptions);
+  compileOptions.pipeline = request->pipeline;
+  FailureOr<Explanation> explanation = explain(*functions.begin(), *arguments, compileOptions);
   if (failed(explanation))
     return fail(FLASHC_COMPILE_ERROR, session.takeError(), message);
   std::string words = explanation->str(), json = explanation->toJSON();
@@ -66,36 +80,25 @@ static FlashcStatus explainInto(FlashcContext context, const KernelRequest &requ
 FlashcStatus flashcExplainText(FlashcContext context, const char *text, size_t length,
                                const FlashcCompileOptions *options, const FlashcArgument *arguments, size_t count,
                                FlashcExplanation *out, char **message) {
-  return guard(message, [&]() -> FlashcStatus {
-    if (out)
-      out->ptr = nullptr;
-    auto converted = convert(arguments, count, /*needsStrides=*/true);
-    if (!context.ptr || !text || !out || !converted)
-      return fail(
-          FLASHC_INVALID_ARGUMENT,
-          "expected a context, a text, arguments with extents and strides and a place for the explanation, got a "
-          "null pointer",
-          message);
-    return explainInto(context, makeRequest(std::string(text, length), options), *converted, out, message);
+  return guard(message, [&] {
+    auto getRequest = [&]() -> llvm::Expected<KernelRequest> {
+      return makeRequest(std::string(text, length), options);
+    };
+    return explainCall(context, text, "a text", getRequest, arguments, count, out, message);
   });
 }
 
 FlashcStatus flashcExplainAttention(FlashcContext context, const FlashcAttention *attention,
                                     const FlashcCompileOptions *options, const FlashcArgument *arguments, size_t count,
                                     FlashcExplanation *out, char **message) {
-  return guard(message, [&]() -> FlashcStatus {
-    if (out)
-      out->ptr = nullptr;
-    auto converted = convert(arguments, count, /*needsStrides=*/true);
-    if (!context.ptr || !attention || !out || !converted)
-      return fail(FLASHC_INVALID_ARGUMENT,
-                  "expected a context, an attention, arguments with extents and strides and a place for the "
-                  "explanation, got a null pointer",
-                  message);
-    llvm::Expected<std::string> text = capi::print(*attention);
-    if (!text)
-      return fail(FLASHC_INVALID_ARGUMENT, text.takeError(), message);
-    return explainInto(context, makeRequest(std::move(*text), options, Author::Flashc), *converted, out, message);
+  return guard(message, [&] {
+    auto getRequest = [&]() -> llvm::Expected<KernelRequest> {
+      llvm::Expected<std::string> text = capi::print(*attention);
+      if (!text)
+        return text.takeError();
+      return makeRequest(std::move(*text), options, Author::Flashc);
+    };
+    return explainCall(context, attention, "an attention", getRequest, arguments, count, out, message);
   });
 }
 
@@ -107,46 +110,20 @@ const char *flashcExplanationGetJSON(FlashcExplanation explanation) {
   return explanation.ptr ? unwrap(explanation)->json.c_str() : nullptr;
 }
 
-/// Whether there is a map for this head.
-static bool hasHead(FlashcExplanation explanation, int64_t batch, int64_t head) {
-  const TileGrid &grid = unwrap(explanation)->explanation.tiles.getGrid();
-  return batch >= 0 && batch < grid.batch && head >= 0 && head < grid.heads;
-}
-
 const uint8_t *flashcExplanationGetTiles(FlashcExplanation explanation, int64_t batch, int64_t head) {
-  if (!explanation.ptr || !hasHead(explanation, batch, head))
+  if (!explanation.ptr)
+    return nullptr;
+  const ExplanationHandle &handle = *unwrap(explanation);
+  const TileMap &map = handle.explanation.tiles;
+  const TileGrid &grid = map.getGrid();
+  if (map.isSample() || batch < 0 || batch >= grid.batch || head < 0 || head >= grid.heads)
     return nullptr;
   return guardOr<const uint8_t *>(nullptr, [&] {
-    const ExplanationHandle &handle = *unwrap(explanation);
-    const TileMap &map = handle.explanation.tiles;
     std::lock_guard<std::mutex> lock(handle.mutex);
     auto &tiles = handle.tiles[{map.getVariesByBatch() ? batch : 0, map.getVariesByHead() ? head : 0}];
     if (tiles.empty())
       tiles = map.getTiles(batch, head);
     return reinterpret_cast<const uint8_t *>(tiles.data());
-  });
-}
-
-FlashcStatus flashcExplanationGetPNG(FlashcExplanation explanation, int64_t batch, int64_t head, char **out,
-                                     size_t *length, char **message) {
-  return guard(message, [&]() -> FlashcStatus {
-    if (out)
-      *out = nullptr;
-    if (!explanation.ptr || !out || !length)
-      return fail(FLASHC_INVALID_ARGUMENT, "expected an explanation and places for the bytes, got a null pointer",
-                  message);
-    if (!hasHead(explanation, batch, head)) {
-      const TileGrid &grid = unwrap(explanation)->explanation.tiles.getGrid();
-      return fail(FLASHC_INVALID_ARGUMENT,
-                  ("expected a batch from 0 to " + llvm::Twine(grid.batch - 1) + " and a head from 0 to " +
-                   llvm::Twine(grid.heads - 1) + ", got " + llvm::Twine(batch) + " and " + llvm::Twine(head))
-                      .str(),
-                  message);
-    }
-    std::string file = drawTileMap(unwrap(explanation)->explanation.tiles, batch, head);
-    *out = copyText(file);
-    *length = file.size();
-    return succeed(message);
   });
 }
 

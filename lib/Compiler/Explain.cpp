@@ -61,7 +61,8 @@ static std::string describeMap(flash::TileClassesOp classes, const TileMap &tile
                          .wasInterrupted();
   std::string text;
   llvm::raw_string_ostream os(text);
-  os << "its map of " << count << " tiles takes " << bytes << " bytes, and the mask is run on up to " << open << "; ";
+  os << "its map of " << count << " tiles takes " << bytes << " bytes, and the mask is run on up to " << open
+     << (tiles.isSample() ? ", as far as a sample says; " : "; ");
   os << (readsArrays ? "it reads arrays, so that each launch without a plan makes it anew"
                      : "it is made once for launches of the same lengths");
   return text;

@@ -44,9 +44,8 @@ static void printEach(llvm::raw_ostream &os, const TileMap &tiles) {
   constexpr int64_t kMaxLines = 64;
   TileCounts first = tiles.count(0, 0);
   bool differ = false;
-  forEachMap(tiles, [&](int64_t batch, int64_t head, const std::string &) {
-    differ |= !(tiles.count(batch, head) == first);
-  });
+  forEachMap(tiles,
+             [&](int64_t batch, int64_t head, const std::string &) { differ |= !(tiles.count(batch, head) == first); });
   if (!differ)
     return;
   os << (tiles.getVariesByHead() ? "each head:\n" : "each head of a batch:\n");
@@ -80,13 +79,14 @@ std::string Explanation::str() const {
   os << "tiles: " << grid.qTile << " queries x " << grid.kvTile << " keys, " << tileSource << "\n";
   TileCounts counts = tiles.count();
   os << "of " << counts.total() << " tiles (" << grid.batch * grid.heads << " heads of " << grid.getRows() << " x "
-     << grid.getColumns() << ")\n";
+     << grid.getColumns() << ")";
+  if (tiles.isSample())
+    os << ", estimated from " << tiles.getKnownRows() << " rows of each head";
+  os << "\n";
   printShare(os, "skipped", counts.skipped, counts.total());
   printShare(os, "partial", counts.partial, counts.total());
   printShare(os, "full", counts.full, counts.total());
   printEach(os, tiles);
-  if (int64_t side = getTileMapBlock(grid); side > 1)
-    os << "in the picture a pixel is a block of " << side << " x " << side << " tiles\n";
   return text;
 }
 
@@ -119,11 +119,12 @@ std::string Explanation::toJSON() const {
     writer.attribute("columns", grid.getColumns());
     writer.attribute("varies_by_batch", tiles.getVariesByBatch());
     writer.attribute("varies_by_head", tiles.getVariesByHead());
-    writer.attribute("picture_block", getTileMapBlock(grid));
+    writer.attribute("counted_rows", tiles.getKnownRows());
     writer.attributeObject("counts", [&] {
       // They may exceed what json::Value holds.
       TileCounts counts = tiles.count();
-      for (auto [name, count] : {std::pair("skipped", counts.skipped), {"partial", counts.partial}, {"full", counts.full}})
+      for (auto [name, count] :
+           {std::pair("skipped", counts.skipped), {"partial", counts.partial}, {"full", counts.full}})
         writer.attributeBegin(name), writer.rawValue(toText(count)), writer.attributeEnd();
     });
   });

@@ -1,7 +1,6 @@
-//===- Explain.cpp - --explain, --tile-map ------------------------------------------------------------------------===//
+//===- Explain.cpp - --explain ------------------------------------------------------------------------------------===//
 
 #include "Explain.h"
-#include "Output.h"
 #include "RunCPU.h"
 #include "flashc/Compiler/Explain.h"
 #include "llvm/Support/raw_ostream.h"
@@ -31,24 +30,11 @@ static LaunchArgument makeArgument(const FunctionInputs &inputs, size_t number, 
   return argument;
 }
 
-static LogicalResult drawTiles(const TileMap &tiles, const DriverOptions &options) {
-  const TileGrid &grid = tiles.getGrid();
-  int64_t batch = options.tileMapBatch, head = options.tileMapHead;
-  if (batch >= 0 && batch < grid.batch && head >= 0 && head < grid.heads)
-    return writeOutput(options.tileMap, drawTileMap(tiles, batch, head));
-  llvm::errs() << "flashc: error: expected --tile-map-batch from 0 to " << grid.batch - 1
-               << " and --tile-map-head from 0 to " << grid.heads - 1 << ", got " << batch << " and " << head << "\n";
-  return failure();
-}
-
 LogicalResult flashc::printExplanations(ModuleOp module, const CompileOptions &compileOptions,
                                         const DriverOptions &options) {
   auto functions = selectFunctions(module);
   if (failed(functions))
     return failure();
-  if (functions->size() != 1 && !options.tileMap.empty())
-    return module.emitError("expected one function to draw the tiles of, got ")
-           << functions->size() << "; choose one with --function";
   for (func::FuncOp function : *functions) {
     FailureOr<FunctionInputs> inputs = describeInputs(function, options.inputs);
     if (failed(inputs))
@@ -61,8 +47,6 @@ LogicalResult flashc::printExplanations(ModuleOp module, const CompileOptions &c
     if (failed(explanation))
       return failure();
     llvm::outs() << explanation->str();
-    if (!options.tileMap.empty() && failed(drawTiles(explanation->tiles, options)))
-      return failure();
   }
   return success();
 }

@@ -1,4 +1,4 @@
-//===- Explain.h - --explain, --tile-map --------------------------------------------------------------------------===//
+//===- Explain.h - --explain --------------------------------------------------------------------------------------===//
 #ifndef FLASHC_LIB_DRIVER_EXPLAIN_H
 #define FLASHC_LIB_DRIVER_EXPLAIN_H
 
@@ -8,7 +8,7 @@
 namespace flashc {
 
 /// Prints which tiles the functions of `module` visit, with the extents that --dims and --shape give and, where loop
-/// bounds read data, the inputs of --run; writes the file of --tile-map. Fails after a diagnostic.
+/// bounds read data, the inputs of --run. Fails after a diagnostic.
 mlir::LogicalResult printExplanations(mlir::ModuleOp module, const CompileOptions &compileOptions,
                                       const DriverOptions &options);
 

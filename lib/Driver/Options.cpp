@@ -63,12 +63,6 @@ struct CommandLine {
                                cl::cat(category)};
   cl::opt<bool> explain{"explain", cl::desc("Print which tiles the mask skips, and what is known about it"),
                         cl::cat(category)};
-  cl::opt<std::string> tileMap{"tile-map", cl::desc("Draw the tiles that --explain counts"),
-                               cl::value_desc("file.png"), cl::cat(category)};
-  cl::opt<int64_t> tileMapBatch{"tile-map-batch", cl::desc("The batch that --tile-map draws (default: 0)"),
-                                cl::cat(category)};
-  cl::opt<int64_t> tileMapHead{"tile-map-head", cl::desc("The query head that --tile-map draws (default: 0)"),
-                               cl::cat(category)};
   cl::opt<bool> time{"time", cl::desc("Print how long each step took"), cl::cat(category)};
 };
 
@@ -112,10 +106,6 @@ static bool checkNames(const CommandLine &line) {
     if (option->getNumOccurrences() && !line.passes.empty())
       return complain("expected --" + option->ArgStr +
                       " with an algorithm, whose passes it is for, got --passes, which takes the options of each pass");
-  for (const cl::Option *option : {(const cl::Option *)&line.tileMap, (const cl::Option *)&line.tileMapBatch,
-                                   (const cl::Option *)&line.tileMapHead})
-    if (option->getNumOccurrences() && !line.explain)
-      return complain("expected --explain beside --" + option->ArgStr);
   return true;
 }
 
@@ -158,9 +148,6 @@ static bool fill(const CommandLine &line, DriverOptions &options) {
   options.printCost = line.printCost;
   options.printDecisions = line.printDecisions;
   options.explain = line.explain;
-  options.tileMap = line.tileMap;
-  options.tileMapBatch = line.tileMapBatch;
-  options.tileMapHead = line.tileMapHead;
   options.time = line.time;
   options.wantsOutput = line.emit.getNumOccurrences() || !options.outputFile.empty() ||
                         !(options.runOnCPU || options.runOnGPU || options.printCost || options.printDecisions ||

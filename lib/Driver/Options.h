@@ -26,9 +26,6 @@ struct DriverOptions {
   bool runOnCPU = false, runOnGPU = false;
   bool check = false, checkEachPass = false, printResults = false;
   bool printCost = false, printDecisions = false, explain = false;
-  /// A PNG file for the tiles of one head, or empty.
-  std::string tileMap;
-  int64_t tileMapBatch = 0, tileMapHead = 0;
   bool time = false;
   InputOptions inputs;
 };

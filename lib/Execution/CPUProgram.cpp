@@ -21,7 +21,6 @@
 #include "llvm/IR/Module.h"
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/PrettyStackTrace.h"
-#include "llvm/Support/Process.h"
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Target/TargetMachine.h"
 
@@ -181,17 +180,6 @@ static llvm::Error addToJIT(llvm::orc::LLJIT &jit, llvm::orc::JITTargetMachineBu
   return jit.addIRModule(llvm::orc::ThreadSafeModule(std::move(module), std::move(context)));
 }
 
-/// How well code is generated: FLASHC_CPU_OPT_LEVEL, 0 or 1. At 0 that takes half the time, and the code several times
-/// as long, as suits tests of few numbers.
-static FailureOr<llvm::CodeGenOptLevel> getCodeGenOptLevel(ModuleOp module) {
-  std::string level = llvm::sys::Process::GetEnv("FLASHC_CPU_OPT_LEVEL").value_or("1");
-  if (level == "0")
-    return llvm::CodeGenOptLevel::None;
-  if (level == "1")
-    return llvm::CodeGenOptLevel::Less;
-  return module.emitError("expected FLASHC_CPU_OPT_LEVEL to be 0 or 1, got '") << level << "'";
-}
-
 /// Fails with a diagnostic at the first op that has no lowering for the CPU.
 static LogicalResult checkLowered(ModuleOp module) {
   WalkResult result = module.walk<WalkOrder::PreOrder>([](Operation *op) {
@@ -253,10 +241,6 @@ FailureOr<CPUProgram> CPUProgram::compile(ModuleOp module) {
   llvm::Expected<llvm::orc::JITTargetMachineBuilder> builder = getHostTarget();
   if (!builder)
     return report(module, builder.takeError());
-  FailureOr<llvm::CodeGenOptLevel> level = getCodeGenOptLevel(module);
-  if (failed(level))
-    return failure();
-  builder->setCodeGenOptLevel(*level);
   auto jit = createJIT(*builder);
   if (!jit)
     return report(module, jit.takeError());

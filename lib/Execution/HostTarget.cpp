@@ -23,7 +23,7 @@ static llvm::StringRef findMissingFeature(llvm::StringRef level) {
   return missing == needed.end() ? "" : *missing;
 }
 
-llvm::Expected<JITTargetMachineBuilder> flashc::getHostTarget() {
+static llvm::Expected<JITTargetMachineBuilder> getProcessor() {
   std::string level = llvm::sys::Process::GetEnv("FLASHC_CPU").value_or("native");
   if (level == "native")
     return JITTargetMachineBuilder::detectHost();
@@ -35,5 +35,15 @@ llvm::Expected<JITTargetMachineBuilder> flashc::getHostTarget() {
                                    ", which needs " + missing);
   JITTargetMachineBuilder builder{llvm::Triple(llvm::sys::getProcessTriple())};
   builder.setCPU(level);
+  return builder;
+}
+
+llvm::Expected<JITTargetMachineBuilder> flashc::getHostTarget() {
+  std::string level = llvm::sys::Process::GetEnv("FLASHC_CPU_OPT_LEVEL").value_or("1");
+  if (level != "0" && level != "1")
+    return llvm::createStringError("expected FLASHC_CPU_OPT_LEVEL to be 0 or 1, got '" + level + "'");
+  llvm::Expected<JITTargetMachineBuilder> builder = getProcessor();
+  if (builder)
+    builder->setCodeGenOptLevel(level == "0" ? llvm::CodeGenOptLevel::None : llvm::CodeGenOptLevel::Less);
   return builder;
 }

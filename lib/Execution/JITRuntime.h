@@ -1,6 +1,6 @@
 //===- JITRuntime.h - the symbols that compiled programs find in this process -------------------------------------===//
-#ifndef FLASHC_EXECUTION_JITRUNTIME_H
-#define FLASHC_EXECUTION_JITRUNTIME_H
+#ifndef FLASHC_LIB_EXECUTION_JITRUNTIME_H
+#define FLASHC_LIB_EXECUTION_JITRUNTIME_H
 
 #include "llvm/ExecutionEngine/Orc/CoreContainers.h"
 
@@ -22,4 +22,4 @@ bool callJITFunction(void (*function)(void **), void **slots, std::string &messa
 
 } // namespace flashc
 
-#endif // FLASHC_EXECUTION_JITRUNTIME_H
+#endif // FLASHC_LIB_EXECUTION_JITRUNTIME_H

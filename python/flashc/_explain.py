@@ -6,13 +6,14 @@ import json
 import re
 from typing import Any, Callable, List, Optional, Tuple, Union
 
+from . import _picture
 from ._arrays.array import CPU, ITEM_SIZE, Array, ArraySpec, spoken
 from ._arrays.cuda import copy_to_host
 from ._arrays.protocol import ArrayLike
 from ._runtime import contexts, library
 from ._runtime.kernel import make_request
 from ._runtime.launch import WORDS, Frame, signed
-from ._runtime.library import ArgumentError, CompileError, Error, described, path_text
+from ._runtime.library import ArgumentError, CompileError, Error, OutOfMemoryError, described, path_text
 from ._runtime.options import Operands, Options, Window
 from ._runtime.public import public
 from ._runtime.specialization import CPU_TARGET, GPU_TARGET
@@ -30,9 +31,8 @@ class Explanation:
 
     Attributes:
         mask_class: "exact" (a tile is visited only if it holds a pair that is kept, and masked only if it holds one
-            that is not), "mapped" (the same, by running the mask; counts
-            here are what is known without), "conservative" (some tiles are visited or masked without need), "opaque" (all are visited,
-            masked).
+            that is not), "mapped" (the same, by running the mask; counts here are what is known without),
+            "conservative" (some tiles are visited or masked without need), "opaque" (all are visited, masked).
         reasons: why the mask is not exact.
         formulas: what a pair (i, j) that is kept satisfies; none: every pair is kept. "unknown: ..." is a part that has
             no formula.
@@ -42,7 +42,9 @@ class Explanation:
         skipped, partial, full: how many tiles are never visited, visited with the mask, visited without; of all heads
             of all batches.
         rows, columns: the tiles of queries and of keys of one head.
-        picture_block: of the picture, how many tiles a side the block has that a pixel stands for; 1 of up to 2048
+        counted_rows: how many evenly spaced rows of tiles of a head were counted. If that is less than `rows`, the
+            counts are estimates from them, and there is no list of tiles and no picture.
+        picture_block: how many tiles a side the block has that a pixel of the picture stands for; 1 for up to 2048
             tiles a side.
     """
 
@@ -60,7 +62,8 @@ class Explanation:
         self.full: int = facts["counts"]["full"]
         self.rows: int = facts["rows"]
         self.columns: int = facts["columns"]
-        self.picture_block: int = facts["picture_block"]
+        self.counted_rows: int = facts["counted_rows"]
+        self.picture_block: int = _picture.block_side(self.rows, self.columns)
         self._batch, self._heads = facts["batch"], facts["heads"]
         self._varies = facts["varies_by_batch"], facts["varies_by_head"]
 
@@ -77,7 +80,7 @@ class Explanation:
         differ share their lists.
 
         Raises:
-            flashc.OutOfMemoryError: the tiles of a head are too many to list; counts and pictures have no such limit.
+            flashc.OutOfMemoryError: the tiles of a head are too many to list.
         """
         by_batch, by_head = self._varies
         heads = {(b, h): self._head(b, h) for b in range(self._batch if by_batch else 1)
@@ -85,8 +88,14 @@ class Explanation:
         return [[heads[b if by_batch else 0, h if by_head else 0] for h in range(self._heads)]
                 for b in range(self._batch)]
 
+    def _bytes(self, batch: int, head: int) -> bytes:
+        if self.counted_rows < self.rows:
+            raise OutOfMemoryError("there is no list of the tiles of a head: of its "
+                                   f"{self.rows} rows {self.counted_rows} were counted")
+        return self._explanation.tiles(batch, head, self.rows * self.columns)
+
     def _head(self, batch: int, head: int) -> List[List[int]]:
-        data = self._explanation.tiles(batch, head, self.rows * self.columns)
+        data = self._bytes(batch, head)
         return [list(data[row * self.columns:(row + 1) * self.columns]) for row in range(self.rows)]
 
     def png(self, batch: int = 0, head: int = 0) -> bytes:
@@ -96,8 +105,12 @@ class Explanation:
 
         Raises:
             flashc.ArgumentError: there is no such head.
+            flashc.OutOfMemoryError: the tiles of a head are too many to list.
         """
-        return self._explanation.png(batch, head)
+        if not (0 <= batch < self._batch and 0 <= head < self._heads):
+            raise ArgumentError(f"expected a batch from 0 to {self._batch - 1} and a head from 0 to {self._heads - 1}, "
+                                f"got {batch} and {head}")
+        return _picture.draw(self._bytes(batch, head), self.rows, self.columns)
 
 
 @public

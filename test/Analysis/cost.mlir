@@ -39,9 +39,11 @@
 // RUN: flashc %s --print-cost --function=causal --dims=Nk=256 --q-tile=64 --kv-tile=64 | FileCheck %s --check-prefix=CAUSAL
 // CAUSAL: cost @causal by fa2 {{.*}}: matmul FLOPs 2621440, {{.*}} bytes read 49152, bytes written 9216,
 
-// 2^31 - 1 of them: 2^25 x 2^25 tiles, of which 2^24 (2^25 + 1) are visited, of 4 * 64 * 64 * 16 FLOPs each.
-// RUN: flashc %s --print-cost --function=causal --dims=Nq=2147483647 --q-tile=64 --kv-tile=64 | FileCheck %s --check-prefix=VAST
-// VAST: matmul FLOPs 147573956987722924032,
+// 2^31 - 1 of them: 2^25 x 2^25 tiles of 4 * 64 * 64 * 16 FLOPs each; but no more than 2^17 loops of different lengths.
+// RUN: flashc %s --print-cost --function=head --dims=Nq=2147483647 --q-tile=64 --kv-tile=64 | FileCheck %s --check-prefix=VAST
+// RUN: not flashc %s --print-cost --function=causal --dims=Nq=2147483647 --q-tile=64 --kv-tile=64 2>&1 | FileCheck %s --check-prefix=LOOPS
+// VAST: matmul FLOPs 295147905179352825856,
+// LOOPS: error: expected at most 131072 tiles with loops of their own to count, got 33554432
 
 // RUN: not flashc %s --print-cost --function=nobody 2>&1 | FileCheck %s --check-prefix=NOBODY
 // NOBODY: error: expected a function named 'nobody', got none

@@ -75,8 +75,6 @@ static void testMistakes(FlashcContext context, const char *text) {
 }
 
 static void testExplanation(FlashcExplanation explanation) {
-  char *png = NULL, *message = NULL;
-  size_t length = 0;
   fputs(flashcExplanationGetText(explanation), stdout);
   printf("%s\n", flashcExplanationGetJSON(explanation));
   for (int64_t b = 0; b < kBatch; ++b) {
@@ -85,16 +83,6 @@ static void testExplanation(FlashcExplanation explanation) {
   }
   expect(!flashcExplanationGetTiles(explanation, kBatch, 0) && !flashcExplanationGetTiles(explanation, 0, -1),
          "no tiles of heads that do not exist");
-  expect(flashcExplanationGetPNG(explanation, 1, 0, &png, &length, &message) == FLASHC_OK && !message, "a picture");
-  expect(length > 60 && memcmp(png, "\x89PNG\r\n\x1a\n", 8) == 0 && memcmp(png + length - 8, "IEND", 4) == 0,
-         "a whole PNG file");
-  flashcStringDestroy(png);
-  expect(flashcExplanationGetPNG(explanation, 0, 1, &png, &length, &message) == FLASHC_INVALID_ARGUMENT && !png,
-         "no picture of a head that does not exist");
-  printf("%s\n", message);
-  flashcStringDestroy(message);
-  expect(flashcExplanationGetPNG(explanation, 0, 0, NULL, &length, NULL) == FLASHC_INVALID_ARGUMENT,
-         "a place for the picture");
 }
 
 int main(void) {

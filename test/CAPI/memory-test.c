@@ -102,17 +102,13 @@ static FlashcStatus ir(char **message) {
 
 static FlashcStatus explain(char **message) {
   FlashcExplanation result = {NULL};
-  char *source = NULL, *png = NULL;
-  size_t length;
+  char *source = NULL;
   FlashcStatus status = flashcAttentionGetText(context, &attention, &source, message);
   if (status == FLASHC_OK)
     status = flashcExplainText(context, source, strlen(source), NULL, arguments, 5, &result, message);
   flashcStringDestroy(source);
   if (status == FLASHC_OK && !flashcExplanationGetTiles(result, 0, 1))
     status = FLASHC_OUT_OF_MEMORY;
-  if (status == FLASHC_OK)
-    status = flashcExplanationGetPNG(result, 0, 0, &png, &length, message);
-  flashcStringDestroy(png);
   flashcExplanationDestroy(result);
   return status;
 }

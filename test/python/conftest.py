@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 HERE = os.path.dirname(__file__)
-sys.path[:0] = [HERE, os.path.join(HERE, "..", "Driver", "Inputs")]
+sys.path.insert(0, HERE)
 
 import flashc  # noqa: E402
 from flashc._arrays import source  # noqa: E402

@@ -103,23 +103,6 @@ def test_wrong_gradients_are_not_timed_and_missing_ones_are_noted():
     assert row.entries["flashc"].counts and _measure.failed(row)
 
 
-def test_systems_begin_once_for_cells_that_are_measured_together():
-    begun = []
-
-    class Beginning(Plain):
-        def begin(self):
-            begun.append(None)
-
-    measurer(_peers.Flashc(), Beginning()).measure([cell(), cell(n=32)])
-    assert len(begun) == 1
-
-
-def test_wrong_numbers_are_not_timed():
-    row, = measurer(_peers.Flashc(), Plain(step=0.25)).measure([cell()])
-    assert row.entries["plain"].note.startswith("wrong: o off by") and not row.entries["plain"].counts
-    assert row.entries["flashc"].counts and _measure.failed(row)
-
-
 def test_a_refused_schedule_is_a_note(monkeypatch):
     import flashc
 
@@ -130,15 +113,6 @@ def test_a_refused_schedule_is_a_note(monkeypatch):
     row, = measurer(_peers.Flashc(), Refusing("flashc:wide", schedule="consumers=5")).measure([cell()])
     assert row.entries["flashc:wide"].note == "expected 1 to 4 consumers, got 5"
     assert row.entries["flashc"].counts and not _measure.failed(row)
-
-
-def test_schedules_reach_flashc(monkeypatch):
-    seen = []
-    attention = _peers.flashc.attention
-    monkeypatch.setattr(_peers.flashc, "attention", lambda *arguments, **keywords: (
-        seen.append(keywords.get("schedule")), attention(*arguments, **keywords))[1])
-    measurer(_peers.Flashc(), _peers.Flashc("flashc:few", schedule="stages=2")).measure([cell()])
-    assert set(seen) == {None, "stages=2"}
 
 
 def test_schedules_of_the_backward_pass_leave_the_forward_pass_alone(monkeypatch):
@@ -168,20 +142,6 @@ def test_a_lost_device_ends_the_measurement_with_the_rows_so_far(monkeypatch):
     assert _measure.failed(caught.value.rows[0])
 
 
-def test_the_command_measures_backward_passes(monkeypatch, tmp_path, capsys):
-    init = _measure.Measurer.__init__
-    monkeypatch.setattr(_measure.Measurer, "__init__", lambda self, systems, clock, seed: init(
-        self, systems, types.SimpleNamespace(read=lambda: 1000.0), seed, "cpu"))
-    path = str(tmp_path / "bench.csv")
-    assert command.main(["--backward", "--grid", "d=16", "n=24", "causal=1", "batch=1", "heads=2", "--peers", "",
-                         "--csv", path]) == 0
-    out = capsys.readouterr().out
-    assert "/cudnn" in out and " dq 1e-3 |" in out and "largest relative Frobenius error of dv: flashc " in out
-    row, = read_csv([path])
-    assert row.cell.backward and row.entries["flashc"].counts
-    assert list(row.entries["flashc"].gradients) == ["dq", "dk", "dv"]
-
-
 def test_tiles_that_are_computed_are_counted():
     from flashc import assume_sorted, masks
     from flashc.bench import _masks_backward
@@ -191,25 +151,6 @@ def test_tiles_that_are_computed_are_counted():
     offsets = assume_sorted(torch.tensor([0, 512, 512, 1024], dtype=torch.int32))
     assert _masks_backward.computed(masks.packed(offsets, causal=False), 1024, device) == 1 / 2
     assert _masks_backward.computed(masks.sliding_window(127, align="top-left"), 1024, device) == (2 * 1 + 14 * 2) / 128
-
-
-def test_masks_and_scores_of_the_backward_pass(monkeypatch):
-    from flashc.bench import _masks, _masks_backward
-    for module in (_masks, _masks_backward):
-        for name, value in dict(TOKENS=512, HIDDEN=32, WINDOW=64, CHECKED=64).items():
-            monkeypatch.setattr(module, name, value, raising=False)
-    monkeypatch.setattr(torch, "device", lambda name: "cpu")
-    shown = []
-    bench = _masks_backward.BackwardMaskBench(1, False, shown.append)
-    with torch.no_grad():
-        lines = [line for group in (bench.window, bench.packed) for line in group(16)]
-        assert not any(bench._is_wrong(bench._inputs(1, 2, 64, 16)[0], None, score)
-                       for score in _masks.SCORES.values())
-    # All bursts last 10 ms: a mask costs what it does not spare.
-    assert [(line.case, line.note.partition(" ")[0]) for line in lines] == [("window of 64", ""),
-                                                                           ("8 documents, causal", "lengths")]
-    assert all(0.2 < line.visited < 0.5 and line.cost == pytest.approx(1 / line.visited) and line.failed
-               for line in lines)
 
 
 def test_the_command_measures_writes_and_relates(monkeypatch, tmp_path, capsys):
@@ -251,7 +192,7 @@ def decoding_cell(**changes):
     return _decode_grid.Cell(**{"batch": 2, "keys": 48, "query_heads": 4, "key_heads": 2, "depth": 16, **changes})
 
 
-@pytest.mark.parametrize("changes", [{}, {"page": 16}, {"page": 16, "layout": "nhd"}, {"layout": "nhd"}])
+@pytest.mark.parametrize("changes", [{}, {"page": 16, "layout": "nhd"}])
 def test_decoding_is_checked_and_timed(changes, graphs):
     row = _decode.measure(decoding_cell(**changes), {"flashc": {}, "flashc:more": {"splits": 3}}, [Plain()], device="cpu")
     assert row.microseconds == {"flashc": 1e3, "flashc:more": 2e3, "plain": 3e3} and row.ratio() == 3.0
@@ -298,9 +239,3 @@ def test_the_command_measures_decoding(graphs, monkeypatch, tmp_path, capsys):
     with pytest.raises(SystemExit):
         command.main([*cells, "--peers", "plain,fa3"])
     assert "expected peers of plain, flex, got 'fa3'" in capsys.readouterr().err
-
-
-def test_peers_of_decoding():
-    assert list(_decode.PEERS) == ["cudnn", "fa2", "flex", "flex-tuned"]
-    chosen, left_out = _peers.choose_peers(None, _decode.PEERS, _decode.NOT_BY_DEFAULT)
-    assert {peer.name for peer in chosen} | set(left_out) == {"cudnn", "fa2"}

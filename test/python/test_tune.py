@@ -1,9 +1,7 @@
 """The tuner, with a GPU of our own: which schedules compile, how long they take, when the process ends."""
 
-import itertools
 import json
 import os
-import threading
 
 import pytest
 
@@ -107,30 +105,17 @@ def test_choices_of_the_space_are_the_compilers():
         assert fields(overrides).items() <= printed.items()
 
 
-def test_keys_take_cells_by_queries():
-    keys = by_key(parse_grid(["d=192x128", "dtype=f16", "n=1024,512"]))
-    assert [str(key) for key in keys] == ["f16 d=192 dv=128 mask=none", "f16 d=192 dv=128 mask=bounds"]
-    assert [cell.n for cell in keys[Key(192, 128, "none", "f16")]] == [512, 1024]
-    with pytest.raises(ValueError, match="expected one cell for each n of bf16 d=64"):
-        by_key(parse_grid(["d=64", "heads=4,8"]))
-
-
 # --- Rows -------------------------------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("times, rows", [
     # One row does if it is nowhere more than 2% slower than the best.
     ({512: {"a": 1.0, "b": 1.019}, 1024: {"a": 1.019, "b": 1.0}}, [(None, "a")]),
     ({512: {"a": 1.0, "b": 1.03}, 1024: {"a": 1.03, "b": 1.0}}, [(512, "a"), (None, "b")]),
-    # The fastest of those that do.
-    ({512: {"a": 1.0, "b": 1.01}, 1024: {"a": 1.015, "b": 1.0}}, [(None, "b")]),
     # Neighbours share a row; the last is for any number.
     ({512: {"a": 1.0, "b": 2.0}, 1024: {"a": 1.0, "b": 2.0}, 2048: {"a": 2.0, "b": 1.0}, 4096: {"a": 2.0, "b": 1.0}},
      [(1024, "a"), (None, "b")]),
-    ({512: {"a": 1.0, "b": 2.0}, 1024: {"a": 2.0, "b": 1.0}, 2048: {"a": 1.0, "b": 2.0}},
-     [(512, "a"), (1024, "b"), (None, "a")]),
     # A third that is good enough everywhere saves rows.
     ({512: {"a": 1.0, "b": 2.0, "c": 1.01}, 1024: {"a": 2.0, "b": 1.0, "c": 1.01}}, [(None, "c")]),
-    ({512: {"a": 1.0}}, [(None, "a")]),
 ])
 def test_rows_are_the_fewest_within_noise(times, rows):
     assert merge(times) == rows
@@ -178,15 +163,6 @@ def test_refused_schedules_are_pruned_and_the_fastest_win(tmp_path):
     assert result.times[CELLS[0]][DEFAULT] == pytest.approx(1.1)
 
 
-def test_every_finalist_is_timed_at_every_number_of_queries(tmp_path, monkeypatch):
-    gpu = FakeGPU()
-    monkeypatch.setattr(_search, "STAGES", [_search.STAGES[0]._replace(least=3), _search.STAGES[1]._replace(least=1)])
-    run(gpu, tmp_path)
-    for n in (512, 1024, 2048):
-        assert [len(timed) for cell, timed, _ in gpu.timed if cell == n] == [9, 3, 3]  # Two finalists, and the table's.
-    assert len({timed for _, timed, effort in gpu.timed if effort == _search.FINAL}) == 1
-
-
 def test_what_comes_out_the_same_is_tried_once(tmp_path):
     gpu = FakeGPU()
     twice = SAFE + [f"{one},overlap=true" for one in SAFE]
@@ -210,31 +186,6 @@ def test_wrong_numbers_are_not_timed(tmp_path):
         run(gpu, tmp_path / "other")
 
 
-def test_compiling_is_in_parallel(tmp_path):
-    gpu, together, calls = FakeGPU(), threading.Barrier(2), itertools.count()
-    prepare = gpu.prepare
-
-    def prepare_two(cell, overrides):
-        if next(calls) < 2:
-            together.wait(timeout=10)  # by itself, the first one breaks it
-        return prepare(cell, overrides)
-
-    gpu.prepare = prepare_two
-    run(gpu, tmp_path, cells=CELLS[:1], threads=2)
-    assert not together.broken and len(gpu.prepared) > 2
-
-
-def test_errors_that_are_no_refusal_surface(tmp_path):
-    gpu = FakeGPU()
-
-    def prepare(cell, overrides):
-        raise flashc.GPUError("cuModuleLoadDataEx failed")
-
-    gpu.prepare = prepare
-    with pytest.raises(flashc.GPUError):
-        run(gpu, tmp_path)
-
-
 # --- Stopping and going on --------------------------------------------------------------------------------------------
 
 def test_an_interrupted_search_goes_on_where_it_was(tmp_path):
@@ -256,15 +207,6 @@ def test_an_interrupted_search_goes_on_where_it_was(tmp_path):
     assert checked == whole.checked and timed == whole.timed  # Nothing was done twice.
 
 
-def test_a_kernel_that_took_the_gpu_down_is_not_run_again(tmp_path):
-    deadly = whole("consumers=2,kv-tile=64,stages=2")
-    with pytest.raises(Lost, match="schedule consumers=2,kv-tile=64,stages=2,overlap=true: an illegal memory access"):
-        run(FakeGPU(), tmp_path, [deadly, *SAFE])
-    gpu = FakeGPU()
-    assert run(gpu, tmp_path, [deadly, *SAFE]).wrong == {deadly: f"schedule {deadly}: an illegal memory access"}
-    assert deadly not in gpu.checked
-
-
 def test_a_kernel_that_took_the_process_down_is_not_run_again(tmp_path):
     journal = Journal(str(tmp_path / "journal"), "one library")
     journal.begin_check(CELLS[0], whole(SAFE[0]))
@@ -281,31 +223,6 @@ def test_a_kernel_that_took_the_process_down_is_not_run_again(tmp_path):
     # That is what the journal says of each while it runs.
     assert [(line["schedule"], line["problem"]) for line in noted] == [
         (one, "its first run did not end") for one in gpu.checked]
-
-
-def test_a_schedule_that_fails_while_it_is_timed_is_left_out_next_time(tmp_path):
-    gpu, bad = FakeGPU(), whole(SAFE[0])
-
-    def time(cell, overrides, effort):
-        raise Lost(bad, "an illegal memory access")
-
-    gpu.time = time
-    with pytest.raises(Lost):
-        run(gpu, tmp_path)
-    assert bad in run(FakeGPU(), tmp_path).wrong
-
-
-def test_the_budget_ends_a_search_between_two_measurements(tmp_path):
-    now = [0.0]
-
-    def clock():
-        now[0] += 1
-        return now[0]
-
-    gpu = FakeGPU()
-    with pytest.raises(_search.OutOfTime):
-        run(gpu, tmp_path, deadline=30.5, clock=clock)
-    assert len(gpu.prepared) == len(SAFE) + 2 and len(gpu.checked) == 9 and 0 < len(gpu.timed) < 9
 
 
 def test_the_journal_forgets_another_library_and_a_torn_line(tmp_path):
@@ -384,21 +301,8 @@ def test_finished_keys_are_not_searched_again(tmp_path, capsys):
     assert {row.key for row in rows} == {KEY, other}
 
 
-def test_a_lost_gpu_is_said(tmp_path, capsys):
-    gpu = FakeGPU()
-
-    def check(cell, overrides):
-        raise Lost(overrides, "no end after 20 s")
-
-    gpu.check = check
-    assert tune(gpu, tmp_path) == 3
-    out = capsys.readouterr().out
-    assert f"the GPU failed: schedule {whole('consumers=2,kv-tile=96,stages=2')}: no end after 20 s" in out
-
-
 @pytest.mark.parametrize("arguments, message", [
     (["--keys", "d=64", "heads=4,8"], "--keys: expected one cell for each n of bf16 d=64 dv=64 mask=none"),
-    (["--keys", "d=96"], "--keys: expected hidden to be a multiple of dv"),
     (["--space", "stages"], "--space: expected CHOICE=VALUES such as stages=2,3, got 'stages'"),
 ])
 def test_wrong_command_lines_are_refused(arguments, message, capsys):
@@ -414,14 +318,6 @@ def test_a_table_that_would_not_be_read_is_not_written(monkeypatch, capsys, valu
         command.main(["--keys", "d=64"])
     assert stop.value.code == 2 and "FLASHC_SCHEDULE_TABLE is set" in capsys.readouterr().err
     assert command.main(["--list", "--keys", "d=64"]) == 0
-
-
-def test_list_says_what_would_be_tuned(capsys):
-    assert command.main(["--list", "--keys", "causal=1", "n=512,1024", "--space", "stages=2"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert [line.split(":")[0] for line in lines] == [f"bf16 d={d} dv={dv} mask=bounds"
-                                                      for d, dv in ((64, 64), (128, 128), (192, 128), (256, 256))]
-    assert lines[0].endswith("schedules, for 512, 1024 queries")
 
 
 # --- With PyTorch's tensors on the CPU --------------------------------------------------------------------------------
@@ -458,12 +354,6 @@ def test_the_whole_command_on_tensors(gpu_of_torch, tmp_path, capsys):
     assert rows and not others and {row.key for row in rows} == {Key(16, 16, "bounds", "bf16")}
 
 
-def test_print_without_a_table_says_so(gpu_of_torch, tmp_path, capsys):
-    with pytest.raises(SystemExit) as stop:
-        command.main(["--print"])
-    assert stop.value.code == 1 and "there is no table of Some GPU yet" in capsys.readouterr().err
-
-
 def test_rows_say_what_the_compiler_does_not_choose_by_itself(gpu_of_torch):
     gpu, cell = gpu_of_torch.GPU(0), CELLS[0]
     small = "kv-tile=64,stages=2"
@@ -496,19 +386,6 @@ def test_the_compiler_chooses_what_was_found(gpu_of_torch, monkeypatch, tmp_path
         assert chosen(key, queries or 4096) == schedule
     # A type that has no rows of its own has bf16's.
     assert chosen(Key(192, 128, "bounds", "f16"), 512) == found[Key(192, 128, "bounds", "bf16"), 512]
-
-
-def test_what_was_found_for_one_head_dimension_is_not_for_others(gpu_of_torch, monkeypatch, tmp_path):
-    def schedule(d):
-        q = flashc.ArraySpec((1, 1, 4096, d), "bf16")
-        return flashc.compile(q, q, q, causal=True, return_lse=False).schedule
-
-    built_in = {d: schedule(d) for d in (64, 192, 256)}
-    (tmp_path / "table").write_text(_table.form([Row(Key(256, 256, "bounds", "bf16"), None, "kv-tile=48")], [],
-                                                "Some GPU", "2026-11-21"))
-    monkeypatch.setenv("FLASHC_SCHEDULE_TABLE", str(tmp_path / "table"))
-    flashc.configure(disk_cache=False)
-    assert {d: schedule(d) == built_in[d] for d in built_in} == {64: True, 192: True, 256: False}
 
 
 def test_the_space_has_the_built_in_schedules(gpu_of_torch):

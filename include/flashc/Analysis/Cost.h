@@ -35,6 +35,8 @@ struct Cost {
   llvm::DynamicAPInt matmulFlops, otherFlops;
   llvm::DynamicAPInt bytesRead, bytesWritten;
 
+  Cost &operator+=(const Cost &other);
+  Cost operator*(int64_t times) const;
   void print(llvm::raw_ostream &os) const;
 };
 
@@ -43,11 +45,9 @@ double toDouble(const llvm::DynamicAPInt &number);
 
 /// Counts `function`, at any level down to loops, called with arguments of `shapes` (empty for scalars). Flash ops move
 /// their operands and results and compute nothing: count FLOPs on a decomposed copy. Loop bounds may depend on shapes
-/// and outer loops; diagnoses one that depends on data. The time does not depend on the shapes: iterations are counted
-/// in bulk (lib/Analysis/LineEvaluator.h). `oneByOne` counts every iteration by itself instead, for tests to compare
-/// with.
-mlir::FailureOr<Cost> countCost(mlir::func::FuncOp function,
-                                mlir::ArrayRef<mlir::SmallVector<int64_t, 4>> shapes, bool oneByOne = false);
+/// and outer loops; diagnoses one that depends on data. The steps of a loop cost the same but for the last one, whose
+/// tile may be cut. Loops whose bounds depend on an outer one are counted for each of its iterations, 2^17 at most.
+mlir::FailureOr<Cost> countCost(mlir::func::FuncOp function, mlir::ArrayRef<mlir::SmallVector<int64_t, 4>> shapes);
 
 } // namespace flashc
 

@@ -10,7 +10,6 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/DynamicAPInt.h"
 
-#include <optional>
 #include <vector>
 
 namespace flashc {
@@ -49,62 +48,64 @@ private:
   int64_t countKeyTiles() const { return llvm::divideCeil(keys, kvTile); }
 };
 
-/// Tiles of one class that are visited, neighbours in each row of tiles. Of the rows `row` + k * `rowStep`, 0 <= k <
-/// `rows`, those in the columns from `column` + k * `columnStep` on, `width` + k * `widthStep` of them.
-struct TilePatch {
+/// Neighbours in a row of tiles that are visited, all in the same way: the columns begin to end - 1.
+struct TileStretch {
   TileClass tileClass = TileClass::Partial;
-  int64_t row = 0, rowStep = 1, rows = 1;
-  int64_t column = 0, columnStep = 0, width = 1, widthStep = 0;
-
-  int64_t getRow(int64_t k) const { return row + k * rowStep; }
-  int64_t getBegin(int64_t k) const { return column + k * columnStep; }
-  int64_t getEnd(int64_t k) const { return getBegin(k) + width + k * widthStep; }
-  llvm::DynamicAPInt count() const;
+  int64_t begin = 0, end = 0;
 };
 
 /// The class of every tile: a row for each resident tile, of queries as a rule, a column for each one that comes past.
-/// What is kept is not tiles but patches, so that its size does not depend on theirs.
+/// Of a call with too many rows to run, evenly spaced ones: then counts are estimates.
 class TileMap {
 public:
-  /// Every tile skipped. Maps that do not vary are kept once.
-  TileMap(const TileGrid &grid, bool variesByBatch, bool variesByHead);
+  /// Every tile skipped. Maps that do not vary are kept once. One in `rowStep` rows is known, from the middle of the
+  /// first `rowStep` on.
+  TileMap(const TileGrid &grid, bool variesByBatch, bool variesByHead, int64_t rowStep = 1);
 
   const TileGrid &getGrid() const { return grid; }
   /// Whether batches (heads) may have different maps.
   bool getVariesByBatch() const { return variesByBatch; }
   bool getVariesByHead() const { return variesByHead; }
+  /// The known rows: one in `getRowStep()`, from the first one on, and their number.
+  int64_t getRowStep() const { return rowStep; }
+  int64_t getFirstRow() const { return std::min(rowStep / 2, grid.getRows() - 1); }
+  int64_t getKnownRows() const { return llvm::divideCeil(grid.getRows() - getFirstRow(), rowStep); }
+  bool isKnown(int64_t row) const {
+    return row >= getFirstRow() && row < grid.getRows() && (row - getFirstRow()) % rowStep == 0;
+  }
+  bool isSample() const { return rowStep > 1; }
 
-  /// Patches of a map share no tile (findSharedTile).
-  void add(int64_t batch, int64_t head, const TilePatch &patch) { patches[getIndex(batch, head)].push_back(patch); }
-  mlir::ArrayRef<TilePatch> getPatches(int64_t batch, int64_t head) const { return patches[getIndex(batch, head)]; }
-  /// Row and column of a tile that two patches have.
-  std::optional<std::array<int64_t, 2>> findSharedTile() const;
+  /// Adds tiles to a known row. Returns false if one of them is there already.
+  bool add(int64_t batch, int64_t head, int64_t row, const TileStretch &tiles);
 
-  /// Of one head, and of all heads of all batches.
+  /// Of one head, and of all heads of all batches: exact, or from the rows that are known.
   TileCounts count(int64_t batch, int64_t head) const;
   TileCounts count() const;
 
-  /// The classes of the tiles of one head, row by row.
+  /// The classes of the tiles of one head, row by row. Not of a sample.
   std::vector<TileClass> getTiles(int64_t batch, int64_t head) const;
-  /// The same of blocks of side x side tiles: skipped if all of them are, full if all of them are, partial otherwise.
-  std::vector<TileClass> getBlocks(int64_t batch, int64_t head, int64_t side) const;
 
 private:
-  size_t getIndex(int64_t batch, int64_t head) const;
+  using Row = llvm::SmallVector<TileStretch, 2>;
+  size_t getFirst(int64_t batch, int64_t head) const;
+  llvm::ArrayRef<Row> getMap(int64_t batch, int64_t head) const;
 
   TileGrid grid;
   bool variesByBatch, variesByHead;
-  std::vector<std::vector<TilePatch>> patches;
+  int64_t rowStep;
+  std::vector<Row> rows;
 };
 
-/// The map of the loops in `function` (L1; of several nests, as of gradients, those of the first) called with `arguments`, whose addresses are in the
-/// memory of this process, or 0: elements that are not known. The grid's tiles are those of the loops, if there are
-/// any. Fails after a diagnostic, which names what a loop bound reads and nobody gave.
+/// The map of the loops in `function` (L1; of several nests, as of gradients, those of the first) called with
+/// `arguments`, whose addresses are in the memory of this process, or 0: elements that are not known. The grid's tiles
+/// are those of the loops, if there are any. Fails after a diagnostic, which names what a loop bound reads and nobody
+/// gave.
 ///
-/// The time depends on how often loop bounds change their course (lib/Analysis/LineEvaluator.h), and not on the number
-/// of tiles. `oneByOne` runs every iteration by itself instead, for tests to compare with.
+/// The time grows with the number of rows and, where the mask is run (flash.tile_runs), of tiles. Of more than
+/// `maxTiles` tiles, a row whose bounds are formulas being as dear as kTilesOfRow, it is a sample.
+constexpr int64_t kTilesOfRow = 16;
 mlir::FailureOr<TileMap> mapTiles(mlir::func::FuncOp function, mlir::ArrayRef<LaunchArgument> arguments, TileGrid grid,
-                                  bool oneByOne = false);
+                                  int64_t maxTiles = int64_t(1) << 22);
 
 } // namespace flashc
 

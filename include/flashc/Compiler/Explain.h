@@ -45,15 +45,6 @@ struct Explanation {
 mlir::FailureOr<Explanation> explain(mlir::func::FuncOp function, mlir::ArrayRef<LaunchArgument> arguments,
                                      const CompileOptions &options);
 
-/// How many tiles a side the block has that a pixel of a picture stands for; 1 where a tile has a pixel or more.
-int64_t getTileMapBlock(const TileGrid &grid);
-
-/// A PNG file of the tiles of one head: a row for each tile of queries from the top, a column for each tile of keys.
-/// Skipped tiles are light grey, partial ones orange, full ones blue; maps of up to 64 tiles a side have lines between
-/// them. Maps of more than 2048 tiles a side are drawn in blocks (getTileMapBlock): a block that is neither all skipped
-/// nor all full is orange.
-std::string drawTileMap(const TileMap &tiles, int64_t batch, int64_t head);
-
 } // namespace flashc
 
 #endif // FLASHC_COMPILER_EXPLAIN_H

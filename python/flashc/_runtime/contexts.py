@@ -5,7 +5,7 @@ import ctypes
 import os
 import sys
 import threading
-from ctypes import c_int, c_size_t, c_void_p
+from ctypes import c_int, c_void_p
 from dataclasses import dataclass
 from typing import Any, Callable, List, Optional, Tuple
 
@@ -105,17 +105,8 @@ class Explanation(_Owned):
     def tiles(self, batch: int, head: int, count: int) -> bytes:
         tiles = lib.flashcExplanationGetTiles(self.handle, batch, head) if count <= _MAX_TILES else None
         if not tiles:
-            raise OutOfMemoryError(f"there is not the memory to list the {count} tiles of a head; its counts and its "
-                                   "picture know them all")
+            raise OutOfMemoryError(f"there is not the memory to list the {count} tiles of a head")
         return ctypes.string_at(tiles, count)
-
-    def png(self, batch: int, head: int) -> bytes:
-        data, size = c_void_p(), c_size_t()
-        checked(lib.flashcExplanationGetPNG, self.handle, batch, head, ctypes.byref(data), ctypes.byref(size))
-        try:
-            return ctypes.string_at(data, size.value)
-        finally:
-            lib.flashcStringDestroy(data)
 
 
 class Context(_Owned):

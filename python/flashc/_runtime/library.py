@@ -154,7 +154,6 @@ _FUNCTIONS = {
     "flashcExplanationGetText": (c_char_p, [Handle]),
     "flashcExplanationGetJSON": (c_char_p, [Handle]),
     "flashcExplanationGetTiles": (c_void_p, [Handle, c_int64, c_int64]),
-    "flashcExplanationGetPNG": _fallible(Handle, c_int64, c_int64, _OUT_TEXT, POINTER(c_size_t)),
     "flashcExplanationDestroy": (None, [Handle]),
     "flashcKernelLoad": _fallible(Handle, c_int, POINTER(Handle)),
     # Called for every launch with ready-made addresses. A structure of one pointer is passed as that pointer is (System

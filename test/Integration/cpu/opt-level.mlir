@@ -4,7 +4,7 @@
 // RUN: not env FLASHC_CPU_OPT_LEVEL=2 flashc %s --check 2>&1 | FileCheck %s --check-prefix=LEVEL
 
 // CHECK: check @causal: o: {{.*}}: PASS
-// LEVEL: error: expected FLASHC_CPU_OPT_LEVEL to be 0 or 1, got '2'
+// LEVEL: error: running on the CPU failed: expected FLASHC_CPU_OPT_LEVEL to be 0 or 1, got '2'
 
 !t = tensor<?x2x?x8xbf16>
 

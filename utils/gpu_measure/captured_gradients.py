@@ -1,10 +1,9 @@
-#!/usr/bin/env python3
 """What gradients of captured tensors cost on a GPU, beside the backward pass without them, and FlexAttention's: the table
 of docs/captured-gradients.md.
 
-    PYTHONPATH=python python3 utils/gpu_captured_costs.py [--no-peers]
+    gpu_measure captured-gradients [--no-peers]
 
-All variants take turns (gpu_costs.py). FlexAttention is compiled, for these shapes, and its backward pass launched as it
+All variants take turns. FlexAttention is compiled, for these shapes, and its backward pass launched as it
 is, since it is milliseconds long.
 """
 from __future__ import annotations
@@ -17,7 +16,7 @@ import torch
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 import flashc
-from gpu_costs import capture, medians
+from graphs import capture, medians
 
 TOKENS, HEADS = 8192, 16
 
@@ -101,7 +100,3 @@ def main() -> None:
         for n in arguments.n:
             for causal in (False, True):
                 measure(d, n, causal, not arguments.no_peers)
-
-
-if __name__ == "__main__":
-    main()

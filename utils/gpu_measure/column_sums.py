@@ -1,16 +1,15 @@
-#!/usr/bin/env python3
-"""Times flashc.column_sums on a GPU: column_sums_bench.py [SCHEDULE ...]
+"""Times flashc.column_sums: gpu_measure column-sums [SCHEDULE ...]
 
-Needs the package flashc and PyTorch. 16384 tokens of hidden size 2048 in bf16, d = 64, 128, 256, N = 1024, 4096, 16384,
+16384 tokens of hidden size 2048 in bf16, d = 64, 128, 256, N = 1024, 4096, 16384,
 with and without a causal mask, by the table; then each SCHEDULE at d = 128, N = 4096. A time is the median of seven CUDA
 graphs of ten launches; a causal mask counts half of the product.
 """
-import statistics
 import sys
 
 import torch
 
 import flashc
+from graphs import capture, medians
 
 
 def run(d, n, causal, schedule=None):
@@ -22,24 +21,7 @@ def run(d, n, causal, schedule=None):
     def launch():
         flashc.column_sums(q, k, lse, causal=causal, out=out, schedule=schedule)
 
-    launch()
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for _ in range(10):
-            launch()
-    graph.replay()
-    torch.cuda.synchronize()
-    times = []
-    for _ in range(7):
-        start, end = torch.cuda.Event(True), torch.cuda.Event(True)
-        torch.cuda._sleep(2_000_000)
-        start.record()
-        graph.replay()
-        end.record()
-        torch.cuda.synchronize()
-        times.append(start.elapsed_time(end) / 10)
-    milliseconds = statistics.median(times)
+    milliseconds = medians({"": capture(launch, 10)}, 7)[""]
     flops = 2 * batch * heads * n * n * d / (2 if causal else 1)
     print(f"d={d} n={n} causal={causal} {schedule or 'table'}: {milliseconds * 1e3:.1f} us "
           f"{flops / milliseconds / 1e9:.0f} TFLOP/s", flush=True)
@@ -54,7 +36,3 @@ def main():
         for schedule in sys.argv[1:]:
             for causal in (False, True):
                 run(128, 4096, causal, schedule)
-
-
-if __name__ == "__main__":
-    main()

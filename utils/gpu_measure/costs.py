@@ -1,7 +1,6 @@
-#!/usr/bin/env python3
 """What sinks and dropout cost on a GPU, beside the same call without: the tables of docs/sinks.md and docs/dropout.md.
 
-    PYTHONPATH=python python3 utils/gpu_costs.py [--peers]
+    gpu_measure costs [--peers]
 
 All variants are CUDA graphs of five launches that take turns; a figure is the median of its turns over that of the plain
 call. --peers: also PyTorch's own attention with the same rate of dropout, by FlashAttention-2 and by cuDNN, in ms.
@@ -9,43 +8,15 @@ call. --peers: also PyTorch's own attention with the same rate of dropout, by Fl
 from __future__ import annotations
 
 import argparse
-import statistics
-from typing import Any, Callable, Dict, List
+from typing import Any, Callable, Dict
 
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import flashc
+from graphs import capture, medians
 
-LAUNCHES, TURNS, TOKENS, WIDTH, RATE = 5, 15, 16384, 2048, 0.1
-
-
-def capture(run: Callable[[], Any]) -> torch.cuda.CUDAGraph:
-    for _ in range(2):
-        run()
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for _ in range(LAUNCHES):
-            run()
-    return graph
-
-
-def milliseconds(graph: torch.cuda.CUDAGraph) -> float:
-    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    start.record()
-    graph.replay()
-    end.record()
-    end.synchronize()
-    return start.elapsed_time(end) / LAUNCHES
-
-
-def medians(graphs: Dict[str, torch.cuda.CUDAGraph]) -> Dict[str, float]:
-    times: Dict[str, List[float]] = {name: [] for name in graphs}
-    for _ in range(TURNS):
-        for name, graph in graphs.items():
-            times[name].append(milliseconds(graph))
-    return {name: statistics.median(each) for name, each in times.items()}
+TOKENS, WIDTH, RATE = 16384, 2048, 0.1
 
 
 def of_peers(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> Dict[str, Callable[[], Any]]:
@@ -94,7 +65,3 @@ def main() -> None:
         for length in (512, 4096):
             for causal in (False, True):
                 measure(d, length, causal, arguments.peers and d < 256)
-
-
-if __name__ == "__main__":
-    main()

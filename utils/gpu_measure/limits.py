@@ -1,10 +1,9 @@
-#!/usr/bin/env python3
 """Which unit of the GPU limits flashc in each cell of the benchmark's grid, from the hardware counters. Needs a GPU
 that lets Nsight Compute (ncu) read them, PyTorch, and the package flashc.
 
-    gpu_limits.py                                       every cell of the grid
-    gpu_limits.py --grid d=128 n=4096,16384 causal=1    some of them, as for python -m flashc.bench
-    gpu_limits.py --schedule consumers=2 --csv out.csv  another schedule; every number to a file
+    gpu_measure limits                                       every cell of the grid
+    gpu_measure limits --grid d=128 n=4096,16384 causal=1    some of them, as for python -m flashc.bench
+    gpu_measure limits --schedule consumers=2 --csv out.csv  another schedule; every number to a file
 
 One launch of each cell is measured, after one that compiles. ncu is told to leave the clocks alone. It runs the launch
 several times, alone on the GPU: the clock is not that of a benchmark, which the power limit holds back.
@@ -105,7 +104,7 @@ def run_cells(cells, options):
     """In the process that ncu watches: launches every cell, the second time between cudaProfilerStart and Stop."""
     import torch
     if not torch.cuda.is_available():
-        sys.exit("gpu_limits.py: expected a GPU, got none")
+        sys.exit("gpu_measure limits: expected a GPU, got none")
     import flashc
     flashc.configure(disk_cache=False)
     dtypes = {"bf16": torch.bfloat16, "f16": torch.float16}
@@ -130,7 +129,7 @@ def measure(cells, options):
         log = os.path.join(folder, "ncu.csv")
         command = [options.ncu, "--clock-control", "none", "--cache-control", "none", "--profile-from-start", "off",
                    "--csv", "--page", "raw", "--print-units", "base", "--metrics", ",".join(METRICS), "--log-file",
-                   log, sys.executable, os.path.abspath(__file__), "--run-cells"]
+                   log, sys.executable, os.path.dirname(os.path.abspath(__file__)), "limits", "--run-cells"]
         command += ["--grid", *options.grid] if options.grid else []
         command += ["--schedule", options.schedule] if options.schedule else []
         command += ["--static-shapes"] if options.static_shapes else []
@@ -174,7 +173,7 @@ def main():
     try:
         from flashc.bench import _grid
     except (ImportError, RuntimeError) as error:
-        sys.exit(f"gpu_limits.py: {error}\nexpected the package flashc: install its wheel, or in a source tree set "
+        sys.exit(f"gpu_measure limits: {error}\nexpected the package flashc: install its wheel, or in a source tree set "
                  "PYTHONPATH=python FLASHC_LIBRARY=build/lib/libflashc.so")
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--grid", nargs="+", default=[], metavar="KEY=VALUES", help=_grid.HELP)
@@ -190,13 +189,9 @@ def main():
             return run_cells(cells, options)
         rows = measure(cells, options)
     except (_grid.GridError, LimitsError) as error:
-        sys.exit(f"gpu_limits.py: {error}")
+        sys.exit(f"gpu_measure limits: {error}")
     found = [(cell, columns(cell, row)) for cell, row in zip(cells, rows)]
     print_table(found)
     if options.csv:
         write_csv(options.csv, found)
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

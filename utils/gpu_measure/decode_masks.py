@@ -1,20 +1,18 @@
-#!/usr/bin/env python3
 """What masks and scores cost in decoding: a window of a long sequence, sinks, a soft cap and ALiBi beside plain decoding over
-as many keys, on a GPU. The caches rotate through more than the L2.
+as many keys. The caches rotate through more than the L2.
 
-  decode_masks.py           prints microseconds of each, and its ratio to plain decoding
-  decode_masks.py --once    launches each once, in this order, for Nsight Compute:
-      ncu --clock-control none -k regex:attention --metrics dram__bytes_read.sum decode_masks.py --once
-
-FLASHC_LIBRARY and PYTHONPATH say where flashc is.
+  gpu_measure decode-masks           prints microseconds of each, and its ratio to plain decoding
+  gpu_measure decode-masks --once    launches each once, in this order, for Nsight Compute:
+      ncu --clock-control none -k regex:attention --metrics dram__bytes_read.sum python3 utils/gpu_measure decode-masks --once
 """
 import argparse
 
 import torch
 
 import flashc
+from graphs import capture, medians
 
-BATCH, HEADS, GROUP, DEPTH, KEYS, LONG = 16, 8, 4, 128, 4096, 32768
+BATCH, HEADS, GROUP, DEPTH, KEYS, LONG, CALLS = 16, 8, 4, 128, 4096, 32768, 12
 
 
 def make(keys, count):
@@ -38,23 +36,11 @@ def make_calls():
             "window and sinks": call(long, window=KEYS - 1, sinks=sinks)}
 
 
-def time_of(call, calls=12, rounds=9):
-    """Microseconds of one, in a CUDA graph: the median of rounds."""
-    call(0)
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for number in range(calls):
+def all_of(call):
+    def run():
+        for number in range(CALLS):
             call(number)
-    times = []
-    for _ in range(rounds):
-        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        begin.record()
-        graph.replay()
-        end.record()
-        end.synchronize()
-        times.append(1e3 * begin.elapsed_time(end) / calls)
-    return sorted(times)[rounds // 2]
+    return run
 
 
 def main():
@@ -69,10 +55,6 @@ def main():
             call(1)
         torch.cuda.synchronize()
         return
-    times = {name: time_of(call) for name, call in calls.items()}
+    times = {name: medians({name: capture(all_of(call), 1)}, 9)[name] / CALLS for name, call in calls.items()}
     for name, time in times.items():
-        print(f"{name:18} {time:7.1f} us  {time / times['plain']:.3f}")
-
-
-if __name__ == "__main__":
-    main()
+        print(f"{name:18} {1e3 * time:7.1f} us  {time / times['plain']:.3f}")

@@ -1,18 +1,17 @@
-#!/usr/bin/env python3
 """Some hundred query rows against long caches: the forward kernel with its keys in one part and in several, and decoding
-kernels, beside what flashc.decode chooses, on a GPU.
+kernels, beside what flashc.decode chooses.
 
-  decode_parts.py    prints a row for each case: the choice, and microseconds of what is chosen, the forward kernel in one
+  gpu_measure decode-parts    prints a row for each case: the choice, and microseconds of what is chosen, the forward kernel in one
                      part and in as many as fill the GPU, decoding in one part and in two, what is chosen for pages of 16
 
-Each contender is a CUDA graph of ten calls; all take turns, and the best of eight rounds counts. FLASHC_LIBRARY and
-PYTHONPATH say where flashc is.
+Each contender is a CUDA graph of ten calls; all take turns, and the best of eight rounds counts.
 """
 import torch
 
 import flashc
 from flashc import _decode
 from flashc._arrays.cuda import multiprocessors_of
+from graphs import capture, times_of
 
 #: B, T, N, d, query heads, key heads.
 CASES = [*((b, t, n, 128, 32, 8) for b, t, n in (
@@ -24,31 +23,6 @@ CASES = [*((b, t, n, 128, 32, 8) for b, t, n in (
 CALLS, ROUNDS, PAGE = 10, 8, 16
 
 
-def capture(call):
-    for _ in range(3):
-        call()
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for _ in range(CALLS):
-            call()
-    return graph
-
-
-def time_all(graphs):
-    """Microseconds of a call of each."""
-    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    best = [float("inf")] * len(graphs)
-    for _ in range(ROUNDS):
-        for number, graph in enumerate(graphs):
-            start.record()
-            graph.replay()
-            end.record()
-            torch.cuda.synchronize()
-            best[number] = min(best[number], start.elapsed_time(end) * 1000 / CALLS)
-    return best
-
-
 def run(batch, tokens, keys, depth, heads, key_heads):
     q = torch.randn(batch, tokens, heads, depth, device="cuda", dtype=torch.bfloat16)
     k, v = (torch.randn(batch, keys, key_heads, depth, device="cuda", dtype=torch.bfloat16) for _ in range(2))
@@ -56,7 +30,7 @@ def run(batch, tokens, keys, depth, heads, key_heads):
     table = torch.randperm(batch * keys // PAGE, device="cuda", dtype=torch.int32).view(batch, -1)
     tiles = batch * heads * -(-tokens // 128)
     parts = max(1, min(multiprocessors_of(q.device.index) // tiles, keys // 256))
-    choose, chosen, graphs = _decode._choose, [], []
+    choose, chosen, graphs = _decode._choose, [], {}
 
     def note(*arguments):
         chosen.append(choose(*arguments))
@@ -65,17 +39,17 @@ def run(batch, tokens, keys, depth, heads, key_heads):
     try:
         for text in forced:
             _decode._choose = note if text is None else lambda *_, text=text: text
-            graphs.append(capture(lambda: flashc.decode(q, k, v, lengths)))
+            graphs[text] = capture(lambda: flashc.decode(q, k, v, lengths), CALLS)
         _decode._choose = choose
         pages = [x.view(-1, PAGE, key_heads, depth) for x in (k, v)]
-        graphs.append(capture(lambda: flashc.decode(q, *pages, lengths, table)))
+        graphs["pages"] = capture(lambda: flashc.decode(q, *pages, lengths, table), CALLS)
     finally:
         _decode._choose = choose
-    times = "  ".join(f"{time:7.1f}" for time in time_all(graphs))
+    times = "  ".join(f"{1e3 * min(times):7.1f}" for times in times_of(graphs, ROUNDS).values())
     print(f"B={batch} T={tokens} N={keys} d={depth} {heads}/{key_heads}  {times}  {parts} parts; chosen: {chosen[-1]}",
           flush=True)
 
 
-if __name__ == "__main__":
+def main():
     for case in CASES:
         run(*case)

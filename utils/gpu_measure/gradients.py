@@ -1,10 +1,10 @@
-#!/usr/bin/env python3
 """Launches the kernels of gradients on a GPU, each many times: no hang, right numbers, equal bits where they are promised.
 
-    gpu_gradients.py                                                 2000 launches of each kernel
-    compute-sanitizer --tool memcheck gpu_gradients.py --times 1     and racecheck, synccheck: sizes for a sanitizer
+    gpu_measure gradients                                            2000 launches of each kernel
+    compute-sanitizer --tool memcheck python3 utils/gpu_measure gradients --times 1
+                                                                     and racecheck, synccheck: sizes for a sanitizer
 
-Needs the package flashc and PyTorch (CUDA), as gpu_check.py does. Numbers of the first launch are held against float32
+Numbers of the first launch are held against float32
 attention (gpu_check.py says how; with sinks or dropout against the formula in float64), with NaN in the outputs and in the
 memory that a workspace is likely to get. dsinks has the same bits in every launch, dk and dv have where at most two query
 heads share a key head, and with deterministic=True all of them have; between launches another stream computes products,
@@ -13,7 +13,6 @@ so that CTAs do not always run in the same order.
 
 import argparse
 import dataclasses
-import sys
 import time
 from typing import Optional
 
@@ -155,7 +154,3 @@ def main():
             print(f"{'FAILED' if problem else 'passed'} {case} B={batch} Nq={nq} Nk={nk} {problem}".rstrip(), flush=True)
     print(f"{failed} failed, {time.time() - begin:.0f} s")
     return int(failed > 0)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
