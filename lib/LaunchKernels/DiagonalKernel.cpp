@@ -78,23 +78,18 @@ public:
 
   LogicalResult addTables(const LaunchNest &nest, TileTables &tables) const override {
     DiagonalSums sums = getSums(nest);
-    auto getTable = [&](Value value, auto countElements) -> FailureOr<TileTables::Table> {
-      FailureOr<TileTables::Table> table = getArrayTable(value, ArrayRef(sums.extents).take_front(2));
-      std::optional<GridFormula> queries = getFormula(sums.queries), keys = getFormula(sums.keys);
-      if (failed(table) || !queries || !keys)
-        return failure();
-      table->tiles = mul64(table->tiles, countElements(*queries, *keys));
-      return table;
-    };
-    FailureOr<TileTables::Table> tiles = getTable(sums.tiles, [&](const GridFormula &queries, const GridFormula &keys) {
-      return ceilDiv(queries, sums.rows) * (sums.rows / sums.cols) + ceilDiv(keys, sums.cols);
-    });
-    // One more than there are: that is a formula.
-    FailureOr<TileTables::Table> added =
-        getTable(sums.sums, [&](const GridFormula &queries, const GridFormula &keys) { return queries + keys; });
-    if (succeeded(tiles))
-      tiles->bytes *= sums.rows * sums.cols;
-    return success(succeeded(addTable(tables, tiles)) && succeeded(addTable(tables, added)));
+    FailureOr<TileTables::Table> tiles = getArrayTable(sums.tiles, ArrayRef(sums.extents).take_front(2));
+    std::optional<GridFormula> queries = getFormula(sums.queries), keys = getFormula(sums.keys);
+    if (failed(tiles) || !queries || !keys)
+      return failure();
+    // One sum more than there are: that is a formula.
+    TileTables::Table added{sums.sums, mul64(tiles->tiles, *queries + *keys), tiles->bytes};
+    tiles->tiles =
+        mul64(tiles->tiles, ceilDiv(*queries, sums.rows) * (sums.rows / sums.cols) + ceilDiv(*keys, sums.cols));
+    tiles->bytes *= sums.rows * sums.cols;
+    tables.add(*tiles);
+    tables.add(added);
+    return success();
   }
 
   SmallVector<Value> getDestinations(const LaunchNest &nest, unsigned, OpBuilder &b,

@@ -39,7 +39,34 @@ public:
       : KernelBody(kernel, signature), sums(sums), op(sums.op), indices(analyzeScatterIndices(sums.op)),
         group(getGroup(sums.op, indices)) {}
 
-  LogicalResult emit();
+  LogicalResult emit() {
+    if (group == kThreads)
+      scratch = emitScratch(kThreads / kLanes);
+    queries = scalars.get(b, op.getQueries());
+    for (OpFoldResult extent : sums.extents)
+      extents.push_back(scalars.get(b, b.getLoc(), extent));
+    array = scalars.getTableArray(b, sums.table, sums.extents);
+    if (!queries || llvm::is_contained(extents, Value()) || !array)
+      return failure();
+    SmallVector<Value> shape =
+        llvm::map_to_vector(llvm::seq(sums.getRank()), [&](int64_t dim) { return sums.emitSize(b, signature, dim); });
+    Value ofThread = thread(), cta = block();
+    Value lane = group == 1 ? index(0) : rem(ofThread, index(group)), last = shape.empty() ? index(1) : shape.back();
+    Value inBlock = index(kThreads / group), chunks = ceilDiv(last, inBlock);
+    SmallVector<Value> element(std::max<size_t>(shape.size(), 1));
+    element.back() = add(mul(rem(cta, chunks), inBlock), div(ofThread, index(group)));
+    Value line = div(cta, chunks);
+    for (size_t dim = shape.size(); dim-- > 1;) {
+      element[dim - 1] = dim == 1 ? line : rem(line, shape[dim - 1]);
+      line = div(line, shape[dim - 1]);
+    }
+    ValueRange places = ArrayRef(element).take_front(shape.size());
+    if (group == kThreads)
+      return emitElement(places, lane);
+    LogicalResult result = success();
+    emitIf(isBelow(element.back(), last), [&] { result = emitElement(places, lane); });
+    return result;
+  }
 
 private:
   struct Range {
@@ -48,25 +75,228 @@ private:
   /// Positions in one dimension, in order: one range, or one for each sign of an index that counts from the end.
   using Ranges = SmallVector<Range, 1>;
 
-  LogicalResult emitElement(ValueRange element, Value lane);
-  FailureOr<SmallVector<Ranges>> emitRanges(ValueRange element);
-  LogicalResult emitNarrowing(unsigned number, ArrayRef<Value> at, unsigned dim, bool isRising, Value value,
-                              Ranges &ranges);
-  LogicalResult splitAtSigns(const ScatterIndex &index, ArrayRef<Value> at, unsigned dim, Ranges &ranges);
-  Value emitIndex(Value index, ValueRange at);
-  Value emitBound(Value index, ArrayRef<Value> at, unsigned dim, bool isRising, Value reached, Range among);
-  Value emitCount(const Ranges &ranges);
-  Value emitCounts(ArrayRef<Ranges> ranges, SmallVectorImpl<Value> &counts);
-  Value emitPosition(const Ranges &ranges, Value number);
-  SmallVector<Value> emitPlace(ArrayRef<Ranges> ranges, ArrayRef<Value> counts, Value number);
-  Value emitTerm(ArrayRef<Value> at, ValueRange element, bool isNarrowed);
-  Value emitSum(ArrayRef<Ranges> ranges, ValueRange element, Value lane);
-  Value emitNarrowedSum(ArrayRef<Ranges> ranges, ValueRange element, Value lane);
   bool isNarrowed() const {
     return llvm::any_of(indices, [](const ScatterIndex &index) { return index.lastDirection != 0; });
   }
-  Value emitGroupSum(Value sum, Value lane);
-  void emitStore(Value sum, ValueRange element);
+
+  LogicalResult emitElement(ValueRange element, Value lane) {
+    FailureOr<SmallVector<Ranges>> ranges = emitRanges(element);
+    Value sum;
+    if (succeeded(ranges))
+      sum = isNarrowed() ? emitNarrowedSum(*ranges, element, lane) : emitSum(*ranges, element, lane);
+    if (!sum)
+      return failure();
+    sum = emitGroupSum(sum, lane);
+    if (group == 1)
+      emitStore(sum, element);
+    else
+      emitIf(isZero(lane), [&] { emitStore(sum, element); });
+    return success();
+  }
+
+  /// Of each dimension of the sums the positions whose indices may be the element's.
+  FailureOr<SmallVector<Ranges>> emitRanges(ValueRange element) {
+    SmallVector<Ranges> ranges;
+    for (Value extent : extents)
+      ranges.push_back(Ranges{Range{index(0), extent}});
+    for (auto [number, index] : llvm::enumerate(indices)) {
+      using Kind = ScatterIndex::Kind;
+      if (index.kind == Kind::Any || index.kind == Kind::Constant)
+        continue;
+      if (index.kind == Kind::Same) {
+        Value next = add(element[number], this->index(1));
+        for (Range &range : ranges[index.dim])
+          range = {b.createOrFold<arith::MaxSIOp>(range.begin, element[number]),
+                   b.createOrFold<arith::MinSIOp>(range.end, next)};
+        continue;
+      }
+      SmallVector<Value> at(extents.size(), this->index(0)); // the index hangs on one of them
+      bool isRising = index.kind == Kind::Rising;
+      if (failed(emitNarrowing(number, at, index.dim, isRising, element[number], ranges[index.dim])))
+        return failure();
+    }
+    return ranges;
+  }
+
+  /// Narrows ranges of dimension `dim`, others being at `at`, to the positions where index `number`, which moves in one
+  /// direction, is `value`.
+  LogicalResult emitNarrowing(unsigned number, ArrayRef<Value> at, unsigned dim, bool isRising, Value value,
+                              Ranges &ranges) {
+    if (failed(splitAtSigns(indices[number], at, dim, ranges)))
+      return failure();
+    // Where a rising index is at least the value, and where it is more; a falling one at most, and less.
+    Value beyond = isRising ? add(value, index(1)) : sub(value, index(1));
+    for (Range &range : ranges) {
+      Range within = range;
+      range.begin = emitBound(op.getIndices()[number], at, dim, isRising, value, within);
+      range.end = emitBound(op.getIndices()[number], at, dim, isRising, beyond, within);
+      if (!range.begin || !range.end)
+        return failure();
+    }
+    return success();
+  }
+
+  /// Cuts ranges where an index changes its sign, so that in each of them what it is wrapped to rises, or falls.
+  LogicalResult splitAtSigns(const ScatterIndex &index, ArrayRef<Value> at, unsigned dim, Ranges &ranges) {
+    for (const ScatterIndex::Sign &sign : index.signs) {
+      Ranges parts;
+      for (const Range &range : ranges) {
+        Value change = emitBound(sign.index, at, dim, sign.isRising, this->index(sign.isRising ? 0 : -1), range);
+        if (!change)
+          return failure();
+        parts.append({{range.begin, change}, {change, range.end}});
+      }
+      ranges = std::move(parts);
+    }
+    return success();
+  }
+
+  /// An index of the pair at `at`, a position in each dimension of the sums.
+  Value emitIndex(Value index, ValueRange at) {
+    ScalarCloner inside = scalars; // what it maps holds here only
+    SmallVector<Value> pair = flash::emitPairOfSum(b, b.getLoc(), op.getGradients(), at, queries);
+    for (auto [argument, value] : llvm::zip_equal(op.getIndex().getArguments(), pair))
+      inside.map(argument, value);
+    return inside.get(b, index);
+  }
+
+  /// The first position of dimension `dim` in a range, others being at `at`, from which on an index has reached a
+  /// value.
+  Value emitBound(Value indexValue, ArrayRef<Value> at, unsigned dim, bool isRising, Value reached, Range among) {
+    Type type = b.getIndexType();
+    bool isEmitted = true;
+    auto loop = scf::WhileOp::create(
+        b, TypeRange{type, type}, ValueRange{among.begin, among.end},
+        [&](OpBuilder &inner, Location loc, ValueRange ends) {
+          Value isOpen = arith::CmpIOp::create(inner, loc, arith::CmpIPredicate::slt, ends[0], ends[1]);
+          scf::ConditionOp::create(inner, loc, isOpen, ends);
+        },
+        [&](OpBuilder &inner, Location loc, ValueRange ends) {
+          OpBuilder::InsertionGuard guard(b);
+          b.restoreInsertionPoint(inner.saveInsertionPoint());
+          Value sum = add(ends[0], ends[1]), middle = div(sum, index(2));
+          SmallVector<Value> place(at);
+          place[dim] = middle;
+          Value found = emitIndex(indexValue, place);
+          isEmitted &= found != nullptr;
+          if (!found)
+            found = middle;
+          auto predicate = isRising ? arith::CmpIPredicate::sge : arith::CmpIPredicate::sle;
+          Value hasReached = compare(predicate, found, reached);
+          Value begin = select(hasReached, ends[0], add(middle, index(1)));
+          Value end = select(hasReached, middle, ends[1]);
+          scf::YieldOp::create(b, ValueRange{begin, end});
+        });
+    return isEmitted ? loop.getResult(0) : Value();
+  }
+
+  Value emitCount(const Ranges &ranges) {
+    Value count;
+    for (const Range &range : ranges) {
+      Value ofRange = b.createOrFold<arith::MaxSIOp>(sub(range.end, range.begin), index(0));
+      count = count ? add(count, ofRange) : ofRange;
+    }
+    return count;
+  }
+
+  /// How many positions each dimension has, and their product.
+  Value emitCounts(ArrayRef<Ranges> ranges, SmallVectorImpl<Value> &counts) {
+    Value total = index(1);
+    for (const Ranges &ofDim : ranges) {
+      counts.push_back(emitCount(ofDim));
+      total = mul(total, counts.back());
+    }
+    return total;
+  }
+
+  /// The position with a number among those of a dimension.
+  Value emitPosition(const Ranges &ranges, Value number) {
+    Value position = add(ranges.front().begin, number);
+    for (auto [at, range] : llvm::enumerate(ArrayRef(ranges).drop_front())) {
+      Value before = emitCount(Ranges(ArrayRef(ranges).take_front(at + 1)));
+      Value isHere = compare(arith::CmpIPredicate::sge, number, before);
+      position = select(isHere, add(range.begin, sub(number, before)), position);
+    }
+    return position;
+  }
+
+  /// Place `number` of those in all dimensions, each of which has so many positions.
+  SmallVector<Value> emitPlace(ArrayRef<Ranges> ranges, ArrayRef<Value> counts, Value number) {
+    SmallVector<Value> at(ranges.size());
+    for (size_t dim = ranges.size(); dim-- > 0;) {
+      at[dim] = emitPosition(ranges[dim], dim == 0 ? number : rem(number, counts[dim]));
+      number = div(number, counts[dim]);
+    }
+    return at;
+  }
+
+  /// The sum at `at`, or 0 if it is another element's. `isNarrowed`: indices that move in one direction with the last
+  /// position are known to be the element's.
+  Value emitTerm(ArrayRef<Value> at, ValueRange element, bool isNarrowed) {
+    Value zero = constant(0);
+    Value term = memref::LoadOp::create(b, array, at);
+    for (auto [number, index] : llvm::enumerate(indices)) {
+      if (index.kind != ScatterIndex::Kind::Any && index.kind != ScatterIndex::Kind::Constant)
+        continue;
+      if (isNarrowed && index.lastDirection != 0)
+        continue;
+      Value found = emitIndex(op.getIndices()[number], at);
+      if (!found)
+        return {};
+      term = select(isEqual(found, element[number]), term, zero);
+    }
+    return term;
+  }
+
+  /// The sum where indices move in one direction with the last position: for each of the other positions, every
+  /// group-th one of which is this thread's, the last ones are narrowed to the element's.
+  Value emitNarrowedSum(ArrayRef<Ranges> ranges, ValueRange element, Value lane) {
+    ArrayRef<Ranges> outer = ranges.drop_back();
+    SmallVector<Value> counts;
+    Value total = emitCounts(outer, counts), zero = constant(0);
+    return emitFor(lane, total, index(group), zero, [&](Value number, Value before) -> Value {
+      SmallVector<Value> at = emitPlace(outer, counts, number);
+      at.push_back(index(0));
+      Ranges last = ranges.back();
+      for (auto [number, index] : llvm::enumerate(indices))
+        if (index.lastDirection != 0)
+          if (failed(emitNarrowing(number, at, outer.size(), index.lastDirection > 0, element[number], last)))
+            return {};
+      Value none = index(0), count = emitCount(last), one = index(1);
+      return emitFor(none, count, one, before, [&](Value number, Value sum) -> Value {
+        at.back() = emitPosition(last, number);
+        Value term = emitTerm(at, element, /*isNarrowed=*/true);
+        return term ? addF(sum, term) : Value();
+      });
+    });
+  }
+
+  /// The sum over this thread's positions in all ranges: every group-th one.
+  Value emitSum(ArrayRef<Ranges> ranges, ValueRange element, Value lane) {
+    SmallVector<Value> counts;
+    Value total = emitCounts(ranges, counts), zero = constant(0);
+    return emitFor(lane, total, index(group), zero, [&](Value number, Value sum) -> Value {
+      Value term = emitTerm(emitPlace(ranges, counts, number), element, /*isNarrowed=*/false);
+      return term ? addF(sum, term) : Value();
+    });
+  }
+
+  /// The sum of all threads that share an element, in the first one of them.
+  Value emitGroupSum(Value sum, Value lane) {
+    if (group < kThreads)
+      return group == 1 ? sum : emitLaneSum(sum, kLanes);
+    shareSum(sum, lane, scratch);
+    return emitSharedSum(scratch);
+  }
+
+  void emitStore(Value sum, ValueRange element) {
+    for (unsigned output : sums.outputs) {
+      Value result = signature.getMemRef(output), all = sum;
+      if (!sums.isFirst)
+        all = addF(memref::LoadOp::create(b, result, element), sum);
+      memref::StoreOp::create(b, all, result, element);
+    }
+  }
 
   const ScatterSums &sums;
   flash::ScatterSumOp op;
@@ -77,261 +307,7 @@ private:
   Value scratch;
   SmallVector<Value> extents;
 };
-} // namespace
 
-LogicalResult ScatterBody::emit() {
-  if (group == kThreads)
-    scratch = emitScratch(kThreads / kLanes);
-  queries = scalars.get(b, op.getQueries());
-  for (OpFoldResult extent : sums.extents)
-    extents.push_back(scalars.get(b, b.getLoc(), extent));
-  array = scalars.getTableArray(b, sums.table, sums.extents);
-  if (!queries || llvm::is_contained(extents, Value()) || !array)
-    return failure();
-  SmallVector<Value> shape =
-      llvm::map_to_vector(llvm::seq(sums.getRank()), [&](int64_t dim) { return sums.emitSize(b, signature, dim); });
-  Value ofThread = thread(), cta = block();
-  Value lane = group == 1 ? index(0) : rem(ofThread, index(group)), last = shape.empty() ? index(1) : shape.back();
-  Value inBlock = index(kThreads / group), chunks = ceilDiv(last, inBlock);
-  SmallVector<Value> element(std::max<size_t>(shape.size(), 1));
-  element.back() = add(mul(rem(cta, chunks), inBlock), div(ofThread, index(group)));
-  Value line = div(cta, chunks);
-  for (size_t dim = shape.size(); dim-- > 1;) {
-    element[dim - 1] = dim == 1 ? line : rem(line, shape[dim - 1]);
-    line = div(line, shape[dim - 1]);
-  }
-  ValueRange places = ArrayRef(element).take_front(shape.size());
-  if (group == kThreads)
-    return emitElement(places, lane);
-  LogicalResult result = success();
-  emitIf(isBelow(element.back(), last), [&] { result = emitElement(places, lane); });
-  return result;
-}
-
-LogicalResult ScatterBody::emitElement(ValueRange element, Value lane) {
-  FailureOr<SmallVector<Ranges>> ranges = emitRanges(element);
-  Value sum;
-  if (succeeded(ranges))
-    sum = isNarrowed() ? emitNarrowedSum(*ranges, element, lane) : emitSum(*ranges, element, lane);
-  if (!sum)
-    return failure();
-  sum = emitGroupSum(sum, lane);
-  if (group == 1)
-    emitStore(sum, element);
-  else
-    emitIf(isZero(lane), [&] { emitStore(sum, element); });
-  return success();
-}
-
-/// Of each dimension of the sums the positions whose indices may be the element's.
-FailureOr<SmallVector<ScatterBody::Ranges>> ScatterBody::emitRanges(ValueRange element) {
-  SmallVector<Ranges> ranges;
-  for (Value extent : extents)
-    ranges.push_back(Ranges{Range{index(0), extent}});
-  for (auto [number, index] : llvm::enumerate(indices)) {
-    using Kind = ScatterIndex::Kind;
-    if (index.kind == Kind::Any || index.kind == Kind::Constant)
-      continue;
-    if (index.kind == Kind::Same) {
-      Value next = add(element[number], this->index(1));
-      for (Range &range : ranges[index.dim])
-        range = {b.createOrFold<arith::MaxSIOp>(range.begin, element[number]),
-                 b.createOrFold<arith::MinSIOp>(range.end, next)};
-      continue;
-    }
-    SmallVector<Value> at(extents.size(), this->index(0)); // the index hangs on one of them
-    bool isRising = index.kind == Kind::Rising;
-    if (failed(emitNarrowing(number, at, index.dim, isRising, element[number], ranges[index.dim])))
-      return failure();
-  }
-  return ranges;
-}
-
-/// Narrows ranges of dimension `dim`, others being at `at`, to the positions where index `number`, which moves in one
-/// direction, is `value`.
-LogicalResult ScatterBody::emitNarrowing(unsigned number, ArrayRef<Value> at, unsigned dim, bool isRising, Value value,
-                                         Ranges &ranges) {
-  if (failed(splitAtSigns(indices[number], at, dim, ranges)))
-    return failure();
-  // Where a rising index is at least the value, and where it is more; a falling one at most, and less.
-  Value beyond = isRising ? add(value, index(1)) : sub(value, index(1));
-  for (Range &range : ranges) {
-    Range within = range;
-    range.begin = emitBound(op.getIndices()[number], at, dim, isRising, value, within);
-    range.end = emitBound(op.getIndices()[number], at, dim, isRising, beyond, within);
-    if (!range.begin || !range.end)
-      return failure();
-  }
-  return success();
-}
-
-/// Cuts ranges where an index changes its sign, so that in each of them what it is wrapped to rises, or falls.
-LogicalResult ScatterBody::splitAtSigns(const ScatterIndex &index, ArrayRef<Value> at, unsigned dim, Ranges &ranges) {
-  for (const ScatterIndex::Sign &sign : index.signs) {
-    Ranges parts;
-    for (const Range &range : ranges) {
-      Value change = emitBound(sign.index, at, dim, sign.isRising, this->index(sign.isRising ? 0 : -1), range);
-      if (!change)
-        return failure();
-      parts.append({{range.begin, change}, {change, range.end}});
-    }
-    ranges = std::move(parts);
-  }
-  return success();
-}
-
-/// An index of the pair at `at`, a position in each dimension of the sums.
-Value ScatterBody::emitIndex(Value index, ValueRange at) {
-  ScalarCloner inside = scalars; // what it maps holds here only
-  SmallVector<Value> pair = flash::emitPairOfSum(b, b.getLoc(), op.getGradients(), at, queries);
-  for (auto [argument, value] : llvm::zip_equal(op.getIndex().getArguments(), pair))
-    inside.map(argument, value);
-  return inside.get(b, index);
-}
-
-/// The first position of dimension `dim` in a range, others being at `at`, from which on an index has reached a value.
-Value ScatterBody::emitBound(Value indexValue, ArrayRef<Value> at, unsigned dim, bool isRising, Value reached,
-                             Range among) {
-  Type type = b.getIndexType();
-  bool isEmitted = true;
-  auto loop = scf::WhileOp::create(
-      b, TypeRange{type, type}, ValueRange{among.begin, among.end},
-      [&](OpBuilder &inner, Location loc, ValueRange ends) {
-        Value isOpen = arith::CmpIOp::create(inner, loc, arith::CmpIPredicate::slt, ends[0], ends[1]);
-        scf::ConditionOp::create(inner, loc, isOpen, ends);
-      },
-      [&](OpBuilder &inner, Location loc, ValueRange ends) {
-        OpBuilder::InsertionGuard guard(b);
-        b.restoreInsertionPoint(inner.saveInsertionPoint());
-        Value sum = add(ends[0], ends[1]), middle = div(sum, index(2));
-        SmallVector<Value> place(at);
-        place[dim] = middle;
-        Value found = emitIndex(indexValue, place);
-        isEmitted &= found != nullptr;
-        if (!found)
-          found = middle;
-        auto predicate = isRising ? arith::CmpIPredicate::sge : arith::CmpIPredicate::sle;
-        Value hasReached = compare(predicate, found, reached);
-        Value begin = select(hasReached, ends[0], add(middle, index(1)));
-        Value end = select(hasReached, middle, ends[1]);
-        scf::YieldOp::create(b, ValueRange{begin, end});
-      });
-  return isEmitted ? loop.getResult(0) : Value();
-}
-
-Value ScatterBody::emitCount(const Ranges &ranges) {
-  Value count;
-  for (const Range &range : ranges) {
-    Value ofRange = b.createOrFold<arith::MaxSIOp>(sub(range.end, range.begin), index(0));
-    count = count ? add(count, ofRange) : ofRange;
-  }
-  return count;
-}
-
-/// How many positions each dimension has, and their product.
-Value ScatterBody::emitCounts(ArrayRef<Ranges> ranges, SmallVectorImpl<Value> &counts) {
-  Value total = index(1);
-  for (const Ranges &ofDim : ranges) {
-    counts.push_back(emitCount(ofDim));
-    total = mul(total, counts.back());
-  }
-  return total;
-}
-
-/// The position with a number among those of a dimension.
-Value ScatterBody::emitPosition(const Ranges &ranges, Value number) {
-  Value position = add(ranges.front().begin, number);
-  for (auto [at, range] : llvm::enumerate(ArrayRef(ranges).drop_front())) {
-    Value before = emitCount(Ranges(ArrayRef(ranges).take_front(at + 1)));
-    Value isHere = compare(arith::CmpIPredicate::sge, number, before);
-    position = select(isHere, add(range.begin, sub(number, before)), position);
-  }
-  return position;
-}
-
-/// Place `number` of those in all dimensions, each of which has so many positions.
-SmallVector<Value> ScatterBody::emitPlace(ArrayRef<Ranges> ranges, ArrayRef<Value> counts, Value number) {
-  SmallVector<Value> at(ranges.size());
-  for (size_t dim = ranges.size(); dim-- > 0;) {
-    at[dim] = emitPosition(ranges[dim], dim == 0 ? number : rem(number, counts[dim]));
-    number = div(number, counts[dim]);
-  }
-  return at;
-}
-
-/// The sum at `at`, or 0 if it is another element's. `isNarrowed`: indices that move in one direction with the last
-/// position are known to be the element's.
-Value ScatterBody::emitTerm(ArrayRef<Value> at, ValueRange element, bool isNarrowed) {
-  Value zero = constant(0);
-  Value term = memref::LoadOp::create(b, array, at);
-  for (auto [number, index] : llvm::enumerate(indices)) {
-    if (index.kind != ScatterIndex::Kind::Any && index.kind != ScatterIndex::Kind::Constant)
-      continue;
-    if (isNarrowed && index.lastDirection != 0)
-      continue;
-    Value found = emitIndex(op.getIndices()[number], at);
-    if (!found)
-      return {};
-    term = select(isEqual(found, element[number]), term, zero);
-  }
-  return term;
-}
-
-/// The sum where indices move in one direction with the last position: for each of the other positions, every group-th
-/// one of which is this thread's, the last ones are narrowed to the element's.
-Value ScatterBody::emitNarrowedSum(ArrayRef<Ranges> ranges, ValueRange element, Value lane) {
-  ArrayRef<Ranges> outer = ranges.drop_back();
-  SmallVector<Value> counts;
-  Value total = emitCounts(outer, counts), zero = constant(0);
-  return emitFor(lane, total, index(group), zero, [&](Value number, Value before) -> Value {
-    SmallVector<Value> at = emitPlace(outer, counts, number);
-    at.push_back(index(0));
-    Ranges last = ranges.back();
-    for (auto [number, index] : llvm::enumerate(indices))
-      if (index.lastDirection != 0)
-        if (failed(emitNarrowing(number, at, outer.size(), index.lastDirection > 0, element[number], last)))
-          return {};
-    Value none = index(0), count = emitCount(last), one = index(1);
-    return emitFor(none, count, one, before, [&](Value number, Value sum) -> Value {
-      at.back() = emitPosition(last, number);
-      Value term = emitTerm(at, element, /*isNarrowed=*/true);
-      return term ? addF(sum, term) : Value();
-    });
-  });
-}
-
-/// The sum over this thread's positions in all ranges: every group-th one.
-Value ScatterBody::emitSum(ArrayRef<Ranges> ranges, ValueRange element, Value lane) {
-  SmallVector<Value> counts;
-  Value total = emitCounts(ranges, counts), zero = constant(0);
-  return emitFor(lane, total, index(group), zero, [&](Value number, Value sum) -> Value {
-    Value term = emitTerm(emitPlace(ranges, counts, number), element, /*isNarrowed=*/false);
-    return term ? addF(sum, term) : Value();
-  });
-}
-
-/// The sum of all threads that share an element, in the first one of them.
-Value ScatterBody::emitGroupSum(Value sum, Value lane) {
-  if (group < kThreads)
-    return group == 1 ? sum : emitLaneSum(sum, kLanes);
-  shareSum(sum, lane, scratch);
-  return emitSharedSum(scratch);
-}
-
-void ScatterBody::emitStore(Value sum, ValueRange element) {
-  for (unsigned output : sums.outputs) {
-    Value result = signature.getMemRef(output), all = sum;
-    if (!sums.isFirst)
-      all = addF(memref::LoadOp::create(b, result, element), sum);
-    memref::StoreOp::create(b, all, result, element);
-  }
-}
-
-//===--------------------------------------------------------------------------------------------------------------===//
-// The kernel
-//===--------------------------------------------------------------------------------------------------------------===//
-
-namespace {
 /// Of sums that other kernels of the launch leave in the workspace.
 class ScatterKernel : public LaunchKernel {
 public:

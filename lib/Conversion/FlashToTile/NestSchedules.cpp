@@ -12,10 +12,6 @@
 using namespace mlir;
 using namespace flashc;
 
-//===--------------------------------------------------------------------------------------------------------------===//
-// The grid of work tiles
-//===--------------------------------------------------------------------------------------------------------------===//
-
 /// The number of tiles of queries; none: no formula.
 static std::optional<GridFormula> countQueryTiles(LoopNest &nest) {
   flash::SegmentTileOp segments = nest.segmentTile;
