@@ -51,6 +51,11 @@ config.environment["PATH"] = os.pathsep.join(tool_dirs + [os.environ["PATH"]])
 # The level of x86-64 that programs on the CPU are compiled for (docs/checking.md).
 if "FLASHC_CPU" in os.environ:
     config.environment["FLASHC_CPU"] = os.environ["FLASHC_CPU"]
+# Programs on the CPU see few numbers here: most of a test's time is that of generating code. Driver/examples.test and
+# Integration/cpu/levels.test take the level that users have, and so does `make test-torch`.
+config.environment["FLASHC_CPU_OPT_LEVEL"] = "0"
+# How many times as many random masks Analysis/mask-*property.test draw (docs/fuzzing.md).
+config.environment["FLASHC_DRAWS"] = os.environ.get("FLASHC_DRAWS", "1")
 # The cache of whoever runs the tests stays as it is.
 config.environment["XDG_CACHE_HOME"] = os.path.join(config.test_exec_root, "cache")
 # pytest says why it skips a test, for utils/run_lit.py to collect.

@@ -153,7 +153,7 @@ int main(int argc, char **argv) {
     long number = 1, failures = 0;
     smallest = calls[which].smallest;
     expect(calls[which].call(&message) == FLASHC_OK, "the first call to succeed", 0);
-    for (; failAt(calls[which].call, number, failures % 2); number += 1 + number / 16)
+    for (; failAt(calls[which].call, number, failures % 2); number += 1 + number * (long)smallest / 65536)
       ++failures;
     printf("%s outlived %s\n", argv[1], failures >= 20 ? "all failures" : "too few failures");
     flashcKernelDestroy(kernel);

@@ -134,16 +134,17 @@ FUNCTIONS = {
     "log_sigmoid": (lambda x: -math.log(1 + math.exp(-x)), ANY), "abs": (abs, ANY),
 }
 
-#: Functions that share a kernel, one for each head (`by_head`).
-FUNCTION_GROUPS = [list(FUNCTIONS)[first:first + 4] for first in range(0, len(FUNCTIONS), 4)]
+def in_groups(names, size=4):
+    """The names whose functions share a kernel (`by_head`)."""
+    return [list(names)[first:first + size] for first in range(0, len(names), size)]
 
 
 def by_head(functions):
-    """A score that is another function (s, h, i) -> number in each head. What the functions of other heads are does not
-    matter, NaN or not."""
+    """A score that is another function of (s, b, h, i, j) in each head; the first one follows on the last. What the
+    functions of other heads are does not matter, NaN or not."""
     def score(s, b, h, i, j):
-        value = functions[0](s, h, i)
+        value = functions[0](s, b, h, i, j)
         for number, function in enumerate(functions[1:], 1):
-            value = ops.where(h == number, function(s, h, i), value)
+            value = np.where(h % len(functions) == number, function(s, b, h, i, j), value)
         return value
     return score

@@ -4,7 +4,7 @@ import pytest
 
 import flashc
 from reference import aligned, attention, inputs
-from scores import MASKS, NAMES, NUMPY, make_scores
+from scores import MASKS, NAMES, NUMPY, by_head, in_groups, make_scores
 
 LENGTHS = [(1, 37), (21, 1), (23, 37), (37, 9)]
 
@@ -27,10 +27,12 @@ def check(got, want):
     assert np.allclose(got, want, rtol=1e-4, atol=1e-5 * (1 + want.max(initial=0)))
 
 
-def check_case(rng, name, mask, nq, nk):
-    b, hq, hk = 2, 4, 2
+def check_case(rng, names, mask, nq, nk):
+    """Scores that share a kernel, each that of two heads, or none."""
+    b, hq, hk = 2, 2 * len(names) or 4, 2
     q, k, v = inputs(rng, b, hq, hk, nq, nk, 8)
-    score = make_scores(NUMPY, lambda x: x, rng, b, hq, nq, nk)[name] if name else None
+    made = make_scores(NUMPY, lambda x: x, rng, b, hq, nq, nk)
+    score = by_head([made[name] for name in names]) if names else None
     with np.errstate(all="ignore"):
         lse = attention(q, k, v, mask, score)[1].astype(np.float32)
         want = column_sums(q, k, lse, mask, score)
@@ -39,16 +41,16 @@ def check_case(rng, name, mask, nq, nk):
     check(groups, want.reshape(b, hk, hq // hk, nk).sum(2))
 
 
-@pytest.mark.parametrize("number, name", list(enumerate(NAMES)))
-def test_score(rng, number, name):
-    check_case(rng, name, None, *LENGTHS[number % len(LENGTHS)])
-    check_case(rng, name, list(MASKS.values())[number % len(MASKS)], 23, 37)
+@pytest.mark.parametrize("number, names", list(enumerate(in_groups(NAMES))))
+def test_scores(rng, number, names):
+    check_case(rng, names, None, *LENGTHS[number % len(LENGTHS)])
+    check_case(rng, names, list(MASKS.values())[number % len(MASKS)], 23, 37)
 
 
 @pytest.mark.parametrize("name", MASKS)
 def test_mask(rng, name):
     for nq, nk in LENGTHS + [(130, 150)]:
-        check_case(rng, None, MASKS[name], nq, nk)
+        check_case(rng, (), MASKS[name], nq, nk)
 
 
 @pytest.mark.parametrize("window", [(5, 0), (3, 4), (None, 2)])

@@ -9,8 +9,12 @@ import flashc
 from flashc import masks, ops
 from test_masks import in_numpy, kept
 
-SHAPES = [(2, 1, 200, 256), (2, 2, 131, 197), (2, 1, 65, 250), (2, 1, 1, 1)]
-ONE_BATCH = {"documents", "flags", "times or near"}  # whose arrays have one row then, which makes other kernels
+SHAPES = [(2, 1, 64, 256), (2, 2, 131, 197), (2, 1, 1, 1)]
+#: What a kernel keeps is looked at for each kind of element, for what holds for no pair, and for ranges that are joined.
+#: test_tiles has the tiles of the others.
+ON_CPU = ["causal documents", "documents of 64 bits", "flags", "unsigned flags", "times or near", "either",
+          "small numbers", "nothing"]
+ONE_BATCH = {"causal documents", "flags"}  # whose arrays have one row then, which makes other kernels
 ORDERS = ["sorted", "blocks", "shuffled"]
 SKIPPED, PARTIAL, FULL = 0, 1, 2
 SEEDS = int(os.environ.get("FLASHC_TEST_SEEDS", 60))
@@ -53,7 +57,9 @@ def make_masks(rng, shape, order):
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_kept_pairs(shape, order):
-    for name, mask in make_masks(np.random.default_rng(len(order)), shape, order).items():
+    made = make_masks(np.random.default_rng(len(order)), shape, order)
+    for name in ON_CPU:
+        mask = made[name]
         assert np.array_equal(kept(mask, shape), in_numpy(mask, shape)), name
 
 
@@ -120,17 +126,17 @@ def mix(n):
     rng = np.random.default_rng(n)
     keep = np.repeat(rng.random((2, -(-n // 32))) < 0.7, 32, axis=1)[:, :n]
     flags = lambda b, h, i, j: keep[b, j]  # noqa: E731
-    offsets, ids = np.array([0, 300, 900, 901, 1500, n], np.int32), np.sort(rng.integers(0, 6, n)).astype(np.int32)
+    offsets, ids = np.array([0, 200, 500, 501, 800, n], np.int32), np.sort(rng.integers(0, 6, n)).astype(np.int32)
     return {"packed": masks.packed(offsets) & flags, "causal": masks.packed(offsets, causal=True) & flags,
             "sorted": masks.documents(ids, sorted=True) & flags, "window": masks.sliding_window(200) & flags,
-            "lengths": masks.key_padding(np.array([700, 1900], np.int32)) & flags,
+            "lengths": masks.key_padding(np.array([400, 1000], np.int32)) & flags,
             "dilated": masks.dilated_window(300, 4) & flags, "sinks": masks.sink_window(4, 200) & flags,
             "diffusion": masks.block_diffusion(n // 2, 64) & flags}
 
 
 def test_bounds_bound_runs():
     """What is understood still skips tiles: not many more are visited than hold a kept pair."""
-    n = 2000
+    n = 1100
     spec = flashc.ArraySpec((2, 1, n, 64), "bf16")
     for name, mask in mix(n).items():
         explanation, keeps = flashc.explain(spec, spec, spec, mask=mask), in_numpy(mask, (2, 1, n, n))
@@ -140,7 +146,6 @@ def test_bounds_bound_runs():
             assert np.all((tiles == tightest) | (tiles == PARTIAL)), name
             needed += np.sum(tightest != SKIPPED)
         assert explanation.partial + explanation.full <= 1.1 * needed, (name, explanation)
-        assert flashc.compile(spec, spec, spec, mask=mask).manifest["version"] == 5, name
 
 
 class Program:

@@ -9,12 +9,12 @@ import pytest
 import flashc
 from flashc import ops
 from flashc._runtime import specialization
-from scores import FUNCTIONS, FUNCTION_GROUPS, NAMES, NUMPY, by_head, make_scores
+from scores import FUNCTIONS, NAMES, NUMPY, by_head, in_groups, make_scores
 
 FLASHC_OPT = shutil.which("flashc-opt")
 pytestmark = pytest.mark.skipif(FLASHC_OPT is None, reason="no flashc-opt on PATH")
 
-B, H, NQ, NK = 2, 4, 48, 37
+B, H, NQ, NK = 2, 8, 48, 37
 STEP = 1e-6
 
 #: The score's code becomes that of its derivative.
@@ -50,14 +50,14 @@ def key_of(b, h, i):
 
 
 def evaluate(monkeypatch, score, s):
-    """The derivative at scores s [B, H, any number]: a query that sees one key has its score as the log-sum-exp."""
+    """The derivative at scores s [B, heads, any number]: a query that sees one key has its score as the log-sum-exp."""
     trace = specialization.trace
 
     def trace_derivative(*arguments, **keywords):
         code = trace(*arguments, **keywords)
         return code._replace(score=differentiate(code))
     monkeypatch.setattr(specialization, "trace", trace_derivative)
-    q, k = np.zeros((*s.shape, 8), np.float32), np.zeros((B, H, NK, 8), np.float32)
+    q, k = np.zeros((*s.shape, 8), np.float32), np.zeros((*s.shape[:2], NK, 8), np.float32)
     q[..., 0], k[..., 0] = s, 1
     return flashc.attention(q, k, k, scale=1.0, mask=lambda b, h, i, j: j == key_of(b, h, i), score=score,
                             return_lse=True)[1].astype(np.float64)
@@ -71,9 +71,11 @@ def assert_is_slope(got, above, below):
     assert np.all(np.abs(got - want) <= 5e-6 * np.maximum(1, np.abs(want))), np.max(np.abs(got - want))
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_score(rng, monkeypatch, name):
-    score = make_scores(NUMPY, lambda x: x, rng, B, H, NQ, NK)[name]
+@pytest.mark.parametrize("names", in_groups(NAMES), ids=", ".join)
+def test_scores(rng, monkeypatch, names):
+    """Each in two heads."""
+    made = make_scores(NUMPY, lambda x: x, rng, B, H, NQ, NK)
+    score = by_head([made[name] for name in names])
     s = np.round(rng.normal(0, 3, (B, H, NQ)) * 64) / 64 + 1 / 128  # not where scores have kinks
     b, h, i = np.indices(s.shape)
     with np.errstate(all="ignore"):
@@ -89,29 +91,34 @@ def numbers_of(name):
     return np.resize(x, (B, H * NQ))
 
 
-@pytest.mark.parametrize("names", FUNCTION_GROUPS, ids=", ".join)
+@pytest.mark.parametrize("names", in_groups(FUNCTIONS), ids=", ".join)
 def test_functions(monkeypatch, names):
     """Each in a head of its own."""
     s = np.stack([numbers_of(name) for name in names], axis=1)
-    got = evaluate(monkeypatch, by_head([lambda s, h, i, name=name: getattr(ops, name)(s) for name in names]), s)
+    got = evaluate(monkeypatch, by_head([lambda s, b, h, i, j, name=name: getattr(ops, name)(s) for name in names]), s)
     for head, name in enumerate(names):
         print(name)
         of_numbers = np.vectorize(FUNCTIONS[name][0], otypes=[np.float64])
         assert_is_slope(got[:, head], *(of_numbers(s[:, head] + step) for step in (STEP, -STEP)))
 
 
-@pytest.mark.parametrize("function, slope", [
-    (ops.abs, 0), (ops.sign, 0), (ops.relu, 0.5), (ops.softplus, 0.5), (ops.log_sigmoid, 0.5), (ops.floor, 0),
-    (lambda s: ops.clip(s, 0, 1), 0.5), (lambda s: ops.maximum(s, 3 * s), 2), (lambda s: abs(s) ** 1.5, 0)])
-def test_at_zero(monkeypatch, function, slope):
-    assert np.all(evaluate(monkeypatch, lambda s, b, h, i, j: function(s), np.zeros((B, H, NQ))) == slope)
+def check_slopes(monkeypatch, functions, slopes, s):
+    """The slopes of the functions at s [B, 1, any number], each in a head of its own."""
+    s = np.repeat(s, len(functions), 1)
+    got = evaluate(monkeypatch, by_head([lambda s, b, h, i, j, f=function: f(s) for function in functions]), s)
+    for head, slope in enumerate(slopes):
+        assert np.array_equal(got[:, head], np.broadcast_to(slope, got[:, head].shape).astype(np.float64)), head
+
+
+def test_at_zero(monkeypatch):
+    functions = {ops.abs: 0, ops.sign: 0, ops.relu: 0.5, ops.softplus: 0.5, ops.log_sigmoid: 0.5, ops.floor: 0,
+                 (lambda s: ops.clip(s, 0, 1)): 0.5, (lambda s: ops.maximum(s, 3 * s)): 2, (lambda s: abs(s) ** 1.5): 0}
+    check_slopes(monkeypatch, list(functions), functions.values(), np.zeros((B, 1, NQ)))
 
 
 def test_large_scores_have_finite_derivatives(monkeypatch):
     """Where exponentials are infinite in f32."""
-    s = np.resize(np.array([-1000.0, -100, 100, 1000]), (B, H, NQ))
-    for function, slope in ((ops.sigmoid, 0 * s), (ops.silu, s > 0), (ops.softplus, s > 0), (ops.log_sigmoid, s < 0),
-                            (ops.gelu, s > 0), (lambda s: ops.log1p(ops.exp(s)), s > 0)):
-        with monkeypatch.context() as patch:
-            got = evaluate(patch, lambda s, b, h, i, j: function(s), s)
-        assert np.array_equal(got, slope.astype(np.float64))
+    s = np.resize(np.array([-1000.0, -100, 100, 1000]), (B, 1, NQ))
+    functions = {ops.sigmoid: 0 * s, ops.silu: s > 0, ops.softplus: s > 0, ops.log_sigmoid: s < 0, ops.gelu: s > 0,
+                 (lambda s: ops.log1p(ops.exp(s))): s > 0}
+    check_slopes(monkeypatch, list(functions), [slope[:, 0] for slope in functions.values()], s)

@@ -1,6 +1,7 @@
 """Runs the index arithmetic that flashc emits, from its text: a step for each operation, a function of the values so
 far."""
 
+import functools
 import re
 
 from mask_programs import ARITH, EVALUATE
@@ -27,6 +28,12 @@ def compile_array_line(line):
     return None
 
 
+@functools.cache
+def compile_results(names, results):
+    """A function of an affine map's results, by its own text."""
+    return eval(f"lambda {names}: ({to_python(results)},)", {"Int": Int})
+
+
 def compile_line(line):
     """A function of the values so far that gives the result of one operation, and the result's name; or None."""
     if match := re.match(r"(%[\w-]+) = arith.constant (-?\d+) : (?:index|i32|i64)", line):
@@ -35,7 +42,7 @@ def compile_line(line):
     if match := re.match(r"(%[\w-]+) = affine\.(apply|min|max) affine_map<(.*) -> \((.*)\)>(\(.*)$", line):
         names = re.findall(r"[ds]\d+", match[3])
         operands = re.findall(r"%[\w-]+", match[5])
-        function = eval(f"lambda {', '.join(names)}: ({to_python(match[4])},)", {"Int": Int})
+        function = compile_results(", ".join(names), match[4])
         reduce = {"apply": lambda x: x[0], "min": min, "max": max}[match[2]]
         return match[1], lambda values: reduce(function(*[values[operand] for operand in operands]))
     if match := re.match(r"(%[\w-]+) = arith.cmpi (\w+), (%[\w-]+), (%[\w-]+) : (?:index|i64|i1)", line):

@@ -6,7 +6,7 @@
     mask_property.py dual < output       evaluates the bounds of the loops over queries that flash-print-mask-bounds
                                          prints, for many sizes
 
-More masks than the tests have: `random=N` and `sorted=N` say how many of each kind, and `seed=N` which, to both steps.
+FLASHC_DRAWS says how many times as many random masks there are, and `seed=N` which, to both steps.
 
 The bounds are computed at run time here: this evaluates the index arithmetic in front of the loops, and looks at all
 pairs (i, j) of each tile of queries:
@@ -25,6 +25,7 @@ pairs (i, j) of each tile of queries:
   tight where they do touch.
 """
 
+import os
 import random
 import re
 import sys
@@ -41,6 +42,8 @@ SIZES = [(1, 1), (1, 40), (40, 1), (16, 16), (17, 33), (64, 64), (100, 100), (12
 Q_TILES = [1, 8, 16, 32], [64, 128, 192]
 KV_TILES = [8, 16, 32], [80, 112, 128]
 SEED = 5
+#: Masks that are drawn.
+RANDOM, RANDOM_SORTED = 90, 30
 #: Runs of tiles that a table has room for.
 MOST_RUNS = 5
 
@@ -159,25 +162,22 @@ def make_arrays(rng, nq, nk):
     return [numpy.array(line) for line in ids + offsets]
 
 
-def number_of(name, default):
-    return next((int(word.partition("=")[2]) for word in sys.argv if word.startswith(name + "=")), default)
-
-
 def make_cases():
-    seed = number_of("seed", SEED)
+    seed = next((int(word.partition("=")[2]) for word in sys.argv if word.startswith("seed=")), SEED)
+    draws = int(os.environ.get("FLASHC_DRAWS", 1))
     rng, cases = random.Random(seed), []
     masks = [(name, mask, "exact") for name, mask in named().items()]
-    masks += [(f"random_{n}", random_mask(rng), None) for n in range(number_of("random", 200))]
+    masks += [(f"random_{n}", random_mask(rng), None) for n in range(RANDOM * draws)]
     for name, mask, expected in masks:
-        cases += [Case(name, mask, rng, sizes, expected)
-                  for sizes in (None, (rng.randint(1, 300), rng.randint(1, 300)), (128, 192))]
+        sizes = None, (rng.randint(1, 300), rng.randint(1, 300)), (128, 192)
+        cases += [Case(name, mask, rng, one, expected) for one in (sizes if expected else rng.sample(sizes, 1))]
     for name, (mask, expected) in sorted_masks().items():
         # What holds for some keys of a tile, and a function of them that is known at its ends.
         expected_dual = "conservative" if name == "shared_prefix_documents" else expected
-        cases += [Case(name, mask, rng, None, expected, has_arrays=True, expected_dual=expected_dual) for _ in range(4)]
+        cases += [Case(name, mask, rng, None, expected, has_arrays=True, expected_dual=expected_dual) for _ in range(2)]
     sorted_rng = SortedRandom(seed)
     cases += [Case(f"random_sorted_{n}", random_mask(sorted_rng), rng, None, has_arrays=True)
-              for n in range(number_of("sorted", 100))]
+              for n in range(RANDOM_SORTED * draws)]
     return cases
 
 
@@ -219,9 +219,9 @@ class Program:
 
 
 def find_fault(size, loops, kept, nk, is_exact, is_hull, is_moved, is_mapped=False):
-    """`kept` has a row for each query of the tile, and `nk` columns, of which `size` are a tile. `is_hull`: no tile in front of the first one that holds a kept pair,
-    or behind the last one, is visited. `is_moved`: tiles begin at the first loop's begin. Returns what is wrong, or
-    None."""
+    """`kept` has a row for each query of the tile, and `nk` columns, of which `size` are a tile. `is_hull`: no tile
+    before the first one that holds a kept pair is visited if the first query keeps one, and none after the last one if
+    the last query does. `is_moved`: tiles begin at the first loop's begin. Returns what is wrong, or None."""
     origin = next((begin for begin, end, _ in loops if begin < end), nk) if is_moved else 0
     starts = range(origin, nk, size)
     if origin < 0 or kept[:, :origin].any():
@@ -238,7 +238,7 @@ def find_fault(size, loops, kept, nk, is_exact, is_hull, is_moved, is_mapped=Fal
         return f"unsound: needs {needed}, visits {visited}"
     if not set(unmasked) <= set(whole):
         return f"unsound: whole tiles {whole}, unmasked {unmasked}"
-    if is_hull and (visited[:1] != needed[:1] or visited[-1:] != needed[-1:]):
+    if is_hull and (kept[0].any() and visited[:1] != needed[:1] or kept[-1].any() and visited[-1:] != needed[-1:]):
         return f"not the hull: needs {needed}, visits {visited}"
     runs = sum(t - size not in needed for t in needed)
     if is_mapped and runs <= MOST_RUNS and visited != needed:
@@ -322,7 +322,7 @@ def check_duals(cases, text):
         if fault:
             failures += 1
             print(f"dual of case_{n} {case.name}: {fault}")
-    assert numbers["exact"] > 100 and numbers["mapped"] + numbers["conservative"] > 100, numbers
+    assert numbers["exact"] > 100 and numbers["mapped"] + numbers["conservative"] > 40, numbers
     print(f"{len(cases)} duals, {failures} failures")
     sys.exit(failures != 0)
 
@@ -359,7 +359,7 @@ def main():
             failures += 1
             print(f"case_{n} {case.name}: {fault}")
     # The cases are only worth something if they reach both sides of the question.
-    assert numbers["exact"] > 100 and numbers["mapped"] + numbers["conservative"] > 100, numbers
+    assert numbers["exact"] > 100 and numbers["mapped"] + numbers["conservative"] > 40, numbers
     print(f"{len(cases)} cases, {tables} of them with a table of runs, {moved} with moved tiles, {failures} failures")
     sys.exit(failures != 0)
 

@@ -2,8 +2,6 @@
 // is about that of as many keys, and -inf in some rows.
 // RUN: flashc %s --run=cpu --check --algorithm=standard | FileCheck %s --implicit-check-not=FAIL
 // RUN: flashc %s --run=cpu --check --algorithm=fa1 --q-tile=16 --kv-tile=8 | FileCheck %s --implicit-check-not=FAIL
-// RUN: flashc %s --run=cpu --check --q-tile=8 --kv-tile=16 | FileCheck %s --implicit-check-not=FAIL
-// RUN: flashc %s --run=cpu --check --split-gradients --q-tile=8 --kv-tile=16 | FileCheck %s --implicit-check-not=FAIL
 // RUN: flashc %s --run=cpu --check --split-gradients=each --q-tile=8 --kv-tile=16 | FileCheck %s --implicit-check-not=FAIL
 // RUN: flashc %s --run=cpu --check --q-tile=16 --kv-tile=8 --dims=B=2,Nq=29,Nk=17 | FileCheck %s --implicit-check-not=FAIL
 // RUN: flashc %s --run=cpu --check --split-gradients --q-tile=16 --kv-tile=8 --dims=Nq=17,Nk=61 \
@@ -11,8 +9,6 @@
 // RUN: flashc %s --run=cpu --check --q-tile=8 --kv-tile=16 --dims=Nq=1,Nk=1 | FileCheck %s --implicit-check-not=FAIL
 // RUN: flashc %s --check-each-pass --function=causal --q-tile=8 --kv-tile=16 \
 // RUN:   | FileCheck %s --check-prefix=EACH --implicit-check-not=FAIL
-// RUN: flashc %s --check-each-pass --function=causal --split-gradients --q-tile=8 --kv-tile=16 \
-// RUN:   | FileCheck %s --check-prefixes=EACH,SPLIT --implicit-check-not=FAIL
 // RUN: flashc %s --check-each-pass --function=causal --split-gradients=each --q-tile=8 --kv-tile=16 \
 // RUN:   | FileCheck %s --check-prefixes=EACH,SPLIT --implicit-check-not=FAIL
 // RUN: flashc %s --check-each-pass --algorithm=fa1 --function=causal --q-tile=8 --kv-tile=16 \
