@@ -53,7 +53,7 @@ def launch(loaded, tensors):
         argument.extents, argument.strides = ctypes.addressof(extents), ctypes.addressof(strides)
     message = ctypes.c_void_p()
     status = library.lib.flashcLoadedKernelLaunch(loaded.handle.ptr, ctypes.addressof(arguments), len(arguments),
-                                                   torch.cuda.current_stream().cuda_stream, ctypes.addressof(message))
+                                                  torch.cuda.current_stream().cuda_stream, ctypes.addressof(message))
     if status != library.OK:
         library.fail(status, message)
 

@@ -12,7 +12,8 @@
 |* On success `*message` is null. On failure nothing is handed out: the handle's `ptr` is null.
 |*
 |* Memory. No C++ exception leaves a function: where there is no memory, it returns FLASHC_OUT_OF_MEMORY, or what stands
-|* for failure if it has no status. What it had made is given back, except for what LLVM held at that moment, and handles
+|* for failure if it has no status. What it had made is given back, except for what LLVM held at that moment, and
+handles
 |* stay as good as they were: the same call may succeed later. That is tested for every allocation of a page or more. Of
 |* smaller ones MLIR takes some for granted: a process that has not a page left may still end. So may one whose memory
 |* runs out in its first compilation, where LLVM sets itself up, or while a kernel runs on the CPU.
@@ -147,7 +148,8 @@ typedef struct FlashcCompileOptions {
 } FlashcCompileOptions;
 
 /** The kernel of one attention of a module in MLIR's text form, `length` bytes at `text`: from memory, from disk, or
- *  compiled, as far as its manifest is known; without variants, to PTX. `options` may be null. The caller owns `*out`. */
+ *  compiled, as far as its manifest is known; without variants, to PTX. `options` may be null. The caller owns `*out`.
+ */
 FLASHC_EXPORTED FlashcStatus flashcCompileText(FlashcContext context, const char *text, size_t length,
                                                const FlashcCompileOptions *options, FlashcKernel *out, char **message);
 
@@ -254,8 +256,8 @@ typedef struct FlashcCapture {
  *  A row that sees no key, which lse = -inf says, has dq = 0 and adds nothing to dk and dv. Of
  *  a score without a derivative (docs/backward.md) the kernel can be compiled, but not loaded.
  *
- *  The gradient of a capture reads what the backward pass reads, but no sinks, which the log-sum-exp has, and writes one
- *  array of the capture's extents in f32. Equal arguments give equal bits. Which captures have a gradient says
+ *  The gradient of a capture reads what the backward pass reads, but no sinks, which the log-sum-exp has, and writes
+ * one array of the capture's extents in f32. Equal arguments give equal bits. Which captures have a gradient says
  *  docs/captured-gradients.md; for others there is no kernel (FLASHC_COMPILE_ERROR). */
 typedef struct FlashcAttention {
   /** FLASHC_BF16 or FLASHC_F16; on the CPU also FLASHC_F32, and FLASHC_F64 for checks of gradients by differences: then
@@ -281,12 +283,13 @@ typedef struct FlashcAttention {
   size_t num_captures;
   /** B, Hk, Nq, Nk: positive, and then the kernel serves no other; or FLASHC_ANY. */
   int64_t batch, key_heads, queries, keys;
-  /** Leaves lse out: nothing computes it, and the kernel has no argument for it. Of the backward pass: leaves dlse out. */
+  /** Leaves lse out: nothing computes it, and the kernel has no argument for it. Of the backward pass: leaves dlse out.
+   */
   bool omit_lse;
   /** What is computed. */
   FlashcOperation operation;
-  /** Of the backward pass: takes every sum in one order, so that equal arguments give equal bits in every run. Otherwise
-   *  dq may be added up in any order, which is faster. No other operation depends on it. */
+  /** Of the backward pass: takes every sum in one order, so that equal arguments give equal bits in every run.
+   * Otherwise dq may be added up in any order, which is faster. No other operation depends on it. */
   bool deterministic;
   /** Of attention and the backward pass: every softmax has one column more, whose score is the head's sink (natural
    *  logarithm) and which has no value. The log-sum-exp includes it. */
@@ -296,20 +299,20 @@ typedef struct FlashcAttention {
   float dropout_p;
   /** Of the gradient of a capture: its number among `captures`, one of bf16, f16, f32 or f64 that is no scalar. */
   size_t captured;
-  /** Of attention: k and v are caches, which hold sequences of different lengths, and q are the last Nq positions of each.
-   *  Up to 64 rows of queries for a key head, group_size * queries, the kernel is one for decoding, with a schedule of its
-   *  own; for more, or FLASHC_ANY queries, it is the forward one (docs/decode.md). A field in
+  /** Of attention: k and v are caches, which hold sequences of different lengths, and q are the last Nq positions of
+   * each. Up to 64 rows of queries for a key head, group_size * queries, the kernel is one for decoding, with a
+   * schedule of its own; for more, or FLASHC_ANY queries, it is the forward one (docs/decode.md). A field in
    *  FlashcCompileOptions::schedule that only one of them has chooses that. */
   bool cache;
   /** Rows of a page, where a cache lies in pages; 0: sequence b is k[b] and v[b]. */
   int64_t page_size;
-  /** Elements of k and v in a cache. Of 8 bits each stands for what it is times the scale of its page and key head, in f32;
-   *  head dimensions are multiples of 16, and pages that have scales multiples of 16 rows. */
+  /** Elements of k and v in a cache. Of 8 bits each stands for what it is times the scale of its page and key head, in
+   * f32; head dimensions are multiples of 16, and pages that have scales multiples of 16 rows. */
   FlashcCacheType cache_type;
   bool page_scales, head_scales;
   /** Fields by their names, as text, or null: names with commas between, and values after `=`, such as
-   *  "sinks,dropout_p=0.25". The names are `sinks`, `deterministic` and `dropout_p`, of the fields above; options of later
-   *  versions have names alone. An unknown name is refused. */
+   *  "sinks,dropout_p=0.25". The names are `sinks`, `deterministic` and `dropout_p`, of the fields above; options of
+   * later versions have names alone. An unknown name is refused. */
   const char *options;
 } FlashcAttention;
 
@@ -341,11 +344,12 @@ typedef struct FlashcCacheLaunch {
   bool batch_invariant;
 } FlashcCacheLaunch;
 
-/** The kernel that a launch is best compiled as, and its schedule, as FlashcCompileOptions::schedule takes it. It goes by
- *  the attention's batch, key_heads, queries and keys (of the longest sequence), all of them positive, and by `options`
- *  (may be null): its target, table, and schedule, of which fields that only one kind of kernel has choose the kind. The
- *  caller owns `*schedule` and frees it with flashcStringDestroy. */
-FLASHC_EXPORTED FlashcStatus flashcAttentionChooseKernel(const FlashcAttention *attention, const FlashcCacheLaunch *launch,
+/** The kernel that a launch is best compiled as, and its schedule, as FlashcCompileOptions::schedule takes it. It goes
+ * by the attention's batch, key_heads, queries and keys (of the longest sequence), all of them positive, and by
+ * `options` (may be null): its target, table, and schedule, of which fields that only one kind of kernel has choose the
+ * kind. The caller owns `*schedule` and frees it with flashcStringDestroy. */
+FLASHC_EXPORTED FlashcStatus flashcAttentionChooseKernel(const FlashcAttention *attention,
+                                                         const FlashcCacheLaunch *launch,
                                                          const FlashcCompileOptions *options, FlashcKernelKind *kind,
                                                          char **schedule, char **message);
 
@@ -356,8 +360,8 @@ FLASHC_EXPORTED FlashcStatus flashcAttentionChooseKernel(const FlashcAttention *
  *    then   sinks     [H]                      f32          read; with `sinks` only
  *    then   o         [B, H, N, value_dim]     dtype        written
  *    then   lse       [B, H, N]                f32          written
- *  A part of lse = -inf gives nothing, whatever its o holds. Where there is no other, o = 0 and lse = -inf, or the head's
- *  sink. Equal arguments give equal bits. */
+ *  A part of lse = -inf gives nothing, whatever its o holds. Where there is no other, o = 0 and lse = -inf, or the
+ * head's sink. Equal arguments give equal bits. */
 typedef struct FlashcMergeStates {
   /** FLASHC_BF16, FLASHC_F16 or FLASHC_F32, each. */
   FlashcDType parts_dtype, dtype;
@@ -377,17 +381,17 @@ FLASHC_EXPORTED FlashcStatus flashcCompileMergeStates(FlashcContext context, con
 /** New tokens into a cache of keys and values, in place (docs/append-kv.md). The kernel's arguments are, in order,
  *    0      k         [B, T, Hk, head_dim]             dtype         read
  *    1      v         [B, T, Hk, value_dim]            dtype         read
- *    2      positions [B]                              i32           read: where token 0 goes, and token t to t beyond it
- *    then   counts    [B]                              i32           read; with `counts` only: tokens that there are
+ *    2      positions [B]                              i32           read: where token 0 goes, and token t to t beyond
+ * it then   counts    [B]                              i32           read; with `counts` only: tokens that there are
  *    then   table     [B, M]                           i32           read; with `paged` only
  *    then   leftpad   [B]                              i32           read; with `leftpad` only
  *    then   cos, sin  [max position, rotary_dim / 2]   rotary_dtype  read; with `rotary_dim` only
  *    then   k_scale   [P, H]                           f32           read; with a `cache_type` of 8 bits only;
- *    then   v_scale   [P, H]                           f32           P is 1, or with `page_scales` the pages, H 1, or with
- *                                                                    `head_scales` Hk
- *    then   k_cache   [pages, page, Hk, head_dim], or [B, N, Hk, head_dim]    dtype, or of `cache_type`  written in part
- *    then   v_cache   [pages, page, Hk, value_dim], or [B, N, Hk, value_dim]  that of k_cache            written in part
- *  A token whose position the cache, the table, or cos does not have is not written, and no element beside. */
+ *    then   v_scale   [P, H]                           f32           P is 1, or with `page_scales` the pages, H 1, or
+ * with `head_scales` Hk then   k_cache   [pages, page, Hk, head_dim], or [B, N, Hk, head_dim]    dtype, or of
+ * `cache_type`  written in part then   v_cache   [pages, page, Hk, value_dim], or [B, N, Hk, value_dim]  that of
+ * k_cache            written in part A token whose position the cache, the table, or cos does not have is not written,
+ * and no element beside. */
 typedef struct FlashcAppendKV {
   /** FLASHC_BF16, FLASHC_F16 or FLASHC_F32. */
   FlashcDType dtype;
@@ -405,8 +409,8 @@ typedef struct FlashcAppendKV {
   bool interleaved;
   /** The sequence b begins at row leftpad[b] of its cache: a key at row p is rotated by row p - leftpad[b] of cos. */
   bool leftpad;
-  /** Elements of the caches. Of 8 bits each is the number over the scale of its page and key head, rounded to the nearest
-   *  and saturated. */
+  /** Elements of the caches. Of 8 bits each is the number over the scale of its page and key head, rounded to the
+   * nearest and saturated. */
   FlashcCacheType cache_type;
   bool page_scales, head_scales;
 } FlashcAppendKV;
@@ -419,9 +423,9 @@ FLASHC_EXPORTED FlashcStatus flashcCompileAppendKV(FlashcContext context, const 
 
 /** The kernel's PTX with all entries, its manifest (JSON; docs/manifest.md), its schedule (in the form of
  *  FlashcCompileOptions::schedule; of several variants that for any number of queries), and what was chosen for every
- *  entry and why, for people (docs/schedules.md). They belong to the kernel. For the CPU all but the manifest are empty.
- *  Of a null kernel they are null. The PTX compiles the entries that no launch has needed yet; it is null without the
- *  memory. */
+ *  entry and why, for people (docs/schedules.md). They belong to the kernel. For the CPU all but the manifest are
+ * empty. Of a null kernel they are null. The PTX compiles the entries that no launch has needed yet; it is null without
+ * the memory. */
 FLASHC_EXPORTED const char *flashcKernelGetPTX(FlashcKernel kernel);
 FLASHC_EXPORTED const char *flashcKernelGetManifest(FlashcKernel kernel);
 FLASHC_EXPORTED const char *flashcKernelGetSchedule(FlashcKernel kernel);
@@ -433,8 +437,8 @@ FLASHC_EXPORTED FlashcStatus flashcKernelGetIR(FlashcKernel kernel, const char *
 
 typedef struct FlashcArgument FlashcArgument;
 
-/** Totals over one call, counted from the loops: tiles that a mask rules out cost nothing. They are whole numbers, exact
- *  up to 2^53 and the nearest double beyond: a head of 2^31 queries and keys takes 2^70 FLOPs. */
+/** Totals over one call, counted from the loops: tiles that a mask rules out cost nothing. They are whole numbers,
+ * exact up to 2^53 and the nearest double beyond: a head of 2^31 queries and keys takes 2^70 FLOPs. */
 typedef struct FlashcCost {
   /** Of the two products, and of everything else; one per addition, multiplication or function. */
   double matmul_flops, other_flops;
@@ -474,18 +478,19 @@ FLASHC_EXPORTED FlashcStatus flashcExplainAttention(FlashcContext context, const
                                                     FlashcExplanation *out, char **message);
 
 /** The explanation for people (docs/explain.md), and as a JSON object with the keys function, mask_class ("exact",
- *  "mapped", "conservative" or "opaque"), reasons, formulas and bounds (lists of text), tile ([queries, keys]), tile_source,
- *  batch, heads, queries, keys (extents), rows and columns (tiles of one head: a row for each tile of queries, or, where
- *  queries come past keys, as streams_queries says, of keys), varies_by_batch and varies_by_head (whether batches, heads
- *  may differ), counted_rows, and counts (skipped, partial and full tiles of all heads, which may exceed 64 bits). Where
- *  there are more rows than explain runs, counted_rows is less than rows, and the counts are estimates from so many
- *  evenly spaced rows of each head. The texts belong to the explanation. Of a null explanation they are null. */
+ *  "mapped", "conservative" or "opaque"), reasons, formulas and bounds (lists of text), tile ([queries, keys]),
+ * tile_source, batch, heads, queries, keys (extents), rows and columns (tiles of one head: a row for each tile of
+ * queries, or, where queries come past keys, as streams_queries says, of keys), varies_by_batch and varies_by_head
+ * (whether batches, heads may differ), counted_rows, and counts (skipped, partial and full tiles of all heads, which
+ * may exceed 64 bits). Where there are more rows than explain runs, counted_rows is less than rows, and the counts are
+ * estimates from so many evenly spaced rows of each head. The texts belong to the explanation. Of a null explanation
+ * they are null. */
 FLASHC_EXPORTED const char *flashcExplanationGetText(FlashcExplanation explanation);
 FLASHC_EXPORTED const char *flashcExplanationGetJSON(FlashcExplanation explanation);
 
 /** The tiles of one query head, row by row (tiles of queries), rows * columns bytes: 0 skipped, 1 visited with the
- *  mask, 2 visited without. They belong to the explanation, which lists them when it is first asked. Null if there is no
- *  such head, no explanation, not the memory, or if the counts are estimates. */
+ *  mask, 2 visited without. They belong to the explanation, which lists them when it is first asked. Null if there is
+ * no such head, no explanation, not the memory, or if the counts are estimates. */
 FLASHC_EXPORTED const uint8_t *flashcExplanationGetTiles(FlashcExplanation explanation, int64_t batch, int64_t head);
 
 FLASHC_EXPORTED void flashcExplanationDestroy(FlashcExplanation explanation);
@@ -528,8 +533,8 @@ FLASHC_EXPORTED FlashcStatus flashcLoadedKernelLaunch(FlashcLoadedKernel kernel,
                                                       size_t count, void *stream, char **message);
 
 /** The same with a plan: a number other than 0 by which the caller says that what a mask reads has not changed since
- *  other launches with it. On a GPU the kernels that run the mask on tiles, whose result the kernel keeps, are then left
- *  out; those of masks that read no array are without a plan, too. What is kept is bounded (docs/manifest.md). */
+ *  other launches with it. On a GPU the kernels that run the mask on tiles, whose result the kernel keeps, are then
+ * left out; those of masks that read no array are without a plan, too. What is kept is bounded (docs/manifest.md). */
 FLASHC_EXPORTED FlashcStatus flashcLoadedKernelLaunchPlanned(FlashcLoadedKernel kernel, const FlashcArgument *arguments,
                                                              size_t count, uint64_t plan, void *stream, char **message);
 
@@ -547,7 +552,8 @@ typedef struct FlashcMaskMaps {
 FLASHC_EXPORTED FlashcMaskMaps flashcLoadedKernelGetMaskMaps(FlashcLoadedKernel kernel);
 
 /** Compiles and loads every entry of the kernel that no launch has needed yet, for callers that want no later launch to
- *  wait a second for the compiler and the driver's assembler. On the CPU, and without variants, there is nothing to do. */
+ *  wait a second for the compiler and the driver's assembler. On the CPU, and without variants, there is nothing to do.
+ */
 FLASHC_EXPORTED FlashcStatus flashcLoadedKernelLoadAll(FlashcLoadedKernel kernel, char **message);
 
 /** Gives the kernel back. Its launches have ended. It stays loaded for as long as its context or a FlashcKernel is

@@ -155,6 +155,4 @@ int64_t LinearExpr::getCoefficient(Value value) const {
   return 0;
 }
 
-LinearExpr LinearExpr::without(Value value) const {
-  return *this - symbol(value) * getCoefficient(value);
-}
+LinearExpr LinearExpr::without(Value value) const { return *this - symbol(value) * getCoefficient(value); }

@@ -11,7 +11,7 @@ struct MaskProjection {
   SmallVector<MaskExpr> bounds;     // with Tile in them
   SmallVector<MaskExpr> conditions; // without
   bool isEmpty = false;
-  bool isExact = true; // each tile within the bounds has a pair that satisfies all constraints
+  bool isExact = true;      // each tile within the bounds has a pair that satisfies all constraints
   bool mayHaveGaps = false; // not exact, since keys between those of two queries may be no query's
 };
 

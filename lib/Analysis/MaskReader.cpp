@@ -28,8 +28,7 @@ public:
 
 private:
   /// What `compute` gives for `key`, computed once. Whoever asks again learns of the same op that was not understood.
-  template <typename Map, typename Key, typename Function>
-  auto remember(Map &known, const Key &key, Function compute) {
+  template <typename Map, typename Key, typename Function> auto remember(Map &known, const Key &key, Function compute) {
     if (auto found = known.find(key); found != known.end()) {
       culprit = culprit ? culprit : found->second.culprit;
       return found->second.result;
@@ -317,8 +316,7 @@ private:
   Operation *culprit = nullptr; // the innermost one that made a comparison not understood
 
   // Code shares its values: without what is known of them, n ops could be 2^n steps.
-  template <typename Result>
-  struct Known {
+  template <typename Result> struct Known {
     Result result;
     Operation *culprit;
   };

@@ -212,8 +212,8 @@ void MaskSpace::printConstraint(raw_ostream &os, PrintValue printValue, const Ma
 
 void MaskSet::printOpaque(raw_ostream &os, Operation *op) {
   os << op->getName();
-  bool isQuotient = isa<arith::DivSIOp, arith::DivUIOp, arith::FloorDivSIOp, arith::CeilDivSIOp, arith::RemSIOp,
-                        arith::RemUIOp>(op);
+  bool isQuotient =
+      isa<arith::DivSIOp, arith::DivUIOp, arith::FloorDivSIOp, arith::CeilDivSIOp, arith::RemSIOp, arith::RemUIOp>(op);
   if (isQuotient && !matchPattern(op->getOperand(1), m_Constant()))
     os << " by a value that is no constant";
   std::optional<ElementRead> read = getElementRead(op);

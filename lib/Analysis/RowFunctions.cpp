@@ -244,8 +244,8 @@ std::optional<Side> mlir::flash::compareWithQuery(Value value, Region &mask) {
   // How many elements are at most s[i] (or less): i is one of those (or is behind them).
   if (auto count = value.getDefiningOp<CountLeOp>()) {
     auto element = matchShiftedElement(count.getValue());
-    bool isOwn = element && isSameLine(element->first.array, element->first.indices, count.getSorted(),
-                                       count.getIndices()) &&
+    bool isOwn = element &&
+                 isSameLine(element->first.array, element->first.indices, count.getSorted(), count.getIndices()) &&
                  LinearExpr::get(element->first.position) == query;
     if (!isOwn)
       return std::nullopt;

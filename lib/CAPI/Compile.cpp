@@ -89,8 +89,8 @@ static llvm::Expected<AttentionSpec> convert(const FlashcAttention &attention) {
   spec.hasCache = attention.cache;
   spec.pageSize = attention.page_size;
   if (unsigned(attention.cache_type) > FLASHC_CACHE_INT8)
-    return llvm::createStringError("expected cache_type to be an FlashcCacheType from 0 to " + llvm::Twine(FLASHC_CACHE_INT8) +
-                                   ", got " + llvm::Twine(int(attention.cache_type)));
+    return llvm::createStringError("expected cache_type to be an FlashcCacheType from 0 to " +
+                                   llvm::Twine(FLASHC_CACHE_INT8) + ", got " + llvm::Twine(int(attention.cache_type)));
   spec.cacheDType = llvm::ArrayRef<llvm::StringRef>{"", "f8E4M3FN", "i8"}[attention.cache_type].str();
   spec.hasPageScales = attention.page_scales, spec.hasHeadScales = attention.head_scales;
   if (llvm::Error error = spec.setOptions(attention.options ? attention.options : ""))
@@ -201,8 +201,10 @@ static llvm::Expected<KernelPlan> choose(const AttentionSpec &spec, const Flashc
   llvm::StringRef name = options.target ? options.target : kDefaultTarget.data();
   const GPUTarget *target = GPUTarget::lookup(name);
   if (!target)
-    return llvm::createStringError("expected the target to be one of " + GPUTarget::getNames() + ", got '" + name + "'");
-  llvm::Expected<ScheduleTable> table = ScheduleTable::parse(options.schedule_table ? options.schedule_table : "", "schedule table");
+    return llvm::createStringError("expected the target to be one of " + GPUTarget::getNames() + ", got '" + name +
+                                   "'");
+  llvm::Expected<ScheduleTable> table =
+      ScheduleTable::parse(options.schedule_table ? options.schedule_table : "", "schedule table");
   if (!table)
     return table.takeError();
   const ScheduleTable *tables[] = {&*table, &ScheduleTable::getBuiltIn()};
@@ -223,7 +225,8 @@ FlashcStatus flashcAttentionChooseKernel(const FlashcAttention *attention, const
       *schedule = nullptr;
     if (!attention || !launch || !kind || !schedule)
       return fail(FLASHC_INVALID_ARGUMENT,
-                  "expected an attention, a launch, and places for the kind and the schedule, got a null pointer", message);
+                  "expected an attention, a launch, and places for the kind and the schedule, got a null pointer",
+                  message);
     llvm::Expected<AttentionSpec> spec = convert(*attention);
     if (!spec)
       return fail(FLASHC_INVALID_ARGUMENT, spec.takeError(), message);

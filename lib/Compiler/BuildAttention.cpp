@@ -135,7 +135,8 @@ static Error checkSpec(const AttentionSpec &spec) {
                      static_cast<long long>(spec.pageSize));
   if (!spec.cacheDType.empty() && !spec.hasCache)
     return makeError("expected cache_type of a cache only");
-  if ((spec.hasPageScales && (spec.cacheDType.empty() || spec.pageSize == 0)) || (spec.hasHeadScales && spec.cacheDType.empty()))
+  if ((spec.hasPageScales && (spec.cacheDType.empty() || spec.pageSize == 0)) ||
+      (spec.hasHeadScales && spec.cacheDType.empty()))
     return makeError("expected page_scales and head_scales of a cache of 8 bits only, and page_scales of one in pages");
   if (spec.hasSinks && sumsColumns(spec))
     return makeError("expected no sinks beside column sums: the log-sum-exp has them");
@@ -223,8 +224,8 @@ public:
       : spec(spec), queryHeads(spec.keyHeads < 0 ? -1 : spec.keyHeads * spec.groupSize),
         q(getTensor({spec.batch, queryHeads, spec.queries, spec.headDim}, spec.dtype)),
         k(getTensor({spec.batch, spec.keyHeads, spec.keys, spec.headDim}, spec.dtype)),
-        v(getTensor({spec.batch, spec.keyHeads, spec.keys, spec.valueDim}, spec.dtype)),
-        kCache(getCache(spec.headDim)), vCache(getCache(spec.valueDim)),
+        v(getTensor({spec.batch, spec.keyHeads, spec.keys, spec.valueDim}, spec.dtype)), kCache(getCache(spec.headDim)),
+        vCache(getCache(spec.valueDim)),
         o(getTensor({spec.batch, queryHeads, spec.queries, spec.valueDim}, spec.dtype)),
         lse(getTensor({spec.batch, queryHeads, spec.queries}, "f32")),
         c(getTensor({spec.batch, sumsGroups() ? spec.keyHeads : queryHeads, spec.keys}, "f32")) {

@@ -186,8 +186,9 @@ static LogicalResult addEntries(ModuleOp module, ScheduleChoice choice, const Co
 static LogicalResult checkOverrides(ModuleOp kernel, const Schedule &given, const Schedule &decided,
                                     StringRef overrides) {
   if (hasOverride(overrides, "store") && given.store == Store::QSlot && decided.store == Store::Registers)
-    return kernel.emitError("schedule: expected store=own-slot or registers where tiles of queries follow "
-                            "packed sequences: their last ones are not stored by TMA, after the next Q may have its slot");
+    return kernel.emitError(
+        "schedule: expected store=own-slot or registers where tiles of queries follow "
+        "packed sequences: their last ones are not stored by TMA, after the next Q may have its slot");
   return success();
 }
 

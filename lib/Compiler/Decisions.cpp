@@ -51,7 +51,8 @@ static void printEntry(llvm::raw_ostream &os, const Launch &launch, const Schedu
   if (!launch.sorted.empty())
     os << "  work tiles: sorted by their work, since " << launch.sorted << "\n";
   if (!choice.mask.empty())
-    os << (decision.question.kind == KernelKind::Backward ? "  loops follow the mask: " : "  loops over keys follow the mask: ")
+    os << (decision.question.kind == KernelKind::Backward ? "  loops follow the mask: "
+                                                          : "  loops over keys follow the mask: ")
        << choice.mask << "\n";
 }
 

@@ -21,16 +21,16 @@ CompileOptions withSchedule(const CompileOptions &options, const ScheduleChoice 
 /// A clone of `module` at L1, by the options' algorithm. Fails after a diagnostic.
 mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> lowerToLoops(mlir::ModuleOp module, const CompileOptions &options);
 
-/// The kernel that the one attention of `module` (L0) gets; the forward one if keys are in no cache and the options ask for
-/// nothing else. Fails after a diagnostic.
+/// The kernel that the one attention of `module` (L0) gets; the forward one if keys are in no cache and the options ask
+/// for nothing else. Fails after a diagnostic.
 mlir::FailureOr<KernelPlan> chooseKernel(mlir::ModuleOp module, const CompileOptions &options);
 
 /// The options for a decoding kernel: L1's parts of the keys are those of the plan.
 CompileOptions withPlan(const CompileOptions &options, const KernelPlan &plan);
 
 /// The one attention of `module` as the decoding kernel of `plan`, at `level`. Fails after a diagnostic.
-mlir::FailureOr<LoweredKernel> lowerDecoding(mlir::ModuleOp module, const KernelPlan &plan, const CompileOptions &options,
-                                             KernelLevel level);
+mlir::FailureOr<LoweredKernel> lowerDecoding(mlir::ModuleOp module, const KernelPlan &plan,
+                                             const CompileOptions &options, KernelLevel level);
 
 } // namespace flashc
 

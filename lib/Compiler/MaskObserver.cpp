@@ -109,7 +109,7 @@ struct MaskObserver : PassInstrumentation {
   void runBeforePass(Pass *pass, Operation *root) override {
     if (pass->getArgument() != "flash-bound-loops" || mask)
       return;
-    mask.emplace(); // what has no mask region keeps every pair
+    mask.emplace();                             // what has no mask region keeps every pair
     root->walk([&](flash::StepOpInterface op) { // the first nest's, which is the main kernel's
       if (!op.hasMask())
         return WalkResult::advance();

@@ -31,7 +31,8 @@ struct ShortSequences {
 /// Of the one attention of `module` (L0), of which `loops` is L1 with flash-align-queries. The conditions are
 ///   Nq <= T (M - 1)   of M offsets, that is M - 1 sequences, and tiles of T queries; as a mean that is at most T, and
 ///                     without a division by zero: ceildiv(Nq + 2 T, M + 1) <= T
-///   Nk <= 2 (Nq + 1)  a tile of the grid visits the keys of all its sequences, one tile after the other: with one query
+///   Nk <= 2 (Nq + 1)  a tile of the grid visits the keys of all its sequences, one tile after the other: with one
+///   query
 ///                     and many keys in each, that is no less work, and less of it at a time
 ShortSequences findShortSequences(mlir::ModuleOp module, mlir::ModuleOp loops);
 

@@ -28,8 +28,8 @@ struct CommandLine {
                               cl::value_desc("arch"), cl::cat(category)};
   cl::opt<std::string> emit{"emit", cl::desc("Write flash, loops, tile, nvvm, llvm, ptx or cubin (default: ptx)"),
                             cl::value_desc("level"), cl::cat(category)};
-  cl::opt<std::string> algorithm{"algorithm", cl::desc("standard, fa1, fa2 or split-kv (default: fa2)"), cl::init("fa2"),
-                                 cl::value_desc("name"), cl::cat(category)};
+  cl::opt<std::string> algorithm{"algorithm", cl::desc("standard, fa1, fa2 or split-kv (default: fa2)"),
+                                 cl::init("fa2"), cl::value_desc("name"), cl::cat(category)};
   cl::opt<std::string> schedule{"schedule", cl::desc("Overrides of the schedule table"),
                                 cl::value_desc("key=value,..."), cl::cat(category)};
   cl::opt<std::string> scheduleTable{"schedule-table", cl::desc("Look for a schedule in this table first"),
@@ -41,7 +41,9 @@ struct CommandLine {
       cl::desc("Of a backward pass: gradients in loops of their own (default: dq is added up in memory)"),
       cl::values(clEnumValN(SplitGradients::Queries, "queries", "dq"), clEnumValN(SplitGradients::Queries, "", "dq"),
                  clEnumValN(SplitGradients::Each, "each", "dq, dk and dv, each")),
-      cl::ValueOptional, cl::init(SplitGradients::None), cl::cat(category)};
+      cl::ValueOptional,
+      cl::init(SplitGradients::None),
+      cl::cat(category)};
   cl::opt<std::string> passes{"passes", cl::desc("L1 passes to run instead of an algorithm's, named as in flashc-opt"),
                               cl::value_desc("pass,..."), cl::cat(category)};
   cl::opt<std::string> function{"function", cl::desc("Compile and run only this function (default: every public one)"),
@@ -101,8 +103,8 @@ static bool checkNames(const CommandLine &line) {
                       llvm::Twine(*tile));
   if (line.checkEachPass && line.run == "gpu")
     return complain("expected --check-each-pass to run on the CPU, got --run=gpu");
-  for (const cl::Option *option : {(const cl::Option *)&line.qTile, (const cl::Option *)&line.kvTile,
-                                   (const cl::Option *)&line.splitGradients})
+  for (const cl::Option *option :
+       {(const cl::Option *)&line.qTile, (const cl::Option *)&line.kvTile, (const cl::Option *)&line.splitGradients})
     if (option->getNumOccurrences() && !line.passes.empty())
       return complain("expected --" + option->ArgStr +
                       " with an algorithm, whose passes it is for, got --passes, which takes the options of each pass");
@@ -135,8 +137,7 @@ static bool fill(const CommandLine &line, DriverOptions &options) {
   options.pipeline = {line.target, line.algorithm, line.schedule, /*scheduleTable=*/"", line.qTile, line.kvTile};
   options.pipeline.splitGradients = line.splitGradients;
   options.pipeline.mayDecode = line.algorithm.getNumOccurrences() == 0;
-  if (!line.scheduleTable.empty() &&
-      !readTable(line.scheduleTable, options.pipeline.scheduleTable))
+  if (!line.scheduleTable.empty() && !readTable(line.scheduleTable, options.pipeline.scheduleTable))
     return false;
   options.passes = line.passes;
   options.function = line.function;
@@ -149,9 +150,9 @@ static bool fill(const CommandLine &line, DriverOptions &options) {
   options.printDecisions = line.printDecisions;
   options.explain = line.explain;
   options.time = line.time;
-  options.wantsOutput = line.emit.getNumOccurrences() || !options.outputFile.empty() ||
-                        !(options.runOnCPU || options.runOnGPU || options.printCost || options.printDecisions ||
-                          options.explain);
+  options.wantsOutput =
+      line.emit.getNumOccurrences() || !options.outputFile.empty() ||
+      !(options.runOnCPU || options.runOnGPU || options.printCost || options.printDecisions || options.explain);
   if (options.emit >= EmitKind::PTX && llvm::StringRef(options.outputFile).ends_with(".json"))
     return complain("expected -o to name the kernel, not its manifest, got '" + options.outputFile + "'");
   bool isKernel = options.runOnGPU || options.printDecisions || (options.wantsOutput && options.emit >= EmitKind::Tile);

@@ -46,7 +46,8 @@ static FailureOr<HostTensor> makeResult(func::FuncOp function, const ManifestArg
   for (DType dtype : {DType::BF16, DType::F16, DType::F32, DType::F64})
     if (getName(dtype) == info.dtype)
       return HostTensor(dtype, shape);
-  return complain(llvm::createStringError("expected result " + info.name + " to be of a float type, got " + info.dtype));
+  return complain(
+      llvm::createStringError("expected result " + info.name + " to be of a float type, got " + info.dtype));
 }
 
 LogicalResult flashc::runOnGPU(ModuleOp module, const CompileOptions &compileOptions, const DriverOptions &options) {

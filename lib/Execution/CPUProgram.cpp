@@ -205,8 +205,7 @@ static void prepareArguments(ModuleOp module) {
 
 static LogicalResult renameFunctions(ModuleOp module) {
   for (auto function : llvm::to_vector(module.getOps<func::FuncOp>()))
-    if (!function.isExternal() &&
-        failed(SymbolTable(module).rename(function, getInternalName(function.getName()))))
+    if (!function.isExternal() && failed(SymbolTable(module).rename(function, getInternalName(function.getName()))))
       return function.emitError("cannot rename this function");
   return success();
 }
@@ -279,9 +278,10 @@ FailureOr<llvm::SmallVector<HostTensor>> CPUProgram::run(func::FuncOp function,
   // Where no guard is (docs/checking.md), the signal's handler says this.
   std::string place;
   llvm::raw_string_ostream(place) << function.getLoc();
-  llvm::PrettyStackTraceFormat crash("running @%s of %s on the CPU: does a slice of it, or an affine or linalg op, reach "
-                                     "beside its array?",
-                                     function.getName().str().c_str(), place.c_str());
+  llvm::PrettyStackTraceFormat crash(
+      "running @%s of %s on the CPU: does a slice of it, or an affine or linalg op, reach "
+      "beside its array?",
+      function.getName().str().c_str(), place.c_str());
   if (!callJITFunction(address->toPtr<void (*)(void **)>(), slots.data(), message))
     return function.emitError("running on the CPU failed: ") << message;
 

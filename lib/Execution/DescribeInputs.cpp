@@ -103,7 +103,7 @@ void InputDescriber::markSorted(flash::AssumeSortedOp op) {
 }
 
 StringRef flashc::getDimName(flash::StepDim dim) {
-  static constexpr StringLiteral names[] = {"B",  "Hq", "Nq",    "Nk",   "Hk",   // in the order of StepDim
+  static constexpr StringLiteral names[] = {"B", "Hq", "Nq",    "Nk",   "Hk", // in the order of StepDim
                                             "D", "S",  "pages", "page", "slots", "positions"};
   return names[static_cast<unsigned>(dim)];
 }

@@ -114,7 +114,8 @@ llvm::Error HostKernel::run(ArrayRef<LaunchArgument> arguments) const {
     return blameArguments(std::move(error));
   if (llvm::Error error = checkExtents(manifest, arguments))
     return blameArguments(std::move(error));
-  // The session's lock: its diagnostics are this call's, and types make attributes when they are asked for their strides.
+  // The session's lock: its diagnostics are this call's, and types make attributes when they are asked for their
+  // strides.
   std::lock_guard<std::mutex> lock(mutex);
   func::FuncOp entry = function;
   unsigned numInputs = entry.getNumArguments();

@@ -148,7 +148,8 @@ void flashc::addCacheRoles(StringRef name, Value cache, Value lengths, Value tab
       roles.roles.push_back({{ofArray, 0, std::move(dims)}, {argument.getArgNumber()}, /*isOutput=*/false, depth});
   };
   bool isPaged = static_cast<bool>(table);
-  add(name, cache, {isPaged ? StepDim::Page : StepDim::B, StepDim::KeyHead, isPaged ? StepDim::PageRow : StepDim::J, StepDim::Whole},
+  add(name, cache,
+      {isPaged ? StepDim::Page : StepDim::B, StepDim::KeyHead, isPaged ? StepDim::PageRow : StepDim::J, StepDim::Whole},
       cast<ShapedType>(cache.getType()).getShape().back());
   add("lengths", lengths, {StepDim::B});
   add("block_table", table, {StepDim::B, StepDim::PageSlot});

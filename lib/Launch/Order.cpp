@@ -334,8 +334,8 @@ void OrderBuilder::finish() {
   Value list = main.getBody().front().addArgument(kernel.getArgumentTypes().back(), program.getLoc());
   setType(main);
   program.getListMutable().assign(list);
-  program.setWorkAttr(WorkAttr::get(b.getContext(), Distribution::List, scope, numbers->shared.size(),
-                                    numbers->own.size()));
+  program.setWorkAttr(
+      WorkAttr::get(b.getContext(), Distribution::List, scope, numbers->shared.size(), numbers->own.size()));
   readNumbers();
 }
 
@@ -349,8 +349,8 @@ static unsigned countParameters(Type type) {
 bool OrderBuilder::isOfMaskMap(const ManifestKernel &order) {
   using Kind = ManifestParameter::Kind;
   return program.getSingle() && llvm::none_of(order.parameters, [](const ManifestParameter &parameter) {
-    return llvm::is_contained({Kind::Workspace, Kind::Pointer, Kind::TensorMap}, parameter.kind);
-  });
+           return llvm::is_contained({Kind::Workspace, Kind::Pointer, Kind::TensorMap}, parameter.kind);
+         });
 }
 
 void OrderBuilder::describe(Launch &launch) {

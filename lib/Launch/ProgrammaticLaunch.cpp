@@ -44,9 +44,8 @@ static void insertTrigger(WarpProgramOp program) {
 
 /// Every thread that runs `block` waits before it touches memory, and in any case.
 static void insertWait(Block &block) {
-  auto place = llvm::find_if(block, [](Operation &op) {
-    return op.hasTrait<OpTrait::IsTerminator>() || touchesMemory(&op);
-  });
+  auto place =
+      llvm::find_if(block, [](Operation &op) { return op.hasTrait<OpTrait::IsTerminator>() || touchesMemory(&op); });
   auto roles = place == block.end() ? WarpSpecializeOp() : dyn_cast<WarpSpecializeOp>(*place);
   if (roles) {
     insertWait(roles.getProducer().front());

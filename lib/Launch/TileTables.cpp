@@ -71,9 +71,8 @@ static Formula multiply(ArrayRef<Formula> formulas) {
 }
 
 static Formula countTiles(flash::TileRunsOp op) {
-  return multiply(
-      {getFormula(op.getBatches()), getFormula(op.getHeads()),
-       countTiles(getFormula(op.getResident()), op.getResidentTile())});
+  return multiply({getFormula(op.getBatches()), getFormula(op.getHeads()),
+                   countTiles(getFormula(op.getResident()), op.getResidentTile())});
 }
 
 static Formula countTiles(flash::TileClassesOp op) {

@@ -43,7 +43,8 @@ private:
   bool isDistance(unsigned dim) const { return gradients == Gradients::Diagonals && dim == 2; }
 
   bool isPosition(Value value, unsigned dim) {
-    return isDistance(dim) ? value == region.getArgument(2) || value == region.getArgument(3) : value == getArgument(dim);
+    return isDistance(dim) ? value == region.getArgument(2) || value == region.getArgument(3)
+                           : value == getArgument(dim);
   }
 
   bool dependsOn(Value value, unsigned dim) {
@@ -55,12 +56,14 @@ private:
     auto [found, isNew] = known.try_emplace({value, dim}, false);
     if (!isNew)
       return found->second;
-    bool depends = def->walk([&](Operation *nested) {
-                        bool uses = llvm::any_of(nested->getOperands(), [&](Value operand) {
-                          return !def->isProperAncestor(operand.getParentBlock()->getParentOp()) && dependsOn(operand, dim);
-                        });
-                        return uses ? WalkResult::interrupt() : WalkResult::advance();
-                      }).wasInterrupted();
+    bool depends =
+        def->walk([&](Operation *nested) {
+             bool uses = llvm::any_of(nested->getOperands(), [&](Value operand) {
+               return !def->isProperAncestor(operand.getParentBlock()->getParentOp()) && dependsOn(operand, dim);
+             });
+             return uses ? WalkResult::interrupt() : WalkResult::advance();
+           })
+            .wasInterrupted();
     return known[{value, dim}] = depends;
   }
 

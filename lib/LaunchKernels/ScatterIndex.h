@@ -29,8 +29,8 @@ struct ScatterIndex {
   Kind kind = Kind::Any;
   /// Which dimension of the sums the position is, unless the kind is Any or Constant.
   unsigned dim = 0;
-  /// Belong to a Rising or a Falling index, and to one with a lastDirection. The sign of an index inside of another comes
-  /// first.
+  /// Belong to a Rising or a Falling index, and to one with a lastDirection. The sign of an index inside of another
+  /// comes first.
   mlir::SmallVector<Sign, 1> signs = {};
   /// For the kind Any: 1 if the index never falls, -1 if it never rises, as the last position of a pair grows and the
   /// others stay; 0: neither is known.

@@ -22,9 +22,8 @@ static int64_t getGroup(flash::ScatterSumOp op, ArrayRef<ScatterIndex> indices) 
   auto positions = llvm::seq<unsigned>(2, rank);
   if (llvm::all_of(positions, [&](unsigned dim) { return isOf(dim, {Kind::Same}); }))
     return 1;
-  if (llvm::any_of(positions, [&](unsigned dim) {
-        return isOf(dim, {Kind::Same, Kind::Rising, Kind::Falling, Kind::Any});
-      }))
+  if (llvm::any_of(positions,
+                   [&](unsigned dim) { return isOf(dim, {Kind::Same, Kind::Rising, Kind::Falling, Kind::Any}); }))
     return kLanes;
   return kThreads;
 }

@@ -91,8 +91,8 @@ void flashc::buildAlgorithmPipeline(OpPassManager &pm, const PipelineOptions &op
 
 void flashc::registerPipelines() {
   for (StringRef name : getAlgorithms()) // flash-split-kv is a pass
-    PassPipelineRegistration<>(name == "split-kv" ? "flash-decoding" : "flash-" + name.str(), "L0 to L1 by the algorithm " + name.str(),
-                               [name](OpPassManager &pm) {
+    PassPipelineRegistration<>(name == "split-kv" ? "flash-decoding" : "flash-" + name.str(),
+                               "L0 to L1 by the algorithm " + name.str(), [name](OpPassManager &pm) {
                                  PipelineOptions options;
                                  options.algorithm = name.str();
                                  buildAlgorithmPipeline(pm, options);

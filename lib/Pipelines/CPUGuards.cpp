@@ -46,8 +46,7 @@ static void guardElement(Operation *op, Value array, ValueRange indices) {
 }
 
 /// Guards the dimension that is asked for of an array's extents.
-template <typename DimOpTy>
-static void guardDim(DimOpTy op) {
+template <typename DimOpTy> static void guardDim(DimOpTy op) {
   int64_t rank = cast<ShapedType>(op.getSource().getType()).getRank();
   if (std::optional<int64_t> known = op.getConstantIndex(); known && *known >= 0 && *known < rank)
     return;

@@ -41,8 +41,8 @@ struct CopiesToLinalg : PassWrapper<CopiesToLinalg, OperationPass<func::FuncOp>>
   }
 };
 
-/// Without eliminate-empty-tensors: where results of an scf.forall begin as one tensor, it lets the end of the loop write
-/// over one of them before it is read (MLIR 22).
+/// Without eliminate-empty-tensors: where results of an scf.forall begin as one tensor, it lets the end of the loop
+/// write over one of them before it is read (MLIR 22).
 void addBufferization(OpPassManager &pm) {
   bufferization::OneShotBufferizePassOptions options;
   options.bufferizeFunctionBoundaries = true;

@@ -37,14 +37,14 @@ struct Search {
 static int visitObject(dl_phdr_info *info, size_t, void *data) {
   auto *search = static_cast<Search *>(data);
   ArrayRef<ElfW(Phdr)> segments(info->dlpi_phdr, info->dlpi_phnum);
-  if (none_of(segments, [&](const ElfW(Phdr) &segment) {
+  if (none_of(segments, [&](const ElfW(Phdr) & segment) {
         return segment.p_type == PT_LOAD && search->address - (info->dlpi_addr + segment.p_vaddr) < segment.p_memsz;
       }))
     return 0;
   for (const ElfW(Phdr) &segment : segments)
     if (segment.p_type == PT_NOTE && search->buildID.empty())
-      search->buildID = findBuildID(
-          StringRef(reinterpret_cast<const char *>(info->dlpi_addr + segment.p_vaddr), segment.p_memsz));
+      search->buildID =
+          findBuildID(StringRef(reinterpret_cast<const char *>(info->dlpi_addr + segment.p_vaddr), segment.p_memsz));
   return 1;
 }
 

@@ -120,8 +120,7 @@ Error KernelModule::loadKernel(const ManifestKernel &info) {
     return error;
   if (info.dynamicSharedMemory > kDefaultSharedMemory) {
     result = driver.functionSetAttribute(function, cuda::kMaxDynamicSharedSizeBytes, info.dynamicSharedMemory);
-    if (Error error =
-            driver.check(result, "asking for " + Twine(info.dynamicSharedMemory) + " bytes of shared memory"))
+    if (Error error = driver.check(result, "asking for " + Twine(info.dynamicSharedMemory) + " bytes of shared memory"))
       return error;
   }
   functions[info.kernel] = function;

@@ -277,7 +277,8 @@ Expected<KernelParameters> KernelParameters::build(const cuda::Driver &driver, c
       result.numbers.push_back(index);
       continue;
     }
-    bool isNumber = parameter.kind == ManifestParameter::Kind::Extent || parameter.kind == ManifestParameter::Kind::Scalar;
+    bool isNumber =
+        parameter.kind == ManifestParameter::Kind::Extent || parameter.kind == ManifestParameter::Kind::Scalar;
     if (isNumber)
       result.numbers.push_back(index);
     else

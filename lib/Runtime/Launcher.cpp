@@ -232,8 +232,8 @@ Expected<PreparedLaunch> Kernel::prepareEntry(size_t number, ArrayRef<LaunchArgu
   if (entry.programmaticLaunch)
     for (PreparedLaunch::Step &step : drop_begin(launch.steps, entry.getKernels().size() > 1))
       step.startEarly();
-  for (auto [formula, bytes] : {std::pair(&entry.workspace, &launch.workspaceBytes),
-                                std::pair(&entry.maskMap, &launch.maskMapBytes)}) {
+  for (auto [formula, bytes] :
+       {std::pair(&entry.workspace, &launch.workspaceBytes), std::pair(&entry.maskMap, &launch.maskMapBytes)}) {
     Expected<size_t> computed = computeBytes(*formula, arguments, device.getSMCount());
     if (!computed)
       return computed.takeError();

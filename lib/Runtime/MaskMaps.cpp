@@ -13,8 +13,8 @@ MaskMaps::~MaskMaps() {
   maps.clear();
 }
 
-/// Whether the launch is recorded, not run. The driver refuses to tell of the legacy stream while another is captured; a
-/// launch there fails by itself.
+/// Whether the launch is recorded, not run. The driver refuses to tell of the legacy stream while another is captured;
+/// a launch there fails by itself.
 static bool isCaptured(const cuda::Driver &driver, cuda::Stream stream) {
   int status = 0;
   return driver.streamIsCapturing(stream, &status) != 0 || status != 0;

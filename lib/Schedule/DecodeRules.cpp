@@ -58,7 +58,8 @@ static const Rule kRules[] = {
      "as many CTAs as fit together in clusters, with a tile of keys for each warp",
      [](const Draft &d) { return isOpen(d) && hasExtents(d) && d.ofRow.merge == Merge::Cluster; }, nullptr,
      [](Draft &d) { d.s.splits = countClusterParts(d); }},
-    {"merge", "`chunk` is given", "kernel", [](const Draft &d) { return d.s.chunk != 0 && d.s.merge == Merge::Cluster; },
+    {"merge", "`chunk` is given", "kernel",
+     [](const Draft &d) { return d.s.chunk != 0 && d.s.merge == Merge::Cluster; },
      [](const Draft &) -> std::string {
        return "expected merge=kernel for chunks, whose number is that of the longest sequence";
      }},
@@ -86,7 +87,8 @@ static const Rule kRules[] = {
      }},
     {"stages", "the rings take more shared memory than there is", "", [](const Draft &d) { return !hasRoom(d); },
      [](const Draft &d) {
-       return "expected at most " + print(d.target().maxSharedMemory) + " bytes of shared memory, got " + print(getRingBytes(d));
+       return "expected at most " + print(d.target().maxSharedMemory) + " bytes of shared memory, got " +
+              print(getRingBytes(d));
      }},
 };
 

@@ -23,7 +23,8 @@ static std::string whyNotForward(const Question &question) {
   if (cache.isWidened)
     return "caches are of another type than queries";
   if (cache.pageRows % target.getSwizzleRows() != 0)
-    return "pages have " + std::to_string(cache.pageRows) + " rows, no multiple of " + std::to_string(target.getSwizzleRows());
+    return "pages have " + std::to_string(cache.pageRows) + " rows, no multiple of " +
+           std::to_string(target.getSwizzleRows());
   return "";
 }
 
@@ -51,7 +52,8 @@ static llvm::Expected<KernelPlan> planDecoding(Question question, const KernelWi
   if (!rows)
     return rows.takeError();
   KernelPlan plan{KernelKind::Decode, "", std::nullopt, *rows->front().row, std::move(why)};
-  llvm::Expected<Schedule> schedule = applyRow(plan.row, question, join({splits, chunk, wish.overrides}), &plan.reasons);
+  llvm::Expected<Schedule> schedule =
+      applyRow(plan.row, question, join({splits, chunk, wish.overrides}), &plan.reasons);
   if (!schedule)
     return schedule.takeError();
   plan.schedule = *schedule;
@@ -81,8 +83,8 @@ static llvm::Expected<std::optional<ForwardParts>> chooseForward(const Question 
   auto getCost = [&](int64_t tiles, int64_t parts) {
     return double(llvm::divideCeil(tiles * parts, cache.multiprocessors)) / parts;
   };
-  // A tile has rows of one query head: 256 of narrow ones, unless that is more than there are. Merging parts takes as long
-  // as some keys, and decoding 16 rows half as long as those.
+  // A tile has rows of one query head: 256 of narrow ones, unless that is more than there are. Merging parts takes as
+  // long as some keys, and decoding 16 rows half as long as those.
   constexpr int64_t kNarrowKey = 256, kTileRows = 128, kLeastKeys = 256;
   constexpr double kMergedKeys = 400, kDecodedTile = 0.53;
   bool isNarrow = cache.keyBytes <= kNarrowKey, isShort = queries <= kTileRows;
@@ -104,8 +106,11 @@ static llvm::Expected<std::optional<ForwardParts>> chooseForward(const Question 
 static KernelPlan planForward(const KernelWish &wish, const ForwardParts &choice, std::string why) {
   int64_t parts = wish.splits.value_or(choice.parts);
   std::string splits = parts > 1 ? "splits=" + std::to_string(parts) : "";
-  return {KernelKind::Forward, join({splits, wish.splits ? StringRef() : StringRef(choice.overrides), wish.overrides}),
-          std::nullopt, {}, std::move(why)};
+  return {KernelKind::Forward,
+          join({splits, wish.splits ? StringRef() : StringRef(choice.overrides), wish.overrides}),
+          std::nullopt,
+          {},
+          std::move(why)};
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//
@@ -131,7 +136,8 @@ llvm::Expected<KernelPlan> flashc::chooseKernel(const Question &question, const 
   if (std::string why = whyNotForward(question); !why.empty())
     return planDecoding(question, wish, why);
   llvm::SmallVector<KernelKind, 4> kinds = getKinds(wish.overrides);
-  bool mayForward = llvm::is_contained(kinds, KernelKind::Forward), mayDecode = llvm::is_contained(kinds, KernelKind::Decode);
+  bool mayForward = llvm::is_contained(kinds, KernelKind::Forward),
+       mayDecode = llvm::is_contained(kinds, KernelKind::Decode);
   if (mayForward != mayDecode) {
     std::string why = "the schedule that was asked for is of that";
     return mayDecode ? planDecoding(question, wish, why) : planForward(wish, {}, why);

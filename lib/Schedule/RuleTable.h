@@ -63,4 +63,3 @@ inline bool isCount(int64_t number) { return number >= 1 && number <= 64; }
 } // namespace flashc
 
 #endif // FLASHC_LIB_SCHEDULE_RULETABLE_H
-

@@ -64,7 +64,8 @@ std::string flashc::describeRules(KernelKind kind) {
   for (const Rule &rule : getRules(kind)) {
     std::string value = rule.value.contains(' ') ? rule.value.str() : ("`" + rule.value + "`").str();
     text += ("| `" + rule.field + "` | " + rule.where + " | " + (rule.value.empty() ? "" : value) + " | " +
-             (rule.refusal ? "refused" : "stays") + " |\n").str();
+             (rule.refusal ? "refused" : "stays") + " |\n")
+                .str();
   }
   return text;
 }

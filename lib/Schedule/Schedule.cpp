@@ -61,7 +61,11 @@ static Field field(KindSet kinds, StringRef key, ArrayRef<StringLiteral> names =
   using Value = decltype(getType(member));
   if (std::is_same_v<Value, bool>)
     names = kFlags;
-  return {key, kinds, names, least, [](const Schedule &schedule) { return static_cast<int64_t>(schedule.*member); },
+  return {key,
+          kinds,
+          names,
+          least,
+          [](const Schedule &schedule) { return static_cast<int64_t>(schedule.*member); },
           [](Schedule &schedule, int64_t value) { schedule.*member = static_cast<Value>(value); }};
 }
 
@@ -109,8 +113,8 @@ static llvm::Expected<const Field *> findField(StringRef key) {
       field != std::end(kFields))
     return field;
   return llvm::createStringError(
-      "expected " + joinWithOr(llvm::map_to_vector(kFields, [](const Field &field) { return field.key; })) +
-      ", got '" + key + "'");
+      "expected " + joinWithOr(llvm::map_to_vector(kFields, [](const Field &field) { return field.key; })) + ", got '" +
+      key + "'");
 }
 
 bool flashc::hasField(KernelKind kind, StringRef key) {
@@ -126,7 +130,8 @@ llvm::Error Field::parse(Schedule &schedule, StringRef value) const {
   } else if (value.getAsInteger(10, number)) {
     return llvm::createStringError("expected an integer for '" + key + "', got '" + value + "'");
   } else if (number < least) {
-    return llvm::createStringError("expected a number of at least " + Twine(least) + " for '" + key + "', got '" + value + "'");
+    return llvm::createStringError("expected a number of at least " + Twine(least) + " for '" + key + "', got '" +
+                                   value + "'");
   }
   set(schedule, number);
   return llvm::Error::success();
@@ -157,9 +162,9 @@ DictionaryAttr Schedule::getAttr(MLIRContext *context) const {
     if (!field.isOf(kind))
       continue;
     int64_t value = field.get(*this);
-    fields.append(field.key, field.names.empty()                   ? Attribute(b.getI64IntegerAttr(value))
-                             : field.names.data() == kFlags        ? Attribute(b.getBoolAttr(value != 0))
-                                                                   : Attribute(b.getStringAttr(field.names[value])));
+    fields.append(field.key, field.names.empty()            ? Attribute(b.getI64IntegerAttr(value))
+                             : field.names.data() == kFlags ? Attribute(b.getBoolAttr(value != 0))
+                                                            : Attribute(b.getStringAttr(field.names[value])));
   }
   return fields.getDictionary(context);
 }
@@ -247,9 +252,7 @@ SmallVector<KernelKind, 4> flashc::getKinds(StringRef overrides) {
 }
 
 /// "forward or decode": the kinds that have a field.
-static std::string joinKinds(StringRef field) {
-  return joinWithOr(llvm::map_to_vector(getKinds(field), getKindName));
-}
+static std::string joinKinds(StringRef field) { return joinWithOr(llvm::map_to_vector(getKinds(field), getKindName)); }
 
 llvm::Error flashc::checkFields(KernelKind kind, StringRef overrides) {
   for (auto [field, value] : split(overrides))
@@ -280,7 +283,8 @@ static int64_t getSharedMemoryBytes(const Schedule &schedule, const GPUTarget &t
       {schedule.consumers * schedule.qStages, bytes(tile::kTileRows, d), /*isRing=*/true},
       {schedule.stages, bytes(schedule.kvTile, d), /*isRing=*/true},
       {schedule.stages, bytes(schedule.kvTile, dv), /*isRing=*/true}};
-  if (schedule.kind == KernelKind::Backward) { // keys and values are resident, or queries and the gradient of their output
+  if (schedule.kind ==
+      KernelKind::Backward) { // keys and values are resident, or queries and the gradient of their output
     slots.push_back({schedule.consumers * schedule.qStages, bytes(tile::kTileRows, dv), /*isRing=*/true});
     if (schedule.splitGradients == SplitGradients::None) // dX^T on its way to who adds dq up
       slots.push_back({2 * schedule.consumers, bytes(tile::kTileRows, schedule.kvTile), /*isRing=*/true});
@@ -295,7 +299,8 @@ static int64_t getSharedMemoryBytes(const Schedule &schedule, const GPUTarget &t
                   {1, schedule.kvTile * target.getStepRowBytes()}});
   // With own keys at most.
   int64_t publishWords = schedule.ownKeys ? tile::kOwnPublishWords : tile::kPublishWords;
-  return tile::layOutShared(target, slots, schedule.order == Order::List && schedule.persistent ? publishWords : 0).bytes;
+  return tile::layOutShared(target, slots, schedule.order == Order::List && schedule.persistent ? publishWords : 0)
+      .bytes;
 }
 
 /// Registers of a consumer thread that hold tiles, and those that everything else needs.

@@ -7,16 +7,16 @@
 using namespace mlir;
 using namespace flashc;
 
-static constexpr StringLiteral kMaskClassNames[] = {"none", "bounds",     "several", "periodic",
-                                                    "constants", "code", "arithmetic", "memory"};
+static constexpr StringLiteral kMaskClassNames[] = {"none",      "bounds", "several",    "periodic",
+                                                    "constants", "code",   "arithmetic", "memory"};
 
 static constexpr StringLiteral kRowsClassNames[] = {"", "bounded", "listed"};
 
 StringRef flashc::getMaskClassName(MaskClass mask) { return kMaskClassNames[static_cast<int>(mask)]; }
 
 std::string Question::str() const {
-  std::string text = ((kind == KernelKind::Forward ? "" : "kind=" + getKindName(kind) + " ") + "target=" + target + " dtype=" + dtype + " d=" + Twine(d) + " dv=" + Twine(dv) +
-                      " mask=" + getMaskClassName(mask))
+  std::string text = ((kind == KernelKind::Forward ? "" : "kind=" + getKindName(kind) + " ") + "target=" + target +
+                      " dtype=" + dtype + " d=" + Twine(d) + " dv=" + Twine(dv) + " mask=" + getMaskClassName(mask))
                          .str();
   if (keys)
     text += " keys<=" + std::to_string(*keys);
@@ -113,7 +113,8 @@ static llvm::Error setDimension(std::optional<DimensionCondition> &dimension, St
 static llvm::Error setKind(KernelKind &kind, StringRef condition) {
   std::optional<KernelKind> known = lookupKind(condition.split('=').second);
   if (!known || known == KernelKind::Plain)
-    return llvm::createStringError("expected kind= and forward, decode, column-sums or backward, got '" + condition + "'");
+    return llvm::createStringError("expected kind= and forward, decode, column-sums or backward, got '" + condition +
+                                   "'");
   kind = *known;
   return llvm::Error::success();
 }
@@ -149,7 +150,10 @@ static llvm::Error setCondition(ScheduleRow &row, StringRef condition) {
   if ((key == "d" || key == "dv") && (relation == "<=" || relation == "="))
     return setDimension(key == "d" ? row.d : row.dv, condition, relation);
   if ((key == "queries" || key == "keys" || key == "key-bytes") && relation == "<=")
-    return setNumber(key == "queries" ? row.maxQueries : key == "keys" ? row.maxKeys : row.maxKeyBytes, condition, relation);
+    return setNumber(key == "queries" ? row.maxQueries
+                     : key == "keys"  ? row.maxKeys
+                                      : row.maxKeyBytes,
+                     condition, relation);
   if (key == "cache-mib" && relation == ">=")
     return setNumber(row.minCacheMiB, condition, relation);
   if (key == "waves" && (relation == "<=" || relation == ">"))
@@ -157,20 +161,23 @@ static llvm::Error setCondition(ScheduleRow &row, StringRef condition) {
   if (relation == "=")
     if (std::optional<llvm::Error> error = setNamed(row, key, condition))
       return std::move(*error);
-  return llvm::createStringError(
-      "expected a condition on kind=, target=, dtype=, d=, d<=, dv=, dv<=, mask=, score=, dropout=, rows=, keys<= or queries<=, "
-      "or for kind=decode on bits=, waves>, waves<=, key-bytes<= or cache-mib>=, got '" + condition + "'");
+  return llvm::createStringError("expected a condition on kind=, target=, dtype=, d=, d<=, dv=, dv<=, mask=, score=, "
+                                 "dropout=, rows=, keys<= or queries<=, "
+                                 "or for kind=decode on bits=, waves>, waves<=, key-bytes<= or cache-mib>=, got '" +
+                                 condition + "'");
 }
 
 /// The conditions are of the row's kind of kernel.
 static llvm::Error checkConditions(const ScheduleRow &row) {
   bool isOfCache = row.needsBytes || row.minWaves || row.maxWaves || row.maxKeyBytes || row.minCacheMiB;
   if (isOfCache && row.kind != KernelKind::Decode)
-    return llvm::createStringError("expected kind=decode for conditions on bits, waves, key-bytes and cache-mib, got '" + row.text + "'");
+    return llvm::createStringError(
+        "expected kind=decode for conditions on bits, waves, key-bytes and cache-mib, got '" + row.text + "'");
   bool isOfScores = row.mask || row.needsBoundedScores || row.needsDropout || row.rows || row.maxKeys || row.maxQueries;
   if (isOfScores && row.kind == KernelKind::Decode)
-    return llvm::createStringError("expected no conditions on mask, score, dropout, rows, keys and queries for kind=decode, got '" +
-                                   row.text + "'");
+    return llvm::createStringError(
+        "expected no conditions on mask, score, dropout, rows, keys and queries for kind=decode, got '" + row.text +
+        "'");
   return llvm::Error::success();
 }
 

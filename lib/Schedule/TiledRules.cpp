@@ -45,7 +45,9 @@ static const Rule kRules[] = {
     {"tensor-bias", "nothing says it, and the score has a slope along the keys", "true",
      [](const Draft &d) { return d.isForward() && !d.isSaid("tensor-bias") && d.question.hasSlopes; }},
     {"tanh-terms", "nothing says it, the score is a soft cap, and `kind=forward` or d > 64", "3",
-     [](const Draft &d) { return !d.isSaid("tanh-terms") && d.question.hasSoftCap && (d.isForward() || d.question.d > 64); }},
+     [](const Draft &d) {
+       return !d.isSaid("tanh-terms") && d.question.hasSoftCap && (d.isForward() || d.question.d > 64);
+     }},
 
     {"overlap", "nothing says it, and `kind` is not `forward`", "false",
      [](const Draft &d) { return !d.isForward() && !d.isSaid("overlap"); }},
@@ -61,7 +63,9 @@ static const Rule kRules[] = {
     // What a number may be.
     {"consumers", "it is not 1 to 4", "",
      [](const Draft &d) { return d.s.consumers < 1 || d.s.consumers > tile::kMaxConsumers; },
-     [](const Draft &d) { return "expected 1 to " + print(tile::kMaxConsumers) + " consumers, got " + print(d.s.consumers); }},
+     [](const Draft &d) {
+       return "expected 1 to " + print(tile::kMaxConsumers) + " consumers, got " + print(d.s.consumers);
+     }},
     {"kv-tile", "it is not 16 to 256 in steps of 16", "",
      [](const Draft &d) { return !d.target().allowsKeys(d.s.kvTile); },
      [](const Draft &d) {
@@ -71,20 +75,22 @@ static const Rule kRules[] = {
     {"order", "`split-gradients=none`, `persistent=true`, and it is not `closed`", "closed",
      [](const Draft &d) { return d.hasReducer() && d.s.persistent && d.s.order != Order::Closed; },
      [](const Draft &) -> std::string {
-       return "expected order=closed for split-gradients=none and persistent=true: the warpgroup that adds dq up does not follow the work list";
+       return "expected order=closed for split-gradients=none and persistent=true: the warpgroup that adds dq up does "
+              "not follow the work list";
      }},
     {"kv-tile", "`split-gradients=none`, and it is not in steps of 64", "",
      [](const Draft &d) {
        return d.s.splitGradients == SplitGradients::None && d.s.kvTile % d.target().getPanelCols() != 0;
      },
      [](const Draft &d) {
-       return "expected a kv-tile in steps of " + print(d.target().getPanelCols()) +
-              " for split-gradients=none, got " + print(d.s.kvTile);
+       return "expected a kv-tile in steps of " + print(d.target().getPanelCols()) + " for split-gradients=none, got " +
+              print(d.s.kvTile);
      }},
     {"split-gradients", "it is `none`, and the backward pass is deterministic", "",
      [](const Draft &d) { return d.question.isDeterministic && d.s.splitGradients == SplitGradients::None; },
      [](const Draft &) -> std::string {
-       return "expected split-gradients=queries or each for a deterministic backward pass, got none: dq would be added up "
+       return "expected split-gradients=queries or each for a deterministic backward pass, got none: dq would be added "
+              "up "
               "in any order";
      }},
     {"stages", "it is not 1 to 64", "", [](const Draft &d) { return !isCount(d.s.stages); },
@@ -120,9 +126,9 @@ static const Rule kRules[] = {
     {"tensor-sums", "probabilities are dropped", "false",
      [](const Draft &d) { return d.s.tensorSums && d.question.hasDropout; },
      [](const Draft &) -> std::string { return "expected no dropout for tensor-sums: rows add up all of P"; }},
-    {"tensor-bias", "the score has no slope along the keys", "false", [](const Draft &d) { return !d.question.hasSlopes; }},
-    {"tensor-bias", "`max=unified`", "false",
-     [](const Draft &d) { return d.s.tensorBias && d.s.max == Max::Unified; },
+    {"tensor-bias", "the score has no slope along the keys", "false",
+     [](const Draft &d) { return !d.question.hasSlopes; }},
+    {"tensor-bias", "`max=unified`", "false", [](const Draft &d) { return d.s.tensorBias && d.s.max == Max::Unified; },
      [](const Draft &) -> std::string {
        return "expected max=running for tensor-bias: a maximum takes the rest of the bias";
      }},
@@ -150,7 +156,8 @@ static const Rule kRules[] = {
     // How the output leaves, and what comes before that.
     {"store", "nothing says it, `persistent=true`, and `q-stages` is above 1", "q-slot",
      [](const Draft &d) { return d.isForward() && !d.isSaid("store") && d.s.persistent && d.s.qStages > 1; }},
-    {"store", "there is no next tile for `own-slot`, or no second slot of Q beside a `q-slot` that the row does not say",
+    {"store",
+     "there is no next tile for `own-slot`, or no second slot of Q beside a `q-slot` that the row does not say",
      "registers",
      [](const Draft &d) {
        return d.ofRow.store != Store::QSlot && (!d.s.persistent || (d.s.store == Store::QSlot && d.s.qStages == 1));
@@ -166,8 +173,8 @@ static const Rule kRules[] = {
        return d.s.store == Store::QSlot && d.target().countPanels(d.question.dv) > d.target().countPanels(d.question.d);
      },
      [](const Draft &d) {
-       return "expected a slot of Q with room for O for store=q-slot, got dimensions of " + print(d.question.d) + " and " +
-              print(d.question.dv);
+       return "expected a slot of Q with room for O for store=q-slot, got dimensions of " + print(d.question.d) +
+              " and " + print(d.question.dv);
      }},
     {"store", "an override gives an `epilogue`, and Q has one slot", "registers",
      [](const Draft &d) {
@@ -185,8 +192,7 @@ static const Rule kRules[] = {
 
     // Key ranges of consumers.
     {"own-keys", "the mask does not say which keys a few rows see, or a list does and the row is not for `rows=listed`",
-     "false",
-     [](const Draft &d) { return d.question.rows != RowsClass::Bounded && !(d.row.rows && d.mayList()); }},
+     "false", [](const Draft &d) { return d.question.rows != RowsClass::Bounded && !(d.row.rows && d.mayList()); }},
     {"own-keys", "the bounds read arrays, and `persistent=false` or `order=closed`", "",
      [](const Draft &d) { return d.s.ownKeys && d.isListed() && !d.mayList(); },
      [](const Draft &) -> std::string {
@@ -229,9 +235,7 @@ static const Rule kRules[] = {
      [](const Draft &d) { return d.s.max == Max::Unified && !d.s.tensorSums; },
      [](const Draft &) -> std::string { return "expected tensor-sums for max=unified"; }},
     {"order", "it is `list`, `persistent=true`, and `q-stages` is above 3", "",
-     [](const Draft &d) {
-       return d.s.order == Order::List && d.s.persistent && d.s.qStages >= tile::kPublishPlaces;
-     },
+     [](const Draft &d) { return d.s.order == Order::List && d.s.persistent && d.s.qStages >= tile::kPublishPlaces; },
      [](const Draft &d) {
        return "expected at most " + print(tile::kPublishPlaces - 1) + " q-stages for order=list, got " +
               print(d.s.qStages);

@@ -40,8 +40,7 @@ ErrorOr<SmallString<0>> flashc::readToEnd(sys::fs::file_t file, uint64_t maxByte
   while (contents.size() <= maxBytes) {
     size_t size = contents.size();
     contents.resize_for_overwrite(size + kChunk);
-    Expected<size_t> read =
-        sys::fs::readNativeFile(file, MutableArrayRef<char>(contents.data() + size, kChunk));
+    Expected<size_t> read = sys::fs::readNativeFile(file, MutableArrayRef<char>(contents.data() + size, kChunk));
     if (!read)
       return errorToErrorCode(read.takeError());
     contents.resize(size + *read);

@@ -235,7 +235,7 @@ def _tables_of(block_mask: Any, keys: int) -> _Tables:
     known = _tables.get(block_mask)
     if known is not None and known.block_size == tuple(block_mask.BLOCK_SIZE) and known.table.shape[-1] == \
             -(-keys // known.block_size[1]) and _is_same(known.stamps, _stamps([getattr(block_mask, field)
-                                                                                  for field in _FIELDS])):
+                                                                                for field in _FIELDS])):
         return known
     fresh = _Tables(block_mask, keys)
     if not _is_capturing(block_mask.kv_indices):

@@ -12,6 +12,7 @@ from ._runtime.specialization import target_of
 
 __all__ = ["angles_of", "check_angles", "rotated"]
 
+
 def angles_of(rotary: Any) -> Tuple[Any, Any]:
     """cos and sin of (cos, sin, interleaved), or None for each."""
     if rotary is None:

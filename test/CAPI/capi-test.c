@@ -77,8 +77,9 @@ static void testCaptured(FlashcContext context) {
   attention.captures = captures;
   attention.num_captures = 2;
   attention.captured = 1;
-  attention.score_code = "%slope = tensor.extract %slopes[%h] : tensor<?xbf16>\n%wide = arith.extf %slope : bf16 to f32\n"
-                         "%x = arith.mulf %s, %wide : f32\n%t = arith.mulf %x, %factor : f32\nflash.yield %t : f32";
+  attention.score_code =
+      "%slope = tensor.extract %slopes[%h] : tensor<?xbf16>\n%wide = arith.extf %slope : bf16 to f32\n"
+      "%x = arith.mulf %s, %wide : f32\n%t = arith.mulf %x, %factor : f32\nflash.yield %t : f32";
   expectOK(flashcAttentionGetText(context, &attention, &text, &message), &message, "flashcAttentionGetText");
   fputs(text, stdout);
   flashcStringDestroy(text);
@@ -533,11 +534,11 @@ int main(int argc, char **argv) {
   static const struct {
     const char *name;
     void (*run)(FlashcContext);
-  } tests[] = {{"text", testText}, {"omit", testOmit},          {"built", testBuilt},       {"table", testTable},
-               {"sums", testSums}, {"errors", testErrors},      {"cache", testCache},       {"threads", testThreads},
-               {"load", testLoad}, {"levels", testLevels},      {"function", testFunction}, {"cpu", testCPU},
-               {"time", measure},  {"gradients", testGradients}, {"vectors", testVectors},
-               {"captured", testCaptured}};
+  } tests[] = {
+      {"text", testText}, {"omit", testOmit},           {"built", testBuilt},       {"table", testTable},
+      {"sums", testSums}, {"errors", testErrors},       {"cache", testCache},       {"threads", testThreads},
+      {"load", testLoad}, {"levels", testLevels},       {"function", testFunction}, {"cpu", testCPU},
+      {"time", measure},  {"gradients", testGradients}, {"vectors", testVectors},   {"captured", testCaptured}};
   FlashcContextOptions options = {.disable_disk_cache = argc < 3, .cache_directory = argc < 3 ? NULL : argv[2]};
   FlashcContext context = flashcContextCreate(&options);
   size_t count = sizeof(tests) / sizeof(tests[0]), found = count;

@@ -30,9 +30,9 @@ static struct {
 
 static void loadCUDA(void) {
   void *library = dlopen("libcuda.so.1", RTLD_NOW);
-  const char *names[] = {"cuMemAlloc_v2",       "cuMemcpyHtoD_v2",   "cuMemcpyDtoH_v2",
-                         "cuDevicePrimaryCtxRetain", "cuCtxPushCurrent_v2", "cuCtxPopCurrent_v2",
-                         "cuCtxGetCurrent",     "cuStreamCreate",    "cuStreamSynchronize"};
+  const char *names[] = {"cuMemAlloc_v2",       "cuMemcpyHtoD_v2",    "cuMemcpyDtoH_v2", "cuDevicePrimaryCtxRetain",
+                         "cuCtxPushCurrent_v2", "cuCtxPopCurrent_v2", "cuCtxGetCurrent", "cuStreamCreate",
+                         "cuStreamSynchronize"};
   expect(library != NULL, "libcuda.so.1", NULL);
   for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); ++i) {
     void *function = dlsym(library, names[i]);

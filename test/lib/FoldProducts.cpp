@@ -45,8 +45,8 @@ FailureOr<SmallVector<Value>> FoldProductsOp::decomposeOperation(OpBuilder &buil
   sizes.back() = tensor::getMixedSize(b, getLoc(), getK(), 2);
   Value products = multiplyAccumulate(b, {getQ(), {B, H, I, D}}, {getK(), {B, H, J, D}},
                                       {filledTensor(b, sizes, 0.0f), {B, H, I, J}}, /*groupSize=*/1);
-  return SmallVector<Value>{
-      multiplyAccumulate(b, {products, {B, H, I, J}}, {getV(), {B, H, J, D}}, {getAcc(), {B, H, I, D}}, /*groupSize=*/1)};
+  return SmallVector<Value>{multiplyAccumulate(b, {products, {B, H, I, J}}, {getV(), {B, H, J, D}},
+                                               {getAcc(), {B, H, I, D}}, /*groupSize=*/1)};
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//
@@ -81,7 +81,8 @@ public:
 private:
   Value multiply(Type type, Value lhs, Value rhs, Value acc, int64_t stage) {
     auto token = tile::TokenType::get(b.getContext(), cast<RankedTensorType>(type));
-    auto product = tile::MmaAsyncOp::create(b, token, lhs, rhs, acc, /*ones=*/Value(), /*transpose_b=*/stage == 0, stage);
+    auto product =
+        tile::MmaAsyncOp::create(b, token, lhs, rhs, acc, /*ones=*/Value(), /*transpose_b=*/stage == 0, stage);
     return tile::MmaWaitOp::create(b, type, product, /*pending=*/0);
   }
 };

@@ -134,6 +134,7 @@ FUNCTIONS = {
     "log_sigmoid": (lambda x: -math.log(1 + math.exp(-x)), ANY), "abs": (abs, ANY),
 }
 
+
 def in_groups(names, size=4):
     """The names whose functions share a kernel (`by_head`)."""
     return [list(names)[first:first + size] for first in range(0, len(names), size)]

@@ -109,7 +109,7 @@ POSITIONS = {
     "prefix": (masks.prefix_lm(70, TOP), lambda b, h, i, j: j <= i or j < 70),
     "prefix of each batch": (masks.prefix_lm(LENGTHS, TOP), lambda b, h, i, j: j <= i or j < LENGTHS[b]),
     "chunks": (masks.chunked(48, TOP), lambda b, h, i, j: any(x <= i < x + 48 and x <= j < x + 48
-                                                         for x in range(0, 256, 48))),
+                                                              for x in range(0, 256, 48))),
     "shifted chunks": (masks.chunked(64).aligned(-30), lambda b, h, i, j: (i - 30) // 64 == j // 64),
     "blocks": (masks.block_causal(32, TOP), lambda b, h, i, j: j < (i // 32 + 1) * 32),
     "sinks": (masks.sink_window(4, 50, TOP), lambda b, h, i, j: j <= i and (i - j <= 50 or j < 4)),

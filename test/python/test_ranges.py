@@ -117,7 +117,7 @@ def test_tiles(order):
         for batch in range(2):
             tightest, tiles = find_tiles(keeps[batch, 0], explanation.tile), np.array(explanation.tiles[batch][0])
             assert np.all((tiles == tightest) | (tiles == PARTIAL)), name
-            if order == "sorted" and name in ("documents", "times"): # the last row's range has what is behind the queries
+            if order == "sorted" and name in ("documents", "times"):  # the last row's range has what is behind the queries
                 assert np.array_equal(tiles[:-1], tightest[:-1]), name
 
 

@@ -361,7 +361,7 @@ def test_refused_mask(mask, words):
 def test_errors_of_the_function_stay_its_own():
     for mask, kind in ((lambda b, h, i, j: None.x, AttributeError), (lambda b, h, i, j: len(3), TypeError)):
         with pytest.raises(kind) as caught:
-                trace(mask, None)
+            trace(mask, None)
         assert not isinstance(caught.value, flashc.Error)
 
 

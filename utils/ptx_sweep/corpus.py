@@ -298,7 +298,7 @@ for _schedule in ("tensor-bias=true", "tensor-bias=false", "tensor-bias=true,ten
 
 for _path in sorted((pathlib.Path(__file__).resolve().parents[2] / "examples").glob("*.mlir")):
     EXAMPLES[f"example: {_path.stem}"] = [str(_path)]
-    _form = ",split-gradients=queries" if "backward" in _path.stem else "" # the other form has tiles of 64
+    _form = ",split-gradients=queries" if "backward" in _path.stem else ""  # the other form has tiles of 64
     EXAMPLES[f"example: {_path.stem}, tiles of 48 keys"] = [str(_path), f"--schedule=consumers=1,kv-tile=48{_form}"]
 
 #: Of every group some, in seconds: what `make test` compiles.

@@ -36,8 +36,8 @@ struct TileInterval {
   /// The bounds in tiles, counted from the loop's begin, unless tiles are moved; the conditions and rooms; for proofs
   /// about them.
   SmallVector<MaskExpr> beginTiles, endTiles, conditionExprs;
-  bool isExact = true; // each of the tiles holds a pair that the interval is for
-  bool mayHaveGaps = false; // it is not: keys between those of two queries may be no query's
+  bool isExact = true;       // each of the tiles holds a pair that the interval is for
+  bool mayHaveGaps = false;  // it is not: keys between those of two queries may be no query's
   bool isEverything = false; // known to be all tiles of the loop; asked of masks with opaque parts only
 
   bool isPrefix() const { return begin.empty(); }

@@ -14,8 +14,8 @@
 #include "flashc/Analysis/RowFunctions.h"
 #include "flashc/Dialect/Flash/IR/Step.h"
 #include "mlir/IR/Region.h"
-#include "llvm/ADT/Sequence.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
+#include "llvm/ADT/Sequence.h"
 
 namespace mlir::flash {
 
@@ -146,8 +146,7 @@ struct MaskSet {
 /// it is a range or nothing is negative), and constants; in what is compared, besides what LinearExpr looks through,
 /// select, min and max, and quotients and remainders by constants, as shifts and bit masks too. A condition that is the
 /// same for all pairs is a symbol that is 0 or 1. Captured values that are not `isAvailable` are opaque.
-MaskSet readMask(
-    Region &mask, function_ref<bool(Value)> isAvailable = [](Value) { return true; });
+MaskSet readMask(Region &mask, function_ref<bool(Value)> isAvailable = [](Value) { return true; });
 
 } // namespace mlir::flash
 

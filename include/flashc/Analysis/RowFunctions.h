@@ -18,7 +18,7 @@ enum class Trend { Constant, Ascending, Descending, Unknown };
 
 /// An element of an array that is declared sorted.
 struct SortedElement {
-  Value array; // the result of flash.assume_sorted
+  Value array;                   // the result of flash.assume_sorted
   SmallVector<Value, 2> indices; // in front of the last dimension
   Value position;
 

@@ -83,12 +83,12 @@ struct AttentionSpec {
   float dropoutP = 0.0f;
   /// Of the gradient of a capture: its number.
   size_t captured = 0;
-  /// Of attention: k and v are caches whose sequences have lengths, and the last query is a sequence's last position. With
-  /// `pageSize` they lie in pages of so many rows, behind a table.
+  /// Of attention: k and v are caches whose sequences have lengths, and the last query is a sequence's last position.
+  /// With `pageSize` they lie in pages of so many rows, behind a table.
   bool hasCache = false;
   int64_t pageSize = 0;
-  /// Of a cache: its elements, f8E4M3FN or i8 with scales; empty: dtype, without. Whether pages, or key heads, have scales of
-  /// their own.
+  /// Of a cache: its elements, f8E4M3FN or i8 with scales; empty: dtype, without. Whether pages, or key heads, have
+  /// scales of their own.
   std::string cacheDType;
   bool hasPageScales = false, hasHeadScales = false;
 
@@ -106,7 +106,8 @@ struct AttentionSpec {
 ///     @attention_backward(%q, %k, %v, %flashc.o, %flashc.lse, %flashc.do, [%flashc.dlse,] [%flashc.sinks,]
 ///         [%flashc.philox,] captures...)
 ///         -> (dq, dk, dv), or -> (dq, dk, dv, dsinks)
-///     @captured_gradient(%q, %k, %v, %flashc.o, %flashc.lse, %flashc.do, [%flashc.dlse,] [%flashc.philox,] captures...)
+///     @captured_gradient(%q, %k, %v, %flashc.o, %flashc.lse, %flashc.do, [%flashc.dlse,] [%flashc.philox,]
+///     captures...)
 ///         -> the gradient
 llvm::Expected<std::string> printAttention(const AttentionSpec &spec);
 

@@ -35,8 +35,8 @@ struct AppendSpec {
   bool isInterleaved = false;
   /// Sequences begin at a row of their own, which rotation counts from.
   bool hasLeftpad = false;
-  /// The type of caches of 8 bits, f8E4M3FN or i8, with scales; empty: `dtype`, without. Whether pages, or key heads, have
-  /// scales of their own.
+  /// The type of caches of 8 bits, f8E4M3FN or i8, with scales; empty: `dtype`, without. Whether pages, or key heads,
+  /// have scales of their own.
   std::string cacheDType = {};
   bool hasPageScales = false, hasHeadScales = false;
 };

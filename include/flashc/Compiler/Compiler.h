@@ -87,8 +87,8 @@ mlir::LogicalResult runPasses(mlir::ModuleOp module,
                               llvm::StringRef step, const CompileOptions &options);
 
 /// The one attention of `module` (L0 or L1; left as it is) as a kernel at `level`; from KernelLevel::Expanded on it is
-/// certain that there is code for it. L1's tiles are those of the schedule unless the options give others; then, or with
-/// passes of the options' own, there are no variants. Fails after a diagnostic.
+/// certain that there is code for it. L1's tiles are those of the schedule unless the options give others; then, or
+/// with passes of the options' own, there are no variants. Fails after a diagnostic.
 mlir::FailureOr<LoweredKernel> lowerToKernel(mlir::ModuleOp module, const CompileOptions &options, KernelLevel level);
 
 /// What was chosen for every entry of the kernel and why, for people.

@@ -15,8 +15,8 @@ namespace flashc {
 /// What the compiler knows about a mask before it sees a call.
 struct MaskExplanation {
   /// exact: a tile is visited only if it holds a pair that is kept, and masked only if it holds one that is not.
-  /// mapped: the same, by running the mask before the attention. conservative: some tiles are visited, or masked, without
-  /// need. opaque: all are visited and masked.
+  /// mapped: the same, by running the mask before the attention. conservative: some tiles are visited, or masked,
+  /// without need. opaque: all are visited and masked.
   std::string maskClass = "exact";
   /// Why it is not exact, and what a map costs.
   std::vector<std::string> reasons;

@@ -9,8 +9,8 @@
 #define FLASHC_CONVERSION_SCHEDULECHOICE_H
 
 #include "flashc/Dialect/Flash/IR/Flash.h"
-#include "flashc/Schedule/KernelPlan.h"
 #include "flashc/Runtime/Manifest.h"
+#include "flashc/Schedule/KernelPlan.h"
 #include "mlir/IR/BuiltinOps.h"
 
 namespace flashc {
@@ -56,8 +56,8 @@ struct ScheduleDecision {
 };
 
 /// The schedules for the one attention of a module in any form of L0 or L1: a row, overridden, checked. Emits an error
-/// on the attention if one does not fit the hardware, and on the module for a table that cannot be read. A module with a
-/// plain op instead gets one choice, of kind Plain, which says nothing.
+/// on the attention if one does not fit the hardware, and on the module for a table that cannot be read. A module with
+/// a plain op instead gets one choice, of kind Plain, which says nothing.
 mlir::FailureOr<ScheduleDecision> decideSchedules(mlir::ModuleOp module, const ScheduleRequest &request);
 
 /// Says which row a schedule is of; an indented line.

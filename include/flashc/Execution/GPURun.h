@@ -13,8 +13,8 @@ struct GPURun {
   float milliseconds = 0;
 };
 
-/// Copies `arguments` (the manifest's, in order, outputs poisoned) to the first GPU, launches the kernel once, copies the
-/// outputs back, and then times a few more launches.
+/// Copies `arguments` (the manifest's, in order, outputs poisoned) to the first GPU, launches the kernel once, copies
+/// the outputs back, and then times a few more launches.
 llvm::Expected<GPURun> runOnGPU(const cuda::Driver &driver, EntryCode getCode, const Manifest &manifest,
                                 llvm::MutableArrayRef<HostTensor> arguments);
 

@@ -72,9 +72,9 @@ llvm::StringRef getDimName(mlir::flash::StepDim dim);
 
 /// Decides every extent and stride. A dynamic extent is, in this order: what `options.shapes` says of its argument,
 /// what another argument or `options.dims` says of the same dimension, B = 1, Hk = 2, Hq = Hk times the group size,
-/// Nq = 63, Nk = 65; of a merge S = 3, and of a cache 80 pages of 16 rows, 5 pages a sequence, 64 positions. In an argument that is no operand of an attention op it is the largest of B, Hq, Nq, Nk, so that
-/// any position indexes it. A dynamic stride leaves a gap of 8 elements. Diagnoses types that the host cannot provide
-/// and contradictions.
+/// Nq = 63, Nk = 65; of a merge S = 3, and of a cache 80 pages of 16 rows, 5 pages a sequence, 64 positions. In an
+/// argument that is no operand of an attention op it is the largest of B, Hq, Nq, Nk, so that any position indexes it.
+/// A dynamic stride leaves a gap of 8 elements. Diagnoses types that the host cannot provide and contradictions.
 mlir::FailureOr<FunctionInputs> describeInputs(mlir::func::FuncOp function, const InputOptions &options);
 
 /// Values for the arguments: floats are normal(0, 1), integers uniform in [0, Nk], booleans fair, all a function of the

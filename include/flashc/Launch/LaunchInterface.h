@@ -38,8 +38,8 @@ struct LaunchRoles {
   int64_t groupSize = 1;
 };
 
-/// What the arrays of keys or values in a cache are to an op: `cache` to be called `name`, with the lengths and the pages of
-/// sequences and the scales of elements, each of which may be null.
+/// What the arrays of keys or values in a cache are to an op: `cache` to be called `name`, with the lengths and the
+/// pages of sequences and the scales of elements, each of which may be null.
 void addCacheRoles(llvm::StringRef name, mlir::Value cache, mlir::Value lengths, mlir::Value table, mlir::Value scales,
                    LaunchRoles &roles);
 

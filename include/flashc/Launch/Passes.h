@@ -20,9 +20,9 @@ namespace flashc {
 /// error and fails if what a work tile takes is not known ahead.
 mlir::FailureOr<bool> orderProgram(mlir::tile::ProgramOp program);
 
-/// Lets the kernels of the launch of `main` overlap: all but `main` and the last let the next one start at once, and all
-/// but the first wait for the one before them. Returns whether there are any others; then the launch says so. Emits an
-/// error and fails if one of them is missing.
+/// Lets the kernels of the launch of `main` overlap: all but `main` and the last let the next one start at once, and
+/// all but the first wait for the one before them. Returns whether there are any others; then the launch says so. Emits
+/// an error and fails if one of them is missing.
 mlir::FailureOr<bool> overlapLaunches(mlir::gpu::GPUFuncOp main);
 
 /// Gives the kernels of the launch of `main` grids of one dimension. Returns how many had another. Emits an error and

@@ -10,9 +10,9 @@
 namespace flashc {
 
 /// A row of the table that stands for a flash.tile_runs in the mask map, in i32: the tiles that are visited, by their
-/// first keys (queries, if dual), those with the mask in front of the full ones, each in ascending order. It is not held
-/// to the number of the op's runs, which visit more tiles or as many. So a kernel keeps no run in registers, of which the
-/// producer has few.
+/// first keys (queries, if dual), those with the mask in front of the full ones, each in ascending order. It is not
+/// held to the number of the op's runs, which visit more tiles or as many. So a kernel keeps no run in registers, of
+/// which the producer has few.
 ///
 ///   masked visits | all visits | the key of each visit, or 0 where there is none | room for as many as there are tiles
 struct VisitsRow {
@@ -44,8 +44,8 @@ public:
   /// Emits an error and fails if an extent is no formula.
   static mlir::FailureOr<TileTables> get(mlir::func::FuncOp host);
 
-  /// Before those that are there already, unless it is one of them. Its bytes are a multiple of 16: it lies at one, as do
-  /// those before it.
+  /// Before those that are there already, unless it is one of them. Its bytes are a multiple of 16: it lies at one, as
+  /// do those before it.
   void add(Table table) {
     if (!getNumber(table.value))
       tables.insert(tables.begin(), std::move(table));

@@ -37,16 +37,16 @@ struct PipelineOptions {
   /// Rows of queries and of keys in a tile; 0: kDefaultTile, or what the schedule wants on a GPU.
   int64_t qTile = 0;
   int64_t kvTile = 0;
-  /// Where those are 0: rows of the dimension that a step keeps, and of the one that it streams (a schedule's). 0: nobody
-  /// says.
+  /// Where those are 0: rows of the dimension that a step keeps, and of the one that it streams (a schedule's). 0:
+  /// nobody says.
   int64_t residentTile = 0;
   int64_t streamedTile = 0;
   /// Whether tiles of queries begin at packed sequences (flash-align-queries), or stay on their grid.
   bool alignQueries = true;
   /// Gradients that have loops of their own, in a backward pass by fa2.
   SplitGradients splitGradients = {};
-  /// The parts of each tile's keys, by split-kv and fa2 (flash-split-kv, flash-split-key-loops); and the keys of a part, by
-  /// split-kv alone.
+  /// The parts of each tile's keys, by split-kv and fa2 (flash-split-kv, flash-split-key-loops); and the keys of a
+  /// part, by split-kv alone.
   int64_t splits = 1, chunk = 0;
   /// Whether a kernel that reads a cache may take split-kv where `algorithm` is fa2: unless somebody asked for that.
   bool mayDecode = true;
@@ -57,7 +57,8 @@ llvm::ArrayRef<llvm::StringRef> getAlgorithms();
 
 /// L0 to L1: attention becomes loops over tiles, by one of the algorithms.
 ///   standard  Algorithm 0 in linalg: S and P in memory
-///   fa1       FlashAttention, Algorithms 1 and 4: keys outermost, state in memory, normalised in each step; of gradients
+///   fa1       FlashAttention, Algorithms 1 and 4: keys outermost, state in memory, normalised in each step; of
+///   gradients
 ///             dq in memory, and the row sums of o * do in each step
 ///   fa2       FlashAttention-2: queries outermost, state in the loop, normalised at the end, masks as loop bounds; of
 ///             gradients keys outermost, in parallel, and dq added up

@@ -42,7 +42,14 @@ enum EventFlags { kEventDisableTiming = 2 };
 /// CUDA_ERROR_NOT_READY: what an event stands behind has not ended.
 constexpr Result kNotReady = 600;
 enum LaunchAttributeID { kClusterDimension = 4, kProgrammaticStreamSerialization = 6 };
-enum TensorMapDataType { kMapUInt8 = 0, kMapInt32 = 3, kMapInt64 = 5, kMapFloat16 = 6, kMapFloat32 = 7, kMapBFloat16 = 9 };
+enum TensorMapDataType {
+  kMapUInt8 = 0,
+  kMapInt32 = 3,
+  kMapInt64 = 5,
+  kMapFloat16 = 6,
+  kMapFloat32 = 7,
+  kMapBFloat16 = 9
+};
 enum TensorMapL2Promotion { kL2Promotion128B = 2 };
 
 /// CUlaunchAttribute; of its value only what launches here have is declared.

@@ -41,9 +41,7 @@ public:
   KernelModule &operator=(const KernelModule &) = delete;
 
   /// Loads the kernels, unless they are. An error has what the compiler or the driver's assembler says.
-  llvm::Error load() {
-    return isLoaded.load(std::memory_order_acquire) ? llvm::Error::success() : loadOnce();
-  }
+  llvm::Error load() { return isLoaded.load(std::memory_order_acquire) ? llvm::Error::success() : loadOnce(); }
   /// One of the kernels, once they are loaded.
   cuda::Function getFunction(llvm::StringRef kernel) const { return functions.lookup(kernel); }
 

@@ -52,14 +52,15 @@ public:
   /// For arguments that checkArguments passes. Encodes tensor maps through `driver`. Refuses arrays that a tensor map
   /// cannot describe: the innermost stride is 1, and the address and the other strides are multiples of 16 bytes.
   static llvm::Expected<KernelParameters> build(const cuda::Driver &driver, const Manifest &manifest,
-                                                const ManifestKernel &kernel,
-                                                llvm::ArrayRef<LaunchArgument> arguments, int64_t smCount);
+                                                const ManifestKernel &kernel, llvm::ArrayRef<LaunchArgument> arguments,
+                                                int64_t smCount);
 
   /// Says where the workspace is, which each launch has anew.
   void setWorkspace(cuda::DevicePtr address) { setAddresses(workspaces, address); }
   /// Says where the mask map is.
   void setMaskMap(cuda::DevicePtr address) { setAddresses(maskMaps, address); }
-  /// Extents and scalars, as bytes. Kernels without other parameters but these and mask maps do the same for equal ones.
+  /// Extents and scalars, as bytes. Kernels without other parameters but these and mask maps do the same for equal
+  /// ones.
   std::string getNumbers() const;
   bool readsArrays() const { return hasArrays; }
 

@@ -24,7 +24,8 @@ namespace flashc {
 ///
 /// Kernels that overlap (`programmatic_launch` of the manifest; docs/manifest.md says why that is right):
 /// 5. The first kernel of several has no attribute: it begins when all that the stream has before it has ended.
-/// 6. The others, and one that is alone, have it, and wait themselves until the one before them has ended. So the last one
+/// 6. The others, and one that is alone, have it, and wait themselves until the one before them has ended. So the last
+/// one
 ///    ends last, and what follows it in the stream, 2 included, follows all.
 /// 7. Where those that write a mask map are left out, the first one that is left is the first.
 class PreparedLaunch {
@@ -92,8 +93,8 @@ public:
   /// Checks the arguments (the manifest's, in order), chooses the entry that is for them, encodes tensor maps, computes
   /// the grid, and compiles and loads the entry if it is the first launch of it. What is wrong with the arguments is an
   /// isArgumentMismatch, and loads nothing; what the compiler says is an isCompileError. An entry that did not load is
-  /// tried again by the next launch of it. Threads may share it, and streams may be captured meanwhile. `plan`: a number
-  /// by which the caller knows that arrays which masks read have not changed; 0: they may have.
+  /// tried again by the next launch of it. Threads may share it, and streams may be captured meanwhile. `plan`: a
+  /// number by which the caller knows that arrays which masks read have not changed; 0: they may have.
   llvm::Expected<PreparedLaunch> prepare(llvm::ArrayRef<LaunchArgument> arguments, uint64_t plan = 0) const;
   MaskMaps &getMaskMaps() const { return maps; }
 

@@ -91,12 +91,13 @@ struct ManifestEntry : ManifestKernel {
   std::string sorted;
   /// Bytes of device memory that the kernels of a launch share; none: they need none.
   std::optional<GridFormula> workspace;
-  /// Bytes of device memory that a launcher may keep, and then leave out the kernels that write it; none: there is none.
+  /// Bytes of device memory that a launcher may keep, and then leave out the kernels that write it; none: there is
+  /// none.
   std::optional<GridFormula> maskMap;
   /// Kernels that run before it and after it in every launch, in this order.
   std::vector<ManifestKernel> before, after;
-  /// Whether every kernel of a launch but the first of several may start before the one in front of it has ended: it waits
-  /// itself.
+  /// Whether every kernel of a launch but the first of several may start before the one in front of it has ended: it
+  /// waits itself.
   bool programmaticLaunch = false;
 
   /// What a launch runs, in this order.
@@ -110,10 +111,11 @@ struct ManifestEntry : ManifestKernel {
 struct Manifest : ManifestEntry {
   static constexpr llvm::StringLiteral kSchema = "flashc.manifest";
   static constexpr int64_t kVersion = 1;
-  /// The version of a manifest with kernels that run before others: a reader that does not know them would leave them out.
+  /// The version of a manifest with kernels that run before others: a reader that does not know them would leave them
+  /// out.
   static constexpr int64_t kVersionWithBefore = 2;
-  /// The version of a manifest with parameters that lie inside of the workspace: a reader that does not know these offsets
-  /// would pass the first byte.
+  /// The version of a manifest with parameters that lie inside of the workspace: a reader that does not know these
+  /// offsets would pass the first byte.
   static constexpr int64_t kVersionWithOffsets = 3;
   /// The version of a manifest with kernels that run after others.
   static constexpr int64_t kVersionWithAfter = 4;

@@ -10,7 +10,8 @@
 
 namespace flashc {
 
-/// The mask maps of a kernel on one device (docs/manifest.md, mask maps), by what they were made of. Threads may share it.
+/// The mask maps of a kernel on one device (docs/manifest.md, mask maps), by what they were made of. Threads may share
+/// it.
 ///
 /// 1. A map is made in the stream of the first launch that needs it, behind which an event is recorded. Until that has
 ///    passed, launches on any stream wait for it there; the host waits for nothing.

@@ -23,8 +23,8 @@ struct KernelWish {
   std::optional<int64_t> splits = std::nullopt;
   /// A row's bits depend on its own sequence and on the number of queries alone, whatever else is in the batch.
   bool isBatchInvariant = false;
-  /// Whether the extents are those of launches on the GPU of `CacheQuestion::multiprocessors`, so that the times of both
-  /// kernels are compared; without it the number of rows decides.
+  /// Whether the extents are those of launches on the GPU of `CacheQuestion::multiprocessors`, so that the times of
+  /// both kernels are compared; without it the number of rows decides.
   bool isForDevice = false;
 };
 
@@ -42,8 +42,8 @@ struct KernelPlan {
   llvm::SmallVector<FieldReason> reasons = {};
 };
 
-/// The kernel for `question`, whose kind is that of the op: Forward for attention, with a cache or without. The error is
-/// that of a schedule that cannot be had.
+/// The kernel for `question`, whose kind is that of the op: Forward for attention, with a cache or without. The error
+/// is that of a schedule that cannot be had.
 llvm::Expected<KernelPlan> chooseKernel(const Question &question, const KernelWish &wish);
 
 } // namespace flashc

@@ -1,7 +1,7 @@
 //===- Rules.h - what fields of a schedule ask of each other and of the attention ---------------------------------===//
 //
-// A table of rules for each kind of kernel, TiledRules.cpp and DecodeRules.cpp. It completes a schedule, checks one, says
-// why it is as it is, and describes schedules.
+// A table of rules for each kind of kernel, TiledRules.cpp and DecodeRules.cpp. It completes a schedule, checks one,
+// says why it is as it is, and describes schedules.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 #ifndef FLASHC_SCHEDULE_RULES_H

@@ -24,8 +24,8 @@ namespace flashc {
 constexpr int64_t kPhiloxQueries = 16, kPhiloxKeys = 32;
 
 /// The four words (i32) that Philox4x32-10 makes of a counter and a key.
-inline std::array<mlir::Value, 4> emitPhilox(mlir::OpBuilder &b, mlir::Location loc,
-                                             std::array<mlir::Value, 4> counter, std::array<mlir::Value, 2> key) {
+inline std::array<mlir::Value, 4> emitPhilox(mlir::OpBuilder &b, mlir::Location loc, std::array<mlir::Value, 4> counter,
+                                             std::array<mlir::Value, 2> key) {
   using namespace mlir;
   auto constant = [&](uint32_t value) -> Value {
     return arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(static_cast<int32_t>(value)));

@@ -26,8 +26,8 @@ using namespace mlir;
 
 bool flashc::isMathInstruction(Operation *op) {
   Type type = op->getOperand(0).getType();
-  if (isa<math::Exp2Op, math::ExpOp, math::Log2Op, math::LogOp, math::Log10Op, math::TanhOp, math::RsqrtOp,
-          math::SinOp, math::CosOp>(op))
+  if (isa<math::Exp2Op, math::ExpOp, math::Log2Op, math::LogOp, math::Log10Op, math::TanhOp, math::RsqrtOp, math::SinOp,
+          math::CosOp>(op))
     return type.isF32();
   if (isa<math::SqrtOp>(op))
     return type.isF32() || type.isF64();
@@ -124,14 +124,14 @@ Value expandSinh(Code &code, Value x) {
   return code.select(code.less(code.abs(x), 0.5), small, large);
 }
 
-/// x + x p(x^2) up to 0.93, and beyond 1 - 2^(|x| q(|x|)) with the sign of x: p of degree 5 and q of degree 6, fitted to
-/// least relative errors of erf (2e-8 and 1e-9; with the rounding 1.2 units in the last place). Beyond 4, where the fit
-/// ends, the power is less than half a unit, and q descends.
+/// x + x p(x^2) up to 0.93, and beyond 1 - 2^(|x| q(|x|)) with the sign of x: p of degree 5 and q of degree 6, fitted
+/// to least relative errors of erf (2e-8 and 1e-9; with the rounding 1.2 units in the last place). Beyond 4, where the
+/// fit ends, the power is less than half a unit, and q descends.
 Value expandErf(Code &code, Value x) {
   Value square = code.mul(x, x), magnitude = code.abs(x);
   Value p = code.polynomial(square, {0.12837915, -0.37612486, 0.11281721, -0.026763124, 0.004988004, -0.00059642526});
-  Value q = code.polynomial(magnitude, {-1.6282978, -0.91632056, -0.15328242, 0.03429434, -0.005261073, 0.000467212,
-                                        -1.6353704e-05});
+  Value q = code.polynomial(
+      magnitude, {-1.6282978, -0.91632056, -0.15328242, 0.03429434, -0.005261073, 0.000467212, -1.6353704e-05});
   Value small = math::FmaOp::create(code, p, x, x);
   Value large = code.sub(1.0, math::Exp2Op::create(code, code.mul(q, magnitude)));
   Value isSmall = code.less(magnitude, 0.93);
@@ -255,16 +255,12 @@ LogicalResult expandIPowI(math::IPowIOp op, PatternRewriter &rewriter) {
     return rewriter.notifyMatchFailure(op, "not on scalars");
   ImplicitLocOpBuilder b(op.getLoc(), rewriter);
   Type type = op.getType();
-  auto number = [&](int64_t value) -> Value {
-    return arith::ConstantOp::create(b, b.getIntegerAttr(type, value));
-  };
+  auto number = [&](int64_t value) -> Value { return arith::ConstantOp::create(b, b.getIntegerAttr(type, value)); };
   auto compare = [&](arith::CmpIPredicate predicate, Value x, Value y) -> Value {
     return arith::CmpIOp::create(b, predicate, x, y);
   };
   Value base = op.getLhs(), exponent = op.getRhs(), zero = number(0), one = number(1);
-  auto isOdd = [&](Value x) {
-    return compare(arith::CmpIPredicate::ne, arith::AndIOp::create(b, x, one), zero);
-  };
+  auto isOdd = [&](Value x) { return compare(arith::CmpIPredicate::ne, arith::AndIOp::create(b, x, one), zero); };
   auto loop = scf::WhileOp::create(
       b, TypeRange{type, type, type}, ValueRange{one, base, exponent},
       [&](OpBuilder &, Location, ValueRange state) {
@@ -303,9 +299,9 @@ void flashc::populateExpandToLibmPatterns(RewritePatternSet &patterns) {
 
 /// Functions that f16 and bf16 compute in f32.
 static bool isWidened(StringRef name) {
-  static const StringRef names[] = {"acos", "acosh", "asin", "asinh", "atan",  "atan2", "atanh", "cbrt",  "cos",
-                                    "cosh", "erf",   "erfc", "exp",   "exp2",  "expm1", "log",   "log10", "log1p",
-                                    "log2", "powf",  "rsqrt", "sin",  "sinh",  "sqrt",  "tan",   "tanh"};
+  static const StringRef names[] = {"acos", "acosh", "asin",  "asinh", "atan", "atan2", "atanh", "cbrt",  "cos",
+                                    "cosh", "erf",   "erfc",  "exp",   "exp2", "expm1", "log",   "log10", "log1p",
+                                    "log2", "powf",  "rsqrt", "sin",   "sinh", "sqrt",  "tan",   "tanh"};
   return name.consume_front("math.") && llvm::is_contained(names, name);
 }
 

@@ -24,7 +24,8 @@ LogicalResult CacheFrame::build(TileStep &step) {
   int64_t least = getTarget().getSwizzleRows();
   for (const Operand &operand : operands) {
     if (Type stored = operand.info.getStoredType(); operand.info.cache && stored != nest.elementType)
-      return nest.getStep().emitError() << "expected caches of " << nest.elementType << " in a forward kernel (algorithm fa2), got " << stored;
+      return nest.getStep().emitError() << "expected caches of " << nest.elementType
+                                        << " in a forward kernel (algorithm fa2), got " << stored;
     if (int64_t page = operand.info.getPageRows(); page % least != 0)
       return nest.getStep().emitError() << "expected pages of a multiple of " << least << " rows, got " << page;
   }
@@ -66,7 +67,8 @@ Value CacheFrame::emitEnd(const Operand &operand) {
   Value end = tile::UniformOp::create(b, arith::IndexCastOp::create(b, b.getIndexType(), length));
   if (!capacity)
     return end;
-  return arith::MinSIOp::create(b, arith::MaxSIOp::create(b, end, index(0)), capacity); // whatever it is, no entry is missing
+  return arith::MinSIOp::create(b, arith::MaxSIOp::create(b, end, index(0)),
+                                capacity); // whatever it is, no entry is missing
 }
 
 Value CacheFrame::load(const Operand &operand, Value position) {
@@ -82,6 +84,6 @@ Value CacheFrame::load(const Operand &operand, Value position) {
   if (cache.getTable())
     table = signature.getMemRef(flash::getRootArgument(cache.getTable()).getArgNumber());
   return tile::LoadOp::create(b, slot, operand.map, operand.batch, operand.head, position, table,
-                              table ? b.getI64IntegerAttr(operand.info.getPageRows()) : IntegerAttr(), table ? end : Value(),
-                              operand.ring, left, getCleared(operand, position).second);
+                              table ? b.getI64IntegerAttr(operand.info.getPageRows()) : IntegerAttr(),
+                              table ? end : Value(), operand.ring, left, getCleared(operand, position).second);
 }

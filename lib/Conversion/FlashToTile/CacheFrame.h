@@ -9,9 +9,9 @@ namespace flashc {
 /// Whether some operand of the nest is a tile of a cache.
 bool readsCache(const LoopNest &nest);
 
-/// A KernelFrame whose keys and values are tiles of caches (flash.cache_tile), in pages or not. A tile of keys is loaded
-/// in boxes of rows that one page has; pages behind the sequence's last one read as zero and are not looked up. Rows
-/// behind the sequence's end, which may hold anything, are cleared in shared memory.
+/// A KernelFrame whose keys and values are tiles of caches (flash.cache_tile), in pages or not. A tile of keys is
+/// loaded in boxes of rows that one page has; pages behind the sequence's last one read as zero and are not looked up.
+/// Rows behind the sequence's end, which may hold anything, are cleared in shared memory.
 class CacheFrame : public KernelFrame {
 public:
   using KernelFrame::KernelFrame;

@@ -39,7 +39,7 @@ LogicalResult KernelFrame::build(TileStep &step) {
   if (failed(grid))
     return failure();
   auto program = tile::ProgramOp::create(b, schedule.consumers, *grid, !schedule.persistent && !grid->empty(),
-                                          /*list=*/Value(), getWork());
+                                         /*list=*/Value(), getWork());
   gpu::ReturnOp::create(b);
   Block *body = b.createBlock(&program.getBody(), {}, {b.getIndexType()}, {b.getLoc()});
   b.setInsertionPointToStart(body);
@@ -168,10 +168,9 @@ FailureOr<SmallVector<Value>> KernelFrame::getDestinations(unsigned result) {
 // Positions
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// Whether tiles with higher numbers have more to do: the last queries of a causal mask see the most keys. They go first.
-bool KernelFrame::isHeavyLast() const {
-  return nest.mask && dependsOnResident(nest) && isLastFirst(nest);
-}
+/// Whether tiles with higher numbers have more to do: the last queries of a causal mask see the most keys. They go
+/// first.
+bool KernelFrame::isHeavyLast() const { return nest.mask && dependsOnResident(nest) && isLastFirst(nest); }
 
 /// How work tiles are spread over CTAs: resident tiles, heads, batches.
 tile::WorkAttr KernelFrame::getWork() const {
@@ -222,8 +221,7 @@ Value KernelFrame::emitFirstRow(Value tile, Value extent) {
   Value segment = scalars.get(b, nest.segmentTile.getSegment());
   for (Segment &streamed : nest.segments)
     for (Region &region : streamed.op->getRegions())
-      flash::forEachSegmentCount(streamed.op, region,
-                                 [&](flash::CountLeOp count) { scalars.map(count, segment); });
+      flash::forEachSegmentCount(streamed.op, region, [&](flash::CountLeOp count) { scalars.map(count, segment); });
   endOfRows = arith::AddIOp::create(b, begin, size);
   return begin;
 }

@@ -8,8 +8,8 @@
 #include "Visits/Visits.h"
 #include "flashc/Conversion/HostToKernel/KernelSignature.h"
 #include "flashc/Conversion/HostToKernel/ScalarCloner.h"
-#include "flashc/Schedule/Schedule.h"
 #include "flashc/Dialect/Tile/IR/Tile.h"
+#include "flashc/Schedule/Schedule.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 
@@ -46,8 +46,8 @@ public:
   mlir::Value getResident(llvm::StringRef name) const { return find(name).resident; }
   /// The tile of a streamed operand from row `position` on.
   mlir::Value loadStreamed(llvm::StringRef name, mlir::Value position);
-  /// What products of a streamed operand's tile at `position` have to be multiplied with, has been: the scores of keys, and
-  /// the probabilities of values, where elements have scales. Null after an error.
+  /// What products of a streamed operand's tile at `position` have to be multiplied with, has been: the scores of keys,
+  /// and the probabilities of values, where elements have scales. Null after an error.
   virtual mlir::Value emitScaled(llvm::StringRef name, mlir::Value tile, mlir::Value position) { return tile; }
   /// The element of a streamed operand that is no matrix, at `position`; where that may not exist (`isMasked`, of the
   /// visit), that of the last one. Null after an error.
@@ -72,8 +72,8 @@ public:
   virtual void emitMerged(mlir::Value &acc, mlir::Value &max, mlir::Value &sum, double factor) {}
   /// Stores a tile, or a value of each row, to a launch argument.
   virtual void store(mlir::Value tile, unsigned argument, bool isMatrix);
-  /// Whether the step's results are parts of those of the nest, which another kernel merges: then all of them are stored,
-  /// by `storePart`.
+  /// Whether the step's results are parts of those of the nest, which another kernel merges: then all of them are
+  /// stored, by `storePart`.
   bool storesParts() const { return nest.findKernel(nest.parts.merge) != nullptr; }
   virtual mlir::LogicalResult storePart(mlir::Value tile, unsigned result);
   /// The sinks that join the rows' sums here; null if there are none.
@@ -121,7 +121,8 @@ protected:
   virtual mlir::FailureOr<mlir::SmallVector<mlir::Value>> emitGrid();
   /// Which rows exist for the mask, and of which operands others are to become 0.
   mlir::LogicalResult emitSeen(const TileStep &step);
-  /// The rows of a tile at `position` that become 0: from the first one on, and before the second; null if there are none.
+  /// The rows of a tile at `position` that become 0: from the first one on, and before the second; null if there are
+  /// none.
   std::pair<mlir::Value, mlir::Value> getCleared(const Operand &operand, mlir::Value position);
   /// The loop over visits; returns the state behind it.
   virtual mlir::FailureOr<mlir::ValueRange> emitLoop(TileStep &step);

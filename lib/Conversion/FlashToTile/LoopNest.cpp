@@ -4,8 +4,8 @@
 #include "NestEnds.h"
 #include "PairNest.h"
 #include "Visits/RunsTable.h"
-#include "flashc/Dialect/Tile/IR/Tile.h"
 #include "flashc/Dialect/Flash/IR/Arguments.h"
+#include "flashc/Dialect/Tile/IR/Tile.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
@@ -126,17 +126,16 @@ LogicalResult Matcher::matchInitialState(ValueRange state) {
   for (auto [value, info] : llvm::zip_equal(state, nest.getStep().getStepState())) {
     auto fill = value.getDefiningOp<linalg::FillOp>();
     FloatAttr constant;
-    isExpected &= fill && matchPattern(fill.getInputs()[0], m_Constant(&constant)) &&
-                  constant.getValueAsDouble() == info.padding;
+    isExpected &=
+        fill && matchPattern(fill.getInputs()[0], m_Constant(&constant)) && constant.getValueAsDouble() == info.padding;
     expected += (expected.empty() ? "" : ", ") + (std::isinf(info.padding) ? "-inf" : Twine(int(info.padding)).str());
   }
   if (size_t last = expected.rfind(", "); last != std::string::npos)
     expected.replace(last, 2, " and ");
   if (isExpected)
     return success();
-  return emitError() << "expected the state to begin as linalg.fill with " << expected
-                                            << " in a parallel loop over " << getResidentName()
-                                            << " tiles (algorithm fa2)";
+  return emitError() << "expected the state to begin as linalg.fill with " << expected << " in a parallel loop over "
+                     << getResidentName() << " tiles (algorithm fa2)";
 }
 
 /// Adds what `def`, the loop or its only op, folds.
@@ -202,8 +201,7 @@ LogicalResult Matcher::matchRegions() {
   for (Segment &segment : nest.segments) {
     flash::StepOpInterface op = segment.op;
     auto isSamePosition = [&](flash::StepDim dim) { return op.getPositionIn(dim) == first.getPositionIn(dim); };
-    bool isSameOp = op->getName() == first->getName() &&
-                    (!scores || op.getScores().getScale() == scores.getScale()) &&
+    bool isSameOp = op->getName() == first->getName() && (!scores || op.getScores().getScale() == scores.getScale()) &&
                     isSamePosition(flash::StepDim::B) && isSamePosition(flash::StepDim::H) &&
                     isSamePosition(resident) && op.getTileExtent(streamed) == nest.streamedTile &&
                     llvm::all_of(llvm::zip_equal(op->getRegions(), first->getRegions()), [&](auto pair) {
@@ -391,9 +389,7 @@ LogicalResult Matcher::matchGroup() {
   auto find = [&](flash::StepDim dim) {
     return llvm::find_if(nest.operands, [&](const NestOperand &operand) { return operand.info.movesWith(dim); });
   };
-  auto getHeads = [&](const NestOperand &operand) {
-    return cast<ShapedType>(operand.array.getType()).getDimSize(1);
-  };
+  auto getHeads = [&](const NestOperand &operand) { return cast<ShapedType>(operand.array.getType()).getDimSize(1); };
   const NestOperand *ofQueryHeads = find(flash::StepDim::H), *ofKeyHeads = find(flash::StepDim::KeyHead);
   nest.groupSize = 1;
   if (ofKeyHeads == nest.operands.end())
@@ -457,7 +453,8 @@ static LogicalResult checkResults(func::FuncOp func, ArrayRef<LoopNest> nests) {
     for (const std::unique_ptr<LaunchKernel> &kernel : nest.kernels)
       written.insert_range(kernel->getOutputs());
   }
-  if (llvm::count_if(written, [&](unsigned output) { return output >= func.getNumArguments(); }) == func.getNumResults())
+  if (llvm::count_if(written, [&](unsigned output) { return output >= func.getNumArguments(); }) ==
+      func.getNumResults())
     return success();
   return func.emitError() << "expected every function result to be an output of the attention";
 }
@@ -470,9 +467,8 @@ FailureOr<SmallVector<LoopNest, 1>> flashc::matchLoopNests(ModuleOp module) {
   SmallVector<LoopNest, 1> nests;
   for (flash::StepOpInterface step : ends->steps) {
     bool isWhole = step && !step.isTiled();
-    FailureOr<LoopNest> nest =
-        isWhole ? matchPairNest(*func, cast<flash::AccumulateGradientsOp>(step.getOperation()))
-                : Matcher(*func, step, ends->epilogue).match();
+    FailureOr<LoopNest> nest = isWhole ? matchPairNest(*func, cast<flash::AccumulateGradientsOp>(step.getOperation()))
+                                       : Matcher(*func, step, ends->epilogue).match();
     if (failed(nest))
       return failure();
     nest->number = nests.size(), nest->isOnly = ends->steps.size() == 1;

@@ -68,9 +68,9 @@ struct PackedRows {
   int64_t heads, tokens;
 };
 
-/// The loops of one step in L1 (StepOpInterface), as `convert-flash-to-tile` needs them: in parallel over batches, heads
-/// and tiles of the resident dimension, and for each of those over tiles of the streamed one, with the step's state
-/// carried from tile to tile. Holds references into the IR and makes none.
+/// The loops of one step in L1 (StepOpInterface), as `convert-flash-to-tile` needs them: in parallel over batches,
+/// heads and tiles of the resident dimension, and for each of those over tiles of the streamed one, with the step's
+/// state carried from tile to tile. Holds references into the IR and makes none.
 struct LoopNest : LaunchNest {
   mlir::SmallVector<Segment> segments; // in order of positions, disjoint; any of them may be empty
   RunsOfSegments runs;
@@ -82,10 +82,10 @@ struct LoopNest : LaunchNest {
   mlir::Operation *epilogue = nullptr;
   std::optional<PairWalk> pairs;
   std::optional<PackedRows> packed;
-  mlir::Type elementType;           // of what products read
-  mlir::Region *score = nullptr;    // of all segments
+  mlir::Type elementType;             // of what products read
+  mlir::Region *score = nullptr;      // of all segments
   mlir::Region *derivative = nullptr; // of the score, where the step computes gradients
-  mlir::Region *mask = nullptr;     // of all masked segments
+  mlir::Region *mask = nullptr;       // of all masked segments
 
   mlir::flash::StepOpInterface getStep() const { return segments.front().op; }
   std::optional<mlir::flash::Dropout> getDropout() const {

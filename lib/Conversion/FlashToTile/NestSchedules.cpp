@@ -52,8 +52,9 @@ static FailureOr<std::optional<Schedule>> getCarried(const LoopNest &nest) {
   if (!schedule)
     return op.emitError() << "schedule: " << llvm::toString(schedule.takeError());
   if ((schedule->kind == KernelKind::Decode) != nest.packed.has_value())
-    return op.emitError() << "expected a schedule of kind=decode for packed rows, and of another kind for others, got kind="
-                          << getKindName(schedule->kind);
+    return op.emitError()
+           << "expected a schedule of kind=decode for packed rows, and of another kind for others, got kind="
+           << getKindName(schedule->kind);
   return std::optional(*schedule);
 }
 
@@ -65,7 +66,8 @@ static FailureOr<Schedule> getSchedule(const LoopNest &nest, StringRef target, S
   if (*carried)
     return **carried;
   StepShape shape = getStepShape(nest);
-  return resolveSchedule(nest.getStep(), target, shape.depth, shape.valueDepth, nest.elementType, shape.outputs, overrides);
+  return resolveSchedule(nest.getStep(), target, shape.depth, shape.valueDepth, nest.elementType, shape.outputs,
+                         overrides);
 }
 
 /// The schedule, if it is the one that L1 was tiled for; of pairs, which L1 does not tile, their own, unless an
@@ -105,7 +107,8 @@ static FailureOr<NestKernel> scheduleDecoding(LoopNest &nest, StringRef target, 
   if (schedule->getCluster() > 1) // whose CTAs merge the parts
     llvm::erase_if(nest.kernels, [&](const auto &kernel) { return kernel->getOp() == nest.parts.merge; });
   schedule->order = Order::Closed;
-  schedule->programmaticLaunch = GPUTarget::lookup(target)->hasClusters; // they came together; it is the merge that overlaps
+  schedule->programmaticLaunch =
+      GPUTarget::lookup(target)->hasClusters; // they came together; it is the merge that overlaps
   return NestKernel{nest, *schedule, *extents};
 }
 

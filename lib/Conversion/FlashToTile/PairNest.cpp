@@ -55,7 +55,8 @@ FailureOr<LoopNest> flashc::matchPairNest(func::FuncOp func, flash::AccumulateGr
   if (nest.pairs->isDiagonal) {
     AffineExpr q, k;
     bindDims(b.getContext(), q, k);
-    OpFoldResult distances = affine::makeComposedFoldedAffineApply(b, op.getLoc(), q + k - 1, {nest.resident.extent, keys});
+    OpFoldResult distances =
+        affine::makeComposedFoldedAffineApply(b, op.getLoc(), q + k - 1, {nest.resident.extent, keys});
     sums.extents.push_back(distances);
   } else {
     sums.extents.append({nest.resident.extent, keys});

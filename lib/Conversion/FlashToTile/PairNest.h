@@ -20,8 +20,8 @@ mlir::FailureOr<std::array<GridFormula, 3>> getPairExtents(LoopNest &nest);
 
 /// The kernel's frame: in each visit a tile of all operands is loaded, of 64 queries for each warpgroup.
 ///
-///   pairs        work tile (i, j, n): tile i of queries, tile j of keys; visits: the batches and heads that are added up
-///   diagonals    CTA (t, h, n): the tiles whose first key is (t - q) tiles of keys behind their first query, with
+///   pairs        work tile (i, j, n): tile i of queries, tile j of keys; visits: the batches and heads that are added
+///   up diagonals    CTA (t, h, n): the tiles whose first key is (t - q) tiles of keys behind their first query, with
 ///                q tiles of keys' extent in all tiles of queries; visits: the tiles of queries, and batches
 class PairFrame : public KernelFrame {
 public:

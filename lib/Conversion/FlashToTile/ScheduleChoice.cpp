@@ -30,8 +30,8 @@ struct MaskFinding {
 };
 } // namespace
 
-/// What the score of `op`, or of any attention beside it, reads for every key, or null. What is read for a query alone is
-/// read once per row of a tile, in front of the loop over keys.
+/// What the score of `op`, or of any attention beside it, reads for every key, or null. What is read for a query alone
+/// is read once per row of a tile, in front of the loop over keys.
 static Operation *findRead(Operation *op) {
   Operation *function = op->getParentOfType<FunctionOpInterface>(), *read = nullptr;
   (function ? function : op)->walk([&](Operation *nested) {
@@ -113,9 +113,9 @@ static MaskFinding classifyMask(flash::ScoresOpInterface op) {
   if (auto attention = dyn_cast<flash::AttentionOp>(op.getOperation()))
     if (int64_t keys = attention.getKType().getDimSize(2); keys > 128 && keys < 256)
       return {MaskClass::Constants, ("of " + Twine(keys) +
-                                " keys LLVM knows most of the second tile to be masked, and keeps "
-                                "constants in registers")
-                                   .str()};
+                                     " keys LLVM knows most of the second tile to be masked, and keeps "
+                                     "constants in registers")
+                                        .str()};
   if (mask.empty())
     return {MaskClass::None, "there is no mask"};
   for (Operation *user : ofQuery)
@@ -167,8 +167,8 @@ static bool hasSoftCap(flash::ScoresOpInterface op) {
   return !score.empty() && isSoftCap(score);
 }
 
-/// What the mask says of rows. In L1 flash-bound-loops has left only some of the attentions the mask: if it has left it to
-/// none, all rows see all keys, which is no reason to refuse own keys.
+/// What the mask says of rows. In L1 flash-bound-loops has left only some of the attentions the mask: if it has left it
+/// to none, all rows see all keys, which is no reason to refuse own keys.
 static RowsClass classifyRows(flash::ScoresOpInterface op) {
   if (op.getKernelKind() != getKindName(KernelKind::Forward))
     return RowsClass::None;
@@ -361,20 +361,20 @@ void flashc::printChoice(llvm::raw_ostream &os, const ScheduleChoice &choice, co
   llvm::cantFail(overrideSchedule(asked, decision.overrides));
   SmallVector<FieldReason> reasons;
   llvm::consumeError(applyRow(choice.row, decision.question, decision.overrides, &reasons).takeError());
-  for (auto [field, wish, inRow, initial] : llvm::zip(choice.schedule.getFields(), asked.getFields(),
-                                                      choice.row.getSchedule().getFields(),
-                                                      Schedule(choice.schedule.kind).getFields())) {
+  for (auto [field, wish, inRow, initial] :
+       llvm::zip(choice.schedule.getFields(), asked.getFields(), choice.row.getSchedule().getFields(),
+                 Schedule(choice.schedule.kind).getFields())) {
     auto &[key, value] = field;
     auto isOfField = [&key = key](const FieldReason &of) { return of.first == key; };
     auto *reason = llvm::find_if(llvm::reverse(reasons), isOfField).base();
-    std::string origin = getOrigin(key, value, wish.second, inRow.second, initial.second,
-                                   reason == reasons.begin() ? "" : std::prev(reason)->second, choice, decision.overrides);
+    std::string origin =
+        getOrigin(key, value, wish.second, inRow.second, initial.second,
+                  reason == reasons.begin() ? "" : std::prev(reason)->second, choice, decision.overrides);
     os << "  " << key << " = " << value << " (" << origin << ")\n";
   }
   const GPUTarget &target = decision.question.getTarget();
-  ScheduleNeeds needs =
-      getScheduleNeeds(choice.schedule, target, decision.question.d, decision.question.dv);
+  ScheduleNeeds needs = getScheduleNeeds(choice.schedule, target, decision.question.d, decision.question.dv);
   os << "  shared memory: " << needs.sharedMemoryBytes << " of " << target.maxSharedMemory << " bytes\n"
-     << "  registers: " << needs.ctaRegisters << " of " << needs.mostRegisters << " for a CTA, "
-     << needs.tileRegisters << " of " << choice.schedule.consumerRegisters << " for the tiles of a consumer thread\n";
+     << "  registers: " << needs.ctaRegisters << " of " << needs.mostRegisters << " for a CTA, " << needs.tileRegisters
+     << " of " << choice.schedule.consumerRegisters << " for the tiles of a consumer thread\n";
 }

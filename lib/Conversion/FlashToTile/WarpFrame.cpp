@@ -5,9 +5,9 @@
 #include "flashc/Dialect/Flash/IR/Arguments.h"
 #include "flashc/Schedule/Rules.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Arith/Utils/Utils.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
-#include "mlir/Dialect/Arith/Utils/Utils.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 
 using namespace mlir;
@@ -23,7 +23,8 @@ FailureOr<Schedule> flashc::completeDecodeSchedule(LoopNest &nest, std::optional
                                                    StringRef overrides) {
   flash::StepOpInterface op = nest.getStep();
   if (!GPUTarget::lookup(target))
-    return op->emitError() << "expected the target to be one of " << GPUTarget::getNames() << ", got '" << target << "'";
+    return op->emitError() << "expected the target to be one of " << GPUTarget::getNames() << ", got '" << target
+                           << "'";
   Question question;
   question.kind = KernelKind::Decode;
   question.target = target.str();
@@ -39,16 +40,19 @@ FailureOr<Schedule> flashc::completeDecodeSchedule(LoopNest &nest, std::optional
     return op.emitError() << "expected tiles of " << DecodeSchedule::kKeys << " keys, got " << nest.streamedTile;
   std::optional<int64_t> parts = getConstantIntValue(nest.parts.dim.extent);
   if (schedule->chunk == 0 && parts != schedule->splits)
-    return op.emitError() << "expected " << schedule->splits << " parts of the keys (schedule " << schedule->str() << ")";
+    return op.emitError() << "expected " << schedule->splits << " parts of the keys (schedule " << schedule->str()
+                          << ")";
   return *schedule;
 }
 
 FailureOr<std::array<GridFormula, 3>> flashc::getPackedExtents(LoopNest &nest) {
   auto get = [](const ParallelDim &dim) { return getFormula(dim.extent); };
-  std::optional<GridFormula> parts = get(nest.parts.dim), heads = get(nest.head), queries = get(nest.resident), batches = get(nest.batch);
+  std::optional<GridFormula> parts = get(nest.parts.dim), heads = get(nest.head), queries = get(nest.resident),
+                             batches = get(nest.batch);
   if (!parts || !heads || !queries || !batches)
     return nest.end->emitError() << "expected the extents of the parallel loop to be constants or extents of arguments";
-  return std::array<GridFormula, 3>{*parts, ceilDiv(*heads, nest.packed->heads) * ceilDiv(*queries, nest.packed->tokens), *batches};
+  return std::array<GridFormula, 3>{
+      *parts, ceilDiv(*heads, nest.packed->heads) * ceilDiv(*queries, nest.packed->tokens), *batches};
 }
 
 WarpFrame::WarpFrame(LoopNest &nest, const Schedule &schedule, gpu::GPUFuncOp kernel, KernelSignature &signature)
@@ -71,12 +75,14 @@ LogicalResult WarpFrame::checkOperands() {
       return op.emitError() << "expected keys and values of one type in their caches, got "
                             << nest.getOperand("k").getStoredType() << " and " << stored;
     if (areBytes && operand.info.getCols() % 16 != 0)
-      return op.emitError() << "expected head dimensions of a multiple of 16 for caches of 8 bits, got " << operand.info.getCols();
+      return op.emitError() << "expected head dimensions of a multiple of 16 for caches of 8 bits, got "
+                            << operand.info.getCols();
     if (!stored.isInteger() && areBytes && !getTarget().hasFloat8)
-      return op.emitError() << "expected caches of i8 or 16 bits on " << getTarget().name << ", which has no float8, got " << stored;
+      return op.emitError() << "expected caches of i8 or 16 bits on " << getTarget().name
+                            << ", which has no float8, got " << stored;
     if (hasPageScales(operand.info) && operand.info.getPageRows() % nest.streamedTile != 0)
-      return op.emitError() << "expected pages of a multiple of " << nest.streamedTile << " rows where each has a scale, got "
-                            << operand.info.getPageRows();
+      return op.emitError() << "expected pages of a multiple of " << nest.streamedTile
+                            << " rows where each has a scale, got " << operand.info.getPageRows();
   }
   return success();
 }
@@ -152,7 +158,10 @@ LogicalResult WarpFrame::emitPositions(Value) {
   Value headTiles = b.createOrFold<arith::CeilDivUIOp>(heads, index(packed.heads));
   head = b.createOrFold<arith::MulIOp>(b.createOrFold<arith::RemUIOp>(tile, headTiles), index(packed.heads));
   row = b.createOrFold<arith::MulIOp>(b.createOrFold<arith::DivUIOp>(tile, headTiles), index(packed.tokens));
-  std::pair<Value, Value> positions[] = {{nest.parts.dim.position, part}, {nest.batch.position, batch}, {nest.head.position, head}, {nest.resident.position, row}};
+  std::pair<Value, Value> positions[] = {{nest.parts.dim.position, part},
+                                         {nest.batch.position, batch},
+                                         {nest.head.position, head},
+                                         {nest.resident.position, row}};
   for (auto [inL1, here] : positions)
     if (isa_and_nonnull<BlockArgument>(inL1))
       scalars.map(inL1, here);
@@ -173,16 +182,19 @@ LogicalResult WarpFrame::emitPositions(Value) {
     }
     if (operand.info.isStreamed)
       continue;
-    auto type = RankedTensorType::get({tileRows, operand.info.getCols()}, nest.elementType, tile::OperandAAttr::get(b.getContext()));
+    auto type = RankedTensorType::get({tileRows, operand.info.getCols()}, nest.elementType,
+                                      tile::OperandAAttr::get(b.getContext()));
     Value array = signature.getMemRef(*operand.info.getArgument(), /*alignment=*/4);
-    operand.resident = tile::ReadRowsOp::create(b, type, array, batch, head, row, endOfRows, packed.heads, packed.tokens, areBytes);
+    operand.resident =
+        tile::ReadRowsOp::create(b, type, array, batch, head, row, endOfRows, packed.heads, packed.tokens, areBytes);
   }
   return regions.emitInvariants(batch, {packed.heads, packed.tokens, head, row});
 }
 
 FailureOr<ValueRange> WarpFrame::emitLoop(TileStep &step) {
   visits = Visits::ofPositions(/*isMasked=*/nest.mask != nullptr);
-  Value begin = scalars.get(b, b.getLoc(), nest.segments.front().begin), end = scalars.get(b, b.getLoc(), nest.segments.back().end);
+  Value begin = scalars.get(b, b.getLoc(), nest.segments.front().begin),
+        end = scalars.get(b, b.getLoc(), nest.segments.back().end);
   if (!begin || !end)
     return failure();
   // Read from memory, perhaps, but the same in all lanes.
@@ -203,8 +215,8 @@ static Type getSlotType(Value ring) {
   return tile::SlotType::get(type.getContext(), type.getRows(), type.getCols(), type.getElementType());
 }
 
-/// The number of the page of a tile, which is part of one. Of a tile that is not there any page will do: it is read ahead, and
-/// not used.
+/// The number of the page of a tile, which is part of one. Of a tile that is not there any page will do: it is read
+/// ahead, and not used.
 Value WarpFrame::emitPage(const Operand &operand, Value position) {
   flash::CacheTileOp cache = operand.info.cache;
   Value pages = scalars.getExtent(b, cache, cache.getTable(), 1);
@@ -225,7 +237,8 @@ Value WarpFrame::loadBox(const Operand &operand, Value position) {
       return {};
     place = arith::RemUIOp::create(b, position, index(page));
   }
-  Value loaded = tile::LoadOp::create(b, getSlotType(operand.ring), operand.map, outer, operand.head, place, operand.ring);
+  Value loaded =
+      tile::LoadOp::create(b, getSlotType(operand.ring), operand.map, outer, operand.head, place, operand.ring);
   using Predicate = arith::CmpIPredicate;
   if (Value end = ends[&operand - operands.begin()]) {
     Value left = arith::SubIOp::create(b, end, position);
@@ -254,7 +267,8 @@ Value WarpFrame::loadRows(const Operand &operand, Value position) {
     if (!pages)
       return {};
     auto type = tile::getRowType(b.getI32Type(), tileRows);
-    outer = tile::ReadPagesOp::create(b, type, signature.getMemRef(table.getArgNumber()), operand.batch, position, pages, page);
+    outer = tile::ReadPagesOp::create(b, type, signature.getMemRef(table.getArgNumber()), operand.batch, position,
+                                      pages, page);
     size = b.getI64IntegerAttr(page);
   }
   Value source = signature.getMemRef(*operand.info.getArgument(), /*alignment=*/16);
@@ -290,15 +304,19 @@ Value WarpFrame::emitScaled(StringRef name, Value tile, Value position) {
 }
 
 void WarpFrame::emitMerged(Value &acc, Value &max, Value &sum, double factor) {
-  int64_t cols = llvm::divideCeil(cast<RankedTensorType>(acc.getType()).getDimSize(1) / tile::kBlockCols, schedule.warps) * tile::kBlockCols;
+  int64_t cols =
+      llvm::divideCeil(cast<RankedTensorType>(acc.getType()).getDimSize(1) / tile::kBlockCols, schedule.warps) *
+      tile::kBlockCols;
   FloatAttr exponents = b.getF32FloatAttr(factor);
   RankedTensorType type = getAccType(cols);
   auto merged = tile::MergeWarpsOp::create(b, type, getRowType(), getRowType(), acc, max, sum, exponents);
   acc = merged.getMerged(), max = merged.getMergedMax(), sum = merged.getMergedSum();
   Value number = warp;
   if (schedule.getCluster() > 1) {
-    auto ofCluster = tile::MergeClusterOp::create(b, TypeRange{type, getRowType(), getRowType(), b.getIndexType()}, acc, max, sum, exponents);
-    acc = ofCluster.getMerged(), max = ofCluster.getMergedMax(), sum = ofCluster.getMergedSum(), number = ofCluster.getPart();
+    auto ofCluster = tile::MergeClusterOp::create(b, TypeRange{type, getRowType(), getRowType(), b.getIndexType()}, acc,
+                                                  max, sum, exponents);
+    acc = ofCluster.getMerged(), max = ofCluster.getMergedMax(), sum = ofCluster.getMergedSum(),
+    number = ofCluster.getPart();
   }
   column = arith::MulIOp::create(b, number, index(cols));
 }
@@ -320,5 +338,6 @@ LogicalResult WarpFrame::storePart(Value tile, unsigned result) {
 
 void WarpFrame::store(Value tile, unsigned argument, bool isMatrix) {
   Value dest = signature.getMemRef(argument, /*alignment=*/isMatrix ? 16 : 0);
-  tile::WriteRowsOp::create(b, tile, dest, batch, head, row, column, endOfRows, nest.packed->heads, nest.packed->tokens, areBytes && isMatrix);
+  tile::WriteRowsOp::create(b, tile, dest, batch, head, row, column, endOfRows, nest.packed->heads, nest.packed->tokens,
+                            areBytes && isMatrix);
 }

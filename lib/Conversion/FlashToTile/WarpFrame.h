@@ -6,10 +6,10 @@
 
 namespace flashc {
 
-/// `carried`, the schedule of the nest's function, or the default, with overrides. Emits an error and fails if it does not
-/// fit.
-mlir::FailureOr<Schedule> completeDecodeSchedule(LoopNest &nest, std::optional<Schedule> carried, llvm::StringRef target,
-                                                 llvm::StringRef overrides);
+/// `carried`, the schedule of the nest's function, or the default, with overrides. Emits an error and fails if it does
+/// not fit.
+mlir::FailureOr<Schedule> completeDecodeSchedule(LoopNest &nest, std::optional<Schedule> carried,
+                                                 llvm::StringRef target, llvm::StringRef overrides);
 
 /// Parts of the keys along x, tiles of query heads and tokens along y, batches along z.
 mlir::FailureOr<std::array<GridFormula, 3>> getPackedExtents(LoopNest &nest);

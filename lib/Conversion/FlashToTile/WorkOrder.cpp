@@ -145,8 +145,8 @@ static std::optional<bool> isSoForSome(const LoopNest &nest, Question *isSo) {
   return false;
 }
 
-/// Whether of `length` queries tiles see fewer keys than tiles that start after them, by more than a fifth of what would
-/// be if none did.
+/// Whether of `length` queries tiles see fewer keys than tiles that start after them, by more than a fifth of what
+/// would be if none did.
 static std::optional<bool> startsShort(const LoopNest &nest, int64_t length, int64_t samples) {
   int64_t tiles = llvm::divideCeil(length, nest.residentTile), most = 0, missing = 0, all = 0;
   for (int64_t sample = 0; sample < std::min(tiles, samples); ++sample) {
@@ -227,7 +227,8 @@ std::string flashc::whyUnsorted(const LoopNest &nest, bool isPersistent) {
   if (!isShortFirst)
     return "the bounds of the " + streamed + " are known at the launch only";
   if (*isShortFirst)
-    return "tiles of " + resident + " see fewer " + streamed + " than tiles " + (isByKeys ? "behind" : "before") + " them";
+    return "tiles of " + resident + " see fewer " + streamed + " than tiles " + (isByKeys ? "behind" : "before") +
+           " them";
   if (!isPersistent || !dependsOnResident(nest))
     return "";
   if (levelsOff(nest))
@@ -251,9 +252,8 @@ bool flashc::dependsOnResident(const LoopNest &nest) {
 }
 
 bool flashc::hasFixedEnds(const LoopNest &nest) {
-  return llvm::none_of(std::array{nest.segments.front().begin, nest.segments.back().end}, [&](OpFoldResult bound) {
-    return BoundInfo(bound).dependsOn(nest.resident.position);
-  });
+  return llvm::none_of(std::array{nest.segments.front().begin, nest.segments.back().end},
+                       [&](OpFoldResult bound) { return BoundInfo(bound).dependsOn(nest.resident.position); });
 }
 
 bool flashc::areKnownToDiffer(const LoopNest &nest) {

@@ -19,8 +19,8 @@ namespace flashc {
 ///
 /// Where CTAs have one work tile each, they start with the next one as they end: any order will do that begins with the
 /// longest. By keys (the backward pass) it is the same of tiles of keys, and of the queries that see them; there the
-/// first tiles start first. Work that differs between heads keeps the order of the grid: sorted, all heads would be read
-/// at a time, which L2 has no room for (0.96 of the speed, a block map of 8 heads, 2026-11-26).
+/// first tiles start first. Work that differs between heads keeps the order of the grid: sorted, all heads would be
+/// read at a time, which L2 has no room for (0.96 of the speed, a block map of 8 heads, 2026-11-26).
 std::string whyUnsorted(const LoopNest &nest, bool isPersistent);
 
 /// Whether tiles with high numbers start before those with low ones: the last queries of a causal mask see the most

@@ -215,8 +215,7 @@ Value ScalarCloner::loadFromTable(OpBuilder &b, Operation *op, Value source, Val
   return memref::LoadOp::create(b, op->getLoc(), signature.getTable(*signature.getTables().getNumber(source)), place);
 }
 
-template <typename SortedReadOp>
-Value ScalarCloner::getSearch(OpBuilder &b, SortedReadOp op, Value argument) {
+template <typename SortedReadOp> Value ScalarCloner::getSearch(OpBuilder &b, SortedReadOp op, Value argument) {
   Value value = get(b, argument);
   FailureOr<SmallVector<Value>> indices = getAll(b, op.getIndices());
   Value dim = arith::ConstantIndexOp::create(b, op.getLoc(), op.getIndices().size());
@@ -237,12 +236,11 @@ LogicalResult ScalarCloner::cloneSegmentTile(OpBuilder &b, flash::SegmentTileOp 
   if (!tile || !length || failed(indices) || !extent)
     return failure();
   flash::SegmentTileOperands operands{tile, extent, length, static_cast<int64_t>(op.getTileSize())};
-  SmallVector<Value> copy =
-      flash::expandSegmentTile(b, op.getLoc(), operands, [&](OpBuilder &nested, Value position) {
-        SmallVector<Value> positions = *indices;
-        positions.push_back(position);
-        return loadElement(nested, op, op.getSorted(), positions);
-      });
+  SmallVector<Value> copy = flash::expandSegmentTile(b, op.getLoc(), operands, [&](OpBuilder &nested, Value position) {
+    SmallVector<Value> positions = *indices;
+    positions.push_back(position);
+    return loadElement(nested, op, op.getSorted(), positions);
+  });
   if (!copy.empty())
     mapping.map(op.getResults(), copy);
   return success(!copy.empty());
@@ -265,7 +263,8 @@ LogicalResult ScalarCloner::cloneGeneric(OpBuilder &b, Operation *op) {
   }
   for (Type type : op->getResultTypes())
     if (!isSupported(type, /*isStored=*/false))
-      return op->emitError() << "expected scalar code in integers of up to 64 bits, f16, bf16, f32 or f64, got " << type;
+      return op->emitError() << "expected scalar code in integers of up to 64 bits, f16, bf16, f32 or f64, got "
+                             << type;
   Operation *copy = op->cloneWithoutRegions(mapping);
   b.insert(copy);
   mapping.map(op->getResults(), copy->getResults());
@@ -389,7 +388,8 @@ SmallVector<Value> ScalarCloner::findRowValues(Region &region, ValueRange rows) 
     });
   };
   SmallVector<Value> result;
-  llvm::copy_if(ofRow, std::back_inserter(result), [&](Value value) { return costly.contains(value) && isRead(value); });
+  llvm::copy_if(ofRow, std::back_inserter(result),
+                [&](Value value) { return costly.contains(value) && isRead(value); });
   return result;
 }
 

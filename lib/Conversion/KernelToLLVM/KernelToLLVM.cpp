@@ -80,7 +80,8 @@ struct MathLowering : ConversionPattern {
       return LLVM::FMulOp::create(rewriter, loc, value, constant);
     };
     Value in = scale(operands[0], approximation->factorIn);
-    // Intrinsics let LLVM schedule and fold the functions that kernels are full of, and take it less time than inline PTX.
+    // Intrinsics let LLVM schedule and fold the functions that kernels are full of, and take it less time than inline
+    // PTX.
     Value out;
     if (isa<math::Exp2Op, math::ExpOp>(op))
       out = createIntrinsic(rewriter, loc, "llvm.nvvm.ex2.approx.ftz.f", in);

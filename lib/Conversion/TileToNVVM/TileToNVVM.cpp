@@ -13,8 +13,8 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
-#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/Dialect/SCF/Transforms/Patterns.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 namespace flashc {
 #define GEN_PASS_DEF_CONVERTTILETONVVM
@@ -104,8 +104,7 @@ private:
     if (walk.wasInterrupted())
       return failure();
     // What the launcher must provide is known here: the rings are about to become addresses.
-    kernel->setAttr("flashc.shared_memory", Builder(&getContext()).getI64IntegerAttr(
-                                                tile::KernelLayout(kernel).bytes));
+    kernel->setAttr("flashc.shared_memory", Builder(&getContext()).getI64IntegerAttr(tile::KernelLayout(kernel).bytes));
     expandRepeatedLoops(kernel);
     markLongCode(kernel);
     if (kernel.walk([](tile::AtomicAddOp) { return WalkResult::interrupt(); }).wasInterrupted())

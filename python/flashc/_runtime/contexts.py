@@ -141,13 +141,13 @@ class Context(_Owned):
         options = self._options(target, schedule, function)
         encoded, handle = text.encode(), Handle()
         checked(lib.flashcCompileText, self.handle, encoded, len(encoded), ctypes.byref(options),
-                 ctypes.byref(handle))
+                ctypes.byref(handle))
         return CompiledKernel(handle, self)
 
     def compile_attention(self, attention: Attention, target: str, schedule: Optional[str]) -> CompiledKernel:
         options, handle = self._options(target, schedule), Handle()
         checked(lib.flashcCompileAttention, self.handle, ctypes.byref(attention), ctypes.byref(options),
-                 ctypes.byref(handle))
+                ctypes.byref(handle))
         return CompiledKernel(handle, self)
 
     def choose_kernel(self, attention: Attention, launch: CacheLaunch, target: str,

@@ -143,7 +143,7 @@ class CapturedArray(Indexable):
         rank = len(self._array.shape)
         if len(indices) > rank:
             raise error(f"expected at most {rank} indices into an array of shape {tuple(self._array.shape)}, got "
-                         f"{len(indices)}")
+                        f"{len(indices)}")
         for position, value in enumerate(indices[len(self._prefix):], len(self._prefix)):
             value = plain(value)
             if isinstance(value, bool) or not (isinstance(value, int) or

@@ -173,7 +173,7 @@ def bitwise(operation: str, x: Any, y: Any) -> Any:
         return region.value(I1, f"{operation} {as_i1(region, x)}, {as_i1(region, y)} : i1")
     if is_real(x) or is_real(y) or is_condition(x) or is_condition(y):
         raise error("expected two conditions or two integers for `&`, `|`, `^`: comparisons bind weaker than these, "
-                     "so write (a < b) & (c < d)")
+                    "so write (a < b) & (c < d)")
     natural = is_natural(x) and is_natural(y)
     return region.value(INDEX, f"{operation} {as_index(region, x)}, {as_index(region, y)} : index", natural)
 

@@ -252,7 +252,6 @@ for _name in ("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "
     setattr(Traced, _name, getattr(functions, _name))
 
 
-
 def _by_method(name: str) -> Any:
     def method(self: Traced, *arguments: Any, **keywords: Any) -> Any:
         return by_name("Tensor", name, (self, *arguments), keywords)

@@ -150,7 +150,7 @@ def run_in_process(arguments, **environment):
                           capture_output=True, text=True, timeout=120, check=False)
     if done.returncode != 0:
         raise library.Error(f"the process that launches a kernel ended with {done.returncode}: "
-                             f"{done.stderr.strip()[-400:]}")
+                            f"{done.stderr.strip()[-400:]}")
     return json.loads(done.stdout.splitlines()[-1])
 
 
@@ -228,7 +228,7 @@ def host_calls(device):
                 q, k, v, mask=lambda b, h, i, j: j <= i + bias[j]),
             "flashc.decode, pages": lambda: flashc.decode(token, pages, pages, lengths, table),
             "flashc.varlen_attention": lambda: flashc.varlen_attention(q[0, 0, :, None], k[0, 0, :, None],
-                                                                      v[0, 0, :, None], offsets, causal=True),
+                                                                       v[0, 0, :, None], offsets, causal=True),
             "flashc.attention and its gradients": train,
             "torch scaled_dot_product_attention": lambda: torch.nn.functional.scaled_dot_product_attention(q, k, v)}
 

@@ -132,7 +132,7 @@ class Machine:
             return self.run_if(text, blocks, active)
         if name == "scf.for":
             return self.run_for(text, blocks[0], active)
-        if name == "tile.repeat_if": # behind loops inside
+        if name == "tile.repeat_if":  # behind loops inside
             self.repeats = operands[0]
         if name in ("gpu.return", "tile.repeat_if"):
             return None

@@ -29,7 +29,7 @@ def get_gradients(q, k, v, do, dlse, keep, rescore):
     sees = torch.ones_like(s, dtype=torch.bool)
     if keep is not None:
         sees = torch.as_tensor(keep(*grid), device="cuda").expand(s.shape)
-    sees = sees & (s > -torch.inf) # a score of -inf is no key either
+    sees = sees & (s > -torch.inf)  # a score of -inf is no key either
     any_key = sees.any(-1, keepdim=True)
     s = torch.where(sees, s, torch.where(any_key, -torch.inf, 0.0))
     lse = s.logsumexp(-1)
@@ -154,7 +154,7 @@ def test_launches_agree(d):
     first = flashc.attention_backward(q, k, v, o, lse, do, causal=True, enable_gqa=True, deterministic=True)
     other, busy = torch.cuda.Stream(), torch.randn(2048, 2048, device="cuda")
     for _ in range(100):
-        with torch.cuda.stream(other): # something else at work
+        with torch.cuda.stream(other):  # something else at work
             busy @ busy
         again = flashc.attention_backward(q, k, v, o, lse, do, causal=True, enable_gqa=True, deterministic=True)
         assert all(torch.equal(x, y) for x, y in zip(first, again))

@@ -243,7 +243,7 @@ def test_autocast(run, dtype):
     got = torch.autograd.grad(o, inputs, do)
     low = [x.detach().to(dtype).requires_grad_() for x in inputs]
     want = [x.float() for x in torch.autograd.grad(run(*low, enable_gqa=True), low, do)]
-    for x, y in zip(got, want): # dq may have another order of sums
+    for x, y in zip(got, want):  # dq may have another order of sums
         assert (x - y).norm() <= 5e-3 * y.norm()
 
 

@@ -39,6 +39,8 @@ MASKS = {
     "sinks, falling": lambda b, h, i, j: (j < 130) | ((j <= 1500 - i) & (j >= 1200 - i)),
     "sinks, some rows empty": lambda b, h, i, j: (i > 100) & (j < 4) | (j <= i - 70) & (j >= i - 75),
 }
+
+
 def cut(n, count, align=1):
     """Offsets of `count` sequences of n tokens, some of them without tokens."""
     cuts = torch.randint(0, n // align + 1, (count - 1,)) * align
@@ -184,7 +186,7 @@ LISTED_SCHEDULES = {
     (64, "two slots"): "consumers=2,kv-tile=128,stages=4,q-stages=2,store=registers,epilogue=plain",
     (64, "three slots"): "consumers=2,kv-tile=32,stages=3,q-stages=3,store=own-slot,epilogue=plain,"
                          "wait-after=0",
-    (64, "four, no turns"): NO_TURNS.replace("store=q-slot", "store=registers"), # of packed sequences Q's slot is taken
+    (64, "four, no turns"): NO_TURNS.replace("store=q-slot", "store=registers"),  # of packed sequences Q's slot is taken
     (64, "one consumer"): "consumers=1,kv-tile=64,stages=2,q-stages=1,store=registers",
     (128, "three"): "consumers=3,kv-tile=80,stages=4,q-stages=1,store=registers",
     (128, "two slots"): "consumers=2,kv-tile=128,stages=2,q-stages=2,store=own-slot,epilogue=plain",

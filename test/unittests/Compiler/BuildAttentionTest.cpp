@@ -66,8 +66,7 @@ std::string print(const AttentionSpec &spec) {
 }
 
 /// The text is a program.
-void expectGood(
-    const AttentionSpec &spec, llvm::function_ref<void(Parsed &)> check = [](Parsed &) {}) {
+void expectGood(const AttentionSpec &spec, llvm::function_ref<void(Parsed &)> check = [](Parsed &) {}) {
   std::string text = print(spec);
   Parsed parsed(text);
   ASSERT_TRUE(parsed.module) << text << parsed.error;

@@ -86,8 +86,8 @@ TEST_F(KernelCacheTest, CountsTheWorkspaceIn64Bits) {
   EXPECT_EQ(count(/*isDeterministic=*/true), kStatistics + 2 * kHeads * kRows);
 }
 
-/// The entry for launches of more CTAs along y or z than there may be: kernels with grids of one dimension, which learn the
-/// extents of x and y.
+/// The entry for launches of more CTAs along y or z than there may be: kernels with grids of one dimension, which learn
+/// the extents of x and y.
 TEST_F(KernelCacheTest, FoldsGrids) {
   AttentionSpec spec;
   spec.headDim = spec.valueDim = 128;
@@ -99,7 +99,8 @@ TEST_F(KernelCacheTest, FoldsGrids) {
   Manifest manifest = llvm::cantFail(Manifest::parse(kernel->description.manifest));
   manifest.addFoldedEntries();
   size_t count = manifest.getNumEntries();
-  std::string plain = llvm::cantFail(kernel->getEntry(count - 1)), folded = llvm::cantFail(kernel->getEntry(2 * count - 1));
+  std::string plain = llvm::cantFail(kernel->getEntry(count - 1)),
+              folded = llvm::cantFail(kernel->getEntry(2 * count - 1));
   for (llvm::StringRef axis : {"%ctaid.y", "%ctaid.z"}) {
     EXPECT_TRUE(llvm::StringRef(plain).contains(axis));
     EXPECT_FALSE(llvm::StringRef(folded).contains(axis));

@@ -98,17 +98,19 @@ TEST(ScheduleTable, BuiltInHasNoRowThatNeverApplies) {
   const ScheduleTable &table = ScheduleTable::getBuiltIn();
   for (const ScheduleRow &row : table.getRows()) {
     auto questions = row.kind == KernelKind::Decode ? makeCacheQuestions() : makeQuestions(row);
-    EXPECT_TRUE(any_of(questions, [&](const Question &question) {
-      return cantFail(findRows(&table, question, /*mayVary=*/false)).front().row == &row;
-    })) << row.line << ": " << row.text;
+    EXPECT_TRUE(any_of(questions,
+                       [&](const Question &question) {
+                         return cantFail(findRows(&table, question, /*mayVary=*/false)).front().row == &row;
+                       }))
+        << row.line << ": " << row.text;
   }
 }
 
 TEST(ScheduleTable, ReadsRowsAndComments) {
-  ScheduleTable table =
-      parse("# all of it\n\n"
-            "  target=sm_90a dtype=f16 queries<=512 mask=code keys<=99 score=bounded rows=bounded dv=64 d<=96 : kv-tile=64, stages=3 # few\n"
-            ": consumers=1\n");
+  ScheduleTable table = parse("# all of it\n\n"
+                              "  target=sm_90a dtype=f16 queries<=512 mask=code keys<=99 score=bounded rows=bounded "
+                              "dv=64 d<=96 : kv-tile=64, stages=3 # few\n"
+                              ": consumers=1\n");
   ASSERT_EQ(table.getRows().size(), 2u);
   const ScheduleRow &row = table.getRows()[0];
   EXPECT_EQ(row.line, 3u);
@@ -125,7 +127,8 @@ TEST(ScheduleTable, ReadsRowsAndComments) {
   EXPECT_EQ(row.rows, RowsClass::Bounded);
   EXPECT_EQ(row.getSchedule().kvTile, 64);
   EXPECT_EQ(row.getSchedule().stages, 3);
-  EXPECT_EQ(row.text, "target=sm_90a dtype=f16 queries<=512 mask=code keys<=99 score=bounded rows=bounded dv=64 d<=96 : kv-tile=64, stages=3");
+  EXPECT_EQ(row.text, "target=sm_90a dtype=f16 queries<=512 mask=code keys<=99 score=bounded rows=bounded dv=64 d<=96 "
+                      ": kv-tile=64, stages=3");
   EXPECT_FALSE(table.getRows()[1].maxKeys || table.getRows()[1].needsBoundedScores);
   EXPECT_EQ(table.getRows()[1].getSchedule().consumers, 1);
   EXPECT_EQ(getError(""), "accepted");
@@ -143,8 +146,8 @@ TEST(ScheduleTable, SaysWhichLineIsWrong) {
   EXPECT_EQ(getError("d=x: stages=2"), "table, line 1: expected d= and a positive integer, got 'd=x'");
   EXPECT_EQ(getError("mask=none mask=code: stages=2"),
             "table, line 1: expected one condition on mask, got 'mask=code' too");
-  EXPECT_EQ(getError("mask=causal: stages=2"),
-            "table, line 1: expected mask= and none, bounds, several, periodic, code, arithmetic or memory, got 'mask=causal'");
+  EXPECT_EQ(getError("mask=causal: stages=2"), "table, line 1: expected mask= and none, bounds, several, periodic, "
+                                               "code, arithmetic or memory, got 'mask=causal'");
   EXPECT_EQ(getError("kind=sideways: stages=2"),
             "table, line 1: expected kind= and forward, decode, column-sums or backward, got 'kind=sideways'");
   EXPECT_EQ(getError("score=code: stages=2"), "table, line 1: expected score= and bounded, got 'score=code'");
@@ -163,23 +166,26 @@ TEST(ScheduleTable, SaysWhichLineIsWrong) {
   EXPECT_EQ(getError("target=h100: stages=2"),
             "table, line 1: expected target= and an architecture such as sm_90a, got 'target=h100'");
   for (StringRef condition : {"queries=64", "keys=64", "d<64", "d", "mask<=none", "64"})
-    EXPECT_EQ(getError((condition + ": stages=2").str()),
-              ("table, line 1: expected a condition on kind=, target=, dtype=, d=, d<=, dv=, dv<=, mask=, score=, dropout=, "
-               "rows=, keys<= or queries<=, or for kind=decode on bits=, waves>, waves<=, key-bytes<= or cache-mib>=, got '" +
-               condition + "'")
-                  .str());
+    EXPECT_EQ(
+        getError((condition + ": stages=2").str()),
+        ("table, line 1: expected a condition on kind=, target=, dtype=, d=, d<=, dv=, dv<=, mask=, score=, dropout=, "
+         "rows=, keys<= or queries<=, or for kind=decode on bits=, waves>, waves<=, key-bytes<= or cache-mib>=, got '" +
+         condition + "'")
+            .str());
 }
 
 TEST(ScheduleTable, KeepsTheConditionsOfKindsApart) {
-  EXPECT_EQ(getError("waves<=1: stages=2"),
-            "table, line 1: expected kind=decode for conditions on bits, waves, key-bytes and cache-mib, got 'waves<=1: stages=2'");
-  EXPECT_EQ(getError("kind=decode mask=none: stages=2"),
-            "table, line 1: expected no conditions on mask, score, dropout, rows, keys and queries for kind=decode, got "
-            "'kind=decode mask=none: stages=2'");
+  EXPECT_EQ(getError("waves<=1: stages=2"), "table, line 1: expected kind=decode for conditions on bits, waves, "
+                                            "key-bytes and cache-mib, got 'waves<=1: stages=2'");
+  EXPECT_EQ(
+      getError("kind=decode mask=none: stages=2"),
+      "table, line 1: expected no conditions on mask, score, dropout, rows, keys and queries for kind=decode, got "
+      "'kind=decode mask=none: stages=2'");
   EXPECT_EQ(getError("kind=decode: kv-tile=64"), "table, line 1: expected no kv-tile for kind=decode: it is a field of "
                                                  "kind=forward, column-sums or backward");
   EXPECT_EQ(getError("kind=decode: warps=0"), "table, line 1: expected a number of at least 1 for 'warps', got '0'");
-  EXPECT_EQ(getError("kind=decode waves>0: warps=1"), "table, line 1: expected waves> and a positive number, got 'waves>0'");
+  EXPECT_EQ(getError("kind=decode waves>0: warps=1"),
+            "table, line 1: expected waves> and a positive number, got 'waves>0'");
   EXPECT_EQ(getError("kind=decode waves>1 waves<=2 waves<=3: warps=1"),
             "table, line 1: expected one condition on waves, got 'waves<=3' too");
   EXPECT_EQ(getError("kind=decode bits=4: warps=1"), "table, line 1: expected bits= and 8, got 'bits=4'");
@@ -268,8 +274,7 @@ TEST(ScheduleTable, LetsFieldsFollow) {
   EXPECT_EQ(apply(": q-stages=2", "stages=3"), "q-stages=1"); // no room for it
   EXPECT_EQ(apply(": q-stages=2,epilogue=product", "persistent=false"), "q-stages=1");
   EXPECT_EQ(apply(": q-stages=2,epilogue=product,persistent=false", ""), "q-stages=2");
-  EXPECT_EQ(apply(": q-stages=2,persistent=false", "epilogue=product"),
-            "expected persistent for epilogue=product");
+  EXPECT_EQ(apply(": q-stages=2,persistent=false", "epilogue=product"), "expected persistent for epilogue=product");
   EXPECT_EQ(apply(": q-stages=2", "stages=3,q-stages=2"), "expected at most 232448 bytes of shared memory, got 263328");
   EXPECT_EQ(apply(": q-stages=1", "", 64), "q-stages=1 tensor-sums");
   EXPECT_EQ(apply(": q-stages=1", "", 64, /*hasLse=*/true), "q-stages=1");
@@ -347,8 +352,9 @@ TEST(ScheduleTable, VisitsOwnKeysByAListOnlyWhereARowIsForThat) {
   EXPECT_EQ(of("rows=listed: own-keys=true", "persistent=false"), "all");
   EXPECT_EQ(of(": stages=2", "own-keys=true"), "own");
   EXPECT_EQ(of(": stages=2", "own-keys=true,order=list"), "own");
-  const char *refusal = "expected persistent=true and order=auto or list for own-keys of a mask whose bounds read arrays: "
-                        "a list has what each consumer would search for";
+  const char *refusal =
+      "expected persistent=true and order=auto or list for own-keys of a mask whose bounds read arrays: "
+      "a list has what each consumer would search for";
   EXPECT_EQ(of(": stages=2", "own-keys=true,order=closed"), refusal);
   EXPECT_EQ(of(": stages=2", "own-keys=true,persistent=false"), refusal);
 }
@@ -377,13 +383,11 @@ TEST(ScheduleTable, TakesOfARowWhatCanBeHad) {
   EXPECT_EQ(apply(": kv-tile=64", "store=own-slot", 192), "q-stages=1 own-slot"); // more columns than Q
   EXPECT_EQ(apply(": stages=2", "store=own-slot", 128, /*hasLse=*/false, /*hasInputType=*/false),
             "expected an output of bf16 for store=own-slot");
-  EXPECT_EQ(apply(": stages=2", "store=own-slot,epilogue=product"),
-            "q-stages=1 overlapped own-slot");
+  EXPECT_EQ(apply(": stages=2", "store=own-slot,epilogue=product"), "q-stages=1 overlapped own-slot");
   // Other overrides may take its memory, before that of Q's second slot.
   EXPECT_EQ(apply(": stages=2,kv-tile=128,q-stages=2,store=own-slot", "overlap=true"),
             "q-stages=2 overlapped own-slot");
-  EXPECT_EQ(apply(": stages=2,kv-tile=128,q-stages=2,store=own-slot", "kv-tile=144"),
-            "q-stages=2 overlapped q-slot");
+  EXPECT_EQ(apply(": stages=2,kv-tile=128,q-stages=2,store=own-slot", "kv-tile=144"), "q-stages=2 overlapped q-slot");
   EXPECT_EQ(apply(": stages=2,kv-tile=128,q-stages=2,store=own-slot", "kv-tile=176"), "q-stages=1");
   // Of many slots for K and V so many stay as there is room for.
   auto stagesOf = [](StringRef row, StringRef overrides) -> std::string {

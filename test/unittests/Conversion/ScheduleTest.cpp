@@ -21,7 +21,8 @@ TEST(Schedule, ReadsWhatItPrints) {
   Schedule schedule =
       parse("consumers=3,kv-tile=96,stages=5,producer-registers=40,consumer-registers=152,overlap=false,"
             "ping-pong=false,persistent=false,q-stages=2,epilogue=softmax,tensor-sums=true,"
-            "store=own-slot,wait-after=12,max=unified,tensor-bias=true,tanh-terms=2,own-keys=true,splits=3,order=list,programmatic-launch=false");
+            "store=own-slot,wait-after=12,max=unified,tensor-bias=true,tanh-terms=2,own-keys=true,splits=3,order=list,"
+            "programmatic-launch=false");
   EXPECT_EQ(parse(schedule.str()), schedule);
   MLIRContext context;
   EXPECT_EQ(llvm::cantFail(Schedule::get(schedule.getAttr(&context))), schedule);
@@ -60,8 +61,7 @@ TEST(Schedule, SaysWhatItNeedsAndWhatThereIs) {
             "expected at most 61440 registers per CTA, got 65536");
   EXPECT_EQ(llvm::toString(checkSchedule(parse("epilogue=product,store=q-slot"), kHopper, 64, 64)),
             "expected q-stages of 2 or store=own-slot for epilogue=product with store=q-slot, got 1");
-  EXPECT_EQ(llvm::toString(checkSchedule(parse("epilogue=product,store=own-slot"), kHopper, 64, 64)),
-            "");
+  EXPECT_EQ(llvm::toString(checkSchedule(parse("epilogue=product,store=own-slot"), kHopper, 64, 64)), "");
   EXPECT_EQ(llvm::toString(checkSchedule(parse("max=unified,tensor-sums=true"), kHopper, 64, 64)), "");
   EXPECT_EQ(llvm::toString(checkSchedule(parse("max=unified"), kHopper, 64, 64)),
             "expected tensor-sums for max=unified");

@@ -1,8 +1,8 @@
 //===- CheckEachPassTest.cpp - a pass that changes the numbers is found -------------------------------------------===//
 
+#include "flashc/Execution/CheckEachPass.h"
 #include "flashc/Dialect/Flash/IR/Flash.h"
 #include "flashc/Dialect/Flash/Transforms/Passes.h"
-#include "flashc/Execution/CheckEachPass.h"
 #include "flashc/InitAll.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/MLIRContext.h"

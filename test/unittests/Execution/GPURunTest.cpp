@@ -102,7 +102,8 @@ TEST(GPURun, CopiesLaunchesAndCopiesBack) {
 }
 
 TEST(GPURun, RefusesOtherTypes) {
-  HostTensor arguments[] = {HostTensor(DType::BF16, {2, 4}), HostTensor(DType::F32, {}), HostTensor(DType::F32, {2, 4})};
+  HostTensor arguments[] = {HostTensor(DType::BF16, {2, 4}), HostTensor(DType::F32, {}),
+                            HostTensor(DType::F32, {2, 4})};
   Expected<GPURun> run = runOnGPU(makeHostDriver(), getCode, cantFail(Manifest::parse(kManifest)), arguments);
   ASSERT_FALSE(bool(run));
   EXPECT_EQ(toString(run.takeError()), "argument x: expected f32, got bf16");

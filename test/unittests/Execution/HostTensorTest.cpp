@@ -1,7 +1,7 @@
 //===- HostTensorTest.cpp - number formats, strides, and the rule of right and wrong ------------------------------===//
 
-#include "flashc/Execution/Check.h"
 #include "flashc/Execution/HostTensor.h"
+#include "flashc/Execution/Check.h"
 #include "gtest/gtest.h"
 
 #include <cmath>

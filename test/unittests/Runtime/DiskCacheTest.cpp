@@ -1,7 +1,7 @@
 //===- DiskCacheTest.cpp - what is found is what was stored, or nothing -------------------------------------------===//
 
-#include "flashc/Runtime/BuildID.h"
 #include "flashc/Runtime/DiskCache.h"
+#include "flashc/Runtime/BuildID.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
@@ -137,8 +137,8 @@ static void setTimes(ArrayRef<std::string> paths, int hours) {
   for (const std::string &path : paths) {
     int file;
     ASSERT_FALSE(sys::fs::openFileForReadWrite(path, file, sys::fs::CD_OpenExisting, sys::fs::OF_None));
-    EXPECT_FALSE(sys::fs::setLastAccessAndModificationTime(file, now + std::chrono::hours(hours),
-                                                           now - std::chrono::hours(10)));
+    EXPECT_FALSE(
+        sys::fs::setLastAccessAndModificationTime(file, now + std::chrono::hours(hours), now - std::chrono::hours(10)));
     sys::fs::closeFile(file);
   }
 }

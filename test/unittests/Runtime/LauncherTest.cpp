@@ -278,8 +278,7 @@ TEST_F(Launcher, LooksAtWhatRunsAfter) {
 TEST_F(Launcher, PassesAddressesInsideTheWorkspace) {
   std::string manifest = getTestManifestWithBefore();
   StringRef whole = "{\"kind\": \"workspace\"}";
-  manifest.replace(manifest.rfind(whole), whole.size(),
-                   "{\"kind\": \"workspace\", \"offset\": \"mul(8, arg0.dim0)\"}");
+  manifest.replace(manifest.rfind(whole), whole.size(), "{\"kind\": \"workspace\", \"offset\": \"mul(8, arg0.dim0)\"}");
   EXPECT_EQ(run("good", makeArguments(), manifest), "");
   EXPECT_EQ(getSequence(), "allocate 64 7; kernel causal_one; grid 4 1 1; workspace 4096; "
                            "kernel causal_few; grid 1 1 1; workspace 4112; "
@@ -297,9 +296,9 @@ TEST_F(Launcher, FreesTheWorkspaceOfALaunchThatFails) {
   for (int number : {0, 2}) {
     notes.clear();
     failingLaunch = number;
-    EXPECT_EQ(run("good", makeArguments(), getTestManifestWithBefore()),
-              std::string("launching ") + (number == 0 ? "causal_one" : "causal") +
-                  " failed: a reason (CUDA error 700)");
+    EXPECT_EQ(run("good", makeArguments(), getTestManifestWithBefore()), std::string("launching ") +
+                                                                             (number == 0 ? "causal_one" : "causal") +
+                                                                             " failed: a reason (CUDA error 700)");
     EXPECT_TRUE(StringRef(getSequence()).ends_with("free 4096 7; ")) << notes;
   }
 }
@@ -337,8 +336,7 @@ TEST_F(Launcher, RefusesToMapEmptyArrays) {
   SmallVector<LaunchArgument> arguments = makeArguments();
   arguments[0].shape[0] = arguments[2].shape[0] = 0;
   Manifest manifest = cantFail(Manifest::parse(kTestManifest));
-  Expected<KernelParameters> parameters =
-      KernelParameters::build(driver, manifest, manifest, arguments, /*smCount=*/1);
+  Expected<KernelParameters> parameters = KernelParameters::build(driver, manifest, manifest, arguments, /*smCount=*/1);
   EXPECT_EQ(toString(parameters.takeError()), "argument 0 (q): expected an extent of at least 1 in dimension 0, got 0: "
                                               "without keys, o is 0 and lse is -inf");
 }

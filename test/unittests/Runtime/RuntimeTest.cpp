@@ -1,7 +1,7 @@
 //===- RuntimeTest.cpp - kernels are loaded once ------------------------------------------------------------------===//
 
-#include "TestManifest.h"
 #include "flashc/Runtime/Runtime.h"
+#include "TestManifest.h"
 #include "gtest/gtest.h"
 
 #include <thread>

@@ -40,7 +40,7 @@ private:
   struct Parameter {
     Kind kind;
     unsigned argument; // or the number of a table
-    int64_t detail; // rows of a tensor map, alignment of a memref, dimension of an extent
+    int64_t detail;    // rows of a tensor map, alignment of a memref, dimension of an extent
     mlir::Value value;
   };
 

@@ -29,12 +29,13 @@ public:
   /// The copies of `values`, or failure if there is not one of each.
   mlir::FailureOr<mlir::SmallVector<mlir::Value>> getAll(mlir::OpBuilder &b, mlir::ValueRange values);
 
-  /// Copies what a score or mask region uses of its surroundings, and what it computes of that, b and h alone; of b alone,
-  /// where `head` is null: rows have heads of their own. Done ahead of the loop over keys, this keeps it out of the loop.
+  /// Copies what a score or mask region uses of its surroundings, and what it computes of that, b and h alone; of b
+  /// alone, where `head` is null: rows have heads of their own. Done ahead of the loop over keys, this keeps it out of
+  /// the loop.
   mlir::LogicalResult cloneInvariants(mlir::OpBuilder &b, mlir::Region &region, mlir::Value batch, mlir::Value head);
 
-  /// The values of a region, after `cloneInvariants`, that depend on its arguments `rows`, but on no other, and that code
-  /// which does depend on others reads; of the ones that cost more than a few instructions.
+  /// The values of a region, after `cloneInvariants`, that depend on its arguments `rows`, but on no other, and that
+  /// code which does depend on others reads; of the ones that cost more than a few instructions.
   llvm::SmallVector<mlir::Value> findRowValues(mlir::Region &region, mlir::ValueRange rows);
 
   /// Copies the rest of the region for these values of its arguments; returns the copy of what it yields. Where a tile
@@ -60,8 +61,7 @@ private:
   mlir::Value getElement(mlir::OpBuilder &b, mlir::Operation *op, mlir::Value source, mlir::ValueRange indices);
   mlir::Value loadFromTable(mlir::OpBuilder &b, mlir::Operation *op, mlir::Value source, mlir::Value place);
   /// A flash.count_le or flash.nth: a search of the array.
-  template <typename SortedReadOp>
-  mlir::Value getSearch(mlir::OpBuilder &b, SortedReadOp op, mlir::Value argument);
+  template <typename SortedReadOp> mlir::Value getSearch(mlir::OpBuilder &b, SortedReadOp op, mlir::Value argument);
   mlir::LogicalResult cloneSegmentTile(mlir::OpBuilder &b, mlir::flash::SegmentTileOp op);
   mlir::LogicalResult cloneOp(mlir::OpBuilder &b, mlir::Operation *op);
   mlir::LogicalResult cloneGeneric(mlir::OpBuilder &b, mlir::Operation *op);

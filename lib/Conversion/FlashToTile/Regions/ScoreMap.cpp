@@ -326,5 +326,6 @@ bool flashc::hasSlopes(Region &score, double scale) {
     b.clone(op, mapping);
   tile::YieldOp::create(b, loc, mapping.lookupOrDefault(score.front().getTerminator()->getOperand(0)));
   return static_cast<bool>(simplifyScoreMap(map, /*canSplit=*/true, /*toProduct=*/true, /*mask=*/nullptr,
-                                            /*rowsAreKeys=*/false).slopes);
+                                            /*rowsAreKeys=*/false)
+                               .slopes);
 }

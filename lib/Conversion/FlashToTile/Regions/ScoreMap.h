@@ -32,8 +32,8 @@ struct ScoreMap {
 /// `rowsAreKeys`: and columns queries; otherwise it is the other way around.
 ScoreMap simplifyScoreMap(mlir::tile::MapOp map, bool canSplit, bool toProduct, mlir::Region *mask, bool rowsAreKeys);
 
-/// Simplifies the map of a score's derivative, in the same way but for its result: what both compute, a soft cap's tanh,
-/// is the same code afterwards, which LLVM computes once.
+/// Simplifies the map of a score's derivative, in the same way but for its result: what both compute, a soft cap's
+/// tanh, is the same code afterwards, which LLVM computes once.
 void simplifyDerivativeMap(mlir::tile::MapOp map, mlir::Region *mask, bool rowsAreKeys);
 
 /// `term`, a value of the map, times `factor`, if that costs nothing for an element: the factor goes to what is the

@@ -158,9 +158,8 @@ Value ScoreSplit::emitOfRows(OpBuilder &b, Value value) {
   Block *block = b.createBlock(&rows.getBody(), {}, {b.getIndexType()}, {map.getLoc()});
   IRMapping mapping;
   mapping.map(body.getArgument(1), block->getArgument(0));
-  Value copy = cloneSlice(b, value, mapping, [&](Value end) {
-    return !isInside(end) && loop.isDefinedOutsideOfLoop(end) ? end : Value();
-  });
+  Value copy = cloneSlice(
+      b, value, mapping, [&](Value end) { return !isInside(end) && loop.isDefinedOutsideOfLoop(end) ? end : Value(); });
   if (!copy) {
     rows.erase();
     return {};
@@ -216,8 +215,7 @@ tile::MapOp ScoreSplit::finish(double factor) {
   if (!isSlopeTaken)
     first = tile::FirstColumnOp::create(b, loc, key);
   yield.getOffsetMutable().assign(emitOffset(b, first, factor));
-  Value slope =
-      isSlopeTaken ? Value() : emitSlope(b, b.getF32Type(), factor, [](Value value) { return value; });
+  Value slope = isSlopeTaken ? Value() : emitSlope(b, b.getF32Type(), factor, [](Value value) { return value; });
   if (slope) {
     Value inThread = arith::SubIOp::create(b, loc, key, first);
     Value column =

@@ -111,7 +111,8 @@ void flashc::expandSmallTanh(Block &block, int64_t terms) {
       return;
     ImplicitLocOpBuilder b(tanh.getLoc(), tanh);
     Value scaled = arith::MulFOp::create(b, tanh.getOperand(), number(b, polynomial.getLeading(1.0)));
-    tanh.replaceAllUsesWith(arith::MulFOp::create(b, scaled, polynomial.emitMonic(b, tanh.getOperand(), 1.0)).getResult());
+    tanh.replaceAllUsesWith(
+        arith::MulFOp::create(b, scaled, polynomial.emitMonic(b, tanh.getOperand(), 1.0)).getResult());
     tanh.erase();
   });
 }

@@ -6,8 +6,8 @@
 
 namespace flashc {
 
-/// Whether a score region (of flash.attention or flash.online_attention, or the region of a tile.map) is a soft cap: tanh
-/// in f32 of something that depends on the score, times positive constants.
+/// Whether a score region (of flash.attention or flash.online_attention, or the region of a tile.map) is a soft cap:
+/// tanh in f32 of something that depends on the score, times positive constants.
 bool isSoftCap(mlir::Region &score);
 
 /// What the tanh of a soft cap takes, over the score that the region is given; nothing where that is no constant.
@@ -19,19 +19,19 @@ double getSmallTanhLimit(int64_t terms);
 /// Every tanh in f32 of the ops in `block` and in their regions becomes an odd polynomial of so many terms.
 void expandSmallTanh(mlir::Block &block, int64_t terms);
 
-/// Puts branches in the place of a map that simplifyScoreMap has left of a soft cap. Where the arguments of its tanh are
-/// small in all of a warp's part of the tile, as they nearly always are, it is an odd polynomial there, of two terms or of
-/// more, up to `terms`: as few as do. Elsewhere, and where there is a NaN among the arguments, it stays what it is. Before,
-/// and after, for 2 terms:
+/// Puts branches in the place of a map that simplifyScoreMap has left of a soft cap. Where the arguments of its tanh
+/// are small in all of a warp's part of the tile, as they nearly always are, it is an odd polynomial there, of two
+/// terms or of more, up to `terms`: as few as do. Elsewhere, and where there is a NaN among the arguments, it stays
+/// what it is. Before, and after, for 2 terms:
 ///
 ///   %y = tile.map %s { tanh(k * e) }
 ///
 ///   %isSmall = tile.all_within %s {limit = 0.35 / k}
 ///   %y = scf.if %isSmall { tile.map %s { e * (a - e * e) } } else { tile.map %s { c * tanh(k * e) } }
 ///
-/// c makes the leading coefficient of two terms 1, which saves a multiplication; `factor`, which the scores are still to be
-/// multiplied with, is divided by it. An argument that is not a constant times the score becomes a map of its own in front.
-/// Returns the branches' result: what `finish` makes of each branch's map, at the end of the branch.
+/// c makes the leading coefficient of two terms 1, which saves a multiplication; `factor`, which the scores are still
+/// to be multiplied with, is divided by it. An argument that is not a constant times the score becomes a map of its own
+/// in front. Returns the branches' result: what `finish` makes of each branch's map, at the end of the branch.
 mlir::Value splitSmallTanh(mlir::tile::MapOp map, int64_t terms, double &factor,
                            llvm::function_ref<mlir::Value(mlir::OpBuilder &, mlir::Value)> finish);
 

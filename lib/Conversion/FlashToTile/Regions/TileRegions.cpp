@@ -27,11 +27,13 @@ LogicalResult TileRegions::emitInvariants(Value ofBatch, const Packing &ofRows) 
 
 std::pair<Value, Value> TileRegions::emitHeadAndQuery(Value ofRow) {
   Value tokens = arith::ConstantIndexOp::create(b, packing->tokens);
-  Value ofHeads = b.createOrFold<arith::DivUIOp>(ofRow, tokens), ofQueries = b.createOrFold<arith::RemUIOp>(ofRow, tokens);
+  Value ofHeads = b.createOrFold<arith::DivUIOp>(ofRow, tokens),
+        ofQueries = b.createOrFold<arith::RemUIOp>(ofRow, tokens);
   // Rows that are left over have the last head: what is read for them exists, and is dropped.
   if (packing->heads * packing->tokens < tile::kWarpRows)
     ofHeads = b.createOrFold<arith::MinUIOp>(ofHeads, arith::ConstantIndexOp::create(b, packing->heads - 1));
-  return {b.createOrFold<arith::AddIOp>(packing->head, ofHeads), b.createOrFold<arith::AddIOp>(packing->query, ofQueries)};
+  return {b.createOrFold<arith::AddIOp>(packing->head, ofHeads),
+          b.createOrFold<arith::AddIOp>(packing->query, ofQueries)};
 }
 
 LogicalResult TileRegions::emitAllInvariants() {
@@ -150,7 +152,8 @@ tile::MapOp TileRegions::emitOfScore(Region *region, Value products, Value colum
 /// Whether an op divides `position` by a multiple of the tile.
 static bool isTileQuotient(Operation &op, Value position, int64_t tile) {
   APInt number;
-  if (op.getNumOperands() != 2 || !matchPattern(op.getOperand(1), m_ConstantInt(&number)) || number.getSignificantBits() > 31)
+  if (op.getNumOperands() != 2 || !matchPattern(op.getOperand(1), m_ConstantInt(&number)) ||
+      number.getSignificantBits() > 31)
     return false;
   Value dividend = op.getOperand(0);
   while (isa_and_nonnull<arith::IndexCastOp, arith::ExtSIOp>(dividend.getDefiningOp()))

@@ -13,7 +13,8 @@ namespace flashc {
 /// columns are streamed ones.
 class TileRegions {
 public:
-  /// Where rows are query heads times tokens: row r of a tile is head `head` + r / tokens and query `query` + r mod tokens.
+  /// Where rows are query heads times tokens: row r of a tile is head `head` + r / tokens and query `query` + r mod
+  /// tokens.
   struct Packing {
     int64_t heads, tokens;
     mlir::Value head, query;
@@ -35,8 +36,8 @@ public:
   bool hasScoreMap() const;
   double getScale() const { return nest.getStep().getScores().getScale().convertToFloat(); }
 
-  /// The scores of a tile, from products and the first streamed position: the scale, and the score region. Null after an
-  /// error. `isMasked`, if it is not null, says whether the tile may have positions that do not exist.
+  /// The scores of a tile, from products and the first streamed position: the scale, and the score region. Null after
+  /// an error. `isMasked`, if it is not null, says whether the tile may have positions that do not exist.
   mlir::tile::MapOp emitScore(mlir::Value products, mlir::Value column, mlir::Value isMasked) {
     return emitOfScore(nest.score, products, column, isMasked);
   }

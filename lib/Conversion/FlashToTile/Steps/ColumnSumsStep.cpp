@@ -34,7 +34,8 @@ LogicalResult ColumnSumsStep::emitOutputs(ValueRange state) {
   if (failed(destinations))
     return failure();
   for (Value destination : *destinations)
-    tile::StoreOp::create(b, sums, destination, frame.batch, frame.head, frame.row, frame.endOfRows, /*columns=*/ValueRange());
+    tile::StoreOp::create(b, sums, destination, frame.batch, frame.head, frame.row, frame.endOfRows,
+                          /*columns=*/ValueRange());
   return success();
 }
 
@@ -42,4 +43,3 @@ StepShape flashc::getColumnSumsShape(const LoopNest &nest) {
   int64_t depth = nest.getOperand("k").getCols();
   return {depth, /*valueDepth=*/0, KernelOutputs{/*hasLse=*/false, /*hasInputType=*/true}};
 }
-

@@ -48,8 +48,7 @@ void ForwardStep::emitAllocations() {
     ones = allocate(tile::SlotRole::Ones, tile::getOnesType(target, nest.elementType));
   if (schedule.tensorBias) {
     slopesSlot = allocate(tile::SlotRole::Slopes, tile::getSlopesType(target, nest.elementType));
-    columns =
-        allocate(tile::SlotRole::Columns, tile::getColumnsType(target, nest.streamedTile, nest.elementType));
+    columns = allocate(tile::SlotRole::Columns, tile::getColumnsType(target, nest.streamedTile, nest.elementType));
   }
   if (schedule.store == Store::OwnSlot)
     outputSlot = allocate(tile::SlotRole::Output,
@@ -94,8 +93,9 @@ FailureOr<ForwardStep::State> ForwardStep::emitStep(Value visit, State state) {
   RankedTensorType scoreType = frame.getAccType(nest.streamedTile);
   Value key = frame.visits.emitPosition(b, visit), firstKey = key;
   Value kTile = frame.loadStreamed("k", firstKey);
-  auto product = tile::MmaAsyncOp::create(b, tile::TokenType::get(b.getContext(), scoreType), frame.getResident("q"), kTile,
-                                          /*acc=*/Value(), /*ones=*/Value(), /*transpose_b=*/true, /*stage=*/0);
+  auto product =
+      tile::MmaAsyncOp::create(b, tile::TokenType::get(b.getContext(), scoreType), frame.getResident("q"), kTile,
+                               /*acc=*/Value(), /*ones=*/Value(), /*transpose_b=*/true, /*stage=*/0);
   if (frame.visits.isInTable()) // again: what masks need comes from memory, while the product is in flight
     key = frame.visits.emitPosition(b, visit);
   Value scores = frame.emitScaled("k", tile::MmaWaitOp::create(b, scoreType, product, /*pending=*/0), firstKey);
@@ -106,8 +106,7 @@ FailureOr<ForwardStep::State> ForwardStep::emitStep(Value visit, State state) {
     return failure();
   Value probabilities = softmax->probabilities, sum;
   if (!ones) {
-    Value addend =
-        tile::RowReduceOp::create(b, frame.getLanePartialType(), tile::ReduceKind::Sum, probabilities);
+    Value addend = tile::RowReduceOp::create(b, frame.getLanePartialType(), tile::ReduceKind::Sum, probabilities);
     Value before = tile::ScaleRowsOp::create(b, state.sum.getType(), state.sum, softmax->rescaleFactor);
     sum = arith::AddFOp::create(b, before, addend);
   }
@@ -124,8 +123,9 @@ FailureOr<ForwardStep::State> ForwardStep::emitStep(Value visit, State state) {
   operand = dropout.emitKept(operand, *kept);
   Value acc = softmax->rescaleFactor ? emitRescale(state.acc, *softmax) : state.acc;
   Value vTile = frame.loadStreamed("v", firstKey);
-  Value output = tile::MmaAsyncOp::create(b, tile::TokenType::get(b.getContext(), cast<RankedTensorType>(acc.getType())),
-                                          operand, vTile, acc, ones, /*transpose_b=*/false, /*stage=*/1);
+  Value output =
+      tile::MmaAsyncOp::create(b, tile::TokenType::get(b.getContext(), cast<RankedTensorType>(acc.getType())), operand,
+                               vTile, acc, ones, /*transpose_b=*/false, /*stage=*/1);
   return State{tile::MmaWaitOp::create(b, acc.getType(), output, /*pending=*/0), softmax->max, sum};
 }
 
@@ -152,9 +152,9 @@ FailureOr<ForwardStep::Scores> ForwardStep::emitScoreRegion(Value visit, Value k
     return failure();
   b.setInsertionPointAfter(map);
   auto asWritten = cast<tile::MapOp>(b.clone(*map));
-  ScoreMap simple =
-      simplifyScoreMap(map, /*canSplit=*/schedule.max == Max::Running && !nest.packed, /*toProduct=*/schedule.tensorBias, nest.mask,
-                       /*rowsAreKeys=*/false);
+  ScoreMap simple = simplifyScoreMap(map, /*canSplit=*/schedule.max == Max::Running && !nest.packed,
+                                     /*toProduct=*/schedule.tensorBias, nest.mask,
+                                     /*rowsAreKeys=*/false);
   remainingScale = simple.factor;
   slopes = simple.slopes;
   if (simple.map.getOffset()) {
@@ -191,8 +191,8 @@ Value ForwardStep::emitLogSumExp(Value max, Value sum) {
   return math::FmaOp::create(b, math::Log2Op::create(b, sum), splat(rowType, llvm::numbers::ln2), scaled);
 }
 
-/// Whether a row has seen no key, or -inf only: the greatest score of any other adds 1 to the sum, or more, and a NaN, or
-/// +inf less itself, makes it NaN.
+/// Whether a row has seen no key, or -inf only: the greatest score of any other adds 1 to the sum, or more, and a NaN,
+/// or +inf less itself, makes it NaN.
 Value ForwardStep::emitIsEmpty(Value sum) {
   auto rowType = cast<RankedTensorType>(sum.getType());
   return arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, sum, splat(rowType, 0.0));
@@ -268,7 +268,8 @@ LogicalResult ForwardStep::emitOutputs(ValueRange carried) {
   bool isStored = false;
   for (const NestOutput &out : nest.outputs) {
     bool isOutput = out.result == kOutput;
-    if (isOutput && schedule.store != Store::Registers && !std::exchange(isStored, true)) // a second copy has no slot to go through
+    if (isOutput && schedule.store != Store::Registers &&
+        !std::exchange(isStored, true)) // a second copy has no slot to go through
       emitStoreByTMA(out.argument, output);
     else
       frame.store(isOutput ? output : lse, out.argument, isOutput);

@@ -19,16 +19,15 @@ flash::AccumulateGradientsOp GradientStep::getOp() const {
   return cast<flash::AccumulateGradientsOp>(nest.getStep().getOperation());
 }
 
-bool GradientStep::reads(StringRef operand) const {
-  return operand != "v" || getOp().getGradients() != Gradients::DV;
-}
+bool GradientStep::reads(StringRef operand) const { return operand != "v" || getOp().getGradients() != Gradients::DV; }
 
 bool GradientStep::addsUpRows(StringRef operand) const {
   if (sumsScoreGradients())
     return false;
   if (operand == "k") // of dq
     return !hasResidentKeys() || nest.isAnyAddedUp();
-  return hasResidentKeys() && ((operand == "q" && getOp().has(Gradients::DK)) || (operand == "do" && getOp().has(Gradients::DV)));
+  return hasResidentKeys() &&
+         ((operand == "q" && getOp().has(Gradients::DK)) || (operand == "do" && getOp().has(Gradients::DV)));
 }
 
 SmallVector<unsigned> GradientStep::getCarried() const {
@@ -176,12 +175,13 @@ FailureOr<GradientStep::Weights> GradientStep::emitWeightsAndSlopes(Value visit,
 Value GradientStep::emitScoreGradients(Value visit, Value position, Value weights, Value dp, Value delta, Value slopes,
                                        Value kept) {
   dp = dropout.emitKept(dp, kept);
-  Value gradients = emitWithQueries(frame, visit, position, dp, "delta", delta, [&](Value element, Value ofQuery) -> Value {
-    if (!kept)
-      return arith::SubFOp::create(b, element, ofQuery);
-    Value scale = arith::ConstantOp::create(b, b.getF32FloatAttr(static_cast<float>(dropout.getScale())));
-    return math::FmaOp::create(b, element, scale, arith::NegFOp::create(b, ofQuery));
-  });
+  Value gradients =
+      emitWithQueries(frame, visit, position, dp, "delta", delta, [&](Value element, Value ofQuery) -> Value {
+        if (!kept)
+          return arith::SubFOp::create(b, element, ofQuery);
+        Value scale = arith::ConstantOp::create(b, b.getF32FloatAttr(static_cast<float>(dropout.getScale())));
+        return math::FmaOp::create(b, element, scale, arith::NegFOp::create(b, ofQuery));
+      });
   if (!gradients)
     return {};
   if (!slopes)
@@ -224,13 +224,15 @@ FailureOr<SmallVector<Value>> GradientStep::emitOfQueries(Value visit, ValueRang
     return failure();
   Value key = isOfPairs() ? frame.columns.front() : frame.visits.emitPosition(b, visit);
   Value kTile = frame.loadStreamed("k", key), vTile = frame.loadStreamed("v", key);
-  Value ofScores = startProduct(frame.getResident("q"), kTile), ofGradients = startProduct(frame.getResident("do"), vTile);
+  Value ofScores = startProduct(frame.getResident("q"), kTile),
+        ofGradients = startProduct(frame.getResident("do"), vTile);
   FailureOr<Value> kept = dropout.emitMask(key);
   if (failed(kept))
     return failure();
   Value products = wait(ofScores, /*pending=*/1);
-  FailureOr<Weights> softmax = emitWeightsAndSlopes(visit, key, products, [&] { return lse; }, /*hasSlopes=*/true,
-                                                     /*isRounded=*/false);
+  FailureOr<Weights> softmax = emitWeightsAndSlopes(
+      visit, key, products, [&] { return lse; }, /*hasSlopes=*/true,
+      /*isRounded=*/false);
   if (failed(softmax))
     return failure();
   Value dx =
@@ -242,8 +244,8 @@ FailureOr<SmallVector<Value>> GradientStep::emitOfQueries(Value visit, ValueRang
   return SmallVector<Value>{wait(startSum(round(dx), kTile, state[0]), /*pending=*/0)};
 }
 
-/// dP begins when the exponentials are there, for which there are the registers then; dv runs while dX is computed. Where
-/// P is an operand anyway, dX is computed of that, so that nothing else holds it.
+/// dP begins when the exponentials are there, for which there are the registers then; dv runs while dX is computed.
+/// Where P is an operand anyway, dX is computed of that, so that nothing else holds it.
 FailureOr<SmallVector<Value>> GradientStep::emitOfKeys(Value visit, ValueRange state) {
   if (!statistics || (shared && !sums))
     return failure();
@@ -251,8 +253,7 @@ FailureOr<SmallVector<Value>> GradientStep::emitOfKeys(Value visit, ValueRange s
   Value qTile = frame.loadStreamed("q", query), doTile = frame.loadStreamed("do", query);
   tile::RingType ring = cast<tile::RingType>(statisticsRing.getType());
   auto slotType = tile::SlotType::get(b.getContext(), ring.getRows(), ring.getCols(), ring.getElementType());
-  Value ofQueries =
-      tile::LoadOp::create(b, slotType, statistics, frame.batch, frame.head, query, statisticsRing);
+  Value ofQueries = tile::LoadOp::create(b, slotType, statistics, frame.batch, frame.head, query, statisticsRing);
   Value ofScores = startProduct(frame.getResident("k"), qTile);
   Value products = wait(ofScores, /*pending=*/0);
   bool hasDV = getOp().has(Gradients::DV), hasDK = getOp().has(Gradients::DK | Gradients::Columns);
@@ -302,9 +303,11 @@ LogicalResult GradientStep::addToGroup(Value gradient, const AddedSums &ofGroup)
 LogicalResult GradientStep::emitOutputs(ValueRange state) {
   SmallVector<flash::StepOperand> parts = getOp().getStepState();
   for (auto [result, part] : llvm::zip_equal(getCarried(), state)) {
-    Value gradient = isOfPairs()            ? part
-                     : sumsScoreGradients() ? tile::CombineOp::create(b, tile::getRowType(b.getF32Type()), part).getResult()
-                                          : frame.scale(part, parts[result].name == "dv" ? dropout.getScale() : frame.regions.getScale());
+    Value gradient =
+        isOfPairs() ? part
+        : sumsScoreGradients()
+            ? tile::CombineOp::create(b, tile::getRowType(b.getF32Type()), part).getResult()
+            : frame.scale(part, parts[result].name == "dv" ? dropout.getScale() : frame.regions.getScale());
     if (const AddedSums *sums = nest.getAddedSums(result)) {
       if (failed(addToGroup(gradient, *sums)))
         return failure();

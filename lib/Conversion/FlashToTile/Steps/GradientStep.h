@@ -7,9 +7,9 @@
 
 namespace flashc {
 
-/// The gradients of the resident dimension, of keys (dk, dv) or of queries (dq). With X = Q K^T and dP = dO V^T, or their
-/// transposes where keys are resident, both from shared memory, P = exp(S - lse) and dX = P * (dP - delta) * score' are in
-/// registers, and the operands A of the products that add to the gradients:
+/// The gradients of the resident dimension, of keys (dk, dv) or of queries (dq). With X = Q K^T and dP = dO V^T, or
+/// their transposes where keys are resident, both from shared memory, P = exp(S - lse) and dX = P * (dP - delta) *
+/// score' are in registers, and the operands A of the products that add to the gradients:
 ///
 ///   resident keys:     X^T = K Q^T    dP^T = V dO^T    dv += P^T dO    dk += dX^T Q
 ///   resident queries:  X = Q K^T      dP = dO V^T      dq += dX K
@@ -47,9 +47,9 @@ private:
   /// it is a constant (`slope`). Fails after an error.
   mlir::FailureOr<mlir::Value> emitSlopes(mlir::Value visit, mlir::Value position, mlir::Value products);
   std::optional<double> getConstantSlope() const;
-  /// P and the slopes, if there are any. With `tanh-terms` tanh is a polynomial where all of a warp's arguments are small:
-  /// both need it, and tanh takes as long as the exponential. What comes out of the branches is rounded, if it may be,
-  /// which takes fewer registers.
+  /// P and the slopes, if there are any. With `tanh-terms` tanh is a polynomial where all of a warp's arguments are
+  /// small: both need it, and tanh takes as long as the exponential. What comes out of the branches is rounded, if it
+  /// may be, which takes fewer registers.
   struct Weights {
     mlir::Value weights, slopes;
   };

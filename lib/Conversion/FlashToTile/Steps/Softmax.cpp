@@ -4,9 +4,9 @@
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 
-#include "Steps/ForwardStep.h"
 #include "Regions/ScoreMap.h"
 #include "Regions/SmallTanh.h"
+#include "Steps/ForwardStep.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/IRMapping.h"
@@ -33,14 +33,16 @@ LogicalResult ForwardStep::checkUnifiedMax() {
   if (!bound)
     return op->emitError() << "schedule: expected a score region whose values have a known bound for max=unified";
   if (*bound > kUnifiedMaxBound)
-    return op->emitError() << "schedule: expected scores of at most " << kUnifiedMaxBound << " for max=unified, got " << *bound;
+    return op->emitError() << "schedule: expected scores of at most " << kUnifiedMaxBound << " for max=unified, got "
+                           << *bound;
   return success();
 }
 
 LogicalResult ForwardStep::checkTanhTerms() {
   if (schedule.tanhTerms == 0 || (nest.score && isSoftCap(*nest.score)))
     return success();
-  return nest.getStep()->emitError() << "schedule: expected a score region that is a constant times tanh for tanh-terms";
+  return nest.getStep()->emitError()
+         << "schedule: expected a score region that is a constant times tanh for tanh-terms";
 }
 
 /// The exponentials of a tile's scores, and what becomes of the running maximum.
@@ -68,7 +70,7 @@ FailureOr<ForwardStep::Softmax> ForwardStep::emitSoftmax(Value visit, Value key,
 
 /// Scores that are split from their terms, or what the score region says, where a term may be large.
 FailureOr<ForwardStep::Exponents> ForwardStep::emitEither(Value visit, Value key, Scores scores, Value oldMax,
-                                                              Softmax &result) {
+                                                          Softmax &result) {
   RankedTensorType rowType = frame.getRowType();
   Type types[] = {scores.tile.getType(), scores.offset.getType(), rowType, rowType, b.getI1Type()};
   auto branch = scf::IfOp::create(b, types, hasLargeTerms, /*addThenBlock=*/true, /*addElseBlock=*/true);
@@ -78,8 +80,8 @@ FailureOr<ForwardStep::Exponents> ForwardStep::emitEither(Value visit, Value key
     b.setInsertionPointToEnd(block);
     FailureOr<Exponents> exponents = emit();
     if (succeeded(exponents))
-      scf::YieldOp::create(b, ValueRange{exponents->tile, exponents->offset, result.max, result.rescaleFactor,
-                                         result.needsRescale});
+      scf::YieldOp::create(
+          b, ValueRange{exponents->tile, exponents->offset, result.max, result.rescaleFactor, result.needsRescale});
     return exponents;
   };
   if (failed(fill(branch.thenBlock(), scores.asWritten,
@@ -94,7 +96,7 @@ FailureOr<ForwardStep::Exponents> ForwardStep::emitEither(Value visit, Value key
 
 /// The maximum is one of scores here, not of scores / scale.
 FailureOr<ForwardStep::Exponents> ForwardStep::emitAsWritten(Value visit, Value key, Scores scores, Value oldMax,
-                                                                 Softmax &result) {
+                                                             Softmax &result) {
   FailureOr<Scores> masked = emitMasked(visit, key, Scores{scores.asWritten.getResult()}, kNegInf);
   if (failed(masked))
     return failure();
@@ -107,7 +109,7 @@ FailureOr<ForwardStep::Exponents> ForwardStep::emitAsWritten(Value visit, Value 
 /// The maximum, kept while the new one exceeds it by less than kRescaleThreshold: acc and sum go by the same one.
 /// Hardly ever one does, in any row of the warp; unless one may, nothing is exchanged between lanes.
 FailureOr<ForwardStep::Exponents> ForwardStep::emitLazily(Value visit, Value key, Scores scores, Value oldMax,
-                                                              Softmax &result) {
+                                                          Softmax &result) {
   FailureOr<Scores> masked = emitMasked(visit, key, scores, kNegInf);
   if (failed(masked))
     return failure();
@@ -120,8 +122,8 @@ FailureOr<ForwardStep::Exponents> ForwardStep::emitLazily(Value visit, Value key
   b.setInsertionPointToStart(branch.thenBlock());
   emitNewMaximum(*masked, oldMax, getExponentFactor(), result);
   Exponents exponents = emitExponents(*masked, result.max);
-  scf::YieldOp::create(b, ValueRange{exponents.tile, exponents.offset, result.max, result.rescaleFactor,
-                                     result.needsRescale});
+  scf::YieldOp::create(
+      b, ValueRange{exponents.tile, exponents.offset, result.max, result.rescaleFactor, result.needsRescale});
   b.setInsertionPointToStart(branch.elseBlock());
   Value no = arith::ConstantOp::create(b, b.getBoolAttr(false));
   Value offset = scale(emitShift(*masked, oldMax), getExponentFactor());
@@ -231,7 +233,8 @@ Value ForwardStep::emitMayExceed(Scores scores, Value oldMax) {
   RankedTensorType bitsType = partialType.clone(b.getI32Type());
   int32_t farBits = llvm::bit_cast<int32_t>(static_cast<float>(kFar / remainingScale));
   Value far = arith::ConstantOp::create(b, DenseElementsAttr::get(bitsType, b.getI32IntegerAttr(farBits).getValue()));
-  Value isOther = arith::CmpIOp::create(b, arith::CmpIPredicate::ugt, arith::BitcastOp::create(b, bitsType, limit), far);
+  Value isOther =
+      arith::CmpIOp::create(b, arith::CmpIPredicate::ugt, arith::BitcastOp::create(b, bitsType, limit), far);
   limit = arith::SelectOp::create(b, isOther, splat(partialType, kNegInf), limit);
   Value mayExceed = arith::CmpFOp::create(b, arith::CmpFPredicate::UGE, most, limit); // also of NaN
   return tile::VoteAnyOp::create(b, b.getI1Type(), mayExceed);

@@ -9,8 +9,7 @@ namespace flashc {
 /// Dropout of a step, if it has some.
 class TileDropout {
 public:
-  explicit TileDropout(KernelFrame &frame)
-      : frame(frame), dropout(frame.nest.getDropout()) {}
+  explicit TileDropout(KernelFrame &frame) : frame(frame), dropout(frame.nest.getDropout()) {}
 
   /// Emits an error and fails if tiles begin elsewhere than blocks of random numbers do, for all that is known.
   mlir::LogicalResult check() const;

@@ -27,7 +27,8 @@ void flashc::registerTileSteps(DialectRegistry &registry) {
   registry.addExtension(+[](MLIRContext *context, flash::FlashDialect *) {
     using namespace flash;
     OnlineAttentionOp::attachInterface<Model<OnlineAttentionOp, ForwardStep, getForwardShape>>(*context);
-    AccumulateColumnSumsOp::attachInterface<Model<AccumulateColumnSumsOp, ColumnSumsStep, getColumnSumsShape>>(*context);
+    AccumulateColumnSumsOp::attachInterface<Model<AccumulateColumnSumsOp, ColumnSumsStep, getColumnSumsShape>>(
+        *context);
     AccumulateGradientsOp::attachInterface<Model<AccumulateGradientsOp, GradientStep, getGradientShape>>(*context);
   });
 }

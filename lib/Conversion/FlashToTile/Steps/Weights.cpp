@@ -42,14 +42,15 @@ Value flashc::emitWithQueries(KernelFrame &frame, Value visit, Value position, V
   ImplicitLocOpBuilder &b = frame.b;
   bool hasValues = values != nullptr;
   Value isMasked = hasValues ? Value() : frame.emitIsMasked(visit);
-  auto map = tile::MapOp::create(b, tile.getType(), /*offset=*/Type(), tile, hasValues ? ValueRange(values) : ValueRange(),
-                                 frame.row, position);
+  auto map = tile::MapOp::create(b, tile.getType(), /*offset=*/Type(), tile,
+                                 hasValues ? ValueRange(values) : ValueRange(), frame.row, position);
   OpBuilder::InsertionGuard guard(b);
   SmallVector<Type> types{b.getF32Type(), b.getIndexType(), b.getIndexType()};
   if (hasValues)
     types.push_back(b.getF32Type());
   Block *body = b.createBlock(&map.getBody(), {}, types, SmallVector<Location>(types.size(), b.getLoc()));
-  Value element = hasValues ? Value(body->getArgument(3)) : frame.loadStreamedElement(name, body->getArgument(2), isMasked);
+  Value element =
+      hasValues ? Value(body->getArgument(3)) : frame.loadStreamedElement(name, body->getArgument(2), isMasked);
   if (!element)
     return {};
   tile::YieldOp::create(b, compute(body->getArgument(0), element));

@@ -1,7 +1,7 @@
 //===- Weights.h - probabilities from the log-sum-exp, on tiles ---------------------------------------------------===//
 //
-// What steps share that compute exp(S - lse) again: of the queries, which are a tile's rows or its columns, there is one
-// element each in device memory.
+// What steps share that compute exp(S - lse) again: of the queries, which are a tile's rows or its columns, there is
+// one element each in device memory.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 #ifndef FLASHC_LIB_CONVERSION_FLASHTOTILE_STEPS_WEIGHTS_H

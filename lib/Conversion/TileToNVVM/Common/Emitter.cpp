@@ -31,19 +31,15 @@ Value Emitter::select(Value condition, Value a, Value b) {
 
 Value Emitter::toI64(Value value) { return arith::ExtSIOp::create(builder, loc, builder.getI64Type(), value); }
 
-Value Emitter::toI32(Value index) {
-  return arith::IndexCastOp::create(builder, loc, builder.getI32Type(), index);
-}
+Value Emitter::toI32(Value index) { return arith::IndexCastOp::create(builder, loc, builder.getI32Type(), index); }
 
-Value Emitter::toIndex(Value value) {
-  return arith::IndexCastOp::create(builder, loc, builder.getIndexType(), value);
-}
+Value Emitter::toIndex(Value value) { return arith::IndexCastOp::create(builder, loc, builder.getIndexType(), value); }
 
 static LLVM::InlineAsmOp createAsm(OpBuilder &builder, Location loc, TypeRange results, StringRef assembly,
                                    StringRef constraints, ValueRange operands, bool sideEffects) {
-  return LLVM::InlineAsmOp::create(
-      builder, loc, results, operands, assembly, constraints, sideEffects, /*is_align_stack=*/false,
-      LLVM::tailcallkind::TailCallKind::None, LLVM::AsmDialectAttr(), /*operand_attrs=*/ArrayAttr());
+  return LLVM::InlineAsmOp::create(builder, loc, results, operands, assembly, constraints, sideEffects,
+                                   /*is_align_stack=*/false, LLVM::tailcallkind::TailCallKind::None,
+                                   LLVM::AsmDialectAttr(), /*operand_attrs=*/ArrayAttr());
 }
 
 void Emitter::ptx(StringRef assembly, StringRef constraints, ValueRange operands) {
@@ -57,7 +53,8 @@ Value Emitter::ptx(Type result, StringRef assembly, StringRef constraints, Value
 SmallVector<Value> Emitter::ptx(ArrayRef<Type> results, StringRef assembly, StringRef constraints,
                                 ValueRange operands) {
   auto structType = LLVM::LLVMStructType::getLiteral(builder.getContext(), results);
-  Value packed = createAsm(builder, loc, structType, assembly, constraints, operands, /*sideEffects=*/true).getResult(0);
+  Value packed =
+      createAsm(builder, loc, structType, assembly, constraints, operands, /*sideEffects=*/true).getResult(0);
   SmallVector<Value> values;
   for (int64_t i = 0, e = results.size(); i < e; ++i)
     values.push_back(LLVM::ExtractValueOp::create(builder, loc, packed, i));
@@ -78,7 +75,6 @@ Value Emitter::makeUniform(Value value) {
 }
 
 Value Emitter::shuffleXor(Value value, int64_t mask) {
-  StringRef name =
-      value.getType().isF32() ? "llvm.nvvm.shfl.sync.bfly.f32" : "llvm.nvvm.shfl.sync.bfly.i32";
+  StringRef name = value.getType().isF32() ? "llvm.nvvm.shfl.sync.bfly.f32" : "llvm.nvvm.shfl.sync.bfly.i32";
   return intrinsic(value.getType(), name, {i32(-1), value, i32(mask), i32(31)});
 }

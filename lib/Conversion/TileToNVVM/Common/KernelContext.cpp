@@ -17,8 +17,8 @@ static Value createSharedBase(gpu::GPUFuncOp kernel, int64_t alignment, Emitter 
   auto array = LLVM::LLVMArrayType::get(emit.builder.getI8Type(), 0);
   LLVM::GlobalOp::create(moduleBuilder, kernel.getLoc(), array, /*isConstant=*/false, LLVM::Linkage::External, name,
                          Attribute(), alignment, kShared);
-  Value address = LLVM::AddressOfOp::create(
-      emit.builder, emit.loc, LLVM::LLVMPointerType::get(emit.builder.getContext(), kShared), name);
+  Value address = LLVM::AddressOfOp::create(emit.builder, emit.loc,
+                                            LLVM::LLVMPointerType::get(emit.builder.getContext(), kShared), name);
   Value base = LLVM::PtrToIntOp::create(emit.builder, emit.loc, emit.builder.getI32Type(), address);
   return emit.bitAnd(emit.add(base, alignment - 1), -alignment);
 }
@@ -75,9 +75,8 @@ TileTypeConverter::TileTypeConverter(MLIRContext *context) {
   };
   addConversion([](Type type) { return type; });
   addConversion(convertTile);
-  addConversion([convertTile](TokenType type, SmallVectorImpl<Type> &types) {
-    return convertTile(type.getResultType(), types);
-  });
+  addConversion(
+      [convertTile](TokenType type, SmallVectorImpl<Type> &types) { return convertTile(type.getResultType(), types); });
   // A memref is its pointer and the strides of all dimensions but the innermost, which is contiguous.
   addConversion([i64](MemRefType type, SmallVectorImpl<Type> &types) -> std::optional<LogicalResult> {
     types.push_back(LLVM::LLVMPointerType::get(type.getContext(), getAddressSpace(type)));

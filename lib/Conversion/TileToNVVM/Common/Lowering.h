@@ -118,16 +118,14 @@ public:
 using TileValues = llvm::SmallVector<llvm::SmallVector<mlir::Value>>;
 
 /// An op whose tiles are the values that hold them.
-template <typename OpTy>
-using Adaptor = typename OpTy::template GenericAdaptor<llvm::ArrayRef<mlir::ValueRange>>;
+template <typename OpTy> using Adaptor = typename OpTy::template GenericAdaptor<llvm::ArrayRef<mlir::ValueRange>>;
 
 /// What an op becomes in its kernel.
 template <typename OpTy>
 using LowerOp = TileValues (*)(OpTy op, Adaptor<OpTy> adaptor, Emitter &emit, KernelContext &kernel);
 
 /// Always matches.
-template <typename OpTy>
-struct KernelPattern : mlir::OpConversionPattern<OpTy> {
+template <typename OpTy> struct KernelPattern : mlir::OpConversionPattern<OpTy> {
   KernelPattern(TileTypeConverter &converter, mlir::MLIRContext *context, KernelContext &kernel, LowerOp<OpTy> lower)
       : mlir::OpConversionPattern<OpTy>(converter, context), kernel(kernel), lower(lower) {}
 
@@ -148,8 +146,7 @@ struct KernelPatterns {
   mlir::RewritePatternSet &set;
   KernelContext &kernel;
 
-  template <typename... OpTys>
-  void add(TileValues (*...lower)(OpTys, Adaptor<OpTys>, Emitter &, KernelContext &)) {
+  template <typename... OpTys> void add(TileValues (*...lower)(OpTys, Adaptor<OpTys>, Emitter &, KernelContext &)) {
     (set.add<KernelPattern<OpTys>>(converter, set.getContext(), kernel, lower), ...);
   }
 };
@@ -189,9 +186,9 @@ mlir::Value addColumn(Emitter &emit, mlir::Value col, int64_t distance);
 bool isReadAlongRow(mlir::tile::MapOp map, mlir::memref::LoadOp load);
 
 /// What such a load reads for each of a tile's elements that a thread holds. `rows`: the map's arguments at the first
-/// element in each of the thread's two rows. Two neighbours are read at once where that is aligned, which depends on the
-/// address of the array, its strides and the tile's first key, and where no bound moves a column: the warp asks. What is
-/// the same for both rows is read once.
+/// element in each of the thread's two rows. Two neighbours are read at once where that is aligned, which depends on
+/// the address of the array, its strides and the tile's first key, and where no bound moves a column: the warp asks.
+/// What is the same for both rows is read once.
 llvm::SmallVector<mlir::Value> readPairs(Emitter &emit, mlir::tile::MapOp map, mlir::memref::LoadOp load,
                                          std::array<mlir::IRMapping, 2> rows, int64_t elements);
 

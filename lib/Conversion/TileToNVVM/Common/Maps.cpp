@@ -91,15 +91,16 @@ private:
       b.clone(nested, mapping);
   }
 
-  /// A condition of two, as an instruction of its own: LLVM would select twice, and a predicate costs less than a select.
-  /// Conditions on distances are shared by elements, and predicates, of which there are seven, do not hold them all: there
-  /// LLVM's way is faster (a dilated window took 1.3 times as long).
+  /// A condition of two, as an instruction of its own: LLVM would select twice, and a predicate costs less than a
+  /// select. Conditions on distances are shared by elements, and predicates, of which there are seven, do not hold them
+  /// all: there LLVM's way is faster (a dilated window took 1.3 times as long).
   bool joinConditions(Operation &nested, IRMapping &mapping) {
     bool isCondition = isa<arith::AndIOp, arith::OrIOp>(nested) && nested.getResult(0).getType().isInteger(1) &&
                        !op.isSameInRow(nested.getResult(0));
     if (!isCondition || isOfDistance(nested.getResult(0)))
       return false;
-    SmallVector<Value> operands = llvm::map_to_vector(nested.getOperands(), [&](Value x) { return mapping.lookupOrDefault(x); });
+    SmallVector<Value> operands =
+        llvm::map_to_vector(nested.getOperands(), [&](Value x) { return mapping.lookupOrDefault(x); });
     StringRef text = isa<arith::AndIOp>(nested) ? "and.pred $0, $1, $2;" : "or.pred $0, $1, $2;"; // PTX ISA 9.7.8
     mapping.map(nested.getResult(0), emit.ptx(b.getI1Type(), text, "=b,b,b", operands, /*sideEffects=*/false));
     return true;
@@ -150,8 +151,9 @@ bool MapExpander::isWord(Value value) {
     return known->second;
   bool result = op.getBound(value) || getRepeat(value);
   if (!result && isa<arith::AndIOp, arith::OrIOp, arith::XOrIOp>(def))
-    result = llvm::any_of(def->getOperands(), [&](Value operand) { return isWord(operand); }) &&
-             llvm::all_of(def->getOperands(), [&](Value operand) { return isWord(operand) || op.isSameInRow(operand); });
+    result =
+        llvm::any_of(def->getOperands(), [&](Value operand) { return isWord(operand); }) &&
+        llvm::all_of(def->getOperands(), [&](Value operand) { return isWord(operand) || op.isSameInRow(operand); });
   return wordLike[value] = result;
 }
 
@@ -223,8 +225,8 @@ Value MapExpander::evaluate(Value value, int64_t e) {
   return mapping.lookup(value);
 }
 
-/// The word of a condition that repeats after `repeat` blocks of columns: every bit of its first blocks selects bits of the
-/// word.
+/// The word of a condition that repeats after `repeat` blocks of columns: every bit of its first blocks selects bits of
+/// the word.
 Value MapExpander::getRepeatedWord(Value value, int64_t repeat, int64_t half, int64_t group) {
   Value word = emit.i32(0);
   for (int64_t first = 0; first < 2 * repeat; ++first) {
@@ -287,7 +289,8 @@ bool MapExpander::convertPosition(arith::SIToFPOp convert, int64_t e, IRMapping 
   Value &first = firstPositions[convert];
   if (!first) {
     Value whole = mapping.lookupOrDefault(position);
-    first = arith::SIToFPOp::create(b, emit.loc, convert.getType(), whole.getType().isIndex() ? emit.toI32(whole) : whole);
+    first =
+        arith::SIToFPOp::create(b, emit.loc, convert.getType(), whole.getType().isIndex() ? emit.toI32(whole) : whole);
   }
   int64_t distance = *linear->i * 8 * getHalf(e) + linear->j * getColumn(e);
   Value result = first;
@@ -332,6 +335,4 @@ TileValues lowerRows(RowsOp op, Adaptor<RowsOp> adaptor, Emitter &emit, KernelCo
 
 } // namespace
 
-void flashc::tiletonvvm::populateMapPatterns(KernelPatterns &patterns) {
-  patterns.add(lowerMap, lowerRows);
-}
+void flashc::tiletonvvm::populateMapPatterns(KernelPatterns &patterns) { patterns.add(lowerMap, lowerRows); }

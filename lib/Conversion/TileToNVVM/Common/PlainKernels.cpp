@@ -90,6 +90,7 @@ void flashc::tiletonvvm::convertSharedArrays(gpu::GPUModuleOp module) {
 }
 
 void flashc::tiletonvvm::populatePlainPatterns(TileTypeConverter &converter, RewritePatternSet &patterns) {
-  patterns.add<ThreadIdLowering, GetGlobalLowering, MemRefStoreLowering, VectorLoadLowering, VectorStoreLowering>(converter, patterns.getContext());
+  patterns.add<ThreadIdLowering, GetGlobalLowering, MemRefStoreLowering, VectorLoadLowering, VectorStoreLowering>(
+      converter, patterns.getContext());
   populateLoadPatterns(converter, patterns);
 }

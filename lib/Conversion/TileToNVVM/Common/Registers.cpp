@@ -119,8 +119,8 @@ TileValues lowerScaleRows(ScaleRowsOp op, Adaptor<ScaleRowsOp> adaptor, Emitter 
   bool isPartial = hasEncoding<LanePartialAttr>(op.getType());
   SmallVector<Value> results;
   for (auto [e, value] : llvm::enumerate(adaptor.getSource()))
-    results.push_back(arith::MulFOp::create(emit.builder, emit.loc, value,
-                                            adaptor.getFactor()[isPartial ? e : getHalf(e)]));
+    results.push_back(
+        arith::MulFOp::create(emit.builder, emit.loc, value, adaptor.getFactor()[isPartial ? e : getHalf(e)]));
   return {results};
 }
 
@@ -187,10 +187,8 @@ TileValues lowerUniform(UniformOp op, Adaptor<UniformOp> adaptor, Emitter &emit,
 }
 
 TileValues lowerOutside(OutsideOp op, Adaptor<OutsideOp> adaptor, Emitter &emit, KernelContext &kernel) {
-  Value below =
-      arith::CmpIOp::create(emit.builder, emit.loc, arith::CmpIPredicate::slt, op.getIndex(), op.getLower());
-  Value above =
-      arith::CmpIOp::create(emit.builder, emit.loc, arith::CmpIPredicate::sge, op.getIndex(), op.getUpper());
+  Value below = arith::CmpIOp::create(emit.builder, emit.loc, arith::CmpIPredicate::slt, op.getIndex(), op.getLower());
+  Value above = arith::CmpIOp::create(emit.builder, emit.loc, arith::CmpIPredicate::sge, op.getIndex(), op.getUpper());
   return {{arith::OrIOp::create(emit.builder, emit.loc, below, above)}};
 }
 
@@ -203,6 +201,6 @@ Value flashc::tiletonvvm::packPair(Emitter &emit, Type element, Value low, Value
 
 void flashc::tiletonvvm::populateRegisterPatterns(KernelPatterns &patterns) {
   patterns.set.add<ElementwiseLowering, ConstantLowering>(patterns.converter, patterns.set.getContext());
-  patterns.add(lowerRowReduce, lowerCombine, lowerSplitSums, lowerBroadcast, lowerScaleRows, lowerToOperandA, lowerFromOperandA,
-               lowerVoteAny, lowerAllWithin, lowerUniform, lowerOutside);
+  patterns.add(lowerRowReduce, lowerCombine, lowerSplitSums, lowerBroadcast, lowerScaleRows, lowerToOperandA,
+               lowerFromOperandA, lowerVoteAny, lowerAllWithin, lowerUniform, lowerOutside);
 }

@@ -12,8 +12,7 @@ using namespace mlir;
 using namespace mlir::tile;
 using namespace flashc::tiletonvvm;
 
-Value flashc::tiletonvvm::getElementPointer(Emitter &emit, ValueRange memref, Type element,
-                                            ArrayRef<Value> indices) {
+Value flashc::tiletonvvm::getElementPointer(Emitter &emit, ValueRange memref, Type element, ArrayRef<Value> indices) {
   Value offset = emit.toI64(indices.back());
   for (auto [dim, index] : llvm::enumerate(indices.drop_back()))
     offset = emit.add(offset, emit.mul(emit.toI64(index), memref[1 + dim]));
@@ -124,8 +123,8 @@ TileValues lowerStore(StoreOp op, Adaptor<StoreOp> adaptor, Emitter &emit, Kerne
     Value predicate = getPredicate(emit, row, limit);
     if (hasEncoding<RowAttr>(op.getSource().getType())) {
       // One lane of the four that hold the row writes it.
-      Value first = arith::ExtUIOp::create(emit.builder, emit.loc, emit.builder.getI32Type(),
-                                           emit.equal(kernel.laneCol, 0));
+      Value first =
+          arith::ExtUIOp::create(emit.builder, emit.loc, emit.builder.getI32Type(), emit.equal(kernel.laneCol, 0));
       predicate = arith::AndIOp::create(emit.builder, emit.loc, predicate, first);
       storeWords(emit, getElementPointer(emit, adaptor.getDest(), element, {b, h, row}), source[half], predicate);
       continue;
@@ -133,8 +132,8 @@ TileValues lowerStore(StoreOp op, Adaptor<StoreOp> adaptor, Emitter &emit, Kerne
     SmallVector<Value> place{b, h, row};
     if (!op.getColumns().empty())
       storeColumns(emit, kernel, adaptor, element,
-                   ArrayRef(place).take_back(cast<MemRefType>(op.getDest().getType()).getRank() - 1), half, predicate, emit.toI32(op.getColumns()[0]),
-                   emit.toI32(op.getColumns()[1]));
+                   ArrayRef(place).take_back(cast<MemRefType>(op.getDest().getType()).getRank() - 1), half, predicate,
+                   emit.toI32(op.getColumns()[0]), emit.toI32(op.getColumns()[1]));
     else if (element.isF32())
       storeF32(emit, kernel, adaptor, element, {b, h, row}, half, predicate);
     else
@@ -157,6 +156,4 @@ TileValues lowerAtomicAdd(AtomicAddOp op, Adaptor<AtomicAddOp> adaptor, Emitter 
 
 } // namespace
 
-void flashc::tiletonvvm::populateStorePatterns(KernelPatterns &patterns) {
-  patterns.add(lowerStore, lowerAtomicAdd);
-}
+void flashc::tiletonvvm::populateStorePatterns(KernelPatterns &patterns) { patterns.add(lowerStore, lowerAtomicAdd); }

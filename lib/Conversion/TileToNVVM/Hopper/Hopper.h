@@ -34,9 +34,9 @@ Turn getTurn(Emitter &emit, mlir::tile::RingType ring, mlir::Value count, mlir::
 /// The places of a ring, which is held as the addresses of its slots and of their barriers, full and empty.
 mlir::Value getBarrier(Emitter &emit, mlir::Value barriers, mlir::Value slot);
 mlir::Value getSlotAddress(Emitter &emit, mlir::tile::RingType ring, mlir::ValueRange places, Turn turn);
-/// How often a warpgroup arrives when it releases a slot: each of its threads, where threads read it (f32), so that their
-/// reads are in front of what the producer writes next; one for all, where products read it, which all of its warps have
-/// waited for.
+/// How often a warpgroup arrives when it releases a slot: each of its threads, where threads read it (f32), so that
+/// their reads are in front of what the producer writes next; one for all, where products read it, which all of its
+/// warps have waited for.
 int64_t getReleases(mlir::Type elementType);
 void waitUntilEmpty(Emitter &emit, mlir::ValueRange places, Turn turn);
 

@@ -32,8 +32,7 @@ constexpr int64_t kDepthStep = 16;
 Value getDescriptor(Emitter &emit, Value address, SlotType slot, bool depthIsColumn, int64_t depth) {
   int64_t panelBytes = slot.getRows() * kRowBytes;
   if (depthIsColumn) { // K-major: steps walk along the 128 bytes of a row, then to the next panel
-    int64_t offset =
-        depth / kHopper.getPanelCols() * panelBytes + depth % kHopper.getPanelCols() * 2;
+    int64_t offset = depth / kHopper.getPanelCols() * panelBytes + depth % kHopper.getPanelCols() * 2;
     return emit.add(address, getDescriptorFields(16, kSwizzleAtomBytes) + (offset >> 4));
   }
   // MN-major: rows are the depth; the leading offset leads to the next 64 columns
@@ -89,7 +88,9 @@ SmallVector<Value> emitWgmma(Emitter &emit, MmaAsyncOp op, ArrayRef<Value> acc, 
   if (!isDescriptor)
     textA = "{" + textA + "}";
   std::string type = op.getB().getType().getElementType().isBF16() ? "bf16" : "f16";
-  std::string transposes = std::string(!isDescriptor ? "" : op.getTransposeA() ? ", 1" : ", 0") +
+  std::string transposes = std::string(!isDescriptor        ? ""
+                                       : op.getTransposeA() ? ", 1"
+                                                            : ", 0") +
                            (op.getTransposeB() ? ", 0" : ", 1");
   std::string text = "{\n .reg .pred p;\n setp.ne.b32 p, " + std::string(acc.empty() ? "0" : "1") +
                      ", 0;\n wgmma.mma_async.sync.aligned.m64n" + std::to_string(cols) + "k16.f32." + type + "." +
@@ -154,8 +155,9 @@ TileValues lowerMmaWait(MmaWaitOp op, Adaptor<MmaWaitOp> adaptor, Emitter &emit,
 
 TileValues lowerPanel(PanelOp op, Adaptor<PanelOp> adaptor, Emitter &emit, KernelContext &kernel) {
   Value distance = emit.mul(emit.toI32(op.getNumber()), op.getPanel().getType().getBytes(kHopper) >> 4);
-  Value field = emit.add(adaptor.getSlot()[0],
-                         arith::ExtUIOp::create(emit.builder, emit.loc, emit.builder.getI64Type(), distance).getResult());
+  Value field =
+      emit.add(adaptor.getSlot()[0],
+               arith::ExtUIOp::create(emit.builder, emit.loc, emit.builder.getI64Type(), distance).getResult());
   SmallVector<Value> values = {field, adaptor.getSlot()[1]};
   return {values};
 }

@@ -46,9 +46,7 @@ void flashc::tiletonvvm::waitUntilEmpty(Emitter &emit, ValueRange places, Turn t
 
 namespace {
 
-Value getOwner(Emitter &emit, std::optional<uint64_t> owner) {
-  return owner ? emit.i32(*owner) : Value();
-}
+Value getOwner(Emitter &emit, std::optional<uint64_t> owner) { return owner ? emit.i32(*owner) : Value(); }
 
 TileValues lowerAllocRing(AllocRingOp op, Adaptor<AllocRingOp> adaptor, Emitter &emit, KernelContext &kernel) {
   SharedLayout::Place place = kernel.layout.getPlace(op);
@@ -65,9 +63,7 @@ Value getAddressField(Emitter &emit, Value address) {
 
 TileValues lowerAllocSlot(AllocSlotOp op, Adaptor<AllocSlotOp> adaptor, Emitter &emit, KernelContext &kernel) {
   int64_t first = kernel.layout.getPlace(op).data;
-  auto getOwn = [&] {
-    return emit.add(emit.mul(emit.add(kernel.warpgroup, -1), op.getBytes(kHopper)), first);
-  };
+  auto getOwn = [&] { return emit.add(emit.mul(emit.add(kernel.warpgroup, -1), op.getBytes(kHopper)), first); };
   Value address = op.isPrivate() ? emit.add(kernel.sharedBase, getOwn()) : emit.add(kernel.sharedBase, first);
   SmallVector<Value> values = {getAddressField(emit, address), emit.i32(0)}; // never released
   return {values};
@@ -98,9 +94,9 @@ std::string findEntry(int64_t divisor) {
   return quotient + ";\n mad.wide.u32 entry, n, 4, $6;\n";
 }
 
-/// A loop over boxes, which holds few values in the producer's few registers. An entry is read one box ahead. Outside of the
-/// sequence, behind its end or at a negative position, it is -1: outside of the tensor, where a copy writes zeros and counts
-/// their bytes.
+/// A loop over boxes, which holds few values in the producer's few registers. An entry is read one box ahead. Outside
+/// of the sequence, behind its end or at a negative position, it is -1: outside of the tensor, where a copy writes
+/// zeros and counts their bytes.
 void copyPages(Emitter &emit, CopyAsyncOp op, Adaptor<CopyAsyncOp> adaptor, Value data, Value barrier) {
   RingType ring = op.getRing().getType();
   int64_t boxRows = cast<TensorMapType>(op.getMap().getType()).getRows(), pageRows = *op.getPageRows();
@@ -109,13 +105,14 @@ void copyPages(Emitter &emit, CopyAsyncOp op, Adaptor<CopyAsyncOp> adaptor, Valu
     copies += " mov.b32 c, " + std::to_string(panel * kHopper.getPanelCols()) +
               ";\n cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [box+" +
               std::to_string(panel * ring.getRows() * kHopper.swizzleBytes) + "], [$1, {c, first, $3, page}], [$2];\n";
-  std::string ofPage = boxRows == pageRows ? " mov.b32 first, 0;\n"
-                                           : " mul.lo.u32 n, n, " + std::to_string(pageRows) + ";\n sub.s32 first, at, n;\n";
+  std::string ofPage = boxRows == pageRows
+                           ? " mov.b32 first, 0;\n"
+                           : " mul.lo.u32 n, n, " + std::to_string(pageRows) + ";\n sub.s32 first, at, n;\n";
   Value b = emit.toI32(op.getB()), row = emit.toI32(op.getRow());
   Value table = getElementPointer(emit, adaptor.getTable(), emit.builder.getI32Type(), {b, emit.i32(0)});
   emit.ptx("{\n .reg .pred p;\n .reg .b32 at, n, first, c, page, next, box, done;\n .reg .b64 entry;\n"
-           " mov.b32 at, $4;\n mov.b32 box, $0;\n mov.b32 done, 0;\n" + findEntry(pageRows) + read +
-               " .pragma \"nounroll\";\n BOX:\n mov.b32 page, next;\n" + ofPage +
+           " mov.b32 at, $4;\n mov.b32 box, $0;\n mov.b32 done, 0;\n" +
+               findEntry(pageRows) + read + " .pragma \"nounroll\";\n BOX:\n mov.b32 page, next;\n" + ofPage +
                " add.s32 at, at, " + std::to_string(boxRows) + ";\n" + findEntry(pageRows) + read + copies +
                " add.s32 box, box, " + std::to_string(boxRows * kHopper.swizzleBytes) + ";\n add.s32 done, done, " +
                std::to_string(boxRows) + ";\n setp.lt.s32 p, done, " + std::to_string(ring.getRows()) +
@@ -165,29 +162,41 @@ TileValues lowerWait(WaitOp op, Adaptor<WaitOp> adaptor, Emitter &emit, KernelCo
 
 constexpr int64_t kThreadBytes = 16, kThreadsOfRow = kHopper.swizzleBytes / kThreadBytes;
 
-/// Where threads begin in a slot, and in its rows: they store 16 bytes each, so that sixteen rows of a panel are one pass
-/// over it; all of a row is written, and its swizzle is no matter.
+/// Where threads begin in a slot, and in its rows: they store 16 bytes each, so that sixteen rows of a panel are one
+/// pass over it; all of a row is written, and its swizzle is no matter.
 SmallVector<Value> getClearedPlace(ClearRowsOp op, Adaptor<ClearRowsOp> adaptor, Emitter &emit, KernelContext &kernel) {
   Value field = arith::TruncIOp::create(emit.builder, emit.loc, emit.builder.getI32Type(), adaptor.getSlot()[0]);
   Value address = emit.mul(emit.add(field, kernel.inGroup), kThreadBytes);
   return {address, emit.shr(kernel.inGroup, llvm::Log2_64(kThreadsOfRow))};
 }
 
-/// Clears rows of a slot up to `end`. PTX sets r to the first one (`first`), and p where there is none (`isNone`). Every
-/// branch is uniform. $0 and $1 are the values of getClearedPlace, $2 is a bound of the rows, $3 the consumer's barrier.
-void clearRows(Emitter &emit, SlotType slot, const std::string &first, const std::string &end, const std::string &isNone,
-               ArrayRef<Value> operands) {
+/// Clears rows of a slot up to `end`. PTX sets r to the first one (`first`), and p where there is none (`isNone`).
+/// Every branch is uniform. $0 and $1 are the values of getClearedPlace, $2 is a bound of the rows, $3 the consumer's
+/// barrier.
+void clearRows(Emitter &emit, SlotType slot, const std::string &first, const std::string &end,
+               const std::string &isNone, ArrayRef<Value> operands) {
   std::string stores;
   for (int64_t panel = 0; panel < kHopper.countPanels(slot.getCols()); ++panel)
-    stores += " @q st.shared.v4.b32 [a+" + std::to_string(panel * slot.getRows() * kHopper.swizzleBytes) + "], {z, z, z, z};\n";
-  emit.ptx("{\n .reg .pred p, q;\n .reg .b32 r, a, z;\n" + isNone + " @p bra.uni DONE;\n"
-           " mov.b32 z, 0;\n" + first + " CLEAR:\n"
-           " add.s32 a, r, $1;\n setp.lt.s32 q, a, " + end + ";\n"
-           " mad.lo.s32 a, r, " + std::to_string(kHopper.swizzleBytes) + ", $0;\n" + stores +
-           " add.s32 r, r, " + std::to_string(kHopper.groupThreads / kThreadsOfRow) + ";\n"
-           " setp.lt.s32 p, r, " + end + ";\n @p bra.uni CLEAR;\n"
-           // Products read through another proxy, and so does the next copy write (PTX ISA 9.7.13.4).
-           " fence.proxy.async.shared::cta;\n bar.sync $3, " + std::to_string(kHopper.groupThreads) + ";\n DONE:\n }",
+    stores += " @q st.shared.v4.b32 [a+" + std::to_string(panel * slot.getRows() * kHopper.swizzleBytes) +
+              "], {z, z, z, z};\n";
+  emit.ptx("{\n .reg .pred p, q;\n .reg .b32 r, a, z;\n" + isNone +
+               " @p bra.uni DONE;\n"
+               " mov.b32 z, 0;\n" +
+               first +
+               " CLEAR:\n"
+               " add.s32 a, r, $1;\n setp.lt.s32 q, a, " +
+               end +
+               ";\n"
+               " mad.lo.s32 a, r, " +
+               std::to_string(kHopper.swizzleBytes) + ", $0;\n" + stores + " add.s32 r, r, " +
+               std::to_string(kHopper.groupThreads / kThreadsOfRow) +
+               ";\n"
+               " setp.lt.s32 p, r, " +
+               end +
+               ";\n @p bra.uni CLEAR;\n"
+               // Products read through another proxy, and so does the next copy write (PTX ISA 9.7.13.4).
+               " fence.proxy.async.shared::cta;\n bar.sync $3, " +
+               std::to_string(kHopper.groupThreads) + ";\n DONE:\n }",
            "r,r,r,r,~{memory}", operands);
 }
 
@@ -246,6 +255,6 @@ TileValues lowerRelease(ReleaseOp op, Adaptor<ReleaseOp> adaptor, Emitter &emit,
 } // namespace
 
 void flashc::tiletonvvm::populateRingPatterns(KernelPatterns &patterns) {
-  patterns.add(lowerAllocRing, lowerAllocSlot, lowerAcquire, lowerCopyAsync, lowerWait, lowerClearRows, lowerReadColumns,
-               lowerRelease);
+  patterns.add(lowerAllocRing, lowerAllocSlot, lowerAcquire, lowerCopyAsync, lowerWait, lowerClearRows,
+               lowerReadColumns, lowerRelease);
 }

@@ -30,8 +30,7 @@ bool takesTurns(WarpSpecializeOp op) {
 }
 
 void setRegisters(Emitter &emit, StringRef direction, int64_t registers) {
-  emit.ptx(("setmaxnreg." + direction + ".sync.aligned.u32 " + std::to_string(registers) + ";").str(), "~{memory}",
-           {});
+  emit.ptx(("setmaxnreg." + direction + ".sync.aligned.u32 " + std::to_string(registers) + ";").str(), "~{memory}", {});
 }
 
 /// 16 bytes a thread.
@@ -92,9 +91,9 @@ void initialise(Emitter &emit, const KernelContext &kernel, int64_t offset, int6
 }
 
 /// Whether an op of type `OpTy` in `region` has `ring`.
-template <typename OpTy>
-bool isUsed(Region &region, Value ring) {
-  return llvm::any_of(ring.getUsers(), [&](Operation *op) { return isa<OpTy>(op) && region.isAncestor(op->getParentRegion()); });
+template <typename OpTy> bool isUsed(Region &region, Value ring) {
+  return llvm::any_of(ring.getUsers(),
+                      [&](Operation *op) { return isa<OpTy>(op) && region.isAncestor(op->getParentRegion()); });
 }
 
 /// A full barrier completes with the producer's arrival and its bytes, or with those of a consumer's warps that share;
@@ -151,8 +150,8 @@ TileValues lowerWarpSpecialize(WarpSpecializeOp op, Adaptor<WarpSpecializeOp> ad
   setRegisters(emit, "inc", op.getConsumerRegisters());
   Value w = emit.toIndex(emit.add(kernel.warpgroup, -1));
   if (takesTurns(op))
-    emit.ptx("{\n .reg .pred p;\n setp.eq.u32 p, $0, " + std::to_string(op.getConsumers()) +
-                 ";\n @p bar.arrive 1, " + std::to_string(kTurnThreads) + ";\n }",
+    emit.ptx("{\n .reg .pred p;\n setp.eq.u32 p, $0, " + std::to_string(op.getConsumers()) + ";\n @p bar.arrive 1, " +
+                 std::to_string(kTurnThreads) + ";\n }",
              "r,~{memory}", {kernel.warpgroup});
   rewriter.inlineBlockBefore(&op.getConsumer().front(), roles.elseBlock()->getTerminator(), w);
   return {};

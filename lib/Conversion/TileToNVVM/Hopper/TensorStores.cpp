@@ -35,11 +35,11 @@ void storeFromSlot(Emitter &emit, const KernelContext &kernel, StoreAsyncOp op, 
       Value place = emit.add(emit.mul(chunk, kChunks), col);
       Value pointer = getElementPointer(emit, adaptor.getDest(), element, {b, h, row, place});
       Value address = emit.add(source, panel * panelBytes + below * 2 * kHopper.getPanelCols());
-      emit.ptx("{\n .reg .pred p;\n .reg .b32 w<4>;\n setp.ne.u32 p, $2, 0;\n @p ld.shared.v4.b32 {w0, w1, w2, w3}, "
-               "[$1];\n @p st.global.v4.b32 [$0], {w0, w1, w2, w3};\n }",
-               "l,r,r,~{memory}",
-               {pointer, address,
-                arith::ExtUIOp::create(emit.builder, emit.loc, emit.builder.getI32Type(), predicate)});
+      emit.ptx(
+          "{\n .reg .pred p;\n .reg .b32 w<4>;\n setp.ne.u32 p, $2, 0;\n @p ld.shared.v4.b32 {w0, w1, w2, w3}, "
+          "[$1];\n @p st.global.v4.b32 [$0], {w0, w1, w2, w3};\n }",
+          "l,r,r,~{memory}",
+          {pointer, address, arith::ExtUIOp::create(emit.builder, emit.loc, emit.builder.getI32Type(), predicate)});
     }
   }
 }
@@ -97,8 +97,7 @@ TileValues lowerStoreAsync(StoreAsyncOp op, Adaptor<StoreAsyncOp> adaptor, Emitt
              "l,r,r,r,r,r,r,~{memory}",
              {adaptor.getMap()[0], emit.add(data, offset), emit.i32(col), emit.toI32(op.getRow()),
               emit.toI32(op.getH()), emit.toI32(op.getB()), issuer});
-  emit.ptx("{\n .reg .pred p;\n setp.eq.u32 p, $0, 0;\n @p cp.async.bulk.commit_group;\n }", "r,~{memory}",
-           {issuer});
+  emit.ptx("{\n .reg .pred p;\n setp.eq.u32 p, $0, 0;\n @p cp.async.bulk.commit_group;\n }", "r,~{memory}", {issuer});
   return {};
 }
 
@@ -107,8 +106,9 @@ TileValues lowerShare(ShareOp op, Adaptor<ShareOp> adaptor, Emitter &emit, Kerne
   Turn turn = getTurn(emit, ring, op.getCount(), emit.add(kernel.warpgroup, -1));
   waitUntilEmpty(emit, adaptor.getRing(), turn);
   ValueRange source = adaptor.getSource();
-  writeToSlot(emit, kernel, source.size(), [&](int64_t word) { return source[word]; },
-              getSlotAddress(emit, ring, adaptor.getRing(), turn), ring.getRows() * 2 * kHopper.getPanelCols());
+  writeToSlot(
+      emit, kernel, source.size(), [&](int64_t word) { return source[word]; },
+      getSlotAddress(emit, ring, adaptor.getRing(), turn), ring.getRows() * 2 * kHopper.getPanelCols());
   Value lane = emit.bitAnd(kernel.inGroup, 31);
   emit.ptx("{\n .reg .pred p;\n fence.proxy.async.shared::cta;\n bar.warp.sync 0xffffffff;\n setp.eq.u32 p, $1, 0;\n"
            " @p mbarrier.arrive.shared::cta.b64 _, [$0];\n }",

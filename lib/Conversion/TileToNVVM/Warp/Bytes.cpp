@@ -1,8 +1,8 @@
 //===- Bytes.cpp - elements of 8 bits become those of products ----------------------------------------------------===//
 //
 // Both kinds are exact in f16. A float8_e4m3 has an instruction for it (PTX ISA, cvt of .e4m3x2). An i8, with its sign
-// flipped, is the last byte of the f16 1024 + x + 128, which leaves x when 1152 is subtracted. bf16 is reached by way of
-// f32, in which a NaN stays one.
+// flipped, is the last byte of the f16 1024 + x + 128, which leaves x when 1152 is subtracted. bf16 is reached by way
+// of f32, in which a NaN stays one.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 
@@ -24,8 +24,8 @@ static Value chooseBytes(Emitter &emit, Value word, std::array<int, 2> chosen) {
 static Value widenToHalf(Emitter &emit, Type bytes, Value word, std::array<int, 2> chosen) {
   Type i32 = emit.builder.getI32Type();
   if (!bytes.isInteger())
-    return emit.ptx(i32, "{\n .reg .b16 low, high;\n mov.b32 {low, high}, $1;\n cvt.rn.f16x2.e4m3x2 $0, low;\n }", "=r,r",
-                    {chooseBytes(emit, word, chosen)}, /*sideEffects=*/false);
+    return emit.ptx(i32, "{\n .reg .b16 low, high;\n mov.b32 {low, high}, $1;\n cvt.rn.f16x2.e4m3x2 $0, low;\n }",
+                    "=r,r", {chooseBytes(emit, word, chosen)}, /*sideEffects=*/false);
   Value unsigned_ = LLVM::XOrOp::create(emit.builder, emit.loc, word, emit.i32(0x80808080));
   int64_t selector = 0x4040 + 0x100 * chosen[1] + chosen[0]; // byte 4 is 0x64
   Value pair = emit.ptx(i32, "prmt.b32 $0, $1, $2, $3;", "=r,r,n,n", {unsigned_, emit.i32(0x64), emit.i32(selector)},

@@ -53,7 +53,9 @@ struct MergedRow {
 
 MergedRow mergeRow(Emitter &emit, const RowStates &states, FloatAttr factor) {
   OpBuilder &b = emit.builder;
-  auto constant = [&](double value) -> Value { return arith::ConstantOp::create(b, emit.loc, b.getF32FloatAttr(value)); };
+  auto constant = [&](double value) -> Value {
+    return arith::ConstantOp::create(b, emit.loc, b.getF32FloatAttr(value));
+  };
   MergedRow merged;
   for (Value max : states.max)
     merged.max = merged.max ? arith::MaxNumFOp::create(b, emit.loc, merged.max, max).getResult() : max;
@@ -72,7 +74,8 @@ MergedRow mergeRow(Emitter &emit, const RowStates &states, FloatAttr factor) {
 }
 
 /// Adds `elements` of state number `state`, in an accumulator's order.
-void accumulate(Emitter &emit, ArrayRef<MergedRow> rows, int64_t state, ArrayRef<Value> elements, MutableArrayRef<Value> acc) {
+void accumulate(Emitter &emit, ArrayRef<MergedRow> rows, int64_t state, ArrayRef<Value> elements,
+                MutableArrayRef<Value> acc) {
   for (auto [number, element] : llvm::enumerate(elements)) {
     Value factor = rows[getHalf(number)].factors[state];
     acc[number] = acc[number] ? math::FmaOp::create(emit.builder, emit.loc, factor, element, acc[number]).getResult()
@@ -87,7 +90,8 @@ TileValues getResults(ArrayRef<Value> acc, ArrayRef<MergedRow> rows) {
 TileValues lowerMergeWarps(MergeWarpsOp op, Adaptor<MergeWarpsOp> adaptor, Emitter &emit, KernelContext &kernel) {
   int64_t warps = kernel.warps;
   ValueRange acc = adaptor.getAcc();
-  int64_t blocks = acc.size() / 4, ownBlocks = cast<RankedTensorType>(op.getMerged().getType()).getDimSize(1) / kBlockCols;
+  int64_t blocks = acc.size() / 4,
+          ownBlocks = cast<RankedTensorType>(op.getMerged().getType()).getDimSize(1) / kBlockCols;
   Value lane = getLane(emit, kernel), place = emit.mul(lane, kChunkBytes);
   Value rowBase = emit.add(kernel.sharedBase, kernel.layout.getPlace(op).data);
   auto getRowPlace = [&](Value base) { return emit.add(base, emit.mul(kernel.row, 8)); };
@@ -130,7 +134,8 @@ TileValues lowerMergeCluster(MergeClusterOp op, Adaptor<MergeClusterOp> adaptor,
   int64_t chunks = acc.size() / 4 + 1; // the last one has maxima and sums
   SharedLayout::Place place = kernel.layout.getPlace(op);
   Value lane = getLane(emit, kernel), i32Lane = emit.mul(lane, kChunkBytes);
-  Value base = emit.add(emit.add(kernel.sharedBase, place.data), i32Lane), barrier = emit.add(kernel.sharedBase, place.full);
+  Value base = emit.add(emit.add(kernel.sharedBase, place.data), i32Lane),
+        barrier = emit.add(kernel.sharedBase, place.full);
   Type i32 = emit.builder.getI32Type();
   Value rank = emit.ptx(i32, "mov.u32 $0, %cluster_ctarank;", "=r", {}, /*sideEffects=*/false);
   Value target = arith::DivUIOp::create(emit.builder, emit.loc, kernel.warp, emit.i32(ofCTA));
@@ -146,8 +151,8 @@ TileValues lowerMergeCluster(MergeClusterOp op, Adaptor<MergeClusterOp> adaptor,
   auto push = [&](int64_t chunk, ArrayRef<Value> values) {
     SmallVector<Value> operands{remote, remoteBarrier};
     llvm::append_range(operands, values);
-    emit.ptx("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [$0+" + std::to_string(chunk * kWarpBytes) +
-                 "], {$2, $3, $4, $5}, [$1];",
+    emit.ptx("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [$0+" +
+                 std::to_string(chunk * kWarpBytes) + "], {$2, $3, $4, $5}, [$1];",
              "r,r,f,f,f,f,~{memory}", operands);
   };
   for (int64_t chunk = 0; chunk + 1 < chunks; ++chunk)

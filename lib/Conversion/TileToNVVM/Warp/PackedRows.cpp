@@ -16,8 +16,7 @@ struct PackedRow {
 };
 
 /// The thread's first row (`half` 0) or second one.
-template <typename OpTy>
-PackedRow getRow(Emitter &emit, const KernelContext &kernel, OpTy op, int64_t half) {
+template <typename OpTy> PackedRow getRow(Emitter &emit, const KernelContext &kernel, OpTy op, int64_t half) {
   auto compare = [&](Value x, Value y) -> Value {
     return arith::CmpIOp::create(emit.builder, emit.loc, arith::CmpIPredicate::slt, x, y);
   };

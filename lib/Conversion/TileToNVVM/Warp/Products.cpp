@@ -1,12 +1,13 @@
 //===- Products.cpp - products of one warp as mma.sync (PTX ISA 9.7.14.5) -----------------------------------------===//
 //
-// mma.m16n8k16: A is the warp's 16 rows in registers, in the order of #tile.operand_a; B a block of eight columns and 16
-// elements of depth, two registers a thread, which `ldmatrix` (PTX ISA 9.7.14.5.15) reads from a slot in the 128-byte
-// swizzle: the sixteen bytes c of row r of a panel are at 16 * (c xor r mod 8). The result has an accumulator's order.
+// mma.m16n8k16: A is the warp's 16 rows in registers, in the order of #tile.operand_a; B a block of eight columns and
+// 16 elements of depth, two registers a thread, which `ldmatrix` (PTX ISA 9.7.14.5.15) reads from a slot in the
+// 128-byte swizzle: the sixteen bytes c of row r of a panel are at 16 * (c xor r mod 8). The result has an
+// accumulator's order.
 //
 // Where B has 8 bits a thread gets four bytes in place of two elements (Bytes.cpp widens them): of B^T four neighbours
-// along the depth, which are its part of one step where A is in quads; of B two rows by two columns, which are parts of a
-// block of even columns and of one of odd ones.
+// along the depth, which are its part of one step where A is in quads; of B two rows by two columns, which are parts of
+// a block of even columns and of one of odd ones.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 
@@ -113,7 +114,8 @@ void multiplyBytes(Emitter &emit, MmaAsyncOp op, MatrixReader &reader, ArrayRef<
 TileValues lowerMmaAsync(MmaAsyncOp op, Adaptor<MmaAsyncOp> adaptor, Emitter &emit, KernelContext &kernel) {
   SlotType slot = op.getB().getType();
   bool isTransposed = op.getTransposeB();
-  int64_t depth = isTransposed ? slot.getCols() : slot.getRows(), blocks = (isTransposed ? slot.getRows() : slot.getCols()) / 8;
+  int64_t depth = isTransposed ? slot.getCols() : slot.getRows(),
+          blocks = (isTransposed ? slot.getRows() : slot.getCols()) / 8;
   SmallVector<Value> acc = llvm::to_vector(adaptor.getAcc());
   if (acc.empty())
     acc.assign(4 * blocks, arith::ConstantOp::create(emit.builder, emit.loc, emit.builder.getF32FloatAttr(0.0f)));

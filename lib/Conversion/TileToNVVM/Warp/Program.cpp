@@ -1,8 +1,10 @@
 //===- Program.cpp - what a warp program begins with --------------------------------------------------------------===//
 //
-//   every warp   its lane 0 initialises the barriers of the warp's own rings and fences; its lanes meet. No warp waits for
+//   every warp   its lane 0 initialises the barriers of the warp's own rings and fences; its lanes meet. No warp waits
+//   for
 //                another one before the first copies are under way.
-//   a cluster    thread 0 initialises the barrier of what other CTAs will push, says how many bytes that will be, and the
+//   a cluster    thread 0 initialises the barrier of what other CTAs will push, says how many bytes that will be, and
+//   the
 //                CTA arrives at the cluster's barrier, which nobody waits for before the merge.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
@@ -19,13 +21,16 @@ using flashc::GPUTarget;
 void flashc::tiletonvvm::emitWarpBarrier(Emitter &emit) { emit.ptx("bar.warp.sync 0xffffffff;", "~{memory}", {}); }
 void flashc::tiletonvvm::emitCTABarrier(Emitter &emit) { emit.ptx("bar.sync 0;", "~{memory}", {}); }
 
-Value flashc::tiletonvvm::getLane(Emitter &emit, const KernelContext &kernel) { return emit.bitAnd(kernel.inGroup, 31); }
+Value flashc::tiletonvvm::getLane(Emitter &emit, const KernelContext &kernel) {
+  return emit.bitAnd(kernel.inGroup, 31);
+}
 
 void flashc::tiletonvvm::waitForBarrier(Emitter &emit, const GPUTarget &target, Value barrier, Value parity) {
   // A try may sleep; it is of Hopper.
   std::string wait = target.hasTMA ? "try_wait" : "test_wait";
-  emit.ptx("{\n .reg .pred P;\n WAIT: mbarrier." + wait + ".parity.shared::cta.b64 P, [$0], $1;\n"
-           " @P bra.uni DONE;\n bra.uni WAIT;\n DONE:\n }",
+  emit.ptx("{\n .reg .pred P;\n WAIT: mbarrier." + wait +
+               ".parity.shared::cta.b64 P, [$0], $1;\n"
+               " @P bra.uni DONE;\n bra.uni WAIT;\n DONE:\n }",
            "r,r,~{memory}", {barrier, parity});
 }
 
@@ -52,8 +57,7 @@ int64_t countArrivals(AllocRingOp alloc) {
   return areRows ? 32 : 1;
 }
 
-template <typename Fill>
-void emitIf(Emitter &emit, Value condition, Fill fill) {
+template <typename Fill> void emitIf(Emitter &emit, Value condition, Fill fill) {
   OpBuilder::InsertionGuard guard(emit.builder);
   auto branch = scf::IfOp::create(emit.builder, emit.loc, TypeRange(), condition, /*addElseBlock=*/false);
   emit.builder.setInsertionPointToStart(branch.thenBlock());
@@ -69,7 +73,8 @@ TileValues lowerWarpProgram(WarpProgramOp op, Adaptor<WarpProgramOp> adaptor, Em
       if (!alloc)
         continue;
       int64_t stages = alloc.getRing().getType().getStages(), bytes = stages * target.barrierBytes;
-      Value own = emit.add(emit.add(kernel.sharedBase, kernel.layout.places[number].full), emit.mul(kernel.warp, bytes));
+      Value own =
+          emit.add(emit.add(kernel.sharedBase, kernel.layout.places[number].full), emit.mul(kernel.warp, bytes));
       for (int64_t stage = 0; stage < stages; ++stage)
         initialise(emit, emit.add(own, stage * target.barrierBytes), countArrivals(alloc));
     }

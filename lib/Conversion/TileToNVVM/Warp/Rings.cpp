@@ -1,9 +1,9 @@
 //===- Rings.cpp - the rings of one warp --------------------------------------------------------------------------===//
 //
-// Load number g of a ring uses slot g mod stages, whose barrier's phase flips each time its bytes have arrived: the warp
-// waits for phase (g / stages) mod 2. No barrier says that a slot is empty: who fills it is who has read it. Its lanes
-// meet, and one of them starts the copy (PTX ISA 9.7.9.25.5), or each copies chunks of 16 bytes (tile.copy_rows) and
-// arrives when its own are there.
+// Load number g of a ring uses slot g mod stages, whose barrier's phase flips each time its bytes have arrived: the
+// warp waits for phase (g / stages) mod 2. No barrier says that a slot is empty: who fills it is who has read it. Its
+// lanes meet, and one of them starts the copy (PTX ISA 9.7.9.25.5), or each copies chunks of 16 bytes (tile.copy_rows)
+// and arrives when its own are there.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 
@@ -22,7 +22,8 @@ TileValues lowerAllocRing(AllocRingOp op, Adaptor<AllocRingOp> adaptor, Emitter 
   int64_t stages = ring.getStages();
   Value slots = emit.add(emit.add(kernel.sharedBase, place.data),
                          emit.mul(kernel.warp, stages * ring.getSlotBytes(kernel.target)));
-  Value barriers = emit.add(emit.add(kernel.sharedBase, place.full), emit.mul(kernel.warp, stages * kernel.target.barrierBytes));
+  Value barriers =
+      emit.add(emit.add(kernel.sharedBase, place.full), emit.mul(kernel.warp, stages * kernel.target.barrierBytes));
   SmallVector<Value> values{slots, barriers};
   return {values};
 }
@@ -49,7 +50,8 @@ TileValues lowerCopyAsync(CopyAsyncOp op, Adaptor<CopyAsyncOp> adaptor, Emitter 
   emit.ptx("{\n .reg .pred p;\n setp.eq.u32 p, $2, 0;\n @p mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;\n }",
            "r,r,r,~{memory}", {place.barrier, emit.i32(ring.getSlotBytes(kernel.target)), lane});
   Value b = emit.toI32(op.getB()), h = emit.toI32(op.getH()), row = emit.toI32(op.getRow());
-  for (int64_t col = 0, offset = 0; col < ring.getCols(); col += panelCols, offset += ring.getRows() * kernel.target.swizzleBytes)
+  for (int64_t col = 0, offset = 0; col < ring.getCols();
+       col += panelCols, offset += ring.getRows() * kernel.target.swizzleBytes)
     emit.ptx("{\n .reg .pred p;\n setp.eq.u32 p, $7, 0;\n @p cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::"
              "complete_tx::bytes [$0], [$1, {$3, $4, $5, $6}], [$2];\n }",
              "r,l,r,r,r,r,r,r,~{memory}",
@@ -76,7 +78,8 @@ TileValues lowerReadPages(ReadPagesOp op, Adaptor<ReadPagesOp> adaptor, Emitter 
 struct ChunkOrder {
   explicit ChunkOrder(int64_t cols, int64_t chunkCols)
       : chunks(llvm::divideCeil(cols, chunkCols)), paddedChunks(llvm::alignTo(chunks, 2)),
-        lanesPerRow(std::min<int64_t>(llvm::PowerOf2Ceil(paddedChunks), kWarpThreads)), rowsAtOnce(kWarpThreads / lanesPerRow) {}
+        lanesPerRow(std::min<int64_t>(llvm::PowerOf2Ceil(paddedChunks), kWarpThreads)),
+        rowsAtOnce(kWarpThreads / lanesPerRow) {}
 
   static constexpr int64_t kWarpThreads = 32;
   /// Chunks of a row that exist, and all chunks of its steps of depth.
@@ -113,16 +116,19 @@ TileValues lowerCopyRows(CopyRowsOp op, Adaptor<CopyRowsOp> adaptor, Emitter &em
     return arith::CmpIOp::create(emit.builder, emit.loc, predicate, x, y);
   };
   Value lane = getLane(emit, kernel);
-  Value rowInStep = emit.shr(lane, llvm::Log2_64(order.lanesPerRow)), chunkOfLane = emit.bitAnd(lane, order.lanesPerRow - 1);
+  Value rowInStep = emit.shr(lane, llvm::Log2_64(order.lanesPerRow)),
+        chunkOfLane = emit.bitAnd(lane, order.lanesPerRow - 1);
   Value first = emit.toI32(op.getRow()), limit = emit.toI32(op.getLimit()), head = emit.toI32(op.getH());
   bool hasPages = op.getSize().has_value();
   for (int64_t step = 0; step < ring.getRows(); step += order.rowsAtOnce) {
     Value rowInTile = emit.add(rowInStep, step), row = emit.add(first, rowInTile), zero = emit.i32(0);
     Value exists = compare(arith::CmpIPredicate::slt, row, limit);
     if (Value begin = op.getBegin())
-      exists = arith::AndIOp::create(emit.builder, emit.loc, exists, compare(arith::CmpIPredicate::sge, row, emit.toI32(begin)));
+      exists = arith::AndIOp::create(emit.builder, emit.loc, exists,
+                                     compare(arith::CmpIPredicate::sge, row, emit.toI32(begin)));
     Value outer = hasPages ? getPage(emit, adaptor.getB(), step, order, rowInStep) : emit.toI32(op.getB());
-    Value inner = hasPages ? arith::RemUIOp::create(emit.builder, emit.loc, row, emit.i32(*op.getSize())).getResult() : row;
+    Value inner =
+        hasPages ? arith::RemUIOp::create(emit.builder, emit.loc, row, emit.i32(*op.getSize())).getResult() : row;
     // Nothing is read of a row that does not exist; its address is one that does.
     outer = emit.select(exists, outer, zero), inner = emit.select(exists, inner, zero);
     Value swizzle = emit.bitAnd(rowInTile, chunksOfPanel - 1);
@@ -139,7 +145,8 @@ TileValues lowerCopyRows(CopyRowsOp op, Adaptor<CopyRowsOp> adaptor, Emitter &em
       target = emit.add(target, emit.mul(arith::XOrIOp::create(emit.builder, emit.loc, slot, swizzle), kChunkBytes));
       Value bytes = emit.select(isRead, emit.i32(kChunkBytes), zero);
       Value hasChunk = compare(arith::CmpIPredicate::ult, number, emit.i32(order.paddedChunks));
-      emit.ptx("@$3 cp.async.cg.shared.global [$0], [$1], 16, $2;", "r,l,r,b,~{memory}", {target, source, bytes, hasChunk});
+      emit.ptx("@$3 cp.async.cg.shared.global [$0], [$1], 16, $2;", "r,l,r,b,~{memory}",
+               {target, source, bytes, hasChunk});
     }
   }
   emit.ptx("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [$0];", "r,~{memory}", {place.barrier});

@@ -14,9 +14,9 @@ using namespace mlir::flash;
 static bool mayBeSame(int64_t x, int64_t y) { return ShapedType::isDynamic(x) || ShapedType::isDynamic(y) || x == y; }
 
 /// What both ops ask of their operands.
-template <typename CacheOp>
-static LogicalResult verifyCache(CacheOp op) {
-  auto cache = cast<RankedTensorType>(op.getCache().getType()), result = cast<RankedTensorType>(op.getResult().getType());
+template <typename CacheOp> static LogicalResult verifyCache(CacheOp op) {
+  auto cache = cast<RankedTensorType>(op.getCache().getType()),
+       result = cast<RankedTensorType>(op.getResult().getType());
   bool hasEightBits = cache.getElementTypeBitWidth() == 8;
   if ((!hasEightBits && cache.getElementType() != result.getElementType()) || cache.isDynamicDim(3) ||
       cache.getDimSize(3) != result.getDimSize(3))
@@ -82,7 +82,8 @@ LogicalResult CacheViewOp::reifyResultShapes(OpBuilder &b, ReifiedRankedShapedTy
     auto pages = cast<RankedTensorType>(getCache().getType()).getDimSize(2);
     keys = affine::makeComposedFoldedAffineApply(b, getLoc(), b.getAffineDimExpr(0) * pages, {getSize(getTable(), 1)});
   }
-  shapes.push_back({getSize(getTable() ? getTable() : getCache(), 0), getSize(getCache(), 1), keys, getSize(getCache(), 3)});
+  shapes.push_back(
+      {getSize(getTable() ? getTable() : getCache(), 0), getSize(getCache(), 1), keys, getSize(getCache(), 3)});
   return success();
 }
 
@@ -113,7 +114,8 @@ static Value widenFloat8(ImplicitLocOpBuilder &b, Value element) {
 /// What an element of 8 bits stands for, as a float of type `type`.
 static Value dequantise(ImplicitLocOpBuilder &b, Cache cache, Value element, Value page, Value head, Type type) {
   Type f32 = b.getF32Type();
-  Value value = element.getType().isInteger() ? arith::SIToFPOp::create(b, f32, element).getResult() : widenFloat8(b, element);
+  Value value =
+      element.getType().isInteger() ? arith::SIToFPOp::create(b, f32, element).getResult() : widenFloat8(b, element);
   auto scales = cast<RankedTensorType>(cache.scales.getType());
   Value zero = arith::ConstantIndexOp::create(b, 0);
   SmallVector<Value> place{scales.getDimSize(0) == 1 ? zero : page, scales.getDimSize(1) == 1 ? zero : head};
@@ -137,12 +139,14 @@ static Value emitIf(ImplicitLocOpBuilder &b, Value condition, Type element, doub
         ImplicitLocOpBuilder inside(loc, builder);
         scf::YieldOp::create(builder, loc, read(inside));
       },
-      [&](OpBuilder &builder, Location loc) { scf::YieldOp::create(builder, loc, emitConstant(builder, loc, element, otherwise)); });
+      [&](OpBuilder &builder, Location loc) {
+        scf::YieldOp::create(builder, loc, emitConstant(builder, loc, element, otherwise));
+      });
   return branch.getResult(0);
 }
 
-/// The element (b, h, j, d) of a cache, as a float of type `element`; 0 where `j` is none of the sequence's rows, NaN where
-/// the table's entry is no page. Nothing is read in either case.
+/// The element (b, h, j, d) of a cache, as a float of type `element`; 0 where `j` is none of the sequence's rows, NaN
+/// where the table's entry is no page. Nothing is read in either case.
 static Value emitElement(ImplicitLocOpBuilder &b, Cache cache, Value batch, Value head, Value key, Value column,
                          Type element) {
   auto getExtent = [&](Value array, int64_t dim) {
@@ -152,7 +156,8 @@ static Value emitElement(ImplicitLocOpBuilder &b, Cache cache, Value batch, Valu
   if (cache.table)
     end = arith::MulIOp::create(b, getExtent(cache.table, 1), page);
   if (cache.lengths) {
-    Value length = arith::IndexCastOp::create(b, b.getIndexType(), tensor::ExtractOp::create(b, cache.lengths, batch).getResult());
+    Value length =
+        arith::IndexCastOp::create(b, b.getIndexType(), tensor::ExtractOp::create(b, cache.lengths, batch).getResult());
     end = arith::MinSIOp::create(b, end, length);
   }
   auto readRow = [&](ImplicitLocOpBuilder &inside, Value outer, Value row) -> Value {
@@ -189,7 +194,8 @@ static Value emitElements(ImplicitLocOpBuilder &b, Cache cache, ArrayRef<Value> 
           Value index = linalg::IndexOp::create(inside, dim);
           position.push_back(at[dim] ? arith::AddIOp::create(inside, index, at[dim]).getResult() : index);
         }
-        linalg::YieldOp::create(inside, emitElement(inside, cache, position[0], position[1], position[2], position[3], element));
+        linalg::YieldOp::create(
+            inside, emitElement(inside, cache, position[0], position[1], position[2], position[3], element));
       });
   Value result = elements.getResult(0);
   return result.getType() == type ? result : tensor::CastOp::create(b, type, result);
@@ -200,12 +206,13 @@ FailureOr<SmallVector<Value>> CacheViewOp::decomposeOperation(OpBuilder &builder
   ReifiedRankedShapedTypeDims shapes;
   if (failed(reifyResultShapes(b, shapes)))
     return failure();
-  return SmallVector<Value>{emitElements(b, {getCache(), getLengths(), getTable(), getScales()}, {{}, {}, {}, {}}, shapes.front(), getType())};
+  return SmallVector<Value>{emitElements(b, {getCache(), getLengths(), getTable(), getScales()}, {{}, {}, {}, {}},
+                                         shapes.front(), getType())};
 }
 
 FailureOr<SmallVector<Value>> CacheTileOp::decomposeOperation(OpBuilder &builder) {
   ImplicitLocOpBuilder b(getLoc(), builder);
   SmallVector<OpFoldResult> sizes = getAsIndexOpFoldResult(getContext(), cast<RankedTensorType>(getType()).getShape());
-  return SmallVector<Value>{
-      emitElements(b, {getCache(), getLengths(), getTable(), getScales()}, {getB(), getH(), getJ(), {}}, sizes, getType())};
+  return SmallVector<Value>{emitElements(b, {getCache(), getLengths(), getTable(), getScales()},
+                                         {getB(), getH(), getJ(), {}}, sizes, getType())};
 }

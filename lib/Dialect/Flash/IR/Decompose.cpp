@@ -29,7 +29,7 @@ Value decompose::filledTensor(ImplicitLocOpBuilder &b, ArrayRef<OpFoldResult> si
 }
 
 Value decompose::generic(ImplicitLocOpBuilder &b, unsigned numLoops, ArrayRef<Indexed> ins, Indexed out,
-                     function_ref<Value(ImplicitLocOpBuilder &, ValueRange)> body, int64_t groupSize) {
+                         function_ref<Value(ImplicitLocOpBuilder &, ValueRange)> body, int64_t groupSize) {
   SmallVector<utils::IteratorType> iterators(numLoops, utils::IteratorType::reduction);
   for (unsigned loop : out.second)
     if (loop != KeyHead)
@@ -56,8 +56,8 @@ Value decompose::generic(ImplicitLocOpBuilder &b, unsigned numLoops, ArrayRef<In
 }
 
 /// Where `isWeight`, nothing is multiplied with a left side of 0.
-static Value addProducts(ImplicitLocOpBuilder &b, const Indexed &a, const Indexed &x, const Indexed &acc, int64_t groupSize,
-                         float factor, bool isWeight) {
+static Value addProducts(ImplicitLocOpBuilder &b, const Indexed &a, const Indexed &x, const Indexed &acc,
+                         int64_t groupSize, float factor, bool isWeight) {
   Type factorType = getElementTypeOrSelf(x.first.getType());
   return generic(
       b, 5, {a, x}, acc,
@@ -84,7 +84,8 @@ Value decompose::multiplyAccumulate(ImplicitLocOpBuilder &b, Indexed a, Indexed 
   return addProducts(b, a, x, acc, groupSize, factor, /*isWeight=*/false);
 }
 
-Value decompose::addWeighted(ImplicitLocOpBuilder &b, Indexed a, Indexed x, Indexed acc, int64_t groupSize, float factor) {
+Value decompose::addWeighted(ImplicitLocOpBuilder &b, Indexed a, Indexed x, Indexed acc, int64_t groupSize,
+                             float factor) {
   return addProducts(b, a, x, acc, groupSize, factor, /*isWeight=*/true);
 }
 
@@ -145,14 +146,14 @@ Value decompose::emitDropped(ImplicitLocOpBuilder &b, ScoresOpInterface op, Valu
   };
   Value seed = read(0), offset = read(1);
   Value empty = tensor::EmptyOp::create(b, tensor::getMixedSizes(b, b.getLoc(), values), b.getF32Type());
-  return generic(b, 4, {{values, {B, H, I, J}}}, {empty, {B, H, I, J}},
-                 [&](ImplicitLocOpBuilder &b, ValueRange args) -> Value {
-                   Value isKept = emitIsKept(b, b.getLoc(), *dropout, seed, offset, emitPosition(b, at));
-                   // By two numbers that f32 has, for whom computes in f64.
-                   Value divisor = f32Constant(b, static_cast<float>(256 - dropout->getThreshold()));
-                   Value kept = arith::DivFOp::create(b, arith::MulFOp::create(b, args[0], f32Constant(b, 256.0f)), divisor);
-                   return arith::SelectOp::create(b, isKept, kept, f32Constant(b, 0.0f));
-                 });
+  return generic(
+      b, 4, {{values, {B, H, I, J}}}, {empty, {B, H, I, J}}, [&](ImplicitLocOpBuilder &b, ValueRange args) -> Value {
+        Value isKept = emitIsKept(b, b.getLoc(), *dropout, seed, offset, emitPosition(b, at));
+        // By two numbers that f32 has, for whom computes in f64.
+        Value divisor = f32Constant(b, static_cast<float>(256 - dropout->getThreshold()));
+        Value kept = arith::DivFOp::create(b, arith::MulFOp::create(b, args[0], f32Constant(b, 256.0f)), divisor);
+        return arith::SelectOp::create(b, isKept, kept, f32Constant(b, 0.0f));
+      });
 }
 
 void decompose::castResults(ImplicitLocOpBuilder &b, MutableArrayRef<Value> results, Operation *op) {

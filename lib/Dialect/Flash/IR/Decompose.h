@@ -30,8 +30,8 @@ Value generic(ImplicitLocOpBuilder &b, unsigned numLoops, ArrayRef<Indexed> ins,
 Value multiplyAccumulate(ImplicitLocOpBuilder &b, Indexed a, Indexed x, Indexed acc, int64_t groupSize,
                          float factor = 1.0f);
 
-/// The same for weights `a`: `x` is not multiplied where its weight is 0, as in pairs that the mask hides. It may be NaN
-/// there.
+/// The same for weights `a`: `x` is not multiplied where its weight is 0, as in pairs that the mask hides. It may be
+/// NaN there.
 Value addWeighted(ImplicitLocOpBuilder &b, Indexed a, Indexed x, Indexed acc, int64_t groupSize, float factor = 1.0f);
 
 /// A tensor of f32.

@@ -74,12 +74,10 @@ static std::pair<Value, Value> emitCorrection(ImplicitLocOpBuilder &b, Value old
   if (cast<ShapedType>(oldMax.getType()).getRank() == 4)
     loops = {J, B, H, I};
   unsigned numLoops = loops.size();
-  Value correction = generic(
-      b, numLoops, {{oldMax, loops}, {newMax, row}}, {empty, loops},
-      [](ImplicitLocOpBuilder &b, ValueRange args) { return expMinusMax(b, args[0], args[1]); });
-  Value corrected =
-      generic(b, numLoops, {{correction, loops}}, {l, loops},
-              [](ImplicitLocOpBuilder &b, ValueRange args) { return multiplied(b, args[0], args[1]); });
+  Value correction = generic(b, numLoops, {{oldMax, loops}, {newMax, row}}, {empty, loops},
+                             [](ImplicitLocOpBuilder &b, ValueRange args) { return expMinusMax(b, args[0], args[1]); });
+  Value corrected = generic(b, numLoops, {{correction, loops}}, {l, loops},
+                            [](ImplicitLocOpBuilder &b, ValueRange args) { return multiplied(b, args[0], args[1]); });
   return {correction, corrected};
 }
 

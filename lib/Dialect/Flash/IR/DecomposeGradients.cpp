@@ -49,7 +49,8 @@ Value mlir::flash::emitSinkGradients(OpBuilder &builder, Location loc, Value sin
 std::optional<SinkGradients> mlir::flash::matchSinkGradients(Value value) {
   auto sum = value.getDefiningOp<linalg::GenericOp>();
   if (!sum || sum.getNumLoops() != 3 || sum.getNumReductionLoops() != 2 || sum.getNumDpsInputs() != 3 ||
-      !sum.getBody()->getTerminator()->getOperand(0).getDefiningOp<arith::SubFOp>() || !matchRowDots(sum.getInputs()[2]))
+      !sum.getBody()->getTerminator()->getOperand(0).getDefiningOp<arith::SubFOp>() ||
+      !matchRowDots(sum.getInputs()[2]))
     return std::nullopt;
   return SinkGradients{sum.getInputs()[0], sum.getInputs()[1], sum.getInputs()[2]};
 }
@@ -117,8 +118,8 @@ public:
   }
   /// dq + scale * T(dX) K.
   Value emitDQ(Value dq) {
-    return addWeighted(b, {dx, {B, H, I, J}}, {op.getK(), {B, KeyHead, J, D}}, {dq, {B, H, I, D}},
-                              op.getGroup(), getScale());
+    return addWeighted(b, {dx, {B, H, I, J}}, {op.getK(), {B, KeyHead, J, D}}, {dq, {B, H, I, D}}, op.getGroup(),
+                       getScale());
   }
   /// `sums`, which has these loops, + dX.
   Value emitSums(Value sums, ArrayRef<unsigned> loops) {
@@ -128,8 +129,8 @@ public:
 private:
   float getScale() { return op.getScale().convertToFloat(); }
 
-  /// dX = P * (dP - delta) * score'(X), with dP = D * (dO V^T). Where P is 0 it is 0, whatever the score's derivative is
-  /// there.
+  /// dX = P * (dP - delta) * score'(X), with dP = D * (dO V^T). Where P is 0 it is 0, whatever the score's derivative
+  /// is there.
   void emitScoreGradients(ArrayRef<Value> at) {
     SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(b, b.getLoc(), qk);
     Value dp = multiplyAccumulate(b, {dout, {B, H, I, D}}, {v, {B, KeyHead, J, D}},
@@ -273,11 +274,11 @@ FailureOr<SmallVector<Value>> AccumulateGradientsOp::decomposeOperation(OpBuilde
   SmallVector<Value> results;
   for (const StepOperand &carried : getStepState()) {
     Value sum = getOperand(carried.number);
-    results.push_back(carried.name == "dq"        ? algebra.emitDQ(sum)
-                      : carried.name == "dk"      ? algebra.emitDK(sum)
-                      : carried.name == "dv"      ? algebra.emitDV(sum)
+    results.push_back(carried.name == "dq"     ? algebra.emitDQ(sum)
+                      : carried.name == "dk"   ? algebra.emitDK(sum)
+                      : carried.name == "dv"   ? algebra.emitDV(sum)
                       : carried.name == "rows" ? algebra.emitSums(sum, {B, H, I})
-                                                  : algebra.emitSums(sum, {B, H, J}));
+                                               : algebra.emitSums(sum, {B, H, J}));
   }
   return results;
 }

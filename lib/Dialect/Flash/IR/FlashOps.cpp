@@ -253,8 +253,8 @@ static LogicalResult verifyNumOutputs(WholeOpInterface op) {
     return success();
   StringRef number = ArrayRef<StringRef>{"one", "two", "three", "four"}[expected - 1];
   return op->emitOpError() << "expected " << number << " result" << (expected == 1 ? "" : "s") << " on tensors, or "
-                           << number << (expected == 1 ? " of" : "") << " 'outs' and no result on memrefs, got " << numResults << " results and " << numOuts
-                           << " outs (C10)";
+                           << number << (expected == 1 ? " of" : "") << " 'outs' and no result on memrefs, got "
+                           << numResults << " results and " << numOuts << " outs (C10)";
 }
 
 /// Whether all values of an op are tensors, or all are memrefs, contiguous in the innermost dimension.
@@ -364,7 +364,8 @@ LogicalResult CapturedGradientOp::verify() {
   if (!isAttentionElement(captured.getElementType()) && !captured.getElementType().isF64())
     return emitOpError() << "expected a captured tensor of bf16, f16, f32 or f64, got " << captured << " (C3)";
   if (!result.getElementType().isF32() || failed(verifyCompatibleShape(captured, result)))
-    return emitOpError() << "expected a result of f32 and of the shape of " << captured << ", got " << result << " (C12)";
+    return emitOpError() << "expected a result of f32 and of the shape of " << captured << ", got " << result
+                         << " (C12)";
   return verifyScores(*this, values);
 }
 
@@ -402,9 +403,10 @@ LogicalResult AccumulateGradientsOp::verify() {
     return emitOpError() << "expected results typed like outs, got " << getResultTypes();
   size_t expected = llvm::popcount(static_cast<uint32_t>(getGradients()));
   if (getState().size() != expected || (has(Gradients::DQ) && expected == 2) || (sumsScoreGradients() && expected > 1))
-    return emitOpError() << "expected dq, dk and dv, dk and dv, one of them, or sums of one kind, each with a tensor of "
-                            "'outs', got <"
-                         << stringifyGradients(getGradients()) << "> and " << getState().size() << " outs";
+    return emitOpError()
+           << "expected dq, dk and dv, dk and dv, one of them, or sums of one kind, each with a tensor of "
+              "'outs', got <"
+           << stringifyGradients(getGradients()) << "> and " << getState().size() << " outs";
   if (lacksDerivative())
     return emitOpError() << "expected the score's derivative (flash-differentiate-scores comes first)";
   SmallVector<NamedShape> values = getBackwardInputs(*this, getV(), getDout(), getLse());
@@ -413,7 +415,8 @@ LogicalResult AccumulateGradientsOp::verify() {
   for (const StepOperand &carried : getStepState()) {
     SmallVector<StringRef, 4> extents;
     for (StepDim dim : carried.dims)
-      extents.push_back(ArrayRef<StringRef>{"B", "Hq", "Nq", "Nk", "Hk", carried.name == "dv" ? "Dv" : "D"}[unsigned(dim)]);
+      extents.push_back(
+          ArrayRef<StringRef>{"B", "Hq", "Nq", "Nk", "Hk", carried.name == "dv" ? "Dv" : "D"}[unsigned(dim)]);
     if (isOfPairs()) // extents that are others', or 1
       extents = {"state 0", "state 1", "state 2", "state 3"};
     extents.resize(carried.dims.size());

@@ -58,8 +58,7 @@ bool ParallelAddSliceOp::mustBufferizeInPlace(OpOperand &operand, const bufferiz
 }
 
 /// In front of the loop's end: the slice of the destination becomes its sum with the source.
-LogicalResult ParallelAddSliceOp::bufferize(RewriterBase &rewriter,
-                                            const bufferization::BufferizationOptions &options,
+LogicalResult ParallelAddSliceOp::bufferize(RewriterBase &rewriter, const bufferization::BufferizationOptions &options,
                                             bufferization::BufferizationState &state) {
   OpBuilder::InsertionGuard guard(rewriter);
   rewriter.setInsertionPoint((*this)->getParentOp());
@@ -67,8 +66,8 @@ LogicalResult ParallelAddSliceOp::bufferize(RewriterBase &rewriter,
   FailureOr<Value> dest = getBuffer(rewriter, getDest(), options, state);
   if (failed(source) || failed(dest))
     return failure();
-  Value slice = memref::SubViewOp::create(rewriter, getLoc(), *dest, getMixedOffsets(), getMixedSizes(),
-                                          getMixedStrides());
+  Value slice =
+      memref::SubViewOp::create(rewriter, getLoc(), *dest, getMixedOffsets(), getMixedSizes(), getMixedStrides());
   linalg::AddOp::create(rewriter, getLoc(), ValueRange{slice, *source}, ValueRange{slice});
   rewriter.eraseOp(*this);
   return success();

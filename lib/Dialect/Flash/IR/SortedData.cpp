@@ -247,15 +247,13 @@ static auto expandWithReads(OpBuilder &b, SortedReadOp op, Expand expand) {
 }
 
 Value mlir::flash::expandInPlace(OpBuilder &b, CountLeOp op) {
-  return expandWithReads(b, op, [&](Value extent, ReadElement read) {
-    return expandSortedRead(b, op, op.getValue(), extent, read);
-  });
+  return expandWithReads(
+      b, op, [&](Value extent, ReadElement read) { return expandSortedRead(b, op, op.getValue(), extent, read); });
 }
 
 Value mlir::flash::expandInPlace(OpBuilder &b, NthOp op) {
-  return expandWithReads(b, op, [&](Value extent, ReadElement read) {
-    return expandSortedRead(b, op, op.getPosition(), extent, read);
-  });
+  return expandWithReads(
+      b, op, [&](Value extent, ReadElement read) { return expandSortedRead(b, op, op.getPosition(), extent, read); });
 }
 
 SmallVector<Value> mlir::flash::expandInPlace(OpBuilder &b, SegmentTileOp op) {
@@ -264,8 +262,7 @@ SmallVector<Value> mlir::flash::expandInPlace(OpBuilder &b, SegmentTileOp op) {
   });
 }
 
-void mlir::flash::forEachSegmentCount(StepOpInterface op, Region &region,
-                                      llvm::function_ref<void(CountLeOp)> action) {
+void mlir::flash::forEachSegmentCount(StepOpInterface op, Region &region, llvm::function_ref<void(CountLeOp)> action) {
   auto tile = op.getPositionIn(op.getResidentDim()).getDefiningOp<SegmentTileOp>();
   if (!tile || region.empty())
     return;

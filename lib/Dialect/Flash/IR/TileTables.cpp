@@ -162,8 +162,8 @@ SmallVector<Value> RunsBuilder::emitVisit(ValueRange state, Value key, Value isF
     ArrayRef<Value> own = ArrayRef(runs).slice(NumFields * run, NumFields);
     ArrayRef<Value> other = ArrayRef(runs).slice(NumFields * (run + 1), NumFields);
     MutableArrayRef<Value> merged = MutableArrayRef(result).slice(NumFields * run, NumFields);
-    Value isBefore = compare(Predicate::slt, index(run), position);   // stays
-    Value isFirst = compare(Predicate::eq, index(run), position);     // takes the next one in
+    Value isBefore = compare(Predicate::slt, index(run), position); // stays
+    Value isFirst = compare(Predicate::eq, index(run), position);   // takes the next one in
     Value keepsBegin = arith::OrIOp::create(b, isBefore, isFirst);
     Value isLonger = compare(Predicate::sge, sub(own[FullEnd], own[FullBegin]), sub(other[FullEnd], other[FullBegin]));
     Value keepsFull = arith::OrIOp::create(b, isBefore, arith::AndIOp::create(b, isFirst, isLonger));
@@ -329,16 +329,14 @@ static SmallVector<Value> emitRuns(ImplicitLocOpBuilder &b, TileRunsOp op, Value
     b.setInsertionPointToStart(branch.elseBlock());
     scf::YieldOp::create(b, loop.getRegionIterArgs());
   }
-  return llvm::map_to_vector(runs.getRuns(loop.getResults()), [&](Value key) -> Value {
-    return arith::IndexCastOp::create(b, b.getI32Type(), key);
-  });
+  return llvm::map_to_vector(runs.getRuns(loop.getResults()),
+                             [&](Value key) -> Value { return arith::IndexCastOp::create(b, b.getI32Type(), key); });
 }
 
 Value mlir::flash::expandInPlace(OpBuilder &builder, TileRunsOp op) {
   ImplicitLocOpBuilder b(op.getLoc(), builder);
   SmallVector<Value> extents{op.getBatches(), op.getHeads(), countTiles(b, op.getResident(), op.getResidentTile())};
   auto type = cast<RankedTensorType>(op.getResult().getType());
-  return emitTable(b, type, extents, [&](ImplicitLocOpBuilder &nested, ValueRange position) {
-    return emitRuns(nested, op, position);
-  });
+  return emitTable(b, type, extents,
+                   [&](ImplicitLocOpBuilder &nested, ValueRange position) { return emitRuns(nested, op, position); });
 }

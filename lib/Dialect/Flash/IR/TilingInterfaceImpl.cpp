@@ -7,8 +7,8 @@
 //===--------------------------------------------------------------------------------------------------------------===//
 
 #include "StaticTiles.h"
-#include "flashc/Dialect/Flash/IR/StepTiling.h"
 #include "flashc/Dialect/Flash/IR/SortedData.h"
+#include "flashc/Dialect/Flash/IR/StepTiling.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Arith/Utils/Utils.h"

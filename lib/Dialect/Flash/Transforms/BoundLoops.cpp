@@ -1,8 +1,8 @@
 //===- BoundLoops.cpp - the mask as loop bounds -------------------------------------------------------------------===//
 
 #include "KeySegments.h"
-#include "flashc/Analysis/TilePartition.h"
 #include "LoopUtils.h"
+#include "flashc/Analysis/TilePartition.h"
 #include "flashc/Dialect/Flash/Transforms/Passes.h"
 #include "flashc/Dialect/Flash/Transforms/Transforms.h"
 #include "mlir/Analysis/SliceAnalysis.h"
@@ -69,13 +69,14 @@ static scf::ForOp matchStreamedLoop(StepOpInterface op) {
 }
 
 /// How many positions of the resident tile exist: all of them, or those that a padded tile was made from. Of fewer than
-/// a tile there is no slice, but the array itself. Where all of them add to what is streamed, all of them count: those that
-/// do not exist are masked.
+/// a tile there is no slice, but the array itself. Where all of them add to what is streamed, all of them count: those
+/// that do not exist are masked.
 static OpFoldResult getNumResident(StepOpInterface op, scf::ForOp loop) {
   StepDim resident = op.getResidentDim();
   OpFoldResult all = OpBuilder(op).getIndexAttr(op.getTileExtent(resident));
   auto pad = op.getMoving(resident).first.getDefiningOp<tensor::PadOp>();
-  if (op.addsToStreamed() || !pad || pad.getSourceType().getRank() != 4 || !isConstantIntValue(pad.getMixedLowPad()[2], 0))
+  if (op.addsToStreamed() || !pad || pad.getSourceType().getRank() != 4 ||
+      !isConstantIntValue(pad.getMixedLowPad()[2], 0))
     return all;
   OpFoldResult size;
   if (auto slice = pad.getSource().getDefiningOp<tensor::ExtractSliceOp>()) {
@@ -192,13 +193,13 @@ static bool readsArrays(Region &mask) {
   llvm::SetVector<Operation *> ofPair;
   for (BlockArgument position : mask.getArguments().drop_front(2))
     getForwardSlice(position, &ofPair);
-  return llvm::any_of(ofPair, [](Operation *inner) {
-    return llvm::any_of(inner->getOperandTypes(), llvm::IsaPred<ShapedType>);
-  });
+  return llvm::any_of(
+      ofPair, [](Operation *inner) { return llvm::any_of(inner->getOperandTypes(), llvm::IsaPred<ShapedType>); });
 }
 
 /// Runs of tiles, or null. Where the bounds say it all there are none; nor where
-/// all of a mask over sorted data is understood: it visits few tiles without need, which are not worth two more kernels.
+/// all of a mask over sorted data is understood: it visits few tiles without need, which are not worth two more
+/// kernels.
 static std::unique_ptr<RangedMask> createRanged(StepOpInterface op, Region &original, const MaskSet &mask,
                                                 const LoopBounds &bounds) {
   bool isWorthIt = !mask.opaque.empty() || (classify(mask, bounds).kind != MaskClass::Exact && !readsArrays(original));
@@ -215,8 +216,8 @@ std::optional<KeyBounds> mlir::flash::computeKeyBounds(StepOpInterface op, bool 
     return loop.isDefinedOutsideOfLoop(value) || op.getMask().isAncestor(value.getParentRegion());
   });
   MaskLoop described = describe(op, loop, getNumResident(op, loop));
-  // Runs of tiles are on the loop's grid. So are tiles of queries that gradients are added to, and that what else belongs
-  // to queries is read in. Dropout counts by blocks of positions.
+  // Runs of tiles are on the loop's grid. So are tiles of queries that gradients are added to, and that what else
+  // belongs to queries is read in. Dropout counts by blocks of positions.
   bool isOnGrid = op.getScores().getDropout() || liesInPages(op) ||
                   (isa<AccumulateGradientsOp>(op.getOperation()) && op.getStreamedDim() == StepDim::I);
   described.isMoved = !isOnGrid && mayEndAnywhere(described) && mayMoveTiles(mask, described, op.getContext());
@@ -244,8 +245,8 @@ bool mlir::flash::beginsAnywhere(OnlineAttentionOp op) {
 static std::string describeRanges(const RangedMask &ranged, llvm::function_ref<std::string(Value)> getName) {
   if (ranged.getArrays().empty())
     return "by running the mask";
-  return "by running the mask, where the range of " + llvm::join(llvm::map_range(ranged.getArrays(), getName), " and ") +
-         " in each tile leaves it open";
+  return "by running the mask, where the range of " +
+         llvm::join(llvm::map_range(ranged.getArrays(), getName), " and ") + " in each tile leaves it open";
 }
 
 MaskClass mlir::flash::classify(const MaskSet &mask, const LoopBounds &bounds, const RangedMask *ranged,
@@ -266,7 +267,9 @@ public:
     value.printAsOperand(os, state);
     os << (at == MaskSpace::At::FirstRow ? "[first]" : at == MaskSpace::At::LastRow ? "[last]" : "");
   }
-  std::string operator()(Value value) { return print([&](raw_ostream &os) { value.printAsOperand(os, state); }); }
+  std::string operator()(Value value) {
+    return print([&](raw_ostream &os) { value.printAsOperand(os, state); });
+  }
 
   static std::string print(function_ref<void(raw_ostream &)> printTo) {
     std::string text;

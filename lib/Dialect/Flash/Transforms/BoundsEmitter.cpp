@@ -25,9 +25,7 @@ BoundsEmitter::BoundsEmitter(StepOpInterface op, const KeyRange &range, const Lo
 
 bool BoundsEmitter::isSame(OpFoldResult x, OpFoldResult y) { return isEqualConstantIntOrValue(x, y); }
 
-AffineExpr BoundsEmitter::symbol(unsigned position) const {
-  return getAffineSymbolExpr(position, b.getContext());
-}
+AffineExpr BoundsEmitter::symbol(unsigned position) const { return getAffineSymbolExpr(position, b.getContext()); }
 
 bool BoundsEmitter::mayHaveNoQuery() const {
   if (mayBeEmpty)
@@ -97,8 +95,8 @@ OpFoldResult BoundsEmitter::clampRooms(const TileInterval &interval, OpFoldResul
     }
     exprs.push_back(b.getAffineDimExpr(1) + (room + 1) * bounds.tileSize);
   }
-  return affine::makeComposedFoldedAffineMin(
-      b, loc, AffineMap::get(2, operands.size() - 2, exprs, b.getContext()), operands);
+  return affine::makeComposedFoldedAffineMin(b, loc, AffineMap::get(2, operands.size() - 2, exprs, b.getContext()),
+                                             operands);
 }
 
 /// Row functions are evaluated at the first and the last query.

@@ -50,7 +50,8 @@ private:
                           if (!def->isAncestor(operand.getParentBlock()->getParentOp()) && dependsOn(operand, position))
                             return WalkResult::interrupt();
                         return WalkResult::advance();
-                      }).wasInterrupted();
+                      })
+                       .wasInterrupted();
     return known[{value, position}] = depends;
   }
 
@@ -84,7 +85,8 @@ private:
         return true;
     }
     if (auto compare = dyn_cast<arith::CmpIOp>(def); compare && !compare.getLhs().getType().isInteger(1))
-      if (isSigned(compare.getPredicate()) && isOfDistance(LinearExpr::get(compare.getLhs()) - LinearExpr::get(compare.getRhs())))
+      if (isSigned(compare.getPredicate()) &&
+          isOfDistance(LinearExpr::get(compare.getLhs()) - LinearExpr::get(compare.getRhs())))
         return true;
     return def->getNumRegions() == 0 && (isMemoryEffectFree(def) || hasSingleEffect<MemoryEffects::Read>(def)) &&
            llvm::all_of(def->getOperands(), [&](Value operand) { return isOfDistance(operand); });

@@ -18,8 +18,8 @@ struct CaptureIndex {
 /// Analyzes the index of a read directly in `score`, the region of an op with scores.
 CaptureIndex analyzeCaptureIndex(Region &score, tensor::ExtractOp read);
 
-/// Whether code of `region`, a score or a mask, computes `value` of b, h and the distance j - i, and of nothing else that
-/// differs between pairs.
+/// Whether code of `region`, a score or a mask, computes `value` of b, h and the distance j - i, and of nothing else
+/// that differs between pairs.
 bool hangsOnDistance(Region &region, Value value);
 
 } // namespace mlir::flash

@@ -78,9 +78,8 @@ private:
   Value getYielded() { return cast<YieldOp>(region.front().getTerminator()).getValue(); }
 
   Value get(Value value) {
-    return flashc::cloneSlice(b, value, mapping, [&](Value leaf) {
-      return region.isAncestor(leaf.getParentRegion()) ? Value() : leaf;
-    });
+    return flashc::cloneSlice(b, value, mapping,
+                              [&](Value leaf) { return region.isAncestor(leaf.getParentRegion()) ? Value() : leaf; });
   }
 
   Value getError(Value value) {
@@ -92,9 +91,8 @@ private:
     Value error = llvm::TypeSwitch<Operation *, Value>(op)
                       .Case([&](WrapIndexOp wrap) { return getErrorOfIndex(wrap); })
                       .Case([&](arith::SelectOp select) { return getErrorOfSelect(select); })
-                      .Case<arith::AndIOp, arith::OrIOp>([&](auto) {
-                        return value.getType().isInteger(1) ? getErrorOfBoth(op) : getErrorOfAny(op);
-                      })
+                      .Case<arith::AndIOp, arith::OrIOp>(
+                          [&](auto) { return value.getType().isInteger(1) ? getErrorOfBoth(op) : getErrorOfAny(op); })
                       .Default([&](Operation *) { return getErrorOfAny(op); });
     return errors[value] = error;
   }

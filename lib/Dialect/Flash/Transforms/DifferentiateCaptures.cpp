@@ -116,10 +116,10 @@ FailureOr<Value> Rewriter::emitSums(CapturedRead &read, Value delta, int64_t num
     sizes.push_back(affine::makeComposedFoldedAffineApply(b, loc, q + k - 1, {queries, keys}));
   }
   Value zeros = createZeros(b, loc, sizes), zero = arith::ConstantIndexOp::create(b, loc, 0);
-  auto step = AccumulateGradientsOp::create(
-      b, loc, zeros.getType(), op.getQ(), op.getK(), op.getV(), op.getDout(), op.getLse(), delta, zeros, op.getPhilox(),
-      zero, zero, zero, zero, op.getScaleAttr(), GradientsAttr::get(b.getContext(), gradients), op.getGroupSizeAttr(),
-      op.getDropoutPAttr(), b.getI64IntegerAttr(number));
+  auto step = AccumulateGradientsOp::create(b, loc, zeros.getType(), op.getQ(), op.getK(), op.getV(), op.getDout(),
+                                            op.getLse(), delta, zeros, op.getPhilox(), zero, zero, zero, zero,
+                                            op.getScaleAttr(), GradientsAttr::get(b.getContext(), gradients),
+                                            op.getGroupSizeAttr(), op.getDropoutPAttr(), b.getI64IntegerAttr(number));
   if (failed(differentiateScore(op.getScore(), read.read.getResult(), step.getDerivative())))
     return failure();
   IRMapping mapping;
@@ -148,9 +148,8 @@ Value Rewriter::emitScatter(CapturedRead &read, Value sums, Value init) {
         }))
       b.clone(nested, mapping);
   }
-  YieldIndexOp::create(b, loc, llvm::map_to_vector(read.read.getIndices(), [&](Value index) {
-                         return mapping.lookupOrDefault(index);
-                       }));
+  YieldIndexOp::create(
+      b, loc, llvm::map_to_vector(read.read.getIndices(), [&](Value index) { return mapping.lookupOrDefault(index); }));
   (void)runRegionDCE(b, scatter.getIndex());
   return scatter.getResult();
 }

@@ -9,8 +9,9 @@
 
 using namespace mlir;
 
-std::pair<OpFoldResult, OpFoldResult> mlir::flash::emitKeysOfPart(OpBuilder &b, Location loc, OpFoldResult begin, OpFoldResult end,
-                                                                  Value part, int64_t parts, int64_t tile) {
+std::pair<OpFoldResult, OpFoldResult> mlir::flash::emitKeysOfPart(OpBuilder &b, Location loc, OpFoldResult begin,
+                                                                  OpFoldResult end, Value part, int64_t parts,
+                                                                  int64_t tile) {
   auto x = b.getAffineDimExpr(0), y = b.getAffineDimExpr(1);
   auto apply = [&](AffineExpr expr, ArrayRef<OpFoldResult> operands) {
     return affine::makeComposedFoldedAffineApply(b, loc, expr, operands);
@@ -18,8 +19,8 @@ std::pair<OpFoldResult, OpFoldResult> mlir::flash::emitKeysOfPart(OpBuilder &b, 
   Value tiles = getValueOrCreateConstantIndexOp(b, loc, apply((y - x).ceilDiv(tile), {begin, end}));
   auto at = [&](int64_t next) {
     // Positions are small numbers: no product of three of them is more than an index holds.
-    Value product = arith::MulIOp::create(b, loc, tiles,
-                                          getValueOrCreateConstantIndexOp(b, loc, apply(x + next, {OpFoldResult(part)})));
+    Value product = arith::MulIOp::create(
+        b, loc, tiles, getValueOrCreateConstantIndexOp(b, loc, apply(x + next, {OpFoldResult(part)})));
     return apply(x + y.floorDiv(parts) * tile, {begin, OpFoldResult(product)});
   };
   OpFoldResult lower = at(0), upper = at(1);
@@ -43,5 +44,6 @@ void mlir::flash::emitWriteOfPart(OpBuilder &b, Value result, BlockArgument outp
   OpBuilder::InsertionGuard guard(b);
   auto forall = cast<scf::ForallOp>(output.getOwner()->getParentOp());
   b.setInsertionPointToEnd(forall.getTerminator().getBody());
-  tensor::ParallelInsertSliceOp::create(b, loc, result, output, places, extents, ArrayRef(strides).take_front(places.size()));
+  tensor::ParallelInsertSliceOp::create(b, loc, result, output, places, extents,
+                                        ArrayRef(strides).take_front(places.size()));
 }

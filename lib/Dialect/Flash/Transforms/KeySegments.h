@@ -8,14 +8,15 @@
 
 namespace mlir::flash {
 
-/// Consecutive tiles of the streamed dimension (called keys here, as they are of attention) that are all kept as a whole, or that all need the mask.
+/// Consecutive tiles of the streamed dimension (called keys here, as they are of attention) that are all kept as a
+/// whole, or that all need the mask.
 struct KeySegment {
   OpFoldResult begin, end;
   bool isFull;
 };
 
-/// Tiles of keys at `begin`, `begin` + tile, ... < `end`, for `count` queries from `first` on; and where their bounds are
-/// computed.
+/// Tiles of keys at `begin`, `begin` + tile, ... < `end`, for `count` queries from `first` on; and where their bounds
+/// are computed.
 struct KeyRange {
   OpBuilder place;
   OpFoldResult begin, end;
@@ -31,8 +32,8 @@ struct KeyRange {
   }
 };
 
-/// Computes the bounds of tiles of keys. The segments ascend and are disjoint; those that are known to be empty are left
-/// out.
+/// Computes the bounds of tiles of keys. The segments ascend and are disjoint; those that are known to be empty are
+/// left out.
 SmallVector<KeySegment> emitKeySegments(StepOpInterface op, const KeyRange &range, const LoopBounds &bounds,
                                         MaskSpace &space);
 

@@ -20,12 +20,14 @@ static bool dependsOn(OpFoldResult value, Value position, Operation *root, Dense
   if (known == position)
     return true;
   Operation *def = known.getDefiningOp();
-  return def && root->isAncestor(def) && def->walk([&](Operation *nested) {
-                                              for (Value operand : nested->getOperands())
-                                                if (dependsOn(operand, position, root, seen))
-                                                  return WalkResult::interrupt();
-                                              return WalkResult::advance();
-                                            }).wasInterrupted();
+  return def && root->isAncestor(def) &&
+         def->walk([&](Operation *nested) {
+              for (Value operand : nested->getOperands())
+                if (dependsOn(operand, position, root, seen))
+                  return WalkResult::interrupt();
+              return WalkResult::advance();
+            })
+             .wasInterrupted();
 }
 
 std::optional<NeededKeys> mlir::flash::emitNeededKeys(StepOpInterface op, TileSizes sizes) {
@@ -41,10 +43,9 @@ std::optional<NeededKeys> mlir::flash::emitNeededKeys(StepOpInterface op, TileSi
   // Loops that stand for all tiles of queries, and do nothing but compute.
   NeededKeys needed;
   scf::ForOp outermost;
-  for (auto [position, extent, step] : {std::tuple(&needed.batch, getExtent(q, 0), one),
-                                        std::tuple(&needed.head, getExtent(q, 1), one),
-                                        std::tuple(&needed.query, queries,
-                                                   arith::ConstantIndexOp::create(b, loc, sizes.q).getResult())}) {
+  for (auto [position, extent, step] :
+       {std::tuple(&needed.batch, getExtent(q, 0), one), std::tuple(&needed.head, getExtent(q, 1), one),
+        std::tuple(&needed.query, queries, arith::ConstantIndexOp::create(b, loc, sizes.q).getResult())}) {
     auto loop = scf::ForOp::create(b, loc, zero, extent, step);
     outermost = outermost ? outermost : loop;
     *position = loop.getInductionVar();
@@ -59,7 +60,8 @@ std::optional<NeededKeys> mlir::flash::emitNeededKeys(StepOpInterface op, TileSi
   AffineExpr first, number;
   bindDims(b.getContext(), first, number);
   OpFoldResult count = affine::makeComposedFoldedAffineMin(
-      b, loc, AffineMap::get(2, 0, {number - first, b.getAffineConstantExpr(sizes.q)}, b.getContext()), {needed.query, queries});
+      b, loc, AffineMap::get(2, 0, {number - first, b.getAffineConstantExpr(sizes.q)}, b.getContext()),
+      {needed.query, queries});
   {
     SearchedMask searched(tile);
     MaskSet mask = readMask(tile.getMask(), [&](Value) { return true; });

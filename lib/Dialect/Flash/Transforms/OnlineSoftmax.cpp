@@ -40,7 +40,8 @@ Value mlir::flash::createZeros(OpBuilder &b, Location loc, ArrayRef<OpFoldResult
 static LogicalResult verifyOnTensors(ScoresOpInterface op) {
   if (isa<RankedTensorType>(op.getQ().getType()))
     return success();
-  return op->emitOpError() << "expected an op on tensors, got " << op.getQ().getType() << " (run flash-to-tensors first)";
+  return op->emitOpError() << "expected an op on tensors, got " << op.getQ().getType()
+                           << " (run flash-to-tensors first)";
 }
 
 /// The regions of `op`, which is going to be replaced, become those of `step`.
@@ -90,9 +91,9 @@ FailureOr<OnlineAttentionOp> mlir::flash::convertToOnlineSoftmax(RewriterBase &r
   Value lse = createEmpty(rewriter, op, stateType), sinks = op.getSinks();
   if (auto type = RankedTensorType::get({shape[1]}, rewriter.getF32Type()); sinks && sinks.getType() != type)
     sinks = tensor::CastOp::create(rewriter, loc, type, sinks);
-  auto finalize = FinalizeOp::create(rewriter, loc, TypeRange{o.getType(), lse.getType()}, online.getResult(0),
-                                     online.getResult(1), online.getResult(2), o, lse, sinks,
-                                     online.getNormalizeAttr());
+  auto finalize =
+      FinalizeOp::create(rewriter, loc, TypeRange{o.getType(), lse.getType()}, online.getResult(0), online.getResult(1),
+                         online.getResult(2), o, lse, sinks, online.getNormalizeAttr());
   replaceWithCasts(rewriter, op, finalize.getResults());
   return online;
 }
@@ -134,11 +135,11 @@ FailureOr<AccumulateGradientsOp> mlir::flash::convertToGradientStep(RewriterBase
   SmallVector<Value> state{createZeros(rewriter, loc, dqSizes), createZeros(rewriter, loc, dkSizes),
                            createZeros(rewriter, loc, dvSizes)};
   Value zero = arith::ConstantIndexOp::create(rewriter, loc, 0);
-  auto step = AccumulateGradientsOp::create(rewriter, loc, ValueRange(state).getTypes(), op.getQ(), op.getK(),
-                                            op.getV(), op.getDout(), op.getLse(), delta, state, op.getPhilox(), zero, zero,
-                                            zero, zero, op.getScaleAttr(),
-                                            GradientsAttr::get(op.getContext(), kAllGradients),
-                                            op.getGroupSizeAttr(), op.getDropoutPAttr(), /*number=*/IntegerAttr());
+  auto step =
+      AccumulateGradientsOp::create(rewriter, loc, ValueRange(state).getTypes(), op.getQ(), op.getK(), op.getV(),
+                                    op.getDout(), op.getLse(), delta, state, op.getPhilox(), zero, zero, zero, zero,
+                                    op.getScaleAttr(), GradientsAttr::get(op.getContext(), kAllGradients),
+                                    op.getGroupSizeAttr(), op.getDropoutPAttr(), /*number=*/IntegerAttr());
   moveRegions(rewriter, op, step);
   SmallVector<Value> results(step.getResults());
   OpFoldResult keyHeads = tensor::getMixedSize(rewriter, loc, op.getK(), 1);
@@ -163,15 +164,16 @@ struct OnlineSoftmax : flash::impl::OnlineSoftmaxBase<OnlineSoftmax> {
     IRRewriter rewriter(&getContext());
     bool isConverted = true; // all are looked at, so that each that cannot be converted has its diagnostic
     getOperation()->walk([&](WholeOpInterface op) {
-      isConverted &= TypeSwitch<Operation *, bool>(op)
-                         .Case([&](AttentionOp op) { return succeeded(convertToOnlineSoftmax(rewriter, op, normalize)); })
-                         .Case([&](ColumnSumsOp op) { return succeeded(convertToColumnSumsStep(rewriter, op)); })
-                         .Case([&](AttentionBackwardOp op) { return succeeded(convertToGradientStep(rewriter, op)); })
-                         .Case([](CapturedGradientOp op) {
-                           op.emitOpError() << "expected no gradients of captured tensors "
-                                               "(flash-differentiate-captures comes first)";
-                           return false;
-                         });
+      isConverted &=
+          TypeSwitch<Operation *, bool>(op)
+              .Case([&](AttentionOp op) { return succeeded(convertToOnlineSoftmax(rewriter, op, normalize)); })
+              .Case([&](ColumnSumsOp op) { return succeeded(convertToColumnSumsStep(rewriter, op)); })
+              .Case([&](AttentionBackwardOp op) { return succeeded(convertToGradientStep(rewriter, op)); })
+              .Case([](CapturedGradientOp op) {
+                op.emitOpError() << "expected no gradients of captured tensors "
+                                    "(flash-differentiate-captures comes first)";
+                return false;
+              });
     });
     if (!isConverted)
       signalPassFailure();

@@ -13,7 +13,8 @@ namespace mlir::flash {
 using namespace mlir;
 using namespace mlir::flash;
 
-/// Replaces a slice of whole rows of `view`, of one sequence and head, padded with zeros or not, by a tile of the cache.
+/// Replaces a slice of whole rows of `view`, of one sequence and head, padded with zeros or not, by a tile of the
+/// cache.
 static void replaceSlice(RewriterBase &rewriter, CacheViewOp view, tensor::ExtractSliceOp slice) {
   SmallVector<OpFoldResult> offsets = slice.getMixedOffsets(), sizes = slice.getMixedSizes();
   bool isTile = slice.hasUnitStride() && slice.getType().getRank() == 4 && isConstantIntValue(sizes[0], 1) &&
@@ -44,7 +45,8 @@ static void replaceDims(RewriterBase &rewriter, CacheViewOp view) {
   ReifiedRankedShapedTypeDims shapes;
   (void)view.reifyResultShapes(rewriter, shapes); // it does not fail
   for (tensor::DimOp dim : dims)
-    rewriter.replaceOp(dim, getValueOrCreateConstantIndexOp(rewriter, dim.getLoc(), shapes.front()[*dim.getConstantIndex()]));
+    rewriter.replaceOp(
+        dim, getValueOrCreateConstantIndexOp(rewriter, dim.getLoc(), shapes.front()[*dim.getConstantIndex()]));
 }
 
 namespace {

@@ -23,8 +23,8 @@ namespace {
 struct ParallelNest {
   SmallVector<scf::ForOp> loops; // outermost first
   SmallVector<OpFoldResult> lowerBounds, upperBounds, steps;
-  /// The slice that is written of each tensor that the nest carries, in the innermost body; null where the whole tensor is
-  /// added to.
+  /// The slice that is written of each tensor that the nest carries, in the innermost body; null where the whole tensor
+  /// is added to.
   SmallVector<tensor::InsertSliceOp> writes;
   /// What is added to, or null: the slice before, or the tensor itself.
   SmallVector<Value> addedTo;
@@ -233,8 +233,9 @@ static Operation *getTileOp(Operation *op) {
   if (!step.isTiled())
     return nullptr;
   SmallVector<StepOperand> carried = step.getStepState();
-  unsigned resident = llvm::find_if(carried, [&](const StepOperand &part) { return part.movesWith(step.getResidentDim()); }) -
-                      carried.begin();
+  unsigned resident =
+      llvm::find_if(carried, [&](const StepOperand &part) { return part.movesWith(step.getResidentDim()); }) -
+      carried.begin();
   Value state = op->getOperand(carried[resident].number);
   if (scf::ForOp loop = getFoldingLoop(step)) {
     state = loop.getInitArgs()[resident];

@@ -104,9 +104,7 @@ std::optional<Interval64> RangeReader::getByConstant(Operation *op) {
     return Interval64{constant(0), constant(divisor - 1), true, arrays};
   if (divisor > 0 && isa<arith::RemSIOp>(op))
     return Interval64{constant(x && x->isNatural ? 0 : 1 - divisor), constant(divisor - 1), x && x->isNatural, arrays};
-  auto map = [&](auto create) -> Range {
-    return Interval64{create(x->lo), create(x->hi), x->isNatural, arrays};
-  };
+  auto map = [&](auto create) -> Range { return Interval64{create(x->lo), create(x->hi), x->isNatural, arrays}; };
   if (!x || (isa<arith::DivUIOp, arith::ShRUIOp>(op) && !x->isNatural))
     return std::nullopt;
   if (isa<arith::ShRSIOp, arith::ShRUIOp>(op) && divisor < getWidth(op->getResult(0).getType()))

@@ -12,8 +12,8 @@ using namespace mlir::flash;
 
 using Predicate = arith::CmpIPredicate;
 
-/// Operations that run for positions, of one mask: a kernel has them for every position of a lane. And those by which lanes
-/// exchange what they have.
+/// Operations that run for positions, of one mask: a kernel has them for every position of a lane. And those by which
+/// lanes exchange what they have.
 static constexpr int64_t kMostRangeOps = 400, kExchangeOps = 10;
 
 RangeReader::RangeReader(Region &mask, ImplicitLocOpBuilder &b, Operation *anchor, Value batch, Value head,
@@ -41,9 +41,8 @@ bool RangeReader::isUniform(Value value) {
 }
 
 Value RangeReader::copyUniform(Value value) {
-  return flashc::cloneSlice(b, value, uniform, [&](Value outside) {
-    return mask.isAncestor(outside.getParentRegion()) ? Value() : outside;
-  });
+  return flashc::cloneSlice(
+      b, value, uniform, [&](Value outside) { return mask.isAncestor(outside.getParentRegion()) ? Value() : outside; });
 }
 
 std::optional<Interval64> RangeReader::getUniform(Value value) {
@@ -84,9 +83,7 @@ bool RangeReader::isMonotone(Value value) {
 /// The ends of what hangs on one position alone, from all positions of the tile.
 std::optional<Interval64> RangeReader::getByRunning(Value value) {
   auto isOf = [&](unsigned position, DenseMap<Value, bool> &known) {
-    auto isLeaf = [&](Value leaf) {
-      return leaf == mask.getArgument(position) || isUniformLeaf(leaf, mask, anchor);
-    };
+    auto isLeaf = [&](Value leaf) { return leaf == mask.getArgument(position) || isUniformLeaf(leaf, mask, anchor); };
     return isComputedFrom(value, mask, isLeaf, known);
   };
   bool isOfQuery = isOf(2, ofQuery);
@@ -96,14 +93,13 @@ std::optional<Interval64> RangeReader::getByRunning(Value value) {
   auto range = TileRangeOp::create(b, uniform.lookup(mask.getArgument(0)), uniform.lookup(mask.getArgument(1)),
                                    tile.first, tile.extent, tile.size);
   OpBuilder::InsertionGuard guard(b);
-  Block *body = b.createBlock(&range.getBody(), {}, SmallVector<Type>(3, b.getIndexType()),
-                              SmallVector<Location>(3, b.getLoc()));
+  Block *body =
+      b.createBlock(&range.getBody(), {}, SmallVector<Type>(3, b.getIndexType()), SmallVector<Location>(3, b.getLoc()));
   IRMapping mapping;
   mapping.map(mask.getArguments().take_front(2), body->getArguments().take_front(2));
   mapping.map(mask.getArgument(isOfQuery ? 2 : 3), body->getArgument(2));
-  Value copy = flashc::cloneSlice(b, value, mapping, [&](Value outside) {
-    return mask.isAncestor(outside.getParentRegion()) ? Value() : outside;
-  });
+  Value copy = flashc::cloneSlice(
+      b, value, mapping, [&](Value outside) { return mask.isAncestor(outside.getParentRegion()) ? Value() : outside; });
   numRangeOps += llvm::range_size(*body) + kExchangeOps;
   if (!copy || numRangeOps > kMostRangeOps) {
     range.erase();
@@ -164,7 +160,9 @@ std::optional<Interval64> RangeReader::getElement(Operation *op) {
   Type type = op->getResult(0).getType();
   Value element = emitRangedElement(b, readElement(b, b.getLoc(), array, indices));
   bool isFlag = type.isInteger(1);
-  auto orElse = [&](int64_t value) -> Value { return b.createOrFold<arith::SelectOp>(isOne, element, constant(value)); };
+  auto orElse = [&](int64_t value) -> Value {
+    return b.createOrFold<arith::SelectOp>(isOne, element, constant(value));
+  };
   result.lo = orElse(isFlag ? 0 : llvm::minIntN(getWidth(type)));
   result.hi = orElse(isFlag ? 1 : llvm::maxIntN(getWidth(type)));
   result.isNatural = isFlag;

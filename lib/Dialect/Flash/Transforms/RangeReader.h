@@ -37,15 +37,16 @@ inline llvm::SetVector<Value> unite(const llvm::SetVector<Value> &x, const llvm:
   return both;
 }
 
-/// Computes a mask region with intervals for integers. What hangs on the query alone, or on the key alone, is between the
-/// least and the greatest value that it has in the tile: those of the tile's ends where it is monotone, and else those
-/// of all its positions (flash.tile_range). What is not understood may have any value.
+/// Computes a mask region with intervals for integers. What hangs on the query alone, or on the key alone, is between
+/// the least and the greatest value that it has in the tile: those of the tile's ends where it is monotone, and else
+/// those of all its positions (flash.tile_range). What is not understood may have any value.
 ///
 /// What is computed from elements may wrap around; where it may in a tile, it has any value of its type. Positions and
 /// what is computed from them alone do not overflow, as for the analysis of masks.
 class RangeReader {
 public:
-  /// A tile of keys or of queries: how many, the first one, in the region that is written, and how many there are in all.
+  /// A tile of keys or of queries: how many, the first one, in the region that is written, and how many there are in
+  /// all.
   struct Tile {
     int64_t size;
     Value first, extent;

@@ -30,8 +30,7 @@ static OpFoldResult getExtent(Value position, int64_t step, Operation *anchor) {
   if (std::optional<int64_t> constant = getConstantIntValue(position))
     return *constant == 0 ? OpBuilder(anchor).getIndexAttr(step) : OpFoldResult();
   scf::ForOp loop = scf::getForInductionVarOwner(position);
-  bool isTiled =
-      loop && getConstantIntValue(loop.getLowerBound()) == 0 && getConstantIntValue(loop.getStep()) == step;
+  bool isTiled = loop && getConstantIntValue(loop.getLowerBound()) == 0 && getConstantIntValue(loop.getStep()) == step;
   if (!isTiled || anchor->isAncestor(loop.getUpperBound().getParentRegion()->getParentOp()))
     return {};
   return getAsOpFoldResult(loop.getUpperBound());
@@ -77,7 +76,8 @@ static Value maskLastTile(ImplicitLocOpBuilder &b, Value visit, Value position, 
 bool RangedMask::copyMask(Region &mask) {
   Type index = mask.getArgument(0).getType();
   OpBuilder b(op.getContext());
-  Block *body = b.createBlock(&classes.getMask(), {}, SmallVector<Type>(4, index), SmallVector<Location>(4, op.getLoc()));
+  Block *body =
+      b.createBlock(&classes.getMask(), {}, SmallVector<Type>(4, index), SmallVector<Location>(4, op.getLoc()));
   IRMapping mapping;
   mapping.map(mask.getArguments(), body->getArguments());
   for (auto [position, argument] : llvm::zip(op.getPosition().take_front(2), body->getArguments()))
@@ -118,7 +118,8 @@ bool RangedMask::emitClasses(Region &mask) {
                      {qTile, body->getArgument(2), operands[2]}, {kvTile, body->getArgument(3), operands[3]});
   ConditionRange keep = reader.getCondition(cast<YieldOp>(mask.front().getTerminator()).getValue());
   if (keep.isKnown())
-    llvm::copy_if(keep.arrays, std::back_inserter(arrays), [](Value value) { return isa<ShapedType>(value.getType()); });
+    llvm::copy_if(keep.arrays, std::back_inserter(arrays),
+                  [](Value value) { return isa<ShapedType>(value.getType()); });
   keep = cutLastTile(b, keep, body->getArgument(3), operands[3], kvTile);
   YieldOp::create(b, emitClass(b, keep));
   return true;

@@ -1,4 +1,5 @@
-//===- RecomputeDelta.cpp - the row sums of a backward pass in each step: FlashAttention, Algorithm 4 --------------===//
+//===- RecomputeDelta.cpp - the row sums of a backward pass in each step: FlashAttention, Algorithm 4
+//--------------===//
 
 #include "flashc/Dialect/Flash/Transforms/Passes.h"
 #include "flashc/Dialect/Flash/Transforms/Transforms.h"

@@ -38,8 +38,8 @@ static bool movesWithRows(const LoopBounds &bounds) {
     int64_t inTiles = 0, others = 0;
     bound.walk([&](AffineExpr expr) {
       auto quotient = dyn_cast<AffineBinaryOpExpr>(expr);
-      bool isQuotient = llvm::is_contained(
-          {AffineExprKind::FloorDiv, AffineExprKind::CeilDiv, AffineExprKind::Mod}, expr.getKind());
+      bool isQuotient =
+          llvm::is_contained({AffineExprKind::FloorDiv, AffineExprKind::CeilDiv, AffineExprKind::Mod}, expr.getKind());
       if (isQuotient && isOfRows(expr))
         ++(quotient.getRHS() == getAffineConstantExpr(bounds.tileSize, expr.getContext()) ? inTiles : others);
     });

@@ -198,11 +198,11 @@ static void clampToSegments(Region &mask) {
 //===--------------------------------------------------------------------------------------------------------------===//
 
 static bool readsSortedArray(Region &mask) {
-  return mask.walk([](Operation *op) {
-               std::optional<ElementRead> read = getElementRead(op);
-               return read && read->array.getDefiningOp<AssumeSortedOp>() ? WalkResult::interrupt()
-                                                                           : WalkResult::advance();
-             })
+  return mask
+      .walk([](Operation *op) {
+        std::optional<ElementRead> read = getElementRead(op);
+        return read && read->array.getDefiningOp<AssumeSortedOp>() ? WalkResult::interrupt() : WalkResult::advance();
+      })
       .wasInterrupted();
 }
 

@@ -90,7 +90,8 @@ LogicalResult Splitter::findWrites() {
     if (value.hasOneUse())
       if (auto cut = dyn_cast<tensor::ExtractSliceOp>(*value.user_begin()))
         value = cut;
-    write = value.hasOneUse() ? dyn_cast<tensor::ParallelInsertSliceOp>(*value.user_begin()) : tensor::ParallelInsertSliceOp();
+    write = value.hasOneUse() ? dyn_cast<tensor::ParallelInsertSliceOp>(*value.user_begin())
+                              : tensor::ParallelInsertSliceOp();
     if (!write)
       return refuse(finalize, "expected o and lse to be written once, and used for nothing else");
   }
@@ -100,15 +101,18 @@ LogicalResult Splitter::findWrites() {
 /// Cuts the loops that are clones of `loops` down to the keys of a part.
 void Splitter::emitBounds(Value part, const IRMapping &mapping) {
   OpBuilder::InsertionGuard guard(b);
-  SmallVector<scf::ForOp> copies =
-      llvm::map_to_vector(loops, [&](scf::ForOp loop) { return cast<scf::ForOp>(mapping.lookup(loop.getOperation())); });
+  SmallVector<scf::ForOp> copies = llvm::map_to_vector(
+      loops, [&](scf::ForOp loop) { return cast<scf::ForOp>(mapping.lookup(loop.getOperation())); });
   b.setInsertionPoint(copies.front());
   int64_t tile = *getConstantIntValue(copies.front().getStep());
-  OpFoldResult begin = getAsOpFoldResult(copies.front().getLowerBound()), end = getAsOpFoldResult(copies.back().getUpperBound());
+  OpFoldResult begin = getAsOpFoldResult(copies.front().getLowerBound()),
+               end = getAsOpFoldResult(copies.back().getUpperBound());
   auto [from, to] = emitKeysOfPart(b, loc, begin, end, part, splits, tile);
   auto x = b.getAffineDimExpr(0), y = b.getAffineDimExpr(1);
   AffineMap both = AffineMap::get(2, 0, {x, y}, b.getContext());
-  auto least = [&](OpFoldResult p, OpFoldResult q) { return affine::makeComposedFoldedAffineMin(b, loc, both, {p, q}); };
+  auto least = [&](OpFoldResult p, OpFoldResult q) {
+    return affine::makeComposedFoldedAffineMin(b, loc, both, {p, q});
+  };
   auto most = [&](OpFoldResult p, OpFoldResult q) { return affine::makeComposedFoldedAffineMax(b, loc, both, {p, q}); };
   auto set = [&](OpOperand &bound, OpFoldResult value) { bound.set(getValueOrCreateConstantIndexOp(b, loc, value)); };
   if (areOneRun) {
@@ -127,7 +131,8 @@ void Splitter::emitBounds(Value part, const IRMapping &mapping) {
     OpFoldResult lower = getAsOpFoldResult(copy.getLowerBound()), upper = getAsOpFoldResult(copy.getUpperBound());
     // The first tile that begins in the part, or behind it.
     auto cut = [&, lower = lower, upper = upper](OpFoldResult at) {
-      OpFoldResult first = affine::makeComposedFoldedAffineApply(b, loc, x + (y - x).ceilDiv(tile) * tile, {lower, most(lower, at)});
+      OpFoldResult first =
+          affine::makeComposedFoldedAffineApply(b, loc, x + (y - x).ceilDiv(tile) * tile, {lower, most(lower, at)});
       return least(first, most(lower, upper));
     };
     OpFoldResult cutLower = cut(from), cutUpper = cut(to);
@@ -151,12 +156,15 @@ void Splitter::emitPart(scf::ForallOp parts) {
   auto ofAll = cast<FinalizeOp>(mapping.lookup(finalize.getOperation()));
   b.setInsertionPoint(ofAll);
   auto getInit = [&](Value result) {
-    return tensor::EmptyOp::create(b, loc, cast<RankedTensorType>(result.getType()).getShape(), b.getF32Type()).getResult();
+    return tensor::EmptyOp::create(b, loc, cast<RankedTensorType>(result.getType()).getShape(), b.getF32Type())
+        .getResult();
   };
   Value o = getInit(ofAll.getO()), lse = getInit(ofAll.getLse());
-  auto ofPart = FinalizeOp::create(b, loc, TypeRange{o.getType(), lse.getType()}, ofAll.getAcc(), ofAll.getM(), ofAll.getL(), o, lse,
+  auto ofPart = FinalizeOp::create(b, loc, TypeRange{o.getType(), lse.getType()}, ofAll.getAcc(), ofAll.getM(),
+                                   ofAll.getL(), o, lse,
                                    /*sinks=*/Value(), ofAll.getNormalizeAttr(), /*no_empty_rows=*/UnitAttr());
-  SmallVector<OpFoldResult> offsets = remap(mapping, writes[0].getMixedOffsets()), sizes = remap(mapping, writes[0].getMixedSizes());
+  SmallVector<OpFoldResult> offsets = remap(mapping, writes[0].getMixedOffsets()),
+                            sizes = remap(mapping, writes[0].getMixedSizes());
   for (auto [result, output] : llvm::zip_equal(ofPart.getResults(), parts.getRegionIterArgs()))
     emitWriteOfPart(b, result, output, offsets, sizes, part);
   for (Operation *user : llvm::make_early_inc_range(ofAll->getUsers())) // slices that are written no more
@@ -180,7 +188,8 @@ LogicalResult Splitter::run() {
   extents.insert(extents.begin(), b.getIndexAttr(splits));
   Value o = tensor::EmptyOp::create(b, loc, extents, b.getF32Type());
   Value lse = tensor::EmptyOp::create(b, loc, ArrayRef(extents).drop_back(), b.getF32Type());
-  SmallVector<OpFoldResult> lower = forall.getMixedLowerBound(), upper = forall.getMixedUpperBound(), steps = forall.getMixedStep();
+  SmallVector<OpFoldResult> lower = forall.getMixedLowerBound(), upper = forall.getMixedUpperBound(),
+                            steps = forall.getMixedStep();
   lower.push_back(b.getIndexAttr(0)), upper.push_back(b.getIndexAttr(splits)), steps.push_back(b.getIndexAttr(1));
   auto parts = scf::ForallOp::create(b, loc, lower, upper, steps, ValueRange{o, lse}, /*mapping=*/std::nullopt);
   emitPart(parts);
@@ -189,11 +198,13 @@ LogicalResult Splitter::run() {
     sinks = slice.getSource();
   auto outType = cast<RankedTensorType>(getOut(writes[0]).getType());
   Type lseType = RankedTensorType::get(outType.getShape().drop_back(), b.getF32Type());
-  auto merge = MergeStatesOp::create(b, loc, TypeRange{outType, lseType}, parts.getResult(0), parts.getResult(1), sinks, /*outs=*/ValueRange());
+  auto merge = MergeStatesOp::create(b, loc, TypeRange{outType, lseType}, parts.getResult(0), parts.getResult(1), sinks,
+                                     /*outs=*/ValueRange());
   SmallVector<Value> results(forall.getNumResults());
   for (auto [number, write] : llvm::enumerate(writes))
     if (write)
-      results[forall.getTiedOpResult(forall.getTiedOpOperand(cast<BlockArgument>(write.getDest()))).getResultNumber()] = merge->getResult(number);
+      results[forall.getTiedOpResult(forall.getTiedOpOperand(cast<BlockArgument>(write.getDest()))).getResultNumber()] =
+          merge->getResult(number);
   b.replaceOp(forall, results);
   return success();
 }

@@ -41,10 +41,13 @@ private:
   }
   /// The least of expressions of one dimension, and of a symbol if there are two operands.
   OpFoldResult min(ArrayRef<AffineExpr> exprs, ArrayRef<OpFoldResult> operands) {
-    return affine::makeComposedFoldedAffineMin(b, loc, AffineMap::get(operands.size(), 0, exprs, b.getContext()), operands);
+    return affine::makeComposedFoldedAffineMin(b, loc, AffineMap::get(operands.size(), 0, exprs, b.getContext()),
+                                               operands);
   }
   bool isOnePart() const { return sizes.chunk == 0 && sizes.splits == 1; }
-  Value createEmpty(ArrayRef<OpFoldResult> extents, Type element) { return tensor::EmptyOp::create(b, loc, extents, element); }
+  Value createEmpty(ArrayRef<OpFoldResult> extents, Type element) {
+    return tensor::EmptyOp::create(b, loc, extents, element);
+  }
 
   RewriterBase &b;
   Location loc;
@@ -73,12 +76,13 @@ std::pair<OpFoldResult, OpFoldResult> Splitter::emitNeededKeys(ValueRange positi
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPoint(tile);
     SearchedMask searched(tile);
-  
+
     MaskSet mask = readMask(tile.getMask(), [](Value) { return true; }); // all is known where the part begins
     auto get = [&](OpFoldResult value) { return LinearExpr::get(getValueOrCreateConstantIndexOp(b, loc, value)); };
     MaskLoop loop;
     loop.tileSize = sizes.kv, loop.otherTileSize = tokens;
-    loop.begin = get(zero), loop.end = get(keys), loop.count = get(count), loop.from = get(zero), loop.to = get(queries);
+    loop.begin = get(zero), loop.end = get(keys), loop.count = get(count), loop.from = get(zero),
+    loop.to = get(queries);
     LoopBounds bounds = computeLoopBounds(mask, loop, b.getContext());
     KeyRange range{b, zero, keys, position[2], count};
     SmallVector<KeySegment> segments = emitKeySegments(tile, range, bounds, mask.space);
@@ -111,7 +115,9 @@ SmallVector<Value> Splitter::emitIdentity() {
     if (carried.movesWith(StepDim::Whole))
       shape.push_back(cast<RankedTensorType>(op.getAcc().getType()).getDimSize(3));
     Value identity = arith::ConstantOp::create(b, loc, b.getF32FloatAttr(carried.padding));
-    state.push_back(linalg::FillOp::create(b, loc, identity, tensor::EmptyOp::create(b, loc, shape, b.getF32Type()).getResult()).getResult(0));
+    state.push_back(
+        linalg::FillOp::create(b, loc, identity, tensor::EmptyOp::create(b, loc, shape, b.getF32Type()).getResult())
+            .getResult(0));
   }
   return state;
 }
@@ -125,7 +131,8 @@ LogicalResult Splitter::emitPart(ValueRange position, ValueRange outputs) {
   auto [begin, end] = emitKeysOfPart(position, count);
   auto get = [&](OpFoldResult value) { return getValueOrCreateConstantIndexOp(b, loc, value); };
   SmallVector<Value> identity = emitIdentity();
-  auto loop = scf::ForOp::create(b, loc, get(begin), get(end), arith::ConstantIndexOp::create(b, loc, sizes.kv), identity);
+  auto loop =
+      scf::ForOp::create(b, loc, get(begin), get(end), arith::ConstantIndexOp::create(b, loc, sizes.kv), identity);
   {
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(loop.getBody());
@@ -133,8 +140,10 @@ LogicalResult Splitter::emitPart(ValueRange position, ValueRange outputs) {
     OpFoldResult numKeys = min({y - x, b.getAffineConstantExpr(sizes.kv)}, {key, keys});
     if (std::optional<int64_t> known = getConstantIntValue(keys); known && *known % sizes.kv == 0)
       numKeys = b.getIndexAttr(sizes.kv);
-    FailureOr<TilingResult> tile = cast<TilingInterface>(op.getOperation()).getTiledImplementation(
-        b, {position[0], position[1], position[2], key}, {b.getIndexAttr(1), b.getIndexAttr(heads), count, numKeys});
+    FailureOr<TilingResult> tile =
+        cast<TilingInterface>(op.getOperation())
+            .getTiledImplementation(b, {position[0], position[1], position[2], key},
+                                    {b.getIndexAttr(1), b.getIndexAttr(heads), count, numKeys});
     if (failed(tile))
       return op.emitOpError() << "expected an op whose heads, queries and keys can be tiled";
     auto step = cast<OnlineAttentionOp>(tile->tiledOps.front());
@@ -148,9 +157,11 @@ LogicalResult Splitter::emitPart(ValueRange position, ValueRange outputs) {
   Value lse = tensor::EmptyOp::create(b, loc, accType.getShape().drop_back(), b.getF32Type());
   Value sinks = isLast ? finalize.getSinks() : Value();
   if (sinks)
-    sinks = tensor::ExtractSliceOp::create(b, loc, sinks, {OpFoldResult(position[1])}, {b.getIndexAttr(heads)}, {b.getIndexAttr(1)});
-  auto results = FinalizeOp::create(b, loc, TypeRange{o.getType(), lse.getType()}, loop.getResult(0), loop.getResult(1),
-                                    loop.getResult(2), o, lse, sinks, finalize.getNormalizeAttr(), /*no_empty_rows=*/UnitAttr());
+    sinks = tensor::ExtractSliceOp::create(b, loc, sinks, {OpFoldResult(position[1])}, {b.getIndexAttr(heads)},
+                                           {b.getIndexAttr(1)});
+  auto results =
+      FinalizeOp::create(b, loc, TypeRange{o.getType(), lse.getType()}, loop.getResult(0), loop.getResult(1),
+                         loop.getResult(2), o, lse, sinks, finalize.getNormalizeAttr(), /*no_empty_rows=*/UnitAttr());
   OpFoldResult offsets[] = {position[0], position[1], position[2], b.getIndexAttr(0)};
   OpFoldResult extents[] = {b.getIndexAttr(1), b.getIndexAttr(heads), count, b.getIndexAttr(accType.getDimSize(3))};
   for (auto [result, output] : llvm::zip_equal(results.getResults(), outputs))
@@ -161,7 +172,8 @@ LogicalResult Splitter::emitPart(ValueRange position, ValueRange outputs) {
 LogicalResult Splitter::run() {
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPoint(finalize);
-  OpFoldResult batches = tensor::getMixedSize(b, loc, op.getQ(), 0), allHeads = tensor::getMixedSize(b, loc, op.getQ(), 1);
+  OpFoldResult batches = tensor::getMixedSize(b, loc, op.getQ(), 0),
+               allHeads = tensor::getMixedSize(b, loc, op.getQ(), 1);
   queries = tensor::getMixedSize(b, loc, op.getQ(), 2), keys = tensor::getMixedSize(b, loc, op.getK(), 2);
   numParts = b.getIndexAttr(std::max<int64_t>(sizes.splits, 1));
   if (sizes.chunk != 0)
@@ -173,7 +185,8 @@ LogicalResult Splitter::run() {
   extents.push_back(b.getIndexAttr(cast<RankedTensorType>(op.getAcc().getType()).getDimSize(3)));
   Value o = createEmpty(extents, isOnePart() ? getElementTypeOrSelf(finalize.getO().getType()) : b.getF32Type());
   OpFoldResult zero = b.getIndexAttr(0), one = b.getIndexAttr(1);
-  auto forall = scf::ForallOp::create(b, loc, ArrayRef<OpFoldResult>{zero, zero, zero, zero}, {batches, allHeads, queries, numParts},
+  auto forall = scf::ForallOp::create(b, loc, ArrayRef<OpFoldResult>{zero, zero, zero, zero},
+                                      {batches, allHeads, queries, numParts},
                                       {one, b.getIndexAttr(heads), b.getIndexAttr(tokens), one}, ValueRange{o, lse},
                                       /*mapping=*/std::nullopt);
   {
@@ -197,11 +210,13 @@ LogicalResult Splitter::run() {
 }
 
 LogicalResult mlir::flash::splitTiles(RewriterBase &rewriter, OnlineAttentionOp op, const SplitSizes &sizes) {
-  if (sizes.rows < 1 || sizes.kv < 1 || sizes.splits < 0 || sizes.chunk < 0 || sizes.chunk % std::max<int64_t>(sizes.kv, 1) != 0)
+  if (sizes.rows < 1 || sizes.kv < 1 || sizes.splits < 0 || sizes.chunk < 0 ||
+      sizes.chunk % std::max<int64_t>(sizes.kv, 1) != 0)
     return op.emitOpError() << "expected positive tiles and parts, and chunks of whole tiles, got rows=" << sizes.rows
                             << " kv-tile=" << sizes.kv << " splits=" << sizes.splits << " chunk=" << sizes.chunk;
   auto finalize = op.getResult(0).hasOneUse() ? dyn_cast<FinalizeOp>(*op.getResult(0).user_begin()) : FinalizeOp();
-  bool isItsOwn = finalize && ValueRange(finalize.getState()) == op.getResults() && finalize.getNormalize() == Normalize::Deferred;
+  bool isItsOwn =
+      finalize && ValueRange(finalize.getState()) == op.getResults() && finalize.getNormalize() == Normalize::Deferred;
   if (!isItsOwn)
     return op.emitOpError() << "expected its state to end in one flash.finalize with normalize = deferred";
   return Splitter(rewriter, op, finalize, sizes).run();

@@ -147,7 +147,8 @@ private:
     if (!sinks || !write)
       return sinks;
     constexpr unsigned kHeads = 1;
-    SmallVector<OpFoldResult> offsets = remap(mapping, write.getMixedOffsets()), sizes = remap(mapping, write.getMixedSizes());
+    SmallVector<OpFoldResult> offsets = remap(mapping, write.getMixedOffsets()),
+                              sizes = remap(mapping, write.getMixedSizes());
     return tensor::ExtractSliceOp::create(b, finalize.getLoc(), sinks, offsets[kHeads], sizes[kHeads],
                                           OpFoldResult(b.getIndexAttr(1)));
   }
@@ -161,9 +162,9 @@ private:
     for (auto [output, tile] : llvm::zip(outputs, tiles))
       empties.push_back(tensor::EmptyOp::create(b, loc, cast<RankedTensorType>(tile.getType()).getShape(),
                                                 cast<RankedTensorType>(output.getType()).getElementType()));
-    auto tiled =
-        FinalizeOp::create(b, loc, TypeRange(ValueRange(empties)), tiles[0], tiles[1], tiles[2], empties[0], empties[1],
-                           sliceSinks(), plan.startsEmpty ? Normalize::Deferred : finalize.getNormalize(), finalize.getNoEmptyRows());
+    auto tiled = FinalizeOp::create(
+        b, loc, TypeRange(ValueRange(empties)), tiles[0], tiles[1], tiles[2], empties[0], empties[1], sliceSinks(),
+        plan.startsEmpty ? Normalize::Deferred : finalize.getNormalize(), finalize.getNoEmptyRows());
     return llvm::to_vector_of<Value>(tiled->getResults());
   }
 
@@ -232,8 +233,8 @@ bool isPartial(StepOpInterface op) {
                             : !cast<RankedTensorType>(op->getResult(0).getType()).hasStaticShape();
 }
 
-/// The identity that `carried`, an argument of a loop, begins with, if loops pass on the slices that `write` puts in and
-/// nothing else, and each iteration has its own.
+/// The identity that `carried`, an argument of a loop, begins with, if loops pass on the slices that `write` puts in
+/// and nothing else, and each iteration has its own.
 std::optional<Value> getInitialFill(BlockArgument carried, tensor::InsertSliceOp write) {
   SmallVector<scf::ForOp> loops;
   Value init = carried, result = write.getResult();
@@ -256,8 +257,9 @@ std::optional<Value> getInitialFill(BlockArgument carried, tensor::InsertSliceOp
   return fill.getInputs()[0];
 }
 
-/// Lets the resident parts of the state begin as they do in memory, which nothing has written before, for a step that adds
-/// to the tiles that it streams. Returns whether there were any. Where there is one streamed tile, there is no loop.
+/// Lets the resident parts of the state begin as they do in memory, which nothing has written before, for a step that
+/// adds to the tiles that it streams. Returns whether there were any. Where there is one streamed tile, there is no
+/// loop.
 bool promoteResident(StepOpInterface op) {
   scf::ForOp loop = getFoldingLoop(op);
   bool isPromoted = false;

@@ -127,7 +127,8 @@ private:
     AffineExpr tiles = b.getAffineSymbolExpr(0).ceilDiv(runs.getStreamedTile());
     OpFoldResult extent = affine::makeComposedFoldedAffineApply(b, b.getLoc(), tiles * runs.getStreamedTile(),
                                                                 getAsOpFoldResult(runs.getStreamed()));
-    auto type = RankedTensorType::get({1, 1, getConstantIntValue(extent).value_or(ShapedType::kDynamic)}, b.getI32Type());
+    auto type =
+        RankedTensorType::get({1, 1, getConstantIntValue(extent).value_or(ShapedType::kDynamic)}, b.getI32Type());
     auto table = RowTableOp::create(b, type, one, one, getValueOrCreateConstantIndexOp(b, b.getLoc(), extent));
     Block *body = b.createBlock(&table.getBody(), {}, SmallVector<Type>(3, b.getIndexType()),
                                 SmallVector<Location>(3, b.getLoc()));

@@ -73,8 +73,8 @@ static void tabulate(RewriterBase &rewriter, AttentionOp op, CountLeOp search) {
     shape.push_back(getConstantIntValue(extents.back()).value_or(ShapedType::kDynamic));
   }
   auto table = RowTableOp::create(b, RankedTensorType::get(shape, b.getI32Type()), extents[0], extents[1], extents[2]);
-  Block *body = b.createBlock(&table.getBody(), {}, SmallVector<Type>(3, b.getIndexType()),
-                              SmallVector<Location>(3, b.getLoc()));
+  Block *body =
+      b.createBlock(&table.getBody(), {}, SmallVector<Type>(3, b.getIndexType()), SmallVector<Location>(3, b.getLoc()));
   IRMapping mapping;
   mapping.map(mask.getArguments().take_front(3), body->getArguments());
   Value copy = flashc::cloneSlice(b, search, mapping, [&](Value outside) {

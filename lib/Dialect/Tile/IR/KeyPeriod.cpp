@@ -80,8 +80,8 @@ private:
 
   static std::optional<int64_t> getConstant(Value value) {
     APInt constant;
-    if (!matchPattern(value, m_ConstantInt(&constant)) || !constant.isSignedIntN(21) || !constant.isStrictlyPositive() ||
-        constant.getSExtValue() > kMostPeriod)
+    if (!matchPattern(value, m_ConstantInt(&constant)) || !constant.isSignedIntN(21) ||
+        !constant.isStrictlyPositive() || constant.getSExtValue() > kMostPeriod)
       return std::nullopt;
     return constant.getSExtValue();
   }
@@ -125,7 +125,7 @@ private:
     if (isa<arith::AndIOp>(op) && !op->getResult(0).getType().isInteger(1)) {
       std::optional<int64_t> mask = getConstant(op->getOperand(1));
       return mask && llvm::isPowerOf2_64(*mask + 1) && isLinear(op->getOperand(0)) ? std::optional(*mask + 1)
-                                                                                 : std::nullopt;
+                                                                                   : std::nullopt;
     }
     auto product = isa<arith::SubIOp>(op) ? op->getOperand(1).getDefiningOp<arith::MulIOp>() : nullptr;
     auto quotient = product ? product.getLhs().getDefiningOp<arith::FloorDivSIOp>() : nullptr;
@@ -137,8 +137,7 @@ private:
 
   /// The c of `x rem c = 0`, of a linear x. Other remainders depend on x's sign.
   std::optional<int64_t> getDivisibility(arith::CmpIOp op) {
-    bool isEquality =
-        op.getPredicate() == arith::CmpIPredicate::eq || op.getPredicate() == arith::CmpIPredicate::ne;
+    bool isEquality = op.getPredicate() == arith::CmpIPredicate::eq || op.getPredicate() == arith::CmpIPredicate::ne;
     auto remainder = op.getLhs().getDefiningOp<arith::RemSIOp>();
     if (!isEquality || !remainder || !matchPattern(op.getRhs(), m_Zero()) || !isLinear(remainder.getLhs()))
       return std::nullopt;

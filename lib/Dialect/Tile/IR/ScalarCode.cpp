@@ -19,11 +19,10 @@ bool tile::hasLoads(Operation *op) {
 }
 
 /// Whether every op of `op` has no effect or is one of `Ops`.
-template <typename... Ops>
-static bool hasOnlyEffectsOf(Operation *op) {
+template <typename... Ops> static bool hasOnlyEffectsOf(Operation *op) {
   auto stopAtEffect = [](Operation *nested) {
-    bool isFine = isa<Ops...>(nested) || nested->hasTrait<OpTrait::HasRecursiveMemoryEffects>() ||
-                  isMemoryEffectFree(nested);
+    bool isFine =
+        isa<Ops...>(nested) || nested->hasTrait<OpTrait::HasRecursiveMemoryEffects>() || isMemoryEffectFree(nested);
     return isFine ? WalkResult::advance() : WalkResult::interrupt();
   };
   return !op->walk(stopAtEffect).wasInterrupted();

@@ -5,8 +5,7 @@
 using namespace mlir;
 using namespace mlir::tile;
 
-SharedLayout tile::layOutShared(const GPUTarget &target, ArrayRef<SharedAllocation> allocations,
-                                int64_t publishWords) {
+SharedLayout tile::layOutShared(const GPUTarget &target, ArrayRef<SharedAllocation> allocations, int64_t publishWords) {
   SharedLayout layout;
   int64_t offset = 0;
   for (const SharedAllocation &allocation : allocations) {
@@ -37,7 +36,8 @@ static SharedAllocation getAllocation(AllocSlotOp alloc, const GPUTarget &target
 }
 
 int64_t tile::getClusterMergeBytes(MergeClusterOp op) {
-  int64_t floats = cast<RankedTensorType>(op.getAcc().getType()).getDimSize(1) / 2 + 4; // of a thread: its tile, two rows
+  int64_t floats =
+      cast<RankedTensorType>(op.getAcc().getType()).getDimSize(1) / 2 + 4; // of a thread: its tile, two rows
   return op->getParentOfType<WarpProgramOp>().getWarps() * 32 * floats * 4;
 }
 

@@ -115,7 +115,8 @@ int64_t tile::getPublishWords(gpu::GPUFuncOp kernel) {
 bool tile::hasReducer(gpu::GPUFuncOp kernel) {
   auto isFound = [](Operation *op) {
     auto roles = dyn_cast<WarpSpecializeOp>(op);
-    return isa<AddProductOp>(op) || (roles && !roles.getReducer().empty()) ? WalkResult::interrupt() : WalkResult::advance();
+    return isa<AddProductOp>(op) || (roles && !roles.getReducer().empty()) ? WalkResult::interrupt()
+                                                                           : WalkResult::advance();
   };
   return kernel.walk(isFound).wasInterrupted();
 }
@@ -123,8 +124,8 @@ bool tile::hasReducer(gpu::GPUFuncOp kernel) {
 int64_t tile::getReducerRegisters(const GPUTarget &target, ScheduleAttr schedule) {
   int64_t groups = schedule.getConsumers() + 2;
   int64_t ofThread = target.getRegistersOfCTA(target.groupThreads * groups) / (target.groupThreads * groups);
-  int64_t left = ofThread * groups - schedule.getProducerRegisters() -
-                 schedule.getConsumers() * schedule.getConsumerRegisters();
+  int64_t left =
+      ofThread * groups - schedule.getProducerRegisters() - schedule.getConsumers() * schedule.getConsumerRegisters();
   return std::min({left, ofThread, schedule.getConsumerRegisters()}); // it gives up some, or none
 }
 
@@ -160,7 +161,6 @@ LogicalResult TileDialect::verifyOperationAttribute(Operation *op, NamedAttribut
     return op->emitError() << "expected at most " << most << " registers per CTA, got " << registers;
   int64_t bytes = KernelLayout(kernel).bytes;
   if (bytes > target.maxSharedMemory)
-    return op->emitError() << "expected at most " << target.maxSharedMemory << " bytes of shared memory, got "
-                           << bytes;
+    return op->emitError() << "expected at most " << target.maxSharedMemory << " bytes of shared memory, got " << bytes;
   return success();
 }

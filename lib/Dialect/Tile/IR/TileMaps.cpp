@@ -319,7 +319,7 @@ private:
       }
       if (isa<arith::IndexCastOp, arith::ExtSIOp>(op)) {
         Type type = op->getOperand(0).getType();
-        limit = type.isIndex() ? arith::IndexCastOp::create(b, loc, type, limit).getResult()
+        limit = type.isIndex()              ? arith::IndexCastOp::create(b, loc, type, limit).getResult()
                 : limit.getType().isIndex() ? arith::IndexCastOp::create(b, loc, type, limit).getResult()
                                             : arith::TruncIOp::create(b, loc, type, limit).getResult();
         key = op->getOperand(0);
@@ -388,7 +388,8 @@ struct CompareMagnitude : OpRewritePattern<arith::CmpIOp> {
       moved = arith::SubIOp::create(rewriter, op.getLoc(), add(difference.getLhs()), difference.getRhs());
     else
       moved = add(x);
-    rewriter.replaceOpWithNewOp<arith::CmpIOp>(op, isWithin ? Predicate::ule : Predicate::ugt, moved, constant(2 * most));
+    rewriter.replaceOpWithNewOp<arith::CmpIOp>(op, isWithin ? Predicate::ule : Predicate::ugt, moved,
+                                               constant(2 * most));
     return success();
   }
 };

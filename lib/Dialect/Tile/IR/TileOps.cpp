@@ -1,8 +1,8 @@
 //===- TileOps.cpp - constraints of the tile ops ------------------------------------------------------------------===//
 
 #include "flashc/Dialect/Tile/IR/Tile.h"
-#include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/Matchers.h"
 #include "mlir/IR/OpImplementation.h"
@@ -123,7 +123,8 @@ LogicalResult MmaAsyncOp::verify() {
     return emitOpError() << "expected a slot as A for transpose_a, got " << getA().getType();
   OperandShape a = getShapeOfA(getA(), getTransposeA());
   RankedTensorType result = getToken().getType().getResultType();
-  bool isOfWarp = a.rows == kWarpRows && !isa<SlotType>(getA().getType()), isWidened = isOfWarp && is8Bit(b.getElementType());
+  bool isOfWarp = a.rows == kWarpRows && !isa<SlotType>(getA().getType()),
+       isWidened = isOfWarp && is8Bit(b.getElementType());
   if ((a.element != b.getElementType() && !isWidened) || !is16Bit(a.element))
     return emitOpError() << "expected A and B of one 16-bit type, got " << a.element << " and " << b.getElementType();
   if (isWidened && (b.getCols() % 16 != 0 || b.getRows() % 16 != 0))
@@ -143,7 +144,8 @@ LogicalResult MmaAsyncOp::verify() {
     cols += target.colStep;
   }
   if (result != getAccType(cols, Float32Type::get(getContext()), a.rows))
-    return emitOpError() << "expected a result of " << a.rows << " x " << cols << " x f32 with encoding #tile.acc, got " << result;
+    return emitOpError() << "expected a result of " << a.rows << " x " << cols << " x f32 with encoding #tile.acc, got "
+                         << result;
   Type acc = getAcc() ? getAcc().getType() : Type();
   if (acc && acc != result && acc != getToken().getType())
     return emitOpError() << "expected an accumulator of type " << result << ", got " << acc;
@@ -180,8 +182,8 @@ LogicalResult ShareOp::verify() { return verifyShared(*this, getRing().getType()
 LogicalResult AddProductOp::verify() {
   SlotType b = getB().getType();
   if (b.getRows() != kTileRows || b.getElementType() != getA().getType().getElementType())
-    return emitOpError() << "expected B of " << kTileRows << " rows of " << getA().getType().getElementType() << ", got "
-                         << b;
+    return emitOpError() << "expected B of " << kTileRows << " rows of " << getA().getType().getElementType()
+                         << ", got " << b;
   return verifyShared(*this, getRing().getType(), getA().getType());
 }
 
@@ -292,7 +294,8 @@ LogicalResult DropoutMaskOp::verify() {
 
 LogicalResult FromOperandAOp::verify() {
   if (getSource().getType().getShape() != getResult().getType().getShape())
-    return emitOpError() << "expected a result shaped like " << getSource().getType() << ", got " << getResult().getType();
+    return emitOpError() << "expected a result shaped like " << getSource().getType() << ", got "
+                         << getResult().getType();
   return success();
 }
 
@@ -351,8 +354,8 @@ LogicalResult StoreAsyncOp::verify() {
   return success();
 }
 
-LogicalResult WorkAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError, Distribution distribution,
-                               ListScope, int64_t numbers, int64_t own) {
+LogicalResult WorkAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError, Distribution distribution, ListScope,
+                               int64_t numbers, int64_t own) {
   if (numbers < 0 || own < 0)
     return emitError() << "expected counts of numbers, got " << std::min(numbers, own);
   if (distribution != Distribution::List && numbers + own > 0)

@@ -1,7 +1,8 @@
 //===- TileProtocol.cpp - the ring protocol that tile.warp_specialize checks --------------------------------------===//
 //
 // Invariants:
-//   1. Only the producer acquires, fills, takes numbers and publishes them; only consumers and the reducer wait, release
+//   1. Only the producer acquires, fills, takes numbers and publishes them; only consumers and the reducer wait,
+//   release
 //      and multiply; only consumers share and take turns, and only the reducer adds to device memory.
 //   2. In the producer the acquire of (ring, count) stands right before the copy into (ring, count).
 //   3. A slot is released exactly once, in the block of its wait; or handed to a loop, or to a loop's next iteration,
@@ -19,8 +20,7 @@ using namespace mlir;
 using namespace mlir::tile;
 
 /// Invariant 1: none of `Ops` in `region`.
-template <typename... Ops>
-static LogicalResult verifyAbsent(Region &region, StringRef role) {
+template <typename... Ops> static LogicalResult verifyAbsent(Region &region, StringRef role) {
   return failure(region
                      .walk([&](Operation *op) {
                        if (!isa<Ops...>(op))
@@ -166,8 +166,8 @@ LogicalResult WarpSpecializeOp::verifyRegions() {
       failed(verifyAbsent<AtomicAddOp>(getProducer(), "consumer or reducer")))
     return failure();
   for (Region *region : {&getProducer(), &getReducer()})
-    if (failed(verifyAbsent<StoreSlopesOp, StoreAsyncOp, StoreWaitOp, PingPongWaitOp, PingPongPassOp, PublishedOp, ShareOp,
-                            ClearRowsOp>(*region, "consumer")))
+    if (failed(verifyAbsent<StoreSlopesOp, StoreAsyncOp, StoreWaitOp, PingPongWaitOp, PingPongPassOp, PublishedOp,
+                            ShareOp, ClearRowsOp>(*region, "consumer")))
       return failure();
   for (Region *region : {&getConsumer(), &getReducer()})
     if (failed(verifyAbsent<AcquireOp, CopyAsyncOp, ConsumeOp, PublishOp>(*region, "producer")))

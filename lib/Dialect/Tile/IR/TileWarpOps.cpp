@@ -1,4 +1,5 @@
-//===- TileWarpOps.cpp - constraints of the ops of warp programs ---------------------------------------------------===//
+//===- TileWarpOps.cpp - constraints of the ops of warp programs
+//---------------------------------------------------===//
 
 #include "flashc/Dialect/Tile/IR/Tile.h"
 #include "mlir/IR/Builders.h"
@@ -10,7 +11,8 @@ LogicalResult WarpProgramOp::verifyRegions() {
   if (getBody().getNumArguments() != 1 || !getBody().getArgument(0).getType().isIndex())
     return emitOpError() << "expected one region argument, the warp (index)";
   WalkResult walk = getBody().walk([&](Operation *op) {
-    for (Type type : llvm::concat<Type>(llvm::to_vector(op->getOperandTypes()), llvm::to_vector(op->getResultTypes()))) {
+    for (Type type :
+         llvm::concat<Type>(llvm::to_vector(op->getOperandTypes()), llvm::to_vector(op->getResultTypes()))) {
       auto ring = dyn_cast<RingType>(type);
       if (ring && !ring.getIsPrivate()) {
         op->emitOpError() << "expected private rings in a tile.warp_program, got " << ring;
@@ -41,7 +43,8 @@ LogicalResult ReadRowsOp::verify() {
   auto tile = cast<RankedTensorType>(getResult().getType());
   auto source = cast<MemRefType>(getSource().getType());
   if (source.getElementType() != tile.getElementType() || source.getShape().back() != tile.getDimSize(1))
-    return emitOpError() << "expected rows of " << tile.getDimSize(1) << " x " << tile.getElementType() << ", got " << source;
+    return emitOpError() << "expected rows of " << tile.getDimSize(1) << " x " << tile.getElementType() << ", got "
+                         << source;
   if (tile.getDimSize(1) % kBlockCols != 0)
     return emitOpError() << "expected a multiple of " << kBlockCols << " columns, got " << tile.getDimSize(1);
   return verifyPacked(*this, tile, getHeads(), getTokens());
@@ -68,10 +71,12 @@ LogicalResult LoadRowsOp::verify() {
   RingType ring = getRing().getType();
   SlotType slot = getSlot().getType();
   auto source = cast<MemRefType>(getSource().getType());
-  if (slot.getRows() != ring.getRows() || slot.getCols() != ring.getCols() || slot.getElementType() != ring.getElementType())
+  if (slot.getRows() != ring.getRows() || slot.getCols() != ring.getCols() ||
+      slot.getElementType() != ring.getElementType())
     return emitOpError() << "expected a slot of " << ring << ", got " << slot;
   if (source.getElementType() != ring.getElementType() || source.getShape().back() != ring.getCols())
-    return emitOpError() << "expected rows of " << ring.getCols() << " x " << ring.getElementType() << ", got " << source;
+    return emitOpError() << "expected rows of " << ring.getCols() << " x " << ring.getElementType() << ", got "
+                         << source;
   if (ring.getRows() != kWarpRows)
     return emitOpError() << "expected a ring of " << kWarpRows << " rows, got " << ring;
   if (getSize().has_value() != isa<RankedTensorType>(getB().getType()))

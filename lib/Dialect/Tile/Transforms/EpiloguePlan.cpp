@@ -22,17 +22,13 @@ static scf::ForOp findLoop(Region &region, llvm::function_ref<bool(scf::ForOp)> 
 }
 
 /// Whether `op` is a loop that contains an `OpTy`.
-template <typename OpTy>
-static bool isLoopOverKeys(Operation *op) {
+template <typename OpTy> static bool isLoopOverKeys(Operation *op) {
   return isa<scf::ForOp>(op) && op->walk([](OpTy) { return WalkResult::interrupt(); }).wasInterrupted();
 }
 
 /// Whether the loop's body has an `OpTy` of its own, as a loop over work tiles has: for the first keys or the last, and
 /// the only ones if there is just one tile of keys.
-template <typename OpTy>
-static bool isLoopOverWorkTiles(scf::ForOp loop) {
-  return !loop.getOps<OpTy>().empty();
-}
+template <typename OpTy> static bool isLoopOverWorkTiles(scf::ForOp loop) { return !loop.getOps<OpTy>().empty(); }
 
 static LogicalResult planProducts(EpilogueOverlap &plan) {
   scf::ForOp loop = plan.consumer.loop;

@@ -12,7 +12,8 @@ namespace mlir::tile {
 using namespace mlir;
 using namespace mlir::tile;
 
-/// A turn is from a product of slots (Q K^T) to the last product issued before the next wait. Returns how many there are.
+/// A turn is from a product of slots (Q K^T) to the last product issued before the next wait. Returns how many there
+/// are.
 static int64_t insertTurns(Block &block, Value warpgroup) {
   OpBuilder b(block.getParentOp()->getContext());
   MmaAsyncOp last;

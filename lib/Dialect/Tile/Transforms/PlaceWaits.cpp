@@ -19,8 +19,7 @@ bool tile::delayRelease(scf::ForOp loop, int64_t elements) {
     return false;
   Value exponentials;
   for (Operation &op : *loop.getBody())
-    if (isa<math::Exp2Op>(op) && hasEncoding<AccAttr>(op.getResult(0).getType()) &&
-        op.isBeforeInBlock(waits[1]))
+    if (isa<math::Exp2Op>(op) && hasEncoding<AccAttr>(op.getResult(0).getType()) && op.isBeforeInBlock(waits[1]))
       exponentials = op.getResult(0);
   auto release = dyn_cast<ReleaseOp>(waits[0]->getNextNode());
   if (!exponentials || !release)
@@ -62,8 +61,8 @@ static void placeReleases(WarpSpecializeOp op, int64_t elements) {
 static void placeScalars(WarpSpecializeOp op, bool isUnderStores) {
   op.getConsumer().walk([&](Block *block) {
     auto loop = dyn_cast<scf::ForOp>(block->getParentOp());
-    bool isOfPoint = block->getParentOp() == op ||
-                     (loop && llvm::none_of(loop.getResultTypes(), llvm::IsaPred<RankedTensorType>));
+    bool isOfPoint =
+        block->getParentOp() == op || (loop && llvm::none_of(loop.getResultTypes(), llvm::IsaPred<RankedTensorType>));
     if (isOfPoint)
       delayScalars(*block, isUnderStores);
   });

@@ -64,7 +64,8 @@ LogicalResult Prefetcher::findLoads() {
   for (Operation *load : loads) {
     int64_t ofRing = getRing(load).getType().getStages();
     if (stages && ofRing != stages)
-      return load->emitOpError() << "expected rings of as many stages in all of the loop, got " << stages << " and " << ofRing;
+      return load->emitOpError() << "expected rings of as many stages in all of the loop, got " << stages << " and "
+                                 << ofRing;
     stages = ofRing;
     llvm::SetVector<Operation *> slice;
     BackwardSliceOptions options;
@@ -107,7 +108,8 @@ SmallVector<Value> Prefetcher::emitReads(Value position) {
   mapping.map(loop.getInductionVar(), position);
   SmallVector<Value> numbers;
   for (Operation *read : reads)
-    numbers.push_back(flashc::cloneSlice(b, read->getResult(0), mapping, [&](Value value) { return getOutside(loop, value); }));
+    numbers.push_back(
+        flashc::cloneSlice(b, read->getResult(0), mapping, [&](Value value) { return getOutside(loop, value); }));
   return numbers;
 }
 
@@ -126,7 +128,8 @@ void Prefetcher::emitCopies(Value position, ValueRange numbers, Value count) {
   for (Operation *load : loads) {
     SmallVector<Value> places = llvm::map_to_vector(getPlaces(load), get);
     if (auto box = dyn_cast<LoadOp>(load)) {
-      CopyAsyncOp::create(b, box.getMap(), places[0], places[1], places[2], box.getRing(), count, /*owner=*/IntegerAttr());
+      CopyAsyncOp::create(b, box.getMap(), places[0], places[1], places[2], box.getRing(), count,
+                          /*owner=*/IntegerAttr());
       continue;
     }
     auto rows = cast<LoadRowsOp>(load);
@@ -155,7 +158,8 @@ LogicalResult Prefetcher::run() {
     OpBuilder::InsertionGuard guard(b);
     b.restoreInsertionPoint(nested.saveInsertionPoint());
     Value count = arguments.front(), next = emitAfter(loop.getInductionVar(), stages);
-    emitCopies(next, ValueRange(SmallVector<Value>(arguments.drop_front())), arith::AddIOp::create(b, count, index(stages)));
+    emitCopies(next, ValueRange(SmallVector<Value>(arguments.drop_front())),
+               arith::AddIOp::create(b, count, index(stages)));
     SmallVector<Value> yielded{arith::AddIOp::create(b, count, index(1))};
     llvm::append_range(yielded, emitReads(emitAfter(next, 1)));
     return yielded;

@@ -17,7 +17,8 @@ void RolePlan::markIfVarying(Operation *op) {
   varying.insert(op->result_begin(), op->result_end());
 }
 
-/// Marks the results of a draw that are computed from the warpgroup, and in the next iteration of the loop its argument.
+/// Marks the results of a draw that are computed from the warpgroup, and in the next iteration of the loop its
+/// argument.
 void RolePlan::markDrawn(DrawOp draw) {
   bool isAll = llvm::any_of(draw->getOperands(), [&](Value operand) { return varies(operand); });
   auto drawn = cast<DrawnOp>(draw.getBody().front().getTerminator());
@@ -129,10 +130,11 @@ LogicalResult RolePlan::checkSlot(LoadOp load) {
 /// What the own visits leave out is skipped: as many in front of `begin`, and `total - end`.
 LogicalResult RolePlan::checkOwnVisits(OwnVisitsOp own) {
   auto isSkipped = [](Value count) { return llvm::any_of(count.getUsers(), llvm::IsaPred<AdvanceRingOp>); };
-  bool isRestSkipped = own.getLast() == own.getTotal() || llvm::any_of(own.getEnd().getUsers(), [&](Operation *user) {
-    auto rest = dyn_cast<arith::SubIOp>(user);
-    return rest && rest.getLhs() == own.getTotal() && rest.getRhs() == own.getEnd() && isSkipped(rest);
-  });
+  bool isRestSkipped =
+      own.getLast() == own.getTotal() || llvm::any_of(own.getEnd().getUsers(), [&](Operation *user) {
+        auto rest = dyn_cast<arith::SubIOp>(user);
+        return rest && rest.getLhs() == own.getTotal() && rest.getRhs() == own.getEnd() && isSkipped(rest);
+      });
   if (isSkipped(own.getBegin()) && isRestSkipped)
     return success();
   return refuse(own) << "expected tile.advance_ring of its begin, and of its total less its end";
@@ -161,9 +163,8 @@ LogicalResult RolePlan::checkProduct(AddProductOp product) {
   auto load = product.getB().getDefiningOp<LoadOp>();
   if (!load || !load.getRing().getType().getIsPrivate())
     return refuse(product) << "expected B to be loaded into a ring of each consumer's own";
-  WalkResult walk = program.walk([](Operation *op) {
-    return isa<DrawOp, OwnVisitsOp>(op) ? WalkResult::interrupt() : WalkResult::advance();
-  });
+  WalkResult walk = program.walk(
+      [](Operation *op) { return isa<DrawOp, OwnVisitsOp>(op) ? WalkResult::interrupt() : WalkResult::advance(); });
   if (walk.wasInterrupted())
     return refuse(product) << "expected visits that all consumers make, and work that is not drawn";
   for (Value value :
@@ -178,9 +179,11 @@ LogicalResult RolePlan::checkProduct(AddProductOp product) {
 
 LogicalResult RolePlan::compute() {
   findVarying();
-  if (program.walk([&](OwnVisitsOp own) {
-               return failed(checkOwnVisits(own)) ? WalkResult::interrupt() : WalkResult::advance();
-             }).wasInterrupted())
+  if (program
+          .walk([&](OwnVisitsOp own) {
+            return failed(checkOwnVisits(own)) ? WalkResult::interrupt() : WalkResult::advance();
+          })
+          .wasInterrupted())
     return failure();
   WalkResult result = program.walk([&](Operation *op) {
     auto load = dyn_cast<LoadOp>(op);

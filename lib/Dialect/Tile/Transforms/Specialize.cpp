@@ -148,8 +148,8 @@ protected:
   void emitLoop(scf::ForOp loop) {
     SmallVector<unsigned> args = getDrawnArgs(loop); // what has been drawn for all, and the counters
     llvm::erase_if(args, [&](unsigned arg) { return plan.isOwn(loop.getYieldedValues()[arg]); });
-    llvm::append_range(args, llvm::seq(loop.getNumRegionIterArgs() - numbering.getNumCounters(loop),
-                                       loop.getNumRegionIterArgs()));
+    llvm::append_range(
+        args, llvm::seq(loop.getNumRegionIterArgs() - numbering.getNumCounters(loop), loop.getNumRegionIterArgs()));
     SmallVector<Value> inits = llvm::map_to_vector(args, [&](unsigned arg) { return get(loop.getInitArgs()[arg]); });
     auto copy = scf::ForOp::create(b, loop.getLoc(), get(loop.getLowerBound()), get(loop.getUpperBound()),
                                    get(loop.getStep()), inits);
@@ -248,8 +248,8 @@ class ProducerEmitter : public RoleEmitter {
       values.map(program.getWarpgroup(), index(draw.getLoc(), owner));
       for (auto [result, value] : llvm::zip_equal(draw.getResults(), drawn.getValues()))
         if (plan.isOwn(result))
-          next.push_back(flashc::cloneSlice(
-              b, value, values, [&](Value input) { return plan.isOwn(input) ? Value() : get(input); }));
+          next.push_back(flashc::cloneSlice(b, value, values,
+                                            [&](Value input) { return plan.isOwn(input) ? Value() : get(input); }));
     }
     return next;
   }
@@ -361,7 +361,8 @@ static void insertReleaseOfColumns(WaitOp wait) {
         lastRead = ancestor;
   for (auto end : block->getOps<MmaWaitOp>())
     if (Operation *product = end.getToken().getDefiningOp(); product && product->getBlock() == block &&
-        lastRead->isBeforeInBlock(product) && (!lastWait || lastWait->isBeforeInBlock(end)))
+                                                             lastRead->isBeforeInBlock(product) &&
+                                                             (!lastWait || lastWait->isBeforeInBlock(end)))
       lastWait = end;
   OpBuilder b(wait.getContext());
   b.setInsertionPointAfter(lastWait ? lastWait : lastRead);
@@ -419,9 +420,8 @@ static void expandSkip(AdvanceRingOp skip, ArrayRef<Value> counts, Value warpgro
     PingPongWaitOp::create(b, loc, warpgroup);
     PingPongPassOp::create(b, loc, warpgroup);
   }
-  bool hasSingleSlot = llvm::any_of(skip.getRings(), [](Value ring) {
-    return cast<RingType>(ring.getType()).getStages() == 1;
-  });
+  bool hasSingleSlot =
+      llvm::any_of(skip.getRings(), [](Value ring) { return cast<RingType>(ring.getType()).getStages() == 1; });
   SmallVector<Value, 2> slots;
   for (auto [ring, first] : llvm::zip_equal(skip.getRings(), counts)) {
     Value count = arith::AddIOp::create(b, loc, first, loop.getInductionVar());
@@ -521,7 +521,8 @@ FailureOr<WarpSpecializeOp> tile::specializeProgram(ProgramOp program, ScheduleA
   op.getConsumer().takeBody(program.getBody());
   program.erase();
   makeConsumer(op.getConsumer(), numbering);
-  op.getConsumer().walk([&](DrawOp draw) { expandDraw(draw, plan, op.getWarpgroup(), schedule.getEpilogue() == Epilogue::Softmax); });
+  op.getConsumer().walk(
+      [&](DrawOp draw) { expandDraw(draw, plan, op.getWarpgroup(), schedule.getEpilogue() == Epilogue::Softmax); });
   op.getConsumer().walk([&](AdvanceRingOp skip) { expandSkip(skip, numbering.getCounts(skip), op.getWarpgroup()); });
   op.getConsumer().walk([](OwnVisitsOp own) { expandOwnVisits(own); });
   return op;

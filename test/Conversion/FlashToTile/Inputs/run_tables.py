@@ -245,7 +245,7 @@ def main():
     rng = np.random.default_rng(0)
     for kind in ("sorted", "blocks", "shuffled"):
         visits = sum(check(text, rng, *shape, kind) for shape in
-                   ((1, 1, 1), (2, 65, 65), (1, 300, 1500), (2, 700, 700), (1, 1030, 40), (3, 64, 2100)))
+                     ((1, 1, 1), (2, 65, 65), (1, 300, 1500), (2, 700, 700), (1, 1030, 40), (3, 64, 2100)))
         print(kind, "visits", visits, "tiles, those with a kept pair")
 
 

@@ -62,8 +62,8 @@ Value emitRounded(OpBuilder &b, Location loc, Value x, Type type);
 /// Whether `op` is what `emitRounded` makes.
 bool isRounding(linalg::GenericOp op);
 
-/// The position (b, h, i, j) that the region of a flash.scatter_sum is given for the element `at` of sums of `gradients`,
-/// where there are `queries` queries.
+/// The position (b, h, i, j) that the region of a flash.scatter_sum is given for the element `at` of sums of
+/// `gradients`, where there are `queries` queries.
 SmallVector<Value> emitPairOfSum(OpBuilder &b, Location loc, Gradients gradients, ValueRange at, Value queries);
 
 /// Has the regions of a step on whole sequences take pairs beyond the last query or key, too, which its tiles stick out

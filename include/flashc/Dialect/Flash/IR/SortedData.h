@@ -65,8 +65,7 @@ struct SegmentTileOperands {
   int64_t tileSize;
 };
 /// The code of flash.segment_tile: its results, none after an error.
-SmallVector<Value> expandSegmentTile(OpBuilder &b, Location loc, const SegmentTileOperands &operands,
-                                     ReadElement read);
+SmallVector<Value> expandSegmentTile(OpBuilder &b, Location loc, const SegmentTileOperands &operands, ReadElement read);
 
 /// The same for an op on a tensor or memref, read in place.
 Value expandInPlace(OpBuilder &b, CountLeOp op);

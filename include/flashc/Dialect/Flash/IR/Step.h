@@ -18,8 +18,9 @@ namespace mlir::flash {
 enum class MaskView { Primal, Dual };
 
 /// What a dimension of a step's operand moves with: a dimension of the step's iteration space (batch, query head,
-/// query, key), the key head that the query head reads, or nothing, because a tile has all of it. Ops without a step also
-/// have parts of keys, and caches: pages, their rows, the pages of a sequence, and positions that a table has rows for.
+/// query, key), the key head that the query head reads, or nothing, because a tile has all of it. Ops without a step
+/// also have parts of keys, and caches: pages, their rows, the pages of a sequence, and positions that a table has rows
+/// for.
 enum class StepDim : unsigned { B, H, I, J, KeyHead, Whole, Part, Page, PageRow, PageSlot, Position };
 
 /// An operand of a step of which a tile has a part: an input, or a state.

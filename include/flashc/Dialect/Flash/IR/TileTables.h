@@ -1,7 +1,7 @@
 //===- TileTables.h - what is known at run time only --------------------------------------------------------------===//
 //
-// The code of flash.row_table, flash.tile_range, flash.tile_classes and flash.tile_runs, where it is the same on the CPU
-// and in a kernel.
+// The code of flash.row_table, flash.tile_range, flash.tile_classes and flash.tile_runs, where it is the same on the
+// CPU and in a kernel.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 #ifndef FLASHC_DIALECT_FLASH_IR_TILETABLES_H

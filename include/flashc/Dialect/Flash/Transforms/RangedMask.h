@@ -8,8 +8,8 @@
 namespace mlir::flash {
 
 /// The runs of streamed tiles that a mask visits which bounds do not say it all of: which ones, a flash.tile_runs in
-/// front of all loops says, from the classes of tiles. Those a flash.tile_classes finds by running the mask, where the ranges of
-/// positions, and of arrays in each tile, leave a tile open. Erased when it dies, unless it has been kept.
+/// front of all loops says, from the classes of tiles. Those a flash.tile_classes finds by running the mask, where the
+/// ranges of positions, and of arrays in each tile, leave a tile open. Erased when it dies, unless it has been kept.
 class RangedMask {
 public:
   /// Null where the loops around `op` do not go over tiles from 0, or the mask needs what only they know. `mask` is the

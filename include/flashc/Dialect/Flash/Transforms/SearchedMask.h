@@ -26,8 +26,8 @@ public:
   ~SearchedMask() { restore(); }
   /// Puts the op's own region back.
   void restore();
-  /// Leaves the op the other region, if that searches: in the dual view, where what it computes of the key alone takes the
-  /// place of what it read for each query.
+  /// Leaves the op the other region, if that searches: in the dual view, where what it computes of the key alone takes
+  /// the place of what it read for each query.
   void keepSearches();
   /// The op's own region, put back or not.
   Region &getOriginal() { return original.empty() ? mask : original; }

@@ -13,8 +13,8 @@
 
 namespace mlir::flash {
 
-/// How one state tensor (of attention: acc, m or l) goes through an iteration of the innermost loop. Each op may be null; without
-/// any the loop carries the tile itself.
+/// How one state tensor (of attention: acc, m or l) goes through an iteration of the innermost loop. Each op may be
+/// null; without any the loop carries the tile itself.
 struct StateAccess {
   tensor::ExtractSliceOp read; // the queries' slice
   tensor::PadOp pad;           // that slice, padded to the static tile
@@ -26,12 +26,12 @@ struct StateAccess {
 /// A loop nest around a step whose state can be carried tile by tile.
 struct SwapPlan {
   StepOpInterface op;
-  FinalizeOp finalize;            // null if the step needs none
-  SmallVector<scf::ForOp> loops;  // outermost first
+  FinalizeOp finalize;                  // null if the step needs none
+  SmallVector<scf::ForOp> loops;        // outermost first
   std::optional<unsigned> streamedLoop; // the position of the loop that folds into the same state tile, if it is there
   SmallVector<StateAccess> state;       // in the step's order
   llvm::SmallPtrSet<Operation *, 32> onStream; // ops that have to run in the streamed loop
-  bool startsEmpty = false;             // the state begins as its identities: acc = 0, m = -inf, l = 0
+  bool startsEmpty = false;                    // the state begins as its identities: acc = 0, m = -inf, l = 0
 
   bool isTilewise() const { return !state[0].read && !state[0].pad && !state[0].cut; }
   bool isStreamInnermost() const { return !streamedLoop || *streamedLoop + 1 == loops.size(); }

@@ -15,7 +15,8 @@
 
 namespace mlir::flash {
 
-/// Replaces `op`, if it is on memrefs, by one on tensors between bufferization.to_tensor and materialize_in_destination.
+/// Replaces `op`, if it is on memrefs, by one on tensors between bufferization.to_tensor and
+/// materialize_in_destination.
 void convertToTensors(RewriterBase &rewriter, WholeOpInterface op);
 
 /// Computes what elementwise ops compute where the scores and masks inside `root` read it. Returns how many reads
@@ -36,8 +37,8 @@ LogicalResult decomposeFlashOp(RewriterBase &rewriter, linalg::AggregatedOpInter
 /// Emits an error and fails if `op` is on memrefs.
 FailureOr<OnlineAttentionOp> convertToOnlineSoftmax(RewriterBase &rewriter, AttentionOp op, Normalize normalize);
 
-/// Replaces `op`, on tensors, by one flash.accumulate_column_sums over all queries, and sums over groups if it has them;
-/// returns the former. Emits an error and fails if `op` is on memrefs.
+/// Replaces `op`, on tensors, by one flash.accumulate_column_sums over all queries, and sums over groups if it has
+/// them; returns the former. Emits an error and fails if `op` is on memrefs.
 FailureOr<AccumulateColumnSumsOp> convertToColumnSumsStep(RewriterBase &rewriter, ColumnSumsOp op);
 
 /// Replaces `op`, on tensors, by the row sums of o and do, one flash.accumulate_gradients of all three gradients, sums
@@ -45,8 +46,9 @@ FailureOr<AccumulateColumnSumsOp> convertToColumnSumsStep(RewriterBase &rewriter
 /// score without its derivative.
 FailureOr<AccumulateGradientsOp> convertToGradientStep(RewriterBase &rewriter, AttentionBackwardOp op);
 
-/// Replaces `op` by sums of score gradients for each read of the captured tensor; returns how many reads there are. Emits
-/// an error and fails, with code in front of the op that nothing uses, if a read, or the score's derivative, is refused.
+/// Replaces `op` by sums of score gradients for each read of the captured tensor; returns how many reads there are.
+/// Emits an error and fails, with code in front of the op that nothing uses, if a read, or the score's derivative, is
+/// refused.
 FailureOr<int64_t> differentiateCaptures(RewriterBase &rewriter, CapturedGradientOp op);
 
 /// Zeros of f32.
@@ -75,8 +77,8 @@ struct SplitSizes {
 /// (flash-split-kv says how). Emits an error and fails if there is no such finalize, or a size is not positive.
 LogicalResult splitTiles(RewriterBase &rewriter, OnlineAttentionOp op, const SplitSizes &sizes);
 
-/// Cuts the loops over keys in `loop`, a parallel loop that ends in a flash.finalize, into `splits` parts side by side, and
-/// merges their results (flash-split-key-loops says how). Emits an error and fails where it refuses.
+/// Cuts the loops over keys in `loop`, a parallel loop that ends in a flash.finalize, into `splits` parts side by side,
+/// and merges their results (flash-split-key-loops says how). Emits an error and fails where it refuses.
 LogicalResult splitKeyLoops(RewriterBase &rewriter, scf::ForallOp loop, int64_t splits);
 
 /// Queries and keys per tile (FlashAttention's Br and Bc).
@@ -91,16 +93,16 @@ bool isTile(StepOpInterface op, TileSizes sizes);
 /// replaces it; returns its tile. Emits an error and fails if a size is not positive.
 FailureOr<StepOpInterface> tileStep(RewriterBase &rewriter, StepOpInterface op, TileSizes sizes);
 
-/// The tiles of keys that a tile of queries from `query` on may need, of one batch and head: those at 0, sizes.kv, ... that
-/// have a key from `begin` to `end`. The three positions are values that stand for any: code of a kernel has its own in
-/// their place.
+/// The tiles of keys that a tile of queries from `query` on may need, of one batch and head: those at 0, sizes.kv, ...
+/// that have a key from `begin` to `end`. The three positions are values that stand for any: code of a kernel has its
+/// own in their place.
 struct NeededKeys {
   Value batch, head, query;
   OpFoldResult begin, end;
   /// Whether begin or end hang on the batch, or the head.
   bool dependsOnBatch, dependsOnHead;
-  /// Whether the mask does on i and j by their distance alone, so that what holds for one tile holds for all equally far
-  /// from the diagonal, as far as there are queries and keys.
+  /// Whether the mask does on i and j by their distance alone, so that what holds for one tile holds for all equally
+  /// far from the diagonal, as far as there are queries and keys.
   bool isOfDistance;
 };
 
@@ -121,8 +123,8 @@ struct KeyBounds {
 /// `mayRunMask`: what the bounds leave open may become runs of tiles.
 std::optional<KeyBounds> computeKeyBounds(StepOpInterface op, bool mayRunMask = true);
 
-/// Key tiles that some rows of a tile of queries need, as bounds among those that the whole tile visits: `begin` to `end`,
-/// and from `fullBegin` to `fullEnd` these rows need no mask. `begin` <= `fullBegin` <= `fullEnd` <= `end`.
+/// Key tiles that some rows of a tile of queries need, as bounds among those that the whole tile visits: `begin` to
+/// `end`, and from `fullBegin` to `fullEnd` these rows need no mask. `begin` <= `fullBegin` <= `fullEnd` <= `end`.
 struct RowBounds {
   OpFoldResult begin, fullBegin, fullEnd, end;
 };

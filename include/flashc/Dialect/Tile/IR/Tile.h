@@ -63,15 +63,13 @@ constexpr int64_t getPublishBytes(const GPUTarget &target, int64_t words) {
 constexpr llvm::StringLiteral kScheduleAttrName = "tile.schedule";
 
 /// Whether `type` is a tensor with the encoding `Encoding`.
-template <typename Encoding>
-bool hasEncoding(Type type) {
+template <typename Encoding> bool hasEncoding(Type type) {
   auto tensor = dyn_cast<RankedTensorType>(type);
   return tensor && isa_and_nonnull<Encoding>(tensor.getEncoding());
 }
 
 /// Whether `type` is one of 64 rows, or of a warp's 16: of columns, or of a value for each row.
-template <typename Encoding>
-bool isTile(Type type) {
+template <typename Encoding> bool isTile(Type type) {
   constexpr int64_t rank = llvm::is_one_of<Encoding, RowAttr, LanePartialAttr>::value ? 1 : 2;
   auto tensor = dyn_cast<RankedTensorType>(type);
   return hasEncoding<Encoding>(type) && tensor.getRank() == rank && tensor.hasStaticShape() &&
