@@ -55,7 +55,7 @@ public:
 
 private:
   unsigned getArgument(Value array) { return flash::getRootArgument(array).getArgNumber(); }
-  /// Of an array that is an argument of the host function, as all are.
+  /// The extent of an array, which is an argument of the host function as all are.
   Value getExtent(Value array, int64_t dim) { return scalars.getExtent(b, op, array, dim); }
 
   Value loadIndex(Value array, ValueRange place) {
@@ -211,7 +211,7 @@ private:
   Value angle;
 };
 
-/// Of an op whose operands are arguments of the host function.
+/// The kernel of an op whose operands are arguments of the host function.
 class AppendKernel : public LaunchKernel {
 public:
   using LaunchKernel::LaunchKernel;

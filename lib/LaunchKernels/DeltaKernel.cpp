@@ -151,7 +151,7 @@ private:
     return success();
   }
 
-  /// Of a query that exists.
+  /// Yields the statistics of a query that exists.
   LogicalResult yieldStatistics(Value sum) {
     SmallVector<Value> place{batch, head, query};
     Value ofScores = scalars.loadElement(b, op, lse, place);
@@ -168,7 +168,7 @@ private:
   Value delta, lse;
   flash::RowDots dots;
   ArrayRef<const AddedSums *> sums;
-  /// Of a row: its elements, those of a vector, and the lanes that share it.
+  /// Elements of a row, elements of a vector, and the lanes that share a row.
   int64_t depth, perVector, lanes;
   Value batch, head, query, lane;
 };

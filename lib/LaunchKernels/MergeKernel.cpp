@@ -29,8 +29,8 @@ namespace {
 /// A flash.merge_states, and where its parts and its results are.
 struct MergedStates {
   flash::MergeStatesOp op;
-  /// Of parts that are tables of the launch, in f32, o_parts and lse_parts row by row: S, B, H, N and D, in L1. Of
-  /// parts that are arguments: none.
+  /// The extents S, B, H, N and D, in L1, of parts that are tables of the launch: o_parts and lse_parts in f32, row by
+  /// row. Parts that are arguments have none.
   SmallVector<OpFoldResult, 5> extents;
   /// The arguments of the launch that o and lse are written to.
   SmallVector<unsigned, 1> outputs, lses;

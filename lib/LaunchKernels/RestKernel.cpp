@@ -53,7 +53,7 @@ private:
   const ScatterSums &sums;
 };
 
-/// Of sums that are elements of the result at their own positions: the main kernel has written the others.
+/// The kernel of sums that are elements of the result at their own positions: the main kernel has written the others.
 class RestKernel : public LaunchKernel {
 public:
   explicit RestKernel(ScatterSums sums) : LaunchKernel(sums.op, sums.outputs), sums(std::move(sums)) {}

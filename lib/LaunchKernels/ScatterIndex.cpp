@@ -67,7 +67,7 @@ private:
     return known[{value, dim}] = depends;
   }
 
-  /// Of two values that are added, or of which the larger is taken.
+  /// Joins two values that are added, or whose maximum is taken.
   static std::optional<int> join(std::optional<int> x, std::optional<int> y) {
     if (!x || !y || (*x && *y && *x != *y))
       return std::nullopt;

@@ -14,9 +14,9 @@ struct ScatterIndex {
     /// It never falls, or never rises, as the position grows.
     Rising,
     Falling,
-    /// Of several positions, or of one in both directions.
+    /// It depends on several positions, or on one in both directions.
     Any,
-    /// Of none.
+    /// It depends on no position.
     Constant
   };
   /// An index that counts from the end where it is negative (flash.wrap_index), before that is done: on each side of
@@ -37,7 +37,7 @@ struct ScatterIndex {
   int lastDirection = 0;
 };
 
-/// Of each index.
+/// The analysis of each index.
 mlir::SmallVector<ScatterIndex> analyzeScatterIndices(mlir::flash::ScatterSumOp op);
 
 } // namespace flashc

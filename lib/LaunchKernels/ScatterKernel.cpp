@@ -93,7 +93,7 @@ private:
     return success();
   }
 
-  /// Of each dimension of the sums the positions whose indices may be the element's.
+  /// The positions in each dimension of the sums whose indices may be the element's.
   FailureOr<SmallVector<Ranges>> emitRanges(ValueRange element) {
     SmallVector<Ranges> ranges;
     for (Value extent : extents)
@@ -307,7 +307,7 @@ private:
   SmallVector<Value> extents;
 };
 
-/// Of sums that other kernels of the launch leave in the workspace.
+/// The kernel of sums that other kernels of the launch leave in the workspace.
 class ScatterKernel : public LaunchKernel {
 public:
   explicit ScatterKernel(ScatterSums sums) : LaunchKernel(sums.op, sums.outputs), sums(std::move(sums)) {}

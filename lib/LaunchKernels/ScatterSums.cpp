@@ -23,7 +23,7 @@ std::optional<ScatterSums> ScatterSums::find(const LaunchNest &nest) {
   flash::ScatterSumOp last = op;
   while (flash::ScatterSumOp next = getNext(last))
     last = next;
-  // Of diagonals the main kernel leaves tiles in the table of the sums.
+  // The main kernel leaves tiles of diagonals in the table of the sums.
   Value table = op.getGradients() == Gradients::Diagonals ? op.getResult() : op.getSums();
   return ScatterSums{op, table, nest.results.front().extents, !op.getInit().getDefiningOp<flash::ScatterSumOp>(),
                      findOutputs(nest.func, last.getResult())};

@@ -58,7 +58,7 @@ private:
   ArrayRef<unsigned> outputs;
 };
 
-/// Of a flash::emitSinkGradients, when the table of delta is there.
+/// The kernel of a flash::emitSinkGradients, after the table of delta.
 class SinkKernel : public LaunchKernel {
 public:
   SinkKernel(linalg::GenericOp op, const flash::SinkGradients &of, func::FuncOp func)

@@ -43,7 +43,7 @@ Value TableWriter::emitWarp(Value inCTA) {
   return add(mul(inCTA, ctas), moved);
 }
 
-/// Of the classes of tiles, where lanes may look at one each: as many as the grid leaves each warp.
+/// Whether lanes may look at one class of tiles each: as many as the grid leaves each warp.
 static bool areOfLanes(ArrayRef<Operation *> ops) {
   return llvm::all_of(ops, [](Operation *op) {
     auto classes = dyn_cast<flash::TileClassesOp>(op);
@@ -112,7 +112,7 @@ LogicalResult TableWriter::emitRowValue(flash::RowTableOp op, ValueRange place) 
 // Lanes
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// Of 64 bits first the upper halves, and then the lower ones of those lanes that have the right upper half.
+/// Reduces the upper halves of 64 bits first, then the lower halves of lanes that have the right upper half.
 Value TableWriter::emitReduce(Value value, bool isMin) {
   Type i32Type = b.getI32Type(), i64Type = b.getI64Type();
   auto reduce = [&](Value half, NVVM::ReduxKind kind) -> Value {

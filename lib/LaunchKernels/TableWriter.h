@@ -74,7 +74,7 @@ private:
     mlir::Value query, end, key, keys, sticksOut;
   };
   std::optional<TileEnds> getEnds(mlir::flash::TileClassesOp op, mlir::ValueRange place);
-  /// Of the CTA: the class; null after an error.
+  /// The class that the CTA finds; null after an error.
   mlir::Value emitClassByPairs(mlir::flash::TileClassesOp op, mlir::ValueRange place);
   std::pair<mlir::Value, mlir::Value> emitPairs(mlir::flash::TileClassesOp op, mlir::ValueRange place,
                                                 llvm::ArrayRef<mlir::Value> queries, mlir::Value key, mlir::Value keys);

@@ -14,7 +14,7 @@ from scores import MASKS  # noqa: E402
 HAS_OPS = hasattr(torch.library, "custom_op")
 
 
-#: Of the scores that captured.py has in another form gpu/test_captured_gradients.py alone looks at the numbers.
+#: Scores that captured.py has in another form: gpu/test_captured_gradients.py alone compares their numbers.
 FORMS = ("temperature of a head", "of a batch and a head", "bias of a key", "rows cut off", "soft cap and alibi", "t5",
          "sine of the distance")
 

@@ -62,7 +62,7 @@ struct LoopBounds {
   SmallVector<CapturedValue> captured;
   SmallVector<MaskExpr> facts; // that hold where the loop runs
   MaskExpr begin, end;         // of the loop
-  /// Of more disjoint intervals than these only the hull is used.
+  /// The most disjoint intervals; of more only the hull is used.
   static constexpr size_t kMaxIntervals = 6;
   MaskView view = MaskView::Primal;
   int64_t tileSize;

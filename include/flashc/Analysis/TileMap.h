@@ -20,7 +20,7 @@ enum class TileClass : uint8_t {
   Full     ///< visited without
 };
 
-/// Of any size: 2^31 queries and keys are 2^50 tiles a head.
+/// Counts of any size: 2^31 queries and keys are 2^50 tiles a head.
 struct TileCounts {
   llvm::DynamicAPInt skipped, partial, full;
 
@@ -34,7 +34,7 @@ struct TileCounts {
 struct TileGrid {
   int64_t batch = 1, heads = 1, queries = 1, keys = 1;
   int64_t qTile = 1, kvTile = 1;
-  /// Of tiles of queries that follow sequences (flash.segment_tile) their number, some of them empty; 0: they do not.
+  /// The number of tiles of queries that follow sequences (flash.segment_tile), some of them empty; 0: no tiles do.
   int64_t segmentTiles = 0;
   /// Whether queries come past resident keys, as for gradients of keys: a row is a tile of keys then.
   bool streamsQueries = false;
@@ -55,7 +55,7 @@ struct TileStretch {
 };
 
 /// The class of every tile: a row for each resident tile, of queries as a rule, a column for each one that comes past.
-/// Of a call with too many rows to run, evenly spaced ones: then counts are estimates.
+/// A call with too many rows to run has evenly spaced ones, and its counts are estimates.
 class TileMap {
 public:
   /// Every tile skipped. Maps that do not vary are kept once. One in `rowStep` rows is known, from the middle of the
@@ -78,7 +78,7 @@ public:
   /// Adds tiles to a known row. Returns false if one of them is there already.
   bool add(int64_t batch, int64_t head, int64_t row, const TileStretch &tiles);
 
-  /// Of one head, and of all heads of all batches: exact, or from the rows that are known.
+  /// Tiles of one head, and of all heads of all batches: exact, or from the rows that are known.
   TileCounts count(int64_t batch, int64_t head) const;
   TileCounts count() const;
 

@@ -52,7 +52,7 @@ struct AttentionSpec {
     llvm::SmallVector<int64_t> shape;
   };
 
-  /// Of q, k, v and o: bf16, f16 or f32.
+  /// The element type of q, k, v and o: bf16, f16 or f32.
   std::string dtype = "bf16";
   /// Whether the function has kDoubleAttr.
   bool isDouble = false;
@@ -75,19 +75,19 @@ struct AttentionSpec {
   /// The log-sum-exp itself is an argument of sums and of the backward pass.
   bool logSumExp = true;
   Operation operation = Operation::Attention;
-  /// Of the backward pass: every sum has one order.
+  /// Every sum of the backward pass has one order.
   bool isDeterministic = false;
-  /// Of attention and the backward pass: softmax has a column more, of the head's sink.
+  /// Softmax has a column more, the head's sink, in attention and the backward pass.
   bool hasSinks = false;
-  /// Of attention and the backward pass: the rate with which probabilities are dropped; 0: none is.
+  /// The rate with which attention and the backward pass drop probabilities; 0: no dropout.
   float dropoutP = 0.0f;
-  /// Of the gradient of a capture: its number.
+  /// The number of the capture whose gradient is computed.
   size_t captured = 0;
-  /// Of attention: k and v are caches whose sequences have lengths, and the last query is a sequence's last position.
+  /// Attention's k and v are caches whose sequences have lengths, and the last query is a sequence's last position.
   /// With `pageSize` they lie in pages of so many rows, behind a table.
   bool hasCache = false;
   int64_t pageSize = 0;
-  /// Of a cache: its elements, f8E4M3FN or i8 with scales; empty: dtype, without. Whether pages, or key heads, have
+  /// The elements of a cache, f8E4M3FN or i8 with scales; empty: dtype, without. Whether pages, or key heads, have
   /// scales of their own.
   std::string cacheDType;
   bool hasPageScales = false, hasHeadScales = false;

@@ -29,7 +29,7 @@ struct NestResult {
 /// A result that is returned or written to an argument, perhaps by a launch kernel.
 struct NestOutput {
   unsigned result;
-  /// Of the launch: entry arguments are numbered first, then results.
+  /// The argument of the launch: entry arguments are numbered first, then results.
   unsigned argument;
   mlir::Type elementType;
 };
@@ -51,7 +51,7 @@ struct LaunchNest {
   bool isOnly = true;
   int64_t residentTile = 0, streamedTile = 0, groupSize = 1;
   KeyParts parts;
-  /// Of a backward pass: the arrays of its log-sum-exp and of delta (flash::emitRowDots), if its step reads delta.
+  /// The arrays of a backward pass's log-sum-exp and delta (flash::emitRowDots), if its step reads delta.
   mlir::Value lse, delta;
   mlir::SmallVector<NestResult> results;
   mlir::SmallVector<NestOutput> outputs;

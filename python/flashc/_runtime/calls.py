@@ -145,7 +145,7 @@ class Inputs:
 
 class Case:
     """What calls share whose options, extents, strides and element types are equal: it is checked once."""
-    #: Of an attention.
+    #: The extents of an attention.
     extents: Any = None
     #: Nothing is launched, and results are those of no keys.
     is_empty = False

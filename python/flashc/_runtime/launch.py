@@ -125,7 +125,7 @@ class Result(NamedTuple):
     like: str
     shape: Tuple[int, ...]
     dtype: str
-    #: Of 4 dimensions: they are in the order B, N, H, D.
+    #: Four dimensions are in the order B, N, H, D.
     is_bshd: bool = False
     #: A new array is made with the dimensions 1 and 2 exchanged, and seen with them in their places.
     transposes: bool = False

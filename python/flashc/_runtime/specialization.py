@@ -35,9 +35,9 @@ class Specialization(NamedTuple):
     extents: Tuple[int, int, int, int] = (library.ANY,) * 4
     #: The names of the arrays beside q, k and v (VECTORS).
     vectors: Tuple[str, ...] = ()
-    #: Of CAPTURED_GRADIENT: the number of the capture.
+    #: The number of the capture, for CAPTURED_GRADIENT.
     captured: int = 0
-    #: Of attention: k and v are caches, in pages of so many rows, or 0: without pages. None: they are no caches.
+    #: Rows of a page, where k and v of attention are caches; 0: without pages. None: they are no caches.
     page_size: Optional[int] = None
     #: Of caches of 8 bits: "f8e4m3" or "i8", and whether pages and key heads have scales of their own.
     cache_dtype: Optional[str] = None

@@ -43,7 +43,7 @@ TEST(TileMap, TakesEachTileOnce) {
                   "ppp.");
 }
 
-// Of 11 rows those numbered 2, 6 and 10, each of which has as many tiles as its number.
+// Rows 2, 6 and 10 of 11 are known, and each has as many tiles as its number.
 TEST(TileMap, EstimatesFromTheMiddleOfEveryFewRows) {
   TileMap map({1, 2, 11, 100, 1, 1}, false, false, 4);
   EXPECT_TRUE(map.isSample());
