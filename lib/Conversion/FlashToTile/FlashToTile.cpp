@@ -5,7 +5,6 @@
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 
-#include "CacheFrame.h"
 #include "NestKernel.h"
 #include "PairNest.h"
 #include "PlainLaunch.h"
@@ -81,8 +80,6 @@ static std::unique_ptr<KernelFrame> makeFrame(NestKernel &kernel, KernelSignatur
     return std::make_unique<WarpFrame>(nest, kernel.schedule, kernel.func, signature);
   if (nest.pairs)
     return std::make_unique<PairFrame>(nest, kernel.schedule, kernel.func, signature);
-  if (readsCache(nest))
-    return std::make_unique<CacheFrame>(nest, kernel.schedule, kernel.func, signature);
   return std::make_unique<KernelFrame>(nest, kernel.schedule, kernel.func, signature);
 }
 

@@ -1,6 +1,7 @@
 //===- KernelFrame.cpp - the sequential program of a nest ---------------------------------------------------------===//
 
 #include "KernelFrame.h"
+#include "Sources/Source.h"
 #include "Steps/TileStep.h"
 #include "WorkOrder.h"
 #include "flashc/Dialect/Flash/IR/SortedData.h"
@@ -12,10 +13,9 @@ using namespace flashc;
 
 KernelFrame::KernelFrame(LoopNest &nest, const Schedule &schedule, gpu::GPUFuncOp kernel, KernelSignature &signature)
     : nest(nest), schedule(schedule), signature(signature), scalars(signature),
-      b(nest.end->getLoc(), kernel.getContext()), regions(nest, scalars, b), kernel(kernel) {
-  for (const NestOperand &operand : nest.operands)
-    operands.push_back({operand});
-}
+      b(nest.end->getLoc(), kernel.getContext()), regions(nest, scalars, b), kernel(kernel) {}
+
+KernelFrame::~KernelFrame() = default;
 
 Value KernelFrame::index(int64_t value) { return arith::ConstantIndexOp::create(b, value); }
 
@@ -30,7 +30,10 @@ Value KernelFrame::scale(Value values, double factor) {
 }
 
 LogicalResult KernelFrame::build(TileStep &step) {
-  if (failed(step.check()))
+  for (const NestOperand &operand : nest.operands)
+    sources.push_back(makeSource(*this, operand));
+  auto isPossible = [](const std::unique_ptr<Source> &source) { return succeeded(source->check()); };
+  if (failed(check()) || !llvm::all_of(sources, isPossible) || failed(step.check()))
     return failure();
   b.setInsertionPointToStart(&kernel.getBody().front());
   emitRings(step);
@@ -38,12 +41,8 @@ LogicalResult KernelFrame::build(TileStep &step) {
   FailureOr<SmallVector<Value>> grid = emitGrid();
   if (failed(grid))
     return failure();
-  auto program = tile::ProgramOp::create(b, schedule.consumers, *grid, !schedule.persistent && !grid->empty(),
-                                         /*list=*/Value(), getWork());
-  gpu::ReturnOp::create(b);
-  Block *body = b.createBlock(&program.getBody(), {}, {b.getIndexType()}, {b.getLoc()});
-  b.setInsertionPointToStart(body);
-  if (failed(emitPositions(program.getWarpgroup())) || failed(emitSeen(step)))
+  Value unit = emitProgram(*grid);
+  if (failed(emitPositions(unit)) || failed(emitSeen(step)))
     return failure();
   FailureOr<ValueRange> state = emitLoop(step);
   if (failed(state))
@@ -51,46 +50,55 @@ LogicalResult KernelFrame::build(TileStep &step) {
   return step.emitOutputs(*state);
 }
 
+Value KernelFrame::emitProgram(ValueRange grid) {
+  auto program = tile::ProgramOp::create(b, schedule.consumers, grid, !schedule.persistent && !grid.empty(),
+                                         /*list=*/Value(), getWork());
+  gpu::ReturnOp::create(b);
+  b.setInsertionPointToStart(b.createBlock(&program.getBody(), {}, {b.getIndexType()}, {b.getLoc()}));
+  return program.getWarpgroup();
+}
+
 //===--------------------------------------------------------------------------------------------------------------===//
 // Operands
 //===--------------------------------------------------------------------------------------------------------------===//
 
-const KernelFrame::Operand &KernelFrame::find(StringRef name) const {
-  return *llvm::find_if(operands, [&](const Operand &operand) { return operand.info.info.name == name; });
+Source &KernelFrame::find(StringRef name) const {
+  return **llvm::find_if(sources, [&](const auto &source) { return source->info.info.name == name; });
 }
 
-/// A ring for each operand that products read: a warpgroup's own one for its 64 rows, and one that all share for other
-/// tiles.
+Value KernelFrame::getResident(StringRef name) const { return find(name).resident; }
+
+Value KernelFrame::loadStreamed(StringRef name, Value position) { return find(name).load(position); }
+
+Value KernelFrame::emitScaled(StringRef name, Value tile, Value position) {
+  return find(name).emitScaled(tile, position);
+}
+
+bool KernelFrame::readsBytes() const {
+  return llvm::any_of(nest.operands, [&](const NestOperand &operand) {
+    return operand.isStreamed && operand.getStoredType() != nest.elementType;
+  });
+}
+
+/// A ring for each operand that products read from shared memory: a unit's own one for its rows, and for other tiles
+/// one that all share, unless each loads them itself.
 void KernelFrame::emitRings(const TileStep &step) {
-  auto isRead = [&](const Operand &operand) { return operand.info.isMatrix() && step.reads(operand.info.info.name); };
-  flash::StepDim ofRows = nest.getStep().getResidentDim();
-  auto isPrivate = [&](const Operand &operand) { return operand.info.info.movesWith(ofRows); };
-  auto getRows = [&](const Operand &operand) { return isPrivate(operand) ? tile::kTileRows : nest.streamedTile; };
-  for (Operand &operand : operands)
-    if (isRead(operand))
-      operand.map = signature.getTensorMap(*operand.info.getArgument(), getBoxRows(operand, getRows(operand)));
-  for (Operand &operand : operands) {
-    if (!isRead(operand))
-      continue;
-    int64_t stages = operand.info.isStreamed ? schedule.stages : schedule.qStages;
-    auto type = tile::RingType::get(b.getContext(), stages, getRows(operand), operand.info.getCols(), nest.elementType,
-                                    isPrivate(operand));
-    operand.ring = tile::AllocRingOp::create(b, type);
-  }
-}
-
-Value KernelFrame::load(const Operand &operand, Value position) {
-  tile::RingType ring = cast<tile::RingType>(operand.ring.getType());
-  Type slot = tile::SlotType::get(b.getContext(), ring.getRows(), ring.getCols(), ring.getElementType());
-  auto [first, begin] = getCleared(operand, position);
-  return tile::LoadOp::create(b, slot, operand.map, operand.batch, operand.head, position, /*table=*/Value(),
-                              /*page_rows=*/IntegerAttr(), /*end=*/Value(), operand.ring, first, begin);
+  auto isRead = [&](const std::unique_ptr<Source> &source) {
+    return source->hasRing() && source->info.isMatrix() && step.reads(source->info.info.name);
+  };
+  auto isOfRows = [&](const Source &source) { return source.info.info.movesWith(nest.getStep().getResidentDim()); };
+  auto getRows = [&](const Source &source) { return isOfRows(source) ? tileRows : nest.streamedTile; };
+  for (std::unique_ptr<Source> &source : llvm::make_filter_range(sources, isRead))
+    source->addMap(getRows(*source));
+  for (std::unique_ptr<Source> &source : llvm::make_filter_range(sources, isRead))
+    source->allocateRing(source->info.isStreamed ? schedule.stages : schedule.qStages, getRows(*source),
+                         loadsItself() || isOfRows(*source));
 }
 
 LogicalResult KernelFrame::emitSeen(const TileStep &step) {
   auto needs = [&](flash::StepDim dim) {
-    return llvm::any_of(operands, [&](const Operand &operand) {
-      return step.addsUpRows(operand.info.info.name) && operand.info.info.movesWith(dim);
+    return llvm::any_of(nest.operands, [&](const NestOperand &operand) {
+      return step.addsUpRows(operand.info.name) && operand.info.movesWith(dim);
     });
   };
   // Gradients multiply weights with values of pairs, too, which hidesData() is about.
@@ -102,34 +110,25 @@ LogicalResult KernelFrame::emitSeen(const TileStep &step) {
     if (failed(rows))
       return failure();
     *seen = *rows;
-    for (Operand &operand : operands)
-      if (step.addsUpRows(operand.info.info.name) && operand.info.info.movesWith(dim))
-        operand.seen = seen;
+    for (std::unique_ptr<Source> &source : sources)
+      if (step.addsUpRows(source->info.info.name) && source->info.info.movesWith(dim))
+        source->seen = seen;
   }
   return success();
 }
 
-std::pair<Value, Value> KernelFrame::getCleared(const Operand &operand, Value position) {
-  auto get = [&](Value bound) { return bound ? arith::SubIOp::create(b, bound, position).getResult() : Value(); };
-  return operand.seen ? std::pair(get(operand.seen->end), get(operand.seen->begin)) : std::pair<Value, Value>();
-}
-
-Value KernelFrame::getNumKeys() { return scalars.getExtent(b, nest.getStep(), nest.getOperand("k").array, 2); }
-
-Value KernelFrame::loadStreamed(StringRef name, Value position) { return load(find(name), position); }
-
 Value KernelFrame::loadStreamedElement(StringRef name, Value position, Value isMasked) {
-  const Operand &operand = find(name);
+  const Source &source = find(name);
   Operation *step = nest.getStep();
   if (visits.hasMask()) {
-    Value extent = scalars.getExtent(b, step, operand.info.array, 2);
+    Value extent = scalars.getExtent(b, step, source.info.array, 2);
     if (!extent)
       return {};
     Value last = arith::SubIOp::create(b, extent, index(1));
     Value kept = arith::MinSIOp::create(b, position, last);
     position = isMasked ? arith::SelectOp::create(b, isMasked, kept, position).getResult() : kept;
   }
-  return scalars.loadElement(b, step, operand.info.array, {operand.batch, operand.head, position});
+  return scalars.loadElement(b, step, source.info.array, {source.batch, source.head, position});
 }
 
 void KernelFrame::store(Value tile, unsigned argument, bool isMatrix) {
@@ -254,13 +253,12 @@ LogicalResult KernelFrame::emitPositions(Value warpgroup) {
   if (!firstRow)
     return failure();
   row = arith::AddIOp::create(b, firstRow, arith::MulIOp::create(b, warpgroup, index(tile::kTileRows)));
-  for (Operand &operand : operands) {
-    operand.batch = scalars.get(b, b.getLoc(), operand.info.batch);
-    operand.head = scalars.get(b, b.getLoc(), operand.info.head);
-    if (!operand.batch || !operand.head)
+  for (std::unique_ptr<Source> &source : sources)
+    if (failed(source->emitInvariants()))
       return failure();
-  }
-  return regions.emitInvariants(batch, head, row);
+  if (failed(regions.emitInvariants(batch, head, row)))
+    return failure();
+  return success(llvm::all_of(sources, [](auto &source) { return succeeded(source->emitEnd()); }));
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//
@@ -274,11 +272,11 @@ FailureOr<ValueRange> KernelFrame::emitLoop(TileStep &step) {
     return failure();
   visits = std::move(*numbered);
   SmallVector<Value> streamedRings;
-  for (Operand &operand : operands) {
-    if (operand.ring && !operand.info.isStreamed)
-      operand.resident = load(operand, row);
-    else if (operand.ring)
-      streamedRings.push_back(operand.ring);
+  for (std::unique_ptr<Source> &source : sources) {
+    if (source->ring && !source->info.isStreamed)
+      source->resident = source->load(row);
+    else if (source->ring)
+      streamedRings.push_back(source->ring);
   }
   SmallVector<Value> identity = step.emitIdentity();
   Value begin = index(0), end = visits.getTotal();

@@ -15,6 +15,7 @@
 
 namespace flashc {
 
+class Source;
 class TileStep;
 
 /// Fills a kernel that has an empty entry block with the sequential program of a nest: a `tile.program` that each
@@ -32,9 +33,9 @@ class TileStep;
 class KernelFrame {
 public:
   KernelFrame(LoopNest &nest, const Schedule &schedule, mlir::gpu::GPUFuncOp kernel, KernelSignature &signature);
-  virtual ~KernelFrame() = default;
+  virtual ~KernelFrame();
 
-  virtual mlir::LogicalResult build(TileStep &step);
+  mlir::LogicalResult build(TileStep &step);
   /// Of a kernel that has been built: whether consumers visit the keys of their own rows.
   bool hasOwnKeys() const { return visits.getOwn() != nullptr; }
 
@@ -43,12 +44,12 @@ public:
   //===------------------------------------------------------------------------------------------------------------===//
 
   /// The tile of a resident operand, this warpgroup's 64 rows.
-  mlir::Value getResident(llvm::StringRef name) const { return find(name).resident; }
+  mlir::Value getResident(llvm::StringRef name) const;
   /// The tile of a streamed operand from row `position` on.
   mlir::Value loadStreamed(llvm::StringRef name, mlir::Value position);
   /// What products of a streamed operand's tile at `position` have to be multiplied with, has been: the scores of keys,
   /// and the probabilities of values, where elements have scales. Null after an error.
-  virtual mlir::Value emitScaled(llvm::StringRef name, mlir::Value tile, mlir::Value position) { return tile; }
+  mlir::Value emitScaled(llvm::StringRef name, mlir::Value tile, mlir::Value position);
   /// The element of a streamed operand that is no matrix, at `position`; where that may not exist (`isMasked`, of the
   /// visit), that of the last one. Null after an error.
   mlir::Value loadStreamedElement(llvm::StringRef name, mlir::Value position, mlir::Value isMasked);
@@ -80,13 +81,22 @@ public:
   virtual mlir::Value getSinks() const {
     return storesParts() ? mlir::Value() : mlir::cast<mlir::flash::FinalizeOp>(nest.epilogue).getSinks();
   }
-  /// How many keys there are, of the longest sequence. Null after an error.
-  virtual mlir::Value getNumKeys();
   /// The head of row `row` of a tile, where that is what positions of rows are (tile.rows).
   virtual mlir::Value getHeadOfRow(mlir::Value row) { return head; }
 
   /// The arrays that a result of the nest is stored to.
   mlir::FailureOr<llvm::SmallVector<mlir::Value>> getDestinations(unsigned result);
+
+  //===------------------------------------------------------------------------------------------------------------===//
+  // For sources
+  //===------------------------------------------------------------------------------------------------------------===//
+
+  /// Whether each unit loads the tiles that it reads itself, into rings of its own; else a producer loads them.
+  virtual bool loadsItself() const { return false; }
+  /// Whether streamed operands have elements of 8 bits, which products widen.
+  bool readsBytes() const;
+  /// The keys that the mask lets some row of the work tile see.
+  const SeenRows &getSeenKeys() const { return seenKeys; }
 
   const GPUTarget &getTarget() const { return GPUTarget::of(kernel); }
   mlir::Value index(int64_t value);
@@ -108,29 +118,20 @@ public:
   int64_t tileRows = mlir::tile::kTileRows;
 
 protected:
-  struct Operand {
-    const NestOperand &info;
-    mlir::Value map = {}, ring = {}, batch = {}, head = {}, resident = {};
-    /// Outside of these positions rows of its tiles become 0; null where that makes no difference.
-    const SeenRows *seen = nullptr;
-  };
-
+  /// Emits an error and fails where the unit that runs tiles has not what the nest asks for.
+  virtual mlir::LogicalResult check() { return mlir::success(); }
+  /// Makes the program and goes into its body; returns the number of the unit among those of the CTA.
+  virtual mlir::Value emitProgram(mlir::ValueRange grid);
   /// Where this CTA and this warpgroup are.
   virtual mlir::LogicalResult emitPositions(mlir::Value warpgroup);
   /// The extents of the grid, where a CTA has one work tile after the other; none where it has one.
   virtual mlir::FailureOr<mlir::SmallVector<mlir::Value>> emitGrid();
   /// Which rows exist for the mask, and of which operands others are to become 0.
   mlir::LogicalResult emitSeen(const TileStep &step);
-  /// The rows of a tile at `position` that become 0: from the first one on, and before the second; null if there are
-  /// none.
-  std::pair<mlir::Value, mlir::Value> getCleared(const Operand &operand, mlir::Value position);
   /// The loop over visits; returns the state behind it.
   virtual mlir::FailureOr<mlir::ValueRange> emitLoop(TileStep &step);
   /// The body of the loop over visits: one step, whose state the loop carries. Returns the loop's results.
   mlir::FailureOr<mlir::ValueRange> fillLoop(mlir::scf::ForOp loop, TileStep &step);
-  virtual mlir::Value load(const Operand &operand, mlir::Value position);
-  /// Rows that lie side by side in memory, of a tile of `rows`.
-  virtual int64_t getBoxRows(const Operand &operand, int64_t rows) const { return rows; }
 
   /// Where a result's parts are: one array of parts times batches.
   struct PartPlace {
@@ -138,12 +139,12 @@ protected:
   };
   mlir::FailureOr<PartPlace> emitPartPlace(unsigned result);
 
-  llvm::SmallVector<Operand, 3> operands;
+  std::vector<std::unique_ptr<Source>> sources;
   SeenRows seenKeys, seenQueries;
   /// The part of the keys that the CTA has; null where it has all.
   mlir::Value part;
   mlir::gpu::GPUFuncOp kernel;
-  const Operand &find(llvm::StringRef name) const;
+  Source &find(llvm::StringRef name) const;
 
 private:
   void emitRings(const TileStep &step);

@@ -1,6 +1,7 @@
 //===- PairNest.cpp - the nest of a step of pairs -----------------------------------------------------------------===//
 
 #include "PairNest.h"
+#include "Sources/Source.h"
 #include "Steps/TileStep.h"
 #include "flashc/Dialect/Flash/IR/Arguments.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
@@ -236,11 +237,11 @@ FailureOr<ValueRange> PairFrame::emitLoop(TileStep &step) {
   Value outBatch = std::exchange(batch, place.batch), outHead = std::exchange(head, place.head);
   Value outRow = std::exchange(row, add(place.query, mul(warpgroup, index(tile::kTileRows))));
   SmallVector<Value, 2> outColumns = std::exchange(columns, {place.key, keys});
-  for (Operand &operand : operands) {
-    operand.batch = batch;
-    operand.head = operand.info.info.movesWith(StepDim::KeyHead) ? div(head, index(nest.groupSize)) : head;
-    if (operand.ring && operand.info.info.movesWith(StepDim::I))
-      operand.resident = load(operand, row);
+  for (std::unique_ptr<Source> &source : sources) {
+    source->batch = batch;
+    source->head = source->info.info.movesWith(StepDim::KeyHead) ? div(head, index(nest.groupSize)) : head;
+    if (source->ring && source->info.info.movesWith(StepDim::I))
+      source->resident = source->load(row);
   }
   if (failed(regions.emitInvariants(batch, head, row)))
     return failure();

@@ -27,7 +27,6 @@ class WarpFrame : public KernelFrame {
 public:
   WarpFrame(LoopNest &nest, const Schedule &schedule, mlir::gpu::GPUFuncOp kernel, KernelSignature &signature);
 
-  mlir::LogicalResult build(TileStep &step) override;
   void emitMerged(mlir::Value &acc, mlir::Value &max, mlir::Value &sum, double factor) override;
   void store(mlir::Value tile, unsigned argument, bool isMatrix) override;
   mlir::LogicalResult storePart(mlir::Value tile, unsigned result) override;
@@ -35,29 +34,16 @@ public:
   mlir::Value getHeadOfRow(mlir::Value row) override { return regions.emitHeadAndQuery(row).first; }
 
 private:
-  mlir::LogicalResult checkOperands();
-  mlir::LogicalResult emitRings();
+  bool loadsItself() const override { return true; }
+  mlir::LogicalResult check() override;
+  mlir::Value emitProgram(mlir::ValueRange grid) override;
+  mlir::FailureOr<mlir::SmallVector<mlir::Value>> emitGrid() override { return mlir::SmallVector<mlir::Value>(); }
   mlir::LogicalResult emitPositions(mlir::Value warp) override;
   mlir::FailureOr<mlir::ValueRange> emitLoop(TileStep &step) override;
-  mlir::Value emitScaled(llvm::StringRef name, mlir::Value tile, mlir::Value position) override;
-  mlir::Value emitScale(const Operand &operand, mlir::Value page);
-  mlir::Value emitPage(const Operand &operand, mlir::Value position);
-  mlir::Value load(const Operand &operand, mlir::Value position) override;
-  mlir::Value loadBox(const Operand &operand, mlir::Value position);
-  /// Clears rows of a slot (tile.clear_rows) where a tile has some.
-  void clearIf(mlir::Value condition, mlir::Value slot, mlir::Value first, mlir::Value begin);
-  mlir::Value loadRows(const Operand &operand, mlir::Value position);
-  bool areBoxes(const Operand &operand);
-  mlir::FailureOr<mlir::Value> emitEnd(const Operand &operand);
 
   mlir::Value warp;
   /// What is stored: the first column of this program's part.
   mlir::Value column;
-  /// Where each operand's sequence ends; null where its tiles need not be told.
-  llvm::SmallVector<mlir::Value, 3> ends;
-  /// Whether keys and values have elements of 8 bits; their scales, but for those of pages.
-  bool areBytes = false;
-  llvm::StringMap<mlir::Value> scales;
 };
 
 } // namespace flashc

@@ -1,0 +1,27 @@
+//===- BoxSource.cpp - tiles that are boxes of an array -----------------------------------------------------------===//
+
+#include "Sources/Source.h"
+
+using namespace mlir;
+using namespace flashc;
+
+namespace {
+/// A producer has TMA copy each tile of an array as one box.
+class BoxSource : public Source {
+public:
+  using Source::Source;
+
+  void addMap(int64_t rows) override { map = frame.signature.getTensorMap(*info.getArgument(), rows); }
+  Value load(Value position) override {
+    auto [first, begin] = getCleared(position);
+    return tile::LoadOp::create(b, getSlotType(), map, batch, head, position, /*table=*/Value(),
+                                /*page_rows=*/IntegerAttr(), /*end=*/Value(), ring, first, begin);
+  }
+};
+} // namespace
+
+namespace flashc {
+std::unique_ptr<Source> matchBoxSource(KernelFrame &frame, const NestOperand &operand) {
+  return std::make_unique<BoxSource>(frame, operand);
+}
+} // namespace flashc

@@ -1,0 +1,80 @@
+//===- CacheSource.cpp - tiles of a cache in boxes, by a block table ----------------------------------------------===//
+
+#include "Sources/Source.h"
+#include "flashc/Dialect/Flash/IR/Arguments.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+#include <numeric>
+
+using namespace mlir;
+using namespace flashc;
+
+namespace {
+/// A producer has TMA copy each tile of a cache (flash.cache_tile) in boxes of rows that one page has; pages after the
+/// sequence's last one read as zero and are not looked up. Rows after the sequence's end, which may hold anything, are
+/// cleared in shared memory.
+class CacheSource : public Source {
+public:
+  using Source::Source;
+
+  LogicalResult check() override;
+  void addMap(int64_t rows) override;
+  LogicalResult emitEnd() override;
+  Value load(Value position) override;
+
+private:
+  /// Where the rows of the sequence end.
+  Value end;
+};
+} // namespace
+
+LogicalResult CacheSource::check() {
+  Type stored = info.getStoredType(), expected = frame.nest.elementType;
+  if (stored != expected)
+    return frame.nest.getStep().emitError()
+           << "expected caches of " << expected << " in a forward kernel (algorithm fa2), got " << stored;
+  int64_t page = info.getPageRows(), least = frame.getTarget().getSwizzleRows();
+  if (page % least != 0)
+    return frame.nest.getStep().emitError() << "expected pages of a multiple of " << least << " rows, got " << page;
+  return success();
+}
+
+/// Tiles begin at multiples of their size, so that rows as many as divide both lie in one page.
+void CacheSource::addMap(int64_t rows) {
+  int64_t page = info.getPageRows();
+  map = frame.signature.getTensorMap(*info.getArgument(), page ? std::gcd(page, rows) : rows);
+}
+
+LogicalResult CacheSource::emitEnd() {
+  Value capacity = cache.getTable() ? emitExtent() : Value();
+  if (cache.getTable() && !capacity)
+    return failure();
+  end = capacity;
+  if (!cache.getLengths())
+    return success();
+  Value length = scalars.loadElement(b, cache, cache.getLengths(), batch);
+  if (!length)
+    return failure();
+  // Read from memory, but the same in all threads (see Visits).
+  end = tile::UniformOp::create(b, arith::IndexCastOp::create(b, b.getIndexType(), length));
+  if (capacity) // whatever the length is, no entry is missing
+    end = arith::MinSIOp::create(b, arith::MaxSIOp::create(b, end, frame.index(0)), capacity);
+  return success();
+}
+
+Value CacheSource::load(Value position) {
+  // Without lengths sequences end where pages do, and those that are not there are zero.
+  Value left = cache.getLengths() ? arith::SubIOp::create(b, end, position).getResult() : Value();
+  Value table;
+  if (cache.getTable())
+    table = frame.signature.getMemRef(flash::getRootArgument(cache.getTable()).getArgNumber());
+  return tile::LoadOp::create(b, getSlotType(), map, batch, head, position, table,
+                              table ? b.getI64IntegerAttr(info.getPageRows()) : IntegerAttr(), table ? end : Value(),
+                              ring, left, getCleared(position).second);
+}
+
+namespace flashc {
+std::unique_ptr<Source> matchCacheSource(KernelFrame &frame, const NestOperand &operand) {
+  return operand.cache ? std::make_unique<CacheSource>(frame, operand) : nullptr;
+}
+} // namespace flashc

@@ -1,0 +1,36 @@
+//===- RegisterSource.cpp - resident rows in registers ------------------------------------------------------------===//
+
+#include "Sources/Source.h"
+
+using namespace mlir;
+using namespace flashc;
+
+namespace {
+/// A warp reads its resident rows from device memory as operands of products.
+class RegisterSource : public Source {
+public:
+  using Source::Source;
+
+  bool hasRing() const override { return false; }
+  LogicalResult emitInvariants() override {
+    if (failed(Source::emitInvariants()))
+      return failure();
+    resident = load(frame.row);
+    return success();
+  }
+  Value load(Value position) override {
+    auto type = RankedTensorType::get({frame.tileRows, info.getCols()}, frame.nest.elementType,
+                                      tile::OperandAAttr::get(b.getContext()));
+    return tile::ReadRowsOp::create(b, type, getMemRef(/*alignment=*/4), frame.batch, frame.head, position,
+                                    frame.endOfRows, frame.nest.packed->heads, frame.nest.packed->tokens,
+                                    frame.readsBytes());
+  }
+};
+} // namespace
+
+namespace flashc {
+std::unique_ptr<Source> matchRegisterSource(KernelFrame &frame, const NestOperand &operand) {
+  bool isTaken = frame.loadsItself() && !operand.isStreamed;
+  return isTaken ? std::make_unique<RegisterSource>(frame, operand) : nullptr;
+}
+} // namespace flashc

@@ -1,0 +1,44 @@
+//===- RowsSource.cpp - tiles of a warp whose rows are copied one by one ------------------------------------------===//
+
+#include "Sources/WarpSource.h"
+#include "flashc/Dialect/Flash/IR/Arguments.h"
+
+using namespace mlir;
+using namespace flashc;
+
+namespace {
+/// A warp copies each row of a tile by cp.async, from its own page if there are pages. Rows that no query sees are not
+/// read: their pages may be anything.
+class RowsSource : public WarpSource {
+public:
+  using WarpSource::WarpSource;
+
+  Value load(Value position) override;
+
+private:
+  bool needsEnd() const override { return true; }
+};
+} // namespace
+
+Value RowsSource::load(Value position) {
+  Value outer = batch;
+  IntegerAttr size;
+  if (int64_t page = info.getPageRows()) {
+    Value pages = scalars.getExtent(b, cache, cache.getTable(), 1);
+    BlockArgument table = flash::getRootArgument(cache.getTable());
+    if (!pages)
+      return {};
+    auto type = tile::getRowType(b.getI32Type(), frame.tileRows);
+    outer = tile::ReadPagesOp::create(b, type, frame.signature.getMemRef(table.getArgNumber()), batch, position, pages,
+                                      page);
+    size = b.getI64IntegerAttr(page);
+  }
+  return tile::LoadRowsOp::create(b, getSlotType(), getMemRef(/*alignment=*/16), outer, head, position, size,
+                                  frame.getSeenKeys().begin, end, ring);
+}
+
+namespace flashc {
+std::unique_ptr<Source> matchRowsSource(KernelFrame &frame, const NestOperand &operand) {
+  return isOfWarps(frame, operand) ? std::make_unique<RowsSource>(frame, operand) : nullptr;
+}
+} // namespace flashc
