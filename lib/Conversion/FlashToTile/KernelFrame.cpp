@@ -4,7 +4,6 @@
 #include "Sources/Source.h"
 #include "Steps/TileStep.h"
 #include "WorkOrder.h"
-#include "flashc/Dialect/Flash/IR/SortedData.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Arith/Utils/Utils.h"
 
@@ -13,7 +12,7 @@ using namespace flashc;
 
 KernelFrame::KernelFrame(LoopNest &nest, const Schedule &schedule, gpu::GPUFuncOp kernel, KernelSignature &signature)
     : nest(nest), schedule(schedule), signature(signature), scalars(signature),
-      b(nest.end->getLoc(), kernel.getContext()), regions(nest, scalars, b), kernel(kernel) {}
+      b(nest.end->getLoc(), kernel.getContext()), rows(makeRows(nest)), regions(*this), kernel(kernel) {}
 
 KernelFrame::~KernelFrame() = default;
 
@@ -131,31 +130,44 @@ Value KernelFrame::loadStreamedElement(StringRef name, Value position, Value isM
   return scalars.loadElement(b, step, source.info.array, {source.batch, source.head, position});
 }
 
-void KernelFrame::store(Value tile, unsigned argument, bool isMatrix) {
-  // tile.store writes the output 16 bytes at a time.
-  tile::StoreOp::create(b, tile, signature.getMemRef(argument, /*alignment=*/isMatrix ? 16 : 0), batch, head, row,
-                        endOfRows, /*columns=*/ValueRange());
+Value KernelFrame::getSinks() {
+  if (storesParts())
+    return {};
+  return nest.parts.merge ? nest.parts.merge.getSinks() : cast<flash::FinalizeOp>(nest.epilogue).getSinks();
 }
 
-FailureOr<KernelFrame::PartPlace> KernelFrame::emitPartPlace(unsigned result) {
+Value KernelFrame::emitOfHeads(llvm::function_ref<Value(Value)> load) {
+  Value sharedHead = rows->getHead(*this), ofHead = sharedHead ? load(sharedHead) : Value();
+  auto all = tile::RowsOp::create(b, getRowType(), rows->emitFirst(*this));
+  OpBuilder::InsertionGuard guard(b);
+  Block *body = b.createBlock(&all.getBody(), {}, {b.getIndexType()}, {b.getLoc()});
+  if (!sharedHead)
+    ofHead = load(rows->emitHeadAndPosition(*this, body->getArgument(0)).first);
+  if (!ofHead)
+    return {};
+  tile::YieldOp::create(b, ofHead);
+  return all;
+}
+
+void KernelFrame::store(Value tile, unsigned argument, bool isMatrix) {
+  // tile.store writes the output 16 bytes at a time.
+  rows->store(*this, tile, signature.getMemRef(argument, /*alignment=*/isMatrix ? 16 : 0), batch, isMatrix);
+}
+
+/// Parts of batches are one array. A part without a key has visited a tile that is another part's, or none: it gives
+/// nothing.
+LogicalResult KernelFrame::storePart(Value tile, unsigned result) {
   FailureOr<SmallVector<Value>> arrays = getDestinations(result);
   Value batches = scalars.get(b, b.getLoc(), nest.batch.extent);
   if (failed(arrays) || !batches)
     return failure();
-  return PartPlace{arrays->front(), arith::AddIOp::create(b, arith::MulIOp::create(b, part, batches), batch)};
-}
-
-/// A part without a key has visited a tile that is another part's, or none: it gives nothing.
-LogicalResult KernelFrame::storePart(Value tile, unsigned result) {
-  FailureOr<PartPlace> place = emitPartPlace(result);
-  if (failed(place))
-    return failure();
+  Value ofPart = arith::AddIOp::create(b, arith::MulIOp::create(b, part, batches), batch);
   auto type = cast<RankedTensorType>(tile.getType());
   if (result != 0 && visits.getCount()) {
     Value isEmpty = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, visits.getCount(), index(1));
     tile = arith::SelectOp::create(b, isEmpty, splat(type, -std::numeric_limits<double>::infinity()), tile);
   }
-  tile::StoreOp::create(b, tile, place->array, place->batch, head, row, endOfRows, /*columns=*/ValueRange());
+  rows->store(*this, tile, arrays->front(), ofPart, /*isMatrix=*/result == 0);
   return success();
 }
 
@@ -166,10 +178,6 @@ FailureOr<SmallVector<Value>> KernelFrame::getDestinations(unsigned result) {
 //===--------------------------------------------------------------------------------------------------------------===//
 // Positions
 //===--------------------------------------------------------------------------------------------------------------===//
-
-/// Whether tiles with higher numbers have more to do: the last queries of a causal mask see the most keys. They go
-/// first.
-bool KernelFrame::isHeavyLast() const { return nest.mask && dependsOnResident(nest) && isLastFirst(nest); }
 
 /// How work tiles are spread over CTAs: resident tiles, heads, batches.
 tile::WorkAttr KernelFrame::getWork() const {
@@ -194,69 +202,17 @@ FailureOr<SmallVector<Value>> KernelFrame::emitGrid() {
     if (!grid.back())
       return failure();
   }
-  if (!nest.segmentTile)
-    grid.front() = b.createOrFold<arith::CeilDivUIOp>(grid.front(), index(nest.residentTile));
+  grid.front() = rows->emitNumTiles(*this, grid.front());
   return grid;
 }
 
-/// The first row of a resident tile; sets the end of the rows that are stored. Null after an error.
-Value KernelFrame::emitFirstRow(Value tile, Value extent) {
-  if (!nest.segmentTile) {
-    Value firstRow = arith::MulIOp::create(b, tile, index(nest.residentTile));
-    if (isa<BlockArgument>(nest.resident.position))
-      scalars.map(nest.resident.position, firstRow);
-    endOfRows = extent;
-    return firstRow;
-  }
-  scalars.map(nest.resident.position, tile);
-  Value begin = scalars.get(b, nest.segmentTile.getBegin()), size = scalars.get(b, nest.segmentTile.getSize());
-  if (!begin || !size)
-    return {};
-  // Read from memory, but the same in all threads (see Visits).
-  begin = tile::UniformOp::create(b, begin);
-  size = tile::UniformOp::create(b, size);
-  scalars.map(nest.segmentTile.getBegin(), begin);
-  scalars.map(nest.segmentTile.getSize(), size);
-  Value segment = scalars.get(b, nest.segmentTile.getSegment());
-  for (Segment &streamed : nest.segments)
-    for (Region &region : streamed.op->getRegions())
-      flash::forEachSegmentCount(streamed.op, region, [&](flash::CountLeOp count) { scalars.map(count, segment); });
-  endOfRows = arith::AddIOp::create(b, begin, size);
-  return begin;
-}
-
-/// Where this CTA and this warpgroup are: the positions of L1's parallel loop.
-LogicalResult KernelFrame::emitPositions(Value warpgroup) {
-  Value blockX = gpu::BlockIdOp::create(b, gpu::Dimension::x);
-  head = gpu::BlockIdOp::create(b, gpu::Dimension::y);
-  batch = gpu::BlockIdOp::create(b, gpu::Dimension::z);
-  Value extent = scalars.get(b, b.getLoc(), nest.resident.extent);
-  if (!extent)
+LogicalResult KernelFrame::emitPositions(Value unit) {
+  if (failed(rows->emitPlace(*this, unit)))
     return failure();
-  Value residentTile = blockX;
-  if (nest.parts.dim.position) { // parts of a tile are neighbours
-    Value parts = scalars.get(b, b.getLoc(), nest.parts.dim.extent);
-    part = arith::RemUIOp::create(b, blockX, parts);
-    residentTile = arith::DivUIOp::create(b, blockX, parts);
-    scalars.map(nest.parts.dim.position, part);
-  }
-  if (isHeavyLast()) {
-    // CTAs start in the order of their numbers: light tiles fill the gaps at the end.
-    Value numTiles = nest.segmentTile ? extent : b.createOrFold<arith::CeilDivUIOp>(extent, index(nest.residentTile));
-    residentTile = arith::SubIOp::create(b, b.createOrFold<arith::SubIOp>(numTiles, index(1)), residentTile);
-  }
-  if (isa<BlockArgument>(nest.batch.position))
-    scalars.map(nest.batch.position, batch);
-  if (isa<BlockArgument>(nest.head.position))
-    scalars.map(nest.head.position, head);
-  Value firstRow = emitFirstRow(residentTile, extent);
-  if (!firstRow)
-    return failure();
-  row = arith::AddIOp::create(b, firstRow, arith::MulIOp::create(b, warpgroup, index(tile::kTileRows)));
   for (std::unique_ptr<Source> &source : sources)
     if (failed(source->emitInvariants()))
       return failure();
-  if (failed(regions.emitInvariants(batch, head, row)))
+  if (failed(regions.emitInvariants()))
     return failure();
   return success(llvm::all_of(sources, [](auto &source) { return succeeded(source->emitEnd()); }));
 }

@@ -4,6 +4,7 @@
 
 #include "LoopNest.h"
 #include "Regions/TileRegions.h"
+#include "Rows/Rows.h"
 #include "SeenRows.h"
 #include "Visits/Visits.h"
 #include "flashc/Conversion/HostToKernel/KernelSignature.h"
@@ -72,17 +73,15 @@ public:
   /// part of the columns. Exponents are differences of maxima times `factor`, base 2.
   virtual void emitMerged(mlir::Value &acc, mlir::Value &max, mlir::Value &sum, double factor) {}
   /// Stores a tile, or a value of each row, to a launch argument.
-  virtual void store(mlir::Value tile, unsigned argument, bool isMatrix);
+  void store(mlir::Value tile, unsigned argument, bool isMatrix);
   /// Whether the step's results are parts of those of the nest, which another kernel merges: then all of them are
   /// stored, by `storePart`.
   bool storesParts() const { return nest.findKernel(nest.parts.merge) != nullptr; }
-  virtual mlir::LogicalResult storePart(mlir::Value tile, unsigned result);
+  mlir::LogicalResult storePart(mlir::Value tile, unsigned result);
   /// The sinks that join the rows' sums here; null if there are none.
-  virtual mlir::Value getSinks() const {
-    return storesParts() ? mlir::Value() : mlir::cast<mlir::flash::FinalizeOp>(nest.epilogue).getSinks();
-  }
-  /// The head of row `row` of a tile, where that is what positions of rows are (tile.rows).
-  virtual mlir::Value getHeadOfRow(mlir::Value row) { return head; }
+  mlir::Value getSinks();
+  /// What `load` loads of its head, in each row. Null after an error.
+  mlir::Value emitOfHeads(llvm::function_ref<mlir::Value(mlir::Value head)> load);
 
   /// The arrays that a result of the nest is stored to.
   mlir::FailureOr<llvm::SmallVector<mlir::Value>> getDestinations(unsigned result);
@@ -108,10 +107,13 @@ public:
   KernelSignature &signature;
   ScalarCloner scalars;
   mlir::ImplicitLocOpBuilder b;
-  /// Where the warpgroup is: its batch, its head, its first resident row, and the end of the rows that exist. Where a
+  std::unique_ptr<Rows> rows;
+  /// Where the unit is: its batch, its head, its first resident row, and the end of the rows that exist. Where a
   /// result's tiles are parts of longer rows, `columns` are the first one and the end of those that exist.
   mlir::Value batch, head, row, endOfRows;
   llvm::SmallVector<mlir::Value, 2> columns;
+  /// The part of the keys that the CTA has; null where it has all.
+  mlir::Value part;
   TileRegions regions;
   Visits visits;
   /// Of a tile.
@@ -122,8 +124,8 @@ protected:
   virtual mlir::LogicalResult check() { return mlir::success(); }
   /// Makes the program and goes into its body; returns the number of the unit among those of the CTA.
   virtual mlir::Value emitProgram(mlir::ValueRange grid);
-  /// Where this CTA and this warpgroup are.
-  virtual mlir::LogicalResult emitPositions(mlir::Value warpgroup);
+  /// Where this CTA and this unit are.
+  virtual mlir::LogicalResult emitPositions(mlir::Value unit);
   /// The extents of the grid, where a CTA has one work tile after the other; none where it has one.
   virtual mlir::FailureOr<mlir::SmallVector<mlir::Value>> emitGrid();
   /// Which rows exist for the mask, and of which operands others are to become 0.
@@ -133,16 +135,8 @@ protected:
   /// The body of the loop over visits: one step, whose state the loop carries. Returns the loop's results.
   mlir::FailureOr<mlir::ValueRange> fillLoop(mlir::scf::ForOp loop, TileStep &step);
 
-  /// Where a result's parts are: one array of parts times batches.
-  struct PartPlace {
-    mlir::Value array, batch;
-  };
-  mlir::FailureOr<PartPlace> emitPartPlace(unsigned result);
-
   std::vector<std::unique_ptr<Source>> sources;
   SeenRows seenKeys, seenQueries;
-  /// The part of the keys that the CTA has; null where it has all.
-  mlir::Value part;
   mlir::gpu::GPUFuncOp kernel;
   Source &find(llvm::StringRef name) const;
 
@@ -150,8 +144,6 @@ private:
   void emitRings(const TileStep &step);
   /// How the work tiles of the grid are distributed.
   mlir::tile::WorkAttr getWork() const;
-  mlir::Value emitFirstRow(mlir::Value tile, mlir::Value extent);
-  bool isHeavyLast() const;
 };
 
 } // namespace flashc

@@ -266,7 +266,7 @@ void Matcher::matchPackedRows() {
   if (tile[1] * tile[2] > tile::kWarpRows)
     return;
   Builder b(op.getContext());
-  nest.packed = PackedRows{tile[1], tile[2]};
+  nest.packed = PackedShape{tile[1], tile[2]};
   if (std::optional<int64_t> head = getConstantIntValue(nest.head.position); head && nest.head.step == 1)
     nest.head.step = tile[1], nest.head.extent = b.getIndexAttr(tile[1]); // one iteration, which is folded away
 }

@@ -64,7 +64,7 @@ struct PairWalk {
 };
 
 /// Of a decoding kernel's nest (flash-split-kv): rows of a tile are query heads of one group times query tokens.
-struct PackedRows {
+struct PackedShape {
   int64_t heads, tokens;
 };
 
@@ -81,7 +81,7 @@ struct LoopNest : LaunchNest {
   /// What takes the state when the loops have ended (flash.finalize); null if the state is the result.
   mlir::Operation *epilogue = nullptr;
   std::optional<PairWalk> pairs;
-  std::optional<PackedRows> packed;
+  std::optional<PackedShape> packed;
   mlir::Type elementType;             // of what products read
   mlir::Region *score = nullptr;      // of all segments
   mlir::Region *derivative = nullptr; // of the score, where the step computes gradients

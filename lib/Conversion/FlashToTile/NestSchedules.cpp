@@ -2,6 +2,7 @@
 
 #include "NestKernel.h"
 #include "PairNest.h"
+#include "Rows/Rows.h"
 #include "Steps/TileStep.h"
 #include "WarpFrame.h"
 #include "WorkOrder.h"
@@ -11,30 +12,6 @@
 
 using namespace mlir;
 using namespace flashc;
-
-/// The number of tiles of queries; none: no formula.
-static std::optional<GridFormula> countQueryTiles(LoopNest &nest) {
-  flash::SegmentTileOp segments = nest.segmentTile;
-  std::optional<GridFormula> queries = getFormula(segments ? OpFoldResult(segments.getLength()) : nest.resident.extent);
-  if (!queries || !segments)
-    return queries ? std::optional(ceilDiv(*queries, nest.residentTile)) : std::nullopt;
-  std::optional<GridFormula> offsets = getFormula(segments.getSorted(), segments.getIndices().size());
-  if (!offsets)
-    return std::nullopt;
-  // Without a query there is nothing to launch: 0.
-  return min(*queries, 1) * (ceilDiv(*queries + 1, nest.residentTile) + *offsets);
-}
-
-/// The tiles of queries, heads and batches.
-static FailureOr<std::array<GridFormula, 3>> getExtents(LoopNest &nest) {
-  std::optional<GridFormula> tiles = countQueryTiles(nest), heads = getFormula(nest.head.extent);
-  std::optional<GridFormula> batches = getFormula(nest.batch.extent);
-  if (!tiles || !heads || !batches)
-    return nest.end->emitError() << "expected the extents of the parallel loop to be constants or extents of "
-                                    "arguments";
-  std::optional<GridFormula> parts = getFormula(nest.parts.dim.extent);
-  return std::array<GridFormula, 3>{nest.parts.dim.position ? *tiles * *parts : *tiles, *heads, *batches};
-}
 
 //===--------------------------------------------------------------------------------------------------------------===//
 // Schedules
@@ -101,7 +78,7 @@ static FailureOr<NestKernel> scheduleDecoding(LoopNest &nest, StringRef target, 
   if (failed(carried))
     return failure();
   FailureOr<Schedule> schedule = completeDecodeSchedule(nest, *carried, target, overrides);
-  FailureOr<std::array<GridFormula, 3>> extents = getPackedExtents(nest);
+  FailureOr<std::array<GridFormula, 3>> extents = makeRows(nest)->getExtents();
   if (failed(schedule) || failed(extents))
     return failure();
   if (schedule->getCluster() > 1) // whose CTAs merge the parts
@@ -126,7 +103,7 @@ FailureOr<std::vector<NestKernel>> flashc::scheduleNests(MutableArrayRef<LoopNes
     FailureOr<Schedule> schedule = chooseFor(nest, target, overrides);
     if (failed(schedule))
       return failure();
-    FailureOr<std::array<GridFormula, 3>> extents = nest.pairs ? getPairExtents(nest) : getExtents(nest);
+    FailureOr<std::array<GridFormula, 3>> extents = nest.pairs ? getPairExtents(nest) : makeRows(nest)->getExtents();
     if (failed(extents))
       return failure();
     if (nests.size() > 1 && schedule->order == Order::List)

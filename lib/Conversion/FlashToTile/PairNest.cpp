@@ -243,7 +243,7 @@ FailureOr<ValueRange> PairFrame::emitLoop(TileStep &step) {
     if (source->ring && source->info.info.movesWith(StepDim::I))
       source->resident = source->load(row);
   }
-  if (failed(regions.emitInvariants(batch, head, row)))
+  if (failed(regions.emitInvariants()))
     return failure();
   FailureOr<SmallVector<Value>> next = step.emit(loop.getInductionVar(), loop.getRegionIterArgs());
   if (failed(next))

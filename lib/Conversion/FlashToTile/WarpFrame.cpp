@@ -39,16 +39,6 @@ FailureOr<Schedule> flashc::completeDecodeSchedule(LoopNest &nest, std::optional
   return *schedule;
 }
 
-FailureOr<std::array<GridFormula, 3>> flashc::getPackedExtents(LoopNest &nest) {
-  auto get = [](const ParallelDim &dim) { return getFormula(dim.extent); };
-  std::optional<GridFormula> parts = get(nest.parts.dim), heads = get(nest.head), queries = get(nest.resident),
-                             batches = get(nest.batch);
-  if (!parts || !heads || !queries || !batches)
-    return nest.end->emitError() << "expected the extents of the parallel loop to be constants or extents of arguments";
-  return std::array<GridFormula, 3>{
-      *parts, ceilDiv(*heads, nest.packed->heads) * ceilDiv(*queries, nest.packed->tokens), *batches};
-}
-
 WarpFrame::WarpFrame(LoopNest &nest, const Schedule &schedule, gpu::GPUFuncOp kernel, KernelSignature &signature)
     : KernelFrame(nest, schedule, kernel, signature) {
   tileRows = tile::kWarpRows;
@@ -73,33 +63,7 @@ Value WarpFrame::emitProgram(ValueRange) {
   gpu::ReturnOp::create(b);
   b.setInsertionPointToStart(b.createBlock(&program.getBody(), {}, {b.getIndexType()}, {b.getLoc()}));
   warp = program.getWarp();
-  column = index(0);
   return warp;
-}
-
-LogicalResult WarpFrame::emitPositions(Value) {
-  part = gpu::BlockIdOp::create(b, gpu::Dimension::x);
-  Value tile = gpu::BlockIdOp::create(b, gpu::Dimension::y);
-  batch = gpu::BlockIdOp::create(b, gpu::Dimension::z);
-  const PackedRows &packed = *nest.packed;
-  Value heads = scalars.get(b, b.getLoc(), nest.head.extent);
-  endOfRows = scalars.get(b, b.getLoc(), nest.resident.extent);
-  if (!heads || !endOfRows)
-    return failure();
-  Value headTiles = b.createOrFold<arith::CeilDivUIOp>(heads, index(packed.heads));
-  head = b.createOrFold<arith::MulIOp>(b.createOrFold<arith::RemUIOp>(tile, headTiles), index(packed.heads));
-  row = b.createOrFold<arith::MulIOp>(b.createOrFold<arith::DivUIOp>(tile, headTiles), index(packed.tokens));
-  std::pair<Value, Value> positions[] = {{nest.parts.dim.position, part},
-                                         {nest.batch.position, batch},
-                                         {nest.head.position, head},
-                                         {nest.resident.position, row}};
-  for (auto [inL1, here] : positions)
-    if (isa_and_nonnull<BlockArgument>(inL1))
-      scalars.map(inL1, here);
-  for (std::unique_ptr<Source> &source : sources)
-    if (failed(source->emitInvariants()))
-      return failure();
-  return regions.emitInvariants(batch, {packed.heads, packed.tokens, head, row});
 }
 
 FailureOr<ValueRange> WarpFrame::emitLoop(TileStep &step) {
@@ -132,26 +96,5 @@ void WarpFrame::emitMerged(Value &acc, Value &max, Value &sum, double factor) {
     acc = ofCluster.getMerged(), max = ofCluster.getMergedMax(), sum = ofCluster.getMergedSum(),
     number = ofCluster.getPart();
   }
-  column = arith::MulIOp::create(b, number, index(cols));
-}
-
-Value WarpFrame::getSinks() const {
-  if (nest.parts.merge && !storesParts())
-    return nest.parts.merge.getSinks();
-  return KernelFrame::getSinks();
-}
-
-LogicalResult WarpFrame::storePart(Value tile, unsigned result) {
-  FailureOr<PartPlace> place = emitPartPlace(result);
-  if (failed(place))
-    return failure();
-  tile::WriteRowsOp::create(b, tile, place->array, place->batch, head, row, column, endOfRows, nest.packed->heads,
-                            nest.packed->tokens, readsBytes() && result == 0);
-  return success();
-}
-
-void WarpFrame::store(Value tile, unsigned argument, bool isMatrix) {
-  Value dest = signature.getMemRef(argument, /*alignment=*/isMatrix ? 16 : 0);
-  tile::WriteRowsOp::create(b, tile, dest, batch, head, row, column, endOfRows, nest.packed->heads, nest.packed->tokens,
-                            readsBytes() && isMatrix);
+  columns.front() = arith::MulIOp::create(b, number, index(cols));
 }

@@ -11,9 +11,6 @@ namespace flashc {
 mlir::FailureOr<Schedule> completeDecodeSchedule(LoopNest &nest, std::optional<Schedule> carried,
                                                  llvm::StringRef target, llvm::StringRef overrides);
 
-/// Parts of the keys along x, tiles of query heads and tokens along y, batches along z.
-mlir::FailureOr<std::array<GridFormula, 3>> getPackedExtents(LoopNest &nest);
-
 /// A `tile.warp_program` for a nest of packed rows: each warp has all of the tile's rows, and of the CTA's part of the
 /// keys the tiles of 16 that follow its own number in steps of the warps.
 ///
@@ -28,22 +25,15 @@ public:
   WarpFrame(LoopNest &nest, const Schedule &schedule, mlir::gpu::GPUFuncOp kernel, KernelSignature &signature);
 
   void emitMerged(mlir::Value &acc, mlir::Value &max, mlir::Value &sum, double factor) override;
-  void store(mlir::Value tile, unsigned argument, bool isMatrix) override;
-  mlir::LogicalResult storePart(mlir::Value tile, unsigned result) override;
-  mlir::Value getSinks() const override;
-  mlir::Value getHeadOfRow(mlir::Value row) override { return regions.emitHeadAndQuery(row).first; }
 
 private:
   bool loadsItself() const override { return true; }
   mlir::LogicalResult check() override;
   mlir::Value emitProgram(mlir::ValueRange grid) override;
   mlir::FailureOr<mlir::SmallVector<mlir::Value>> emitGrid() override { return mlir::SmallVector<mlir::Value>(); }
-  mlir::LogicalResult emitPositions(mlir::Value warp) override;
   mlir::FailureOr<mlir::ValueRange> emitLoop(TileStep &step) override;
 
   mlir::Value warp;
-  /// What is stored: the first column of this program's part.
-  mlir::Value column;
 };
 
 } // namespace flashc

@@ -1,6 +1,7 @@
 //===- TileRegions.cpp - a step's score and mask regions, on tiles ------------------------------------------------===//
 
 #include "Regions/TileRegions.h"
+#include "KernelFrame.h"
 #include "Regions/ScoreMap.h"
 #include "flashc/Dialect/Flash/IR/SortedData.h"
 #include "flashc/Support/CloneSlice.h"
@@ -10,35 +11,15 @@
 using namespace mlir;
 using namespace flashc;
 
+TileRegions::TileRegions(KernelFrame &frame) : frame(frame), nest(frame.nest), scalars(frame.scalars), b(frame.b) {}
+
 bool TileRegions::hasScoreMap() const { return nest.score || !isExponentFactor(getScale()); }
 
-LogicalResult TileRegions::emitInvariants(Value ofBatch, Value ofHead, Value firstRow) {
-  batch = ofBatch, head = ofHead, row = firstRow;
-  return emitAllInvariants();
-}
-
-LogicalResult TileRegions::emitInvariants(Value ofBatch, const Packing &ofRows) {
-  packing = ofRows;
-  // Of one head rows are queries, of one token heads: the other one is the same in all rows.
-  batch = ofBatch, head = packing->heads == 1 ? packing->head : Value();
-  row = arith::ConstantIndexOp::create(b, 0);
-  return emitAllInvariants();
-}
-
-std::pair<Value, Value> TileRegions::emitHeadAndQuery(Value ofRow) {
-  Value tokens = arith::ConstantIndexOp::create(b, packing->tokens);
-  Value ofHeads = b.createOrFold<arith::DivUIOp>(ofRow, tokens),
-        ofQueries = b.createOrFold<arith::RemUIOp>(ofRow, tokens);
-  // Rows that are left over have the last head: what is read for them exists, and is dropped.
-  if (packing->heads * packing->tokens < tile::kWarpRows)
-    ofHeads = b.createOrFold<arith::MinUIOp>(ofHeads, arith::ConstantIndexOp::create(b, packing->heads - 1));
-  return {b.createOrFold<arith::AddIOp>(packing->head, ofHeads),
-          b.createOrFold<arith::AddIOp>(packing->query, ofQueries)};
-}
-
-LogicalResult TileRegions::emitAllInvariants() {
+LogicalResult TileRegions::emitInvariants() {
+  row = frame.rows->emitFirst(frame);
   for (Region *region : {nest.score, nest.derivative, nest.mask})
-    if (region && (failed(scalars.cloneInvariants(b, *region, batch, head)) || failed(emitRows(*region))))
+    if (region && (failed(scalars.cloneInvariants(b, *region, frame.batch, frame.rows->getHead(frame))) ||
+                   failed(emitRows(*region))))
       return failure();
   return success();
 }
@@ -50,7 +31,7 @@ Value TileRegions::getRowArgument(Region &region) {
 
 SmallVector<Value, 2> TileRegions::getRowArguments(Region &region) {
   SmallVector<Value, 2> arguments{getRowArgument(region)};
-  if (packing && !head)
+  if (!frame.rows->getHead(frame))
     arguments.push_back(region.getArguments().end()[-3]);
   return arguments;
 }
@@ -59,18 +40,14 @@ SmallVector<Value, 2> TileRegions::getRowArguments(Region &region) {
 /// instructions.
 LogicalResult TileRegions::emitRows(Region &region) {
   for (Value value : scalars.findRowValues(region, getRowArguments(region))) {
-    auto type = tile::getRowType(value.getType(), packing ? tile::kWarpRows : tile::kTileRows);
+    auto type = tile::getRowType(value.getType(), frame.tileRows);
     auto rows = tile::RowsOp::create(b, type, row);
     OpBuilder::InsertionGuard guard(b);
     Block *body = b.createBlock(&rows.getBody(), {}, {b.getIndexType()}, {b.getLoc()});
     ScalarCloner inside = scalars; // what it maps holds in these rows only
-    if (packing) {
-      auto [ofHead, query] = emitHeadAndQuery(body->getArgument(0));
-      inside.map(region.getArguments().end()[-3], ofHead);
-      inside.map(getRowArgument(region), query);
-    } else {
-      inside.map(getRowArgument(region), body->getArgument(0));
-    }
+    auto [head, position] = frame.rows->emitHeadAndPosition(frame, body->getArgument(0));
+    inside.map(region.getArguments().end()[-3], head);
+    inside.map(getRowArgument(region), position);
     Value copy = inside.get(b, value);
     if (!copy)
       return failure();
@@ -101,13 +78,10 @@ tile::MapOp TileRegions::beginMap(Value tile, Value column, Region *region) {
 /// b, h, i and j of an element.
 SmallVector<Value> TileRegions::getPosition(tile::MapOp map) {
   Value ofRow = map.getBody().getArgument(1), ofColumn = map.getBody().getArgument(2);
+  auto [head, position] = frame.rows->emitHeadAndPosition(frame, ofRow);
   if (nest.getStep().getResidentDim() == flash::StepDim::J)
-    std::swap(ofRow, ofColumn);
-  if (packing) {
-    auto [ofHead, query] = emitHeadAndQuery(ofRow);
-    return {batch, ofHead, query, ofColumn};
-  }
-  return {batch, head, ofRow, ofColumn};
+    std::swap(position, ofColumn);
+  return {frame.batch, head, position, ofColumn};
 }
 
 /// Whether code of a map computes `value` of the column, and of nothing else that differs between its elements.
@@ -169,7 +143,7 @@ static bool isTileQuotient(Operation &op, Value position, int64_t tile) {
 /// Tiles of runs are on a grid: what divides a position by a multiple of the tile gives the same for all of it, and so
 /// does an element at such a place, as of a table of blocks.
 LogicalResult TileRegions::emitOfTile(Region &region, tile::MapOp map, ScalarCloner &inside) {
-  if (!nest.runs.table || packing)
+  if (!nest.runs.table || !frame.rows->areConsecutive())
     return success();
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPoint(map);
@@ -181,7 +155,7 @@ LogicalResult TileRegions::emitOfTile(Region &region, tile::MapOp map, ScalarClo
     if (op.getNumRegions() > 0 || op.getNumResults() != 1)
       continue;
     Value result = op.getResult(0);
-    bool isOfRow = isTileQuotient(op, ofRow, tile::kTileRows);
+    bool isOfRow = isTileQuotient(op, ofRow, frame.tileRows);
     if (isOfRow || isTileQuotient(op, ofColumn, nest.streamedTile)) {
       IRMapping mapping;
       mapping.map(isOfRow ? ofRow : ofColumn, isOfRow ? map.getRow() : map.getCol());

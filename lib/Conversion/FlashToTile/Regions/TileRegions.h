@@ -9,27 +9,18 @@
 
 namespace flashc {
 
+class KernelFrame;
+
 /// Copies the score and mask regions of a nest into `tile.map`s over tiles whose rows are resident positions and whose
 /// columns are streamed ones.
 class TileRegions {
 public:
-  /// Where rows are query heads times tokens: row r of a tile is head `head` + r / tokens and query `query` + r mod
-  /// tokens.
-  struct Packing {
-    int64_t heads, tokens;
-    mlir::Value head, query;
-  };
+  /// Regions of the frame's nest.
+  explicit TileRegions(KernelFrame &frame);
 
-  TileRegions(const LoopNest &nest, ScalarCloner &scalars, mlir::ImplicitLocOpBuilder &b)
-      : nest(nest), scalars(scalars), b(b) {}
-
-  /// Emits what the regions compute that is the same for all elements of a row, in front of the loop over streamed
-  /// tiles.
-  mlir::LogicalResult emitInvariants(mlir::Value batch, mlir::Value head, mlir::Value row);
-  /// The same of packed rows, whose positions are from 0 on.
-  mlir::LogicalResult emitInvariants(mlir::Value batch, const Packing &packing);
-  /// The head and the query of a packed row.
-  std::pair<mlir::Value, mlir::Value> emitHeadAndQuery(mlir::Value row);
+  /// Emits what the regions compute that is the same for all elements of a row of the frame, where it is now, before
+  /// the loop over streamed tiles.
+  mlir::LogicalResult emitInvariants();
 
   /// Whether scores pass through `emitScore`: there is a score region, or the scale cannot be left to an exponent's
   /// factor (the maximum is taken of unscaled scores, so it must be positive, and neither tiny nor huge).
@@ -55,7 +46,6 @@ private:
     mlir::Value inL1, tile;
   };
 
-  mlir::LogicalResult emitAllInvariants();
   mlir::LogicalResult emitRows(mlir::Region &region);
   /// The arguments of a region that differ between rows.
   llvm::SmallVector<mlir::Value, 2> getRowArguments(mlir::Region &region);
@@ -67,11 +57,12 @@ private:
   /// Which argument of a region with `numArguments`, counted from the last, is the row.
   mlir::Value getRowArgument(mlir::Region &region);
 
+  KernelFrame &frame;
   const LoopNest &nest;
   ScalarCloner &scalars;
   mlir::ImplicitLocOpBuilder &b;
-  mlir::Value batch, head, row;
-  std::optional<Packing> packing;
+  /// What the first row is called (Rows).
+  mlir::Value row;
   llvm::SmallVector<RowValue> rowValues;
 };
 

@@ -6,7 +6,7 @@ using namespace mlir;
 using namespace flashc;
 
 namespace {
-/// A warp reads its resident rows from device memory as operands of products.
+/// A warp reads its packed rows from device memory as operands of products.
 class RegisterSource : public Source {
 public:
   using Source::Source;
@@ -30,7 +30,7 @@ public:
 
 namespace flashc {
 std::unique_ptr<Source> matchRegisterSource(KernelFrame &frame, const NestOperand &operand) {
-  bool isTaken = frame.loadsItself() && !operand.isStreamed;
+  bool isTaken = frame.nest.packed && !operand.isStreamed;
   return isTaken ? std::make_unique<RegisterSource>(frame, operand) : nullptr;
 }
 } // namespace flashc

@@ -152,7 +152,7 @@ FailureOr<ForwardStep::Scores> ForwardStep::emitScoreRegion(Value visit, Value k
     return failure();
   b.setInsertionPointAfter(map);
   auto asWritten = cast<tile::MapOp>(b.clone(*map));
-  ScoreMap simple = simplifyScoreMap(map, /*canSplit=*/schedule.max == Max::Running && !nest.packed,
+  ScoreMap simple = simplifyScoreMap(map, /*canSplit=*/schedule.max == Max::Running && frame.rows->areConsecutive(),
                                      /*toProduct=*/schedule.tensorBias, nest.mask,
                                      /*rowsAreKeys=*/false);
   remainingScale = simple.factor;
@@ -208,17 +208,10 @@ FailureOr<Value> ForwardStep::emitSinks() {
       return nest.epilogue->emitError() << "expected the sink of the tile's head";
     sinks = slice.getSource();
   }
-  Value ofHead = nest.packed ? Value() : frame.scalars.loadElement(b, nest.epilogue, sinks, frame.head);
-  // Packed rows count from 0 on (getHeadOfRow).
-  auto rows = tile::RowsOp::create(b, frame.getRowType(), nest.packed ? frame.index(0) : frame.row);
-  OpBuilder::InsertionGuard guard(b);
-  Block *body = b.createBlock(&rows.getBody(), {}, {b.getIndexType()}, {b.getLoc()});
-  if (nest.packed)
-    ofHead = frame.scalars.loadElement(b, nest.epilogue, sinks, frame.getHeadOfRow(body->getArgument(0)));
-  if (!ofHead)
+  Value all = frame.emitOfHeads([&](Value head) { return frame.scalars.loadElement(b, nest.epilogue, sinks, head); });
+  if (!all)
     return failure();
-  tile::YieldOp::create(b, ofHead);
-  return rows.getResult();
+  return all;
 }
 
 /// Of rows whose scores alone give `lse`: by what one column more divides their sum, 1 + exp(sinks - lse), and what it
@@ -282,8 +275,9 @@ void ForwardStep::emitStoreByTMA(unsigned argument, Value output) {
   if (outputSlot)
     tile::StoreWaitOp::create(b, /*all=*/true);
   // Behind a sequence's last row is the next one's first.
-  Value dest = nest.segmentTile ? frame.signature.getMemRef(argument, /*alignment=*/16) : Value();
+  bool areFollowed = frame.rows->areFollowed();
+  Value dest = areFollowed ? frame.signature.getMemRef(argument, /*alignment=*/16) : Value();
   tile::StoreAsyncOp::create(b, output, map, frame.batch, frame.head, frame.row,
-                             outputSlot ? outputSlot : frame.getResident("q"),
-                             nest.segmentTile ? frame.endOfRows : Value(), dest);
+                             outputSlot ? outputSlot : frame.getResident("q"), areFollowed ? frame.endOfRows : Value(),
+                             dest);
 }

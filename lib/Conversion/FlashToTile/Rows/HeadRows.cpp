@@ -1,0 +1,85 @@
+//===- HeadRows.cpp - consecutive rows of one head ----------------------------------------------------------------===//
+
+#include "Rows/HeadRows.h"
+#include "KernelFrame.h"
+#include "WorkOrder.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+using namespace mlir;
+using namespace flashc;
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// The grid
+//===--------------------------------------------------------------------------------------------------------------===//
+
+std::optional<GridFormula> HeadRows::countTiles() {
+  std::optional<GridFormula> rows = getFormula(nest.resident.extent);
+  return rows ? std::optional(ceilDiv(*rows, nest.residentTile)) : std::nullopt;
+}
+
+FailureOr<std::array<GridFormula, 3>> HeadRows::getExtents() {
+  std::optional<GridFormula> tiles = countTiles(), heads = getFormula(nest.head.extent);
+  std::optional<GridFormula> batches = getFormula(nest.batch.extent);
+  if (!tiles || !heads || !batches)
+    return nest.end->emitError() << "expected the extents of the parallel loop to be constants or extents of "
+                                    "arguments";
+  std::optional<GridFormula> parts = getFormula(nest.parts.dim.extent);
+  return std::array<GridFormula, 3>{nest.parts.dim.position ? *tiles * *parts : *tiles, *heads, *batches};
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// In the kernel
+//===--------------------------------------------------------------------------------------------------------------===//
+
+/// Whether tiles with higher numbers have more to do: the last queries of a causal mask see the most keys. They go
+/// first.
+static bool isHeavyLast(const LoopNest &nest) { return nest.mask && dependsOnResident(nest) && isLastFirst(nest); }
+
+Value HeadRows::emitFirstRow(KernelFrame &frame, Value tile, Value extent) {
+  Value firstRow = arith::MulIOp::create(frame.b, tile, frame.index(nest.residentTile));
+  if (isa<BlockArgument>(nest.resident.position))
+    frame.scalars.map(nest.resident.position, firstRow);
+  frame.endOfRows = extent;
+  return firstRow;
+}
+
+/// The positions of L1's parallel loop.
+LogicalResult HeadRows::emitPlace(KernelFrame &frame, Value unit) {
+  ImplicitLocOpBuilder &b = frame.b;
+  ScalarCloner &scalars = frame.scalars;
+  Value blockX = gpu::BlockIdOp::create(b, gpu::Dimension::x);
+  frame.head = gpu::BlockIdOp::create(b, gpu::Dimension::y);
+  frame.batch = gpu::BlockIdOp::create(b, gpu::Dimension::z);
+  Value extent = scalars.get(b, b.getLoc(), nest.resident.extent);
+  if (!extent)
+    return failure();
+  Value residentTile = blockX;
+  if (nest.parts.dim.position) { // parts of a tile are neighbours
+    Value parts = scalars.get(b, b.getLoc(), nest.parts.dim.extent);
+    frame.part = arith::RemUIOp::create(b, blockX, parts);
+    residentTile = arith::DivUIOp::create(b, blockX, parts);
+    scalars.map(nest.parts.dim.position, frame.part);
+  }
+  if (isHeavyLast(nest)) {
+    // CTAs start in the order of their numbers: light tiles fill the gaps at the end.
+    Value numTiles = emitNumTiles(frame, extent);
+    residentTile = arith::SubIOp::create(b, b.createOrFold<arith::SubIOp>(numTiles, frame.index(1)), residentTile);
+  }
+  if (isa<BlockArgument>(nest.batch.position))
+    scalars.map(nest.batch.position, frame.batch);
+  if (isa<BlockArgument>(nest.head.position))
+    scalars.map(nest.head.position, frame.head);
+  Value firstRow = emitFirstRow(frame, residentTile, extent);
+  if (!firstRow)
+    return failure();
+  frame.row = arith::AddIOp::create(b, firstRow, arith::MulIOp::create(b, unit, frame.index(frame.tileRows)));
+  return success();
+}
+
+void HeadRows::store(KernelFrame &frame, Value tile, Value array, Value batch, bool isMatrix) {
+  tile::StoreOp::create(frame.b, tile, array, batch, frame.head, frame.row, frame.endOfRows, /*columns=*/ValueRange());
+}
+
+namespace flashc {
+std::unique_ptr<Rows> matchHeadRows(LoopNest &nest) { return std::make_unique<HeadRows>(nest); }
+} // namespace flashc

@@ -1,0 +1,61 @@
+//===- SegmentRows.cpp - rows of packed sequences -----------------------------------------------------------------===//
+
+#include "KernelFrame.h"
+#include "Rows/HeadRows.h"
+#include "flashc/Dialect/Flash/IR/SortedData.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+using namespace mlir;
+using namespace flashc;
+
+namespace {
+/// Rows of one head, whose tiles begin where packed sequences do (flash.segment_tile).
+class SegmentRows : public HeadRows {
+public:
+  using HeadRows::HeadRows;
+
+  Value emitNumTiles(KernelFrame &frame, Value extent) const override { return extent; }
+  bool areFollowed() const override { return true; }
+
+private:
+  std::optional<GridFormula> countTiles() override;
+  Value emitFirstRow(KernelFrame &frame, Value tile, Value extent) override;
+};
+} // namespace
+
+std::optional<GridFormula> SegmentRows::countTiles() {
+  flash::SegmentTileOp op = nest.segmentTile;
+  std::optional<GridFormula> rows = getFormula(OpFoldResult(op.getLength()));
+  std::optional<GridFormula> offsets = getFormula(op.getSorted(), op.getIndices().size());
+  if (!rows || !offsets)
+    return std::nullopt;
+  // Without a query there is nothing to launch: 0.
+  return min(*rows, 1) * (ceilDiv(*rows + 1, nest.residentTile) + *offsets);
+}
+
+Value SegmentRows::emitFirstRow(KernelFrame &frame, Value tile, Value extent) {
+  ImplicitLocOpBuilder &b = frame.b;
+  ScalarCloner &scalars = frame.scalars;
+  flash::SegmentTileOp op = nest.segmentTile;
+  scalars.map(nest.resident.position, tile);
+  Value begin = scalars.get(b, op.getBegin()), size = scalars.get(b, op.getSize());
+  if (!begin || !size)
+    return {};
+  // Read from memory, but the same in all threads (see Visits).
+  begin = tile::UniformOp::create(b, begin);
+  size = tile::UniformOp::create(b, size);
+  scalars.map(op.getBegin(), begin);
+  scalars.map(op.getSize(), size);
+  Value segment = scalars.get(b, op.getSegment());
+  for (Segment &streamed : nest.segments)
+    for (Region &region : streamed.op->getRegions())
+      flash::forEachSegmentCount(streamed.op, region, [&](flash::CountLeOp count) { scalars.map(count, segment); });
+  frame.endOfRows = arith::AddIOp::create(b, begin, size);
+  return begin;
+}
+
+namespace flashc {
+std::unique_ptr<Rows> matchSegmentRows(LoopNest &nest) {
+  return nest.segmentTile ? std::make_unique<SegmentRows>(nest) : nullptr;
+}
+} // namespace flashc
