@@ -31,34 +31,13 @@ using namespace flashc;
 // Main kernels
 //===--------------------------------------------------------------------------------------------------------------===//
 
-static tile::ScheduleAttr getAttr(const Schedule &schedule, MLIRContext *context) {
-  return tile::ScheduleAttr::get(context, schedule.consumers, schedule.producerRegisters, schedule.consumerRegisters,
-                                 schedule.overlap, schedule.pingPong, schedule.epilogue, schedule.waitAfter);
-}
-
-/// One CTA for every tile of queries, or as many as run at once.
-static std::array<GridFormula, 3> getGrid(const std::array<GridFormula, 3> &extents, bool persistent) {
-  auto &[tiles, heads, batches] = extents;
-  if (!persistent)
-    return extents;
-  return {min(GridFormula::smCount(), tiles * heads * batches), 1, 1};
-}
-
 /// How the kernel of a nest is launched.
 static ManifestKernel describeKernel(NestKernel &kernel, KernelSignature &signature) {
   ManifestKernel info;
   info.kernel = kernel.func.getName();
   info.parameters = signature.getParameters();
   info.dynamicSharedMemory = tile::KernelLayout(kernel.func).bytes;
-  if (kernel.schedule.kind == KernelKind::Decode) { // one CTA for each part of a tile's keys
-    info.grid = kernel.extents;
-    info.block[0] = 32 * kernel.schedule.warps;
-    info.cluster[0] = kernel.schedule.getCluster();
-    return info;
-  }
-  info.grid = getGrid(kernel.extents, kernel.schedule.persistent);
-  info.block[0] =
-      GPUTarget::of(kernel.func).groupThreads * (kernel.schedule.consumers + 1 + tile::hasReducer(kernel.func));
+  makeUnit(kernel.schedule)->describe(kernel, info);
   return info;
 }
 
@@ -89,8 +68,6 @@ static LogicalResult emitNest(NestKernel &kernel, gpu::GPUModuleOp gpuModule, co
   OpBuilder b = OpBuilder::atBlockEnd(gpuModule.getBody());
   func = gpu::GPUFuncOp::create(b, nest.func.getLoc(), chooseName(nest, gpuModule), b.getFunctionType({}, {}));
   func->setAttr(gpu::GPUDialect::getKernelFuncAttrName(), b.getUnitAttr());
-  if (!nest.packed)
-    func->setAttr(tile::kScheduleAttrName, getAttr(schedule, b.getContext()));
   KernelSignature signature(nest.func, func, tables);
   std::unique_ptr<KernelFrame> frame = makeFrame(kernel, signature);
   if (failed(frame->build(*getTileStep(nest).makeTileStep(*frame))))

@@ -12,11 +12,17 @@ using namespace flashc;
 
 KernelFrame::KernelFrame(LoopNest &nest, const Schedule &schedule, gpu::GPUFuncOp kernel, KernelSignature &signature)
     : nest(nest), schedule(schedule), signature(signature), scalars(signature),
-      b(nest.end->getLoc(), kernel.getContext()), rows(makeRows(nest)), regions(*this), kernel(kernel) {}
+      b(nest.end->getLoc(), kernel.getContext()), kernel(kernel), unit(makeUnit(schedule)), tileRows(unit->getRows()),
+      rows(makeRows(nest)), regions(*this) {}
 
 KernelFrame::~KernelFrame() = default;
 
 Value KernelFrame::index(int64_t value) { return arith::ConstantIndexOp::create(b, value); }
+
+Value KernelFrame::emitUnitRow(Value first) {
+  Value before = b.createOrFold<arith::MulIOp>(unitNumber, index(tileRows));
+  return b.createOrFold<arith::AddIOp>(first, before);
+}
 
 Value KernelFrame::splat(RankedTensorType type, double value) {
   return arith::ConstantOp::create(b, DenseElementsAttr::get(type, APFloat(static_cast<float>(value))));
@@ -32,7 +38,7 @@ LogicalResult KernelFrame::build(TileStep &step) {
   for (const NestOperand &operand : nest.operands)
     sources.push_back(makeSource(*this, operand));
   auto isPossible = [](const std::unique_ptr<Source> &source) { return succeeded(source->check()); };
-  if (failed(check()) || !llvm::all_of(sources, isPossible) || failed(step.check()))
+  if (failed(unit->check(nest)) || !llvm::all_of(sources, isPossible) || failed(step.check()))
     return failure();
   b.setInsertionPointToStart(&kernel.getBody().front());
   emitRings(step);
@@ -40,21 +46,13 @@ LogicalResult KernelFrame::build(TileStep &step) {
   FailureOr<SmallVector<Value>> grid = emitGrid();
   if (failed(grid))
     return failure();
-  Value unit = emitProgram(*grid);
-  if (failed(emitPositions(unit)) || failed(emitSeen(step)))
+  unitNumber = unit->emitProgram(*this, *grid, getWork());
+  if (failed(emitPositions()) || failed(emitSeen(step)))
     return failure();
   FailureOr<ValueRange> state = emitLoop(step);
   if (failed(state))
     return failure();
   return step.emitOutputs(*state);
-}
-
-Value KernelFrame::emitProgram(ValueRange grid) {
-  auto program = tile::ProgramOp::create(b, schedule.consumers, grid, !schedule.persistent && !grid.empty(),
-                                         /*list=*/Value(), getWork());
-  gpu::ReturnOp::create(b);
-  b.setInsertionPointToStart(b.createBlock(&program.getBody(), {}, {b.getIndexType()}, {b.getLoc()}));
-  return program.getWarpgroup();
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//
@@ -91,7 +89,7 @@ void KernelFrame::emitRings(const TileStep &step) {
     source->addMap(getRows(*source));
   for (std::unique_ptr<Source> &source : llvm::make_filter_range(sources, isRead))
     source->allocateRing(source->info.isStreamed ? schedule.stages : schedule.qStages, getRows(*source),
-                         loadsItself() || isOfRows(*source));
+                         unit->loadsItself() || isOfRows(*source));
 }
 
 LogicalResult KernelFrame::emitSeen(const TileStep &step) {
@@ -206,8 +204,8 @@ FailureOr<SmallVector<Value>> KernelFrame::emitGrid() {
   return grid;
 }
 
-LogicalResult KernelFrame::emitPositions(Value unit) {
-  if (failed(rows->emitPlace(*this, unit)))
+LogicalResult KernelFrame::emitPositions() {
+  if (failed(rows->emitPlace(*this)))
     return failure();
   for (std::unique_ptr<Source> &source : sources)
     if (failed(source->emitInvariants()))
@@ -222,8 +220,7 @@ LogicalResult KernelFrame::emitPositions(Value unit) {
 //===--------------------------------------------------------------------------------------------------------------===//
 
 FailureOr<ValueRange> KernelFrame::emitLoop(TileStep &step) {
-  FailureOr<Visits> numbered =
-      Visits::emit(b, nest, scalars, signature, schedule.ownKeys ? row : Value(), schedule.order == Order::List);
+  FailureOr<Visits> numbered = Visits::emit(*this);
   if (failed(numbered))
     return failure();
   visits = std::move(*numbered);

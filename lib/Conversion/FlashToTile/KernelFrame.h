@@ -6,6 +6,7 @@
 #include "Regions/TileRegions.h"
 #include "Rows/Rows.h"
 #include "SeenRows.h"
+#include "Units/Unit.h"
 #include "Visits/Visits.h"
 #include "flashc/Conversion/HostToKernel/KernelSignature.h"
 #include "flashc/Conversion/HostToKernel/ScalarCloner.h"
@@ -69,9 +70,6 @@ public:
   mlir::RankedTensorType getRowType() { return mlir::tile::getRowType(b.getF32Type(), tileRows); }
   mlir::RankedTensorType getLanePartialType() { return mlir::tile::getLanePartialType(b.getContext(), tileRows); }
 
-  /// The states of online softmax that several programs have of the same rows, as one, of which this program stores a
-  /// part of the columns. Exponents are differences of maxima times `factor`, base 2.
-  virtual void emitMerged(mlir::Value &acc, mlir::Value &max, mlir::Value &sum, double factor) {}
   /// Stores a tile, or a value of each row, to a launch argument.
   void store(mlir::Value tile, unsigned argument, bool isMatrix);
   /// Whether the step's results are parts of those of the nest, which another kernel merges: then all of them are
@@ -90,8 +88,6 @@ public:
   // For sources
   //===------------------------------------------------------------------------------------------------------------===//
 
-  /// Whether each unit loads the tiles that it reads itself, into rings of its own; else a producer loads them.
-  virtual bool loadsItself() const { return false; }
   /// Whether streamed operands have elements of 8 bits, which products widen.
   bool readsBytes() const;
   /// The keys that the mask lets some row of the work tile see.
@@ -99,6 +95,8 @@ public:
 
   const GPUTarget &getTarget() const { return GPUTarget::of(kernel); }
   mlir::Value index(int64_t value);
+  /// The unit's first row of a tile of all units that begins with row `first`.
+  mlir::Value emitUnitRow(mlir::Value first);
   mlir::Value splat(mlir::RankedTensorType type, double value);
   mlir::Value scale(mlir::Value values, double factor);
 
@@ -107,6 +105,12 @@ public:
   KernelSignature &signature;
   ScalarCloner scalars;
   mlir::ImplicitLocOpBuilder b;
+  mlir::gpu::GPUFuncOp kernel;
+  std::unique_ptr<Unit> unit;
+  /// Of the unit in its CTA.
+  mlir::Value unitNumber;
+  /// Of a unit's tile.
+  const int64_t tileRows;
   std::unique_ptr<Rows> rows;
   /// Where the unit is: its batch, its head, its first resident row, and the end of the rows that exist. Where a
   /// result's tiles are parts of longer rows, `columns` are the first one and the end of those that exist.
@@ -116,16 +120,10 @@ public:
   mlir::Value part;
   TileRegions regions;
   Visits visits;
-  /// Of a tile.
-  int64_t tileRows = mlir::tile::kTileRows;
 
 protected:
-  /// Emits an error and fails where the unit that runs tiles has not what the nest asks for.
-  virtual mlir::LogicalResult check() { return mlir::success(); }
-  /// Makes the program and goes into its body; returns the number of the unit among those of the CTA.
-  virtual mlir::Value emitProgram(mlir::ValueRange grid);
   /// Where this CTA and this unit are.
-  virtual mlir::LogicalResult emitPositions(mlir::Value unit);
+  virtual mlir::LogicalResult emitPositions();
   /// The extents of the grid, where a CTA has one work tile after the other; none where it has one.
   virtual mlir::FailureOr<mlir::SmallVector<mlir::Value>> emitGrid();
   /// Which rows exist for the mask, and of which operands others are to become 0.
@@ -137,7 +135,6 @@ protected:
 
   std::vector<std::unique_ptr<Source>> sources;
   SeenRows seenKeys, seenQueries;
-  mlir::gpu::GPUFuncOp kernel;
   Source &find(llvm::StringRef name) const;
 
 private:

@@ -145,8 +145,7 @@ FailureOr<SmallVector<Value>> PairFrame::emitGrid() {
   return SmallVector<Value>{ceilDiv(queries, index(nest.residentTile)), ceilDiv(keys, index(nest.streamedTile)), outer};
 }
 
-LogicalResult PairFrame::emitPositions(Value theWarpgroup) {
-  warpgroup = theWarpgroup;
+LogicalResult PairFrame::emitPositions() {
   if (nest.pairs->isDiagonal)
     emitDiagonalPositions();
   else
@@ -188,7 +187,7 @@ void PairFrame::emitPairPositions() {
   bool isInWorkspace = signature.getTables().getNumber(nest.results.front().value).has_value();
   if (nest.pairs->sumsHeads && !isInWorkspace) // the result has no heads, but may have batches
     head = ownBatch;
-  row = add(firstQuery, mul(warpgroup, index(tile::kTileRows)));
+  row = emitUnitRow(firstQuery);
   columns = {firstKey, keys};
 }
 
@@ -204,7 +203,7 @@ void PairFrame::emitDiagonalPositions() {
   numTiles = max(sub(b.createOrFold<arith::MinSIOp>(end, ofQueries), firstTile), zero);
   total = mul(numTiles, mul(nest.pairs->sumsBatches ? batches : one, nest.pairs->sumsHeads ? heads : one));
   batch = ownBatch, head = ownHead;
-  row = add(mul(tile, rows), mul(warpgroup, index(tile::kTileRows)));
+  row = emitUnitRow(mul(tile, rows));
   endOfRows = mul(add(inFront, ceilDiv(keys, cols)), rows);
 }
 
@@ -235,7 +234,7 @@ FailureOr<ValueRange> PairFrame::emitLoop(TileStep &step) {
   Place place = getPlace(loop.getInductionVar());
   // While the step is emitted the frame is where the visit is.
   Value outBatch = std::exchange(batch, place.batch), outHead = std::exchange(head, place.head);
-  Value outRow = std::exchange(row, add(place.query, mul(warpgroup, index(tile::kTileRows))));
+  Value outRow = std::exchange(row, emitUnitRow(place.query));
   SmallVector<Value, 2> outColumns = std::exchange(columns, {place.key, keys});
   for (std::unique_ptr<Source> &source : sources) {
     source->batch = batch;

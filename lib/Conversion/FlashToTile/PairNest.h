@@ -34,7 +34,7 @@ private:
   };
 
   mlir::FailureOr<mlir::SmallVector<mlir::Value>> emitGrid() override;
-  mlir::LogicalResult emitPositions(mlir::Value warpgroup) override;
+  mlir::LogicalResult emitPositions() override;
   mlir::LogicalResult emitExtents();
   mlir::FailureOr<mlir::ValueRange> emitLoop(TileStep &step) override;
   mlir::LogicalResult skipUnneeded();
@@ -50,7 +50,7 @@ private:
   mlir::Value ceilDiv(mlir::Value x, mlir::Value y);
   mlir::Value max(mlir::Value x, mlir::Value y);
 
-  mlir::Value warpgroup, batches, heads, queries, keys;
+  mlir::Value batches, heads, queries, keys;
   /// Of the CTA: the batch and the head, if they are not added up over; its first query and key, or of a diagonal the
   /// distance between them.
   mlir::Value ownBatch, ownHead, firstQuery, firstKey, distance;

@@ -39,33 +39,6 @@ FailureOr<Schedule> flashc::completeDecodeSchedule(LoopNest &nest, std::optional
   return *schedule;
 }
 
-WarpFrame::WarpFrame(LoopNest &nest, const Schedule &schedule, gpu::GPUFuncOp kernel, KernelSignature &signature)
-    : KernelFrame(nest, schedule, kernel, signature) {
-  tileRows = tile::kWarpRows;
-}
-
-LogicalResult WarpFrame::check() {
-  flash::StepOpInterface op = nest.getStep();
-  if (nest.getDropout())
-    return op.emitError() << "expected no dropout in a decoding kernel (algorithm split-kv)";
-  if (!nest.elementType.isBF16() && !nest.elementType.isF16())
-    return op.emitError() << "expected keys and values of bf16 or f16, got " << nest.elementType;
-  auto *streamed = llvm::find_if(nest.operands, [](const NestOperand &operand) { return operand.isStreamed; });
-  for (const NestOperand &operand : nest.operands)
-    if (operand.isStreamed && operand.getStoredType() != streamed->getStoredType())
-      return op.emitError() << "expected keys and values of one type in their caches, got " << streamed->getStoredType()
-                            << " and " << operand.getStoredType();
-  return success();
-}
-
-Value WarpFrame::emitProgram(ValueRange) {
-  auto program = tile::WarpProgramOp::create(b, schedule.warps, schedule.getCluster());
-  gpu::ReturnOp::create(b);
-  b.setInsertionPointToStart(b.createBlock(&program.getBody(), {}, {b.getIndexType()}, {b.getLoc()}));
-  warp = program.getWarp();
-  return warp;
-}
-
 FailureOr<ValueRange> WarpFrame::emitLoop(TileStep &step) {
   visits = Visits::ofPositions(/*isMasked=*/nest.mask != nullptr);
   Value begin = scalars.get(b, b.getLoc(), nest.segments.front().begin),
@@ -75,26 +48,8 @@ FailureOr<ValueRange> WarpFrame::emitLoop(TileStep &step) {
   // Read from memory, perhaps, but the same in all lanes.
   begin = tile::UniformOp::create(b, begin), end = tile::UniformOp::create(b, end);
   Value tile = index(nest.streamedTile);
-  Value first = arith::AddIOp::create(b, begin, arith::MulIOp::create(b, warp, tile));
+  Value first = arith::AddIOp::create(b, begin, arith::MulIOp::create(b, unitNumber, tile));
   SmallVector<Value> identity = step.emitIdentity();
   auto loop = scf::ForOp::create(b, first, end, index(nest.streamedTile * schedule.warps), identity);
   return fillLoop(loop, step);
-}
-
-void WarpFrame::emitMerged(Value &acc, Value &max, Value &sum, double factor) {
-  int64_t cols =
-      llvm::divideCeil(cast<RankedTensorType>(acc.getType()).getDimSize(1) / tile::kBlockCols, schedule.warps) *
-      tile::kBlockCols;
-  FloatAttr exponents = b.getF32FloatAttr(factor);
-  RankedTensorType type = getAccType(cols);
-  auto merged = tile::MergeWarpsOp::create(b, type, getRowType(), getRowType(), acc, max, sum, exponents);
-  acc = merged.getMerged(), max = merged.getMergedMax(), sum = merged.getMergedSum();
-  Value number = warp;
-  if (schedule.getCluster() > 1) {
-    auto ofCluster = tile::MergeClusterOp::create(b, TypeRange{type, getRowType(), getRowType(), b.getIndexType()}, acc,
-                                                  max, sum, exponents);
-    acc = ofCluster.getMerged(), max = ofCluster.getMergedMax(), sum = ofCluster.getMergedSum(),
-    number = ofCluster.getPart();
-  }
-  columns.front() = arith::MulIOp::create(b, number, index(cols));
 }

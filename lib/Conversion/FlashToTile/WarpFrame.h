@@ -22,18 +22,11 @@ mlir::FailureOr<Schedule> completeDecodeSchedule(LoopNest &nest, std::optional<S
 ///   }
 class WarpFrame : public KernelFrame {
 public:
-  WarpFrame(LoopNest &nest, const Schedule &schedule, mlir::gpu::GPUFuncOp kernel, KernelSignature &signature);
-
-  void emitMerged(mlir::Value &acc, mlir::Value &max, mlir::Value &sum, double factor) override;
+  using KernelFrame::KernelFrame;
 
 private:
-  bool loadsItself() const override { return true; }
-  mlir::LogicalResult check() override;
-  mlir::Value emitProgram(mlir::ValueRange grid) override;
   mlir::FailureOr<mlir::SmallVector<mlir::Value>> emitGrid() override { return mlir::SmallVector<mlir::Value>(); }
   mlir::FailureOr<mlir::ValueRange> emitLoop(TileStep &step) override;
-
-  mlir::Value warp;
 };
 
 } // namespace flashc

@@ -44,7 +44,7 @@ Value HeadRows::emitFirstRow(KernelFrame &frame, Value tile, Value extent) {
 }
 
 /// The positions of L1's parallel loop.
-LogicalResult HeadRows::emitPlace(KernelFrame &frame, Value unit) {
+LogicalResult HeadRows::emitPlace(KernelFrame &frame) {
   ImplicitLocOpBuilder &b = frame.b;
   ScalarCloner &scalars = frame.scalars;
   Value blockX = gpu::BlockIdOp::create(b, gpu::Dimension::x);
@@ -72,7 +72,7 @@ LogicalResult HeadRows::emitPlace(KernelFrame &frame, Value unit) {
   Value firstRow = emitFirstRow(frame, residentTile, extent);
   if (!firstRow)
     return failure();
-  frame.row = arith::AddIOp::create(b, firstRow, arith::MulIOp::create(b, unit, frame.index(frame.tileRows)));
+  frame.row = frame.emitUnitRow(firstRow);
   return success();
 }
 

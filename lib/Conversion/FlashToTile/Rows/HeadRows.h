@@ -12,7 +12,7 @@ public:
   using Rows::Rows;
 
   mlir::FailureOr<std::array<GridFormula, 3>> getExtents() override;
-  mlir::LogicalResult emitPlace(KernelFrame &frame, mlir::Value unit) override;
+  mlir::LogicalResult emitPlace(KernelFrame &frame) override;
   void store(KernelFrame &frame, mlir::Value tile, mlir::Value array, mlir::Value batch, bool isMatrix) override;
 
 protected:

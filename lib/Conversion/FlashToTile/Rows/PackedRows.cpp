@@ -15,7 +15,7 @@ public:
   using Rows::Rows;
 
   FailureOr<std::array<GridFormula, 3>> getExtents() override;
-  LogicalResult emitPlace(KernelFrame &frame, Value unit) override;
+  LogicalResult emitPlace(KernelFrame &frame) override;
   bool areConsecutive() const override { return false; }
   /// Of one head rows are queries, of one token heads: the other one is the same in all rows.
   Value getHead(KernelFrame &frame) const override { return shape().heads == 1 ? frame.head : Value(); }
@@ -38,7 +38,7 @@ FailureOr<std::array<GridFormula, 3>> PackedRows::getExtents() {
                                     *batches};
 }
 
-LogicalResult PackedRows::emitPlace(KernelFrame &frame, Value) {
+LogicalResult PackedRows::emitPlace(KernelFrame &frame) {
   ImplicitLocOpBuilder &b = frame.b;
   ScalarCloner &scalars = frame.scalars;
   frame.part = gpu::BlockIdOp::create(b, gpu::Dimension::x);

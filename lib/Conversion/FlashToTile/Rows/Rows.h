@@ -24,8 +24,8 @@ public:
   virtual mlir::FailureOr<std::array<GridFormula, 3>> getExtents() = 0;
   /// How many work tiles `extent`, that of the nest's resident dimension, is.
   virtual mlir::Value emitNumTiles(KernelFrame &frame, mlir::Value extent) const;
-  /// Emits where a unit of a CTA is: the batch, the head, the part, the first row and the end of the frame.
-  virtual mlir::LogicalResult emitPlace(KernelFrame &frame, mlir::Value unit) = 0;
+  /// Emits where the unit is: the batch, the head, the part, the first row and the end of the frame.
+  virtual mlir::LogicalResult emitPlace(KernelFrame &frame) = 0;
 
   /// Whether a tile's rows have consecutive positions, and one head.
   virtual bool areConsecutive() const { return true; }

@@ -7,7 +7,7 @@ using namespace mlir;
 using namespace flashc;
 
 bool flashc::isOfWarps(const KernelFrame &frame, const NestOperand &operand) {
-  return frame.loadsItself() && operand.isStreamed;
+  return frame.unit->loadsItself() && operand.isStreamed;
 }
 
 bool flashc::areBoxes(const KernelFrame &frame, const NestOperand &operand) {

@@ -7,12 +7,10 @@
 using namespace mlir;
 using namespace flashc;
 
-SmallVector<Value> ColumnSumsStep::emitIdentity() {
-  return {frame.splat(tile::getLanePartialType(b.getContext()), 0.0)};
-}
+SmallVector<Value> ColumnSumsStep::emitIdentity() { return {frame.splat(frame.getLanePartialType(), 0.0)}; }
 
 FailureOr<SmallVector<Value>> ColumnSumsStep::emit(Value visit, ValueRange state) {
-  RankedTensorType type = tile::getAccType(nest.streamedTile, b.getF32Type());
+  RankedTensorType type = frame.getAccType(nest.streamedTile);
   Value query = frame.visits.emitPosition(b, visit);
   auto product = tile::MmaAsyncOp::create(b, tile::TokenType::get(b.getContext(), type), frame.getResident("k"),
                                           frame.loadStreamed("q", query), /*acc=*/Value(), /*ones=*/Value(),
@@ -29,7 +27,7 @@ FailureOr<SmallVector<Value>> ColumnSumsStep::emit(Value visit, ValueRange state
 }
 
 LogicalResult ColumnSumsStep::emitOutputs(ValueRange state) {
-  Value sums = tile::CombineOp::create(b, tile::getRowType(b.getF32Type()), state.front());
+  Value sums = tile::CombineOp::create(b, frame.getRowType(), state.front());
   FailureOr<SmallVector<Value>> destinations = frame.getDestinations(/*result=*/0);
   if (failed(destinations))
     return failure();

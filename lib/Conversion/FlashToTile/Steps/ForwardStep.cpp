@@ -52,7 +52,7 @@ void ForwardStep::emitAllocations() {
   }
   if (schedule.store == Store::OwnSlot)
     outputSlot = allocate(tile::SlotRole::Output,
-                          tile::SlotType::get(b.getContext(), tile::kTileRows, valueDim, nest.elementType));
+                          tile::SlotType::get(b.getContext(), frame.tileRows, valueDim, nest.elementType));
 }
 
 RankedTensorType ForwardStep::getOutputType() {
@@ -242,7 +242,9 @@ LogicalResult ForwardStep::emitOutputs(ValueRange carried) {
   }
   if (failed(sinks))
     return failure();
-  frame.emitMerged(acc, state.max, sum, getExponentFactor());
+  SoftmaxState merged{acc, state.max, sum, getExponentFactor()};
+  frame.unit->emitMerged(frame, merged);
+  acc = merged.acc, state.max = merged.max, sum = merged.sum;
   Value lse, divisor = sum;
   if (*sinks) {
     lse = state.max ? emitLogSumExp(state.max, sum) : scale(math::Log2Op::create(b, sum), llvm::numbers::ln2);
@@ -271,7 +273,7 @@ LogicalResult ForwardStep::emitOutputs(ValueRange carried) {
 }
 
 void ForwardStep::emitStoreByTMA(unsigned argument, Value output) {
-  Value map = frame.signature.getTensorMap(argument, tile::kTileRows);
+  Value map = frame.signature.getTensorMap(argument, frame.tileRows);
   if (outputSlot)
     tile::StoreWaitOp::create(b, /*all=*/true);
   // Behind a sequence's last row is the next one's first.

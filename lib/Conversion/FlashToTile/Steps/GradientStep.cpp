@@ -46,14 +46,14 @@ void GradientStep::emitAllocations() {
   if (!nest.isAnyAddedUp())
     return;
   // Two slots: one is read while the other is written.
-  auto type = tile::RingType::get(b.getContext(), /*stages=*/2, tile::kTileRows, nest.streamedTile, nest.elementType,
+  auto type = tile::RingType::get(b.getContext(), /*stages=*/2, frame.tileRows, nest.streamedTile, nest.elementType,
                                   /*isPrivate=*/true);
   shared = tile::AllocRingOp::create(b, type);
 }
 
 SmallVector<Value> GradientStep::emitIdentity() {
   if (isOfPairs()) // whose queries are other ones in each visit
-    return {frame.splat(tile::getAccType(nest.streamedTile, b.getF32Type()), 0.0)};
+    return {frame.splat(frame.getAccType(nest.streamedTile), 0.0)};
   if (!hasResidentKeys()) {
     lse = emitRowsOfQueries(frame, "lse");
     delta = emitRowsOfQueries(frame, "delta");
@@ -61,16 +61,16 @@ SmallVector<Value> GradientStep::emitIdentity() {
   if (shared) // the first of the three is dq
     sums = nest.getAddedSums(0)->getArray(b, frame.scalars);
   if (sumsScoreGradients())
-    return {frame.splat(tile::getLanePartialType(b.getContext()), 0.0)};
+    return {frame.splat(frame.getLanePartialType(), 0.0)};
   return llvm::map_to_vector(getCarried(), [&](unsigned result) {
     int64_t depth = cast<ShapedType>(getOp().getState()[result].getType()).getDimSize(3);
-    return frame.splat(tile::getAccType(depth, b.getF32Type()), 0.0);
+    return frame.splat(frame.getAccType(depth), 0.0);
   });
 }
 
 /// A B^T, 64 rows by a streamed tile's.
 Value GradientStep::startProduct(Value a, Value slot) {
-  RankedTensorType type = tile::getAccType(nest.streamedTile, b.getF32Type());
+  RankedTensorType type = frame.getAccType(nest.streamedTile);
   auto product = tile::MmaAsyncOp::create(b, tile::TokenType::get(b.getContext(), type), a, slot, /*acc=*/Value(),
                                           /*ones=*/Value(), /*transpose_b=*/true, /*stage=*/0);
   product.setLocalDescriptors(true); // there are several products, and few registers
@@ -295,7 +295,7 @@ LogicalResult GradientStep::addToGroup(Value gradient, const AddedSums &ofGroup)
   Value head = frame.scalars.get(b, b.getLoc(), nest.getOperand("k").head);
   if (!array || !head)
     return failure();
-  Value rows = arith::DivUIOp::create(b, frame.row, frame.index(tile::kTileRows));
+  Value rows = arith::DivUIOp::create(b, frame.row, frame.index(frame.tileRows));
   tile::AtomicAddOp::create(b, gradient, array, frame.batch, head, rows, frame.index(0));
   return success();
 }
@@ -303,11 +303,10 @@ LogicalResult GradientStep::addToGroup(Value gradient, const AddedSums &ofGroup)
 LogicalResult GradientStep::emitOutputs(ValueRange state) {
   SmallVector<flash::StepOperand> parts = getOp().getStepState();
   for (auto [result, part] : llvm::zip_equal(getCarried(), state)) {
-    Value gradient =
-        isOfPairs() ? part
-        : sumsScoreGradients()
-            ? tile::CombineOp::create(b, tile::getRowType(b.getF32Type()), part).getResult()
-            : frame.scale(part, parts[result].name == "dv" ? dropout.getScale() : frame.regions.getScale());
+    Value gradient = isOfPairs()            ? part
+                     : sumsScoreGradients() ? tile::CombineOp::create(b, frame.getRowType(), part).getResult()
+                                            : frame.scale(part, parts[result].name == "dv" ? dropout.getScale()
+                                                                                           : frame.regions.getScale());
     if (const AddedSums *sums = nest.getAddedSums(result)) {
       if (failed(addToGroup(gradient, *sums)))
         return failure();

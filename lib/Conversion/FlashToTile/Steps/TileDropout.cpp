@@ -35,7 +35,7 @@ FailureOr<Value> TileDropout::emitMask(Value position) {
   if (!seed || !offset)
     return failure();
   bool isOfKeys = frame.nest.getStep().getResidentDim() == flash::StepDim::J;
-  auto type = RankedTensorType::get({tile::kTileRows, frame.nest.streamedTile}, frame.b.getI1Type(),
+  auto type = RankedTensorType::get({frame.tileRows, frame.nest.streamedTile}, frame.b.getI1Type(),
                                     tile::FlagsAttr::get(frame.b.getContext()));
   Value query = isOfKeys ? position : frame.row, key = isOfKeys ? frame.row : position;
   return tile::DropoutMaskOp::create(frame.b, type, seed, offset, frame.batch, frame.head, query, key,

@@ -27,7 +27,7 @@ static Value loadResidentElement(KernelFrame &frame, StringRef name, Value posit
 /// The query's element of `name`, once for each row of the tile; null after an error.
 Value flashc::emitRowsOfQueries(KernelFrame &frame, StringRef name) {
   ImplicitLocOpBuilder &b = frame.b;
-  auto rows = tile::RowsOp::create(b, tile::getRowType(b.getF32Type()), frame.row);
+  auto rows = tile::RowsOp::create(b, frame.getRowType(), frame.row);
   OpBuilder::InsertionGuard guard(b);
   Block *body = b.createBlock(&rows.getBody(), {}, {b.getIndexType()}, {b.getLoc()});
   Value element = loadResidentElement(frame, name, body->getArgument(0));

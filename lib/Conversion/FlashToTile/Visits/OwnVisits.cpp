@@ -57,8 +57,8 @@ LogicalResult Visits::Emitter::leaveOutMissingRows(Value &first, Value &last) {
 /// mask empties, which is the first or the last of the others'.
 FailureOr<bool> Visits::Emitter::emitOwn(Value begin, Value end) {
   OpBuilder inL1(nest.end);
-  std::optional<flash::RowBounds> bounds = flash::emitRowBounds(
-      inL1, getMaskedOp(), nest.segments.front().begin, nest.segments.back().end, getOwnRowInL1(inL1), tile::kTileRows);
+  std::optional<flash::RowBounds> bounds = flash::emitRowBounds(inL1, getMaskedOp(), nest.segments.front().begin,
+                                                                nest.segments.back().end, getOwnRowInL1(inL1), ownRows);
   bool isListed = !bounds;
   if (isListed && (!hasList || getConstantIntValue(visits.total) == 1))
     return false;
@@ -95,7 +95,7 @@ OpFoldResult Visits::Emitter::getEndOfRows(OpBuilder &inL1) {
 /// number of the list, and not before.
 FailureOr<Visits::Emitter::RowVisits> Visits::Emitter::emitReadVisits(Value begin, Value end, OpBuilder &inL1) {
   Segment &front = nest.segments.front();
-  flash::RowRange rows{getOwnRowInL1(inL1), getEndOfRows(inL1), tile::kTileRows, /*isFullInFront=*/!front.isMasked()};
+  flash::RowRange rows{getOwnRowInL1(inL1), getEndOfRows(inL1), ownRows, /*isFullInFront=*/!front.isMasked()};
   std::optional<flash::RowBounds> bounds =
       flash::emitReadRowBounds(inL1, getMaskedOp(), front.begin, nest.segments.back().end, rows);
   if (!bounds)
@@ -175,9 +175,8 @@ Value Visits::Emitter::divideExactly(Value distance) {
 /// of a loop over all keys, whose begin is a constant more often than that of the last run.
 FailureOr<Visits::Emitter::RowVisits> Visits::Emitter::emitVisitsOf(const MovingRun &run, Value firstRow,
                                                                     OpBuilder &inL1) {
-  std::optional<flash::RowBounds> bounds =
-      flash::emitRowBounds(inL1, getMaskedOp(), nest.segments.front().begin, inL1.getIndexAttr(flash::kFarPosition),
-                           firstRow, tile::kTileRows);
+  std::optional<flash::RowBounds> bounds = flash::emitRowBounds(
+      inL1, getMaskedOp(), nest.segments.front().begin, inL1.getIndexAttr(flash::kFarPosition), firstRow, ownRows);
   return emitRowVisits(*bounds, [&](OpFoldResult key) {
     Value copy = bound(key);
     return copy ? divideExactly(sub(run.end, copy)) : Value();

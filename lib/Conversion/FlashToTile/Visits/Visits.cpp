@@ -169,10 +169,7 @@ LogicalResult Visits::Emitter::emitTable() {
   return success();
 }
 
-FailureOr<Visits> Visits::emit(ImplicitLocOpBuilder &b, LoopNest &nest, ScalarCloner &scalars,
-                               KernelSignature &signature, Value ownRow, bool hasList) {
-  return Emitter(b, nest, scalars, signature, ownRow, hasList).emit();
-}
+FailureOr<Visits> Visits::emit(KernelFrame &frame) { return Emitter(frame).emit(); }
 
 Value Visits::emitIsMasked(ImplicitLocOpBuilder &b, Value visit) const {
   return tile::OutsideOp::create(b, visit, fullBegin, fullEnd);

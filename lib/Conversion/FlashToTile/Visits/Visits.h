@@ -10,6 +10,8 @@
 
 namespace flashc {
 
+class KernelFrame;
+
 /// Numbers the tiles of a nest's segments, so that one loop over visits takes the place of L1's loops over keys. Those
 /// that need no mask are one interval of the numbers:
 ///
@@ -35,11 +37,10 @@ namespace flashc {
 ///   visits     |   2    |   |  6, 5  |    4, 3    |  1, 0  |
 class Visits {
 public:
-  /// Emits what is the same for all visits. With `ownRow`, the first of a warpgroup's rows, only those of these rows
-  /// are between begin and end, and few others, where the mask lets that be known: by itself (flash::emitRowBounds),
-  /// or, if there is to be a list for it (`hasList`), by arrays (flash::emitReadRowBounds).
-  static mlir::FailureOr<Visits> emit(mlir::ImplicitLocOpBuilder &b, LoopNest &nest, ScalarCloner &scalars,
-                                      KernelSignature &signature, mlir::Value ownRow, bool hasList);
+  /// Emits what is the same for all visits. With own-keys only those of the unit's rows are between begin and end, and
+  /// few others, where the mask lets that be known: by itself (flash::emitRowBounds),
+  /// or, if there is to be a list for it, by arrays (flash::emitReadRowBounds).
+  static mlir::FailureOr<Visits> emit(KernelFrame &frame);
 
   /// `total` visits, all of which are masked, and whose positions the caller knows.
   static Visits allMasked(mlir::Value total) {

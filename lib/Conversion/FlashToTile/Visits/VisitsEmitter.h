@@ -2,7 +2,7 @@
 #ifndef FLASHC_LIB_CONVERSION_FLASHTOTILE_VISITSEMITTER_H
 #define FLASHC_LIB_CONVERSION_FLASHTOTILE_VISITSEMITTER_H
 
-#include "Visits/Visits.h"
+#include "KernelFrame.h"
 #include "flashc/Dialect/Flash/Transforms/Transforms.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
@@ -12,9 +12,10 @@ namespace flashc {
 /// Emits what Visits::emit returns.
 class Visits::Emitter {
 public:
-  Emitter(mlir::ImplicitLocOpBuilder &b, LoopNest &nest, ScalarCloner &scalars, KernelSignature &signature,
-          mlir::Value ownRow, bool hasList)
-      : b(b), nest(nest), scalars(scalars), signature(signature), ownRow(ownRow), hasList(hasList) {}
+  explicit Emitter(KernelFrame &frame)
+      : b(frame.b), nest(frame.nest), scalars(frame.scalars), signature(frame.signature),
+        ownRow(frame.schedule.ownKeys ? frame.row : mlir::Value()), ownRows(frame.tileRows),
+        hasList(frame.schedule.order == Order::List) {}
 
   mlir::FailureOr<Visits> emit() {
     visits.tile = nest.streamedTile;
@@ -86,8 +87,11 @@ private:
   LoopNest &nest;
   ScalarCloner &scalars;
   KernelSignature &signature;
-  mlir::Value ownRow, step, one, zero;
+  /// The first one of the unit's rows, if only their keys are visited, and how many they are.
+  mlir::Value ownRow;
+  int64_t ownRows;
   bool hasList;
+  mlir::Value step, one, zero;
   Visits visits;
 };
 

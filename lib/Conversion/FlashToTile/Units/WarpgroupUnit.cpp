@@ -1,0 +1,48 @@
+//===- WarpgroupUnit.cpp - a warpgroup of 64 rows -----------------------------------------------------------------===//
+
+#include "KernelFrame.h"
+#include "Units/Unit.h"
+
+using namespace mlir;
+using namespace flashc;
+
+namespace {
+/// The consumer warpgroups of a CTA have the rows of its tile in turn; a producer warpgroup loads for all of them.
+class WarpgroupUnit : public Unit {
+public:
+  int64_t getRows() const override { return tile::kTileRows; }
+  bool loadsItself() const override { return false; }
+  Value emitProgram(KernelFrame &frame, ValueRange grid, tile::WorkAttr work) const override;
+  void describe(const NestKernel &kernel, ManifestKernel &info) const override;
+};
+} // namespace
+
+static tile::ScheduleAttr getAttr(const Schedule &schedule, MLIRContext *context) {
+  return tile::ScheduleAttr::get(context, schedule.consumers, schedule.producerRegisters, schedule.consumerRegisters,
+                                 schedule.overlap, schedule.pingPong, schedule.epilogue, schedule.waitAfter);
+}
+
+Value WarpgroupUnit::emitProgram(KernelFrame &frame, ValueRange grid, tile::WorkAttr work) const {
+  ImplicitLocOpBuilder &b = frame.b;
+  const Schedule &schedule = frame.schedule;
+  frame.kernel->setAttr(tile::kScheduleAttrName, getAttr(schedule, b.getContext()));
+  auto program = tile::ProgramOp::create(b, schedule.consumers, grid, !schedule.persistent && !grid.empty(),
+                                         /*list=*/Value(), work);
+  gpu::ReturnOp::create(b);
+  b.setInsertionPointToStart(b.createBlock(&program.getBody(), {}, {b.getIndexType()}, {b.getLoc()}));
+  return program.getWarpgroup();
+}
+
+/// One CTA for every work tile, or as many as run at once.
+void WarpgroupUnit::describe(const NestKernel &kernel, ManifestKernel &info) const {
+  auto &[tiles, heads, batches] = kernel.extents;
+  info.grid = kernel.extents;
+  if (kernel.schedule.persistent)
+    info.grid = {min(GridFormula::smCount(), tiles * heads * batches), 1, 1};
+  gpu::GPUFuncOp func = kernel.func;
+  info.block[0] = GPUTarget::of(func).groupThreads * (kernel.schedule.consumers + 1 + tile::hasReducer(func));
+}
+
+namespace flashc {
+std::unique_ptr<Unit> matchWarpgroupUnit(const Schedule &schedule) { return std::make_unique<WarpgroupUnit>(); }
+} // namespace flashc
