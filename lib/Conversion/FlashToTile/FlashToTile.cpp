@@ -6,10 +6,8 @@
 //===--------------------------------------------------------------------------------------------------------------===//
 
 #include "NestKernel.h"
-#include "PairNest.h"
 #include "PlainLaunch.h"
 #include "Steps/TileStep.h"
-#include "WarpFrame.h"
 #include "flashc/Conversion/Passes.h"
 #include "flashc/Dialect/Tile/IR/SharedLayout.h"
 #include "flashc/Launch/Launch.h"
@@ -53,15 +51,6 @@ static std::string chooseName(LoopNest &nest, gpu::GPUModuleOp gpuModule) {
   return name;
 }
 
-static std::unique_ptr<KernelFrame> makeFrame(NestKernel &kernel, KernelSignature &signature) {
-  LoopNest &nest = kernel.nest;
-  if (nest.packed)
-    return std::make_unique<WarpFrame>(nest, kernel.schedule, kernel.func, signature);
-  if (nest.pairs)
-    return std::make_unique<PairFrame>(nest, kernel.schedule, kernel.func, signature);
-  return std::make_unique<KernelFrame>(nest, kernel.schedule, kernel.func, signature);
-}
-
 /// Fills the kernel of a nest.
 static LogicalResult emitNest(NestKernel &kernel, gpu::GPUModuleOp gpuModule, const TileTables &tables) {
   auto [nest, schedule, func] = std::tie(kernel.nest, kernel.schedule, kernel.func);
@@ -69,10 +58,10 @@ static LogicalResult emitNest(NestKernel &kernel, gpu::GPUModuleOp gpuModule, co
   func = gpu::GPUFuncOp::create(b, nest.func.getLoc(), chooseName(nest, gpuModule), b.getFunctionType({}, {}));
   func->setAttr(gpu::GPUDialect::getKernelFuncAttrName(), b.getUnitAttr());
   KernelSignature signature(nest.func, func, tables);
-  std::unique_ptr<KernelFrame> frame = makeFrame(kernel, signature);
-  if (failed(frame->build(*getTileStep(nest).makeTileStep(*frame))))
+  KernelFrame frame(nest, schedule, func, signature);
+  if (failed(frame.build(*getTileStep(nest).makeTileStep(frame))))
     return failure();
-  schedule.ownKeys = frame->hasOwnKeys(); // where extents are known, no loop may be left that has the mask
+  schedule.ownKeys = frame.hasOwnKeys(); // where extents are known, no loop may be left that has the mask
   signature.finish();
   kernel.info = describeKernel(kernel, signature);
   return success();

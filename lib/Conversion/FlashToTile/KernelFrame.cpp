@@ -3,7 +3,7 @@
 #include "KernelFrame.h"
 #include "Sources/Source.h"
 #include "Steps/TileStep.h"
-#include "WorkOrder.h"
+#include "Walks/Walk.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Arith/Utils/Utils.h"
 
@@ -37,19 +37,20 @@ Value KernelFrame::scale(Value values, double factor) {
 LogicalResult KernelFrame::build(TileStep &step) {
   for (const NestOperand &operand : nest.operands)
     sources.push_back(makeSource(*this, operand));
+  walk = makeWalk(*this);
   auto isPossible = [](const std::unique_ptr<Source> &source) { return succeeded(source->check()); };
   if (failed(unit->check(nest)) || !llvm::all_of(sources, isPossible) || failed(step.check()))
     return failure();
   b.setInsertionPointToStart(&kernel.getBody().front());
   emitRings(step);
   step.emitAllocations();
-  FailureOr<SmallVector<Value>> grid = emitGrid();
+  FailureOr<SmallVector<Value>> grid = walk->emitGrid();
   if (failed(grid))
     return failure();
-  unitNumber = unit->emitProgram(*this, *grid, getWork());
-  if (failed(emitPositions()) || failed(emitSeen(step)))
+  unitNumber = unit->emitProgram(*this, *grid, walk->getWork());
+  if (failed(walk->emitPositions()) || failed(emitSeen(step)))
     return failure();
-  FailureOr<ValueRange> state = emitLoop(step);
+  FailureOr<ValueRange> state = walk->emitLoop(step);
   if (failed(state))
     return failure();
   return step.emitOutputs(*state);
@@ -98,10 +99,8 @@ LogicalResult KernelFrame::emitSeen(const TileStep &step) {
       return step.addsUpRows(operand.info.name) && operand.info.movesWith(dim);
     });
   };
-  // Gradients multiply weights with values of pairs, too, which hidesData() is about.
-  bool isOfPairs = isa<flash::AccumulateGradientsOp>(nest.getStep().getOperation()) && !nest.pairs;
   for (auto [dim, seen] : {std::pair(flash::StepDim::J, &seenKeys), std::pair(flash::StepDim::I, &seenQueries)}) {
-    if (!needs(dim) && !isOfPairs)
+    if (!needs(dim) && !step.multipliesPairs())
       continue;
     FailureOr<SeenRows> rows = emitSeenRows(b, nest, scalars, dim);
     if (failed(rows))
@@ -174,84 +173,8 @@ FailureOr<SmallVector<Value>> KernelFrame::getDestinations(unsigned result) {
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//
-// Positions
+// Masks
 //===--------------------------------------------------------------------------------------------------------------===//
-
-/// How work tiles are spread over CTAs: resident tiles, heads, batches.
-tile::WorkAttr KernelFrame::getWork() const {
-  auto get = [&](tile::Distribution distribution) {
-    return tile::WorkAttr::get(b.getContext(), distribution, tile::ListScope::Tiles, /*numbers=*/0, /*own=*/0);
-  };
-  if (schedule.order == Order::List)
-    return get(tile::Distribution::Sorted);
-  if (nest.pairs || !nest.mask || !dependsOnResident(nest))
-    return {};
-  if (schedule.persistent)
-    return get(levelsOff(nest) ? tile::Distribution::Grouped : tile::Distribution::Paired);
-  return mayReorder(nest) && areKnownToDiffer(nest) ? get(tile::Distribution::Paired) : tile::WorkAttr();
-}
-
-FailureOr<SmallVector<Value>> KernelFrame::emitGrid() {
-  SmallVector<Value> grid;
-  if (!schedule.persistent && !getWork())
-    return grid;
-  for (OpFoldResult extent : {nest.resident.extent, nest.head.extent, nest.batch.extent}) {
-    grid.push_back(scalars.get(b, b.getLoc(), extent));
-    if (!grid.back())
-      return failure();
-  }
-  grid.front() = rows->emitNumTiles(*this, grid.front());
-  return grid;
-}
-
-LogicalResult KernelFrame::emitPositions() {
-  if (failed(rows->emitPlace(*this)))
-    return failure();
-  for (std::unique_ptr<Source> &source : sources)
-    if (failed(source->emitInvariants()))
-      return failure();
-  if (failed(regions.emitInvariants()))
-    return failure();
-  return success(llvm::all_of(sources, [](auto &source) { return succeeded(source->emitEnd()); }));
-}
-
-//===--------------------------------------------------------------------------------------------------------------===//
-// The loop over streamed tiles
-//===--------------------------------------------------------------------------------------------------------------===//
-
-FailureOr<ValueRange> KernelFrame::emitLoop(TileStep &step) {
-  FailureOr<Visits> numbered = Visits::emit(*this);
-  if (failed(numbered))
-    return failure();
-  visits = std::move(*numbered);
-  SmallVector<Value> streamedRings;
-  for (std::unique_ptr<Source> &source : sources) {
-    if (source->ring && !source->info.isStreamed)
-      source->resident = source->load(row);
-    else if (source->ring)
-      streamedRings.push_back(source->ring);
-  }
-  SmallVector<Value> identity = step.emitIdentity();
-  Value begin = index(0), end = visits.getTotal();
-  if (tile::OwnVisitsOp own = visits.getOwn()) {
-    begin = own.getBegin(), end = own.getEnd();
-    tile::AdvanceRingOp::create(b, begin, streamedRings);
-  }
-  auto loop = scf::ForOp::create(b, begin, end, index(1), identity);
-  if (tile::OwnVisitsOp own = visits.getOwn(); own && own.getLast() != own.getTotal())
-    tile::AdvanceRingOp::create(b, arith::SubIOp::create(b, visits.getTotal(), end), streamedRings);
-  return fillLoop(loop, step);
-}
-
-FailureOr<ValueRange> KernelFrame::fillLoop(scf::ForOp loop, TileStep &step) {
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(loop.getBody());
-  FailureOr<SmallVector<Value>> next = step.emit(loop.getInductionVar(), loop.getRegionIterArgs());
-  if (failed(next))
-    return failure();
-  scf::YieldOp::create(b, *next);
-  return ValueRange(loop.getResults());
-}
 
 Value KernelFrame::emitIsMasked(Value visit) {
   return visits.hasMask() && visits.hasFull() ? visits.emitIsMasked(b, visit) : Value();

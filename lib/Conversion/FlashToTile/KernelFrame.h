@@ -19,23 +19,25 @@ namespace flashc {
 
 class Source;
 class TileStep;
+class Walk;
 
-/// Fills a kernel that has an empty entry block with the sequential program of a nest: a `tile.program` that each
-/// consumer warpgroup runs on 64 resident rows.
+/// Fills a kernel that has an empty entry block with the sequential program of a nest, which each unit runs:
 ///
 ///   rings of the operands' tiles; what the step allocates
-///   tile.program over resident tiles, heads, batches {
+///   program over the grid of work tiles {
 ///     positions; what score and mask regions compute of them
 ///     the resident operands' tiles are loaded
-///     scf.for over visits of streamed tiles, with the step's state { the step }
+///     scf.for over streamed tiles, with the step's state { the step }
 ///     the step's outputs are stored
 ///   }
 ///
-/// What happens to a tile, and what leaves the kernel, is the step's (TileStep).
+/// What happens to a tile, and what leaves the kernel, is the step's (TileStep). All else are four values, which know
+/// each other by their interfaces only: who runs a tile (Unit), which rows it has (Rows), how each operand's tiles come
+/// (Source), over what the kernel walks (Walk). The frame holds them, and where the unit is.
 class KernelFrame {
 public:
   KernelFrame(LoopNest &nest, const Schedule &schedule, mlir::gpu::GPUFuncOp kernel, KernelSignature &signature);
-  virtual ~KernelFrame();
+  ~KernelFrame();
 
   mlir::LogicalResult build(TileStep &step);
   /// Of a kernel that has been built: whether consumers visit the keys of their own rows.
@@ -45,7 +47,7 @@ public:
   // For steps
   //===------------------------------------------------------------------------------------------------------------===//
 
-  /// The tile of a resident operand, this warpgroup's 64 rows.
+  /// The tile of a resident operand, of the unit's rows.
   mlir::Value getResident(llvm::StringRef name) const;
   /// The tile of a streamed operand from row `position` on.
   mlir::Value loadStreamed(llvm::StringRef name, mlir::Value position);
@@ -119,28 +121,17 @@ public:
   /// The part of the keys that the CTA has; null where it has all.
   mlir::Value part;
   TileRegions regions;
+  std::vector<std::unique_ptr<Source>> sources; // in the operands' order
+  std::unique_ptr<Walk> walk;
   Visits visits;
 
-protected:
-  /// Where this CTA and this unit are.
-  virtual mlir::LogicalResult emitPositions();
-  /// The extents of the grid, where a CTA has one work tile after the other; none where it has one.
-  virtual mlir::FailureOr<mlir::SmallVector<mlir::Value>> emitGrid();
+private:
+  Source &find(llvm::StringRef name) const;
+  void emitRings(const TileStep &step);
   /// Which rows exist for the mask, and of which operands others are to become 0.
   mlir::LogicalResult emitSeen(const TileStep &step);
-  /// The loop over visits; returns the state behind it.
-  virtual mlir::FailureOr<mlir::ValueRange> emitLoop(TileStep &step);
-  /// The body of the loop over visits: one step, whose state the loop carries. Returns the loop's results.
-  mlir::FailureOr<mlir::ValueRange> fillLoop(mlir::scf::ForOp loop, TileStep &step);
 
-  std::vector<std::unique_ptr<Source>> sources;
   SeenRows seenKeys, seenQueries;
-  Source &find(llvm::StringRef name) const;
-
-private:
-  void emitRings(const TileStep &step);
-  /// How the work tiles of the grid are distributed.
-  mlir::tile::WorkAttr getWork() const;
 };
 
 } // namespace flashc

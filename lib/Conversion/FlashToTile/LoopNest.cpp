@@ -439,6 +439,10 @@ const NestOperand &LoopNest::getOperand(StringRef name) const {
   return *llvm::find_if(operands, [&](const NestOperand &operand) { return operand.info.name == name; });
 }
 
+const NestOperand &LoopNest::getOperand(flash::StepDim dim) const {
+  return *llvm::find_if(operands, [&](const NestOperand &operand) { return operand.info.movesWith(dim); });
+}
+
 bool LoopNest::mayHaveEmptyRows() const {
   auto takesState = dyn_cast_or_null<flash::EpilogueOpInterface>(epilogue);
   return !takesState || takesState.mayHaveEmptyRows();

@@ -94,6 +94,8 @@ struct LoopNest : LaunchNest {
   }
   /// The operand of this name; the step has one.
   const NestOperand &getOperand(llvm::StringRef name) const;
+  /// The first operand that moves with a dimension; the step has one.
+  const NestOperand &getOperand(mlir::flash::StepDim dim) const;
   /// Whether a row may see nothing, for all that is known.
   bool mayHaveEmptyRows() const;
 };

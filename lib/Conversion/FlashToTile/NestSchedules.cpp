@@ -4,7 +4,6 @@
 #include "PairNest.h"
 #include "Rows/Rows.h"
 #include "Steps/TileStep.h"
-#include "WarpFrame.h"
 #include "WorkOrder.h"
 #include "flashc/Conversion/ScheduleChoice.h"
 #include "flashc/Schedule/Rules.h"
@@ -70,6 +69,36 @@ static FailureOr<Schedule> chooseFor(LoopNest &nest, StringRef target, StringRef
     return op.emitError() << "expected " << schedule->splits
                           << " parts of each tile's keys (schedule splits=" << schedule->splits << ")";
   return schedule;
+}
+
+/// `carried`, the schedule of the nest's function, or the default, with overrides. Emits an error and fails if it does
+/// not fit.
+static FailureOr<Schedule> completeDecodeSchedule(LoopNest &nest, std::optional<Schedule> carried, StringRef target,
+                                                  StringRef overrides) {
+  flash::StepOpInterface op = nest.getStep();
+  if (!GPUTarget::lookup(target))
+    return op->emitError() << "expected the target to be one of " << GPUTarget::getNames() << ", got '" << target
+                           << "'";
+  Question question;
+  question.kind = KernelKind::Decode;
+  question.target = target.str();
+  StepShape shape = getStepShape(nest);
+  question.d = shape.depth, question.dv = shape.valueDepth;
+  question.cache.emplace().isWidened = llvm::any_of(
+      nest.operands, [](const NestOperand &operand) { return operand.getStoredType().getIntOrFloatBitWidth() == 8; });
+  ScheduleRow row;
+  row.kind = KernelKind::Decode;
+  row.overrides = carried ? carried->str() : "splits=1";
+  llvm::Expected<Schedule> schedule = applyRow(row, question, overrides);
+  if (!schedule)
+    return op.emitError() << "schedule: " << llvm::toString(schedule.takeError());
+  if (nest.streamedTile != DecodeSchedule::kKeys)
+    return op.emitError() << "expected tiles of " << DecodeSchedule::kKeys << " keys, got " << nest.streamedTile;
+  std::optional<int64_t> parts = getConstantIntValue(nest.parts.dim.extent);
+  if (schedule->chunk == 0 && parts != schedule->splits)
+    return op.emitError() << "expected " << schedule->splits << " parts of the keys (schedule " << schedule->str()
+                          << ")";
+  return *schedule;
 }
 
 /// A nest of packed rows with its schedule.

@@ -25,7 +25,8 @@ FailureOr<SeenRows> flashc::emitSeenRows(ImplicitLocOpBuilder &b, LoopNest &nest
   if (masked == nest.segments.end())
     return SeenRows();
   OpBuilder inL1(masked->op);
-  flash::PairExtents extents{getExtent(inL1, nest.getOperand("q")), getExtent(inL1, nest.getOperand("k"))};
+  flash::PairExtents extents{getExtent(inL1, nest.getOperand(flash::StepDim::I)),
+                             getExtent(inL1, nest.getOperand(flash::StepDim::J))};
   flash::MaskView view = dim == flash::StepDim::J ? flash::MaskView::Primal : flash::MaskView::Dual;
   std::optional<flash::SeenPositions> seen = flash::emitSeenPositions(masked->op, view, extents);
   if (!seen)

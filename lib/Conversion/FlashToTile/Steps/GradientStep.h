@@ -28,6 +28,7 @@ public:
   /// All but `v` for dv alone.
   bool reads(llvm::StringRef operand) const override;
   bool addsUpRows(llvm::StringRef operand) const override;
+  bool multipliesPairs() const override { return !nest.pairs; }
   void emitAllocations() override;
   llvm::SmallVector<mlir::Value> emitIdentity() override;
   mlir::FailureOr<llvm::SmallVector<mlir::Value>> emit(mlir::Value visit, mlir::ValueRange state) override;

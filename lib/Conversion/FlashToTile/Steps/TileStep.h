@@ -23,6 +23,9 @@ public:
   virtual bool reads(llvm::StringRef operand) const { return true; }
   /// Whether a product adds up the rows of that operand's tiles, each with a weight: 0 times NaN is NaN.
   virtual bool addsUpRows(llvm::StringRef operand) const { return false; }
+  /// Whether weights are multiplied with values of the same pairs, which may be anything where data hides a pair
+  /// (KernelFrame::hidesData).
+  virtual bool multipliesPairs() const { return false; }
   /// Emits what the step allocates in shared memory, beside the operands' rings.
   virtual void emitAllocations() {}
   /// Emits the state that the loop begins with.
