@@ -80,6 +80,4 @@ void HeadRows::store(KernelFrame &frame, Value tile, Value array, Value batch, b
   tile::StoreOp::create(frame.b, tile, array, batch, frame.head, frame.row, frame.endOfRows, /*columns=*/ValueRange());
 }
 
-namespace flashc {
-std::unique_ptr<Rows> matchHeadRows(LoopNest &nest) { return std::make_unique<HeadRows>(nest); }
-} // namespace flashc
+std::unique_ptr<Rows> flashc::matchHeadRows(LoopNest &nest) { return std::make_unique<HeadRows>(nest); }

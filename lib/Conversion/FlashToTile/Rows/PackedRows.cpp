@@ -78,8 +78,6 @@ void PackedRows::store(KernelFrame &frame, Value tile, Value array, Value batch,
                             shape().heads, shape().tokens, isMatrix && frame.readsBytes());
 }
 
-namespace flashc {
-std::unique_ptr<Rows> matchPackedRows(LoopNest &nest) {
+std::unique_ptr<Rows> flashc::matchPackedRows(LoopNest &nest) {
   return nest.packed ? std::make_unique<PackedRows>(nest) : nullptr;
 }
-} // namespace flashc

@@ -1,7 +1,7 @@
 //===- Rows.h - which rows a tile has -----------------------------------------------------------------------------===//
 //
 // What the rows of the tiles are whose results a kernel computes: which positions and heads they have, where a CTA's
-// first one is, and how they are stored. A kind of rows is one file of this folder and one line of Rows.def.
+// first one is, and how they are stored. A kind of rows is one file of this folder and one line of FrameKinds.def.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 #ifndef FLASHC_LIB_CONVERSION_FLASHTOTILE_ROWS_ROWS_H
@@ -45,8 +45,11 @@ protected:
   LoopNest &nest;
 };
 
-/// The rows of a nest: the first kind of Rows.def that takes it.
+/// The rows of a nest: the first kind of FrameKinds.def that takes it.
 std::unique_ptr<Rows> makeRows(LoopNest &nest);
+/// Each is defined in the file of its kind.
+#define ROWS(Name) std::unique_ptr<Rows> match##Name##Rows(LoopNest &nest);
+#include "FrameKinds.def"
 
 } // namespace flashc
 

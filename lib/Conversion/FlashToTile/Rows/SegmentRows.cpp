@@ -54,8 +54,6 @@ Value SegmentRows::emitFirstRow(KernelFrame &frame, Value tile, Value extent) {
   return begin;
 }
 
-namespace flashc {
-std::unique_ptr<Rows> matchSegmentRows(LoopNest &nest) {
+std::unique_ptr<Rows> flashc::matchSegmentRows(LoopNest &nest) {
   return nest.segmentTile ? std::make_unique<SegmentRows>(nest) : nullptr;
 }
-} // namespace flashc

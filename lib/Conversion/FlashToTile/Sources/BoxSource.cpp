@@ -20,8 +20,6 @@ public:
 };
 } // namespace
 
-namespace flashc {
-std::unique_ptr<Source> matchBoxSource(KernelFrame &frame, const NestOperand &operand) {
+std::unique_ptr<Source> flashc::matchBoxSource(KernelFrame &frame, const NestOperand &operand) {
   return std::make_unique<BoxSource>(frame, operand);
 }
-} // namespace flashc

@@ -73,8 +73,6 @@ Value CacheSource::load(Value position) {
                               ring, left, getCleared(position).second);
 }
 
-namespace flashc {
-std::unique_ptr<Source> matchCacheSource(KernelFrame &frame, const NestOperand &operand) {
+std::unique_ptr<Source> flashc::matchCacheSource(KernelFrame &frame, const NestOperand &operand) {
   return operand.cache ? std::make_unique<CacheSource>(frame, operand) : nullptr;
 }
-} // namespace flashc

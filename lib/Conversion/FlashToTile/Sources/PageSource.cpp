@@ -50,9 +50,7 @@ void PageSource::clearIf(arith::CmpIPredicate predicate, Value x, Value y, Value
   tile::ClearRowsOp::create(b, slot, first, begin);
 }
 
-namespace flashc {
-std::unique_ptr<Source> matchPageSource(KernelFrame &frame, const NestOperand &operand) {
+std::unique_ptr<Source> flashc::matchPageSource(KernelFrame &frame, const NestOperand &operand) {
   bool isTaken = isOfWarps(frame, operand) && areBoxes(frame, operand);
   return isTaken ? std::make_unique<PageSource>(frame, operand) : nullptr;
 }
-} // namespace flashc

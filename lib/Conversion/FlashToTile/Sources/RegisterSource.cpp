@@ -28,9 +28,7 @@ public:
 };
 } // namespace
 
-namespace flashc {
-std::unique_ptr<Source> matchRegisterSource(KernelFrame &frame, const NestOperand &operand) {
+std::unique_ptr<Source> flashc::matchRegisterSource(KernelFrame &frame, const NestOperand &operand) {
   bool isTaken = frame.nest.packed && !operand.isStreamed;
   return isTaken ? std::make_unique<RegisterSource>(frame, operand) : nullptr;
 }
-} // namespace flashc

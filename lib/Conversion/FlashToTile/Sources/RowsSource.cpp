@@ -37,8 +37,6 @@ Value RowsSource::load(Value position) {
                                   frame.getSeenKeys().begin, end, ring);
 }
 
-namespace flashc {
-std::unique_ptr<Source> matchRowsSource(KernelFrame &frame, const NestOperand &operand) {
+std::unique_ptr<Source> flashc::matchRowsSource(KernelFrame &frame, const NestOperand &operand) {
   return isOfWarps(frame, operand) ? std::make_unique<RowsSource>(frame, operand) : nullptr;
 }
-} // namespace flashc

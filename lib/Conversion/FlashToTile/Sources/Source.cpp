@@ -6,19 +6,6 @@
 using namespace mlir;
 using namespace flashc;
 
-namespace flashc {
-#define SOURCE(Name) std::unique_ptr<Source> match##Name##Source(KernelFrame &frame, const NestOperand &operand);
-#include "Sources/Sources.def"
-} // namespace flashc
-
-std::unique_ptr<Source> flashc::makeSource(KernelFrame &frame, const NestOperand &operand) {
-#define SOURCE(Name)                                                                                                   \
-  if (std::unique_ptr<Source> source = match##Name##Source(frame, operand))                                            \
-    return source;
-#include "Sources/Sources.def"
-  llvm_unreachable("the last kind takes any operand");
-}
-
 void Source::allocateRing(int64_t stages, int64_t rows, bool isPrivate) {
   auto type = tile::RingType::get(b.getContext(), stages, rows, info.getCols(), info.getStoredType(), isPrivate);
   ring = tile::AllocRingOp::create(b, type);

@@ -2,7 +2,7 @@
 //
 // A source is how one operand of a nest comes to the units that compute: which parameters the kernel has for it, its
 // element type, where its rows end, which rows are cleared, and its scales. A kind of sources is one file of this
-// folder and one line of Sources.def. Nobody else asks how an operand lies in memory.
+// folder and one line of FrameKinds.def. Nobody else asks how an operand lies in memory.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 #ifndef FLASHC_LIB_CONVERSION_FLASHTOTILE_SOURCES_SOURCE_H
@@ -61,8 +61,11 @@ protected:
   mlir::Value map;
 };
 
-/// The source of an operand: the first one of Sources.def that takes it.
+/// The source of an operand: the first one of FrameKinds.def that takes it.
 std::unique_ptr<Source> makeSource(KernelFrame &frame, const NestOperand &operand);
+/// Each is defined in the file of its kind.
+#define SOURCE(Name) std::unique_ptr<Source> match##Name##Source(KernelFrame &frame, const NestOperand &operand);
+#include "FrameKinds.def"
 
 } // namespace flashc
 

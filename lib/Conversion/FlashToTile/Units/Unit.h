@@ -1,7 +1,7 @@
 //===- Unit.h - who runs a tile -----------------------------------------------------------------------------------===//
 //
 // The threads that compute a tile together: how many rows it has, the program that they run, who loads for them, and
-// how several of them merge their states. A kind of units is one file of this folder and one line of Units.def.
+// how several of them merge their states. A kind of units is one file of this folder and one line of FrameKinds.def.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 #ifndef FLASHC_LIB_CONVERSION_FLASHTOTILE_UNITS_UNIT_H
@@ -39,8 +39,11 @@ public:
   virtual void describe(const NestKernel &kernel, ManifestKernel &info) const = 0;
 };
 
-/// The unit of a schedule: the first kind of Units.def that takes it.
+/// The unit of a schedule: the first kind of FrameKinds.def that takes it.
 std::unique_ptr<Unit> makeUnit(const Schedule &schedule);
+/// Each is defined in the file of its kind.
+#define UNIT(Name) std::unique_ptr<Unit> match##Name##Unit(const Schedule &schedule);
+#include "FrameKinds.def"
 
 } // namespace flashc
 

@@ -69,8 +69,6 @@ void WarpUnit::describe(const NestKernel &kernel, ManifestKernel &info) const {
   info.cluster[0] = kernel.schedule.getCluster();
 }
 
-namespace flashc {
-std::unique_ptr<Unit> matchWarpUnit(const Schedule &schedule) {
+std::unique_ptr<Unit> flashc::matchWarpUnit(const Schedule &schedule) {
   return schedule.kind == KernelKind::Decode ? std::make_unique<WarpUnit>() : nullptr;
 }
-} // namespace flashc

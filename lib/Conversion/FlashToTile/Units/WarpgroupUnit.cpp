@@ -43,6 +43,4 @@ void WarpgroupUnit::describe(const NestKernel &kernel, ManifestKernel &info) con
   info.block[0] = GPUTarget::of(func).groupThreads * (kernel.schedule.consumers + 1 + tile::hasReducer(func));
 }
 
-namespace flashc {
-std::unique_ptr<Unit> matchWarpgroupUnit(const Schedule &schedule) { return std::make_unique<WarpgroupUnit>(); }
-} // namespace flashc
+std::unique_ptr<Unit> flashc::matchWarpgroupUnit(const Schedule &schedule) { return std::make_unique<WarpgroupUnit>(); }

@@ -1,11 +1,54 @@
-//===- PairsWalk.cpp - a pair of tiles for each CTA ---------------------------------------------------------------===//
+//===- PairsWalk.cpp - pairs of tiles that are added up over batches and heads ------------------------------------===//
 
-#include "Walks/SummingWalk.h"
+#include "Sources/Source.h"
+#include "Steps/TileStep.h"
+#include "Walks/Walk.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
 
 using namespace mlir;
 using namespace flashc;
+using flash::StepDim;
 
 namespace {
+/// What the walks of a step that L1 leaves whole (PairNest.h) have in common: in each visit a tile of all operands is
+/// loaded, and each unit has its queries.
+class SummingWalk : public Walk {
+public:
+  using Walk::Walk;
+
+  FailureOr<SmallVector<Value>> emitGrid() override;
+  LogicalResult emitPositions() override;
+  FailureOr<ValueRange> emitLoop(TileStep &step) override;
+
+protected:
+  /// A pair of tiles.
+  struct Place {
+    Value batch, head, query, key;
+  };
+
+  /// Emits where the CTA is, what its state is stored to, and how many visits it makes.
+  virtual void emitCTA() = 0;
+  /// The queries and keys of a visit; what is left of its number is the batch and the head.
+  virtual void emitPair(Value &number, Place &place) = 0;
+
+  Value add(Value x, Value y) { return b.createOrFold<arith::AddIOp>(x, y); }
+  Value sub(Value x, Value y) { return b.createOrFold<arith::SubIOp>(x, y); }
+  Value mul(Value x, Value y) { return b.createOrFold<arith::MulIOp>(x, y); }
+  Value div(Value x, Value y) { return b.createOrFold<arith::DivUIOp>(x, y); }
+  Value rem(Value x, Value y) { return b.createOrFold<arith::RemUIOp>(x, y); }
+  Value ceilDiv(Value x, Value y) { return b.createOrFold<arith::CeilDivUIOp>(x, y); }
+  Value max(Value x, Value y) { return b.createOrFold<arith::MaxSIOp>(x, y); }
+
+  Value batches, heads, queries, keys;
+  /// The batch and the head of the CTA, if they are not added up over; and its visits in all.
+  Value ownBatch, ownHead, total;
+
+private:
+  LogicalResult enter(Value visit) override;
+  LogicalResult skipUnneeded();
+  Place emitPlace(Value visit);
+};
+
 /// Work tile (i, j, n): tile i of queries and tile j of keys. Visits: the batches and heads that are added up over.
 class PairsWalk : public SummingWalk {
 public:
@@ -18,7 +61,101 @@ private:
   /// The first ones of the tiles.
   Value query, key;
 };
+
+/// CTA (t, h, n): the tiles whose first key is (t - q) tiles of keys after their first query, with q tiles of keys'
+/// extent in all tiles of queries. Visits: the tiles of queries, and the batches and heads that are added up over.
+class DiagonalsWalk : public SummingWalk {
+public:
+  using SummingWalk::SummingWalk;
+
+private:
+  void emitCTA() override;
+  void emitPair(Value &number, Place &place) override;
+
+  /// From a tile's first query to its first key; the first tile of queries, and how many there are.
+  Value distance, firstTile, numTiles;
+};
 } // namespace
+
+FailureOr<SmallVector<Value>> SummingWalk::emitGrid() {
+  auto getExtent = [&](StepDim dim, int64_t number) {
+    return scalars.getExtent(b, nest.end, nest.getOperand(dim).array, number);
+  };
+  batches = getExtent(StepDim::I, 0), heads = getExtent(StepDim::I, 1);
+  queries = getExtent(StepDim::I, 2), keys = getExtent(StepDim::J, 2);
+  if (!batches || !heads || !queries || !keys)
+    return failure();
+  if (!schedule.persistent)
+    return SmallVector<Value>();
+  Value one = index(1);
+  Value outer = mul(nest.pairs->sumsBatches ? one : batches, nest.pairs->sumsHeads ? one : heads);
+  return SmallVector<Value>{ceilDiv(queries, index(nest.residentTile)), ceilDiv(keys, index(nest.streamedTile)), outer};
+}
+
+LogicalResult SummingWalk::emitPositions() {
+  emitCTA();
+  return skipUnneeded();
+}
+
+/// No visits where the mask keeps no pair of the first one, and so none of any.
+LogicalResult SummingWalk::skipUnneeded() {
+  if (!nest.pairs->neededKeys)
+    return success();
+  const flash::NeededKeys &needed = *nest.pairs->neededKeys;
+  Place place = emitPlace(index(0));
+  scalars.map(needed.batch, place.batch);
+  scalars.map(needed.head, place.head);
+  scalars.map(needed.query, place.query);
+  Value begin = scalars.get(b, b.getLoc(), needed.begin), end = scalars.get(b, b.getLoc(), needed.end);
+  if (!begin || !end)
+    return failure();
+  auto compare = [&](arith::CmpIPredicate predicate, Value x, Value y) -> Value {
+    return arith::CmpIOp::create(b, predicate, x, y);
+  };
+  Value endsAfter = compare(arith::CmpIPredicate::sgt, add(place.key, index(nest.streamedTile)), begin);
+  Value beginsBefore = compare(arith::CmpIPredicate::slt, place.key, end);
+  Value isNeeded = arith::AndIOp::create(b, endsAfter, beginsBefore);
+  total = tile::UniformOp::create(b, arith::SelectOp::create(b, isNeeded, total, index(0)).getResult());
+  return success();
+}
+
+SummingWalk::Place SummingWalk::emitPlace(Value visit) {
+  Place place{ownBatch, ownHead, /*query=*/Value(), /*key=*/Value()};
+  Value outer = visit;
+  emitPair(outer, place);
+  if (nest.pairs->sumsHeads) {
+    place.head = nest.pairs->sumsBatches ? rem(outer, heads) : outer;
+    outer = div(outer, heads);
+  }
+  if (nest.pairs->sumsBatches)
+    place.batch = outer;
+  return place;
+}
+
+LogicalResult SummingWalk::enter(Value visit) {
+  Place place = emitPlace(visit);
+  frame.batch = place.batch, frame.head = place.head;
+  frame.row = frame.emitUnitRow(place.query), frame.columns = {place.key, keys};
+  for (std::unique_ptr<Source> &source : frame.sources) {
+    bool isOfKeyHead = source->info.info.movesWith(StepDim::KeyHead);
+    source->batch = frame.batch;
+    source->head = isOfKeyHead ? div(frame.head, index(nest.groupSize)) : frame.head;
+    if (source->ring && source->info.info.movesWith(StepDim::I))
+      source->resident = source->load(frame.row);
+  }
+  return frame.regions.emitInvariants();
+}
+
+/// While the step is emitted the frame is where the visit is.
+FailureOr<ValueRange> SummingWalk::emitLoop(TileStep &step) {
+  frame.visits = Visits::allMasked(total);
+  SmallVector<Value> identity = step.emitIdentity();
+  auto loop = scf::ForOp::create(b, index(0), total, index(1), identity);
+  auto outside = std::tuple(frame.batch, frame.head, frame.row, frame.columns);
+  FailureOr<ValueRange> state = fillLoop(loop, step);
+  std::tie(frame.batch, frame.head, frame.row, frame.columns) = outside;
+  return state;
+}
 
 void PairsWalk::emitCTA() {
   auto [sumsBatches, sumsHeads] = std::pair(nest.pairs->sumsBatches, nest.pairs->sumsHeads);
@@ -36,9 +173,33 @@ void PairsWalk::emitCTA() {
   frame.columns = {key, keys};
 }
 
-namespace flashc {
-std::unique_ptr<Walk> matchPairsWalk(KernelFrame &frame) {
-  bool isTaken = frame.nest.pairs && !frame.nest.pairs->isDiagonal;
-  return isTaken ? std::make_unique<PairsWalk>(frame) : nullptr;
+void DiagonalsWalk::emitCTA() {
+  Value tile = gpu::BlockIdOp::create(b, gpu::Dimension::x), zero = index(0), one = index(1);
+  Value rows = index(nest.residentTile), cols = index(nest.streamedTile);
+  ownHead = gpu::BlockIdOp::create(b, gpu::Dimension::y), ownBatch = gpu::BlockIdOp::create(b, gpu::Dimension::z);
+  Value ofQueries = ceilDiv(queries, rows);
+  Value before = mul(ofQueries, index(nest.residentTile / nest.streamedTile));
+  distance = mul(sub(tile, before), cols);
+  firstTile = ceilDiv(max(sub(zero, distance), zero), rows);
+  Value end = ceilDiv(max(sub(keys, distance), zero), rows);
+  numTiles = max(sub(b.createOrFold<arith::MinSIOp>(end, ofQueries), firstTile), zero);
+  total = mul(numTiles, mul(nest.pairs->sumsBatches ? batches : one, nest.pairs->sumsHeads ? heads : one));
+  frame.batch = ownBatch, frame.head = ownHead;
+  frame.row = frame.emitUnitRow(mul(tile, rows));
+  frame.endOfRows = mul(add(before, ceilDiv(keys, cols)), rows);
 }
-} // namespace flashc
+
+void DiagonalsWalk::emitPair(Value &number, Place &place) {
+  Value atLeastOne = max(numTiles, index(1));
+  place.query = mul(add(firstTile, rem(number, atLeastOne)), index(nest.residentTile));
+  place.key = add(place.query, distance);
+  number = div(number, atLeastOne);
+}
+
+std::unique_ptr<Walk> flashc::matchPairsWalk(KernelFrame &frame) {
+  if (!frame.nest.pairs)
+    return nullptr;
+  if (frame.nest.pairs->isDiagonal)
+    return std::make_unique<DiagonalsWalk>(frame);
+  return std::make_unique<PairsWalk>(frame);
+}

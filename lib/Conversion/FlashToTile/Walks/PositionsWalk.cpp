@@ -32,8 +32,6 @@ public:
 };
 } // namespace
 
-namespace flashc {
-std::unique_ptr<Walk> matchPositionsWalk(KernelFrame &frame) {
+std::unique_ptr<Walk> flashc::matchPositionsWalk(KernelFrame &frame) {
   return frame.unit->loadsItself() ? std::make_unique<PositionsWalk>(frame) : nullptr;
 }
-} // namespace flashc

@@ -72,6 +72,4 @@ FailureOr<ValueRange> VisitsWalk::emitLoop(TileStep &step) {
   return fillLoop(loop, step);
 }
 
-namespace flashc {
-std::unique_ptr<Walk> matchVisitsWalk(KernelFrame &frame) { return std::make_unique<VisitsWalk>(frame); }
-} // namespace flashc
+std::unique_ptr<Walk> flashc::matchVisitsWalk(KernelFrame &frame) { return std::make_unique<VisitsWalk>(frame); }

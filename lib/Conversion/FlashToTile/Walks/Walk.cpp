@@ -7,19 +7,6 @@
 using namespace mlir;
 using namespace flashc;
 
-namespace flashc {
-#define WALK(Name) std::unique_ptr<Walk> match##Name##Walk(KernelFrame &frame);
-#include "Walks/Walks.def"
-} // namespace flashc
-
-std::unique_ptr<Walk> flashc::makeWalk(KernelFrame &frame) {
-#define WALK(Name)                                                                                                     \
-  if (std::unique_ptr<Walk> walk = match##Name##Walk(frame))                                                           \
-    return walk;
-#include "Walks/Walks.def"
-  llvm_unreachable("the last kind takes any frame");
-}
-
 LogicalResult Walk::emitPositions() {
   auto &sources = frame.sources;
   if (failed(frame.rows->emitPlace(frame)) ||

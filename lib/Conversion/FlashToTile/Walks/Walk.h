@@ -1,7 +1,7 @@
 //===- Walk.h - over what a kernel walks --------------------------------------------------------------------------===//
 //
 // The work tiles of a kernel, and the steps in each: what the grid is of, in which order a CTA takes work tiles, and
-// the loop over streamed tiles. A kind of walks is one file of this folder and one line of Walks.def.
+// the loop over streamed tiles. A kind of walks is one file of this folder and one line of FrameKinds.def.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 #ifndef FLASHC_LIB_CONVERSION_FLASHTOTILE_WALKS_WALK_H
@@ -40,8 +40,11 @@ protected:
   mlir::ImplicitLocOpBuilder &b;
 };
 
-/// The walk of a frame: the first kind of Walks.def that takes it.
+/// The walk of a frame: the first kind of FrameKinds.def that takes it.
 std::unique_ptr<Walk> makeWalk(KernelFrame &frame);
+/// Each is defined in the file of its kind.
+#define WALK(Name) std::unique_ptr<Walk> match##Name##Walk(KernelFrame &frame);
+#include "FrameKinds.def"
 
 } // namespace flashc
 
