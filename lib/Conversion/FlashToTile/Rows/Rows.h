@@ -1,7 +1,7 @@
 //===- Rows.h - which rows a tile has -----------------------------------------------------------------------------===//
 //
-// What the rows of the tiles are whose results a kernel computes: which positions and heads they have, where a CTA's
-// first one is, and how they are stored. A kind of rows is one file of this folder and one line of FrameKinds.def.
+// The rows of the tiles whose results a kernel computes: which positions and heads they have, where a unit's first one
+// is, and how they are stored. A kind of rows is one file of this folder and one line of FrameKinds.def.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 #ifndef FLASHC_LIB_CONVERSION_FLASHTOTILE_ROWS_ROWS_H

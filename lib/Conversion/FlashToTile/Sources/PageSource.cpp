@@ -51,6 +51,6 @@ void PageSource::clearIf(arith::CmpIPredicate predicate, Value x, Value y, Value
 }
 
 std::unique_ptr<Source> flashc::matchPageSource(KernelFrame &frame, const NestOperand &operand) {
-  bool isTaken = isOfWarps(frame, operand) && areBoxes(frame, operand);
+  bool isTaken = isLoadedByUnit(frame, operand) && areBoxes(frame, operand);
   return isTaken ? std::make_unique<PageSource>(frame, operand) : nullptr;
 }

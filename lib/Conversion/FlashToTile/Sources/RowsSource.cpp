@@ -38,5 +38,5 @@ Value RowsSource::load(Value position) {
 }
 
 std::unique_ptr<Source> flashc::matchRowsSource(KernelFrame &frame, const NestOperand &operand) {
-  return isOfWarps(frame, operand) ? std::make_unique<RowsSource>(frame, operand) : nullptr;
+  return isLoadedByUnit(frame, operand) ? std::make_unique<RowsSource>(frame, operand) : nullptr;
 }

@@ -6,7 +6,7 @@
 using namespace mlir;
 using namespace flashc;
 
-bool flashc::isOfWarps(const KernelFrame &frame, const NestOperand &operand) {
+bool flashc::isLoadedByUnit(const KernelFrame &frame, const NestOperand &operand) {
   return frame.unit->loadsItself() && operand.isStreamed;
 }
 

@@ -7,7 +7,7 @@
 namespace flashc {
 
 /// Whether a unit of the frame loads the tiles of a streamed operand itself.
-bool isOfWarps(const KernelFrame &frame, const NestOperand &operand);
+bool isLoadedByUnit(const KernelFrame &frame, const NestOperand &operand);
 /// Whether these tiles are boxes that TMA can copy.
 bool areBoxes(const KernelFrame &frame, const NestOperand &operand);
 
