@@ -16,8 +16,6 @@ from ._runtime.public import public
 from ._runtime.scales import EIGHT_BITS, read_scales
 from ._runtime.specialization import target_of
 
-__all__ = ["append_kv"]
-
 _DTYPES = "bf16", "f16", "f32"
 
 

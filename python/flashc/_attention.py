@@ -13,8 +13,6 @@ from ._runtime.public import public
 from ._runtime.specialization import NO_CODE, check_inputs, make_code, specialize, sum_dtype, target_of
 from ._runtime.vectors import check_vectors, with_philox
 
-__all__ = ["attend", "attention", "attention_now", "refuse_out"]
-
 
 @public
 def attention(q: ArrayLike, k: ArrayLike, v: ArrayLike, *, causal: bool = False, window: Window = None,

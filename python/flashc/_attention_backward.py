@@ -14,8 +14,6 @@ from ._runtime.specialization import Extents, check_inputs, make_code, specializ
 from ._runtime.vectors import as_type_of, check_vectors
 from ._trace.trace import Code
 
-__all__ = ["Given", "attention_backward", "backward_of"]
-
 
 @public
 def attention_backward(q: ArrayLike, k: ArrayLike, v: ArrayLike, o: ArrayLike, lse: ArrayLike, do: ArrayLike, *,

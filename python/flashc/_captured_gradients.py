@@ -12,8 +12,6 @@ from ._runtime.specialization import sum_dtype
 from ._trace.captured import View
 from ._trace.trace import Code
 
-__all__ = ["captured_gradients"]
-
 
 def captured_gradients(captured: Sequence[Any], backward: Case, inputs: Inputs, code: Code, is_bshd: bool) -> List[Any]:
     """The gradient of each array of `captured` in f32 (f64 for f64) and in its shape, from what a backward pass was given.

@@ -12,8 +12,6 @@ from ._runtime.options import Options, Window
 from ._runtime.public import public
 from ._runtime.specialization import check_inputs, make_code, specialize, sum_dtype, target_of
 
-__all__ = ["column_sums"]
-
 _PER = {"query_head": library.COLUMN_SUMS, "key_head": library.GROUP_COLUMN_SUMS}
 
 

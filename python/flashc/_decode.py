@@ -23,8 +23,6 @@ from ._runtime.vectors import check_vectors
 from ._trace.region import get_trace
 from ._trace.trace import Lengths, bound
 
-__all__ = ["decode"]
-
 
 @public
 def decode(q: ArrayLike, k_cache: ArrayLike, v_cache: ArrayLike, lengths: IntegersLike,

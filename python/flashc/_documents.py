@@ -4,8 +4,6 @@ from __future__ import annotations
 import os
 from typing import Optional
 
-__all__ = ["documents"]
-
 
 def documents() -> Optional[str]:
     """The folder of the documents, or None: a package that was copied has none."""

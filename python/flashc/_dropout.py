@@ -8,8 +8,6 @@ from ._runtime.library import ArgumentError, UnsupportedTypeError
 from ._runtime.options import parse_dropout
 from ._runtime.public import public
 
-__all__ = ["dropout_mask"]
-
 _MULTIPLIERS, _INCREMENTS = (0xD2511F53, 0xCD9E8D57), (0x9E3779B9, 0xBB67AE85)
 _LOW = 0xFFFFFFFF
 

@@ -19,8 +19,6 @@ from ._runtime.public import public
 from ._runtime.specialization import CPU_TARGET, GPU_TARGET
 from ._trace.trace import Code
 
-__all__ = ["Explanation", "explain"]
-
 #: Arrays on a GPU with more bytes are not copied to the host. What bounds loops has an element per batch, document or
 #: position; an array with an element per pair bounds none.
 _MAX_COPY = 1 << 28

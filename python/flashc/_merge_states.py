@@ -13,8 +13,6 @@ from ._runtime.plain import Merge
 from ._runtime.public import public
 from ._runtime.specialization import target_of
 
-__all__ = ["merge_states"]
-
 _DTYPES = "bf16", "f16", "f32"
 
 

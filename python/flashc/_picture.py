@@ -7,8 +7,6 @@ import struct
 import zlib
 from typing import List, Sequence
 
-__all__ = ["block_side", "draw"]
-
 #: The longest side of a picture in pixels.
 _MAX_SIDE = 2048
 #: Skipped, partial and full tiles, and lines between tiles.

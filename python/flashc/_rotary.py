@@ -10,8 +10,6 @@ from ._runtime.library import ArgumentError, UnsupportedTypeError, described, pa
 from ._runtime.plain import Append
 from ._runtime.specialization import target_of
 
-__all__ = ["angles_of", "check_angles", "rotated"]
-
 
 def angles_of(rotary: Any) -> Tuple[Any, Any]:
     """cos and sin of (cos, sin, interleaved), or None for each."""

@@ -16,9 +16,6 @@ from ._torch_gradient import DIFFERENTIABLE, gradients, refuse_second_order
 from ._torch_ops import no_sums
 from ._torch_tensors import suitable
 
-__all__ = ["attention"]
-
-
 #: The operands that are tensors; a mask may be a function instead.
 _TENSORS = tuple(name for name in Operands._fields if name != "score")
 

@@ -18,8 +18,6 @@ from ._runtime.vectors import with_philox
 from ._trace.trace import Code
 from ._torch_tensors import autocast, is_mapped, suitable
 
-__all__ = ["attend", "gradients", "is_deterministic", "refuse_second_order"]
-
 #: The operands that have gradients, in the order of what the backward pass returns.
 DIFFERENTIABLE = "q", "k", "v", "sinks"
 

@@ -7,9 +7,6 @@ from typing import Any, Callable, Dict, Iterable, Optional, Sequence, Tuple
 import torch
 from torch import Tensor
 
-__all__ = ["Schema", "code_of", "forget", "functions", "is_compiling", "lse_like", "names_of", "no_sums",
-           "sees_up_to_itself", "sides_of", "window_of"]
-
 if not hasattr(torch.library, "custom_op"):
     raise ImportError(f"flashc.torch needs PyTorch 2.4 or newer, got {torch.__version__}; flashc.attention does not")
 

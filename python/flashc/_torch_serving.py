@@ -12,9 +12,6 @@ from ._runtime.options import Operands, Options
 from ._torch_ops import Schema, code_of, forget, lse_like, names_of, no_sums, sides_of, window_of
 from ._torch_tensors import suitable
 
-__all__ = ["append_kv", "decode", "merge_states"]
-
-
 # --- flashc.decode ----------------------------------------------------------------------------------------------------
 
 #: The op returns o, and the log-sum-exp: without `return_lse`, a tensor of no elements in its place.

@@ -6,8 +6,6 @@ from typing import Any, Callable, Optional, Sequence
 import torch
 from torch import Tensor
 
-__all__ = ["GRANULE", "autocast", "is_mapped", "suitable"]
-
 GRANULE = 8  # Elements of 16 bits in the 16 bytes that the kernels' copies move.
 
 if hasattr(torch, "get_autocast_dtype"):

@@ -17,8 +17,6 @@ from ._trace.declared import assume_sorted
 from ._trace.region import get_trace
 from ._trace.trace import Lengths, bound, device_name
 
-__all__ = ["varlen_attention"]
-
 
 @public
 def varlen_attention(q: ArrayLike, k: ArrayLike, v: ArrayLike, cu_seqlens_q: IntegersLike,

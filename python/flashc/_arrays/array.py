@@ -6,9 +6,6 @@ from typing import Any, NamedTuple, Optional, Sequence, Tuple
 
 from .._runtime.library import ArgumentError, UnsupportedTypeError
 
-__all__ = ["CPU", "ITEM_SIZE", "NAMES", "Array", "ArraySpec", "contiguous_strides", "dtype_name", "element_strides",
-           "spoken"]
-
 #: The device of arrays in the memory of the host; others are numbers of GPUs.
 CPU = -1
 

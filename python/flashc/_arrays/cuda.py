@@ -10,8 +10,6 @@ from typing import Any, Optional, Tuple
 from .._runtime.library import GPUError
 from .array import ITEM_SIZE, Array
 
-__all__ = ["Scratch", "capability_of", "copy_to_host", "cupy_stream", "device_of", "multiprocessors_of", "synchronize"]
-
 _driver: Any = None
 
 

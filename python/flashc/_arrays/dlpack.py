@@ -8,8 +8,6 @@ from typing import Any, Dict, Optional
 from .._runtime.library import ArgumentError, UnsupportedTypeError
 from .array import CPU, Array, contiguous_strides
 
-__all__ = ["describe_dlpack"]
-
 
 class _DLTensor(ctypes.Structure):
     _fields_ = [("data", c_void_p), ("device_type", c_int32), ("device_id", c_int32), ("ndim", c_int32),

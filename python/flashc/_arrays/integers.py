@@ -8,8 +8,6 @@ from .._runtime.library import ArgumentError, UnsupportedTypeError, described
 from .array import CPU, Array
 from .source import source_of
 
-__all__ = ["array_of", "check_list", "integers_on", "is_list", "narrowed", "table_of"]
-
 _OTHERS = "i64", "i16", "i8", "u8"
 
 

@@ -12,8 +12,6 @@ from typing import Dict, List, Optional, Sequence, Set, Tuple
 
 from .array import ITEM_SIZE, Array
 
-__all__ = ["find_shared", "overlaps_itself", "share_memory"]
-
 # Sums that are tried before arrays count as overlapping. Strides that nest, as those of parts of one array do, take a
 # few; the question is hard for others.
 _MOST_SUMS = 10000

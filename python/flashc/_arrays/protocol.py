@@ -3,8 +3,6 @@ from __future__ import annotations
 
 from typing import Any, Mapping, Protocol, Sequence, Tuple, Union, runtime_checkable
 
-__all__ = ["ArrayLike", "IntegersLike", "SupportsArrayInterface", "SupportsCudaArrayInterface", "SupportsDLPack"]
-
 
 @runtime_checkable
 class SupportsDLPack(Protocol):

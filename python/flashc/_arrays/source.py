@@ -17,8 +17,6 @@ from .array import CPU, ITEM_SIZE, NAMES, Array, ArraySpec, contiguous_strides, 
 from .cuda import cupy_stream, device_of
 from .dlpack import describe_dlpack
 
-__all__ = ["Source", "plain_stream", "source_of"]
-
 
 class Source:
     """A framework: how its arrays are described, allocated and filled."""

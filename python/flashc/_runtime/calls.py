@@ -20,8 +20,6 @@ from .plans import launch
 from .specialization import NO_CODE, Extents, Specialization
 from .vectors import as_floats
 
-__all__ = ["Case", "Inputs", "attention_case", "case_of", "is_graph", "is_noted", "records_gradients", "refuse_gradient", "refuse_gradients"]
-
 READ_BY_CODE = "an array that the mask or the score reads"
 
 

@@ -15,11 +15,8 @@ from .library import ArgumentError, Attention, CacheLaunch, CompileOptions, Cont
     take_text
 from .public import public
 
-__all__ = ["CompiledKernel", "Context", "Explanation", "LoadedKernel", "Statistics", "configure", "context",
-           "device_table_path", "statistics"]
-
-
 # --- Handles with an owner --------------------------------------------------------------------------------------------
+
 
 class _Owned:
     """A handle that is destroyed with its Python object, except while the interpreter ends: CUDA may be gone then."""

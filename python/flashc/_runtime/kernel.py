@@ -18,8 +18,6 @@ from .public import public
 from .specialization import CPU_TARGET, GPU_TARGET, Extents, Specialization, check_inputs, make_code, specialize, sum_dtype
 from .vectors import check_vectors
 
-__all__ = ["Kernel", "Cost", "compile"]
-
 
 class Cost(NamedTuple):
     """Totals over one call, counted from the loops with the kernel's tiles: tiles that a mask rules out cost nothing.

@@ -10,11 +10,8 @@ import os
 from ctypes import POINTER, c_bool, c_char_p, c_double, c_float, c_int, c_int64, c_size_t, c_uint64, c_void_p
 from typing import Any, Callable, Optional
 
-__all__ = ["Error", "CompileError", "GPUError", "ArgumentError", "OutOfMemoryError", "UnsupportedTypeError", "devices",
-           "version"]
-
-
 # --- Errors -----------------------------------------------------------------------------------------------------------
+
 
 class Error(RuntimeError):
     """Whatever flashc refuses or fails at. The text holds the compiler's diagnostics or the CUDA driver's words."""

@@ -8,9 +8,6 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 from . import library
 from .library import ArgumentError, UnsupportedTypeError, described, encoded, parse_flag
 
-__all__ = ["VECTORS", "Operands", "Options", "Vector", "Window", "check_layout", "parse_dropout", "parse_scale",
-           "parse_window"]
-
 Window = Union[None, int, Sequence[Optional[int]]]
 
 

@@ -5,8 +5,6 @@ from typing import NamedTuple, Optional, Tuple
 
 from . import contexts, library
 
-__all__ = ["Append", "Merge"]
-
 
 class Merge(NamedTuple):
     """FlashcMergeStates."""

@@ -10,8 +10,6 @@ from . import library
 from .library import ArgumentError, UnsupportedTypeError
 from .public import public
 
-__all__ = ["MaskPlan", "plan_mask", "launch"]
-
 _numbers = itertools.count(1)
 _launch = library.lib.flashcLoadedKernelLaunch
 _launch_planned = library.lib.flashcLoadedKernelLaunchPlanned

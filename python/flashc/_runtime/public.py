@@ -9,8 +9,6 @@ from typing import Any, Callable, Dict, NoReturn, Sequence, Tuple, TypeVar
 
 from .library import ArgumentError
 
-__all__ = ["public"]
-
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 # What other libraries call an argument (PyTorch, FlexAttention, FlashAttention, xFormers, FlashInfer, vLLM,

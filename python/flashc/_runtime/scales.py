@@ -7,8 +7,6 @@ from .._arrays.array import spoken
 from .calls import Inputs
 from .library import ArgumentError
 
-__all__ = ["EIGHT_BITS", "read_scales"]
-
 EIGHT_BITS = "f8e4m3", "i8"
 
 

@@ -10,8 +10,6 @@ from .library import ArgumentError, UnsupportedTypeError
 from .options import VECTORS, Operands, Options
 from .specialization import Extents, sum_dtype
 
-__all__ = ["as_floats", "as_type_of", "check_vectors", "with_philox"]
-
 
 def check_vectors(inputs: Any, extents: Extents, is_launched: bool = True) -> Tuple[str, ...]:
     """The names of those that are among the inputs; refuses what is no contiguous array of the length and the type on

@@ -11,8 +11,6 @@ from .listed import ListedList, ListedTuple, holds_numbers
 from .region import Indexable
 from .traced import Traced
 
-__all__ = ["bind", "bind_list"]
-
 # Containers that are longer are not searched for arrays.
 _MOST = 256
 _PLAIN = (type(None), int, float, str, bytes, complex, type, types.ModuleType, types.BuiltinFunctionType, Traced,

@@ -11,8 +11,6 @@ from .of_tensors import NEEDS_DIMENSIONS, div, dot, fmod, isin, refuse_dimension
 from .operators import plain
 from .region import Indexable, Value, error
 
-__all__ = ["METHODS", "OF_ROWS", "by_name"]
-
 #: Functions of arrays with one dimension left.
 OF_ROWS = ("dot", "inner", "isin", "vdot")
 

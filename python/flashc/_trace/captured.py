@@ -12,8 +12,6 @@ from .operators import check, plain
 from .region import F32, I1, INDEX, Indexable, error
 from .traced import Traced
 
-__all__ = ["ELEMENTS", "Bound", "Capture", "CapturedArray", "Need", "View"]
-
 
 class Capture(NamedTuple):
     """An operand of the code: what the kernel is specialised on."""

@@ -10,8 +10,6 @@ from .._arrays.source import source_of
 from .._runtime.library import ArgumentError, UnsupportedTypeError
 from .._runtime.public import public
 
-__all__ = ["Listed", "Sorted", "assume_sorted"]
-
 
 class Listed:
     """Integers that a caller has as a list: an array on the device of each call that reads it."""

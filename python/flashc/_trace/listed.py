@@ -12,8 +12,6 @@ from .functions import where
 from .operators import as_index, is_real
 from .region import INDEX, Value, check_region, error, wrap_index
 
-__all__ = ["ListedList", "ListedTuple", "holds_numbers"]
-
 # Each is a comparison and a select for every pair of a query and a key.
 _MOST_NUMBERS = 64
 

@@ -9,8 +9,6 @@ from .functions import absolute, trunc, where
 from .operators import check, is_real
 from .region import Indexable, Value, error
 
-__all__ = ["NEEDS_DIMENSIONS", "div", "dot", "elements_of", "fmod", "isin", "refuse_dimensions"]
-
 # Each element is a read and some operations for every pair of a query and a key.
 _MOST_ELEMENTS = 64
 

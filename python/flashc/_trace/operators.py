@@ -6,9 +6,6 @@ from typing import Any
 
 from .region import F32, I1, INDEX, Indexable, Region, Value, check_region, error, get_trace
 
-__all__ = ["arithmetic", "as_f32", "as_i1", "as_index", "bitwise", "check", "compare", "floor_divide", "is_condition",
-           "is_natural", "is_real", "modulo", "plain", "region_of", "shift", "true_divide"]
-
 _INT_COMPARISONS = {"lt": "slt", "le": "sle", "gt": "sgt", "ge": "sge", "eq": "eq", "ne": "ne"}
 _FLOAT_COMPARISONS = {"lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge", "eq": "oeq", "ne": "une"}
 

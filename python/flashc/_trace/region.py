@@ -15,9 +15,6 @@ from typing import Any, Dict, List, Optional, Tuple, Union
 
 from .._runtime.library import Error
 
-__all__ = ["F32", "I1", "INDEX", "Indexable", "Number", "Region", "TraceError", "Value", "check_region",
-           "current", "error", "error_in", "error_of", "get_trace", "is_users", "wrap_index"]
-
 
 class TraceError(Error):
     """A mask or a score does what flashc cannot trace. The text names the line."""

@@ -28,8 +28,6 @@ from .region import F32, I1, INDEX, Number, Region, check_region, current, error
 from .._arrays.source import source_of
 from .traced import Traced
 
-__all__ = ["Code", "Lengths", "Trace", "trace"]
-
 _FOLDER = os.path.dirname(__file__)
 
 

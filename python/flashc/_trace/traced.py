@@ -11,8 +11,6 @@ from .of_tensors import NEEDS_DIMENSIONS, refuse_dimensions
 from .operators import arithmetic, bitwise, check, compare, floor_divide, modulo, shift, true_divide
 from .region import F32, I1, Region, Value, current, error, get_trace
 
-__all__ = ["Traced"]
-
 _BRANCH_HELP = ("a traced value has no truth value: the function is called once, for all positions. Write "
                 "flashc.ops.where(condition, a, b) instead of `if`, `&`, `|` and `~` instead of `and`, `or` and `not`, "
                 "flashc.ops.minimum and maximum instead of min and max, and (a <= x) & (x < b) instead of a <= x < b")
