@@ -69,3 +69,41 @@ def kind_of_to(arguments: Sequence[Any], keywords: Dict[str, Any]) -> Optional[s
     if not _is_device(first):
         return kind_of(first)
     return kind_of(rest[0]) if rest and not isinstance(rest[0], (bool, type(None))) else None
+
+
+class Convertible:
+    """What code for tensors asks of a value or an array: its device, and another type. `_as(kind)` gives it."""
+    __slots__ = ()
+
+    def to(self, *arguments: Any, **keywords: Any) -> Any:
+        """A real number, an integer or a condition, as a type or another array says, in all forms that `torch.Tensor.to`
+        has. Real numbers are of 32 bits, whatever is asked, and a device changes nothing."""
+        kind = kind_of_to(arguments, keywords)
+        return self if kind is None else self._as(kind)  # type: ignore[attr-defined]
+
+    def type(self, dtype: Any) -> Any:
+        return self._as(kind_of(dtype))  # type: ignore[attr-defined]
+
+    type_as = astype = type
+
+    def float(self) -> Any:
+        return self._as(F32)  # type: ignore[attr-defined]
+
+    def long(self) -> Any:
+        return self._as(INDEX)  # type: ignore[attr-defined]
+
+    def bool(self) -> Any:
+        return self._as(I1)  # type: ignore[attr-defined]
+
+    double = half = bfloat16 = float
+    int = long
+
+    def cpu(self, *arguments: Any, **keywords: Any) -> Any:
+        return self
+
+    cuda = contiguous = detach = clone = cpu
+
+    @property
+    def device(self) -> Any:
+        """Where q is: for `torch.ones((), device=x.device)`, and `other.to(x.device)`."""
+        return device_of_trace()

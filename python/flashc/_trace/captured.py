@@ -4,7 +4,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple, Tuple
 
 from .._arrays.array import Array, spoken
-from .appearance import device_of_trace, dtype_of, kind_of, kind_of_to
+from .appearance import Convertible, dtype_of
 from .by_name import OF_ROWS, by_name
 from .functions import to_kind
 from .of_tensors import elements_of
@@ -33,7 +33,7 @@ ELEMENTS = {"bf16": F32, "f16": F32, "f32": F32, "f64": F32, "i1": I1, "i8": IND
 _C_DTYPE = {"u8": "i8"}
 
 
-class CapturedArray(Indexable):
+class CapturedArray(Convertible, Indexable):
     """An array that a mask or a score refers to. `table[h]`, `bias[b, h, i, j]` or `bias[b][h][i][j]` is an element:
     a real number, an integer or a condition. An index that is a position must find an element for all positions. A
     negative index counts from the end, as NumPy's. A computed index outside of the array is an error on the CPU, where
@@ -59,11 +59,6 @@ class CapturedArray(Indexable):
         return tuple(self._array.shape)[len(self._prefix):]
 
     @property
-    def _rank(self) -> int:
-        """The number of the whole array's dimensions."""
-        return len(self._array.shape)
-
-    @property
     def ndim(self) -> int:
         return len(self._array.shape) - len(self._prefix)
 
@@ -75,40 +70,13 @@ class CapturedArray(Indexable):
         return iter(elements_of(self, "compute on arrays before the call"))
 
     @property
-    def device(self) -> Any:
-        """Where q is."""
-        return device_of_trace()
-
-    @property
     def dtype(self) -> Any:
         """The type of the elements."""
         return dtype_of(self._array.dtype)
 
-    def to(self, *arguments: Any, **keywords: Any) -> Any:
-        """The array, whose elements become real numbers, integers or conditions if a type is asked for."""
-        return _converted(self, kind_of_to(arguments, keywords))
-
-    def type(self, dtype: Any) -> Any:
-        return _converted(self, kind_of(dtype))
-
-    type_as = astype = type
-
-    def float(self) -> Any:
-        return _converted(self, F32)
-
-    def long(self) -> Any:
-        return _converted(self, INDEX)
-
-    def bool(self) -> Any:
-        return _converted(self, I1)
-
-    double = half = bfloat16 = float
-    int = long
-
-    def cpu(self, *arguments: Any, **keywords: Any) -> Any:
-        return self
-
-    cuda = contiguous = detach = cpu
+    def _as(self, kind: str) -> Any:
+        """The array, whose elements become real numbers, integers or conditions."""
+        return self if kind == ELEMENTS[self._array.dtype] else _Converted(self, kind)
 
     def __bool__(self) -> bool:
         raise error("an array has no truth value")
@@ -198,46 +166,24 @@ for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "divmod", "pow"
     setattr(CapturedArray, f"__r{_name}__", _refuse)
 
 
-def _converted(array: Any, kind: Any) -> Any:
-    """The array with elements of a type; None: as they are."""
-    return array if kind in (None, ELEMENTS[array._array.dtype]) else _Converted(array, kind)
-
-
-class _Converted(Indexable):
+class _Converted(CapturedArray):
     """An array whose elements are converted where they are read."""
-    __slots__ = ("_of", "_kind")
+    __slots__ = ("_kind",)
 
     def __init__(self, of: CapturedArray, kind: str) -> None:
-        self._of, self._kind = of, kind
-
-    @property
-    def shape(self) -> Tuple[int, ...]:
-        return self._of.shape
-
-    @property
-    def ndim(self) -> int:
-        return self._of.ndim
+        super().__init__(of._trace, of._name, of._array, of._view, of._prefix)
+        self._kind = kind
 
     @property
     def dtype(self) -> Any:
         return dtype_of(self._kind)
 
-    @property
-    def device(self) -> Any:
-        return self._of.device
-
-    def __len__(self) -> int:
-        return len(self._of)
-
-    def __iter__(self) -> Any:
-        return (self[place] for place, _ in enumerate(self._of))
-
     def __getitem__(self, index: Any) -> Any:
-        found = self._of[index]
+        found = super().__getitem__(index)
         return _Converted(found, self._kind) if isinstance(found, Indexable) else to_kind(found, self._kind)
 
-    def to(self, *arguments: Any, **keywords: Any) -> Any:
-        return _Converted(self._of, kind_of_to(arguments, keywords) or self._kind)
+    def _as(self, kind: str) -> Any:
+        return _Converted(self, kind)
 
 
 class View(NamedTuple):

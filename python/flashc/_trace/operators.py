@@ -149,7 +149,7 @@ def modulo(x: Any, y: Any) -> Any:
     return region.value(INDEX, f"arith.subi {dividend}, {product} : index", is_natural(y))
 
 
-def compare(kind: str, x: Any, y: Any) -> Any:
+def compare(x: Any, y: Any, kind: str) -> Any:
     x, y = check(x), check(y)
     region = region_of(x, y)
     if is_real(x) or is_real(y):
@@ -163,7 +163,7 @@ def compare(kind: str, x: Any, y: Any) -> Any:
     return region.value(I1, operation)
 
 
-def bitwise(operation: str, x: Any, y: Any) -> Any:
+def bitwise(x: Any, y: Any, operation: str) -> Any:
     x, y = check(x), check(y)
     region = region_of(x, y)
     if is_condition(x) and is_condition(y):
@@ -175,7 +175,7 @@ def bitwise(operation: str, x: Any, y: Any) -> Any:
     return region.value(INDEX, f"{operation} {as_index(region, x)}, {as_index(region, y)} : index", natural)
 
 
-def shift(operation: str, x: Any, y: Any) -> Any:
+def shift(x: Any, y: Any, operation: str) -> Any:
     x, y = check(x), check(y)
     if is_real(x) or is_real(y):
         raise error("expected integers for `<<` and `>>`, got a real number")

@@ -262,7 +262,7 @@ class Trace:
         number = region.index(place)
         extent = region.emit(f"tensor.dim %{captured._name}, {number} : {captured._view.type}")
         last = region.emit(f"arith.subi {extent}, {region.index(1)} : index")
-        about = captured._description if captured._rank == 1 else f"dimension {dim} of {captured._description}"
+        about = captured._description if len(captured._array.shape) == 1 else f"dimension {dim} of {captured._description}"
         name = region.emit(f"arith.minsi {wrap_index(value, extent, about)}, {last} : index")
         return name if value._natural else region.emit(f"arith.maxsi {name}, {region.index(0)} : index")
 

@@ -1,12 +1,12 @@
 """The values with which masks and scores are traced: what Python, NumPy and PyTorch can do with one."""
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Callable, Tuple
 
 from . import functions
-from .appearance import device_of_trace, dtype_of, kind_of, kind_of_to
+from .appearance import Convertible, dtype_of, kind_of
 from .by_name import METHODS, by_name
-from .functions import absolute, clip, power, to_float, to_int, to_kind, where
+from .functions import absolute, clip, power, to_kind, where
 from .of_tensors import NEEDS_DIMENSIONS, refuse_dimensions
 from .operators import arithmetic, bitwise, check, compare, floor_divide, modulo, shift, true_divide
 from .region import F32, I1, Region, Value, current, error, get_trace
@@ -16,7 +16,12 @@ _BRANCH_HELP = ("a traced value has no truth value: the function is called once,
                 "flashc.ops.minimum and maximum instead of min and max, and (a <= x) & (x < b) instead of a <= x < b")
 
 
-class Traced(Value):
+def _binary(compute: Callable[..., Any], *how: str) -> Tuple[Callable[..., Any], Callable[..., Any]]:
+    """An operator, and the same with its operands exchanged."""
+    return lambda self, other: compute(self, other, *how), lambda self, other: compute(other, self, *how)
+
+
+class Traced(Convertible, Value):
     """A value of a mask or a score: an integer (`index`), a real number (`f32`) or a condition (`i1`).
 
     Operators mean what they mean for Python's numbers: `//` and `%` round towards minus infinity, `/` gives a real
@@ -55,41 +60,12 @@ class Traced(Value):
         raise error("a traced value has no number yet: leave out item(), and compute with the value itself")
 
     # Arithmetic.
-    def __add__(self, other: Any) -> Any:
-        return arithmetic(self, other, "arith.addi", "arith.addf")
-
-    def __radd__(self, other: Any) -> Any:
-        return arithmetic(other, self, "arith.addi", "arith.addf")
-
-    def __sub__(self, other: Any) -> Any:
-        return arithmetic(self, other, "arith.subi", "arith.subf")
-
-    def __rsub__(self, other: Any) -> Any:
-        return arithmetic(other, self, "arith.subi", "arith.subf")
-
-    def __mul__(self, other: Any) -> Any:
-        return arithmetic(self, other, "arith.muli", "arith.mulf")
-
-    def __rmul__(self, other: Any) -> Any:
-        return arithmetic(other, self, "arith.muli", "arith.mulf")
-
-    def __truediv__(self, other: Any) -> Any:
-        return true_divide(self, other)
-
-    def __rtruediv__(self, other: Any) -> Any:
-        return true_divide(other, self)
-
-    def __floordiv__(self, other: Any) -> Any:
-        return floor_divide(self, other)
-
-    def __rfloordiv__(self, other: Any) -> Any:
-        return floor_divide(other, self)
-
-    def __mod__(self, other: Any) -> Any:
-        return modulo(self, other)
-
-    def __rmod__(self, other: Any) -> Any:
-        return modulo(other, self)
+    __add__, __radd__ = _binary(arithmetic, "arith.addi", "arith.addf")
+    __sub__, __rsub__ = _binary(arithmetic, "arith.subi", "arith.subf")
+    __mul__, __rmul__ = _binary(arithmetic, "arith.muli", "arith.mulf")
+    __truediv__, __rtruediv__ = _binary(true_divide)
+    __floordiv__, __rfloordiv__ = _binary(floor_divide)
+    __mod__, __rmod__ = _binary(modulo)
 
     def __divmod__(self, other: Any) -> Any:
         return floor_divide(self, other), modulo(self, other)
@@ -111,86 +87,24 @@ class Traced(Value):
     def __abs__(self) -> "Traced":
         return absolute(self)
 
-    # Comparisons.
-    def __lt__(self, other: Any) -> Any:
-        return compare("lt", self, other)
-
-    def __le__(self, other: Any) -> Any:
-        return compare("le", self, other)
-
-    def __gt__(self, other: Any) -> Any:
-        return compare("gt", self, other)
-
-    def __ge__(self, other: Any) -> Any:
-        return compare("ge", self, other)
-
-    def __eq__(self, other: Any) -> Any:
-        return compare("eq", self, other)
-
-    def __ne__(self, other: Any) -> Any:
-        return compare("ne", self, other)
+    # Comparisons; the other way round Python asks for `>` in place of `<`.
+    __lt__, __le__, __gt__, __ge__, __eq__, __ne__ = (  # type: ignore[assignment]
+        _binary(compare, kind)[0] for kind in ("lt", "le", "gt", "ge", "eq", "ne"))
 
     # Logic, and bits of integers.
-    def __and__(self, other: Any) -> Any:
-        return bitwise("arith.andi", self, other)
-
-    def __or__(self, other: Any) -> Any:
-        return bitwise("arith.ori", self, other)
-
-    def __xor__(self, other: Any) -> Any:
-        return bitwise("arith.xori", self, other)
-
+    __and__, __or__, __xor__ = (_binary(bitwise, f"arith.{name}i")[0] for name in ("and", "or", "xor"))
     __rand__, __ror__, __rxor__ = __and__, __or__, __xor__
+    __lshift__, __rlshift__ = _binary(shift, "arith.shli")
+    __rshift__, __rrshift__ = _binary(shift, "arith.shrsi")
 
     def __invert__(self) -> Any:
         if self._type == F32:
             raise error("expected a condition or an integer for `~`, got a real number")
-        return bitwise("arith.xori", self, True if self._type == I1 else -1)
-
-    def __lshift__(self, other: Any) -> Any:
-        return shift("arith.shli", self, other)
-
-    def __rshift__(self, other: Any) -> Any:
-        return shift("arith.shrsi", self, other)
-
-    def __rlshift__(self, other: Any) -> Any:
-        return shift("arith.shli", other, self)
-
-    def __rrshift__(self, other: Any) -> Any:
-        return shift("arith.shrsi", other, self)
+        return bitwise(self, True if self._type == I1 else -1, "arith.xori")
 
     # What people write on tensors.
-    def float(self) -> Any:
-        return to_float(self)
-
-    def int(self) -> Any:
-        return to_int(self)
-
-    double = half = bfloat16 = float
-    long = int
-
-    def bool(self) -> Any:
-        return to_kind(self, I1)
-
-    def to(self, *arguments: Any, **keywords: Any) -> Any:
-        """A real number, an integer or a condition, as a type or another array says, in all forms that `torch.Tensor.to`
-        has. Real numbers are of 32 bits, whatever is asked, and a device changes nothing."""
-        return to_kind(self, kind_of_to(arguments, keywords) or self._type)
-
-    def type(self, dtype: Any) -> Any:
-        return to_kind(self, kind_of(dtype))
-
-    type_as = astype = type
-
-    def cpu(self, *arguments: Any, **keywords: Any) -> Any:
-        return self
-
-    cuda = contiguous = detach = clone = cpu
-
-    @property
-    def device(self) -> Any:
-        """Where q is: for `torch.ones((), device=x.device)`, and `other.to(x.device)`."""
-        return device_of_trace()
+    def _as(self, kind: str) -> Any:
+        return to_kind(self, kind)
 
     @property
     def dtype(self) -> Any:
