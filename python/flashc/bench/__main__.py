@@ -6,6 +6,7 @@ import dataclasses
 import re
 import sys
 
+from .._runtime.library import version
 from . import _bars, _decode_grid, _decode_report, _plot, _report
 from ._grid import HELP, PRESETS, GridError, parse_grid, preset, related
 from ._progress import Progress
@@ -74,6 +75,15 @@ def build_parser():
     return parser
 
 
+@contextlib.contextmanager
+def refusing(parser, what, *errors):
+    """Ends the program with the message of an error, which is about an option."""
+    try:
+        yield
+    except errors as error:
+        parser.error(f"{what}{error}")
+
+
 def variant(text):
     """("flashc:NAME", overrides) of a --schedule."""
     name, equals, overrides = text.partition("=")
@@ -85,10 +95,8 @@ def variant(text):
 def choose_cells(options, parser):
     if options.cells and options.grid:
         parser.error("expected --cells or --grid, got both")
-    try:
+    with refusing(parser, "--grid: ", GridError):
         cells = preset(options.cells) if options.cells else parse_grid(options.grid)
-    except GridError as error:
-        parser.error(f"--grid: {error}")
     return [dataclasses.replace(cell, backward=options.backward) for cell in cells]
 
 
@@ -103,17 +111,9 @@ def choose_variants(options, parser):
     return found
 
 
-def print_rows(rows, table):
-    print(table.header())
-    for row in rows:
-        print(table.line(row))
-
-
 def choose_bars(cells, options, parser):
-    try:
+    with refusing(parser, "--bars: ", OSError, ValueError):
         return _bars.bars_of(cells, options.bars)
-    except (OSError, ValueError) as error:
-        parser.error(f"--bars: {error}")
 
 
 def finish(rows, bars, options):
@@ -130,13 +130,12 @@ def finish(rows, bars, options):
 
 
 def read(options, parser):
-    try:
+    with refusing(parser, "", OSError, ValueError):
         rows = _report.read_csv(options.read)
-    except (OSError, ValueError) as error:
-        parser.error(str(error))
     cells = [row.cell for row in rows]
     bars = choose_bars(cells, options, parser)
-    print_rows(rows, _report.Table(_report.systems_of(rows), cells, bars))
+    table = _report.Table(_report.systems_of(rows), cells, bars)
+    print("\n".join([table.header(), *map(table.line, rows)]))
     finish(rows, bars, options)
     return 0
 
@@ -152,6 +151,21 @@ def require_torch(parser):
     return torch
 
 
+def choose_peers(device, options, parser, *known):
+    """The peers of --peers, after a line about the device and one for each that is left out."""
+    from . import _peers
+    with refusing(parser, "", _peers.PeerError):
+        peers, left_out = _peers.choose_peers(options.peers, *known)
+    print(device)
+    for name, reason in left_out.items():
+        print(f"not compared: {name}: {reason}")
+    return peers
+
+
+def choose_seed(options, torch):
+    return options.seed if options.seed is not None else torch.seed() % (1 << 31)
+
+
 # What --decode does not go with.
 _NOT_OF_DECODING = "grid", "cells", "backward", "bars", "masks", "latency", "static_shapes", "seed"
 
@@ -161,10 +175,8 @@ def choose_decoding(options, parser):
     for name in _NOT_OF_DECODING:
         if getattr(options, name) != parser.get_default(name):
             parser.error(f"expected --decode or --{name.replace('_', '-')}, got both")
-    try:
+    with refusing(parser, "--decode: ", ValueError):
         return _decode_grid.parse(options.decode)
-    except ValueError as error:
-        parser.error(f"--decode: {error}")
 
 
 def finish_decoding(rows, options, device=""):
@@ -176,10 +188,8 @@ def finish_decoding(rows, options, device=""):
 
 
 def read_decoding(options, parser):
-    try:
+    with refusing(parser, "", OSError, ValueError):
         rows = _decode_report.read_csv(options.read)
-    except (OSError, ValueError) as error:
-        parser.error(str(error))
     print("\n".join(row.line() for row in rows))
     finish_decoding(rows, options)
     return 0
@@ -187,20 +197,12 @@ def read_decoding(options, parser):
 
 def bench_decoding(cells, variants, options, parser):
     require_torch(parser)
-    from . import _decode, _measure, _peers
-    try:
-        peers, left_out = _peers.choose_peers(options.peers, _decode.PEERS, _decode.NOT_BY_DEFAULT)
-    except _peers.PeerError as error:
-        parser.error(str(error))
+    from . import _decode, _measure
     device = _measure.describe_device()
-    print(device)
-    for name, reason in left_out.items():
-        print(f"not compared: {name}: {reason}")
+    peers = choose_peers(device, options, parser, _decode.PEERS, _decode.NOT_BY_DEFAULT)
     with contextlib.ExitStack() as stack:
-        try:
+        with refusing(parser, "--csv: ", OSError):
             file = stack.enter_context(open(options.csv, "w", newline="", encoding="utf-8")) if options.csv else None
-        except OSError as error:
-            parser.error(f"--csv: {error}")
         rows = _decode.run(cells, variants, peers, file)
     finish_decoding(rows, options, device)
     return int(any(row.failed for row in rows))
@@ -209,7 +211,7 @@ def bench_decoding(cells, variants, options, parser):
 def bench_masks(options, parser):
     torch = require_torch(parser)
     from . import _masks, _masks_backward, _measure, _peers
-    seed = options.seed if options.seed is not None else torch.seed() % (1 << 31)
+    seed = choose_seed(options, torch)
     print(f"{_measure.describe_device()}; seed {seed}")
     reason = _peers.FlexAttention.missing()
     if reason and not options.backward:
@@ -223,21 +225,10 @@ def bench_masks(options, parser):
 def bench(cells, variants, bars, options, parser):
     torch = require_torch(parser)
     from . import _clock, _gradients, _measure, _peers
-    try:
-        peers, left_out = _peers.choose_peers(options.peers)
-    except _peers.PeerError as error:
-        parser.error(str(error))
-    writer = None
-    if options.csv:
-        try:
-            writer = _report.CSVWriter(options.csv)
-        except OSError as error:
-            parser.error(f"--csv: {error}")
-    import flashc
-    seed = options.seed if options.seed is not None else torch.seed() % (1 << 31)
-    print(f"{_measure.describe_device()}; flashc {flashc.__version__}; seed {seed}")
-    for name, reason in left_out.items():
-        print(f"not compared: {name}: {reason}")
+    seed = choose_seed(options, torch)
+    peers = choose_peers(f"{_measure.describe_device()}; flashc {version()}; seed {seed}", options, parser)
+    with refusing(parser, "--csv: ", OSError):
+        writer = _report.CSVWriter(options.csv) if options.csv else None
     systems = [*(_peers.Flashc(name, **keywords) for name, keywords in variants.items()), *peers]
     if options.backward:
         systems = _gradients.backward_of(systems)
@@ -283,10 +274,8 @@ def main(arguments=None):
         reason = _plot.missing()
         if reason:
             parser.error(reason)
-        try:
+        with refusing(parser, "--plot: ", OSError):
             open(options.plot, "ab").close()
-        except OSError as error:
-            parser.error(f"--plot: {error}")
     if options.read:
         return read_decoding(options, parser) if is_decoding else read(options, parser)
     if is_decoding:

@@ -85,10 +85,6 @@ def _chunks(batch, heads, group, scores, may_split):
             yield slice(b, b + 1), slice(first * group, last * group), slice(first, last)
 
 
-def _bound(naive_error, ref):
-    return 2 * naive_error + 2 * float(((ref + 0.3 - 0.3) - ref).abs().max())
-
-
 def _compare(name, out, ref, bound, limit, whose=""):
     """The largest error, the relative Frobenius error, and what is wrong with them, as a list of texts."""
     difference = (out.float() - ref).contiguous()
@@ -107,27 +103,37 @@ def _compare(name, out, ref, bound, limit, whose=""):
     return error, frobenius, found
 
 
-class Reference:
-    """float32 attention on q, k, v, and how far plain attention in their type is from it."""
+class _Reference:
+    """float32 results of attention, and how far those of plain attention in the inputs' type are from them."""
 
     @torch.no_grad()
-    def __init__(self, q, k, v, keep=None, score=None, scale=None):
-        """`keep`: broadcasts to [batch, heads, nq, nk]; `score`: a function of scores of that shape."""
+    def _compute(self, plainly, inputs, results, keep, score, scale):
+        """Fills in `results`, what `plainly` gives in float32; returns the bounds of their errors. `keep`: broadcasts to
+        [batch, heads, nq, nk]; `score`: a function of scores of that shape."""
+        q, k = inputs[:2]
         batch, heads, nq, nk = *q.shape[:3], k.shape[2]
-        group = heads // k.shape[1]
         self.dtype = q.dtype
-        self.o = torch.empty(batch, heads, nq, v.shape[3], device=q.device)
-        self.lse = torch.empty(batch, heads, nq, device=q.device)
-        naive_error = 0.0
+        errors = [0.0] * len(results)
         keep = None if keep is None else keep.expand(batch, heads, nq, nk)
         with no_tf32():
-            for of_batch, of_heads, of_key_heads in _chunks(batch, heads, group, nq * nk, score is None):
-                part = (q[of_batch, of_heads], *(x[of_batch, of_key_heads] for x in (k, v)))
-                how = None if keep is None else keep[of_batch, of_heads], score, scale
-                self.o[of_batch, of_heads], self.lse[of_batch, of_heads] = plain(*part, torch.float32, *how)
-                naive, _ = plain(*part, q.dtype, *how)
-                naive_error = max(naive_error, float((naive.float() - self.o[of_batch, of_heads]).abs().max()))
-        self.bound = _bound(naive_error, self.o)
+            for of_batch, of_heads, of_key_heads in _chunks(batch, heads, heads // k.shape[1], nq * nk, score is None):
+                def part(x):
+                    return x[of_batch, of_heads if x.shape[1] == heads else of_key_heads]
+                how = None if keep is None else part(keep), score, scale
+                exact, naive = (plainly(*map(part, inputs), dtype, *how) for dtype in (torch.float32, q.dtype))
+                for number, result in enumerate(results):
+                    part(result).copy_(exact[number])
+                    errors[number] = max(errors[number], float((naive[number].float() - exact[number]).abs().max()))
+        return [2 * error + 2 * float(((ref + 0.3 - 0.3) - ref).abs().max()) for error, ref in zip(errors, results)]
+
+
+class Reference(_Reference):
+    """o and the log-sum-exp."""
+
+    def __init__(self, q, k, v, keep=None, score=None, scale=None):
+        self.o = torch.empty(*q.shape[:3], v.shape[3], device=q.device)
+        self.lse = torch.empty(q.shape[:3], device=q.device)
+        self.bound, _ = self._compute(plain, (q, k, v), (self.o, self.lse), keep, score, scale)
 
     @torch.no_grad()
     def compare(self, out, lse=None):
@@ -149,28 +155,13 @@ class Reference:
         return Comparison(error, self.bound, frobenius, lse_error, "; ".join(found))
 
 
-class GradientReference:
-    """float32 gradients of attention on q, k, v, and how far those of plain attention in their type are from them."""
+class GradientReference(_Reference):
+    """dq, dk and dv."""
 
-    @torch.no_grad()
     def __init__(self, q, k, v, do, keep=None, score=None, scale=None):
-        """`do`: the gradient of o; `keep`, `score`: as for Reference."""
-        batch, heads, nq, nk = *q.shape[:3], k.shape[2]
-        self.dtype = q.dtype
+        """`do`: the gradient of o."""
         self.gradients = [torch.empty_like(x, dtype=torch.float32) for x in (q, k, v)]
-        naive_errors = [0.0] * 3
-        keep = None if keep is None else keep.expand(batch, heads, nq, nk)
-        with no_tf32():
-            for of_batch, of_heads, of_key_heads in _chunks(batch, heads, heads // k.shape[1], nq * nk, score is None):
-                places = (of_heads, of_key_heads, of_key_heads)
-                part = (*(x[of_batch, of_some] for x, of_some in zip((q, k, v), places)), do[of_batch, of_heads])
-                how = None if keep is None else keep[of_batch, of_heads], score, scale
-                exact, naive = (plain_gradients(*part, dtype, *how) for dtype in (torch.float32, q.dtype))
-                for number, of_some in enumerate(places):
-                    self.gradients[number][of_batch, of_some] = exact[number]
-                    naive_errors[number] = max(naive_errors[number],
-                                               float((naive[number].float() - exact[number]).abs().max()))
-        self.bounds = [_bound(error, ref) for error, ref in zip(naive_errors, self.gradients)]
+        self.bounds = self._compute(plain_gradients, (q, k, v, do), self.gradients, keep, score, scale)
 
     @torch.no_grad()
     def compare(self, gradients):

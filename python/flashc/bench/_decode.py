@@ -78,7 +78,8 @@ class Graph:
     def __init__(self, contender):
         count = contender.count
         with contender.around():
-            milliseconds = _time_once(contender.run)
+            contender.run(0)
+            milliseconds = _peers.elapsed(contender.run)
             self.calls = count * max(1, min(256 // count, round(1.0 / max(milliseconds, 1e-3)) // count))
             stream = torch.cuda.Stream()
             stream.wait_stream(torch.cuda.current_stream())
@@ -92,23 +93,7 @@ class Graph:
 
     def measure(self, replays):
         """Milliseconds of a call, times the replays."""
-        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        begin.record()
-        for _ in range(replays):
-            self.graph.replay()
-        end.record()
-        end.synchronize()
-        return begin.elapsed_time(end) / self.calls
-
-
-def _time_once(run):
-    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    run(0)
-    begin.record()
-    run(1)
-    end.record()
-    end.synchronize()
-    return begin.elapsed_time(end)
+        return _peers.elapsed(lambda _: self.graph.replay(), replays) / self.calls
 
 
 def _prepare(inputs, variants, peers, notes):

@@ -44,14 +44,8 @@ def reference(cell, inputs):
 
 def burst(contender, calls):
     """Milliseconds of the GPU for `calls` calls, on the contender's sets of inputs in rotation."""
-    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
     with contender.around():
-        start.record()
-        for i in range(calls):
-            contender.run(i % contender.count)
-        end.record()
-    end.synchronize()
-    return start.elapsed_time(end)
+        return _peers.elapsed(lambda i: contender.run(i % contender.count), calls)
 
 
 def cache_bytes(device):

@@ -10,8 +10,9 @@ from typing import Dict
 from ._grid import Cell
 
 GRADIENTS = ("dq", "dk", "dv")
-COLUMNS = ["device", "dtype", "d", "dv", "causal", "backward", "n", "batch", "heads", "group", "system", "ms", "spread",
-           "tflops", "ratio", "error", "bound", "frobenius", *(f"{name}_error" for name in GRADIENTS), "sm_mhz", "note"]
+_OF_CELL = {"dtype": str, "d": int, "dv": int, "causal": int, "backward": int, "n": int, "batch": int, "heads": int,
+            "group": int}
+COLUMNS = ["device", *_OF_CELL, "system", "ms", "spread", "tflops", "ratio", "error", "bound", "frobenius", *(f"{name}_error" for name in GRADIENTS), "sm_mhz", "note"]
 FLASHC, CUBLAS = "flashc", "cublas"
 BAR_PEER = "cudnn"  # Bars (_bars) are ratios to this peer, and gradients' errors are shown together with its.
 VARIANT = f"{FLASHC}:"  # Before the names of flashc's own variants, which are measured against flashc.
@@ -226,11 +227,10 @@ class CSVWriter:
         def number(value, form=".6g"):
             return "" if math.isnan(value) else format(value, form)
 
-        cell = row.cell
         for name, entry in row.entries.items():
             self.writer.writerow([
-                row.device, cell.dtype, cell.d, cell.dv, int(cell.causal), int(cell.backward), cell.n, cell.batch,
-                cell.heads, cell.group, name, number(entry.ms), number(entry.spread, ".3g"),
+                row.device, *(kind(getattr(row.cell, column)) for column, kind in _OF_CELL.items()), name,
+                number(entry.ms), number(entry.spread, ".3g"),
                 number(entry.tflops, ".5g"), number(row.own_ratio(name), ".4f"), number(entry.error),
                 number(entry.bound), number(entry.frobenius),
                 *(number(entry.gradients.get(name, math.nan)) for name in GRADIENTS),
@@ -262,9 +262,8 @@ def read_csv(paths):
     rows = {}
 
     def read(line):
-        cell = Cell(d=int(line["d"]), causal=bool(int(line["causal"])), n=int(line["n"]), batch=int(line["batch"]),
-                    heads=int(line["heads"]), group=int(line["group"]), dv=int(line["dv"]), dtype=line["dtype"],
-                    backward=bool(int(line["backward"])))
+        extents = {column: kind(line[column]) for column, kind in _OF_CELL.items()}
+        cell = Cell(**{**extents, "causal": extents["causal"] != 0, "backward": extents["backward"] != 0})
         values = {name: float(line[name]) if line[name] else math.nan
                   for name in ("ms", "spread", "tflops", "error", "bound", "frobenius", "sm_mhz")}
         sm_mhz = values.pop("sm_mhz")
