@@ -5,7 +5,7 @@ import sys
 from typing import Any, Callable, Optional, Tuple
 
 from . import masks, ops
-from ._arrays.array import CPU, spoken
+from ._arrays.array import CPU, check_device, spoken
 from ._arrays.integers import array_of
 from ._arrays.protocol import ArrayLike, IntegersLike
 from ._arrays.source import source_of
@@ -15,7 +15,7 @@ from ._runtime.options import Operands, Options, Window
 from ._runtime.public import public
 from ._trace.declared import assume_sorted
 from ._trace.region import get_trace
-from ._trace.trace import Lengths, bound, device_name
+from ._trace.trace import Lengths, bound
 
 
 @public
@@ -183,9 +183,7 @@ def _check_offsets(name: str, offsets: Any, device: int, total: str, length: int
         raise ArgumentError(f"expected {name} of shape [S + 1], got shape {shape}")
     if array.dtype not in ("i32", "i64"):
         raise UnsupportedTypeError(f"expected {name} of int32 or int64, got {spoken(array.dtype)}")
-    if array.device != device:
-        raise ArgumentError(f"expected {name} on {device_name(device)}, where q is, got it on "
-                            f"{device_name(array.device)}")
+    check_device(name, array, device)
     if device == CPU and array.address:
         numbers = [int(offset) for offset in offsets]
         if numbers[0] != 0 or numbers[-1] > length or any(x > y for x, y in zip(numbers, numbers[1:])):

@@ -42,6 +42,31 @@ class Array(NamedTuple):
     readonly: bool = False
 
 
+def device_name(device: int) -> str:
+    """A device in words."""
+    return "the CPU" if device == CPU else f"GPU {device}"
+
+
+def check_device(name: str, x: Array, device: int, like: str = "q") -> None:
+    """Refuses an array that is not on `device`, where the argument `like` is."""
+    if x.device != device:
+        raise ArgumentError(f"expected {name} on {device_name(device)}, where {like} is, got one on "
+                            f"{device_name(x.device)}")
+
+
+def check_memory(name: str, x: Array) -> None:
+    """Refuses an array whose elements are nowhere, as those of an ArraySpec."""
+    if x.address == 0 and 0 not in x.shape:
+        raise ArgumentError(f"expected {name} with elements in memory, got an address of 0; ArraySpec is for "
+                            "flashc.compile")
+
+
+def check_contiguous(name: str, x: Array) -> None:
+    if x.strides[-1] != 1 and x.shape[-1] > 1 and 0 not in x.shape:
+        raise ArgumentError(f"expected the last dimension of {name} to be contiguous (stride 1), got stride "
+                            f"{x.strides[-1]}; make a contiguous copy")
+
+
 class ArraySpec:
     """The shape and the element type of an array that need not exist, for `flashc.compile`.
 
@@ -86,6 +111,11 @@ def dtype_name(dtype: Any) -> str:
         return NAMES[text]
     except KeyError:
         raise UnsupportedTypeError(f"expected an element type such as 'bf16', 'f16' or 'f32', got {dtype!r}") from None
+
+
+def no_elements(got: object) -> UnsupportedTypeError:
+    """The error for elements of a type that no array here has."""
+    return UnsupportedTypeError(f"expected elements of bf16, f16 or f32 (masks: bool or integers too), got {got}")
 
 
 def contiguous_strides(shape: Sequence[int]) -> Tuple[int, ...]:

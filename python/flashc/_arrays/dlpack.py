@@ -5,8 +5,8 @@ import ctypes
 from ctypes import POINTER, c_char_p, c_int32, c_int64, c_uint8, c_uint16, c_uint32, c_uint64, c_void_p
 from typing import Any, Dict, Optional
 
-from .._runtime.library import ArgumentError, UnsupportedTypeError
-from .array import CPU, Array, contiguous_strides
+from .._runtime.library import ArgumentError
+from .array import CPU, Array, contiguous_strides, no_elements
 
 
 class _DLTensor(ctypes.Structure):
@@ -71,8 +71,7 @@ def describe_dlpack(x: Any, stream: Optional[int] = None) -> Array:
     tensor = managed.dl_tensor
     dtype = _DL_DTYPES.get((tensor.code, tensor.bits)) if tensor.lanes == 1 else None
     if dtype is None:
-        raise UnsupportedTypeError("expected elements of bf16, f16 or f32 (masks: bool or integers too), got DLPack "
-                                   f"code {tensor.code}, {tensor.bits} bits, {tensor.lanes} lanes")
+        raise no_elements(f"DLPack code {tensor.code}, {tensor.bits} bits, {tensor.lanes} lanes")
     shape = tuple(tensor.shape[dim] for dim in range(tensor.ndim))
     strides = tuple(tensor.strides[dim] for dim in range(tensor.ndim)) if tensor.strides else contiguous_strides(shape)
     is_gpu = tensor.device_type in (_DL_CUDA, _DL_CUDA_MANAGED)

@@ -5,6 +5,7 @@ framework's current stream. Nothing here imports a framework: one that the calle
 """
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import math
 import struct
@@ -13,7 +14,7 @@ from ctypes import POINTER, c_char_p, c_int, c_ssize_t, c_void_p
 from typing import Any, Dict, Optional, Tuple
 
 from .._runtime.library import ArgumentError, UnsupportedTypeError
-from .array import CPU, ITEM_SIZE, NAMES, Array, ArraySpec, contiguous_strides, element_strides
+from .array import CPU, ITEM_SIZE, NAMES, Array, ArraySpec, contiguous_strides, element_strides, no_elements
 from .cuda import cupy_stream, device_of
 from .dlpack import describe_dlpack
 
@@ -101,8 +102,7 @@ class TorchSource(Source):
         else:
             raise ArgumentError(f"expected a tensor on a CUDA device or the CPU, got one on '{x.device}'")
         if dtype is None:
-            raise UnsupportedTypeError(f"expected elements of bf16, f16 or f32 (masks: bool or integers too), got "
-                                       f"{x.dtype}")
+            raise no_elements(x.dtype)
         try:
             # An Array without the detour through its constructor, which takes as long as the rest.
             return _new_tuple(Array, (x.data_ptr(), x.shape, x.stride(), dtype, device, x, None, False))
@@ -147,8 +147,7 @@ class NumpySource(Source):
     def describe(self, x: Any, stream: Optional[int] = None) -> Array:
         dtype = NAMES.get(x.dtype.name)
         if dtype is None:
-            raise UnsupportedTypeError(f"expected elements of bf16, f16 or f32 (masks: bool or integers too), got "
-                                       f"{x.dtype}")
+            raise no_elements(x.dtype)
         if not x.dtype.isnative:
             raise UnsupportedTypeError(f"expected elements in this machine's byte order, got {x.dtype.str}")
         address, readonly = x.__array_interface__["data"]
@@ -190,8 +189,7 @@ class ProtocolSource(Source):
         if typestr[1:] == "V2" and "bfloat16" in str(getattr(x, "dtype", "")):
             dtype = "bf16"
         if dtype is None:
-            raise UnsupportedTypeError(f"expected elements of bf16, f16 or f32 (masks: bool or integers too), got "
-                                       f"typestr '{typestr}' in {what}")
+            raise no_elements(f"typestr '{typestr}' in {what}")
         if typestr[0] == (">" if sys.byteorder == "little" else "<"):
             raise UnsupportedTypeError(f"expected elements in this machine's byte order, got '{typestr}'")
         if interface.get("mask") is not None:
@@ -220,18 +218,13 @@ class ProtocolSource(Source):
         if package == "numba":
             from numba import cuda
             return cuda.device_array(shape, "float32" if dtype == "f32" else like.dtype)
-        if hasattr(like, "__array_namespace__"):
-            namespace = like.__array_namespace__()
-            device = getattr(like, "device", None)
-        else:
-            namespace, device = sys.modules.get(package), None
+        namespace = self._namespace(like)
         if not hasattr(namespace, "empty"):
             return super().empty(like, shape, dtype)
-        element = namespace.float32 if dtype == "f32" else like.dtype
-        if package == "cupy":
-            with like.device:
-                return namespace.empty(shape, dtype=element)
-        return namespace.empty(shape, dtype=element, **({} if device is None else {"device": device}))
+        device = getattr(like, "device", None) if hasattr(like, "__array_namespace__") and package != "cupy" else None
+        with self._on_device_of(like):
+            return namespace.empty(shape, dtype=namespace.float32 if dtype == "f32" else like.dtype,
+                                   **({} if device is None else {"device": device}))
 
     @staticmethod
     def _namespace(x: Any) -> Any:
@@ -239,18 +232,21 @@ class ProtocolSource(Source):
         return x.__array_namespace__() if hasattr(x, "__array_namespace__") else \
             sys.modules.get(type(x).__module__.split(".")[0])
 
+    @staticmethod
+    def _on_device_of(x: Any) -> Any:
+        """CuPy makes arrays on the current device."""
+        return x.device if type(x).__module__.split(".")[0] == "cupy" else contextlib.nullcontext()
+
     def stack(self, parts: Any) -> Any:
         namespace = self._namespace(parts[0])
         return namespace.stack(parts) if hasattr(namespace, "stack") else super().stack(parts)
 
     def integers(self, like: Any, values: Any) -> Any:
-        package, namespace = type(like).__module__.split(".")[0], self._namespace(like)
+        namespace = self._namespace(like)
         if not hasattr(namespace, "asarray") or not hasattr(namespace, "int32"):
             return super().integers(like, values)
-        if package == "cupy":
-            with like.device:
-                return namespace.asarray(values, dtype=namespace.int32)
-        return namespace.asarray(values, dtype=namespace.int32)
+        with self._on_device_of(like):
+            return namespace.asarray(values, dtype=namespace.int32)
 
     def transpose(self, x: Any) -> Any:
         if hasattr(x, "transpose"):

@@ -7,14 +7,14 @@ import math
 import sys
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
-from .._arrays.array import CPU, ITEM_SIZE, Array, contiguous_strides, spoken
+from .._arrays.array import CPU, ITEM_SIZE, Array, check_contiguous, check_device, check_memory, contiguous_strides
 from .._arrays.cuda import Scratch
 from .._arrays.integers import narrowed
 from .._arrays.overlap import find_shared
 from .._arrays.source import Source, source_of
-from .._trace.trace import Code, device_name
+from .._trace.trace import Code
 from . import contexts
-from .launch import WORDS, Frame, Launcher, Result, Shape, read_result, shape_of, signed, wait_for
+from .launch import WORDS, Frame, Launcher, Result, Shape, check_array, read_result, shape_of, signed, wait_for
 from .library import ArgumentError, Error, UnsupportedTypeError
 from .plans import launch
 from .specialization import NO_CODE, Extents, Specialization
@@ -120,17 +120,9 @@ class Inputs:
 
     def check(self, name: str, like: str, dtype: str, order: str, shape: Sequence[int]) -> None:
         """Refuses an array that is not of this shape and element type, on the device of `like`."""
-        x, device = self[name], self[like].device
-        if tuple(x.shape) != tuple(shape):
-            raise ArgumentError(f"expected {name} of shape {order} = {list(shape)}, got {tuple(x.shape)}")
-        if x.dtype != dtype:
-            raise UnsupportedTypeError(f"expected {name} of {spoken(dtype)}, got {spoken(x.dtype)}")
-        if x.device != device:
-            raise ArgumentError(f"expected {name} on {device_name(device)}, where {like} is, got one on "
-                                f"{device_name(x.device)}")
-        if 0 not in shape and x.strides[-1] != 1 and shape[-1] > 1:
-            raise ArgumentError(f"expected the last dimension of {name} to be contiguous (stride 1), got stride "
-                                f"{x.strides[-1]}; make a contiguous copy")
+        check_array(name, self[name], shape, dtype, order)
+        check_device(name, self[name], self[like].device, like)
+        check_contiguous(name, self[name])
 
     def prepare_code(self, code: Code, records: Optional[bool] = None) -> None:
         """Waits for the arrays that the mask and the score read, which may not require gradients that PyTorch
@@ -208,8 +200,7 @@ class Case:
         for name, place in launcher.inputs:
             words[place] = address = arrays[name][0]
             if not address:
-                raise ArgumentError(f"expected {name} with elements in memory, got an address of 0; ArraySpec is for "
-                                    "flashc.compile")
+                check_memory(name, arrays[name])
         for one, place in zip(code.bound, launcher.captures):
             words[place], words[place + 4] = one.address, signed(one.scalar)
         if has_outs:

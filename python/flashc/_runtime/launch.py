@@ -7,11 +7,11 @@ import struct
 from itertools import chain
 from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
 
-from .._arrays.array import CPU, Array, contiguous_strides, spoken
+from .._arrays.array import CPU, Array, check_contiguous, check_device, check_memory, contiguous_strides, spoken
 from .._arrays.cuda import synchronize
 from .._arrays.overlap import overlaps_itself
 from .._arrays.source import Source, plain_stream, source_of
-from .._trace.trace import Code, device_name
+from .._trace.trace import Code
 from . import contexts, library, plans
 from .library import ArgumentError, UnsupportedTypeError
 from .options import Options
@@ -163,29 +163,28 @@ def attention_results(extents: Extents, options: Options, transposes: bool = Fal
     return [o, lse] if options.return_lse else [o]
 
 
+def check_array(name: str, x: Array, shape: Sequence[int], dtype: str, order: str = "") -> None:
+    """Refuses an array that is not of this shape, which messages call `order`, and element type."""
+    if tuple(x.shape) != tuple(shape):
+        wanted = f"{order} = {list(shape)}" if order else str(tuple(shape))
+        raise ArgumentError(f"expected {name} of shape {wanted}, got {tuple(x.shape)}")
+    if x.dtype != dtype:
+        raise UnsupportedTypeError(f"expected {name} of {spoken(dtype)}, got {spoken(x.dtype)}")
+
+
 def read_result(result: Result, x: Any, device: int, stream: Optional[int]) -> Array:
     """The caller's array for a result, after checks and a wait for what writes it."""
-    name, shape = result.label, result.shape
-    array = source_of(x).describe(x, stream)
-    if tuple(array.shape) != shape:
-        raise ArgumentError(f"expected {name} of shape {shape}, got {tuple(array.shape)}")
-    if array.dtype != result.dtype:
-        raise UnsupportedTypeError(f"expected {name} of {spoken(result.dtype)}, got {spoken(array.dtype)}")
-    if array.device != device:
-        raise ArgumentError(f"expected {name} on {device_name(device)}, where {result.like} is, got one on "
-                            f"{device_name(array.device)}")
+    name, array = result.label, source_of(x).describe(x, stream)
+    check_array(name, array, result.shape, result.dtype)
+    check_device(name, array, device, result.like)
     if array.readonly:
         raise ArgumentError(f"expected {name} to be an array that can be written")
-    if 0 in shape:
-        return array
-    if array.address == 0:
-        raise ArgumentError(f"expected {name} with elements in memory, got an address of 0")
-    if array.strides[-1] != 1 and shape[-1] > 1:
-        raise ArgumentError(f"expected the last dimension of {name} to be contiguous (stride 1), got stride "
-                            f"{array.strides[-1]}")
-    if overlaps_itself(array.shape, array.strides):
-        raise ArgumentError(f"expected {name} with elements of its own everywhere, got strides {tuple(array.strides)}")
-    wait_for(array, stream)
+    check_memory(name, array)
+    check_contiguous(name, array)
+    if 0 not in array.shape:
+        if overlaps_itself(array.shape, array.strides):
+            raise ArgumentError(f"expected {name} with elements of its own everywhere, got strides {tuple(array.strides)}")
+        wait_for(array, stream)
     return array
 
 

@@ -25,7 +25,7 @@ class Vector(NamedTuple):
 
 #: By their names in the manifest, in the order of the last fields of Operands.
 VECTORS = {"sinks": Vector(None, "[Hq]", None, "sinks"),
-           "philox": Vector(2, "[2], a seed and an offset", "i64", None)}
+           "philox": Vector(2, "[seed and offset]", "i64", None)}
 
 
 class Operands(NamedTuple):

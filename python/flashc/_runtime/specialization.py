@@ -5,10 +5,10 @@ import ctypes
 import functools
 from typing import Any, Callable, Dict, NamedTuple, Optional, Tuple
 
-from .._arrays.array import CPU, Array, spoken
+from .._arrays.array import CPU, Array, check_contiguous, check_device, check_memory, device_name, spoken
 from .._arrays.source import source_of
 from .._trace.captured import Capture, View
-from .._trace.trace import Code, device_name, trace
+from .._trace.trace import Code, trace
 from . import contexts, library
 from .library import ArgumentError, CompileError, UnsupportedTypeError
 from .options import VECTORS, Options
@@ -168,9 +168,7 @@ def check_inputs(q: Array, k: Array, v: Optional[Array], is_bshd: bool, enable_g
             what = "that of k" if v is None else "those of k and v"
             raise ArgumentError(f"expected the heads of q to be a multiple of {what}, {shapes}")
     for name, x in arrays:
-        if x.strides[3] != 1 and x.shape[3] != 1 and 0 not in x.shape:
-            raise ArgumentError(f"expected the last dimension of {name} to be contiguous (stride 1), got stride "
-                                f"{x.strides[3]}; make a contiguous copy")
+        check_contiguous(name, x)
     return Extents(q.shape[0], query_heads, key_heads, q.shape[length], k.shape[length], q.shape[3],
                    q.shape[3] if v is None else v.shape[3], q.dtype)
 
@@ -205,13 +203,10 @@ def read_mask(mask: Any, extents: Extents, device: Optional[int], stream: Option
     if array.dtype not in ("i1", "bf16", "f16", "f32", "f64"):
         raise UnsupportedTypeError(f"expected a mask of bool (true: takes part) or of bf16, f16, f32 or f64 (added to the "
                                    f"score), got {spoken(array.dtype)}")
-    if device is not None and array.device != device:
-        raise ArgumentError(f"expected the mask on {device_name(device)}, where q is, got one on "
-                            f"{device_name(array.device)}")
+    if device is not None:
+        check_device("the mask", array, device)
+        check_memory("a mask", array)
     whole = (extents.batch, extents.query_heads, extents.queries, extents.keys)
-    if device is not None and array.address == 0 and 0 not in array.shape:
-        raise ArgumentError("expected a mask with elements in memory, got an address of 0; ArraySpec is for "
-                            "flashc.compile")
     missing = 4 - len(array.shape)
     shape = (1,) * missing + tuple(array.shape)
     if missing < 0 or any(have not in (1, want) for have, want in zip(shape, whole)):

@@ -4,8 +4,7 @@ from __future__ import annotations
 import sys
 from typing import Any, Tuple
 
-from .._arrays.array import Array, spoken
-from .._trace.trace import device_name
+from .._arrays.array import Array
 from .library import ArgumentError, UnsupportedTypeError
 from .options import VECTORS, Operands, Options
 from .specialization import Extents, sum_dtype
@@ -16,19 +15,9 @@ def check_vectors(inputs: Any, extents: Extents, is_launched: bool = True) -> Tu
     q's device. Where nothing is launched, only shapes matter."""
     names = tuple([name for name in VECTORS if name in inputs.arrays])
     for name in names:
-        vector, array, q = VECTORS[name], inputs[name], inputs["q"]
+        vector = VECTORS[name]
         length = extents.query_heads if vector.length is None else vector.length
-        shape = vector.shape if vector.length is not None else f"{vector.shape} = [{length}]"
-        if tuple(array.shape) != (length,):
-            raise ArgumentError(f"expected {name} of shape {shape}, got {tuple(array.shape)}")
-        dtype = vector.dtype or sum_dtype(q.dtype)
-        if array.dtype != dtype:
-            raise UnsupportedTypeError(f"expected {name} of {spoken(dtype)}, got {spoken(array.dtype)}")
-        if is_launched and array.device != q.device:
-            raise ArgumentError(f"expected {name} on {device_name(q.device)}, where q is, got one on "
-                                f"{device_name(array.device)}")
-        if length > 1 and array.strides[0] != 1:
-            raise ArgumentError(f"expected contiguous {name} (stride 1), got stride {array.strides[0]}; make a copy")
+        inputs.check(name, "q" if is_launched else name, vector.dtype or sum_dtype(inputs["q"].dtype), vector.shape, (length,))
     return names
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._arrays.array import CPU, Array, spoken
+from .._arrays.array import CPU, Array, check_contiguous, spoken
 from .._arrays.integers import check_list, integers_on, is_list
 from .._arrays.protocol import ArrayLike
 from .._arrays.source import source_of
@@ -45,9 +45,7 @@ class Sorted:
             raise ArgumentError("expected a sorted array of at least one dimension, got a scalar")
         if described.dtype not in ("i8", "i32", "i64"):
             raise UnsupportedTypeError(f"expected a sorted array of int8, int32 or int64, got {spoken(described.dtype)}")
-        if described.strides[-1] != 1 and described.shape[-1] > 1:
-            raise ArgumentError("expected the last dimension of a sorted array to be contiguous (stride 1), got stride "
-                                f"{described.strides[-1]}; make a contiguous copy")
+        check_contiguous("a sorted array", described)
 
     def __repr__(self) -> str:
         return f"flashc.assume_sorted({self.array!r})"

@@ -17,7 +17,7 @@ import struct
 import sys
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
-from .._arrays.array import CPU, Array, spoken
+from .._arrays.array import CPU, Array, check_device, check_memory, spoken
 from .binding import bind, bind_list
 from .captured import ELEMENTS, Bound, Capture, CapturedArray, Need, View
 from .declared import Listed, Sorted
@@ -154,12 +154,9 @@ class Trace:
         return self._known[key][1]
 
     def _check_memory(self, array: Array) -> None:
-        if self.device is not None and array.address == 0 and 0 not in array.shape:
-            raise ArgumentError("expected a captured array with elements in memory, got an address of 0; ArraySpec is "
-                                "for flashc.compile")
-        if self.device is not None and array.device != self.device:
-            raise ArgumentError(f"expected the arrays that a mask or a score refers to on {device_name(self.device)}, "
-                                f"where q is, got one of shape {tuple(array.shape)} on {device_name(array.device)}")
+        if self.device is not None:
+            check_memory("a captured array", array)
+            check_device("the arrays that a mask or a score refers to", array, self.device)
         if 0 in array.shape:
             raise ArgumentError(f"expected a captured array with elements, got shape {tuple(array.shape)}")
 
@@ -314,11 +311,6 @@ class Trace:
     def bind(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """`function`, referring to captured arrays where it refers to arrays."""
         return bind(function, self.capture)
-
-
-def device_name(device: int) -> str:
-    """A device in words."""
-    return "the CPU" if device == CPU else f"GPU {device}"
 
 
 def array(x: Any) -> Any:

@@ -319,7 +319,7 @@ def test_offsets_of_other_lengths_for_keys():
 
 def test_refusals():
     q, k, v = packed_inputs([(64, 64)], 2, 2, 64)
-    with pytest.raises(flashc.ArgumentError, match="cu_seqlens_q on GPU 0, where q is, got it on the CPU"):
+    with pytest.raises(flashc.ArgumentError, match="cu_seqlens_q on GPU 0, where q is, got one on the CPU"):
         flashc.varlen_attention(q, k, v, torch.tensor([0, 64]))
     with pytest.raises(flashc.ArgumentError, match="on GPU 0, where q is"):
         flashc.attention(*(x[None] for x in (q, k, v)), mask=masks.documents(torch.zeros(64, dtype=torch.int32)),
