@@ -5,69 +5,55 @@ from __future__ import annotations
 import difflib
 import functools
 import inspect
-from typing import Any, Callable, Dict, NoReturn, Sequence, Tuple, TypeVar
+from typing import Any, Callable, Dict, NoReturn, Sequence, TypeVar
 
 from .library import ArgumentError
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 # What other libraries call an argument (PyTorch, FlexAttention, FlashAttention, xFormers, FlashInfer, vLLM,
-# transformers): the arguments that may stand for it here, and what to write. The first one that a function has counts.
-_CAUSAL = ("causal", "causal=True; it aligns the last query with the last key, and "
-                     "mask=flashc.masks.causal('top-left') the first ones, as PyTorch does")
-_MASK = ("mask", "mask=..., an array or a function (b, h, i, j) -> condition")
-_ADDED = ("mask", "mask=..., an array of numbers that are added to the scores")
-_PADDING = ("mask", "mask=flashc.masks.key_padding(lengths)")
-_SCORE = ("score", "score=..., a function (s, b, h, i, j) -> new score")
-_CAP = ("score", "score=lambda s, b, h, i, j: cap * flashc.ops.tanh(s / cap)")
-_SLOPES = ("score", "score=lambda s, b, h, i, j: s + slopes[h] * (j - i)")
-_WINDOW = ("window", "window=(left, right), or left alone")
-_LENGTHS = ("lengths", "lengths=..., [B] of int32: the tokens of each sequence, the new ones among them")
-_TABLE = ("block_table", "block_table=..., [B, M] of int32")
-_ROTARY = ("rotary", "rotary=(cos, sin, interleaved)")
-_PHILOX = ("philox", "philox=..., an array [2] of int64 with a seed and an offset")
-_LSE = ("return_lse", "return_lse=True, which returns (o, lse)")
-_LAYOUT = ("layout", "layout='bhsd' ([B, H, N, D]) or 'bshd' ([B, N, H, D])")
-
-
-def _same(name: str) -> Tuple[str, str]:
-    return name, f"{name}=..."
-
-
-_FOREIGN: Dict[str, Sequence[Tuple[str, str]]] = {
-    "is_causal": [_CAUSAL, _same("is_causal")], "causal": [("is_causal", "is_causal=True, as PyTorch does")],
-    "attn_mask": [_MASK], "attention_mask": [_MASK, _same("attn_mask")], "block_mask": [_MASK], "mask_mod": [
-        _MASK, ("block_mask", "block_mask=...")], "mask": [_same("attn_mask"), _same("block_mask")],
-    "attn_bias": [_ADDED, _same("attn_mask")], "bias": [_ADDED, _same("attn_mask")], "mask_type": [_MASK],
-    "key_padding_mask": [_PADDING], "padding_mask": [_PADDING],
-    "score_mod": [_SCORE], "score": [_same("score_mod")],
-    "softcap": [_CAP], "soft_cap": [_CAP], "logits_soft_cap": [_CAP], "logit_cap": [_CAP],
-    "attn_logit_softcapping": [_CAP], "alibi_slopes": [_SLOPES],
-    "softmax_scale": [_same("scale")], "sm_scale": [_same("scale")], "qk_scale": [_same("scale")],
-    "scaling": [_same("scale")], "scale_factor": [_same("scale")],
-    "window_size": [_WINDOW, _same("left")], "sliding_window": [_WINDOW], "local_window_size": [_WINDOW],
-    "window_left": [_WINDOW, _same("left")],
-    "cache_seqlens": [_LENGTHS, ("positions", "positions=..., where the first new token of each sequence goes")],
-    "seq_lens": [_LENGTHS], "seqlens": [_LENGTHS], "context_lens": [_LENGTHS], "kv_lens": [_LENGTHS],
-    "seqused_k": [_LENGTHS], "page_table": [_TABLE], "block_tables": [_TABLE], "kv_indices": [_TABLE],
-    "rotary_cos": [_ROTARY], "rotary_sin": [_ROTARY], "rotary_interleaved": [_ROTARY],
-    "cache_leftpad": [_same("leftpad")],
-    "num_splits": [_same("splits")], "k_descale": [_same("k_scale")], "v_descale": [_same("v_scale")],
-    "dropout": [_same("dropout_p")], "attention_dropout": [_same("dropout_p")], "p": [_same("dropout_p")],
-    "seed": [_PHILOX], "generator": [_PHILOX], "rng_state": [_PHILOX], "philox_seed": [_PHILOX],
-    "return_softmax_lse": [_LSE], "return_attn_probs": [_LSE], "return_softmax": [_LSE], "return_aux": [_LSE], "lse": [_LSE],
-    "s_aux": [_same("sinks")], "attn_sink": [_same("sinks")], "learnable_sink": [_same("sinks")],
-    "qkv_format": [_LAYOUT], "tensor_layout": [_LAYOUT], "input_layout": [_LAYOUT], "head_first": [_LAYOUT],
-    "cu_seqlens": [_same("cu_seqlens_q"), _same("offsets")], "cu_seq_lens_q": [_same("cu_seqlens_q")],
-    "cu_seq_lens_k": [_same("cu_seqlens_k")], "qo_indptr": [_same("cu_seqlens_q")],
-    "kv_indptr": [_same("cu_seqlens_k")],
-    "query": [_same("q")], "key": [_same("k")], "value": [_same("v")],
-    "q": [_same("query")],
-    "k": [_same("key"), ("k_cache", "k_cache=..., where flashc.append_kv writes new keys")],
-    "v": [_same("value"), ("v_cache", "v_cache=..., where flashc.append_kv writes new values")],
-    "dout": [_same("do")], "grad_out": [_same("do")], "softmax_lse": [_same("lse")],
-    "kernel_options": [("schedule", "schedule=..., such as 'kv-tile=64,stages=2'")],
-}
+# transformers): the argument here, what to write ("": a value of the same kind), their names. The first row counts whose
+# argument a function has.
+_FOREIGN = [
+    ("causal", "causal=True; it aligns the last query with the last key, and mask=flashc.masks.causal('top-left') the "
+     "first ones, as PyTorch does", "is_causal"),
+    ("is_causal", "is_causal=True, as PyTorch does", "causal"),
+    ("mask", "mask=..., an array or a function (b, h, i, j) -> condition",
+     "attn_mask attention_mask block_mask mask_mod mask_type"),
+    ("mask", "mask=..., an array of numbers that are added to the scores", "attn_bias bias"),
+    ("mask", "mask=flashc.masks.key_padding(lengths)", "key_padding_mask padding_mask"),
+    ("attn_mask", "", "attention_mask mask attn_bias bias"),
+    ("block_mask", "", "mask_mod mask"),
+    ("score", "score=..., a function (s, b, h, i, j) -> new score", "score_mod"),
+    ("score_mod", "", "score"),
+    ("score", "score=lambda s, b, h, i, j: cap * flashc.ops.tanh(s / cap)",
+     "softcap soft_cap logits_soft_cap logit_cap attn_logit_softcapping"),
+    ("score", "score=lambda s, b, h, i, j: s + slopes[h] * (j - i)", "alibi_slopes"),
+    ("scale", "", "softmax_scale sm_scale qk_scale scaling scale_factor"),
+    ("window", "window=(left, right), or left alone", "window_size sliding_window local_window_size window_left"),
+    ("left", "", "window_size window_left"),
+    ("lengths", "lengths=..., [B] of int32: the tokens of each sequence, the new ones among them",
+     "cache_seqlens seq_lens seqlens context_lens kv_lens seqused_k"),
+    ("positions", "positions=..., where the first new token of each sequence goes", "cache_seqlens"),
+    ("block_table", "block_table=..., [B, M] of int32", "page_table block_tables kv_indices"),
+    ("rotary", "rotary=(cos, sin, interleaved)", "rotary_cos rotary_sin rotary_interleaved"),
+    ("leftpad", "", "cache_leftpad"), ("splits", "", "num_splits"),
+    ("k_scale", "", "k_descale"), ("v_scale", "", "v_descale"),
+    ("dropout_p", "", "dropout attention_dropout p"),
+    ("philox", "philox=..., an array [2] of int64 with a seed and an offset", "seed generator rng_state philox_seed"),
+    ("return_lse", "return_lse=True, which returns (o, lse)",
+     "return_softmax_lse return_attn_probs return_softmax return_aux lse"),
+    ("sinks", "", "s_aux attn_sink learnable_sink"),
+    ("layout", "layout='bhsd' ([B, H, N, D]) or 'bshd' ([B, N, H, D])", "qkv_format tensor_layout input_layout head_first"),
+    ("cu_seqlens_q", "", "cu_seqlens cu_seq_lens_q qo_indptr"), ("offsets", "", "cu_seqlens"),
+    ("cu_seqlens_k", "", "cu_seq_lens_k kv_indptr"),
+    ("q", "", "query"), ("k", "", "key"), ("v", "", "value"),
+    ("query", "", "q"), ("key", "", "k"), ("value", "", "v"),
+    ("k_cache", "k_cache=..., where flashc.append_kv writes new keys", "k"),
+    ("v_cache", "v_cache=..., where flashc.append_kv writes new values", "v"),
+    ("do", "", "dout grad_out"), ("lse", "", "softmax_lse"),
+    ("schedule", "schedule=..., such as 'kv-tile=64,stages=2'", "kernel_options"),
+]
 
 
 def public(function: _Function) -> _Function:
@@ -115,8 +101,8 @@ def _refuse(function: Callable[..., Any], arguments: Sequence[Any], keywords: Di
 
 def _advice(name: str, known: Sequence[str]) -> str:
     """What to write instead of an argument that there is not."""
-    for here, advice in _FOREIGN.get(name.lower(), ()):
-        if here in known:
-            return f"write {advice}"
+    for here, advice, names in _FOREIGN:
+        if here in known and name.lower() in names.split():
+            return f"write {advice or here + '=...'}"
     alike = difflib.get_close_matches(name.lower(), known, 1)
     return f"write {alike[0]}=..." if alike else f"it has {', '.join(known)}"
