@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import Any, Tuple
 
 from .region import F32, I1, INDEX, Indexable, Region, Value, check_region, error, get_trace
 
@@ -90,8 +90,9 @@ def as_i1(region: Region, x: Any) -> str:
 
 # --- Operators --------------------------------------------------------------------------------------------------------
 
-def arithmetic(x: Any, y: Any, on_integers: str, on_reals: str) -> Any:
-    x, y = check(x), check(y)
+def arithmetic(x: Any, y: Any, how: Tuple[str, str]) -> Any:
+    """`how`: the operations of integers and of real numbers."""
+    x, y, (on_integers, on_reals) = check(x), check(y), how
     region = region_of(x, y)
     natural = on_integers != "arith.subi" and is_natural(x) and is_natural(y)
     if is_real(x) or is_real(y):

@@ -16,9 +16,9 @@ _BRANCH_HELP = ("a traced value has no truth value: the function is called once,
                 "flashc.ops.minimum and maximum instead of min and max, and (a <= x) & (x < b) instead of a <= x < b")
 
 
-def _binary(compute: Callable[..., Any], *how: str) -> Tuple[Callable[..., Any], Callable[..., Any]]:
+def _binary(compute: Callable[..., Any], how: Any) -> Tuple[Callable[..., Any], Callable[..., Any]]:
     """An operator, and the same with its operands exchanged."""
-    return lambda self, other: compute(self, other, *how), lambda self, other: compute(other, self, *how)
+    return lambda self, other: compute(self, other, how), lambda self, other: compute(other, self, how)
 
 
 class Traced(Convertible, Value):
@@ -60,12 +60,12 @@ class Traced(Convertible, Value):
         raise error("a traced value has no number yet: leave out item(), and compute with the value itself")
 
     # Arithmetic.
-    __add__, __radd__ = _binary(arithmetic, "arith.addi", "arith.addf")
-    __sub__, __rsub__ = _binary(arithmetic, "arith.subi", "arith.subf")
-    __mul__, __rmul__ = _binary(arithmetic, "arith.muli", "arith.mulf")
-    __truediv__, __rtruediv__ = _binary(true_divide)
-    __floordiv__, __rfloordiv__ = _binary(floor_divide)
-    __mod__, __rmod__ = _binary(modulo)
+    __add__, __radd__ = _binary(arithmetic, ("arith.addi", "arith.addf"))
+    __sub__, __rsub__ = _binary(arithmetic, ("arith.subi", "arith.subf"))
+    __mul__, __rmul__ = _binary(arithmetic, ("arith.muli", "arith.mulf"))
+    __truediv__, __rtruediv__ = true_divide, lambda self, other: true_divide(other, self)
+    __floordiv__, __rfloordiv__ = floor_divide, lambda self, other: floor_divide(other, self)
+    __mod__, __rmod__ = modulo, lambda self, other: modulo(other, self)
 
     def __divmod__(self, other: Any) -> Any:
         return floor_divide(self, other), modulo(self, other)
