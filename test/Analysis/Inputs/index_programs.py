@@ -4,11 +4,23 @@ far."""
 import functools
 import re
 
-from mask_programs import ARITH, EVALUATE
-from printed_bounds import Int, to_python
+from mask_programs import ARITH, EVALUATE, FAR
+from printed_bounds import Int
 
-# What divui divides is not negative.
-COMPUTE = {name: EVALUATE[op] for op, name in ARITH.items()} | {"divui": EVALUATE["floordiv"]}
+# Of single integers, which Python's own functions take many times faster. What divui divides is not negative.
+COMPUTE = {name: {"min": min, "max": max}.get(op, EVALUATE[op]) for op, name in ARITH.items()} | {
+    "divui": EVALUATE["floordiv"], "divsi": lambda x, y: x // y if x >= 0 else -(-x // y),
+    "remsi": lambda x, y: x % y if x >= 0 else -(-x % y)}
+
+
+def element(array, place):
+    return array[min(max(place, 0), len(array) - 1)]
+
+
+LOOK_UP = {"extract": element,
+           "nth": lambda n, a: -FAR if n < 0 else FAR if n >= len(a) else a[n],
+           "count_le": lambda value, a: a.searchsorted(value, side="right"),
+           "count_lt": lambda value, a: a.searchsorted(value, side="left")}
 
 
 def compile_array_line(line):
@@ -16,13 +28,13 @@ def compile_array_line(line):
     if match := re.match(r"(%[\w-]+) = flash.assume_sorted (%[\w-]+) :", line):
         return match[1], lambda values: values[match[2]]
     if match := re.match(r"(%[\w-]+) = tensor.extract (%[\w-]+)\[(%[\w-]+)\] :", line):
-        return match[1], lambda values: Int(EVALUATE["extract"](values[match[2]], values[match[3]]))
+        return match[1], lambda values: int(LOOK_UP["extract"](values[match[2]], values[match[3]]))
     if match := re.match(r"(%[\w-]+) = tensor.extract (%[\w-]+)\[(%.*, %.*)\] :", line):
         indices = match[3].split(", ")
-        return match[1], lambda values: Int(values[match[2]][tuple(values[index] for index in indices)])
+        return match[1], lambda values: int(values[match[2]][tuple(values[index] for index in indices)])
     if match := re.match(r"(%[\w-]+) = flash.(count_le|nth) (%[\w-]+) in (%[\w-]+)( {strict})? :", line):
-        function = EVALUATE["count_lt" if match[5] else match[2]]
-        return match[1], lambda values: Int(function(values[match[3]], values[match[4]]))
+        function = LOOK_UP["count_lt" if match[5] else match[2]]
+        return match[1], lambda values: int(function(values[match[3]], values[match[4]]))
     if match := re.match(r"(%[\w-]+) = arith.(?:index_cast|extsi) (%[\w-]+) : \w+ to (?:index|i32|i64)", line):
         return match[1], lambda values: values[match[2]]
     return None
@@ -30,14 +42,16 @@ def compile_array_line(line):
 
 @functools.cache
 def compile_results(names, results):
-    """A function of an affine map's results, by its own text."""
-    return eval(f"lambda {names}: ({to_python(results)},)", {"Int": Int})
+    """A function of an affine map's results, by its own text. An Int is what `ceildiv` divides by alone."""
+    text = re.sub(r"ceildiv (\w+|\()", lambda match: "@ Int(" + match[1].strip("(") + ")" * (match[1] != "("),
+                  results.replace("floordiv", "//").replace("mod", "%"))
+    return eval(f"lambda {names}: ({text},)", {"Int": Int})
 
 
 def compile_line(line):
     """A function of the values so far that gives the result of one operation, and the result's name; or None."""
     if match := re.match(r"(%[\w-]+) = arith.constant (-?\d+) : (?:index|i32|i64)", line):
-        value = Int(match[2])
+        value = int(match[2])
         return match[1], lambda values: value
     if match := re.match(r"(%[\w-]+) = affine\.(apply|min|max) affine_map<(.*) -> \((.*)\)>(\(.*)$", line):
         names = re.findall(r"[ds]\d+", match[3])
@@ -50,9 +64,9 @@ def compile_line(line):
     if match := re.match(r"(%[\w-]+) = arith.constant (true|false)", line):
         return match[1], lambda values: match[2] == "true"
     if match := re.match(r"(%[\w-]+) = arith.index_castui (%[\w-]+) : i1 to index", line):
-        return match[1], lambda values: Int(values[match[2]])
+        return match[1], lambda values: int(values[match[2]])
     if match := re.match(r"(%[\w-]+) = arith.(\w+) (%[\w-]+), (%[\w-]+) : (index|i32|i64|i1)", line):
-        to = bool if match[5] == "i1" else Int
+        to = bool if match[5] == "i1" else int
         return match[1], lambda values: to(COMPUTE[match[2]](values[match[3]], values[match[4]]))
     if match := re.match(r"(%[\w-]+) = arith.select (%[\w-]+), (%[\w-]+), (%[\w-]+) : (?:index|i1|i32|i64)", line):
         return match[1], lambda values: values[match[3]] if values[match[2]] else values[match[4]]
@@ -88,11 +102,11 @@ def compile_range(match):
     def run(values):
         begin, found = values[first], []
         for position in range(begin, min(begin + int(match[5]), values[match[4]])):
-            inside = values | dict(zip(arguments, (values[batch], values[head], Int(position))))
+            inside = values | dict(zip(arguments, (values[batch], values[head], int(position))))
             for name, step in steps:
                 inside[name] = step(inside)
             found.append(inside[match[8]])
-        return Int(min(found)), Int(max(found))
+        return int(min(found)), int(max(found))
     pair = least + greatest
     return [(pair, run), (least, lambda values: values[pair][0]), (greatest, lambda values: values[pair][1])]
 
@@ -148,14 +162,14 @@ class TilesRegion:
         extents = [values[extent] for extent in self.extents]
         first = row * self.get_size(self.resident)
         assert batch in range(extents[0]) and head in range(extents[1]) and first in range(extents[self.resident]), place
-        values = values | {self.arguments[0]: batch, self.arguments[1]: head, self.arguments[self.resident]: Int(first)}
+        values = values | {self.arguments[0]: batch, self.arguments[1]: head, self.arguments[self.resident]: int(first)}
         for name, step in self.of_row:
             values[name] = step(values)
         return values
 
     def classify(self, values, number):
         """The class of a streamed tile, from what `prepare` returned."""
-        values[self.arguments[self.streamed]] = Int(number * self.get_size(self.streamed))
+        values[self.arguments[self.streamed]] = int(number * self.get_size(self.streamed))
         for name, step in self.of_tile:
             values[name] = step(values)
         return values[self.result]

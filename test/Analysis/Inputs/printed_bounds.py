@@ -12,6 +12,7 @@ for _name in ("add", "sub", "mul", "floordiv", "mod", "neg", "radd", "rsub", "rm
         return Int(_method(self, *other))
     setattr(Int, f"__{_name}__", _wrapped)
 Int.__matmul__ = lambda x, y: Int(-(-int(x) // int(y)))
+Int.__rmatmul__ = lambda y, x: Int(-(-int(x) // int(y)))
 
 
 def to_python(text):

@@ -41,25 +41,40 @@ def parse_block(lines):
 
 
 class Memory:
-    """An array, and who touched its words since when."""
+    """An array, and who touched its words since all threads met at a barrier: of each word the thread that wrote it last,
+    and those that read it, each with the number of barriers of warps before. Of reads, the least and the greatest thread
+    stand for all, and those after the last barrier of warps once more."""
 
     def __init__(self, machine, size):
         self.machine, self.data = machine, np.full(size, -1, np.int64)
-        self.writes, self.reads = {}, {}
+        self.epoch, self.is_written = -1, False
 
     def access(self, places, active, is_write):
-        for thread in np.flatnonzero(active):
-            place, warp = int(places[thread]), thread // LANES
-            assert 0 <= place < len(self.data), place
-            now = (self.machine.barriers, self.machine.warp_barriers, thread)
-            for others in (self.writes, self.reads) if is_write else (self.writes,):
-                for barriers, warp_barriers, other in others.get(place, ()):
-                    is_synchronized = barriers < now[0] or (other // LANES == warp and warp_barriers < now[1])
-                    assert other == thread or is_synchronized, f"threads {other} and {thread} race for word {place}"
-            accesses = (self.writes if is_write else self.reads).setdefault(place, [])
-            if accesses and accesses[-1][:2] != now[:2]:
-                accesses[:] = [other for other in accesses if other[0] == now[0] and other[2] // LANES != warp]
-            accesses.append(now)
+        threads = np.flatnonzero(active)
+        at, now = places[threads], self.machine.warp_barriers
+        assert ((0 <= at) & (at < len(self.data))).all(), at
+        if self.epoch != self.machine.barriers:
+            self.epoch, size = self.machine.barriers, len(self.data)
+            self.writer, self.written, self.read = np.full((3, size), -1)
+            self.least, self.last_least = np.full((2, size), THREADS)
+            self.greatest, self.last_greatest = np.full((2, size), -1)
+
+        def check(least, greatest, when, last_least, last_greatest):
+            is_one_warp = (least[at] // LANES == threads // LANES) & (greatest[at] // LANES == threads // LANES)
+            is_last = (last_least[at] == threads) & (last_greatest[at] == threads)
+            is_apart = (greatest[at] < 0) | is_one_warp & ((when[at] < now) | is_last)
+            assert is_apart.all(), f"threads {threads[~is_apart]} race for words {at[~is_apart]}"
+        check(self.writer, self.writer, self.written, self.writer, self.writer)
+        if is_write:
+            check(self.least, self.greatest, self.read, self.last_least, self.last_greatest)
+            assert len(np.unique(at)) == len(at), "two threads write one word at once"
+            self.writer[at], self.written[at], self.is_written = threads, now, True
+        else:
+            renewed = at[self.read[at] < now]
+            self.read[renewed], self.last_least[renewed], self.last_greatest[renewed] = now, THREADS, -1
+            for least, greatest in ((self.least, self.greatest), (self.last_least, self.last_greatest)):
+                np.minimum.at(least, at, threads)
+                np.maximum.at(greatest, at, threads)
 
     def load(self, places, active):
         self.access(places, active, False)

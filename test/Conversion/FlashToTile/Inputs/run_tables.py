@@ -159,7 +159,7 @@ def launch(text, kernel, inputs, workspace):
         machine.grid = evaluate(grid, inputs)
         machine.run(ops, np.ones(run_order.THREADS, bool))
         for view, array in views:
-            if array.writes:  # a view reaches up to the end of its memory
+            if array.is_written:  # a view reaches up to the end of its memory
                 view[:] = array.data
 
 
