@@ -16,12 +16,12 @@ import sys
 
 
 def compile_examples(flashc, sources, folder):
-    """Leaves NAME.ptx for every example, and NAME:SCHEDULE.ptx for every schedule that has a word of its own: ptxas takes a
-    second for each."""
+    """Leaves NAME.ptx for every example, and NAME:SCHEDULE.ptx for schedules that have all words of the runs, those of many
+    words first: ptxas takes a second for each."""
     sys.path.insert(0, os.path.join(sources, "utils"))
     import gpu_check
     seen = set()
-    for program, arguments in gpu_check.launcher_runs():
+    for program, arguments in sorted(gpu_check.launcher_runs(), key=lambda run: -len(",".join(run[1]).split(","))):
         path, text = (program, None) if isinstance(program, str) else ("-", gpu_check.mlir_source(program))
         label = program["name"] if text else os.path.basename(program)[:-len(".mlir")]
         schedules = [a for a in arguments if a.startswith("--schedule=")]
