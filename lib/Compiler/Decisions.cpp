@@ -1,6 +1,6 @@
 //===- Decisions.cpp - what was chosen, and why -------------------------------------------------------------------===//
 
-#include "flashc/Compiler/Compiler.h"
+#include "flashc/Compiler/LoweredKernel.h"
 #include "flashc/Launch/Launch.h"
 #include "llvm/ADT/StringExtras.h"
 

@@ -1,6 +1,7 @@
 //===- KernelCache.cpp - compiles each kernel once ----------------------------------------------------------------===//
 
 #include "flashc/Compiler/KernelCache.h"
+#include "flashc/Compiler/LoweredKernel.h"
 #include "flashc/Runtime/BuildID.h"
 #include "flashc/Runtime/Manifest.h"
 #include "flashc/Support/PTXText.h"

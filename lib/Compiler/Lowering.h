@@ -2,7 +2,7 @@
 #ifndef FLASHC_LIB_COMPILER_LOWERING_H
 #define FLASHC_LIB_COMPILER_LOWERING_H
 
-#include "flashc/Compiler/Compiler.h"
+#include "flashc/Compiler/LoweredKernel.h"
 
 namespace flashc {
 

@@ -7,7 +7,7 @@
 #include "PrintCost.h"
 #include "RunCPU.h"
 #include "RunGPU.h"
-#include "flashc/Compiler/Compiler.h"
+#include "flashc/Compiler/LoweredKernel.h"
 #include "flashc/InitAll.h"
 #include "flashc/Support/ReadFile.h"
 #include "flashc/Target/PTX.h"

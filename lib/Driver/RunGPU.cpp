@@ -3,6 +3,7 @@
 #include "RunGPU.h"
 #include "Report.h"
 #include "RunCPU.h"
+#include "flashc/Compiler/LoweredKernel.h"
 #include "flashc/Dialect/Flash/IR/Flash.h"
 #include "flashc/Execution/GPURun.h"
 #include "flashc/Target/PTX.h"

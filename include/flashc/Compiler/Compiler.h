@@ -8,10 +8,10 @@
 #define FLASHC_COMPILER_COMPILER_H
 
 #include "flashc/Analysis/Cost.h"
-#include "flashc/Conversion/ScheduleChoice.h"
 #include "flashc/Pipelines/Pipelines.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
 
 #include <functional>
 #include <string>
@@ -21,8 +21,12 @@ class SourceMgr;
 } // namespace llvm
 
 namespace mlir {
+class OpPassManager;
 class PassManager;
 class TimingScope;
+namespace func {
+class FuncOp;
+} // namespace func
 } // namespace mlir
 
 namespace flashc {
@@ -59,18 +63,6 @@ enum class Level { Flash, Loops, Tile, NVVM, LLVM };
 /// The names of the levels, in order.
 llvm::ArrayRef<llvm::StringRef> getLevelNames();
 
-/// A kernel on its way down, with the choices that led to it. The module has one gpu.module with an entry for every
-/// choice of schedule: first that for any number of queries, then the variants for few.
-struct LoweredKernel {
-  mlir::OwningOpRef<mlir::ModuleOp> module;
-  ScheduleDecision decision;
-
-  /// That for any number of queries.
-  std::string getSchedule() const {
-    return (decision.plan.schedule ? *decision.plan.schedule : decision.choices.back().schedule).str();
-  }
-};
-
 /// The module in the first buffer of `sources`, text or bytecode, verified. Fails after a diagnostic, also for text
 /// that nests so deep that MLIR's parser would run out of stack.
 mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> parseModule(llvm::SourceMgr &sources, mlir::MLIRContext &context);
@@ -85,21 +77,6 @@ mlir::LogicalResult addAlgorithm(mlir::OpPassManager &pm, const CompileOptions &
 mlir::LogicalResult runPasses(mlir::ModuleOp module,
                               llvm::function_ref<mlir::LogicalResult(mlir::OpPassManager &)> build,
                               llvm::StringRef step, const CompileOptions &options);
-
-/// The one attention of `module` (L0 or L1; left as it is) as a kernel at `level`; from KernelLevel::Expanded on it is
-/// certain that there is code for it. L1's tiles are those of the schedule unless the options give others; then, or
-/// with passes of the options' own, there are no variants. Fails after a diagnostic.
-mlir::FailureOr<LoweredKernel> lowerToKernel(mlir::ModuleOp module, const CompileOptions &options, KernelLevel level);
-
-/// What was chosen for every entry of the kernel and why, for people.
-std::string describeDecisions(const LoweredKernel &kernel);
-
-/// Of a kernel at L2 or below.
-mlir::FailureOr<KernelDescription> describeKernel(const LoweredKernel &kernel);
-
-/// PTX of one entry of a kernel at KernelLevel::Expanded, which is left as it is, by its number in the manifest; with
-/// the kernels before and after it in a launch.
-mlir::FailureOr<std::string> compileEntry(const LoweredKernel &kernel, size_t number, const CompileOptions &options);
 
 /// PTX of a kernel that was lowered to KernelLevel::LLVM.
 mlir::FailureOr<std::string> translateKernel(mlir::ModuleOp kernel, const CompileOptions &options);
