@@ -426,7 +426,7 @@ def packed(offsets: IntegersLike, key_offsets: Optional[IntegersLike] = None, *,
             position = i + (args.at(key_starts, b, number) - args.at(starts, b, number))
         if left >= 0:
             kept = kept & (j >= position - left)
-        # A query that is among its keys is before their end. Queries from the last offset on have keys from there on.
+        # A query that is among its keys is before their end.
         if right != 0 or key_starts is not starts:
             kept = kept & (j < args.at(key_starts, b, number))
         kept = kept & (j < args.last(key_starts, b, i))

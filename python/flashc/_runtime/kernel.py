@@ -45,7 +45,7 @@ class Kernel:
     """A compiled attention. `flashc.compile` makes it; calling it launches it."""
 
     def __init__(self, request: Request, can_launch: bool = False) -> None:
-        self._specialization, self._code, self._request = request.specialization, request.code, request
+        self._specialization, self._request = request.specialization, request
         self._can_launch = can_launch
         self._compiled = request.specialization.compile(code=request.code)
         self._cases: Dict[Tuple[Any, ...], Case] = {}
@@ -126,13 +126,13 @@ class Kernel:
         if (inputs.device == CPU) != (self.target == CPU_TARGET):
             raise ArgumentError(f"expected arrays for a kernel for {self.target}, got them on "
                                 f"{device_name(inputs.device)}")
-        for array in (*self._code.arrays, *(inputs[name] for name in self._request.vectors())):
+        for array in (*self._request.code.arrays, *(inputs[name] for name in self._request.vectors())):
             if array.device != inputs.device:
                 raise ArgumentError(f"expected q on {device_name(array.device)}, where the arrays of the mask, the "
                                     f"score and the sinks are, got it on {device_name(inputs.device)}")
             wait_for(array, inputs.stream)
         case = case_of(self._case, inputs, self._request.options, self._cases)
-        results = case(inputs, self._code, outs, unseen=() if return_lse else ("lse",))
+        results = case(inputs, self._request.code, outs, unseen=() if return_lse else ("lse",))
         return tuple(results) if return_lse else results[0]
 
     def _case(self, inputs: Inputs, options: Options) -> Case:

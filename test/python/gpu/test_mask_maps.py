@@ -130,7 +130,7 @@ def test_plans_end():
     kernel = flashc.compile(q, k, v, mask=plan)
     kernel(q, k, v)
     assert kernel.mask_maps.maps == 1
-    kernel._code = kernel._code._replace(plan=None)
+    kernel._request = kernel._request._replace(code=kernel._request.code._replace(plan=None))
     del plan
     gc.collect()
     assert kernel.mask_maps.maps == 0 and kernel.mask_maps.bytes == 0

@@ -58,11 +58,12 @@ def each(make, *arguments):
 
 def in_sequences(offsets, key_offsets, nq, nk, left=None, right=None):
     """The keys that queries see, [batches, 1, nq, nk], by the rule of flashc.masks.packed."""
-    keeps, far = [], torch.full((1,), 1 << 30, device="cuda")
+    keeps = []
     i, j = torch.arange(nq, device="cuda"), torch.arange(nk, device="cuda")
     for starts, key_starts in zip(torch.atleast_2d(offsets).long(), torch.atleast_2d(key_offsets).long()):
         number = torch.searchsorted(starts, i, right=True)
-        end, key_end = torch.cat([starts, far])[number], torch.cat([key_starts, far])[number]
+        # Queries from the last offset on see nothing.
+        end, key_end = torch.cat([starts, starts[-1:]])[number], torch.cat([key_starts, key_starts[-1:]])[number]
         position = (i + key_end - end)[:, None]
         keep = (j >= key_starts[number - 1][:, None]) & (j < key_end[:, None])
         keep = keep if left is None else keep & (j >= position - left)
