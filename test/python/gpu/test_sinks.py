@@ -66,8 +66,8 @@ def check(b, hq, hk, nq, nk, d, dtype, causal=False, rescore=None, limit=None, *
         flashc.attention_backward(q, k, v, o64.detach().to(dtype), lse64.detach().float(), do, dlse=dlse, causal=causal, sinks=sinks,
                                   enable_gqa=True, out=tuple(out for out, _ in outs), schedule=schedule, **keywords)
         for name, (out, behind), expected in zip(("dq", "dk", "dv", "dsinks"), outs, want):
-            # What o's rounding makes of delta counts where there are few keys.
-            close(out, expected, (3 if min(nq, nk) == 1 else 2) * limit, (name, nq, nk, d, schedule),
+            # A single key cancels: dP - delta is small, and the rounding of o stays in delta.
+            close(out, expected, (5 if min(nq, nk) == 1 else 2) * limit, (name, nq, nk, d, schedule),
                   terms=b * nq if name == "dsinks" else 0)
             assert behind.isnan().all()
 
