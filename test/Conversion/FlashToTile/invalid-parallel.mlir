@@ -34,34 +34,6 @@ func.func @heads_from_one(%q: !all, %k: !k, %v: !k, %eacc: !acc, %em: !m, %out: 
 !acc = tensor<1x1x128x64xf32>
 !m = tensor<1x1x128xf32>
 !all = tensor<1x4x256x64xbf16>
-func.func @step_unknown(%q: !all, %k: !k, %v: !k, %eacc: !acc, %em: !m, %n: index, %out: !all) -> !all {
-  %c0 = arith.constant 0 : index
-  %zero = arith.constant 0.0 : f32
-  %inf = arith.constant 0xFF800000 : f32
-  %acc = linalg.fill ins(%zero : f32) outs(%eacc : !acc) -> !acc
-  %m = linalg.fill ins(%inf : f32) outs(%em : !m) -> !m
-  %l = linalg.fill ins(%zero : f32) outs(%em : !m) -> !m
-  // expected-error @below {{expected a parallel loop from 0 in constant steps}}
-  %r = scf.forall (%h, %i) = (0, 0) to (4, 256) step (%n, 128) shared_outs(%all = %out) -> (!all) {
-    %qt = tensor.extract_slice %q[0, %h, %i, 0] [1, 1, 128, 64] [1, 1, 1, 1] : !all to !q
-    %s:3 = flash.online_attention ins(%qt, %k, %v : !q, !k, !k) outs(%acc, %m, %l : !acc, !m, !m)
-        at(%c0, %h, %i, %c0) {normalize = #flash.normalize<deferred>, scale = 1.0 : f32} -> !acc, !m, !m
-    %o, %lse = flash.finalize ins(%s#0, %s#1, %s#2 : !acc, !m, !m) outs(%qt, %em : !q, !m)
-        {normalize = #flash.normalize<deferred>} -> !q, !m
-    scf.forall.in_parallel {
-      tensor.parallel_insert_slice %o into %all[0, %h, %i, 0] [1, 1, 128, 64] [1, 1, 1, 1] : !q into !all
-    }
-  }
-  return %r : !all
-}
-
-// -----
-
-!q = tensor<1x1x128x64xbf16>
-!k = tensor<1x1x64x64xbf16>
-!acc = tensor<1x1x128x64xf32>
-!m = tensor<1x1x128xf32>
-!all = tensor<1x4x256x64xbf16>
 func.func @two_heads_a_step(%q: !all, %k: !k, %v: !k, %eacc: !acc, %em: !m, %out: !all) -> !all {
   %c0 = arith.constant 0 : index
   %zero = arith.constant 0.0 : f32

@@ -96,19 +96,6 @@ func.func @rank(%n: index) {
 
 // -----
 
-func.func @extent(%n: index) {
-  %c2 = arith.constant 2 : index
-  // expected-error @+1 {{expected a result with the extents of the operands, got 'tensor<3x?x?xi32>'}}
-  %0 = flash.row_table(%c2, %n, %n) {
-  ^bb0(%b: index, %h: index, %i: index):
-    %c = arith.constant 1 : i32
-    flash.yield %c : i32
-  } : tensor<3x?x?xi32>
-  return
-}
-
-// -----
-
 func.func @key(%n: index) {
   // expected-error @+1 {{expected the region to take ('index', 'index', 'index'), got ('index', 'index', 'index', 'index')}}
   %0 = flash.row_table(%n, %n, %n) {
@@ -119,14 +106,3 @@ func.func @key(%n: index) {
   return
 }
 
-// -----
-
-func.func @wide(%n: index) {
-  // expected-error @+1 {{expected the region to yield an i32}}
-  %0 = flash.row_table(%n, %n, %n) {
-  ^bb0(%b: index, %h: index, %i: index):
-    %c = arith.constant true
-    flash.yield %c : i1
-  } : tensor<?x?x?xi32>
-  return
-}

@@ -64,14 +64,6 @@ func.func @too_many_words(%exists: i1, %x: index) {
 
 // -----
 
-func.func @too_many_words_of_all_and_of_each(%exists: i1, %x: index) {
-  // expected-error @+1 {{'tile.publish' op expected at most 31 values, got 32}}
-  tile.publish %exists, %x, %x, %x, %x, %x, %x, %x, %x, %x, %x, %x, %x, %x, %x, %x own %x, %x, %x, %x, %x, %x, %x, %x, %x, %x, %x, %x, %x, %x, %x, %x, %x in %x
-  return
-}
-
-// -----
-
 func.func @repeats_nothing(%exists: i1) {
   // expected-error @+1 {{'tile.repeat_if' op expects parent op 'scf.for'}}
   tile.repeat_if %exists

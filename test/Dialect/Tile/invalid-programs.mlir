@@ -75,18 +75,6 @@ gpu.module @kernels {
 // -----
 
 gpu.module @kernels {
-  gpu.func @program_scope(%n: index) kernel {
-    // expected-error @+1 {{'tile.program' op expected a list and work tiles distributed by it, or neither}}
-    tile.program 2 grid(%n, %n, %n) by <list of heads> {
-    ^bb0(%w: index):
-    }
-    gpu.return
-  }
-}
-
-// -----
-
-gpu.module @kernels {
   gpu.func @program_own(%n: index) kernel {
     // expected-error @+1 {{expected counts of numbers, got -1}}
     tile.program 2 grid(%n, %n, %n) by <list own -1> {
@@ -108,14 +96,3 @@ gpu.module @kernels {
   }
 }
 
-// -----
-
-gpu.module @kernels {
-  gpu.func @program_single_alone(%n: index) kernel {
-    // expected-error @+1 {{'tile.program' op expected work tiles of a single grid to be paired, sorted or of a list}}
-    tile.program 2 single {
-    ^bb0(%w: index):
-    }
-    gpu.return
-  }
-}

@@ -58,25 +58,9 @@ func.func @broadcast_result(%s: tensor<64xf32, #tile.row>) {
 
 // -----
 
-func.func @broadcast_partial(%s: tensor<64xf32, #tile.lane_partial>) {
-  // expected-error @+1 {{'tile.broadcast' op result #0 must be a tile of 64 rows, or 16 of a warp, with encoding #tile.acc or a tile of 64 rows, or 16 of a warp, with encoding #tile.lane_partial, but got}}
-  %r = tile.broadcast %s : tensor<64xf32, #tile.lane_partial> -> tensor<64xf32, #tile.row>
-  return
-}
-
-// -----
-
 func.func @broadcast_partial_to_partial(%s: tensor<64xf32, #tile.lane_partial>) {
   // expected-error @+1 {{'tile.broadcast' op expected a result with encoding #tile.acc, got}}
   %r = tile.broadcast %s : tensor<64xf32, #tile.lane_partial> -> tensor<64xf32, #tile.lane_partial>
-  return
-}
-
-// -----
-
-func.func @maximum_row(%s: tensor<64x64xf32, #tile.acc>) {
-  // expected-error @+1 {{'tile.row_reduce' op result #0 must be a tile of 64 rows, or 16 of a warp, with encoding #tile.row or a tile of 64 rows, or 16 of a warp, with encoding #tile.lane_partial, but got}}
-  %r = tile.row_reduce max %s : tensor<64x64xf32, #tile.acc> -> tensor<32xf32, #tile.lane_partial>
   return
 }
 
@@ -155,18 +139,6 @@ func.func @map_one_value(%s: tensor<64x64xf32, #tile.acc>, %i: index) {
 
 // -----
 
-func.func @map_two_values(%s: tensor<64x64xf32, #tile.acc>, %i: index) {
-  // expected-error @+1 {{'tile.map' op expected as many values to be yielded as there are results}}
-  %r = tile.map %s at(%i, %i) {
-  ^bb0(%e: f32, %row: index, %col: index):
-    %h = arith.constant 1.0 : f32
-    tile.yield %e, %h : f32, f32
-  } : tensor<64x64xf32, #tile.acc>
-  return
-}
-
-// -----
-
 func.func @map_offset(%s: tensor<64x64xf32, #tile.acc>, %i: index) {
   // expected-error @+1 {{'tile.map' op result #1 must be a tile of 64 rows, or 16 of a warp, with encoding #tile.lane_partial, but got}}
   %r, %o = tile.map %s at(%i, %i) {
@@ -195,21 +167,6 @@ func.func @map_offset_of_element(%s: tensor<64x64xf32, #tile.acc>, %i: index) {
   %r, %o = tile.map %s at(%i, %i) {
   ^bb0(%e: f32, %row: index, %col: index):
     %h = arith.negf %e : f32
-    tile.yield %e, %h : f32, f32
-  } : tensor<64x64xf32, #tile.acc>, tensor<64xf32, #tile.lane_partial>
-  return
-}
-
-// -----
-
-func.func @map_offset_of_column(%s: tensor<64x64xf32, #tile.acc>, %i: index) {
-  // expected-error @+1 {{'tile.map' op expected a second value that is the same for the elements of a row that a thread holds}}
-  %r, %o = tile.map %s at(%i, %i) {
-  ^bb0(%e: f32, %row: index, %col: index):
-    %first = tile.first_column %col
-    %d = arith.subi %col, %first : index
-    %d32 = arith.index_cast %d : index to i32
-    %h = arith.sitofp %d32 : i32 to f32
     tile.yield %e, %h : f32, f32
   } : tensor<64x64xf32, #tile.acc>, tensor<64xf32, #tile.lane_partial>
   return
@@ -312,26 +269,10 @@ func.func @within_zero(%x: tensor<64x64xf32, #tile.acc>) {
 
 // -----
 
-func.func @within_all(%x: tensor<64x64xf32, #tile.acc>) {
-  // expected-error @+1 {{'tile.all_within' op attribute 'limit' failed to satisfy constraint: 32-bit float attribute positive and finite}}
-  %r = tile.all_within %x {limit = 0x7F800000 : f32} : tensor<64x64xf32, #tile.acc>
-  return
-}
-
-// -----
-
 // Tiles of another rank.
 func.func @reduce_rank(%s: tensor<64xf32, #tile.acc>) {
   // expected-error @+1 {{'tile.row_reduce' op operand #0 must be a tile of 64 rows, or 16 of a warp, with encoding #tile.acc, but got}}
   %r = tile.row_reduce max %s : tensor<64xf32, #tile.acc> -> tensor<64xf32, #tile.row>
-  return
-}
-
-// -----
-
-func.func @split_rank(%s: tensor<64x72xf32, #tile.acc>) {
-  // expected-error @+1 {{'tile.split_sums' op result #1 must be a tile of 64 rows, or 16 of a warp, with encoding #tile.row, but got}}
-  %c, %r = tile.split_sums %s : tensor<64x72xf32, #tile.acc> -> tensor<64x64xf32, #tile.acc>, tensor<f32, #tile.row>
   return
 }
 

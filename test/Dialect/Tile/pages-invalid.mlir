@@ -40,21 +40,6 @@ func.func @nothing(%s: !tile.slot<128, 64, bf16>) {
 
 // -----
 
-!ring = !tile.ring<2, 16, 64, bf16, private true>
-gpu.module @kernels {
-  gpu.func @warps(%map: !tile.tensor_map<16 x bf16>, %i: index) kernel {
-    %ring = tile.alloc_ring : !ring
-    tile.warp_program 4 {
-    ^bb0(%w: index):
-      // expected-error @+1 {{'tile.load' op expected pages, and rows to be cleared, of a tensor map in a tile.program}}
-      %s = tile.load %map[%i, %i, %i] into %ring clear from %i : !tile.tensor_map<16 x bf16>, !ring -> !tile.slot<16, 64, bf16>
-    }
-    gpu.return
-  }
-}
-
-// -----
-
 !ring = !tile.ring<2, 64, 64, bf16>
 !slot = !tile.slot<64, 64, bf16>
 gpu.module @kernels {

@@ -16,13 +16,6 @@ gpu.module @kernels {
 
 // -----
 
-// expected-error @+1 {{expected 'tile.schedule' to be a #tile.schedule on a gpu.func}}
-func.func private @schedule_without_kernel()
-      attributes {tile.schedule = #tile.schedule<consumers = 2, producer_registers = 24,
-                                 consumer_registers = 240, overlap = true, ping_pong = true>}
-
-// -----
-
 gpu.module @kernels {
   // expected-error @+1 {{expected 1 to 4 consumer warpgroups, got 5}}
   gpu.func @too_many_consumers() kernel
@@ -38,41 +31,6 @@ gpu.module @kernels {
   // expected-error @+1 {{expected 24 to 256 registers in steps of 8, got 16}}
   gpu.func @registers_below_24() kernel
       attributes {tile.schedule = #tile.schedule<consumers = 2, producer_registers = 16,
-                                 consumer_registers = 240, overlap = true, ping_pong = true>} {
-    gpu.return
-  }
-}
-
-// -----
-
-gpu.module @kernels {
-  // expected-error @+1 {{expected 24 to 256 registers in steps of 8, got 236}}
-  gpu.func @registers_in_fours() kernel
-      attributes {tile.schedule = #tile.schedule<consumers = 2, producer_registers = 24,
-                                 consumer_registers = 236, overlap = true, ping_pong = true>} {
-    gpu.return
-  }
-}
-
-// -----
-
-// 640 threads are launched with 96 registers each; 128 * (24 + 4 * 120)
-gpu.module @kernels {
-  // expected-error @+1 {{expected at most 61440 registers per CTA, got 64512}}
-  gpu.func @registers_at_launch() kernel
-      attributes {tile.schedule = #tile.schedule<consumers = 4, producer_registers = 24,
-                                 consumer_registers = 120, overlap = true, ping_pong = true>} {
-    gpu.return
-  }
-}
-
-// -----
-
-// 128 * (24 + 3 * 240)
-gpu.module @kernels {
-  // expected-error @+1 {{expected at most 65536 registers per CTA, got 95232}}
-  gpu.func @register_budget() kernel
-      attributes {tile.schedule = #tile.schedule<consumers = 3, producer_registers = 24,
                                  consumer_registers = 240, overlap = true, ping_pong = true>} {
     gpu.return
   }
