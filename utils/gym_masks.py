@@ -3,12 +3,12 @@
 
   gym_masks.py [--d D] [--only NAME,...] [--csv FILE] [--kernels] [--schedule FIELDS] [--seconds S]
 
-attention-gym (github.com/meta-pytorch/attention-gym) has to be on PYTHONPATH: its own generator functions make masks and
-scores. FlexAttention has its BlockMask made before, flashc a plan; "fresh" is flashc with the mask's tiles found in every
-call, and "build" what create_block_mask takes. Each contender is a CUDA graph of calls, all take turns, and the best of
-several rounds counts. Outputs and gradients are compared with FlexAttention's. A row has the class that flashc reports, and
-milliseconds for the forward pass and for both passes. --kernels adds what each kernel of flashc takes where the tiles are
-found anew (torch.profiler); --schedule overrides the schedule of the forward pass.
+attention-gym (github.com/meta-pytorch/attention-gym) has to be on PYTHONPATH: its own generator functions make masks
+and scores. FlexAttention has its BlockMask made before, flashc a plan; "fresh" is flashc with the mask's tiles found in
+every call, and "build" what create_block_mask takes. Each contender is a CUDA graph of calls, all take turns, and the
+best of several rounds counts. Outputs and gradients are compared with FlexAttention's. A row has the class that flashc
+reports, and milliseconds for the forward pass and for both passes. --kernels adds what each kernel of flashc takes
+where the tiles are found anew (torch.profiler); --schedule overrides the schedule of the forward pass.
 """
 import argparse
 import csv

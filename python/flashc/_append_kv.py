@@ -33,8 +33,8 @@ def append_kv(k_cache: ArrayLike, v_cache: ArrayLike, k: ArrayLike, v: ArrayLike
     Args:
         k_cache, v_cache: with a block table pages, [pages, page, Hk, D] and [pages, page, Hk, Dv]; without one a row of
             tokens for each sequence, [B, N, Hk, D] and [B, N, Hk, Dv]. Any strides do whose last is 1: pass
-            `cache.transpose(1, 2)` for one of [pages, Hk, page, D], and `cache[:, 0]` and `cache[:, 1]` for one that has
-            both.
+            `cache.transpose(1, 2)` for one of [pages, Hk, page, D], and `cache[:, 0]` and `cache[:, 1]` for one that
+            has both.
         k, v: the new tokens, [B, T, Hk, D] and [B, T, Hk, Dv], of the caches' type: bf16, f16 or f32.
         block_table: [B, M] in int32, or None: the pages of each sequence, in order. It, positions and counts may be of
             other integers, or lists, too.
@@ -55,9 +55,10 @@ def append_kv(k_cache: ArrayLike, v_cache: ArrayLike, k: ArrayLike, v: ArrayLike
     Returns:
         The rotated queries where q is given; otherwise None.
 
-    A token whose position is negative, or has no page or row in the table, the cache or cos, is not written, and neither
-    is one whose entry in the table is no page. Positions, counts and the table are read on the device only, so that the
-    call can be captured in a CUDA graph. Under torch.compile and torch.export it is `torch.ops.flashc.append_kv`.
+    A token whose position is negative, or has no page or row in the table, the cache or cos, is not written, and
+    neither is one whose entry in the table is no page. Positions, counts and the table are read on the device only, so
+    that the call can be captured in a CUDA graph. Under torch.compile and torch.export it is
+    `torch.ops.flashc.append_kv`.
 
     Raises:
         as `flashc.attention`.

@@ -31,9 +31,9 @@ def attention(q: ArrayLike, k: ArrayLike, v: ArrayLike, *, causal: bool = False,
     kernel; batch, heads, lengths and strides are given at launch. On a GPU the call returns before the kernel ends.
 
     Args:
-        q: queries, [B, Hq, Nq, D], or [B, Nq, Hq, D] with `layout="bshd"`. bf16 or f16; on the CPU f32 and f64. Any strides
-            with a contiguous last dimension (on a GPU, multiples of 16 bytes). PyTorch tensors, NumPy arrays, or
-            whatever has `__cuda_array_interface__`, `__dlpack__`, `__array_interface__` or Python's buffer protocol.
+        q: queries, [B, Hq, Nq, D], or [B, Nq, Hq, D] with `layout="bshd"`. bf16 or f16; on the CPU f32 and f64. Any
+            strides with a contiguous last dimension (on a GPU, multiples of 16 bytes). PyTorch tensors, NumPy arrays,
+            or whatever has `__cuda_array_interface__`, `__dlpack__`, `__array_interface__` or Python's buffer protocol.
             Arrays on the host run on the CPU, for trying things out; D and Dv are multiples of 8 up to 256.
         k: keys, [B, Hk, Nk, D] or [B, Nk, Hk, D], on the device and of the element type of q.
         v: values, [B, Hk, Nk, Dv] or [B, Nk, Hk, Dv]. Dv may differ from D.
@@ -115,8 +115,8 @@ def refuse_out(options: Options, out: Any, where: str) -> None:
 
 def attention_now(operands: Operands, options: Options, out: Any = None, code: Any = None, records: bool = False) -> Any:
     """flashc.attention without a look at graphs under construction, and at the gradients of q, k and v: for custom ops.
-    `code`: the mask and the score, traced for this call, if they have been. `records`: PyTorch records gradients, so that
-    arrays that a mask or a score reads may not require one."""
+    `code`: the mask and the score, traced for this call, if they have been. `records`: PyTorch records gradients, so
+    that arrays that a mask or a score reads may not require one."""
     outs, return_lse = (), options.return_lse
     if out is not None:
         outs = split_out(out)

@@ -44,8 +44,8 @@ def attention_backward(q: ArrayLike, k: ArrayLike, v: ArrayLike, o: ArrayLike, l
         out: where the results go: (dq, dk, dv), and dsinks where there are sinks, with None for a new array.
 
     Returns:
-        (dq, dk, dv), and dsinks where there are sinks, then one for each array of `captured`, in f32 (f64 for q of f64) and
-        in its shape,
+        (dq, dk, dv), and dsinks where there are sinks, then one for each array of `captured`, in f32 (f64 for q of f64)
+        and in its shape,
         with equal bits in every run. The others are of the shapes and the element type of q, k, v and sinks, each in
         an array of its input's framework that lies in memory as the input does. dk and dv are sums over the query heads
         of a key head, dsinks [Hq] is one over batches and queries, always taken in one order. A query that sees no key
@@ -70,8 +70,8 @@ class Given(NamedTuple):
 
 def backward_of(operands: Operands, options: Options, given: Given, captured: Sequence[Any] = (),
                 code: Optional[Code] = None, out: Any = None) -> Tuple[Any, ...]:
-    """flashc.attention_backward, whose options are checked. `code`: that of the mask and the score, traced by the forward
-    pass: what they refer to may have changed since."""
+    """flashc.attention_backward, whose options are checked. `code`: that of the mask and the score, traced by the
+    forward pass: what they refer to may have changed since."""
     if not isinstance(captured, (tuple, list)):
         raise UnsupportedTypeError(f"expected captured to be a tuple or a list of arrays, got {type(captured)!r}")
     sinks = operands.sinks

@@ -14,8 +14,8 @@ from ._trace.trace import Code
 
 
 def captured_gradients(captured: Sequence[Any], backward: Case, inputs: Inputs, code: Code, is_bshd: bool) -> List[Any]:
-    """The gradient of each array of `captured` in f32 (f64 for f64) and in its shape, from what a backward pass was given.
-    Elements that share memory (stride 0) have one gradient, which is with the first of them."""
+    """The gradient of each array of `captured` in f32 (f64 for f64) and in its shape, from what a backward pass was
+    given. Elements that share memory (stride 0) have one gradient, which is with the first of them."""
     inputs = inputs.without("sinks")  # The log-sum-exp has them.
     return [_gradient_of(number, x, backward, inputs, code, is_bshd) for number, x in enumerate(captured)]
 

@@ -35,15 +35,15 @@ def decode(q: ArrayLike, k_cache: ArrayLike, v_cache: ArrayLike, lengths: Intege
            cache_batch_idx: Optional[IntegersLike] = None, leftpad: Optional[IntegersLike] = None) -> Any:
     """Attention of the last tokens of each sequence to its cached keys and values: what
     `flash_attn.flash_attn_with_kvcache(q, k_cache, v_cache, cache_seqlens=lengths, block_table=block_table)` computes,
-    where the tokens of q are in the cache already (`flashc.append_kv`). One token, a few of them, or thousands: prefill and
-    chunked prefill are the same call. Where query heads of a group times T are more than 16, and all tiles of 16 such
-    rows more than the multiprocessors, it is the forward kernel that reads the cache, one for all such T.
+    where the tokens of q are in the cache already (`flashc.append_kv`). One token, a few of them, or thousands: prefill
+    and chunked prefill are the same call. Where query heads of a group times T are more than 16, and all tiles of 16
+    such rows more than the multiprocessors, it is the forward kernel that reads the cache, one for all such T.
 
     Query t of T has position lengths[b] - T + t in its sequence. In masks and scores i and j are such positions, and
     `flashc.ops.key_length()` is lengths[b], so that a mask by name has nothing to align. Rows of the caches after a
-    sequence's end, and pages that are not its own, are never used, whatever they hold. Neither are rows before the first
-    key that the window, or a mask, lets any query see: their pages may be free, and their entries in the table may be
-    anything, such as -1.
+    sequence's end, and pages that are not its own, are never used, whatever they hold. Neither are rows before the
+    first key that the window, or a mask, lets any query see: their pages may be free, and their entries in the table
+    may be anything, such as -1.
 
     Args:
         q: [B, T, Hq, D]: the last T tokens of each sequence. bf16 or f16; on the CPU f32, too.
@@ -51,41 +51,42 @@ def decode(q: ArrayLike, k_cache: ArrayLike, v_cache: ArrayLike, lengths: Intege
             [pages, page_size, Hk, Dv]. Any strides with a contiguous last dimension, multiples of 16 bytes: K and V may
             be interleaved. Pages of a multiple of 16 rows are the fastest ones; of 8 for prefill.
             float8_e4m3fn or int8, too, with k_scale and v_scale; D and Dv are then multiples of 16.
-        lengths: [B] in int32, or other integers, or a list: tokens of each sequence, those of q among them; from 0 to N,
-            or page_size * M. A query whose position is negative sees nothing. (`cache_seqlens` of FlashAttention, after
-            the new tokens.)
-        block_table: [B, M] in int32, or other integers, or lists: the pages of each sequence, in order. What is after its
-            last page is not used.
+        lengths: [B] in int32, or other integers, or a list: tokens of each sequence, those of q among them; from 0 to
+            N, or page_size * M. A query whose position is negative sees nothing. (`cache_seqlens` of FlashAttention,
+            after the new tokens.)
+        block_table: [B, M] in int32, or other integers, or lists: the pages of each sequence, in order. What is after
+            its last page is not used.
         causal: query i sees key j when j <= i.
         window: (left, right), or left alone: query i sees key j when -left <= j - i <= right, as in `flashc.attention`.
         scale, mask, score, sinks, return_lse: as in `flashc.attention`; mask is a function.
-        k_scale, v_scale: of caches of 8 bits: what each of their elements is multiplied with, in float32: for all [], for
-            each key head [Hk], or for each page [pages, 1] or [pages, Hk] (then of a multiple of 16 rows on a GPU).
+        k_scale, v_scale: of caches of 8 bits: what each of their elements is multiplied with, in float32: for all [],
+            for each key head [Hk], or for each page [pages, 1] or [pages, Hk] (then of a multiple of 16 rows on a GPU).
         layout: "bshd" as above, or "bhsd": q [B, Hq, T, D], caches [B, Hk, N, D] or [pages, Hk, page_size, D].
         splits: into how many parts the keys of a sequence are cut, which run in parallel and are merged. None: a cost
             model says, from the shapes alone (docs/decode.md).
-        batch_invariant: a row's bits depend on its own sequence and on T alone, whatever else is in the batch: parts are of
-            1024 keys, or there is one.
+        batch_invariant: a row's bits depend on its own sequence and on T alone, whatever else is in the batch: parts
+            are of 1024 keys, or there is one.
         out: where the result goes: o, or (o, lse).
         schedule: overrides of the schedule of decoding kernels, such as "warps=4,stages=3", or of forward ones.
-        rotary: (cos, sin, interleaved), or None: q is rotated by its positions, as `flashc.append_kv` rotates keys; that is
-            a kernel of its own, on a copy of q.
-        cache_batch_idx: [B] of integers, without a block_table: sequence b is the row cache_batch_idx[b] of caches that may
-            have more rows than B. Kernels are compiled for N then.
-        leftpad: [B] of integers: sequence b begins at row leftpad[b] of its cache, which lengths counts in. Positions in
-            masks, scores and rotation, and `flashc.ops.key_length()`, count from there.
+        rotary: (cos, sin, interleaved), or None: q is rotated by its positions, as `flashc.append_kv` rotates keys;
+            that is a kernel of its own, on a copy of q.
+        cache_batch_idx: [B] of integers, without a block_table: sequence b is the row cache_batch_idx[b] of caches that
+            may have more rows than B. Kernels are compiled for N then.
+        leftpad: [B] of integers: sequence b begins at row leftpad[b] of its cache, which lengths counts in. Positions
+            in masks, scores and rotation, and `flashc.ops.key_length()`, count from there.
 
     Returns:
         o, of q's shape with Dv for D; with `return_lse` (o, lse), lse [B, Hq, T] in f32 in either layout. A query that
         sees nothing has o = 0 and lse = -inf, or its head's sink.
 
-    No decision depends on what arrays on a GPU hold: calls may be captured in CUDA graphs, and replayed with other lengths.
+    No decision depends on what arrays on a GPU hold: calls may be captured in CUDA graphs, and replayed with other
+        lengths.
     Under torch.compile and torch.export a call is `torch.ops.flashc.decode`, without out and schedule.
 
     Raises:
         as `flashc.attention`; flashc.ArgumentError for lengths on the CPU that are out of range, and for entries of a
-        block_table there that are no pages and that a query sees keys of (with a mask, such keys are NaN). Arrays on a GPU
-        are not looked at.
+        block_table there that are no pages and that a query sees keys of (with a mask, such keys are NaN). Arrays on a
+        GPU are not looked at.
     """
     if mask is not None and not callable(mask):
         raise UnsupportedTypeError(f"expected mask to be a function (b, h, i, j) of positions, got {mask!r}")

@@ -8,8 +8,8 @@ says what each block is:
 
 Loops are bounded by what the compiler proves of a function, and it knows nothing of the table. PyTorch's
 `create_block_mask` makes tables that follow from the function: they say nothing, and the function alone is the mask.
-Whether they do is asked of the GPU, once per BlockMask, by running the function over all pairs (`Follows`). Either mask has
-a plan: which tiles it keeps is found once per BlockMask.
+Whether they do is asked of the GPU, once per BlockMask, by running the function over all pairs (`Follows`). Either mask
+has a plan: which tiles it keeps is found once per BlockMask.
 """
 from __future__ import annotations
 

@@ -19,8 +19,8 @@ _DTYPES = "bf16", "f16", "f32"
 @public
 def merge_states(o: Union[ArrayLike, Sequence[ArrayLike]], lse: Union[ArrayLike, Sequence[ArrayLike]], *,
                  sinks: Optional[ArrayLike] = None, out: Optional[Tuple[Any, Any]] = None) -> Tuple[Any, Any]:
-    """The attention over all keys, from attentions of the same queries over parts of them. Cascades with a shared prefix,
-    split keys and context parallelism end with it.
+    """The attention over all keys, from attentions of the same queries over parts of them. Cascades with a shared
+    prefix, split keys and context parallelism end with it.
 
         o1, lse1 = flashc.attention(q, k[:, :, :n], v[:, :, :n], return_lse=True)
         o2, lse2 = flashc.attention(q, k[:, :, n:], v[:, :, n:], return_lse=True)
@@ -34,8 +34,8 @@ def merge_states(o: Union[ArrayLike, Sequence[ArrayLike]], lse: Union[ArrayLike,
         out: arrays (o, lse) that the result goes to, instead of new ones; this o may be of any of the three types.
 
     Returns:
-        (o, lse), [B, H, N, D] in the type of the parts and [B, H, N] in f32, in arrays of the framework of o. A row whose
-        parts are all -inf has o = 0 and lse = -inf, or its head's sink. Equal arguments give equal bits.
+        (o, lse), [B, H, N, D] in the type of the parts and [B, H, N] in f32, in arrays of the framework of o. A row
+        whose parts are all -inf has o = 0 and lse = -inf, or its head's sink. Equal arguments give equal bits.
 
     Under torch.compile and torch.export it is `torch.ops.flashc.merge_states`, without out.
 

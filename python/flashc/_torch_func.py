@@ -1,5 +1,5 @@
-"""flashc.attention of the tensors of torch.func: in `grad`, `vmap` and what is made of them. vmap over q, k and v is one
-call with a larger batch; over anything else it is a loop."""
+"""flashc.attention of the tensors of torch.func: in `grad`, `vmap` and what is made of them. vmap over q, k and v is
+one call with a larger batch; over anything else it is a loop."""
 from __future__ import annotations
 
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
@@ -61,8 +61,8 @@ def _folded_mask(mask: Optional[Tensor], dim: Optional[int], size: int, batch: i
 
 
 def _map(apply: Callable[..., Any], info: Any, in_dims: Sequence[Any], arguments: Sequence[Any]) -> Any:
-    """A rule of vmap: all arguments but sinks and philox, which have no batch, and the options, the last one, become one
-    larger batch."""
+    """A rule of vmap: all arguments but sinks and philox, which have no batch, and the options, the last one, become
+    one larger batch."""
     size, call = info.batch_size, arguments[-1]
     vectors = [_TENSORS.index(name) for name in VECTORS]
     if any(arguments[place] is not None for place in vectors):

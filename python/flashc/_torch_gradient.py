@@ -1,5 +1,5 @@
-"""flashc.attention of PyTorch's tensors, and in its record of gradients. In a module of its own, which is imported where
-PyTorch is."""
+"""flashc.attention of PyTorch's tensors, and in its record of gradients. In a module of its own, which is imported
+where PyTorch is."""
 from __future__ import annotations
 
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
@@ -70,8 +70,8 @@ class _Call(NamedTuple):
 
 def gradients(operands: Operands, options: Options, given: Given, captured: Sequence[Tensor] = (),
               code: Optional[Code] = None) -> Tuple[Dict[str, Tensor], List[Tensor]]:
-    """The backward pass (backward_of) of gradients as PyTorch hands them over: expanded, transposed, or none. Returns the
-    gradients of operands by their names, and those of `captured`, of their types."""
+    """The backward pass (backward_of) of gradients as PyTorch hands them over: expanded, transposed, or none. Returns
+    the gradients of operands by their names, and those of `captured`, of their types."""
     do = torch.zeros_like(given.o) if given.do is None else suitable(given.do)
     given = given._replace(do=do, dlse=None if given.dlse is None else given.dlse.contiguous())
     options = options._replace(deterministic=is_deterministic(options.deterministic), schedule=None)

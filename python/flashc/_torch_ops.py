@@ -64,8 +64,8 @@ _numbers = itertools.count()
 
 
 def names_of(mask: Optional[Callable[..., Any]], score: Optional[Callable[..., Any]]) -> Optional[Names]:
-    """The names of a mask and a score for an op. None: under torch.compile, where one of them has a closure or defaults,
-    so that the call must be outside of the graph (`_torch_graph.outside`)."""
+    """The names of a mask and a score for an op. None: under torch.compile, where one of them has a closure or
+    defaults, so that the call must be outside of the graph (`_torch_graph.outside`)."""
     if not is_compiling():
         return _name_once(mask), _name_once(score)
     if score is None and (mask is None or mask is sees_up_to_itself):
@@ -77,8 +77,8 @@ def names_of(mask: Optional[Callable[..., Any]], score: Optional[Callable[..., A
 
 
 def _remembers(function: Any) -> bool:
-    """Whether calls of `function` can differ though its code is the same: Dynamo looks at the code alone to decide whether
-    its graph still holds. Dynamo itself runs this, since a function that the graph makes is no constant."""
+    """Whether calls of `function` can differ though its code is the same: Dynamo looks at the code alone to decide
+    whether its graph still holds. Dynamo itself runs this, since a function that the graph makes is no constant."""
     code = getattr(function, "__code__", None)
     return code is None or len(code.co_freevars) > 0 or function.__defaults__ is not None or \
         function.__kwdefaults__ is not None

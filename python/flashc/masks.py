@@ -99,7 +99,8 @@ class Mask:
         Args:
             align: "bottom-right": shift = Nk - Nq, so that the last query is at the last key (FlashAttention's way, and
                 that of `flashc.attention(causal=True)`); the kernel serves all lengths. It works in flashc only, since
-                FlexAttention does not tell a mask the lengths: there, give the shift as a number. "top-left": shift = 0.
+                FlexAttention does not tell a mask the lengths: there, give the shift as a number. "top-left": shift =
+                    0.
                 An integer: the shift.
         """
         align = args.check_align(align)

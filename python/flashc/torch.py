@@ -7,7 +7,8 @@ of Python needs an op: torch.compile (with fullgraph=True too), torch.export, fa
 outside the capture has compiled and loaded the kernel.
 
 All of them are differentiable to first order, inside of graphs through `torch.ops.flashc.attention_backward`; there, a
-tensor that a mask or a score reads may not require a gradient. Under torch.autocast they cast as PyTorch's own attention does.
+tensor that a mask or a score reads may not require a gradient. Under torch.autocast they cast as PyTorch's own
+attention does.
 """
 
 import itertools
@@ -37,8 +38,9 @@ _OPTIONS = ("Tensor? mask_array, str? mask, str? score, bool causal, SymInt? win
             "float? scale, bool enable_gqa, str layout")
 _VECTORS = "".join(f", Tensor? {name}=None" for name in VECTORS if name not in ("sinks", "philox"))
 
-#: The op returns o, and the log-sum-exp: without `return_lse`, a tensor of no elements in its place. `offsets`: sequences
-#: are packed, as for flashc.varlen_attention. `records_gradients`: those of what masks and scores read would be cut.
+#: The op returns o, and the log-sum-exp: without `return_lse`, a tensor of no elements in its place. `offsets`:
+#: sequences are packed, as for flashc.varlen_attention. `records_gradients`: those of what masks and scores read would
+#: be cut.
 _ATTENTION = Schema(f"Tensor q, Tensor k, Tensor v, {_OPTIONS}, bool return_lse, Tensor? offsets=None, "
                     "Tensor? key_offsets=None, bool records_gradients=False, Tensor? sinks=None, float dropout_p=0.0, "
                     f"Tensor? philox=None, bool? deterministic=None{_VECTORS}", results=2)
@@ -130,8 +132,8 @@ _backward_op.register_autograd(refuse_second_order)
 
 def attention(operands: Operands, options: Options,
               offsets: Tuple[Optional[Tensor], Optional[Tensor]] = (None, None)) -> Any:
-    """What `flashc.attention` calls where an op is needed; options are not checked yet. `offsets`: of packed sequences, as
-    for `flashc.varlen_attention`.
+    """What `flashc.attention` calls where an op is needed; options are not checked yet. `offsets`: of packed sequences,
+    as for `flashc.varlen_attention`.
 
     Under torch.compile, a mask or a score that is a function must have neither a closure nor defaults (arrays that it
     names as globals are read at every call): one that has breaks the graph there, which fullgraph=True refuses.
@@ -337,8 +339,8 @@ def flex_attention(query: Tensor, key: Tensor, value: Tensor, score_mod: Optiona
             partial blocks that `mask_mod` keeps. Where the tables follow from `mask_mod`, as those of
             `create_block_mask` do, it alone is the mask; that is found out once per BlockMask, by running `mask_mod`
             over all pairs, which waits for the GPU. Tables that say more are read in the kernel. A function
-            (b, h, q_idx, kv_idx) -> condition will do too, without tables: `flashc.masks`, or one of your own. A mask by
-            name has its own alignment: `flashc.masks.causal("top-left")` is what PyTorch calls causal.
+            (b, h, q_idx, kv_idx) -> condition will do too, without tables: `flashc.masks`, or one of your own. A mask
+            by name has its own alignment: `flashc.masks.causal("top-left")` is what PyTorch calls causal.
         scale: of the scores; None: 1 / sqrt(E).
         enable_gqa: Hq is a multiple of Hkv.
         return_lse: also return the log-sum-exp (natural logarithm), [B, Hq, L] in f32.

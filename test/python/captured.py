@@ -1,4 +1,5 @@
-"""Gradients of what scores read, against PyTorch's of the eager formula in f64, for the tests on the CPU and on a GPU."""
+"""Gradients of what scores read, against PyTorch's of the eager formula in f64, for the tests on the CPU and on a
+GPU."""
 import itertools
 
 import numpy as np
@@ -61,7 +62,8 @@ class Maker:
 
 
 def make_captured(make, b, h, nq, nk):
-    """Scores by name whose arrays `make` makes: each its own, so that every index and every place of it is there once."""
+    """Scores by name whose arrays `make` makes: each its own, so that every index and every place of it is there
+    once."""
     n = make.normal
     group = 2
     bias, wide, turned = n(h, nq, nk), n(h, nq + 5, nk + 7), n(nk, h, nq)

@@ -42,8 +42,8 @@ MASKS = {"window": dict(window=50, keep=lambda b, h, i, j: (j <= i) & (j >= i - 
 
 
 class Cache:
-    """k and v of sequences, and the caches that hold them: everything else in those is NaN. Of 8 bits (`stored`), k and v are
-    what the caches stand for, with a scale "for all", "heads", "pages" or "pages and heads"."""
+    """k and v of sequences, and the caches that hold them: everything else in those is NaN. Of 8 bits (`stored`), k and
+    v are what the caches stand for, with a scale "for all", "heads", "pages" or "pages and heads"."""
 
     def __init__(self, lengths, heads, depth, value_depth, capacity, page=0, device="cpu", dtype=torch.float32, order="nhd",
                  interleaved=False, stored=None, scales="all"):
@@ -115,8 +115,8 @@ class Cache:
         self.table = torch.from_numpy(table).to(device)
 
     def free(self, first, entry=-1):
-        """Rows before key `first(length)` of each sequence become NaN; so do pages of theirs alone, whose entries become
-        `entry`, or lead to a page of NaN where that is None."""
+        """Rows before key `first(length)` of each sequence become NaN; so do pages of theirs alone, whose entries
+        become `entry`, or lead to a page of NaN where that is None."""
         for b, length in enumerate(self.lengths.tolist()):
             begin = max(first(length), 0)
             for cache in (self.k_cache, self.v_cache):

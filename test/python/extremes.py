@@ -68,8 +68,8 @@ def small_numbers(rng, *shape):
 
 
 def reference(scores, v):
-    """o and lse, in f64, of scores [B, Hq, Nq, Nk] in f32, -inf where they are masked, and values [B, Hk, Nk, Dv]. A row
-    whose scores are all -inf is empty; one with NaN or +inf is NaN, as exp(inf - inf)."""
+    """o and lse, in f64, of scores [B, Hq, Nq, Nk] in f32, -inf where they are masked, and values [B, Hk, Nk, Dv]. A
+    row whose scores are all -inf is empty; one with NaN or +inf is NaN, as exp(inf - inf)."""
     s, v = scores.astype(np.float64), np.repeat(v.astype(np.float64), scores.shape[1] // v.shape[1], 1)
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         top = s.max(-1, keepdims=True)

@@ -13,8 +13,8 @@ def scores(x, keep, score):
 
 
 def attention(q, k, v, keep=None, score=None, scale=None, sinks=None, factors=1.0):
-    """o and lse of [B, H, N, D] arrays. `keep`, `score`: functions of numpy arrays of positions, or None. `factors`: what
-    probabilities are multiplied with before the product with v (dropout)."""
+    """o and lse of [B, H, N, D] arrays. `keep`, `score`: functions of numpy arrays of positions, or None. `factors`:
+    what probabilities are multiplied with before the product with v (dropout)."""
     q, k, v = (np.asarray(x, np.float64) for x in (q, k, v))
     group = q.shape[1] // k.shape[1]
     k, v = np.repeat(k, group, 1), np.repeat(v, group, 1)

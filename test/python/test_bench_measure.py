@@ -172,7 +172,8 @@ def test_the_command_measures_writes_and_relates(monkeypatch, tmp_path, capsys):
 
 @pytest.fixture
 def graphs(monkeypatch):
-    """The contenders that got a graph of decoding, the first of which takes 1 ms for a call, the second 2 ms, and so on."""
+    """The contenders that got a graph of decoding, the first of which takes 1 ms for a call, the second 2 ms, and so
+    on."""
     made = []
 
     class Graph:

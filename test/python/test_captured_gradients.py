@@ -1,5 +1,5 @@
-"""Gradients of what a score reads, on the CPU: against PyTorch's derivative of the score, and against differences in f64;
-packed sequences, masks, sinks, dropout; refusals."""
+"""Gradients of what a score reads, on the CPU: against PyTorch's derivative of the score, and against differences in
+f64; packed sequences, masks, sinks, dropout; refusals."""
 import numpy as np
 import pytest
 
@@ -139,7 +139,8 @@ def test_layout_of_strided_arrays():
 
 
 def test_loop_over_layers():
-    """A score that refers to what a loop changes is that of its iteration, and a property another array in each trace."""
+    """A score that refers to what a loop changes is that of its iteration, and a property another array in each
+    trace."""
     class Layer:
         def __init__(self):
             self.raw = torch.randn(8, 8, requires_grad=True)

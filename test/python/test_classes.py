@@ -62,8 +62,8 @@ def cut(length, tile, starts=None):
 
 def check(mask, nq, nk, wants="exact", origin=None, starts=None, stays=lambda tile: False):
     """The class, and every tile. `origin`: where tiles of keys begin, if they are moved, of a batch, the first query
-    and the number of its sequence; `stays`: by which tiles they are not. `starts`: of the sequences that tiles of queries follow, or, in kernels for those
-    that are shorter than a tile, do not."""
+    and the number of its sequence; `stays`: by which tiles they are not. `starts`: of the sequences that tiles of
+    queries follow, or, in kernels for those that are shorter than a tile, do not."""
     for dtype in ("bf16", "f32") if starts is not None else ("bf16",):  # there are no kernels for f32
         q, k = (flashc.ArraySpec((2, 1, n, 64), dtype) for n in (nq, nk))
         got = flashc.explain(q, k, k, mask=mask)
@@ -98,8 +98,8 @@ def check_tiles(got, mask, nq, nk, wants, queries, origin):
 
 @pytest.mark.parametrize("name", EXACT)
 def test_exact(name):
-    """Where tiles of queries are as long as those of keys, the diagonal of causal documents cuts one tile on the grid, and
-    two that are moved."""
+    """Where tiles of queries are as long as those of keys, the diagonal of causal documents cuts one tile on the grid,
+    and two that are moved."""
     for nq, nk in SHAPES:
         check(EXACT[name], nq, nk, origin=ORIGINS.get(name),
               stays=lambda tile: name == "causal documents" and tile[0] % tile[1] == 0)

@@ -152,7 +152,8 @@ def test_packed_sequences(rng):
 
 
 def test_torch(rng):
-    """Seeds come from PyTorch's generator unless they are given, and the backward pass has those of the forward pass."""
+    """Seeds come from PyTorch's generator unless they are given, and the backward pass has those of the forward
+    pass."""
     torch = pytest.importorskip("torch")
     q, k, v = (torch.tensor(x) for x in inputs(rng, 1, 2, 2, 9, 11, 8, 8, np.float32))
     torch.manual_seed(7)

@@ -1,5 +1,5 @@
-"""Scores at the ends of f32 on the CPU, by FlashAttention's loops, against f64. test/python/gpu/test_extremes.py has the
-same on a GPU."""
+"""Scores at the ends of f32 on the CPU, by FlashAttention's loops, against f64. test/python/gpu/test_extremes.py has
+the same on a GPU."""
 import numpy as np
 import pytest
 

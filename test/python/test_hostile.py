@@ -1,4 +1,5 @@
-"""Arguments that make no sense: each is refused with a flashc.Error that says why, and none with a foreign exception."""
+"""Arguments that make no sense: each is refused with a flashc.Error that says why, and none with a foreign
+exception."""
 import numpy as np
 import pytest
 

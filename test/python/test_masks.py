@@ -17,7 +17,8 @@ SHAPES = [(2, 1, 64, 128), (2, 1, 131, 197), (2, 1, 197, 67), (2, 1, 1, 1), (2, 
 
 
 def kept(mask, shape):
-    """What a kernel keeps, of equal scores and values of which eight keys share a column, each with a bit of its own."""
+    """What a kernel keeps, of equal scores and values of which eight keys share a column, each with a bit of its
+    own."""
     b, h, nq, nk = shape
     q, k, keys = np.zeros((b, h, nq, 8), np.float32), np.ones((b, h, nk, 8), np.float32), np.arange(nk)
     v = np.zeros((b, h, nk, 32), np.float32)

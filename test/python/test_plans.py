@@ -1,5 +1,5 @@
-"""flashc.plan_mask: the same results as the mask, lengths that are held, and what is refused. What a GPU keeps for a plan is in
-gpu/test_mask_maps.py."""
+"""flashc.plan_mask: the same results as the mask, lengths that are held, and what is refused. What a GPU keeps for a
+plan is in gpu/test_mask_maps.py."""
 import gc
 import weakref
 

@@ -10,8 +10,8 @@ from flashc import masks, ops
 from test_masks import in_numpy, kept
 
 SHAPES = [(2, 1, 64, 256), (2, 2, 131, 197), (2, 1, 1, 1)]
-#: What a kernel keeps is looked at for each kind of element, for what holds for no pair, and for ranges that are joined.
-#: test_tiles has the tiles of the others.
+#: What a kernel keeps is looked at for each kind of element, for what holds for no pair, and for ranges that are
+#: joined. test_tiles has the tiles of the others.
 ON_CPU = ["causal documents", "documents of 64 bits", "flags", "unsigned flags", "times or near", "either",
           "small numbers", "nothing"]
 ONE_BATCH = {"causal documents", "flags"}  # whose arrays have one row then, which makes other kernels
@@ -104,8 +104,8 @@ def find_tiles(keeps, tile):
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_tiles(order):
-    """What is known before the mask is run: no tile with a kept pair is skipped and none that is cut goes unmasked, whatever
-    the order."""
+    """What is known before the mask is run: no tile with a kept pair is skipped and none that is cut goes unmasked,
+    whatever the order."""
     shape = (2, 1, 900, 1100)
     q, k = flashc.ArraySpec((2, 1, 900, 64), "bf16"), flashc.ArraySpec((2, 1, 1100, 64), "bf16")
     for name, mask in make_masks(np.random.default_rng(len(order)), shape, order).items():
@@ -117,7 +117,8 @@ def test_tiles(order):
         for batch in range(2):
             tightest, tiles = find_tiles(keeps[batch, 0], explanation.tile), np.array(explanation.tiles[batch][0])
             assert np.all((tiles == tightest) | (tiles == PARTIAL)), name
-            if order == "sorted" and name in ("documents", "times"):  # the last row's range has what is behind the queries
+            # the last row's range has what is behind the queries
+            if order == "sorted" and name in ("documents", "times"):
                 assert np.array_equal(tiles[:-1], tightest[:-1]), name
 
 

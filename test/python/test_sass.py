@@ -27,8 +27,8 @@ SHARED_MEMORY = 232448  # Bytes of one CTA, maxSharedMemory of Hopper.h.
 REGISTERS = 65536  # Of one multiprocessor.
 # Per head dimensions, and whether the tensor cores sum: instructions of one iteration of the unmasked loop beside the
 # products and the 4 a score that softmax takes (multiply-add, exponential, sum, half a maximum of three, half a pack; 3
-# without the sum). Of those of d = 64, 12 are wait-after's. What was measured, and one or two more; where a change needs fewer,
-# write down the new number.
+# without the sum). Of those of d = 64, 12 are wait-after's. What was measured, and one or two more; where a change
+# needs fewer, write down the new number.
 BESIDE = {(64, 64, True): 89, (64, 64, False): 89, (72, 72, False): 79, (80, 80, False): 79, (96, 96, False): 77,
           (112, 112, False): 78, (128, 128, False): 81, (160, 160, False): 82, (192, 128, False): 91,
           (256, 256, False): 103}
@@ -226,8 +226,8 @@ LENGTHS, IDS = flashc.ArraySpec((1,), "i32"), flashc.ArraySpec((4096,), "i32")
                                   masks.documents(IDS, sorted=True)], ids=["padding", "packed", "documents"])
 @pytest.mark.parametrize("d", [64, 128])
 def test_drawn_points(d, mask):
-    """A producer that draws its points spills what it divides by. The consumers divide nothing, and have what is spilled
-    in front of the roles at most; their loops have none."""
+    """A producer that draws its points spills what it divides by. The consumers divide nothing, and have what is
+    spilled in front of the roles at most; their loops have none."""
     kernel = compile_kernel(d, d, mask=mask)
     with sass_report.text_file(kernel.ptx) as path:
         functions, resources = sass_report.read_kernels(path)

@@ -1,5 +1,5 @@
-"""What gradients of captured tensors cost on a GPU, beside the backward pass without them, and FlexAttention's: the table
-of docs/captured-gradients.md.
+"""What gradients of captured tensors cost on a GPU, beside the backward pass without them, and FlexAttention's: the
+table of docs/captured-gradients.md.
 
     gpu_measure captured-gradients [--no-peers]
 

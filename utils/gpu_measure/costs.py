@@ -2,8 +2,9 @@
 
     gpu_measure costs [--peers]
 
-All variants are CUDA graphs of five launches that take turns; a figure is the median of its turns over that of the plain
-call. --peers: also PyTorch's own attention with the same rate of dropout, by FlashAttention-2 and by cuDNN, in ms.
+All variants are CUDA graphs of five launches that take turns; a figure is the median of its turns over that of the
+plain call. --peers: also PyTorch's own attention with the same rate of dropout, by FlashAttention-2 and by cuDNN, in
+ms.
 """
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-"""What masks and scores cost in decoding: a window of a long sequence, sinks, a soft cap and ALiBi beside plain decoding over
-as many keys. The caches rotate through more than the L2.
+"""What masks and scores cost in decoding: a window of a long sequence, sinks, a soft cap and ALiBi beside plain
+decoding over as many keys. The caches rotate through more than the L2.
 
   gpu_measure decode-masks           prints microseconds of each, and its ratio to plain decoding
   gpu_measure decode-masks --once    launches each once, in this order, for Nsight Compute:
-      ncu --clock-control none -k regex:attention --metrics dram__bytes_read.sum python3 utils/gpu_measure decode-masks --once
+      ncu --clock-control none -k regex:attention --metrics dram__bytes_read.sum python3 utils/gpu_measure decode-masks
+      --once
 """
 import argparse
 

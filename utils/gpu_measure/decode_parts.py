@@ -1,8 +1,10 @@
-"""Some hundred query rows against long caches: the forward kernel with its keys in one part and in several, and decoding
-kernels, beside what flashc.decode chooses.
+"""Some hundred query rows against long caches: the forward kernel with its keys in one part and in several, and
+decoding kernels, beside what flashc.decode chooses.
 
-  gpu_measure decode-parts    prints a row for each case: the choice, and microseconds of what is chosen, the forward kernel in one
-                     part and in as many as fill the GPU, decoding in one part and in two, what is chosen for pages of 16
+  gpu_measure decode-parts    prints a row for each case: the choice, and microseconds of what is chosen, the forward
+  kernel in one
+                     part and in as many as fill the GPU, decoding in one part and in two, what is chosen for pages of
+                     16
 
 Each contender is a CUDA graph of ten calls; all take turns, and the best of eight rounds counts.
 """

@@ -1,14 +1,15 @@
-"""Launches the kernels of gradients on a GPU, each many times: no hang, right numbers, equal bits where they are promised.
+"""Launches the kernels of gradients on a GPU, each many times: no hang, right numbers, equal bits where they are
+promised.
 
     gpu_measure gradients                                            2000 launches of each kernel
     compute-sanitizer --tool memcheck python3 utils/gpu_measure gradients --times 1
                                                                      and racecheck, synccheck: sizes for a sanitizer
 
 Numbers of the first launch are held against float32
-attention (gpu_check.py says how; with sinks or dropout against the formula in float64), with NaN in the outputs and in the
-memory that a workspace is likely to get. dsinks has the same bits in every launch, dk and dv have where at most two query
-heads share a key head, and with deterministic=True all of them have; between launches another stream computes products,
-so that CTAs do not always run in the same order.
+attention (gpu_check.py says how; with sinks or dropout against the formula in float64), with NaN in the outputs and in
+the memory that a workspace is likely to get. dsinks has the same bits in every launch, dk and dv have where at most two
+query heads share a key head, and with deterministic=True all of them have; between launches another stream computes
+products, so that CTAs do not always run in the same order.
 """
 
 import argparse

@@ -122,18 +122,18 @@ def ConvertFlashToTile : Pass<"convert-flash-to-tile", "::mlir::ModuleOp"> {
       scf.yield %tanh : tensor<64x128xf32, #tile.acc>
     }
     ```
-    A score that is not tanh times positive constants is refused. Without a maximum (`max=unified`) and a `wait-after` the
-    branches yield the exponentials.
+    A score that is not tanh times positive constants is refused. Without a maximum (`max=unified`) and a `wait-after`
+    the branches yield the exponentials.
 
-    All `flash.tile_classes` become one kernel, and `flash.tile_runs` another, which the manifest's `before` names; what they
-    write lies in the launch's mask map. Loops over the runs of a table become one over the list of the tiles that are
-    visited.
+    All `flash.tile_classes` become one kernel, and `flash.tile_runs` another, which the manifest's `before` names; what
+    they write lies in the launch's mask map. Loops over the runs of a table become one over the list of the tiles that
+    are visited.
 
     The `gpu.module` has the option's target, `#nvvm.target`: the passes that follow ask it (GPUTarget.h).
 
-    The attribute `flashc.launch` of the kernel says how to launch it (Launch.h, docs/manifest.md); `tile.schedule` is for the
-    passes that follow. The schedule is the function's attribute `flashc.schedule`; a function without one has that of the
-    built-in table (docs/schedules.md), overridden by the option.
+    The attribute `flashc.launch` of the kernel says how to launch it (Launch.h, docs/manifest.md); `tile.schedule` is
+    for the passes that follow. The schedule is the function's attribute `flashc.schedule`; a function without one has
+    that of the built-in table (docs/schedules.md), overridden by the option.
 
     Refuses, and leaves the IR as it is (each with a test in `test/Conversion/FlashToTile/invalid*.mlir`,
     `other-algorithms.mlir` and `schedule.mlir`):
@@ -163,9 +163,9 @@ def ConvertFlashToTile : Pass<"convert-flash-to-tile", "::mlir::ModuleOp"> {
       contiguous in its innermost dimension", "expected a constant dimension", "expected a scalar that is known before
       the loop over keys", "expected scalar code without side effects", and types that a kernel lacks: "expected a
       parameter of 1, 8, 16, 32 or 64 bits" (or an array), "expected scalar code in integers of up to 64 bits".
-    - schedules: "expected the target to be one of sm_90a, sm_80", "expected bf16 or f16 on sm_90a", "expected tiles of 128
-      queries and 128 keys", and after "schedule: " what is wrong with the option, or what does not fit shared memory or
-      registers.
+    - schedules: "expected the target to be one of sm_90a, sm_80", "expected bf16 or f16 on sm_90a", "expected tiles of
+      128 queries and 128 keys", and after "schedule: " what is wrong with the option, or what does not fit shared
+      memory or registers.
   }];
   let options = [
     Option<"overrides", "schedule", "std::string", /*default=*/"\"\"",
@@ -183,9 +183,10 @@ def ConvertTileToNVVM : Pass<"convert-tile-to-nvvm"> {
     What changes: every tile op of a kernel (a `gpu.func` with `tile.schedule`). A tile becomes the scalars that one
     thread holds of it, so that `arith` and `math` on tiles become scalar code; rings become addresses in dynamic
     shared memory; copies become TMA (`cp.async.bulk.tensor`), products `wgmma`, turns named barriers, stores predicated
-    PTX. Of a `tile.warp_program` products are `mma.sync`, and rows that are no box come by `cp.async`; these patterns, in
-    `TileToNVVM/Warp`, are for all targets. Loops and branches stay `scf`, indices stay `index`. What every target lowers alike is in `TileToNVVM/Common`;
-    the target of the `gpu.module` has patterns for the rest, as sm_90a has in `TileToNVVM/Hopper`.
+    PTX. Of a `tile.warp_program` products are `mma.sync`, and rows that are no box come by `cp.async`; these patterns,
+    in `TileToNVVM/Warp`, are for all targets. Loops and branches stay `scf`, indices stay `index`. What every target
+    lowers alike is in `TileToNVVM/Common`; the target of the `gpu.module` has patterns for the rest, as sm_90a has in
+    `TileToNVVM/Hopper`.
 
     Why here: the schedule is final. The next pass, `convert-kernel-to-llvm`, knows no tiles.
 

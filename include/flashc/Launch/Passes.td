@@ -165,9 +165,9 @@ def FoldGrid : Pass<"tile-fold-grid"> {
   let description = [{
     A grid has at most 65,535 CTAs along y and z, but 2^31 - 1 along x. This pass gives the kernels of each launch one
     dimension for all three, x fastest, then y: CTAs start in the same order. A kernel learns the extents of x and y by
-    two more parameters, the last (`foldGrid` of the manifest, which changes the launch likewise), and computes its place
-    by two divisions. What it computes is made uniform where warps run tiles. Kernels whose grid has one dimension stay
-    as they are.
+    two more parameters, the last (`foldGrid` of the manifest, which changes the launch likewise), and computes its
+    place by two divisions. What it computes is made uniform where warps run tiles. Kernels whose grid has one dimension
+    stay as they are.
 
     Why here: on a copy of an entry that is about to become code, and only for a launch that needs it: other launches do
     without the divisions. Passes that ask for `gpu.block_id` have run.

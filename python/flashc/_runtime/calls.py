@@ -31,7 +31,8 @@ def refuse_gradient(name: str, x: Any) -> None:
 
 
 def refuse_gradients(**owners: Any) -> Dict[str, Any]:
-    """Raises an Error if one of them requires a gradient, while gradients are recorded; returns those that are given."""
+    """Raises an Error if one of them requires a gradient, while gradients are recorded; returns those that are
+    given."""
     if records_gradients():
         for name, x in owners.items():
             refuse_gradient(name, x)
@@ -175,8 +176,8 @@ class Case:
 
     def __call__(self, inputs: Inputs, code: Code = NO_CODE, outs: Sequence[Any] = (),
                  unseen: Sequence[str] = ()) -> List[Any]:
-        """Launches; returns what it writes in the order of `results`. `outs`: the caller's arrays, or None for new ones.
-        `unseen`: results that the caller does not want."""
+        """Launches; returns what it writes in the order of `results`. `outs`: the caller's arrays, or None for new
+        ones. `unseen`: results that the caller does not want."""
         has_outs = bool(outs) and any([out is not None for out in outs])
         if self.is_empty:
             owners = self._read_outs(inputs, code, outs, unseen)[0] if has_outs else \

@@ -63,8 +63,8 @@ class Frame:
 
 
 class Launcher:
-    """A kernel on one device, and the order of its arguments, which its manifest says. Frames are those that no call uses:
-    a call takes one and puts it back, so threads never share one."""
+    """A kernel on one device, and the order of its arguments, which its manifest says. Frames are those that no call
+    uses: a call takes one and puts it back, so threads never share one."""
     __slots__ = ("loaded", "specialization", "device", "frames", "keys", "inputs", "captures", "outputs")
 
     def __init__(self, case: Any, specialization: Any, code: Code) -> None:
@@ -149,7 +149,8 @@ class Result(NamedTuple):
 
 
 def lies_exchanged(x: Array, is_bshd: bool, source: Source) -> bool:
-    """Whether a result that lies in memory as `x` does, which has as many rows, has its dimensions 1 and 2 exchanged."""
+    """Whether a result that lies in memory as `x` does, which has as many rows, has its dimensions 1 and 2
+    exchanged."""
     _, b, c, _ = x.shape
     return not is_bshd and b > 1 and c > 1 and x.strides[1] < x.strides[2] and source.can_transpose
 

@@ -1,5 +1,5 @@
-"""What a call asks for and what it reads: parsed and checked once, where a public function begins. Functions inside take
-`Operands` and `Options`, so that one more argument is a field here."""
+"""What a call asks for and what it reads: parsed and checked once, where a public function begins. Functions inside
+take `Operands` and `Options`, so that one more argument is a field here."""
 from __future__ import annotations
 
 import math

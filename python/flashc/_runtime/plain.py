@@ -32,7 +32,8 @@ class Append(NamedTuple):
     rotary_dtype: str = "f32"
     is_interleaved: bool = False
     has_leftpad: bool = False
-    #: The element type of a cache of 8 bits, "f8e4m3" or "i8", and whether pages and key heads have scales of their own.
+    #: The element type of a cache of 8 bits, "f8e4m3" or "i8", and whether pages and key heads have scales of their
+    #: own.
     cache_dtype: Optional[str] = None
     scales: Tuple[bool, bool] = (False, False)
 

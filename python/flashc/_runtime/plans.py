@@ -52,8 +52,8 @@ def plan_mask(mask: Callable[..., Any], q_len: Optional[int] = None, k_len: Opti
         q_len, k_len: lengths that calls are held to; None: any.
 
     Returns:
-        A `MaskPlan`, for `mask=` of every function of flashc. What the GPU keeps for it is freed with it: keep it for as
-        long as launches, or CUDA graphs that captured some, use it.
+        A `MaskPlan`, for `mask=` of every function of flashc. What the GPU keeps for it is freed with it: keep it for
+        as long as launches, or CUDA graphs that captured some, use it.
 
     Raises:
         flashc.UnsupportedTypeError: `mask` is no function. Arrays of conditions need no plan to be read.

@@ -12,8 +12,8 @@ from .library import ArgumentError
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 # What other libraries call an argument (PyTorch, FlexAttention, FlashAttention, xFormers, FlashInfer, vLLM,
-# transformers): the argument here, what to write ("": a value of the same kind), their names. The first row counts whose
-# argument a function has.
+# transformers): the argument here, what to write ("": a value of the same kind), their names. The first row counts
+# whose argument a function has.
 _FOREIGN = [
     ("causal", "causal=True; it aligns the last query with the last key, and mask=flashc.masks.causal('top-left') the "
      "first ones, as PyTorch does", "is_causal"),

@@ -11,8 +11,8 @@ EIGHT_BITS = "f8e4m3", "i8"
 
 
 def read_scales(inputs: Inputs, like: str, dtype: str, pages: int, key_heads: int) -> Tuple[bool, bool]:
-    """Whether pages and key heads have scales of their own, for caches of `dtype`. What inputs has of k_scale and v_scale
-    becomes [1 or pages, 1 or Hk]."""
+    """Whether pages and key heads have scales of their own, for caches of `dtype`. What inputs has of k_scale and
+    v_scale becomes [1 or pages, 1 or Hk]."""
     names = "k_scale", "v_scale"
     given = [name in inputs for name in names]
     if dtype not in EIGHT_BITS:

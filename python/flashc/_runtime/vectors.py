@@ -1,4 +1,5 @@
-"""Arrays of one dimension that a call passes beside q, k and v (`options.VECTORS`), and conversions of element types."""
+"""Arrays of one dimension that a call passes beside q, k and v (`options.VECTORS`), and conversions of element
+types."""
 from __future__ import annotations
 
 import sys
@@ -22,8 +23,8 @@ def check_vectors(inputs: Any, extents: Extents, is_launched: bool = True) -> Tu
 
 
 def with_philox(operands: Operands, options: Options) -> Operands:
-    """With dropout, operands with a seed and an offset. Those of PyTorch's tensors are drawn if none are given, from the
-    generator of q's device: a CUDA graph draws new ones in each replay."""
+    """With dropout, operands with a seed and an offset. Those of PyTorch's tensors are drawn if none are given, from
+    the generator of q's device: a CUDA graph draws new ones in each replay."""
     q, philox = operands.q, operands.philox
     if not options.dropout_p:
         return operands

@@ -76,8 +76,8 @@ class Convertible:
     __slots__ = ()
 
     def to(self, *arguments: Any, **keywords: Any) -> Any:
-        """A real number, an integer or a condition, as a type or another array says, in all forms that `torch.Tensor.to`
-        has. Real numbers are of 32 bits, whatever is asked, and a device changes nothing."""
+        """A real number, an integer or a condition, as a type or another array says, in all forms that
+        `torch.Tensor.to` has. Real numbers are of 32 bits, whatever is asked, and a device changes nothing."""
         kind = kind_of_to(arguments, keywords)
         return self if kind is None else self._as(kind)  # type: ignore[attr-defined]
 

@@ -21,8 +21,8 @@ def region_of(*values: Any) -> Region:
 
 
 def plain(x: Any) -> Any:
-    """Numbers of NumPy, and arrays of no dimensions, as Python's numbers; others unchanged. A tensor on a GPU, or one that
-    requires a gradient, is captured instead."""
+    """Numbers of NumPy, and arrays of no dimensions, as Python's numbers; others unchanged. A tensor on a GPU, or one
+    that requires a gradient, is captured instead."""
     if isinstance(x, (Value, int, float)):
         return x
     numpy = sys.modules.get("numpy")

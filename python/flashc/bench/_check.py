@@ -108,8 +108,8 @@ class _Reference:
 
     @torch.no_grad()
     def _compute(self, plainly, inputs, results, keep, score, scale):
-        """Fills in `results`, what `plainly` gives in float32; returns the bounds of their errors. `keep`: broadcasts to
-        [batch, heads, nq, nk]; `score`: a function of scores of that shape."""
+        """Fills in `results`, what `plainly` gives in float32; returns the bounds of their errors. `keep`: broadcasts
+        to [batch, heads, nq, nk]; `score`: a function of scores of that shape."""
         q, k = inputs[:2]
         batch, heads, nq, nk = *q.shape[:3], k.shape[2]
         self.dtype = q.dtype

@@ -1,7 +1,7 @@
 """Decoding: one query token of each sequence against its cache, beside PyTorch's attentions.
 
-Each contender is a CUDA graph of calls that rotate among caches of more bytes than the L2 holds, and all take turns. TB/s
-counts the keys and values that a call reads, once."""
+Each contender is a CUDA graph of calls that rotate among caches of more bytes than the L2 holds, and all take turns.
+TB/s counts the keys and values that a call reads, once."""
 
 import math
 

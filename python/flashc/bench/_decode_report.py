@@ -1,4 +1,5 @@
-"""What the decoding benchmark says: a line for each cell, means of ratios, the CSV; and the way back from CSVs to rows."""
+"""What the decoding benchmark says: a line for each cell, means of ratios, the CSV; and the way back from CSVs to
+rows."""
 
 import csv
 import dataclasses

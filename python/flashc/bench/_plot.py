@@ -1,4 +1,5 @@
-"""The plots: TFLOP/s over N, one line per system, one panel per head dimension and mask; of decoding TB/s and ratios."""
+"""The plots: TFLOP/s over N, one line per system, one panel per head dimension and mask; of decoding TB/s and
+ratios."""
 
 import importlib.util
 import math
@@ -108,8 +109,8 @@ def decoding_panels(rows):
 
 
 def plot_decoding(rows, path, device=""):
-    """Writes the picture of the decoding benchmark: TB/s of each system in each cell, and below them flashc's ratio to the
-    best peer. Lines join the cells of a batch."""
+    """Writes the picture of the decoding benchmark: TB/s of each system in each cell, and below them flashc's ratio to
+    the best peer. Lines join the cells of a batch."""
     chosen = decoding_panels(rows)
     systems = list(dict.fromkeys(name for row in rows for name in row.microseconds))
     pyplot, figure, places = _start(len(chosen), (1, 0.4))

@@ -242,8 +242,8 @@ class CSVWriter:
 
 
 def read_lines(paths, columns, read):
-    """Calls `read` with each line of CSV files of these columns. Raises ValueError for anything else, and for what `read`
-    cannot read."""
+    """Calls `read` with each line of CSV files of these columns. Raises ValueError for anything else, and for what
+    `read` cannot read."""
     for path in paths:
         with open(path, newline="", encoding="utf-8") as file:
             reader = csv.DictReader(file)

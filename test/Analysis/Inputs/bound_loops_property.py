@@ -89,8 +89,8 @@ class Case:
 %nk = arith.constant {self.nk} : index
 %step = arith.constant {kv} : index
 %f = arith.constant 0.0 : f32
-%qs = tensor.extract_slice %q[0, 0, {self.i0}, 0] [1, 1, {rows}, 1] [1, 1, 1, 1] : tensor<1x1x{self.nq}x1xf32> to {valid}
-%qt = tensor.pad %qs low[0, 0, 0, 0] high[0, 0, {q - rows}, 0] {{
+%qs = tensor.extract_slice %q[0, 0, {self.i0}, 0] [1, 1, {rows}, 1] [1, 1, 1, 1] : tensor<1x1x{self.nq}x1xf32> to
+{valid} %qt = tensor.pad %qs low[0, 0, 0, 0] high[0, 0, {q - rows}, 0] {{
 ^bb0(%x0: index, %x1: index, %x2: index, %x3: index):
 tensor.yield %f : f32
 }} : {valid} to {acc}

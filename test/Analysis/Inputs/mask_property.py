@@ -202,7 +202,8 @@ class Program:
                 self.steps.append(step)
 
     def run(self, arguments, i0, kept=None):
-        """The inner loops for one tile of the outer one: (begin, end, is masked). `kept`: all pairs, for what runs the mask."""
+        """The inner loops for one tile of the outer one: (begin, end, is masked). `kept`: all pairs, for what runs the
+        mask."""
         values = {name: value if isinstance(value, numpy.ndarray) else Int(value)
                   for name, value in zip(self.arguments, arguments, strict=True)}
         values["kept"] = kept

@@ -1,7 +1,7 @@
 """Fails unless the best of some runs of a command takes less than a number of milliseconds: start-time.py MS COMMAND...
 What counts is the processor's time: on a machine with other work a clock would tell about that. The
-milliseconds are of a machine where this interpreter starts in 10; one where that takes longer, as where page faults are slow,
-has as much more."""
+milliseconds are of a machine where this interpreter starts in 10; one where that takes longer, as where page faults are
+slow, has as much more."""
 
 import os
 import subprocess

@@ -41,9 +41,9 @@ def parse_block(lines):
 
 
 class Memory:
-    """An array, and who touched its words since all threads met at a barrier: of each word the thread that wrote it last,
-    and those that read it, each with the number of barriers of warps before. Of reads, the least and the greatest thread
-    stand for all, and those after the last barrier of warps once more."""
+    """An array, and who touched its words since all threads met at a barrier: of each word the thread that wrote it
+    last, and those that read it, each with the number of barriers of warps before. Of reads, the least and the greatest
+    thread stand for all, and those after the last barrier of warps once more."""
 
     def __init__(self, machine, size):
         self.machine, self.data = machine, np.full(size, -1, np.int64)

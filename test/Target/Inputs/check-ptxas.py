@@ -1,5 +1,5 @@
-"""Assembles every .ptx file of a folder; fails on a spill, a stack frame, or products that ptxas serialises. Two registers
-that are spilled once for each tile of queries are said, and no failure.
+"""Assembles every .ptx file of a folder; fails on a spill, a stack frame, or products that ptxas serialises. Two
+registers that are spilled once for each tile of queries are said, and no failure.
 
 check-ptxas.py [--spills=BYTES] PTXAS FOLDER [FLASHC SOURCES]. With --spills so many bytes are no failure: a producer
 that draws its points has 24 or 32 registers for what it divides by, and a persistent kernel of all gradients is short
@@ -16,8 +16,8 @@ import sys
 
 
 def compile_examples(flashc, sources, folder):
-    """Leaves NAME.ptx for every example, and NAME:SCHEDULE.ptx for schedules that have all words of the runs, those of many
-    words first: ptxas takes a second for each."""
+    """Leaves NAME.ptx for every example, and NAME:SCHEDULE.ptx for schedules that have all words of the runs, those of
+    many words first: ptxas takes a second for each."""
     sys.path.insert(0, os.path.join(sources, "utils"))
     import gpu_check
     seen = set()

@@ -34,7 +34,8 @@ def alone(request):
 
 @pytest.fixture(autouse=True)
 def fresh_cases(monkeypatch):
-    """Checks that are done once for equal shapes, and schedules with them, are done in each test, which may change how."""
+    """Checks that are done once for equal shapes, and schedules with them, are done in each test, which may change
+    how."""
     monkeypatch.setattr("flashc._runtime.calls._cases", {})
 
 

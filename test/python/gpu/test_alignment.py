@@ -1,4 +1,5 @@
-"""On a GPU: masks by name, and the lengths that masks and scores ask for, mean the sequence in packed and cached calls."""
+"""On a GPU: masks by name, and the lengths that masks and scores ask for, mean the sequence in packed and cached
+calls."""
 import pytest
 
 torch = pytest.importorskip("torch")

@@ -1,5 +1,5 @@
-"""torch.compile of flashc.decode, flashc.append_kv and flashc.merge_states on a GPU: equal bits to those of eager calls,
-whose numbers other files check. Skipped where there is no GPU."""
+"""torch.compile of flashc.decode, flashc.append_kv and flashc.merge_states on a GPU: equal bits to those of eager
+calls, whose numbers other files check. Skipped where there is no GPU."""
 import pytest
 
 torch = pytest.importorskip("torch")

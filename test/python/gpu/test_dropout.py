@@ -45,8 +45,8 @@ def close(got, want, limit, name, floor=1e-3):
 @pytest.mark.parametrize("schedule", [None, "kv-tile=80", "kv-tile=16", "consumers=1,persistent=false"])
 @pytest.mark.parametrize("d", [64, 128])
 def test_mask(d, schedule):
-    """Scores are 0 and values columns of the identity, so that what is not 0 is kept: forward by o, backward by dv, where
-    do is the identity."""
+    """Scores are 0 and values columns of the identity, so that what is not 0 is kept: forward by o, backward by dv,
+    where do is the identity."""
     b, h, nq, nk = 2, 3, 150, d
     q, k = (torch.zeros(b, h, n, d, dtype=torch.bfloat16, device="cuda") for n in (nq, nk))
     eye = torch.eye(d, dtype=torch.bfloat16, device="cuda").expand(b, h, d, d)

@@ -104,7 +104,8 @@ def test_inputs(where, value):
 @pytest.mark.parametrize("lowest", [LOWEST, LOWEST_BF16], ids=["f32", "bf16"])
 @pytest.mark.parametrize("d", [64, 128])
 def test_additive_masks(d, lowest):
-    """As Hugging Face makes them: causal and left padding; rows of padding attend to all keys alike, as PyTorch's do."""
+    """As Hugging Face makes them: causal and left padding; rows of padding attend to all keys alike, as PyTorch's
+    do."""
     n = 300
     q, k, v = (torch.randn(2, 2, n, d, device="cuda", dtype=torch.bfloat16) for _ in range(3))
     for dtype in (torch.bfloat16, torch.float32):

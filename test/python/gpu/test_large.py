@@ -1,7 +1,7 @@
 """Sums, grids and offsets beyond 32 bits, on a GPU. Skipped where there is none, and where memory is short.
 
-Where no reference of the whole fits, rows are: a query's o and dq, and a key's dk and dv, by the formulas in f32 with the
-log-sum-exp that the kernel gave, which is held against the scores of the same queries."""
+Where no reference of the whole fits, rows are: a query's o and dq, and a key's dk and dv, by the formulas in f32 with
+the log-sum-exp that the kernel gave, which is held against the scores of the same queries."""
 
 import math
 
@@ -24,7 +24,8 @@ def needs(gigabytes):
 
 
 def assert_near(got, want, what, bound=8e-3):
-    """The error in units of the norm, or of 1e-3 where less is left, as of the gradient of a query that sees one key."""
+    """The error in units of the norm, or of 1e-3 where less is left, as of the gradient of a query that sees one
+    key."""
     error = (got.float() - want).norm() / want.norm().clamp_min(1e-3)
     assert error < bound, f"{what}: relative error {error:.2e}"
 
@@ -114,7 +115,8 @@ def test_deterministic_gradients_of_more_than_2_gib_of_sums():
 
 
 def test_sums_beyond_2_to_the_31_elements():
-    """dq's sums have 2^31 + 2^20 elements, and so has each query head's place in them a stride that 32 bits do not hold."""
+    """dq's sums have 2^31 + 2^20 elements, and so has each query head's place in them a stride that 32 bits do not
+    hold."""
     b, h, n, d = 2, 33, 256 * 1024, 128
     needs(64)
     assert b * h * n * d > 1 << 31
@@ -128,7 +130,8 @@ def test_sums_beyond_2_to_the_31_elements():
 
 
 def test_a_million_positions():
-    """32 query heads and 8 key heads: 69 GB in the backward pass, of which 17 GB are dq's sums and 9 GB those of dk and dv."""
+    """32 query heads and 8 key heads: 69 GB in the backward pass, of which 17 GB are dq's sums and 9 GB those of dk and
+    dv."""
     n, hq, hk, d = 1 << 20, 32, 8, 128
     needs(72)
     q, k, v, do = half(1, hq, n, d), half(1, hk, n, d), half(1, hk, n, d), half(1, hq, n, d)

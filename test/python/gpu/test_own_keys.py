@@ -187,7 +187,8 @@ LISTED_SCHEDULES = {
     (64, "two slots"): "consumers=2,kv-tile=128,stages=4,q-stages=2,store=registers,epilogue=plain",
     (64, "three slots"): "consumers=2,kv-tile=32,stages=3,q-stages=3,store=own-slot,epilogue=plain,"
                          "wait-after=0",
-    (64, "four, no turns"): NO_TURNS.replace("store=q-slot", "store=registers"),  # of packed sequences Q's slot is taken
+    # of packed sequences Q's slot is taken
+    (64, "four, no turns"): NO_TURNS.replace("store=q-slot", "store=registers"),
     (64, "one consumer"): "consumers=1,kv-tile=64,stages=2,q-stages=1,store=registers",
     (128, "three"): "consumers=3,kv-tile=80,stages=4,q-stages=1,store=registers",
     (128, "two slots"): "consumers=2,kv-tile=128,stages=2,q-stages=2,store=own-slot,epilogue=plain",

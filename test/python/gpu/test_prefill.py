@@ -89,7 +89,8 @@ def test_sinks(page):
     decoding.check(cache, q, LIMIT[q.dtype], sinks=torch.randn(16, device="cuda"))
 
 
-# What a launch may come to by the schedule table, and by hand: persistent kernels, work lists, per-warpgroup key ranges.
+# What a launch may come to by the schedule table, and by hand: persistent kernels, work lists, per-warpgroup key
+# ranges.
 SCHEDULES = ["persistent=false", "order=closed", "order=list", "epilogue=plain,store=registers",
              "consumers=3,kv-tile=80,stages=4,own-keys=true", "consumers=2,kv-tile=64,stages=3",
              "consumers=1,kv-tile=96,stages=2", "ping-pong=false", "overlap=false"]

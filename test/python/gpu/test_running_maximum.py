@@ -73,7 +73,8 @@ def test_against_f32(pattern, is_causal, d, dtype, jitter, schedule):
 @pytest.mark.parametrize("key", [0, 130, N - 1])
 @pytest.mark.parametrize("pattern", ["rising", "all far below zero", "falling"])
 def test_a_bias_of_the_row_and_the_key(pattern, key):
-    """What is added to a lane's scores of a row is taken off the limit; with infinities where the mask keeps nothing."""
+    """What is added to a lane's scores of a row is taken off the limit; with infinities where the mask keeps
+    nothing."""
     q, k, v = inputs(PATTERNS[pattern], 64, torch.bfloat16, True)
     slopes = torch.tensor([0.5, -0.7], device="cuda")
 

@@ -1,5 +1,5 @@
-"""Steps of serving on a GPU, append_kv with rotary embedding and then decode, against the formula in f32: the sizes, the
-kinds of caches and of masks that serving has. Skipped where there is no GPU.
+"""Steps of serving on a GPU, append_kv with rotary embedding and then decode, against the formula in f32: the sizes,
+the kinds of caches and of masks that serving has. Skipped where there is no GPU.
 
     PYTHONPATH=python FLASHC_LIBRARY=build/lib/libflashc.so python3 -m pytest test/python/gpu/test_serving_steps.py
 """
@@ -31,8 +31,8 @@ def rotate(x, first, cos, sin, interleaved):
 
 
 def step(queries, keys, new, page, heads, group, depth, rotary, *, padded=False, **keywords):
-    """Sequences of random lengths get `new` tokens, of which the last `queries` ask; `padded`: the first keys of a sequence
-    are none of it."""
+    """Sequences of random lengths get `new` tokens, of which the last `queries` ask; `padded`: the first keys of a
+    sequence are none of it."""
     batch = 3
     length = torch.randint(max(queries - new, 0), keys - new + 1, (batch,))
     length[0] = keys - new

@@ -38,8 +38,8 @@ def evaluate(formula, arguments):
 
 def run_order_kernel(kernel, arguments, items):
     """What the kernel before `kernel` leaves in the workspace: the items in the order of the list, and their work.
-    (Behind each item in the list stand its numbers, and behind the work those of all items, then the counter of what has
-    been drawn.)"""
+    (Behind each item in the list stand its numbers, and behind the work those of all items, then the counter of what
+    has been drawn.)"""
     manifest = kernel.manifest
     (before,) = manifest["before"]
     words = evaluate(manifest["workspace"], arguments) // 4

@@ -2,8 +2,8 @@
 would, and the producer of the attention's kernel, which looks its visits up there. The program is `documents` of
 tile-tables.mlir: keep[b, j] and equal documents, of which the earlier or the same position is seen.
 
-Checked against every pair: exactly the tiles with a kept pair are visited, each once, and one that is visited without the mask has
-no pair that is not kept."""
+Checked against every pair: exactly the tiles with a kept pair are visited, each once, and one that is visited without
+the mask has no pair that is not kept."""
 
 import os
 import re

@@ -2,16 +2,16 @@
 point, for many grids and numbers of CTAs. Every point must be visited once; pairs must take equally long, if point x
 takes nx - x, and no CTA may do more than its share of them.
 
-visit_work_tiles.py FUNCTION --list=tiles: CTAs draw points of a list of tiles (or of batches, heads), of which each takes
-some time, when they begin the point before; every point must be visited once, and no CTA may do more than its share of
-them and the longest twice.
+visit_work_tiles.py FUNCTION --list=tiles: CTAs draw points of a list of tiles (or of batches, heads), of which each
+takes some time, when they begin the point before; every point must be visited once, and no CTA may do more than its
+share of them and the longest twice.
 
-visit_work_tiles.py FUNCTION --single, or --single=tiles, batches or heads: each CTA of the grid has one point, by a list or
-not. Every point must be visited once, the first heads in the order of the grid; and where CTAs start as others end, 132
-at a time, they must be done sooner than in the order of the grid.
+visit_work_tiles.py FUNCTION --single, or --single=tiles, batches or heads: each CTA of the grid has one point, by a
+list or not. Every point must be visited once, the first heads in the order of the grid; and where CTAs start as others
+end, 132 at a time, they must be done sooner than in the order of the grid.
 
-visit_work_tiles.py FUNCTION --in-order: every point must be visited once, x running fastest; single iterations, on grids
-that are as large as can be, too.
+visit_work_tiles.py FUNCTION --in-order: every point must be visited once, x running fastest; single iterations, on
+grids that are as large as can be, too.
 
 Every index must fit 32 bits, as it does in a kernel, and every other number 64."""
 

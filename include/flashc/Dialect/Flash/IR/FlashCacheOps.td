@@ -79,8 +79,8 @@ def Flash_CacheViewOp : Flash_CacheOp<"cache_view", [
 def Flash_CacheTileOp : Flash_CacheOp<"cache_tile"> {
   let summary = "a tile of keys or values of one sequence and head, out of a cache";
   let description = [{
-    Where a tile of `flash.cache_view` lies: of sequence `b` and key head `h`, rows `j` to `j` + n - 1, with zeros behind
-    the sequence's length and behind N. `flash-page-kv` makes it of a slice.
+    Where a tile of `flash.cache_view` lies: of sequence `b` and key head `h`, rows `j` to `j` + n - 1, with zeros
+    behind the sequence's length and behind N. `flash-page-kv` makes it of a slice.
 
     Constraints: those of `flash.cache_view`; the result is `[1, 1, n, D]`, all static.
 

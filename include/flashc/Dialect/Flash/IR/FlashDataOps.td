@@ -249,8 +249,8 @@ def Flash_TileRangeOp : Flash_Op<"tile_range", [SingleBlock, RecursiveMemoryEffe
                                                 DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmResultNames"]>]> {
   let summary = "the least and the greatest value that code has of the positions of a tile";
   let description = [{
-    The region computes an integer of one position p, of a query or of a key, of batch `b` and head `h`. Of the positions
-    of a tile that exist:
+    The region computes an integer of one position p, of a query or of a key, of batch `b` and head `h`. Of the
+    positions of a tile that exist:
 
         least    = min of body(b, h, p), first <= p < min(first + tile, extent)
         greatest = max of the same
@@ -297,10 +297,10 @@ def Flash_TileClassesOp : Flash_Op<"tile_classes", [SingleBlock, RecursiveMemory
   let summary = "what a mask keeps of every tile, by running it";
   let description = [{
     For a tile of queries, the first of them `i0`, and a tile of keys, the first `j0`, of batch `b` and head `h`: 0, no
-    pair of the tile is kept; 1, some are, or the tile has keys that do not exist; 2, every pair is. The first region says
-    what is known of the tile without looking at its pairs, 1 standing for nothing; where that is 1, the second one, the
-    mask itself, is run for every pair of a query and a key that exist, until it is known that some are kept and some are
-    not.
+    pair of the tile is kept; 1, some are, or the tile has keys that do not exist; 2, every pair is. The first region
+    says what is known of the tile without looking at its pairs, 1 standing for nothing; where that is 1, the second
+    one, the mask itself, is run for every pair of a query and a key that exist, until it is known that some are kept
+    and some are not.
 
     | value   | type                                      |                                                  |
     |---------|-------------------------------------------|--------------------------------------------------|
@@ -331,8 +331,8 @@ def Flash_TileClassesOp : Flash_Op<"tile_classes", [SingleBlock, RecursiveMemory
   let results = (outs RankedTensorOf<[I32]>:$result);
   let regions = (region SizedRegion<1>:$known, SizedRegion<1>:$mask);
   let assemblyFormat = [{
-    `(` $batches `,` $heads `,` $queries `,` $keys `)` `tiles` `(` $q_tile `,` $kv_tile `)` attr-dict-with-keyword $known
-    `keeps` $mask `:` type($result)
+    `(` $batches `,` $heads `,` $queries `,` $keys `)` `tiles` `(` $q_tile `,` $kv_tile `)` attr-dict-with-keyword
+    $known `keeps` $mask `:` type($result)
   }];
   let hasVerifier = 1;
 }

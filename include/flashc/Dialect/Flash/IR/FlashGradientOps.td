@@ -11,8 +11,8 @@ def Flash_AttentionBackwardOp : Flash_WholeOp<"attention_backward", [{
     type($lse) `,` type($dout) (`,` type($dlse)^)? }], [AttrSizedOperandSegments]> {
   let summary = "the gradients of attention with respect to q, k and v";
   let description = [{
-    What `flash.attention` of the same q, k, v, scale, score and mask passes back when `do` is the gradient of its output
-    and `dlse`, if it is given, that of its log-sum-exp. With `X = scale * Q K^T` and `S = score(X) where mask`:
+    What `flash.attention` of the same q, k, v, scale, score and mask passes back when `do` is the gradient of its
+    output and `dlse`, if it is given, that of its log-sum-exp. With `X = scale * Q K^T` and `S = score(X) where mask`:
 
         P     = exp(S - lse)                       0 where the mask keeps nothing or lse = -inf
         delta = rowsum(dO * O) - dlse
@@ -118,8 +118,8 @@ def Flash_AccumulateGradientsOp : Flash_StepOp<"accumulate_gradients", [AttrSize
     | `<dk, dv>`, `<dk>`, `<dv>` | keys | queries | dk and dv of the keys                                     |
     | `<dq>`         | queries  | keys     | dq of the queries                                                   |
 
-    Others are sums of dX itself, for gradients of what a score reads (`flash.captured_gradient`); the derivative is then
-    that of the score with respect to what is read, and there is always one:
+    Others are sums of dX itself, for gradients of what a score reads (`flash.captured_gradient`); the derivative is
+    then that of the score with respect to what is read, and there is always one:
 
     | gradients      | resident | streamed | the state                                                           |
     |----------------|----------|----------|---------------------------------------------------------------------|
@@ -149,8 +149,8 @@ def Flash_AccumulateGradientsOp : Flash_StepOp<"accumulate_gradients", [AttrSize
 
     `number` tells the sums of one function apart that are of the same kind.
 
-    Constraints: those of `flash.attention_backward` (C2 to C9, C11) on tensors; results are typed like `outs`. A score needs
-    its derivative.
+    Constraints: those of `flash.attention_backward` (C2 to C9, C11) on tensors; results are typed like `outs`. A score
+    needs its derivative.
 
     Lowers to: linalg (AggregatedOpInterface).
 
@@ -201,13 +201,13 @@ def Flash_CapturedGradientOp : Flash_WholeOp<"captured_gradient", [{
   let summary = "the gradient of attention with respect to a tensor that its score reads";
   let description = [{
     What `flash.attention` of the same q, k, v, scale, score and mask passes back to `captured`, a tensor that the score
-    reads by `tensor.extract`: a bias, slopes of ALiBi, a table of relative positions, a temperature. With P, dP and delta
-    as for `flash.attention_backward`, the sum over all reads and all (b, h, i, j)
+    reads by `tensor.extract`: a bias, slopes of ALiBi, a table of relative positions, a temperature. With P, dP and
+    delta as for `flash.attention_backward`, the sum over all reads and all (b, h, i, j)
 
         d[index(b, h, i, j)] += P * (dP - delta) * (derivative of the score with respect to what is read)
 
-    Elements that no pair reads, or only pairs that the mask does not keep, have a gradient of 0. Every sum has one order,
-    so that equal arguments give equal bits.
+    Elements that no pair reads, or only pairs that the mask does not keep, have a gradient of 0. Every sum has one
+    order, so that equal arguments give equal bits.
 
     | value      | shape              | element type |
     |------------|--------------------|--------------|
@@ -226,8 +226,8 @@ def Flash_CapturedGradientOp : Flash_WholeOp<"captured_gradient", [{
     Precision: as for `flash.attention_backward`; dX is not rounded.
 
     Constraints: those of `flash.attention_backward` (C2 to C9, C11) for what both have, on tensors only; and
-    - (C12) `captured` is an argument of the function, and so is what fused code makes of it; reads inside of control flow
-      are refused.
+    - (C12) `captured` is an argument of the function, and so is what fused code makes of it; reads inside of control
+      flow are refused.
 
     Lowers to: `flash.accumulate_gradients` and `flash.scatter_sum` (`flash-differentiate-captures`).
 
@@ -259,9 +259,9 @@ def Flash_ScatterSumOp : Flash_Op<"scatter_sum", [
     DeclareOpInterfaceMethods<AggregatedOpInterface, ["decomposeOperation"]>]> {
   let summary = "sums of a step's gradients, added to where code says";
   let description = [{
-    Adds each element of `sums`, the state of a `flash.accumulate_gradients` of the same `gradients` (rows, columns, pairs
-    or diagonals), to the element of `init` whose indices the region computes of its position. Of rows j is 0, of columns
-    i, of diagonals i or j; of pairs b and h are 0 where `sums` has an extent of 1.
+    Adds each element of `sums`, the state of a `flash.accumulate_gradients` of the same `gradients` (rows, columns,
+    pairs or diagonals), to the element of `init` whose indices the region computes of its position. Of rows j is 0, of
+    columns i, of diagonals i or j; of pairs b and h are 0 where `sums` has an extent of 1.
 
     The order in which elements are added is one of positions, so that equal arguments give equal bits.
 
@@ -309,8 +309,8 @@ def Flash_ParallelAddSliceOp : Flash_Op<"parallel_add_slice", [
   let summary = "what an iteration of scf.forall adds to a slice that others add to, too";
   let description = [{
     `tensor.parallel_insert_slice` with a sum in place of a copy: after the `scf.forall` the destination holds what it
-    held before, plus the slices of all iterations. They may overlap, and are added in any order; so bits may differ from
-    run to run. FlashAttention-2 sums dq over the blocks of keys like this, with atomic additions.
+    held before, plus the slices of all iterations. They may overlap, and are added in any order; so bits may differ
+    from run to run. FlashAttention-2 sums dq over the blocks of keys like this, with atomic additions.
 
     Constraints:
     - (C1) the op is in the `scf.forall.in_parallel` of a loop that shares the destination.

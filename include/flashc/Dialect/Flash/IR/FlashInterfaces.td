@@ -63,8 +63,8 @@ def Flash_WholeOpInterface : OpInterface<"WholeOpInterface", [Flash_ScoresOpInte
 def Flash_PlainOpInterface : OpInterface<"PlainOpInterface"> {
   let cppNamespace = "::mlir::flash";
   let description = [{
-    An op of L0 without scores, which one kernel of plain loads and stores computes. On tensors it has results; on memrefs
-    its outputs are operands.
+    An op of L0 without scores, which one kernel of plain loads and stores computes. On tensors it has results; on
+    memrefs its outputs are operands.
   }];
   let methods = [
     InterfaceMethod<"What is read, in the order of the operands.",

@@ -116,9 +116,9 @@ def Flash_AttentionOp : Flash_WholeOp<"attention", Flash_ThreeInputs<"v">.format
     and may capture values from outside. Indices are positions in the whole op's iteration space.
 
     With `sinks` the softmax of each row has one column more, whose score is the head's sink and which has no value:
-    `lse = log(exp(sinks_h) + sum_j exp(S_ij))` and `O = exp(S - lse) V` (attention to nothing; StreamingLLM, Xiao et al.
-    2023, and the learned sinks of gpt-oss). The sink is in units of the natural logarithm, and neither the scale nor the
-    score region nor the mask knows it. A row whose mask keeps nothing then has `lse = sinks_h`.
+    `lse = log(exp(sinks_h) + sum_j exp(S_ij))` and `O = exp(S - lse) V` (attention to nothing; StreamingLLM, Xiao et
+    al. 2023, and the learned sinks of gpt-oss). The sink is in units of the natural logarithm, and neither the scale
+    nor the score region nor the mask knows it. A row whose mask keeps nothing then has `lse = sinks_h`.
 
     With `dropout` each probability is 0 with the rate `dropout_p`, and else divided by 1 - rate, before the second
     product: `O = D * exp(S - lse) V`. The log-sum-exp does not know of it. `philox` holds a seed and an offset; whether
@@ -135,8 +135,8 @@ def Flash_AttentionOp : Flash_WholeOp<"attention", Flash_ThreeInputs<"v">.format
     - (C3) q, k, v share the element type T in {bf16, f16, f32}; o has T or f32; lse and sinks have f32.
     - (C4) D and Dv are static, multiples of 8, from 8 to 256; q and k agree on D, v and o on Dv.
       (The multiple of 8 is asked of 16-bit T only; f32, which runs on the CPU, takes any D from 1 to 256.)
-    - (C5) Hq and Hk are positive, Hq is a multiple of Hk, k and v agree on Hk, q, o, lse and sinks on Hq. Where both are
-      static, `group_size` may be left out, and is Hq / Hk if given. Where one is dynamic, `group_size` is given, is
+    - (C5) Hq and Hk are positive, Hq is a multiple of Hk, k and v agree on Hk, q, o, lse and sinks on Hq. Where both
+      are static, `group_size` may be left out, and is Hq / Hk if given. Where one is dynamic, `group_size` is given, is
       positive, and divides a static Hq.
     - (C6) B, Nq, Nk agree wherever two operands both know them.
     - (C7) scale is finite.
@@ -145,8 +145,8 @@ def Flash_AttentionOp : Flash_WholeOp<"attention", Flash_ThreeInputs<"v">.format
     - (C9) both regions are free of side effects other than reads.
     - (C10) on memrefs `outs` holds o and lse and there are no results; on tensors there are two results and no `outs`.
     - (C11) `dropout_p` is there with `philox` only, and its rate is from 1/256 to 255/256.
-    - (C14) on memrefs no output shares memory with another one, with an input, or with what a region reads: views of one
-      buffer are known to be apart, by their offsets and sizes. Arguments of a function are taken to be apart.
+    - (C14) on memrefs no output shares memory with another one, with an input, or with what a region reads: views of
+      one buffer are known to be apart, by their offsets and sizes. Arguments of a function are taken to be apart.
 
     Precondition: for queries and keys that exist, integers in the regions are not divided by 0, and reads are inside
     their arrays. For others that a tile has beside them the compiler sees to it.
@@ -189,8 +189,8 @@ def Flash_ColumnSumsOp : Flash_WholeOp<"column_sums", Flash_ThreeInputs<"lse">.f
   let summary = "the weight that each key receives from all queries";
   let description = [{
     The sums of attention's probabilities over queries, `c_j = sum_i exp(S_ij - lse_i)` with
-    `S = score(scale * Q K^T) where mask` and the log-sum-exp `lse` that `flash.attention` gives for the same q, k, score
-    and mask. Eviction of keys from a cache (H2O, SnapKV) ranks keys by it.
+    `S = score(scale * Q K^T) where mask` and the log-sum-exp `lse` that `flash.attention` gives for the same q, k,
+    score and mask. Eviction of keys from a cache (H2O, SnapKV) ranks keys by it.
 
     | value | shape             | element type |
     |-------|-------------------|--------------|
@@ -279,7 +279,8 @@ def Flash_OnlineAttentionOp : Flash_StepOp<"online_attention", [
     zeros, and `j < Nk` is joined to the mask. Chunks of keys may also be folded side by side, each into a state with a
     leading dimension of chunks, and merged (PartialReductionOpInterface, outer-parallel).
 
-    Constraints: those of `flash.attention` (C2, C4 to C9, C11) on tensors, acc, m and l in f32, results typed like `outs`.
+    Constraints: those of `flash.attention` (C2, C4 to C9, C11) on tensors, acc, m and l in f32, results typed like
+    `outs`.
 
     Lowers to: linalg (AggregatedOpInterface), or tile ops (`convert-flash-to-tile`).
 
@@ -408,9 +409,10 @@ def Flash_YieldOp : Flash_Op<"yield", [Pure, ReturnLike, Terminator,
                  "TileRunsOp"]>]> {
   let summary = "the value of a score or mask region, or of a table";
   let description = [{
-    Ends a `score` region with the new score (f32), a `derivative` region with that of the score, a `mask` region with whether the key is kept (i1), the region of a
-    `flash.row_table` with the value of a row (i32), that of a `flash.tile_range` with the value of a position (i1, i32,
-    i64), those of `flash.tile_classes` and `flash.tile_runs` with the class of a tile (i32).
+    Ends a `score` region with the new score (f32), a `derivative` region with that of the score, a `mask` region with
+    whether the key is kept (i1), the region of a `flash.row_table` with the value of a row (i32), that of a
+    `flash.tile_range` with the value of a position (i1, i32, i64), those of `flash.tile_classes` and `flash.tile_runs`
+    with the class of a tile (i32).
   }];
   let arguments = (ins AnyTypeOf<[F32, I1, I32, I64]>:$value);
   let assemblyFormat = "attr-dict $value `:` type($value)";

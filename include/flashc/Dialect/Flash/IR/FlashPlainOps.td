@@ -85,9 +85,9 @@ def Flash_AppendKVOp : Flash_PlainOp<"append_kv"> {
     innermost dimension: a cache `[P, Hk, R, D]` comes in as a transposed view, and K and V that are interleaved in one
     allocation are two views of it.
 
-    With `rotary` keys are rotated on their way (Su et al. 2021), by the row p of `cos` and `sin`. Of the first R2 columns,
-    twice as many as these have, columns c and c + R2 / 2 are a pair (x, y) (Llama, GPT-NeoX), or with `interleaved`
-    columns 2 c and 2 c + 1 (GPT-J):
+    With `rotary` keys are rotated on their way (Su et al. 2021), by the row p of `cos` and `sin`. Of the first R2
+    columns, twice as many as these have, columns c and c + R2 / 2 are a pair (x, y) (Llama, GPT-NeoX), or with
+    `interleaved` columns 2 c and 2 c + 1 (GPT-J):
 
         x' = x cos[p, c] - y sin[p, c]        y' = y cos[p, c] + x sin[p, c]
 
@@ -99,8 +99,8 @@ def Flash_AppendKVOp : Flash_PlainOp<"append_kv"> {
 
     A token whose place does not exist is not written, neither its key nor its value: a position that is negative or
     beyond the cache, the table, or the rows of `cos`; a page that is negative or beyond the cache; and with `counts` a
-    token t that is not below `counts[b]`. No other element of the caches changes. If two tokens have one place, it holds
-    either of them.
+    token t that is not below `counts[b]`. No other element of the caches changes. If two tokens have one place, it
+    holds either of them.
 
     | value     | shape                                    | element type |
     |-----------|------------------------------------------|--------------|

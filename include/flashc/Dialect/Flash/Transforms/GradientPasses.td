@@ -47,11 +47,11 @@ def DifferentiateCaptures : Pass<"flash-differentiate-captures"> {
   let description = [{
     Replaces each `flash.captured_gradient` by, for each read of the captured tensor in its score, a
     `flash.accumulate_gradients` whose derivative is that of the score with respect to what is read, and a
-    `flash.scatter_sum` that adds its sums to the elements that were read. What the read's indices hang on says which sums
-    these are: of rows, columns, diagonals or pairs.
+    `flash.scatter_sum` that adds its sums to the elements that were read. What the read's indices hang on says which
+    sums these are: of rows, columns, diagonals or pairs.
 
-    Why here: after `flash-fuse`, when the score has all code of its own, and before `flash-tile`, which tiles the steps of
-    rows and columns as it does those of dq and dk.
+    Why here: after `flash-fuse`, when the score has all code of its own, and before `flash-tile`, which tiles the steps
+    of rows and columns as it does those of dq and dk.
 
     Before (a table of relative positions):
     ```mlir

@@ -61,11 +61,11 @@ def TabulateRows : Pass<"flash-tabulate-rows"> {
 def TabulateColumns : Pass<"flash-tabulate-columns"> {
   let summary = "what a mapped mask computes of each streamed position alone is computed once, as a table";
   let description = [{
-    A mask that is run in tiles (`flash.tile_runs`) is evaluated for every pair of a tile that is not full. What it computes
-    of the streamed position alone, a key's coordinates in Morton order, say, a kernel would compute again in every tile, in
-    every thread that has the column: 64 times in a tile of 128 queries. The pass computes such values once for all
-    positions, as tables of i32 in front of the loops (`flash.row_table`), and the mask reads them. What hangs on the
-    resident position is computed once for a row of a tile in any case.
+    A mask that is run in tiles (`flash.tile_runs`) is evaluated for every pair of a tile that is not full. What it
+    computes of the streamed position alone, a key's coordinates in Morton order, say, a kernel would compute again in
+    every tile, in every thread that has the column: 64 times in a tile of 128 queries. The pass computes such values
+    once for all positions, as tables of i32 in front of the loops (`flash.row_table`), and the mask reads them. What
+    hangs on the resident position is computed once for a row of a tile in any case.
 
     Before:
     ```mlir
@@ -87,9 +87,10 @@ def TabulateColumns : Pass<"flash-tabulate-columns"> {
     }
     ```
 
-    Tabulated are values of type index and integers of at most 32 bits that cost more than five operations (a division that
-    is no shift counts as five, and so does a read of an array). An index is taken to fit 32 bits, as it does in kernels. A mask that is
-    understood as a whole has its few masked tiles at the ends of its intervals, and stays as it is.
+    Tabulated are values of type index and integers of at most 32 bits that cost more than five operations (a division
+    that is no shift counts as five, and so does a read of an array). An index is taken to fit 32 bits, as it does in
+    kernels. A mask that is understood as a whole has its few masked tiles at the ends of its intervals, and stays as it
+    is.
   }];
   let dependentDialects = ["arith::ArithDialect", "tensor::TensorDialect"];
   let statistics = [Statistic<"numTables", "num-tables", "tables of columns made">];
@@ -103,8 +104,8 @@ def AlignQueries : Pass<"flash-align-queries"> {
     instead (`flash.segment_tile`): no tile lies in two sequences. A tile that does has the keys of both, and all of
     them need the mask; and where a causal sequence does not begin at a multiple of the tile, each of its tiles has one
     diagonal more to visit. There are as many tiles as before and up to two for each sequence, of which those without a
-    query visit nothing. Where most sequences are shorter than a tile that is more work than before: a kernel has another
-    entry for them, which is compiled without this pass (docs/masks.md).
+    query visit nothing. Where most sequences are shorter than a tile that is more work than before: a kernel has
+    another entry for them, which is compiled without this pass (docs/masks.md).
 
     Why here: the loop over queries is outside (`flash-swap-loops`), and `flash-bound-loops`, which then begins the
     tiles of keys at the sequence, too, takes the tile's begin and its number of queries as they are.
@@ -137,11 +138,11 @@ def BoundLoops : Pass<"flash-bound-loops"> {
   let summary = "the mask becomes loop bounds: skip empty tiles, drop the mask where it keeps everything";
   let description = [{
     Reads the mask of a step in its streamed loop, of `flash.online_attention` the loop over keys, as bounds on j
-    (`lib/Analysis/MaskBounds`), and replaces the loop by consecutive ones, in ascending order of keys, that pass the state on: those with tiles that the
-    mask cuts, and those with tiles that it keeps as a whole, which lose the mask. Tiles that it leaves empty are not
-    visited. Causal attention does half of the work this way, and compares positions only along the diagonal; a sliding
-    window does work proportional to its width; sink tokens in front of it are one masked tile more; the tail of a
-    sequence that is not a multiple of the tile is one last masked tile.
+    (`lib/Analysis/MaskBounds`), and replaces the loop by consecutive ones, in ascending order of keys, that pass the
+    state on: those with tiles that the mask cuts, and those with tiles that it keeps as a whole, which lose the mask.
+    Tiles that it leaves empty are not visited. Causal attention does half of the work this way, and compares positions
+    only along the diagonal; a sliding window does work proportional to its width; sink tokens in front of it are one
+    masked tile more; the tail of a sequence that is not a multiple of the tile is one last masked tile.
 
     Why here: it needs the key loop innermost, for one tile of queries (`flash-swap-loops`). What comes after sees a
     loop without a mask, where the time goes, and short loops with one.
@@ -176,9 +177,10 @@ def BoundLoops : Pass<"flash-bound-loops"> {
     opaque.
 
     Where the only kept interval begins anywhere, as that of a document does, and a tile on the grid would not end with
-    it, tiles are moved, unless there is dropout, whose random numbers come in blocks, or keys lie in pages: they begin at its first key
-    (`docs/masks.md`, "Where tiles begin"). Then the bounds are multiples of the tile from there on, and the last tile
-    may stick out of the range, masked. With the keys [%begin, %end) for all queries, the first loop is empty:
+    it, tiles are moved, unless there is dropout, whose random numbers come in blocks, or keys lie in pages: they begin
+    at its first key (`docs/masks.md`, "Where tiles begin"). Then the bounds are multiples of the tile from there on,
+    and the last tile may stick out of the range, masked. With the keys [%begin, %end) for all queries, the first loop
+    is empty:
     ```mlir
     %full = %begin + floor((%end - %begin) / 64) * 64
     %u:3 = scf.for %j = %begin to %full step 64 ... { flash.online_attention ... }
@@ -199,11 +201,11 @@ def BoundLoops : Pass<"flash-bound-loops"> {
     and the mask of the cut tiles stays a comparison of elements. In packed sequences (`flash.nth %s` <= j < `flash.nth
     %s + 1`) the diagonal of a sequence ascends only inside of it; between the sequence's ends it ascends altogether.
 
-    Where the bounds of the streamed loops are not exact, `flash.tile_classes` in front of all loops runs the mask on the tiles
-    that bounds, and the ranges of what the mask computes of each side (`flash.tile_range`), leave open; `flash.tile_runs`
-    makes runs of tiles of it, and three loops for each of five runs go over them (`docs/masks.md`). Where queries are
-    streamed, it is `dual`, with the runs of queries of each tile of keys. It is not done for masks over sorted arrays that
-    are understood. Documents in any order, `ids[i] == ids[j]`, become
+    Where the bounds of the streamed loops are not exact, `flash.tile_classes` in front of all loops runs the mask on
+    the tiles that bounds, and the ranges of what the mask computes of each side (`flash.tile_range`), leave open;
+    `flash.tile_runs` makes runs of tiles of it, and three loops for each of five runs go over them (`docs/masks.md`).
+    Where queries are streamed, it is `dual`, with the runs of queries of each tile of keys. It is not done for masks
+    over sorted arrays that are understood. Documents in any order, `ids[i] == ids[j]`, become
     ```mlir
     %classes = flash.tile_classes(%B, %c1, %Nq, %Nk) tiles(64, 64) { ... } keeps { ... }
     %runs = flash.tile_runs(%B, %c1, %Nq, %Nk) tiles(64, 64) { ... an element of %classes ... }
@@ -222,8 +224,8 @@ def BoundLoops : Pass<"flash-bound-loops"> {
       step is not the number of keys in a tile", "a tile spans several heads", "the loop carries more than the
       state", "the loop has side effects", "the position of the tile of queries changes inside the loop".
 
-    Where a step streams queries past a tile of keys (`flash.accumulate_column_sums`) all of this holds with i and j, and
-    queries and keys, exchanged: the bounds are the dual ones (`MaskView::Dual`).
+    Where a step streams queries past a tile of keys (`flash.accumulate_column_sums`) all of this holds with i and j,
+    and queries and keys, exchanged: the bounds are the dual ones (`MaskView::Dual`).
   }];
   let options = [Option<"maps", "maps", "bool", "true", "run the mask for tiles that the bounds leave open">];
   let statistics = [
@@ -236,13 +238,13 @@ def BoundLoops : Pass<"flash-bound-loops"> {
 def PrintMaskBounds : Pass<"flash-print-mask-bounds"> {
   let summary = "print what flash-bound-loops knows about masks";
   let description = [{
-    For every step with a mask, `flash.online_attention` say, prints on standard output what is kept, as a union of conjunctions
-    of bounds on j; the intervals of key tiles that hold a kept pair, and those that hold one that is not kept; what the
-    mask computes of which they use the value for the tile's `[first]` or `[last]` query; and the class: exact,
-    conservative or opaque, and why. Where the loop's tiles are moved (`flash-bound-loops`), intervals are not rounded,
-    and the position that tiles begin at is the `origin`. `begin` and `end` are the original loop's bounds, `i0` the
-    first query of the tile, `rows` the number of its queries. The IR does not change. Tiles whose sizes are dynamic are
-    refused.
+    For every step with a mask, `flash.online_attention` say, prints on standard output what is kept, as a union of
+    conjunctions of bounds on j; the intervals of key tiles that hold a kept pair, and those that hold one that is not
+    kept; what the mask computes of which they use the value for the tile's `[first]` or `[last]` query; and the class:
+    exact, conservative or opaque, and why. Where the loop's tiles are moved (`flash-bound-loops`), intervals are not
+    rounded, and the position that tiles begin at is the `origin`. `begin` and `end` are the original loop's bounds,
+    `i0` the first query of the tile, `rows` the number of its queries. The IR does not change. Tiles whose sizes are
+    dynamic are refused.
 
     The dual says the same of the query tiles for a tile of `keys` keys from `j0` on. It is the mask with i and j
     exchanged, so `[first]` is the tile's first key. Of a step that streams queries it is what the loop needs, and

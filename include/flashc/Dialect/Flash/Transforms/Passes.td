@@ -159,9 +159,10 @@ def OnlineSoftmax : Pass<"flash-online-softmax"> {
 def Tile : Pass<"flash-tile"> {
   let summary = "tile both sequences, keys outermost: FlashAttention, Algorithm 1";
   let description = [{
-    Tiles every step (StepOpInterface) with tiles of `q-tile` queries by `kv-tile` keys of one head, in loops over batch,
-    head, key tiles and, innermost, query tiles. The state (acc, m, l of `flash.online_attention`) stays in whole tensors, of which each step
-    reads and writes the slice of its queries: line by line the FlashAttention paper's Algorithm 1.
+    Tiles every step (StepOpInterface) with tiles of `q-tile` queries by `kv-tile` keys of one head, in loops over
+    batch, head, key tiles and, innermost, query tiles. The state (acc, m, l of `flash.online_attention`) stays in whole
+    tensors, of which each step reads and writes the slice of its queries: line by line the FlashAttention paper's
+    Algorithm 1.
 
     Before: `flash-online-softmax`'s one step over all keys. After (bounds static and divisible):
     ```mlir
@@ -177,8 +178,9 @@ def Tile : Pass<"flash-tile"> {
 
     Tiles have static shapes. Where a sequence is not known to be a multiple of its tile, the slice has the clamped size
     `affine.min(64, N - i)` and is padded (`tensor.pad`) to the tile with zeros (-inf for m); the result is cut back;
-    `j < Nk` (`i < Nq`, where queries are streamed) is joined to the mask; reads of the regions (a bias) are clamped into their tensors, and divisors that are
-    computed from positions, which may be 0 behind the end only, are replaced by 1 there.
+    `j < Nk` (`i < Nq`, where queries are streamed) is joined to the mask; reads of the regions (a bias) are clamped
+    into their tensors, and divisors that are computed from positions, which may be 0 behind the end only, are replaced
+    by 1 there.
 
     An op that already is one tile of these sizes inside a loop is left alone.
 
@@ -196,8 +198,9 @@ def Tile : Pass<"flash-tile"> {
 def SwapLoops : Pass<"flash-swap-loops"> {
   let summary = "queries outside, keys inside: FlashAttention-2";
   let description = [{
-    Interchanges the loops of a tiled step so that the streamed loop is innermost, of attention the key loop. Its state (acc, m, l) becomes tiles
-    that the loop carries, the division by the row sum moves behind it, and only o and lse are ever written.
+    Interchanges the loops of a tiled step so that the streamed loop is innermost, of attention the key loop. Its state
+    (acc, m, l) becomes tiles that the loop carries, the division by the row sum moves behind it, and only o and lse are
+    ever written.
 
     Why here: after `flash-tile` (Algorithm 1) every key tile reads and writes the state of every query tile in device
     memory. The state never leaves the chip after this pass; `flash-bound-loops` then finds one key loop per query tile,
@@ -276,8 +279,8 @@ def Parallelize : Pass<"flash-parallelize"> {
   let summary = "the loops over batch, heads and query tiles become one parallel loop";
   let description = [{
     Replaces the perfectly nested loops around `flash.finalize`, or around the streamed loops of a step that needs none
-    (`flash.accumulate_column_sums`, `flash.accumulate_gradients`), by one `scf.forall` over their common iteration space
-    (FlashAttention-2, section 3.2: parallel over batch, heads and the sequence).
+    (`flash.accumulate_column_sums`, `flash.accumulate_gradients`), by one `scf.forall` over their common iteration
+    space (FlashAttention-2, section 3.2: parallel over batch, heads and the sequence).
 
     Why here: after `flash-swap-loops` an iteration computes its tile of o and lse from start to end. What lowers
     `scf.forall` next (the kernel's grid, or threads on a CPU) may run the iterations in any order.
@@ -333,9 +336,10 @@ def SplitKV : Pass<"flash-split-kv"> {
     decoding, parts of the keys are the parallelism.
 
     **With `splits`** an attention (the step on whole sequences and its `flash.finalize`, of flash-online-softmax)
-    becomes the tiled loops of a decoding kernel. The rows of a tile are `rows` at most: the query heads of a group times
-    as many query tokens as there is room for. The keys that the mask needs of a tile of queries (all, if its bounds are
-    not known, or differ between the heads of a tile) are cut into `splits` parts of equally many tiles of `kv-tile` keys.
+    becomes the tiled loops of a decoding kernel. The rows of a tile are `rows` at most: the query heads of a group
+    times as many query tokens as there is room for. The keys that the mask needs of a tile of queries (all, if its
+    bounds are not known, or differ between the heads of a tile) are cut into `splits` parts of equally many tiles of
+    `kv-tile` keys.
 
     Before: one step over everything. After, of 8 query heads in groups of 4:
     ```mlir
@@ -388,8 +392,8 @@ def SplitKeyLoops : Pass<"flash-split-key-loops"> {
   let description = [{
     Where there are fewer tiles of queries than multiprocessors, as of one short prompt against a long cache, the keys
     are more parallelism (Dao et al. 2023). Unlike `flash-split-kv`, which makes tiles of few rows, this cuts the loops
-    that `flash-bound-loops` and `flash-parallelize` have left, so that tiles keep their size and each part the bounds of
-    the mask.
+    that `flash-bound-loops` and `flash-parallelize` have left, so that tiles keep their size and each part the bounds
+    of the mask.
 
     Before:
     ```mlir
@@ -419,8 +423,8 @@ def SplitKeyLoops : Pass<"flash-split-key-loops"> {
     Assumes that tiles begin at the first key, and all loops that follow on each other at a tile of that grid, as
     `flash-bound-loops` has it. Leaves what is no such parallel loop alone.
 
-    Refuses, with "cannot split keys: ...": a number of parts below 1; no loop over keys; bounds that are runs of a table
-    (`flash.tile_runs`); results that are used more than once in the parallel loop.
+    Refuses, with "cannot split keys: ...": a number of parts below 1; no loop over keys; bounds that are runs of a
+    table (`flash.tile_runs`); results that are used more than once in the parallel loop.
   }];
   let options = [Option<"splits", "splits", "int64_t", "2", "parts of each tile's keys">];
 }

@@ -19,8 +19,8 @@ def Tile_Dialect : Dialect {
     if it loaded its own data) or, after `tile-specialize`, one `tile.warp_specialize` (a producer that fills
     shared-memory rings, and consumers that drain them).
 
-    Where a kernel is bound by the bytes that it reads, it holds one `tile.warp_program` instead: what one warp does, with
-    tiles of 16 rows.
+    Where a kernel is bound by the bytes that it reads, it holds one `tile.warp_program` instead: what one warp does,
+    with tiles of 16 rows.
 
     Values are builtin tensors with an encoding that says how a warpgroup (128 threads) holds them, or in a
     `tile.warp_program` a warp its 16 rows; `arith` and `math` work on them unchanged:
@@ -38,7 +38,8 @@ def Tile_Dialect : Dialect {
     asynchronous (`!tile.token`): an accumulator in flight is a token and cannot be read before its `tile.mma_wait`.
 
     Verifiers ask the facts of the hardware of the target that the `gpu.module` names (GPUTarget.h), as in
-    `gpu.module @kernels [#nvvm.target<chip = "sm_90a">]`; without one it is sm_90a. `tile.schedule` refuses unknown ones.
+    `gpu.module @kernels [#nvvm.target<chip = "sm_90a">]`; without one it is sm_90a. `tile.schedule` refuses unknown
+    ones.
   }];
   let useDefaultAttributePrinterParser = 1;
   let useDefaultTypePrinterParser = 1;
@@ -89,8 +90,8 @@ def Tile_ScheduleAttr : AttrDef<Tile_Dialect, "Schedule"> {
     - `producer_registers`, `consumer_registers`: per thread, for `setmaxnreg`.
     - `overlap`: the softmax of one tile runs beside the PV product of the tile before it.
     - `ping_pong`: consumers take turns at the tensor cores, through named barriers.
-    - `epilogue`: what of the next tile of queries runs while this one is stored: nothing (`plain`), its first `product`,
-      or the `softmax` of its first tile of keys, too.
+    - `epilogue`: what of the next tile of queries runs while this one is stored: nothing (`plain`), its first
+      `product`, or the `softmax` of its first tile of keys, too.
     - `wait_after`: exponentials of a thread that come before the wait for the product beside them; 0: ptxas decides.
   }];
   let parameters = (ins "int64_t":$consumers, "int64_t":$producer_registers, "int64_t":$consumer_registers,
@@ -116,8 +117,9 @@ def Tile_Ring : Tile_Type<"Ring", "ring"> {
   let summary = "a circular buffer in shared memory, with a full and an empty barrier per slot";
   let description = [{
     `stages` slots of `rows x cols` elements, stored as `ceil(cols / 64)` panels of `rows` x 128 bytes with the
-    128-byte swizzle, or `ceil(cols / 128)` of elements of 8 bits; of f32, row by row. Slot `g mod stages` serves the g-th load. A `private` ring exists once per consumer; another is
-    shared, and a slot is empty again when every consumer has released it.
+    128-byte swizzle, or `ceil(cols / 128)` of elements of 8 bits; of f32, row by row. Slot `g mod stages` serves the
+    g-th load. A `private` ring exists once per consumer; another is shared, and a slot is empty again when every
+    consumer has released it.
   }];
   let parameters = (ins "int64_t":$stages, "int64_t":$rows, "int64_t":$cols, "::mlir::Type":$elementType,
                         DefaultValuedParameter<"bool", "false">:$isPrivate);

@@ -18,20 +18,21 @@ def Tile_ProgramOp : Tile_Op<"program", [SingleBlock, NoTerminator, RecursiveMem
   let summary = "what one consumer warpgroup does, loads included";
   let description = [{
     The body runs once per consumer warpgroup `%w` in `[0, consumers)` of the CTA; every consumer runs the same loops
-    with the same trip counts, but for visits that it leaves out (`tile.own_visits`). `tile-specialize` turns it into `tile.warp_specialize`.
+    with the same trip counts, but for visits that it leaves out (`tile.own_visits`). `tile-specialize` turns it into
+    `tile.warp_specialize`.
 
     The body does the work of one work tile `(gpu.block_id x, y, z)` of a grid. Without `grid`, that is the grid of the
     launch, one CTA a work tile. With `grid(%nx, %ny, %nz)` it is this one, the launch may have any number of CTAs along
     x, and `tile-persist` spreads the work tiles over them: evenly, or `by` what a `#tile.work` says of them; by a list
-    of them that is an operand then: `list(%list : memref<?xi32>) by <list of heads>`. A `single` grid is the launch's as
-    well, one CTA a work tile: `tile-persist` decides which CTA has which.
+    of them that is an operand then: `list(%list : memref<?xi32>) by <list of heads>`. A `single` grid is the launch's
+    as well, one CTA a work tile: `tile-persist` decides which CTA has which.
   }];
   let arguments = (ins I64Attr:$consumers, Variadic<Index>:$grid, UnitAttr:$single,
                        Optional<MemRefRankOf<[I32], [1]>>:$list, OptionalAttr<Tile_WorkAttr>:$work);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
-    $consumers (`single` $single^)? (`grid` `(` $grid^ `)`)? (`list` `(` $list^ `:` type($list) `)`)? (`by` $work^)? attr-dict-with-keyword
-    $body
+    $consumers (`single` $single^)? (`grid` `(` $grid^ `)`)? (`list` `(` $list^ `:` type($list) `)`)? (`by` $work^)?
+    attr-dict-with-keyword $body
   }];
   let hasRegionVerifier = 1;
   let extraClassDeclaration = [{
@@ -88,9 +89,9 @@ def Tile_AdvanceRingOp : Tile_Op<"advance_ring", [MemoryEffects<[MemRead, MemWri
   let summary = "leave out the next `count` loads of each ring";
   let description = [{
     For iterations that this warpgroup leaves out of a loop (`tile.own_visits`). `tile-specialize` turns it into a loop
-    that waits for each slot and releases it, and with `turns` (`tile-ping-pong`) hands each turn at the tensor cores on,
-    since all consumers take equally many of both. One thread releases for all four warps, which no product holds together here: they meet first
-    (`tile.warpgroup_barrier`). In the producer there is nothing to leave out.
+    that waits for each slot and releases it, and with `turns` (`tile-ping-pong`) hands each turn at the tensor cores
+    on, since all consumers take equally many of both. One thread releases for all four warps, which no product holds
+    together here: they meet first (`tile.warpgroup_barrier`). In the producer there is nothing to leave out.
   }];
   let arguments = (ins Index:$count, Variadic<Tile_Ring>:$rings, UnitAttr:$turns);
   let assemblyFormat = "$count `of` $rings attr-dict `:` type($rings)";
@@ -133,8 +134,8 @@ def Tile_MmaAsyncOp : Tile_Op<"mma_async", [AttrSizedOperandSegments, MemoryEffe
     A is a slot or an `#tile.operand_a` tensor, B a slot, 16 bits; the accumulator is f32 and begins at zero where it
     is not given. Lowers to `wgmma.mma_async` over the common dimension in steps of 16, and one commit (PTX ISA 9.7.15).
 
-    With `ones` (of `tile.alloc_slot ones`) B has eight more columns, of ones: the last eight columns of the result are the
-    row sums of A, which `tile.split_sums` takes off. B is then panels of 64 columns, and the ones stand behind the
+    With `ones` (of `tile.alloc_slot ones`) B has eight more columns, of ones: the last eight columns of the result are
+    the row sums of A, which `tile.split_sums` takes off. B is then panels of 64 columns, and the ones stand behind the
     last: the descriptor's leading offset leads from each step's rows of that panel to the same ones. Panels in front of
     the last, where the offset leads from panel to panel, are a `wgmma` of their own.
 
@@ -147,16 +148,17 @@ def Tile_MmaAsyncOp : Tile_Op<"mma_async", [AttrSizedOperandSegments, MemoryEffe
     %t = tile.mma_async %q, %k slopes %slopes times %columns : !slopes, !columns transpose_b : !q, !k -> !tile.token<!s>
     ```
 
-    An accumulator that is a token is a product in flight that this one goes on: nobody waits in between, and the wait for
-    this one is one for both.
+    An accumulator that is a token is a product in flight that this one goes on: nobody waits in between, and the wait
+    for this one is one for both.
 
     With `transpose_a` A is a slot whose rows are the depth and whose 64 columns are the rows of the result.
 
     `stage` says how many iterations of the loop around it the product may come behind those of stage 0: `tile-pipeline`
     overlaps stage 0 of one tile with stage 1 of the tile before it. A ping-pong turn begins at a product of stage 0.
 
-    In a `tile.warp_program` B may have elements of 8 bits, `f8E4M3FN` or `i8`: they are widened to A's type, exactly, as
-    they are read. The depth of A B^T is then in quads, so that A is (`tile.read_rows`), and so are the columns of A B.
+    In a `tile.warp_program` B may have elements of 8 bits, `f8E4M3FN` or `i8`: they are widened to A's type, exactly,
+    as they are read. The depth of A B^T is then in quads, so that A is (`tile.read_rows`), and so are the columns of A
+    B.
 
     With `local_descriptors` those of A are computed where the product is. Otherwise, where A is resident, LLVM takes
     one for each step of depth out of the loop, and where there are many ptxas spills.
@@ -205,13 +207,13 @@ def Tile_PanelOp : Tile_Op<"panel", [Pure]> {
 def Tile_AddProductOp : Tile_Op<"add_product", [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "add scale A^T B, of all consumers together, to sums in device memory";
   let description = [{
-    Each consumer has 64 rows of A and, in its own slot, of B. The result has a row for each column of A, from `row` on, a
-    multiple of 64, and a column for each of B. Of `sums[b, h, r, c, :]` each 64 x 64 panel of rows r and columns c has 4096
-    elements in the order of `tile.atomic_add`. Additions of several CTAs come in any order.
+    Each consumer has 64 rows of A and, in its own slot, of B. The result has a row for each column of A, from `row` on,
+    a multiple of 64, and a column for each of B. Of `sums[b, h, r, c, :]` each 64 x 64 panel of rows r and columns c
+    has 4096 elements in the order of `tile.atomic_add`. Additions of several CTAs come in any order.
 
     For a sum whose tile moves with the loop, which no consumer can keep: `tile-specialize` has the consumers pass A on
-    (`tile.share`, through `ring`, whose slots each consumer has for itself), and a warpgroup of its own multiply and add
-    (`tile.atomic_add`).
+    (`tile.share`, through `ring`, whose slots each consumer has for itself), and a warpgroup of its own multiply and
+    add (`tile.atomic_add`).
   }];
   let arguments = (ins Tile_OperandATile:$a, Tile_Ring:$ring, Tile_Slot:$b, MemRefRankOf<[F32], [5]>:$sums,
                        Index:$batch, Index:$head, Index:$row, F32Attr:$scale);
@@ -340,8 +342,8 @@ def Tile_StoreOp : Tile_Op<"store", [MemoryEffects<[MemWrite]>]> {
   let description = [{
     An `#tile.acc` tile goes to `dest[b, h, row .. row+63, :]`, rounded to the element type; an `#tile.row` tile goes to
     `dest[b, h, row .. row+63]`. Rows from `limit` on are not written. With `columns(first, end)` an `#tile.acc` tile of
-    f32 goes to a part of longer rows: its columns are those from `first` on, and from `end` on they are not written; the
-    destination may then lack `b`, or `b` and `h`. The stores are predicated, never branched around:
+    f32 goes to a part of longer rows: its columns are those from `first` on, and from `end` on they are not written;
+    the destination may then lack `b`, or `b` and `h`. The stores are predicated, never branched around:
     a divergent branch in a consumer's loop makes ptxas keep loop state per thread.
   }];
   let arguments = (ins Tile_OneOf<[Tile_RowTile, Tile_AccTile]>:$source, AnyMemRef:$dest, Index:$b, Index:$h, Index:$row, Index:$limit,
@@ -356,8 +358,8 @@ def Tile_StoreAsyncOp : Tile_Op<"store_async", [MemoryEffects<[MemRead, MemWrite
     An `#tile.acc` tile, rounded to the slot's element type, goes to `map[b, h, row .. row+63, :]`; what lies beyond the
     tensor's extents is not written. The slot is one that the consumer waited for and whose products are complete (Q's):
     the tile passes through it, panel by panel, in the same swizzle. `tile.store_wait` stands before its release. Or it
-    is that of `tile.alloc_slot output`. With `limit` rows from there on are not written, as by `tile.store`: a tile that has
-    such rows goes to `dest`, the array of the map, by the threads themselves, out of the slot, which then is
+    is that of `tile.alloc_slot output`. With `limit` rows from there on are not written, as by `tile.store`: a tile
+    that has such rows goes to `dest`, the array of the map, by the threads themselves, out of the slot, which then is
     `tile.alloc_slot output`'s: they have read it when all have passed the next `tile.store_wait all`.
     Lowers to `stmatrix` (PTX ISA 9.7.15.5.13), one barrier of the warpgroup and a bulk tensor copy per panel (PTX ISA
     9.7.9.25.5), and behind a limit to predicated loads and stores of 16 bytes.

@@ -92,10 +92,10 @@ def Tile_FromOperandAOp : Tile_Op<"from_operand_a", [Pure]> {
 def Tile_DropoutMaskOp : Tile_Op<"dropout_mask", [Pure]> {
   let summary = "which elements of a tile of probabilities dropout keeps"; // flashc/Support/Philox.h
   let description = [{
-    A flag for each element: that its random byte, a function of (`seed`, `offset`, `batch`, `head`, query, key) alone, is
-    at least `threshold` (`flashc/Support/Philox.h`). The tile's first query is `query`, a multiple of 16, and its first
-    key is `key`, a multiple of 16, and of 32 if the tile has a multiple of 32 keys in its columns. Its rows are queries,
-    or with `transposed` keys.
+    A flag for each element: that its random byte, a function of (`seed`, `offset`, `batch`, `head`, query, key) alone,
+    is at least `threshold` (`flashc/Support/Philox.h`). The tile's first query is `query`, a multiple of 16, and its
+    first key is `key`, a multiple of 16, and of 32 if the tile has a multiple of 32 keys in its columns. Its rows are
+    queries, or with `transposed` keys.
 
     A call of Philox gives a thread 16 elements of the accumulator whose rows are queries. With `transposed` lanes
     compute the flags for that layout and exchange them, 16 blocks of 8 x 8 at a time (`movmatrix`); of the 32 keys of a

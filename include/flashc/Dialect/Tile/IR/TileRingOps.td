@@ -72,13 +72,15 @@ def Tile_LoadOp : Tile_Op<"load", [MemoryEffects<[MemRead, MemWrite]>, AttrSized
     `map[b, h, row]`: `rows` rows from `row` on, all columns; what lies beyond the tensor reads as zero. Splits into
     `tile.acquire` and `tile.copy_async` in the producer, and `tile.wait` in the consumers.
 
-    With `pages(%table) of P until %end` row r of the tile is `map[table[b, (row + r) div P], h, (row + r) mod P]`: position
-    row + r of sequence b, in pages of P rows (Kwon et al. 2023, PagedAttention). The map's box has as many rows as divide
-    both P and the tile, a multiple of 8, and `row` is a multiple of it, so that a box lies in one page. Of a box that
-    begins at `end` or behind it, or at a negative position, no entry is read: it is zero. `end` is not negative.
+    With `pages(%table) of P until %end` row r of the tile is `map[table[b, (row + r) div P], h, (row + r) mod P]`:
+    position row + r of sequence b, in pages of P rows (Kwon et al. 2023, PagedAttention). The map's box has as many
+    rows as divide both P and the tile, a multiple of 8, and `row` is a multiple of it, so that a box lies in one page.
+    Of a box that begins at `end` or behind it, or at a negative position, no entry is read: it is zero. `end` is not
+    negative.
 
-    With `clear from %first` the slot's rows from `first` on, any number, are set to zero, and with `clear_before %begin`
-    those before row `begin`, any number: each consumer does it after its wait (`tile.clear_rows`).
+    With `clear from %first` the slot's rows from `first` on, any number, are set to zero, and with
+    `clear_before %begin` those before row `begin`, any number: each consumer does it after its wait
+    (`tile.clear_rows`).
 
     An array of f32 instead of a map gives a slot of f32: `map[s, b, h, row .. row + cols - 1]` for every row s of the
     slot. All of these exist, and each s begins at a multiple of 16 bytes.
@@ -158,11 +160,12 @@ def Tile_WaitOp : Tile_Op<"wait", [MemoryEffects<[MemRead, MemWrite]>]> {
 def Tile_ClearRowsOp : Tile_Op<"clear_rows", [MemoryEffects<[MemRead, MemWrite]>, AttrSizedOperandSegments]> {
   let summary = "rows of a slot from `first` on, or before `begin`, become 0";
   let description = [{
-    For rows that no query may see and that may hold anything, such as those of a cache that are no part of the sequence,
-    and those of the next packed sequence: a probability of 0 times NaN is NaN.
-    `first` and `begin`, of which there is one at least, may be any number. In a `tile.warp_program` the warp that owns the ring writes them. In a consumer, which has
-    waited for the slot, all of its threads do, if there are any; others may have done so, or be about to: zeros over
-    zeros. Its products find them, and what fills the slot next comes after them.
+    For rows that no query may see and that may hold anything, such as those of a cache that are no part of the
+    sequence, and those of the next packed sequence: a probability of 0 times NaN is NaN.
+    `first` and `begin`, of which there is one at least, may be any number. In a `tile.warp_program` the warp that owns
+    the ring writes them. In a consumer, which has waited for the slot, all of its threads do, if there are any; others
+    may have done so, or be about to: zeros over zeros. Its products find them, and what fills the slot next comes after
+    them.
   }];
   let arguments = (ins Tile_Slot:$slot, Optional<Index>:$first, Optional<Index>:$begin);
   let assemblyFormat = "$slot (`from` $first^)? (`before` $begin^)? attr-dict `:` type($slot)";
@@ -183,8 +186,8 @@ def Tile_ShareOp : Tile_Op<"share", [MemoryEffects<[MemRead, MemWrite]>]> {
 def Tile_ReleaseOp : Tile_Op<"release", [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "consumer: this warpgroup has done with the slot";
   let description = [{
-    One thread arrives for its warpgroup, whose products that read the slot have been waited for; each thread, if threads
-    read it (f32).
+    One thread arrives for its warpgroup, whose products that read the slot have been waited for; each thread, if
+    threads read it (f32).
 
     With `after`, not before `elements` elements of that tile are known, evenly spread, none of them negative. ptxas
     moves a wait for a product far up, above code that could run beside the product; it does not move it above a

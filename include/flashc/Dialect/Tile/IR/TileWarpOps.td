@@ -12,8 +12,8 @@ def Tile_WarpProgramOp : Tile_Op<"warp_program", [SingleBlock, NoTerminator, Rec
   let description = [{
     The body runs once per warp `%w` in `[0, warps)` of the CTA. Tiles have 16 rows, and all warps have the same ones:
     each computes with keys of its own, fills its own rings (all of them `private`), and meets the others only where
-    states are merged (`tile.merge_warps`). There is no producer: a kernel that is bound by the bytes that it reads needs
-    many copies in flight, not many instructions, and each warp waits for its own bytes alone.
+    states are merged (`tile.merge_warps`). There is no producer: a kernel that is bound by the bytes that it reads
+    needs many copies in flight, not many instructions, and each warp waits for its own bytes alone.
 
     With `cluster` that many CTAs along x merge their states (`tile.merge_cluster`, PTX ISA 9.7.13.4).
 
@@ -40,9 +40,9 @@ def Tile_ReadRowsOp : Tile_PackedRowsOp<"read_rows", [MemoryEffects<[MemRead]>]>
     Row r of the tile is `source[b, h + r div tokens, i + r mod tokens, :]`. Rows from `heads * tokens` on, and those of
     tokens from `limit` on, are 0. Each address is a multiple of four bytes.
 
-    With `quads` the columns of the tile are in another order: of each sixteen, the thread that holds columns 2t, 2t + 1,
-    2t + 8 and 2t + 9 of an operand has 4t to 4t + 3 of the source instead. That is the order in which products find bytes
-    that they widen (`tile.mma_async`).
+    With `quads` the columns of the tile are in another order: of each sixteen, the thread that holds columns 2t, 2t +
+    1, 2t + 8 and 2t + 9 of an operand has 4t to 4t + 3 of the source instead. That is the order in which products find
+    bytes that they widen (`tile.mma_async`).
 
     Example:
     ```mlir
@@ -65,8 +65,8 @@ def Tile_WriteRowsOp : Tile_PackedRowsOp<"write_rows", [MemoryEffects<[MemWrite]
   let description = [{
     Row r goes to `dest[b, h + r div tokens, i + r mod tokens, ...]`, if it is one of `heads * tokens` whose token is
     below `limit` (`tile.read_rows`). The columns of an `#tile.acc` tile are those of the destination from `column` on;
-    what lies behind its last column is not written. An `#tile.row` tile goes to a destination of rank 3, with `column` 0
-    only. Elements are rounded to the destination's type. `quads`: the tile's columns are in the order that
+    what lies behind its last column is not written. An `#tile.row` tile goes to a destination of rank 3, with `column`
+    0 only. Elements are rounded to the destination's type. `quads`: the tile's columns are in the order that
     `tile.read_rows` describes, and come to the destination in their own.
   }];
   let arguments = (ins Tile_OneOf<[Tile_RowTile, Tile_AccTile]>:$source, AnyMemRef:$dest, Index:$b, Index:$h, Index:$i,
@@ -106,8 +106,8 @@ def Tile_LoadRowsOp : Tile_Op<"load_rows", [MemoryEffects<[MemRead, MemWrite]>]>
   let description = [{
     `tile.load` without a tensor map: for targets that have none, and for rows that are no box, since their pages are
     smaller than the tile. Row r of the slot is `source[b, h, row + r]`, or with `size`, the rows of a page,
-    `source[b of r, h, (row + r) mod size]`, where `b` has a page for each row (`tile.read_pages`). Rows from `limit` on,
-    counted as `row + r`, are 0, and so are rows before `begin`; nothing is read for them.
+    `source[b of r, h, (row + r) mod size]`, where `b` has a page for each row (`tile.read_pages`). Rows from `limit`
+    on, counted as `row + r`, are 0, and so are rows before `begin`; nothing is read for them.
 
     Each row begins at a multiple of 16 bytes. `tile-prefetch` splits it into `tile.copy_rows` and `tile.wait`.
 
@@ -138,8 +138,8 @@ def Tile_CopyRowsOp : Tile_Op<"copy_rows", [MemoryEffects<[MemRead, MemWrite]>]>
                        Index:$row, OptionalAttr<ConfinedAttr<I64Attr, [IntPositive]>>:$size, Optional<Index>:$begin,
                        Index:$limit, Tile_Ring:$ring, Index:$count);
   let assemblyFormat = [{
-    $source `[` $b `,` $h `,` $row `]` (`size` $size^)? (`begin` $begin^)? `limit` $limit `into` $ring `[` $count `]` attr-dict
-    `:` type($source) `,` type($b) `,` type($ring)
+    $source `[` $b `,` $h `,` $row `]` (`size` $size^)? (`begin` $begin^)? `limit` $limit `into` $ring `[` $count `]`
+    attr-dict `:` type($source) `,` type($b) `,` type($ring)
   }];
 }
 
@@ -157,10 +157,10 @@ def Tile_MergeWarpsOp : Tile_MergeOp<"merge_warps"> {
 
         acc' = sum over w of c_w acc_w       sum' = sum over w of c_w sum_w       max' = m
 
-    Warp w gets the columns from `w * C` on, where C is the number of columns of the result: those of the operand divided
-    by the warps, rounded up to blocks of eight. What lies behind the last one is undefined. All warps get max' and sum'.
-    States are added in the order of the warps. The tiles go through the memory of the rings, whose slots must have been
-    waited for and read: all warps meet before and behind it.
+    Warp w gets the columns from `w * C` on, where C is the number of columns of the result: those of the operand
+    divided by the warps, rounded up to blocks of eight. What lies behind the last one is undefined. All warps get max'
+    and sum'. States are added in the order of the warps. The tiles go through the memory of the rings, whose slots must
+    have been waited for and read: all warps meet before and behind it.
   }];
   let results = (outs Tile_OfF32<Tile_AccTile>:$merged, Tile_OfF32<Tile_RowTile>:$merged_max,
                       Tile_OfF32<Tile_RowTile>:$merged_sum);

@@ -105,11 +105,11 @@ def Persist : Pass<"tile-persist"> {
     of own ones the warpgroup's, whose place in an entry depends on `%w`.
 
     A `single` program has one work tile for each CTA of the launch: there is no loop. CTAs start in the order of their
-    numbers, each where one has ended, so that nothing but the end is uneven. Heads go by one after the other, as the grid
-    has them, since neighbours read the same tiles; of the last heads, as few as give three work tiles to every
-    multiprocessor, work tiles go by together, the longest first: by the list, or if they are `paired` x = 0 of all these
-    heads, then x = 1, ... A list has the numbers of its items behind it once more, in their own order (`tile-order`),
-    where the CTAs of the first heads find theirs.
+    numbers, each where one has ended, so that nothing but the end is uneven. Heads go by one after the other, as the
+    grid has them, since neighbours read the same tiles; of the last heads, as few as give three work tiles to every
+    multiprocessor, work tiles go by together, the longest first: by the list, or if they are `paired` x = 0 of all
+    these heads, then x = 1, ... A list has the numbers of its items behind it once more, in their own order
+    (`tile-order`), where the CTAs of the first heads find theirs.
 
     A `grouped` program has work tiles that are about as long as their neighbours. They are dealt: groups that give
     every CTA two work tiles go by forwards and backwards in turn, and CTA c takes c, 2n - 1 - c, 2n + c, ...
@@ -186,8 +186,8 @@ def PingPong : Pass<"tile-ping-pong"> {
     product issued with it. A product from registers that is issued alone is not a turn. A `tile.advance_ring` hands its
     turns on.
 
-    Why here: after `tile-pipeline`, which decides what is issued together; before `tile-specialize`, which knows whether
-    all consumers take equally many turns.
+    Why here: after `tile-pipeline`, which decides what is issued together; before `tile-specialize`, which knows
+    whether all consumers take equally many turns.
 
     It says in a missed-optimisation remark (category "tile") why it does nothing: "one consumer takes turns with
     nobody", "no product of slots begins a turn".
@@ -399,16 +399,16 @@ def OverlapEpilogue : Pass<"tile-overlap-epilogue"> {
     early     wait for Q, K | S | PV | S wait | softmax | PV wait | pack P | normalise, store | the loop over keys ...
     ```
 
-    K's slot is released behind `wait_after` of its exponentials, as in the loop over keys (`tile-place-waits`), or 12 if
-    that is 0: ptxas would move the wait for PV in front of all of them.
+    K's slot is released behind `wait_after` of its exponentials, as in the loop over keys (`tile-place-waits`), or 12
+    if that is 0: ptxas would move the wait for PV in front of all of them.
 
     S is issued first, since the products end in the order in which they begin. P is packed behind the wait for PV,
     which reads those registers. PV now waits for the next Q and K, which a second slot of Q has ready.
 
     Why here: after `tile-specialize`, since what is waited for moves across a work tile's end, which only the numbers
     of the loads allow; after `tile-split-loops`, which would not see what bounds are that a loop carries. Only a kernel
-    whose `tile.schedule` says `epilogue = product` or `softmax` is changed. A ring for Q with one slot is legal, but the next Q
-    then arrives late.
+    whose `tile.schedule` says `epilogue = product` or `softmax` is changed. A ring for Q with one slot is legal, but
+    the next Q then arrives late.
 
     Before (consumer):
     ```mlir
