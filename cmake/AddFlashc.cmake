@@ -11,8 +11,8 @@ add_definitions(${FLASHC_LLVM_DEFINITIONS})
 # One precompiled header serves the whole project: it turns a 27 s compile of an MLIR source file into well under a
 # second. Every target therefore compiles with the same options.
 add_compile_options(-Wall -Wextra -Wno-unused-parameter)
-# Exceptions stay on, although LLVM is built without: std::bad_alloc gives back locks and memory on its way to the C API,
-# which makes a status of it (lib/CAPI/Support.h). LLVM's frames, which it passes, have unwind tables.
+# Exceptions stay on, although LLVM is built without: std::bad_alloc gives back locks and memory on its way to the C
+# API, which makes a status of it (lib/CAPI/Support.h). LLVM's frames, which it passes, have unwind tables.
 if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
   add_compile_options(-Wno-deprecated-declarations)
   find_program(FLASHC_LLD NAMES ld.lld-22 ld.lld PATHS /usr/lib/llvm-22/bin)

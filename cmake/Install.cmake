@@ -39,7 +39,8 @@ list(TRANSFORM libraries PREPEND flashc:: OUTPUT_VARIABLE FLASHC_CXX_TARGETS)
 list(JOIN FLASHC_CXX_TARGETS " " FLASHC_CXX_TARGETS)
 configure_package_config_file(cmake/flashcConfig.cmake.in ${CMAKE_BINARY_DIR}/CMakeFiles/flashcConfig.cmake
   INSTALL_DESTINATION ${package_dir} NO_SET_AND_CHECK_MACRO)
-write_basic_package_version_file(${CMAKE_BINARY_DIR}/CMakeFiles/flashcConfigVersion.cmake COMPATIBILITY ${compatibility})
+write_basic_package_version_file(${CMAKE_BINARY_DIR}/CMakeFiles/flashcConfigVersion.cmake COMPATIBILITY
+                                 ${compatibility})
 install(FILES ${CMAKE_BINARY_DIR}/CMakeFiles/flashcConfig.cmake ${CMAKE_BINARY_DIR}/CMakeFiles/flashcConfigVersion.cmake
   DESTINATION ${package_dir} COMPONENT runtime)
 install(EXPORT flashcTargets NAMESPACE flashc:: DESTINATION ${package_dir} COMPONENT runtime)

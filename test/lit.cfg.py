@@ -10,7 +10,7 @@
 #   %unittests   the GoogleTest programs (with REQUIRES: unittests)
 # Features: `ptxas` (an assembler is installed), `disassembler` (nvdisasm or cuobjdump is), `gpu` (the CUDA driver loads
 # and reports a device), `unittests` (they were built: GoogleTest was found), `lld` (it linked the programs), `pytest`
-# (the interpreter has it).
+# (the interpreter has it), `formatters` (utils/format.sh finds its programs, and a git checkout).
 
 import ctypes
 import os
@@ -90,6 +90,9 @@ if subprocess.call([config.python_executable, "-c", "import pytest"], stderr=sub
     config.available_features.add("pytest")
 if config.flashc_unittests:
     config.available_features.add("unittests")
+if all(map(shutil.which, ("clang-format-22", "autopep8"))) and os.path.exists(
+        os.path.join(config.flashc_src_root, ".git")):
+    config.available_features.add("formatters")
 if config.flashc_lld:
     config.available_features.add("lld")
 if has_gpu():

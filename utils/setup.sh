@@ -5,9 +5,9 @@
 set -eu
 
 packages="
-  clang-22 lld-22 llvm-22-dev llvm-22-tools libmlir-22-dev mlir-22-tools
-  cmake ninja-build make g++ libgtest-dev python3 python3-numpy python3-pytest python3-torch python3-venv xz-utils
-  libzstd-dev zlib1g-dev libxml2-dev libedit-dev libcurl4-openssl-dev"
+  clang-22 clang-format-22 lld-22 llvm-22-dev llvm-22-tools libmlir-22-dev mlir-22-tools
+  cmake ninja-build make g++ libgtest-dev python3 python3-autopep8 python3-numpy python3-pytest python3-torch
+  python3-venv xz-utils libzstd-dev zlib1g-dev libxml2-dev libedit-dev libcurl4-openssl-dev"
 
 missing=
 for package in $packages; do

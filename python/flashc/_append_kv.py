@@ -127,7 +127,8 @@ def append_case(inputs: Inputs, is_interleaved: bool) -> Case:
     angles = inputs.arrays.get("cos")
     kernel = Append(target_of(inputs.device), new.dtype, new.shape[3], value.shape[3], "block_table" in inputs,
                     "counts" in inputs, 0 if angles is None else 2 * angles.shape[1],
-                    new.dtype if angles is None else angles.dtype, is_interleaved, "leftpad" in inputs, cache_dtype, scales)
+                    new.dtype if angles is None else angles.dtype, is_interleaved, "leftpad" in inputs, cache_dtype,
+                    scales)
     case = Case(inputs, kernel, [])
     case.aliases = {"table": "block_table"}
     case.is_empty = any(0 in inputs[name].shape for name in ("k", "k_cache", "v_cache", "block_table", "cos")

@@ -113,7 +113,8 @@ def refuse_out(options: Options, out: Any, where: str) -> None:
         raise ArgumentError(f"expected no out, schedule or static_shapes {where}")
 
 
-def attention_now(operands: Operands, options: Options, out: Any = None, code: Any = None, records: bool = False) -> Any:
+def attention_now(operands: Operands, options: Options, out: Any = None, code: Any = None,
+                  records: bool = False) -> Any:
     """flashc.attention without a look at graphs under construction, and at the gradients of q, k and v: for custom ops.
     `code`: the mask and the score, traced for this call, if they have been. `records`: PyTorch records gradients, so
     that arrays that a mask or a score reads may not require one."""

@@ -55,7 +55,8 @@ def attention_backward(q: ArrayLike, k: ArrayLike, v: ArrayLike, o: ArrayLike, l
         as `flashc.attention`.
     """
     parse_flag("deterministic", deterministic)
-    options = Options(causal, window, scale, dropout_p, enable_gqa, False, layout, schedule, static_shapes, deterministic)
+    options = Options(causal, window, scale, dropout_p, enable_gqa, False, layout, schedule, static_shapes,
+                      deterministic)
     return backward_of(Operands(q, k, v, mask, score, sinks, philox), options.checked(philox), Given(o, lse, do, dlse),
                        captured, out=out)
 

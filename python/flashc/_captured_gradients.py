@@ -30,7 +30,8 @@ def _gradient_of(number: int, x: Any, backward: Case, inputs: Inputs, code: Code
     gradients = []
     for place, array in found:
         if array.dtype not in ("bf16", "f16", "f32", "f64"):
-            raise UnsupportedTypeError(f"expected captured[{number}] of bf16, f16, f32 or f64, got {spoken(array.dtype)}")
+            raise UnsupportedTypeError(
+                f"expected captured[{number}] of bf16, f16, f32 or f64, got {spoken(array.dtype)}")
         shape = View.of(array).bind(array).extents
         result = Result("gradient", f"captured[{number}]", "q", shape, sum_dtype(inputs["q"].dtype))
         made, = _case(backward, inputs, result, place, is_bshd)(inputs, code)

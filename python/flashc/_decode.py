@@ -221,7 +221,8 @@ def _check(inputs: Inputs, is_bshd: bool) -> Tuple[Extents, int]:
         return x._replace(shape=tuple(shape), dtype=q.dtype if x.dtype in EIGHT_BITS else x.dtype)
 
     if k.dtype != v.dtype:
-        raise UnsupportedTypeError(f"expected k_cache and v_cache of one element type, got {spoken(k.dtype)} and {spoken(v.dtype)}")
+        raise UnsupportedTypeError(
+            f"expected k_cache and v_cache of one element type, got {spoken(k.dtype)} and {spoken(v.dtype)}")
     if k.shape[0] != v.shape[0] or k.shape[rows] != v.shape[rows]:
         raise ArgumentError(f"expected k_cache and v_cache of as many rows, got {tuple(k.shape)} and {tuple(v.shape)}")
     extents = check_inputs(q, as_sequences(k), as_sequences(v), is_bshd, enable_gqa=True)

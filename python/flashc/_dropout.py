@@ -53,7 +53,8 @@ def dropout_mask(shape: Sequence[int], dropout_p: float, philox: Sequence[int]) 
     try:
         seed, offset = (operator.index(number) & (2**64 - 1) for number in philox)
     except (TypeError, ValueError):
-        raise UnsupportedTypeError(f"expected philox to be two integers, a seed and an offset, got {philox!r}") from None
+        raise UnsupportedTypeError(
+            f"expected philox to be two integers, a seed and an offset, got {philox!r}") from None
     i, j = np.ogrid[:queries, :keys]
     i, j = i.astype(np.uint64), j.astype(np.uint64)
     of = {name: np.uint64(number) for name, number in (("2", 2), ("4", 4), ("8", 8), ("16", 16), ("32", 32))}

@@ -85,7 +85,9 @@ def _case(inputs: Inputs, dtype: str) -> Case:
     if "sinks" in inputs:
         inputs.check("sinks", "o", "f32", "[H]", shape[2:3])
     kernel = Merge(target_of(inputs.device), parts.dtype, dtype, shape[4], "sinks" in inputs)
-    case = Case(inputs, kernel, [Result("o", "out[0]", "o", shape[1:], dtype), Result("lse", "out[1]", "o", shape[1:4], "f32")])
+    case = Case(inputs, kernel,
+                [Result("o", "out[0]", "o", shape[1:], dtype),
+                 Result("lse", "out[1]", "o", shape[1:4], "f32")])
     case.is_empty, case.aliases = 0 in shape, {"o_parts": "o", "lse_parts": "lse"}
     return case
 

@@ -78,5 +78,6 @@ def _case(inputs: Inputs, options: Tuple[bool, bool]) -> Case:
     is_interleaved, is_bshd = options
     rows, cos = inputs["k"], inputs["cos"]
     kernel = Append(target_of(inputs.device), rows.dtype, rows.shape[3], inputs["v"].shape[3],
-                    rotary_dim=2 * cos.shape[1], rotary_dtype=cos.dtype, is_interleaved=is_interleaved, has_leftpad=True)
+                    rotary_dim=2 * cos.shape[1], rotary_dtype=cos.dtype, is_interleaved=is_interleaved,
+                    has_leftpad=True)
     return Case(inputs, kernel, [], is_bshd=not is_bshd)  # The kernel's are B, T, H, D.

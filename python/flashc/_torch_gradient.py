@@ -145,5 +145,6 @@ class _Attention(torch.autograd.Function):
             o, lse = saved[len(ctx.names):][:2]
             call = ctx.call._replace(operands=ctx.call.operands._replace(**dict(zip(ctx.names, saved))))
             found = _Gradients.apply(call, Given(o, lse, do, dlse), ctx.captured,
-                                     *(getattr(call.operands, name) for name in DIFFERENTIABLE), do, dlse, *ctx.captured)
+                                     *(getattr(call.operands, name) for name in DIFFERENTIABLE), do, dlse,
+                                     *ctx.captured)
         return (None, *found)

@@ -16,10 +16,11 @@ from ._torch_tensors import suitable
 
 #: The op returns o, and the log-sum-exp: without `return_lse`, a tensor of no elements in its place.
 #: `records_gradients`: those of what masks and scores read would be cut. Of caches nothing makes copies.
-_DECODE = Schema("Tensor q, Tensor k_cache, Tensor v_cache, Tensor lengths, Tensor? block_table, str? mask, str? score, "
-                 "bool causal, SymInt? window_left, SymInt? window_right, float? scale, Tensor? sinks, bool return_lse, "
-                 "Tensor? k_scale, Tensor? v_scale, str layout, SymInt? splits, bool batch_invariant, "
-                 "bool records_gradients=False", results=2)
+_DECODE = Schema(
+    "Tensor q, Tensor k_cache, Tensor v_cache, Tensor lengths, Tensor? block_table, str? mask, str? score, "
+    "bool causal, SymInt? window_left, SymInt? window_right, float? scale, Tensor? sinks, bool return_lse, "
+    "Tensor? k_scale, Tensor? v_scale, str layout, SymInt? splits, bool batch_invariant, "
+    "bool records_gradients=False", results=2)
 
 
 @_DECODE.op("flashc::decode")
@@ -71,9 +72,10 @@ def _outside_of_graphs(operands: Sequence[Any], options: Sequence[Any], cache: S
 
 # --- flashc.append_kv -------------------------------------------------------------------------------------------------
 
-_APPEND = Schema("Tensor(a0!) k_cache, Tensor(a1!) v_cache, Tensor k, Tensor v, Tensor? block_table, Tensor positions, "
-                 "Tensor? cos, Tensor? sin, bool interleaved, Tensor? counts, Tensor? k_scale=None, Tensor? v_scale=None, "
-                 "Tensor? leftpad=None", results=0)
+_APPEND = Schema(
+    "Tensor(a0!) k_cache, Tensor(a1!) v_cache, Tensor k, Tensor v, Tensor? block_table, Tensor positions, "
+    "Tensor? cos, Tensor? sin, bool interleaved, Tensor? counts, Tensor? k_scale=None, Tensor? v_scale=None, "
+    "Tensor? leftpad=None", results=0)
 
 
 @_APPEND.op("flashc::append_kv", mutates=("k_cache", "v_cache"))

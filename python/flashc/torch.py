@@ -25,8 +25,8 @@ from ._runtime.options import VECTORS, Operands, Options, parse_dropout
 from ._runtime.public import public
 from ._runtime.vectors import with_philox
 from ._torch_gradient import DIFFERENTIABLE, gradients, is_deterministic, refuse_second_order
-from ._torch_ops import Schema, code_of, forget, is_compiling, lse_like, names_of, no_sums, sees_up_to_itself, sides_of, \
-    window_of
+from ._torch_ops import Schema, code_of, forget, is_compiling, lse_like, names_of, no_sums, sees_up_to_itself, \
+    sides_of, window_of
 from ._torch_tensors import GRANULE, autocast, is_mapped, suitable
 
 __all__ = ["flex_attention", "scaled_dot_product_attention"]
@@ -257,8 +257,9 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
         raise ArgumentError("expected attn_mask or is_causal, got both")
     tensors = (query, key, value)
     if any(x.dim() < 2 for x in tensors):
-        raise ArgumentError(f"expected query, key and value of 2 dimensions or more, got {query.dim()}, {key.dim()} and "
-                            f"{value.dim()}")
+        raise ArgumentError(
+            f"expected query, key and value of 2 dimensions or more, got {query.dim()}, {key.dim()} and "
+            f"{value.dim()}")
     if scale is None:
         scale = query.shape[-1] ** -0.5 if query.shape[-1] else 1.0
     columns, most = value.shape[-1], max(x.dim() for x in tensors)
@@ -363,8 +364,8 @@ def flex_attention(query: Tensor, key: Tensor, value: Tensor, score_mod: Optiona
     """
     if is_compiling() and hasattr(block_mask, "mask_mod"):
         from . import _torch_graph as graph
-        return graph.outside(lambda *x: flex_attention(*x[:-1], return_aux=x[-1]), query, key, value, score_mod, block_mask,
-                             scale, enable_gqa, return_lse, kernel_options, return_aux)
+        return graph.outside(lambda *x: flex_attention(*x[:-1], return_aux=x[-1]), query, key, value, score_mod,
+                             block_mask, scale, enable_gqa, return_lse, kernel_options, return_aux)
 
     operands, options, returned = _flex.read(Operands(query, key, value, block_mask, score_mod),
                                              Options(scale=scale, enable_gqa=enable_gqa, return_lse=return_lse),

@@ -32,21 +32,24 @@ def attention(q, k, v, lengths, keep=None, rescore=None, sinks=None):
 
 
 #: Options of flashc.decode, and what they keep.
-MASKS = {"window": dict(window=50, keep=lambda b, h, i, j: (j <= i) & (j >= i - 50)),
-         "both sides": dict(window=(50, 30), causal=False, keep=lambda b, h, i, j: (j <= i + 30) & (j >= i - 50)),
-         "all": dict(causal=False, keep=lambda b, h, i, j: j >= 0),
-         "strided": dict(mask=lambda b, h, i, j: (i - j) % 3 == 0, keep=lambda b, h, i, j: (j <= i) & ((i - j) % 3 == 0)),
-         "heads": dict(mask=lambda b, h, i, j: j >= h * 10, keep=lambda b, h, i, j: (j <= i) & (j >= h * 10)),
-         "sink and window": dict(mask=lambda b, h, i, j: (j < 4) | (i - j < 20),
-                                 keep=lambda b, h, i, j: (j <= i) & ((j < 4) | (i - j < 20)))}
+MASKS = {
+    "window": dict(window=50, keep=lambda b, h, i, j: (j <= i) & (j >= i - 50)),
+    "both sides": dict(window=(50, 30), causal=False, keep=lambda b, h, i, j:
+                       (j <= i + 30) & (j >= i - 50)), "all": dict(causal=False, keep=lambda b, h, i, j: j >= 0),
+    "strided": dict(mask=lambda b, h, i, j: (i-j) % 3 == 0, keep=lambda b, h, i, j:
+                    (j <= i) & ((i-j) % 3 == 0)), "heads": dict(mask=lambda b, h, i, j: j >= h * 10,
+                                                                keep=lambda b, h, i, j: (j <= i) & (j >= h * 10)),
+    "sink and window": dict(mask=lambda b, h, i, j: (j < 4) | (i - j < 20), keep=lambda b, h, i, j:
+                            (j <= i) & ((j < 4) | (i - j < 20)))
+}
 
 
 class Cache:
     """k and v of sequences, and the caches that hold them: everything else in those is NaN. Of 8 bits (`stored`), k and
     v are what the caches stand for, with a scale "for all", "heads", "pages" or "pages and heads"."""
 
-    def __init__(self, lengths, heads, depth, value_depth, capacity, page=0, device="cpu", dtype=torch.float32, order="nhd",
-                 interleaved=False, stored=None, scales="all"):
+    def __init__(self, lengths, heads, depth, value_depth, capacity, page=0, device="cpu", dtype=torch.float32,
+                 order="nhd", interleaved=False, stored=None, scales="all"):
         self.lengths = torch.tensor(lengths, dtype=torch.int32, device=device)
         batch = len(lengths)
         self.k, self.v = (torch.randn(batch, capacity, heads, d, device=device).to(dtype) for d in (depth, value_depth))
@@ -58,7 +61,8 @@ class Cache:
         else:
             self._fill_pages(lengths, capacity, page, interleaved)
         if order == "hnd":  # rows of a head side by side
-            self.k_cache, self.v_cache = (x.transpose(1, 2).contiguous().transpose(1, 2) for x in (self.k_cache, self.v_cache))
+            self.k_cache, self.v_cache = (x.transpose(1, 2).contiguous().transpose(1, 2)
+                                          for x in (self.k_cache, self.v_cache))
         self.scales = {}
         if stored:
             self.k, self.k_cache, self.scales["k_scale"] = self._quantise(self.k, self.k_cache, stored, scales)
@@ -133,10 +137,12 @@ class Cache:
 
 def check(cache, q, limit, keep=None, rescore=None, sinks=None, **keywords):
     """Compares flashc.decode with the formula; returns o."""
-    o, lse = flashc.decode(q, *cache.arguments(), return_lse=True, score=rescore, sinks=sinks, **cache.scales, **keywords)
+    o, lse = flashc.decode(q, *cache.arguments(), return_lse=True, score=rescore, sinks=sinks, **cache.scales,
+                           **keywords)
     want_o, want_lse = attention(q, cache.k, cache.v, cache.lengths, keep, rescore, sinks)
     assert not o.isnan().any() and not lse.isnan().any()
-    assert (o.double() - want_o).norm() <= limit * (want_o.norm() + 1e-3), float((o.double() - want_o).norm() / want_o.norm())
+    assert (o.double() - want_o).norm() <= limit * (want_o.norm() + 1e-3), float(
+        (o.double() - want_o).norm() / want_o.norm())
     assert torch.equal(lse.isinf(), want_lse.isinf())
     seen = ~want_lse.isinf()
     error = (lse.double() - want_lse)[seen].abs()

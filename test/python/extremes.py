@@ -12,9 +12,10 @@ LOWEST_BF16 = -3.3895313892515355e38
 
 #: Numbers that scores meet. 2^100 is no stand-in for anything.
 NUMBERS = {
-    "1e30": 1e30, "-1e30": -1e30, "-1e31": -1e31, "2^100": 2.0**100, "-2^100": -(2.0**100), "3e38": 3e38, "-3e38": -3e38,
-    "lowest": LOWEST, "lowest bf16": LOWEST_BF16, "2^22": 2.0**22, "-1e7": -1e7, "subnormal": 1e-40, "-0": -0.0,
-    "inf": math.inf, "-inf": -math.inf, "nan": math.nan}
+    "1e30": 1e30, "-1e30": -1e30, "-1e31": -1e31, "2^100": 2.0**100, "-2^100": -(2.0**100), "3e38": 3e38,
+    "-3e38": -3e38, "lowest": LOWEST, "lowest bf16": LOWEST_BF16, "2^22": 2.0**22, "-1e7": -1e7, "subnormal": 1e-40,
+    "-0": -0.0, "inf": math.inf, "-inf": -math.inf, "nan": math.nan
+}
 
 
 def make_programs(xp, array, number, b, h, nq, nk):

@@ -66,12 +66,15 @@ def test_lists_of_masks(mask):
 
 def test_refused_integers():
     q, c = rand(1, 1, 2, 16), rand(4, 16, 2, 16)
-    for lengths, table, error, words in (
-            ([20.5], [[1, 2]], flashc.UnsupportedTypeError, "lengths to be an array or a list of integers"),
-            ([20], [[1, 2], [3]], flashc.ArgumentError, "block_table to be a list of lists of one length, got lengths 2 and 1"),
-            ([2**40], [[1, 2]], flashc.ArgumentError, "lengths of integers of 32 bits"),
-            (np.array([2**40]), [[1, 2]], flashc.ArgumentError, "lengths of integers of 32 bits, got 1099511627776"),
-            (np.array([20.0]), [[1, 2]], flashc.UnsupportedTypeError, "lengths of int32, got f64")):
+    for lengths, table, error, words in (([20.5], [[1, 2]], flashc.UnsupportedTypeError,
+                                          "lengths to be an array or a list of integers"),
+                                         ([20], [[1, 2], [3]], flashc.ArgumentError,
+                                          "block_table to be a list of lists of one length, got lengths 2 and 1"),
+                                         ([2**40], [[1, 2]], flashc.ArgumentError, "lengths of integers of 32 bits"),
+                                         (np.array([2**40]), [[1, 2]], flashc.ArgumentError,
+                                          "lengths of integers of 32 bits, got 1099511627776"),
+                                         (np.array([20.0]), [[1, 2]], flashc.UnsupportedTypeError,
+                                          "lengths of int32, got f64")):
         with pytest.raises(error, match=words):
             flashc.decode(q, c, c, lengths, table)
     with pytest.raises(flashc.UnsupportedTypeError, match="lengths to be an array or a list of integers"):
@@ -121,9 +124,12 @@ def test_a_mask_of_f64():
 def test_gradcheck_of_a_table():
     """q, k, v, a table, a bias and a scalar in f64, with PyTorch's own tolerances."""
     def run(q, table, bias, scale):
-        return flashc.attention(q, q, q, mask=bias, score=lambda s, b, h, i, j: s * scale + table[i // 2 - j // 2 + 2, h],
+        return flashc.attention(q, q, q, mask=bias, score=lambda s, b, h, i, j: s*scale + table[i//2 - j//2 + 2, h],
                                 return_lse=True)
-    inputs = [torch.randn(shape, dtype=torch.float64).requires_grad_() for shape in ((1, 2, 5, 8), (5, 2), (2, 5, 5), ())]
+
+    inputs = [
+        torch.randn(shape, dtype=torch.float64).requires_grad_() for shape in ((1, 2, 5, 8), (5, 2), (2, 5, 5), ())
+    ]
     assert torch.autograd.gradcheck(run, inputs)
 
 
@@ -195,8 +201,10 @@ def test_left_padding_of_decode():
         same([got[b:b + 1]], [flashc.decode(q[b:b + 1], own, own, [lengths[b] - leftpad[b]], **keywords)], 2e-6)
 
 
-SPECIAL = [0.0, -0.0, 2.0**-10, 1.5 * 2.0**-9, 2.5 * 2.0**-9, 2.0**-6, 0.99 * 2.0**-6, 17.0, 18.0, 19.0, 447.0, 448.0, 460.0,
-           465.0, 1e9, -1e9, np.inf, -np.inf, 126.5, 127.5, -127.5, -128.5, 0.5, 1.5, 2.5, -0.5]
+SPECIAL = [
+    0.0, -0.0, 2.0**-10, 1.5 * 2.0**-9, 2.5 * 2.0**-9, 2.0**-6, 0.99 * 2.0**-6, 17.0, 18.0, 19.0, 447.0, 448.0, 460.0,
+    465.0, 1e9, -1e9, np.inf, -np.inf, 126.5, 127.5, -127.5, -128.5, 0.5, 1.5, 2.5, -0.5
+]
 
 
 @pytest.mark.parametrize("kind", [torch.int8, getattr(torch, "float8_e4m3fn", None)])
@@ -208,7 +216,8 @@ def test_append_kv_to_caches_of_8_bits(kind, form):
     new = torch.randn(2, 3, 2, 32)
     new[0, 0, 0, :len(SPECIAL)] = torch.tensor(SPECIAL)
     shape = {"one": (), "heads": (2,), "pages": (6, 2)}[form]
-    k_scale, v_scale = (torch.rand(shape) * 0.2 + 0.05 for _ in "kv") if form != "one" else (torch.ones(()), torch.ones(()))
+    k_scale, v_scale = (torch.rand(shape) * 0.2 + 0.05 for _ in "kv") if form != "one" else (torch.ones(
+        ()), torch.ones(()))
     k, v = (torch.zeros(6, 16, 2, 32).to(kind) for _ in "kv")
     table, positions = torch.tensor([[1, 4], [3, 0]], dtype=torch.int32), torch.tensor([15, 3])
     flashc.append_kv(k, v, new, 2 * new, table, positions, k_scale=k_scale, v_scale=v_scale)
@@ -252,7 +261,8 @@ def test_lists_of_parts():
             flashc.merge_states(bad, [])
 
 
-@pytest.mark.parametrize("mask", [lambda b, h, i, j: j < 0, lambda b, h, i, j: (j < i) & (j > i), lambda b, h, i, j: False])
+@pytest.mark.parametrize("mask",
+                         [lambda b, h, i, j: j < 0, lambda b, h, i, j: (j < i) & (j > i), lambda b, h, i, j: False])
 def test_gradients_of_a_mask_that_keeps_nothing(mask):
     q = torch.randn(1, 2, 70, 16, requires_grad=True)
     o, lse = flashc.attention(q, q, q, mask=mask, return_lse=True)

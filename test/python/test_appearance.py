@@ -93,7 +93,9 @@ def test_types_and_devices():
     found = []
 
     def mask(b, h, i, j):
-        found.extend([i.dtype, (i > j).dtype, (i * 0.5).dtype, IDS.dtype, BIAS.to(torch.int64).dtype, i.device, IDS.device])
+        found.extend(
+            [i.dtype, (i > j).dtype, (i * 0.5).dtype, IDS.dtype,
+             BIAS.to(torch.int64).dtype, i.device, IDS.device])
         return i >= j
     trace(mask, None, device=-1)
     assert found == [torch.int64, torch.bool, torch.float32, torch.int32, torch.int64, torch.device("cpu"),

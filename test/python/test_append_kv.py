@@ -130,8 +130,10 @@ def test_torch(rng):
     cache = torch.zeros(5, 3, 16, 8, dtype=torch.bfloat16)
     other, k, v = cache.clone(), *torch.randn(2, 2, 7, 3, 8).bfloat16()
     table = torch.tensor([[3, 1], [4, 0]], dtype=torch.int32)
-    flashc.append_kv(cache.transpose(1, 2), other.transpose(1, 2), k, v, table, torch.tensor([12, 0], dtype=torch.int32))
-    assert torch.equal(cache[3, :, 12:].transpose(0, 1), k[0, :4]) and torch.equal(cache[1, :, :3].transpose(0, 1), k[0, 4:])
+    flashc.append_kv(cache.transpose(1, 2), other.transpose(1, 2), k, v, table, torch.tensor([12, 0],
+                                                                                             dtype=torch.int32))
+    assert torch.equal(cache[3, :, 12:].transpose(0, 1), k[0, :4]) and torch.equal(cache[1, :, :3].transpose(0, 1),
+                                                                                   k[0, 4:])
     assert torch.equal(other[4, :, :7].transpose(0, 1), v[1]) and not cache[2].any() and not other[2].any()
     with pytest.raises(flashc.Error, match="k without gradients"):
         flashc.append_kv(cache.transpose(1, 2), other.transpose(1, 2), k.requires_grad_(), v, table,
@@ -179,8 +181,10 @@ ANGLES, SHARED = np.zeros((9, 4), np.float32), np.zeros((4, 16, 2, 8), np.float3
     (dict(rotary=(ANGLES, ANGLES)), flashc.ArgumentError, r"rotary to be \(cos, sin, interleaved\)"),
     (dict(rotary=(ANGLES, ANGLES[:5], True)), flashc.ArgumentError, r"sin of shape \[positions, R / 2\] = \[9, 4\]"),
     (dict(rotary=(np.zeros((9, 5), np.float32),) * 2 + (True,)), flashc.ArgumentError, "R from 2 to D = 8"),
-    (dict(rotary=(ANGLES.astype(np.float16),) * 2 + (True,)), flashc.UnsupportedTypeError, "cos of f32 or, as k, of f32"),
-    (dict(rotary=(ANGLES, ANGLES.astype(np.float16), True)), flashc.UnsupportedTypeError, "sin of f32, got f16")])
+    (dict(rotary=(ANGLES.astype(np.float16),) * 2 + (True,)), flashc.UnsupportedTypeError,
+     "cos of f32 or, as k, of f32"),
+    (dict(rotary=(ANGLES, ANGLES.astype(np.float16), True)), flashc.UnsupportedTypeError, "sin of f32, got f16")
+])
 def test_refusals(change, error, words):
     with pytest.raises(error, match=words):
         flashc.append_kv(**(arguments() | change))

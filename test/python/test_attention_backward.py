@@ -70,12 +70,18 @@ def test_window(rng, keywords, left, right, nq, nk, dtype):
 OFFSETS, KEY_OFFSETS = np.array([0, 9, 9, 20, NQ]), np.array([0, 20, 23, 23, NK])
 IDS = np.sort(np.random.default_rng(0).integers(0, 5, NK)).astype(np.int32)
 ALL_MASKS = {
-    "block_causal": masks.block_causal(16, "top-left"), "block_diffusion": masks.block_diffusion(16, 8), "causal": masks.causal(3),
-    "chunked": masks.chunked(13, "top-left"), "dilated_window": masks.dilated_window(20, 3, 7, "top-left"),
-    "documents": masks.documents(IDS, sorted=True), "key_padding": masks.key_padding(np.array([40, 5])),
+    "block_causal": masks.block_causal(16, "top-left"),
+    "block_diffusion": masks.block_diffusion(16, 8),
+    "causal": masks.causal(3),
+    "chunked": masks.chunked(13, "top-left"),
+    "dilated_window": masks.dilated_window(20, 3, 7, "top-left"),
+    "documents": masks.documents(IDS, sorted=True),
+    "key_padding": masks.key_padding(np.array([40, 5])),
     "neighborhood": masks.neighborhood(NQ, 9),
-    "packed": masks.packed(OFFSETS, KEY_OFFSETS, causal=True), "prefix_lm": masks.prefix_lm(10, "top-left"),
-    "shared_prefix": masks.shared_prefix(5, IDS, "top-left"), "sink_window": masks.sink_window(2, 9, "top-left"),
+    "packed": masks.packed(OFFSETS, KEY_OFFSETS, causal=True),
+    "prefix_lm": masks.prefix_lm(10, "top-left"),
+    "shared_prefix": masks.shared_prefix(5, IDS, "top-left"),
+    "sink_window": masks.sink_window(2, 9, "top-left"),
     "sliding_window": masks.sliding_window(9, 3, "top-left"),
 }
 

@@ -195,7 +195,8 @@ def decoding_cell(**changes):
 
 @pytest.mark.parametrize("changes", [{}, {"page": 16, "layout": "nhd"}])
 def test_decoding_is_checked_and_timed(changes, graphs):
-    row = _decode.measure(decoding_cell(**changes), {"flashc": {}, "flashc:more": {"splits": 3}}, [Plain()], device="cpu")
+    row = _decode.measure(decoding_cell(**changes), {"flashc": {}, "flashc:more": {"splits": 3}}, [Plain()],
+                          device="cpu")
     assert row.microseconds == {"flashc": 1e3, "flashc:more": 2e3, "plain": 3e3} and row.ratio() == 3.0
     assert not row.notes and not row.failed and len(graphs) == 3
 

@@ -71,19 +71,22 @@ def find(name):
 ])
 def test_keywords_are_answered_with_the_name_here(name, keyword, words):
     place = "" if words[:2] in ("wr", "it") else ".*"
-    with pytest.raises(flashc.ArgumentError, match=rf"expected an argument of flashc\.{re.escape(name)}, got {keyword}=: "
-                                                   rf"{place}{words}"):
+    with pytest.raises(flashc.ArgumentError,
+                       match=rf"expected an argument of flashc\.{re.escape(name)}, got {keyword}=: "
+                       rf"{place}{words}"):
         find(name)(**CALLS[name], **{keyword: None})
 
 
-@pytest.mark.parametrize("call, words", [
-    (lambda: flashc.attention(Q, Q), r"expected v in a call of flashc\.attention"),
-    (lambda: flashc.merge_states(), r"expected o and lse in a call of flashc\.merge_states"),
-    (lambda: flashc.attention(Q, Q, Q, None, True), r"expected flashc\.attention\(q, k, v\) and all others by name, such "
-                                                    "as causal=..., got 5 arguments without a name"),
-    (lambda: flashc.attention(Q, Q, Q, v=Q), r"expected v of flashc\.attention once"),
-    (lambda: flashc.compile(Q, Q, Q)(Q, Q), r"expected v in a call of flashc\.Kernel"),
-    (lambda: flashc.compile(Q, Q, Q)(Q, Q, Q, lse=True), r"argument of flashc\.Kernel, got lse=: write return_lse=")])
+@pytest.mark.parametrize("call, words",
+                         [(lambda: flashc.attention(Q, Q), r"expected v in a call of flashc\.attention"),
+                          (lambda: flashc.merge_states(), r"expected o and lse in a call of flashc\.merge_states"),
+                          (lambda: flashc.attention(Q, Q, Q, None, True),
+                           r"expected flashc\.attention\(q, k, v\) and all others by name, such "
+                           "as causal=..., got 5 arguments without a name"),
+                          (lambda: flashc.attention(Q, Q, Q, v=Q), r"expected v of flashc\.attention once"),
+                          (lambda: flashc.compile(Q, Q, Q)(Q, Q), r"expected v in a call of flashc\.Kernel"),
+                          (lambda: flashc.compile(Q, Q, Q)
+                           (Q, Q, Q, lse=True), r"argument of flashc\.Kernel, got lse=: write return_lse=")])
 def test_calls_of_another_form(call, words):
     with pytest.raises(flashc.ArgumentError, match=words):
         call()
@@ -110,9 +113,18 @@ class Undecided:
         raise RuntimeError("no truth")
 
 
-NONSENSE = [None, "yes", 3, -1, 1.5, float("nan"), object(), Undecided(), [], [1], (1, 2, 3), {}, {1: 2}, b"x", 1j,
-            10**30, np.array([1, 2]), np.zeros((2,) * 6), np.array("x"), np.array([None]), np.float32(2), np.ndarray, int,
-            lambda: 0, lambda *_: None, Ellipsis, range(3)]
+NONSENSE = [
+    None, "yes", 3, -1, 1.5,
+    float("nan"),
+    object(),
+    Undecided(), [], [1], (1, 2, 3), {}, {1: 2}, b"x", 1j, 10**30,
+    np.array([1, 2]),
+    np.zeros((2,) * 6),
+    np.array("x"),
+    np.array([None]),
+    np.float32(2), np.ndarray, int, lambda: 0, lambda *_: None, Ellipsis,
+    range(3)
+]
 
 
 @pytest.mark.parametrize("name", CALLS)
@@ -149,8 +161,9 @@ def test_flags_of_numpy():
 @pytest.mark.parametrize("score", [lambda s, b, h, i, j: j <= i, lambda s, b, h, i, j: True,
                                    lambda s, b, h, i, j: np.isnan(s)])
 def test_a_condition_is_no_score(score):
-    with pytest.raises(flashc.TraceError, match=r"test_calls\.py:\d+: .*expected the score to return a real number, got "
-                                                r"a condition: mask= is for those(.|\n)*lambda s, b, h"):
+    with pytest.raises(
+            flashc.TraceError, match=r"test_calls\.py:\d+: .*expected the score to return a real number, got "
+            r"a condition: mask= is for those(.|\n)*lambda s, b, h"):
         flashc.attention(Q, Q, Q, score=score)
 
 
@@ -181,8 +194,8 @@ def test_splits_on_the_cpu(splits):
 
 def test_integers_have_the_names_of_frameworks():
     for call, words in ((lambda: flashc.attention(*[Q.astype(np.int64)] * 3), "got int64"),
-                        (lambda: flashc.decode(TOKEN, CACHE, CACHE, LENGTHS.astype(np.float32)), "lengths of int32, got f32"),
-                        (lambda: masks.documents(OFFSETS.astype(np.int16)), "got int16"),
+                        (lambda: flashc.decode(TOKEN, CACHE, CACHE, LENGTHS.astype(np.float32)),
+                         "lengths of int32, got f32"), (lambda: masks.documents(OFFSETS.astype(np.int16)), "got int16"),
                         (lambda: flashc.attention(Q, Q, Q, mask=np.ones((4, 4), np.uint8)), "got uint8")):
         with pytest.raises(flashc.UnsupportedTypeError, match=words):
             call()
@@ -193,12 +206,14 @@ def test_integers_have_the_names_of_frameworks():
 @pytest.mark.parametrize("name, keywords, error, words", [
     ("scaled_dot_product_attention", dict(causal=True), flashc.ArgumentError, "got causal=: write is_causal=True"),
     ("scaled_dot_product_attention", dict(mask=None), flashc.ArgumentError, "got mask=: write attn_mask="),
-    ("scaled_dot_product_attention", dict(is_causal="yes"), flashc.UnsupportedTypeError, "is_causal to be True or False"),
+    ("scaled_dot_product_attention", dict(is_causal="yes"), flashc.UnsupportedTypeError,
+     "is_causal to be True or False"),
     ("scaled_dot_product_attention", dict(attn_mask=3), flashc.UnsupportedTypeError, "attn_mask to be a tensor, got 3"),
     ("scaled_dot_product_attention", dict(key=None), flashc.UnsupportedTypeError, "key to be a tensor, got None"),
     ("flex_attention", dict(mask=None), flashc.ArgumentError, "got mask=: write block_mask="),
     ("flex_attention", dict(score=None), flashc.ArgumentError, "got score=: write score_mod="),
-    ("flex_attention", dict(return_aux=3), flashc.UnsupportedTypeError, "return_aux to be an AuxRequest or None, got 3"),
+    ("flex_attention", dict(return_aux=3), flashc.UnsupportedTypeError,
+     "return_aux to be an AuxRequest or None, got 3"),
     ("flex_attention", dict(value=[]), flashc.UnsupportedTypeError, "value to be a tensor, got"),
 ])
 def test_drop_ins(name, keywords, error, words):

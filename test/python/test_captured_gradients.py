@@ -37,7 +37,8 @@ def test_differences():
     rng = np.random.default_rng(1)
     b, h, nq, nk, d = 1, 2, 5, 6, 8
     q, k, v = reference.inputs(rng, b, h, h, nq, nk, d)
-    bias, table, slopes = (rng.standard_normal(shape).astype(np.float32) for shape in ((h, nq, nk), (nq + nk - 1,), (h,)))
+    bias, table, slopes = (rng.standard_normal(shape).astype(np.float32)
+                           for shape in ((h, nq, nk), (nq + nk - 1,), (h,)))
 
     def score(s, b, h, i, j):
         return s * slopes[h] + bias[h, i, j] * table[j - i + nq - 1]
@@ -67,7 +68,8 @@ def test_untouched():
     q, do = (torch.randn(1, 2, 20, 8) for _ in range(2))
     table = torch.randn(2, 39, requires_grad=True)
     bias = torch.randn(30, 30, requires_grad=True)
-    o = flashc.attention(q, q, q, causal=True, window=4, score=lambda s, b, h, i, j: s + table[h, i - j + 19] + bias[i, j])
+    o = flashc.attention(q, q, q, causal=True, window=4,
+                         score=lambda s, b, h, i, j: s + table[h, i - j + 19] + bias[i, j])
     of_table, of_bias = torch.autograd.grad(o, (table, bias), do)
     assert (of_table[:, :19] == 0).all() and (of_table[:, 24:] == 0).all() and (of_table[:, 19:24] != 0).all()
     kept = torch.ones(20, 20).tril().triu(-4).bool()

@@ -17,7 +17,8 @@ from flashc._runtime.specialization import Extents, make_code, specialize  # noq
 
 
 def make(lengths, heads=2, group=2, tokens=1, depth=16, value_depth=None, page=0, capacity=None, **keywords):
-    cache = decoding.Cache(lengths, heads, depth, value_depth or depth, capacity or max(max(lengths), 1), page, **keywords)
+    cache = decoding.Cache(lengths, heads, depth, value_depth or depth, capacity or max(max(lengths), 1), page,
+                           **keywords)
     return cache, torch.randn(len(lengths), tokens, heads * group, depth)
 
 
@@ -49,7 +50,8 @@ def test_scales_are_refused():
         call(k, v, k_scale=good)
     with pytest.raises(flashc.ArgumentError, match="expected no k_scale and v_scale for caches of f32"):
         call(k.float(), v.float(), k_scale=good, v_scale=good)
-    with pytest.raises(flashc.UnsupportedTypeError, match="expected k_cache and v_cache of one element type, got int8 and f32"):
+    with pytest.raises(flashc.UnsupportedTypeError,
+                       match="expected k_cache and v_cache of one element type, got int8 and f32"):
         call(k, v.float(), k_scale=good, v_scale=good)
     with pytest.raises(flashc.ArgumentError, match="expected v_scale of shape"):
         call(k, v, k_scale=good, v_scale=torch.ones(3))
@@ -84,7 +86,8 @@ def test_lengths_and_tables_on_the_cpu_are_checked():
         with pytest.raises(flashc.ArgumentError, match=f"expected lengths from 0 to 16, the rows, got {bad}"):
             flashc.decode(q[:1], k[:1], v[:1], torch.tensor([bad], dtype=torch.int32))
     table[1, 1] = len(k)
-    with pytest.raises(flashc.ArgumentError, match=f"expected pages from 0 to .* in block_table, got {len(k)} in slot 1 of seq"):
+    with pytest.raises(flashc.ArgumentError,
+                       match=f"expected pages from 0 to .* in block_table, got {len(k)} in slot 1 of seq"):
         flashc.decode(q, k, v, lengths, table)
     flashc.decode(q, k, v, lengths, table, window=0)
     o = flashc.decode(q, k, v, lengths, table, mask=lambda b, h, i, j: j < 16)
@@ -121,7 +124,8 @@ def test_masks_and_scores():
     slopes = torch.rand(4)
     decoding.check(cache, q, 1e-5, window=7, keep=lambda b, h, i, j: (j <= i) & (j >= i - 7))
     decoding.check(cache, q, 1e-5, causal=False, keep=lambda b, h, i, j: j >= 0)
-    decoding.check(cache, q, 1e-5, mask=lambda b, h, i, j: j % 3 != h % 3, keep=lambda b, h, i, j: (j <= i) & (j % 3 != h % 3))
+    decoding.check(cache, q, 1e-5, mask=lambda b, h, i, j: j % 3 != h % 3, keep=lambda b, h, i, j:
+                   (j <= i) & (j % 3 != h % 3))
     decoding.check(cache, q, 1e-5, rescore=lambda s, b, h, i, j: s - slopes[h] * (i - j))
     decoding.check(cache, q, 1e-5, sinks=torch.randn(4))
 
@@ -194,7 +198,8 @@ def test_schedules_go_by_the_gpu(two_gpus):
     specialization = specialize(extents, Options(causal=True), "sm_90a")._replace(page_size=0)
 
     def parts(device):
-        fields = dict(field.split("=") for field in _decode._choose(specialization, extents, device, Options())[1].split(","))
+        fields = dict(
+            field.split("=") for field in _decode._choose(specialization, extents, device, Options())[1].split(","))
         return int(fields["splits"])
     first = parts(0)
     assert first > parts(1) >= 1 and parts(0) == first
@@ -248,7 +253,8 @@ def test_a_step_is_one_graph(page):
     for batch, capacity in ((3, 40), (5, 24), (2, 56)):
         cache = decoding.Cache([20] * batch, 4, 16, 16, capacity, page)
         if page:  # every slot has a page
-            cache.table = torch.randperm(cache.k_cache.shape[0], dtype=torch.int32)[:batch * capacity // page].view(batch, -1)
+            cache.table = torch.randperm(cache.k_cache.shape[0],
+                                         dtype=torch.int32)[:batch * capacity // page].view(batch, -1)
         eager, graph = ([x.nan_to_num() for x in (cache.k_cache, cache.v_cache)] for _ in range(2))
         lengths = torch.randint(20, (batch,), dtype=torch.int32)
         new = lengths, cache.table, torch.randn(batch, 2, 8, 16), *(torch.randn(batch, 2, 4, 16) for _ in range(2))
@@ -310,13 +316,15 @@ def test_what_graphs_refuse():
         with pytest.raises(Unsupported):
             torch.compile(function, backend="aot_eager", fullgraph=True)(*arguments)
     factor = torch.tensor(0.5)
-    for keywords in ({"schedule": "warps=4"}, {"out": torch.empty_like(q)}, {"score": lambda s, b, h, i, j: s * factor}):
+    for keywords in ({"schedule": "warps=4"}, {"out": torch.empty_like(q)}, {"score": lambda s, b, h, i, j: s * factor
+                                                                             }):
         refuses(lambda q: flashc.decode(q, *cache.arguments(), **keywords), q)
     trained = q.clone().requires_grad_()
     refuses(lambda q: flashc.decode(q * 2, *cache.arguments()), trained)
     refuses(lambda k: flashc.append_kv(cache.k_cache, cache.v_cache, k * 2, new, None, cache.lengths),
             new.clone().requires_grad_())
-    refuses(lambda o: flashc.merge_states(o * 2, torch.zeros(1, 2, 4, 1)), torch.randn(1, 2, 4, 1, 8, requires_grad=True))
+    refuses(lambda o: flashc.merge_states(o * 2, torch.zeros(1, 2, 4, 1)),
+            torch.randn(1, 2, 4, 1, 8, requires_grad=True))
     with torch.no_grad():
         o = torch.compile(lambda q: flashc.decode(q, *cache.arguments()), backend="aot_eager", fullgraph=True)(trained)
     assert torch.equal(o, flashc.decode(q, *cache.arguments()))

@@ -64,8 +64,10 @@ def test_results_and_layouts(rng):
 
 
 @pytest.mark.parametrize("change, error, words", [
-    (dict(mask=np.zeros((6, 8), np.float32)), flashc.UnsupportedTypeError, "of f64 or integers where q is f64, got f32"),
-    (dict(score=lambda s, b, h, i, j: s + ONES[j]), flashc.UnsupportedTypeError, "of f64 or integers where q is f64, got f32"),
+    (dict(mask=np.zeros((6, 8), np.float32)), flashc.UnsupportedTypeError,
+     "of f64 or integers where q is f64, got f32"),
+    (dict(score=lambda s, b, h, i, j: s + ONES[j]), flashc.UnsupportedTypeError,
+     "of f64 or integers where q is f64, got f32"),
     (dict(k=np.zeros((1, 2, 8, 8), np.float32)), flashc.UnsupportedTypeError, "q of f64 and k of f32"),
     (dict(out=(None, np.zeros((1, 2, 6), np.float32))), flashc.Error, "expected"),
 ])

@@ -120,7 +120,8 @@ def test_masks_on_vmapped_positions():
     if not hasattr(torch, "vmap"):
         pytest.skip("PyTorch before 2.0 has no vmap")
     for mask in (masks.causal("top-left"), masks.documents(DOCUMENTS), masks.key_padding(torch.tensor([5, 50])),
-                 masks.packed(torch.tensor([0, 30, 90]), causal=True), masks.block_diffusion(45, 8) | masks.chunked(3, "top-left")):
+                 masks.packed(torch.tensor([0, 30, 90]),
+                              causal=True), masks.block_diffusion(45, 8) | masks.chunked(3, "top-left")):
         function = mask
         for place in (3, 2, 1, 0):
             dims = tuple(0 if dim == place else None for dim in range(4))

@@ -57,8 +57,9 @@ def test_options_reach_the_compiler_by_their_names():
 def test_the_manifest_names_the_arguments_of_a_cache():
     """Both targets, since kernels and programs of the CPU find them on their own."""
     for target in ("sm_90a", "cpu"):
-        kernel = Specialization("bf16", 64, 64, 2, Options(return_lse=True).of_kernel(64), target, page_size=16,
-                                cache_dtype="i8", scales=(False, True), vectors=("sinks",), extents=(0, 2, 1, 0)).compile()
+        kernel = Specialization("bf16", 64, 64, 2,
+                                Options(return_lse=True).of_kernel(64), target, page_size=16, cache_dtype="i8",
+                                scales=(False, True), vectors=("sinks",), extents=(0, 2, 1, 0)).compile()
         names = [argument["name"] for argument in json.loads(kernel.manifest())["arguments"]]
         assert names == ["q", "k", "v", "lengths", "block_table", "k_scale", "v_scale", "sinks", "o", "lse"]
 
@@ -82,6 +83,7 @@ def test_functions_have_few_parameters():
     for folder, _, names in os.walk(PACKAGE):
         for name in (name for name in names if name.endswith(".py")):
             for node in ast.walk(ast.parse(pathlib.Path(folder, name).read_text())):
-                if isinstance(node, ast.FunctionDef) and not any(getattr(x, "id", "") == "public" for x in node.decorator_list):
+                if isinstance(node, ast.FunctionDef) and not any(
+                        getattr(x, "id", "") == "public" for x in node.decorator_list):
                     named = [x.arg for x in (*node.args.args, *node.args.kwonlyargs) if x.arg not in ("self", "cls")]
                     assert len(named) <= 8, f"{name}:{node.lineno}: {node.name} has {len(named)} parameters"

@@ -179,7 +179,8 @@ class Program:
             return [lambda *p: x(*p) == y(*p), lambda *p: x(*p) != y(*p), lambda *p: x(*p) < y(*p),
                     lambda *p: x(*p) <= y(*p), lambda *p: x(*p) > y(*p), lambda *p: x(*p) >= y(*p)][relation]
         x, y = self.condition(depth - 1), self.condition(depth - 1)
-        return [lambda *p: x(*p) & y(*p), lambda *p: x(*p) | y(*p), lambda *p: x(*p) ^ y(*p), lambda *p: ~x(*p)][kind - 4]
+        return [lambda *p: x(*p) & y(*p), lambda *p: x(*p) | y(*p), lambda *p: x(*p) ^ y(*p),
+                lambda *p: ~x(*p)][kind - 4]
 
     def in_numpy(self, shape):
         """With wide integers, as flashc computes."""

@@ -23,11 +23,12 @@ def same(x, y, bound=3e-5):
 
 # --- Broadcasting -----------------------------------------------------------------------------------------------------
 
-@pytest.mark.parametrize("q, k, mask", [
-    ((3, 2, 7, 16), (1, 2, 9, 16), None), ((3, 2, 7, 16), (3, 1, 9, 16), (9,)), ((1, 1, 7, 16), (3, 2, 9, 16), (3, 1, 1, 9)),
-    ((2, 3, 4, 7, 16), (2, 3, 4, 9, 16), (2, 1, 1, 1, 9)), ((2, 3, 4, 7, 16), (3, 4, 9, 16), (3, 1, 7, 9)),
-    ((2, 1, 4, 7, 16), (1, 3, 1, 9, 16), (4, 1, 9)), ((7, 16), (9, 16), (7, 9)), ((4, 7, 16), (1, 9, 16), (1, 9)),
-    ((4, 7, 16), (4, 9, 16), (1, 7, 9))])
+@pytest.mark.parametrize("q, k, mask", [((3, 2, 7, 16), (1, 2, 9, 16), None), ((3, 2, 7, 16), (3, 1, 9, 16), (9,)),
+                                        ((1, 1, 7, 16), (3, 2, 9, 16), (3, 1, 1, 9)),
+                                        ((2, 3, 4, 7, 16), (2, 3, 4, 9, 16), (2, 1, 1, 1, 9)),
+                                        ((2, 3, 4, 7, 16), (3, 4, 9, 16), (3, 1, 7, 9)),
+                                        ((2, 1, 4, 7, 16), (1, 3, 1, 9, 16), (4, 1, 9)), ((7, 16), (9, 16), (7, 9)),
+                                        ((4, 7, 16), (1, 9, 16), (1, 9)), ((4, 7, 16), (4, 9, 16), (1, 7, 9))])
 def test_sdpa_broadcasts(q, k, mask):
     q, k, v = torch.randn(q, requires_grad=True), torch.randn(k, requires_grad=True), torch.randn(k)
     mask = None if mask is None else torch.randn(mask) > -0.7
@@ -70,7 +71,8 @@ def test_gradients_of_vmap():
     same(got, want)
 
 
-@pytest.mark.parametrize("shape, dim", [((5, 11, 11), 0), ((3, 1, 11, 5, 11), 3), ((3, 1, 11, 11), None), ((1, 11), None)])
+@pytest.mark.parametrize("shape, dim", [((5, 11, 11), 0), ((3, 1, 11, 5, 11), 3), ((3, 1, 11, 11), None),
+                                        ((1, 11), None)])
 def test_vmap_of_masks(shape, dim):
     x, mask = torch.randn(5, 3, 2, 11, 16), torch.randn(shape)
     got, want = (vmap(lambda x, m: f(x, x, x, m), (0, dim))(x, mask) for f in (sdpa, eager))

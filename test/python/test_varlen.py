@@ -53,7 +53,8 @@ def test_documents_with_the_least_and_the_greatest_integer(dtype):
 def test_sorted_documents_of_each_batch(rng):
     ids = np.sort(rng.integers(0, 9, (2, 256)), axis=-1)
     check(masks.documents(ids, sorted=True), lambda b, h, i, j: ids[b, i] == ids[b, j])
-    check(masks.shared_prefix(40, ids, "top-left", sorted=True), lambda b, h, i, j: j <= i and (j < 40 or ids[b, i] == ids[b, j]))
+    check(masks.shared_prefix(40, ids, "top-left", sorted=True), lambda b, h, i, j: j <= i and
+          (j < 40 or ids[b, i] == ids[b, j]))
 
 
 def test_rows_of_each_head():
@@ -165,9 +166,13 @@ PAIR = flashc.assume_sorted(TABLE2)
 
 
 @pytest.mark.parametrize("mask", [
-    masks.documents(np.zeros(512, int), sorted=True) & masks.causal(), masks.packed(np.array([0, 512]), causal=True),
-    masks.documents(np.zeros((2, 512), int), sorted=True), masks.shared_prefix(9, np.zeros(512, int), sorted=True),
-    masks.packed(np.array([0, 512]), np.array([0, 512]), causal=True), masks.packed(np.array([[0, 512]] * 2))], ids=repr)
+    masks.documents(np.zeros(512, int), sorted=True) & masks.causal(),
+    masks.packed(np.array([0, 512]), causal=True),
+    masks.documents(np.zeros((2, 512), int), sorted=True),
+    masks.shared_prefix(9, np.zeros(512, int), sorted=True),
+    masks.packed(np.array([0, 512]), np.array([0, 512]), causal=True),
+    masks.packed(np.array([[0, 512]] * 2))
+], ids=repr)
 def test_mask_has_kernel(mask):
     spec = flashc.ArraySpec((2, 2, 512, 64), "bf16")
     assert ".entry" in flashc.compile(spec, spec, spec, mask=mask).ptx

@@ -133,8 +133,9 @@ def cut_off(rng, text):
 
 #: Each with how often it is taken: more often what leaves programs that parse.
 MUTATIONS = ((change_constant, 8), (change_extent, 5), (change_operand, 6), (change_operation, 5),
-             (change_predicate, 2), (change_attribute, 4), (change_type, 4), (change_rank, 2), (_lines(_drop), 4), (_lines(_repeat), 1),
-             (_lines(_swap), 2), (_tokens(_drop), 3), (_tokens(_repeat), 2), (_tokens(_swap), 3), (cut_off, 1))
+             (change_predicate, 2), (change_attribute, 4), (change_type, 4), (change_rank, 2), (_lines(_drop), 4),
+             (_lines(_repeat), 1), (_lines(_swap), 2), (_tokens(_drop), 3), (_tokens(_repeat), 2), (_tokens(_swap),
+                                                                                                    3), (cut_off, 1))
 
 
 #: What leaves most programs valid, so that passes see them.

@@ -97,9 +97,10 @@ def flashc_options(rng):
 
 ORDER = ("flash-to-tensors", "flash-fuse", "flash-tabulate-rows", "flash-differentiate-scores", "flash-online-softmax",
          "flash-split-gradients", "flash-tile", "flash-recompute-delta", "flash-swap-loops", "flash-align-queries",
-         "flash-bound-loops", "flash-parallelize", "convert-flash-to-tile",
-         "tile-order", "tile-pipeline", "tile-persist", "tile-ping-pong", "tile-specialize", "tile-place-waits",
-         "tile-split-loops", "tile-overlap-epilogue", "tile-programmatic-launch", "expand-math", "convert-tile-to-nvvm", "convert-kernel-to-llvm")
+         "flash-bound-loops", "flash-parallelize", "convert-flash-to-tile", "tile-order", "tile-pipeline",
+         "tile-persist", "tile-ping-pong", "tile-specialize", "tile-place-waits", "tile-split-loops",
+         "tile-overlap-epilogue", "tile-programmatic-launch", "expand-math", "convert-tile-to-nvvm",
+         "convert-kernel-to-llvm")
 
 
 def pass_options(rng):

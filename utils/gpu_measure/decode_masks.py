@@ -18,8 +18,12 @@ BATCH, HEADS, GROUP, DEPTH, KEYS, LONG, CALLS = 16, 8, 4, 128, 4096, 32768, 12
 
 def make(keys, count):
     """As many caches, as they lie in memory, [B, N, Hk, D]."""
-    return [tuple(torch.randn(BATCH, HEADS, keys, DEPTH, device="cuda", dtype=torch.bfloat16).transpose(1, 2) for _ in range(2))
-            for _ in range(count)]
+    return [
+        tuple(
+            torch.randn(BATCH, HEADS, keys, DEPTH, device="cuda", dtype=torch.bfloat16).transpose(1, 2)
+            for _ in range(2))
+        for _ in range(count)
+    ]
 
 
 def make_calls():

@@ -152,6 +152,7 @@ def main():
         for batch, nq, nk in sizes:
             problem = check(case, batch, nq, nk, options.times, busy if options.times > 1 else None)
             failed += bool(problem)
-            print(f"{'FAILED' if problem else 'passed'} {case} B={batch} Nq={nq} Nk={nk} {problem}".rstrip(), flush=True)
+            print(f"{'FAILED' if problem else 'passed'} {case} B={batch} Nq={nq} Nk={nk} {problem}".rstrip(),
+                  flush=True)
     print(f"{failed} failed, {time.time() - begin:.0f} s")
     return int(failed > 0)

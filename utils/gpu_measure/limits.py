@@ -173,8 +173,9 @@ def main():
     try:
         from flashc.bench import _grid
     except (ImportError, RuntimeError) as error:
-        sys.exit(f"gpu_measure limits: {error}\nexpected the package flashc: install its wheel, or in a source tree set "
-                 "PYTHONPATH=python FLASHC_LIBRARY=build/lib/libflashc.so")
+        sys.exit(
+            f"gpu_measure limits: {error}\nexpected the package flashc: install its wheel, or in a source tree set "
+            "PYTHONPATH=python FLASHC_LIBRARY=build/lib/libflashc.so")
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--grid", nargs="+", default=[], metavar="KEY=VALUES", help=_grid.HELP)
     parser.add_argument("--schedule", help="overrides of the schedule table")

@@ -203,7 +203,8 @@ for _name, _number in (("t5", 0), ("temperature of a head", 0), ("of a batch and
                        ("soft cap and alibi", 0), ("sine of the distance", 0), ("slope of a query", 0)):
     add_operation(f"captured: {_name}, {_number}", 128, library.CAPTURED_GRADIENT, group=2, score=SCORES[_name],
                   captured=_number)
-add_operation("captured: alibi, dropout", 128, library.CAPTURED_GRADIENT, score=SCORES["alibi"], captured=0, dropout_p=0.1)
+add_operation("captured: alibi, dropout", 128, library.CAPTURED_GRADIENT, score=SCORES["alibi"], captured=0,
+              dropout_p=0.1)
 add_operation("captured: bias of all, dropout", 64, library.CAPTURED_GRADIENT, score=SCORES["bias of all"], captured=0,
               dropout_p=0.1)
 for _name in ("alibi", "relative table", "bias of all"):
@@ -235,8 +236,9 @@ add_plain("append: d=33", Append, "bf16", 33, 33, True, True, 0, "f32", False)
 
 
 def add_cached(name: str, d: int = 128, dv: Optional[int] = None, group: int = 4, tokens: int = 1, page: int = 0,
-               mask: Any = None, score: Any = None, causal: bool = True, window: Any = None, schedule: Optional[str] = None,
-               target: str = GPU_TARGET, has_sinks: bool = False, **fields: Any) -> None:
+               mask: Any = None, score: Any = None, causal: bool = True, window: Any = None,
+               schedule: Optional[str] = None, target: str = GPU_TARGET, has_sinks: bool = False,
+               **fields: Any) -> None:
     """Attention to keys and values in a cache, of 8 key heads. `fields`: others of the specialization."""
     code = trace(mask, score)
     options = Options(causal, None if window is None else (window, 0), schedule=schedule).of_kernel(d)
@@ -257,30 +259,52 @@ for _d in (64, 128, 256):
     for _type in ("f8e4m3", "i8"):
         add_cached(f"{_type}, pages of 64", _d, page=64, cache_dtype=_type, scales=(True, True))
         add_cached(f"{_type}, scales of heads", _d, cache_dtype=_type, scales=(False, True))
-for _name, _fields in (("tokens", {"tokens": 3}), ("many rows", {"tokens": 16}), ("one head", {"group": 1}), ("dv=64", {"dv": 64}),
-                       ("window", {"window": 200}), ("all keys", {"causal": False}), ("sinks", {"has_sinks": True}),
-                       ("soft cap", {"score": SCORES["soft cap"]}), ("alibi", {"score": SCORES["alibi"]}),
-                       ("arithmetic", {"mask": MASKS["arithmetic"]}), ("memory", {"mask": MASKS["memory"]}),
-                       ("the sequence's length", {"mask": lambda b, h, i, j: j >= flashc.ops.key_length() - 50}),
-                       ("a window by name", {"mask": masks.sliding_window(200)})):
+for _name, _fields in (("tokens", {"tokens": 3}), ("many rows", {"tokens": 16}), ("one head", {"group": 1}),
+                       ("dv=64", {"dv": 64}), ("window", {"window": 200}), ("all keys", {"causal": False}),
+                       ("sinks", {"has_sinks": True}), ("soft cap", {"score": SCORES["soft cap"]}),
+                       ("alibi", {"score": SCORES["alibi"]}), ("arithmetic", {"mask": MASKS["arithmetic"]
+                                                                              }), ("memory", {"mask": MASKS["memory"]}),
+                       ("the sequence's length", {"mask": lambda b, h, i, j: j >= flashc.ops.key_length() - 50
+                                                  }), ("a window by name", {"mask": masks.sliding_window(200)})):
     add_cached(_name, page=16, **_fields)
 add_cached("i8 on sm_80", cache_dtype="i8", target="sm_80")
 for _d in (64, 128, 256):
     for _page in (0, 16, 64):
         add_cached(f"prefill, {f'pages of {_page}' if _page else 'no pages'}", _d, tokens=library.ANY, page=_page)
-for _name, _fields in (("window", {"window": 200}), ("sinks", {"has_sinks": True}), ("alibi", {"score": SCORES["alibi"]}),
-                       ("memory", {"mask": MASKS["memory"]})):
+for _name, _fields in (("window", {"window": 200}), ("sinks", {"has_sinks": True}),
+                       ("alibi", {"score": SCORES["alibi"]}), ("memory", {"mask": MASKS["memory"]})):
     add_cached(f"prefill, {_name}", tokens=library.ANY, page=16, **_fields)
 
 # --- Fields of the schedule -------------------------------------------------------------------------------------------
 
 SCHEDULES = [
-    "consumers=1", "consumers=2", "consumers=3,kv-tile=64", "consumers=4,kv-tile=64", "kv-tile=16",
-    "consumers=2,kv-tile=96", "stages=1", "consumers=2,stages=3,kv-tile=80", "overlap=false",
-    "ping-pong=false", "persistent=false", "q-stages=1", "q-stages=2",
-    "q-stages=2,epilogue=plain", "q-stages=2,epilogue=softmax", "q-stages=2,store=own-slot",
-    "store=q-slot", "store=own-slot", "store=registers", "tensor-sums=true", "wait-after=4", "order=closed", "order=list",
-    "own-keys=true", "own-keys=false", "programmatic-launch=false", "persistent=false,overlap=false,ping-pong=false",
+    "consumers=1",
+    "consumers=2",
+    "consumers=3,kv-tile=64",
+    "consumers=4,kv-tile=64",
+    "kv-tile=16",
+    "consumers=2,kv-tile=96",
+    "stages=1",
+    "consumers=2,stages=3,kv-tile=80",
+    "overlap=false",
+    "ping-pong=false",
+    "persistent=false",
+    "q-stages=1",
+    "q-stages=2",
+    "q-stages=2,epilogue=plain",
+    "q-stages=2,epilogue=softmax",
+    "q-stages=2,store=own-slot",
+    "store=q-slot",
+    "store=own-slot",
+    "store=registers",
+    "tensor-sums=true",
+    "wait-after=4",
+    "order=closed",
+    "order=list",
+    "own-keys=true",
+    "own-keys=false",
+    "programmatic-launch=false",
+    "persistent=false,overlap=false,ping-pong=false",
 ]
 for _schedule in SCHEDULES:
     for _kind in ("none", "causal", "window"):

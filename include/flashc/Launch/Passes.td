@@ -174,7 +174,8 @@ def FoldGrid : Pass<"tile-fold-grid"> {
 
     Before:
     ```mlir
-    gpu.func @f(%n: index) kernel attributes {flashc.launch = {grid = ["ceildiv(arg0.dim2, 64)", "arg0.dim1", "arg0.dim0"], ...}} {
+    gpu.func @f(%n: index) kernel
+        attributes {flashc.launch = {grid = ["ceildiv(arg0.dim2, 64)", "arg0.dim1", "arg0.dim0"], ...}} {
       %x = gpu.block_id x
       %y = gpu.block_id y
       ...
@@ -183,7 +184,8 @@ def FoldGrid : Pass<"tile-fold-grid"> {
     After:
     ```mlir
     gpu.func @f(%n: index, %nx: index, %ny: index) kernel
-        attributes {flashc.launch = {grid = ["mul(mul(ceildiv(arg0.dim2, 64), arg0.dim1), arg0.dim0)", "1", "1"], ...}} {
+        attributes {flashc.launch =
+            {grid = ["mul(mul(ceildiv(arg0.dim2, 64), arg0.dim1), arg0.dim0)", "1", "1"], ...}} {
       %number = gpu.block_id x
       %rest = arith.divui %number, %nx
       %x = arith.subi %number, %rest * %nx

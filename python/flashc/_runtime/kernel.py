@@ -15,7 +15,8 @@ from .launch import Frame, Launcher, attention_results, lies_exchanged, shape_of
 from .library import ArgumentError, UnsupportedTypeError, encoded
 from .options import Operands, Options, Window
 from .public import public
-from .specialization import CPU_TARGET, GPU_TARGET, Extents, Specialization, check_inputs, make_code, specialize, sum_dtype
+from .specialization import CPU_TARGET, GPU_TARGET, Extents, Specialization, check_inputs, make_code, specialize, \
+    sum_dtype
 from .vectors import check_vectors
 
 
@@ -207,7 +208,9 @@ class Request(NamedTuple):
 
     def _canonical(self) -> List[Array]:
         """q, k and v in the order B, H, N, D."""
-        return [self.inputs[name]._replace(shape=shape_of(self.inputs[name], self.options.is_bshd)[0]) for name in "qkv"]
+        return [
+            self.inputs[name]._replace(shape=shape_of(self.inputs[name], self.options.is_bshd)[0]) for name in "qkv"
+        ]
 
 
 def make_request(operands: Operands, options: Options, target: Optional[str]) -> Request:

@@ -184,7 +184,8 @@ def read_result(result: Result, x: Any, device: int, stream: Optional[int]) -> A
     check_contiguous(name, array)
     if 0 not in array.shape:
         if overlaps_itself(array.shape, array.strides):
-            raise ArgumentError(f"expected {name} with elements of its own everywhere, got strides {tuple(array.strides)}")
+            raise ArgumentError(
+                f"expected {name} with elements of its own everywhere, got strides {tuple(array.strides)}")
         wait_for(array, stream)
     return array
 

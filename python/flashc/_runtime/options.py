@@ -113,8 +113,7 @@ class Options(NamedTuple):
         left, right = (-1, -1) if self.window is None else self.window
         if self.causal:
             right = 0
-        kind = library.MASK_CAUSAL if (left, right) == (-1, 0) else library.MASK_NONE if (left, right) == (-1, -1) else \
-            library.MASK_WINDOW
+        kind = {(-1, 0): library.MASK_CAUSAL, (-1, -1): library.MASK_NONE}.get((left, right), library.MASK_WINDOW)
         return kind, (left, right)
 
     def named(self) -> List[str]:
@@ -142,7 +141,8 @@ def _parse_side(side: str, value: Any) -> int:
             raise TypeError
         number = -1 if value is None else value.__index__()
     except (AttributeError, TypeError):  # An array has the method, but several numbers.
-        raise UnsupportedTypeError(f"expected the {side} side of window to be an integer or None, got {value!r}") from None
+        raise UnsupportedTypeError(
+            f"expected the {side} side of window to be an integer or None, got {value!r}") from None
     return -1 if number < 0 or number >= 2**30 else number  # As far as any key can be.
 
 

@@ -28,7 +28,8 @@ class MaskPlan:
         return self.mask(b, h, i, j)
 
     def __repr__(self) -> str:
-        lengths = "" if self.q_len is None and self.k_len is None else f" for {self.q_len} queries and {self.k_len} keys"
+        is_for_any = self.q_len is None and self.k_len is None
+        lengths = "" if is_for_any else f" for {self.q_len} queries and {self.k_len} keys"
         return f"<flashc.MaskPlan{lengths} of {self.mask!r}>"
 
     def check(self, queries: int, keys: int) -> None:

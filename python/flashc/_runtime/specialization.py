@@ -139,16 +139,18 @@ def check_inputs(q: Array, k: Array, v: Optional[Array], is_bshd: bool, enable_g
             raise ArgumentError(f"expected {name} of 4 dimensions {order}, got shape {tuple(x.shape)}")
     for name, x in others:
         if x.dtype != q.dtype:
-            raise UnsupportedTypeError(f"expected {names} of one element type, got q of {spoken(q.dtype)} and {name} of "
-                                       f"{spoken(x.dtype)}")
+            raise UnsupportedTypeError(
+                f"expected {names} of one element type, got q of {spoken(q.dtype)} and {name} of "
+                f"{spoken(x.dtype)}")
         if x.device != q.device:
             raise ArgumentError(f"expected {names} on one device, got q on {device_name(q.device)} and {name} on "
                                 f"{device_name(x.device)}")
     if q.dtype not in _GPU_DTYPES and q.dtype not in ("f32", "f64"):
         raise UnsupportedTypeError(f"expected {names} of bf16, f16 or, on the CPU, f32 or f64; got {spoken(q.dtype)}")
     if q.device != CPU and q.dtype not in _GPU_DTYPES:
-        raise UnsupportedTypeError(f"expected {names} of bf16 or f16 on a GPU, got {spoken(q.dtype)}: Tensor Cores multiply "
-                                   "16-bit numbers; convert the arrays, or use arrays on the CPU")
+        raise UnsupportedTypeError(
+            f"expected {names} of bf16 or f16 on a GPU, got {spoken(q.dtype)}: Tensor Cores multiply "
+            "16-bit numbers; convert the arrays, or use arrays on the CPU")
     heads, length = (2, 1) if is_bshd else (1, 2)
     shapes = "got " + ", ".join(f"{name} {tuple(x.shape)}" for name, x in arrays) + f" in order {order}"
     for dim, what in ((0, "batch B"), (heads, "number of heads Hk"), (length, "length Nk")):
@@ -201,8 +203,9 @@ def read_mask(mask: Any, extents: Extents, device: Optional[int], stream: Option
         mask = mask.resolve_neg()
     array = source_of(mask).describe(mask, stream)
     if array.dtype not in ("i1", "bf16", "f16", "f32", "f64"):
-        raise UnsupportedTypeError(f"expected a mask of bool (true: takes part) or of bf16, f16, f32 or f64 (added to the "
-                                   f"score), got {spoken(array.dtype)}")
+        raise UnsupportedTypeError(
+            f"expected a mask of bool (true: takes part) or of bf16, f16, f32 or f64 (added to the "
+            f"score), got {spoken(array.dtype)}")
     if device is not None:
         check_device("the mask", array, device)
         check_memory("a mask", array)
@@ -225,7 +228,8 @@ def make_code(mask: Any, score: Any, extents: Extents, device: Optional[int], st
         return NO_CODE
     if isinstance(mask, MaskPlan):
         mask.check(extents.queries, extents.keys)
-        return trace(mask.mask, score, device=device, stream=stream, is_double=extents.dtype == "f64")._replace(plan=mask)
+        return trace(mask.mask, score, device=device, stream=stream,
+                     is_double=extents.dtype == "f64")._replace(plan=mask)
     if mask is None or callable(mask):
         return trace(mask, score, device=device, stream=stream, is_double=extents.dtype == "f64")
     array = read_mask(mask, extents, device, stream)

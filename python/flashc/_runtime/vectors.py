@@ -18,7 +18,8 @@ def check_vectors(inputs: Any, extents: Extents, is_launched: bool = True) -> Tu
     for name in names:
         vector = VECTORS[name]
         length = extents.query_heads if vector.length is None else vector.length
-        inputs.check(name, "q" if is_launched else name, vector.dtype or sum_dtype(inputs["q"].dtype), vector.shape, (length,))
+        inputs.check(name, "q" if is_launched else name, vector.dtype or sum_dtype(inputs["q"].dtype), vector.shape,
+                     (length,))
     return names
 
 

@@ -10,8 +10,10 @@ from .._runtime.library import UnsupportedTypeError
 from .region import F32, I1, INDEX, Value, current, error
 
 # What a framework calls the type of a value, and that of an array's elements.
-_NAMES = {F32: "float32", INDEX: "int64", I1: "bool", "bf16": "bfloat16", "f16": "float16", "f64": "float64", "i8": "int8",
-          "u8": "uint8", "i16": "int16", "i32": "int32", "i64": "int64"}
+_NAMES = {
+    F32: "float32", INDEX: "int64", I1: "bool", "bf16": "bfloat16", "f16": "float16", "f64": "float64", "i8": "int8",
+    "u8": "uint8", "i16": "int16", "i32": "int32", "i64": "int64"
+}
 
 
 def device_of_trace() -> Any:
@@ -52,7 +54,8 @@ def _is_device(x: Any) -> bool:
     """Whether an argument of `.to` names a device: None, a number, "cuda:0", `torch.device("cpu")`, NumPy's "cpu"."""
     if x is None or isinstance(x, int):
         return True
-    return type(x).__name__ == "device" or isinstance(x, str) and x.split(":")[0] in ("cpu", "cuda", "meta", "mps", "xpu")
+    names = "cpu", "cuda", "meta", "mps", "xpu"
+    return type(x).__name__ == "device" or isinstance(x, str) and x.split(":")[0] in names
 
 
 def kind_of_to(arguments: Sequence[Any], keywords: Dict[str, Any]) -> Optional[str]:

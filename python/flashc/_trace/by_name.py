@@ -21,17 +21,20 @@ METHODS = ("absolute", "add", "bitwise_and", "bitwise_left_shift", "bitwise_not"
            "true_divide")
 
 #: Functions of flashc.ops that have other names, too.
-_ALSO = {"acos": "arccos", "acosh": "arccosh", "asin": "arcsin", "asinh": "arcsinh", "atan": "arctan", "atan2": "arctan2",
-         "atanh": "arctanh", "clip": "clamp", "log_sigmoid": "logsigmoid", "maximum": "fmax max", "minimum": "fmin min",
-         "power": "pow float_power", "round": "rint", "sigmoid": "expit", "trunc": "fix"}
+_ALSO = {
+    "acos": "arccos", "acosh": "arccosh", "asin": "arcsin", "asinh": "arcsinh", "atan": "arctan", "atan2": "arctan2",
+    "atanh": "arctanh", "clip": "clamp", "log_sigmoid": "logsigmoid", "maximum": "fmax max", "minimum": "fmin min",
+    "power": "pow float_power", "round": "rint", "sigmoid": "expit", "trunc": "fix"
+}
 
 #: Python's operators, by their names in its module `operator`.
-_OPERATORS = {"add": "add", "sub": "sub subtract", "mul": "mul multiply", "truediv": "divide true_divide",
-              "floordiv": "floor_divide", "mod": "mod remainder", "neg": "neg negative", "lt": "lt less",
-              "le": "le less_equal", "gt": "gt greater", "ge": "ge greater_equal", "eq": "eq equal", "ne": "ne not_equal",
-              "and_": "bitwise_and __and__", "or_": "bitwise_or __or__", "xor": "bitwise_xor __xor__",
-              "invert": "bitwise_not invert", "lshift": "left_shift bitwise_left_shift",
-              "rshift": "right_shift bitwise_right_shift"}
+_OPERATORS = {
+    "add": "add", "sub": "sub subtract", "mul": "mul multiply", "truediv": "divide true_divide",
+    "floordiv": "floor_divide", "mod": "mod remainder", "neg": "neg negative", "lt": "lt less", "le": "le less_equal",
+    "gt": "gt greater", "ge": "ge greater_equal", "eq": "eq equal", "ne": "ne not_equal", "and_": "bitwise_and __and__",
+    "or_": "bitwise_or __or__", "xor": "bitwise_xor __xor__", "invert": "bitwise_not invert",
+    "lshift": "left_shift bitwise_left_shift", "rshift": "right_shift bitwise_right_shift"
+}
 
 _BY_NAME: Dict[str, Callable[..., Any]] = {
     **{name: getattr(functions, name) for name in functions.__all__},

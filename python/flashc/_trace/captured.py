@@ -29,7 +29,9 @@ class Bound(NamedTuple):
     scalar: int
 
 
-ELEMENTS = {"bf16": F32, "f16": F32, "f32": F32, "f64": F32, "i1": I1, "i8": INDEX, "u8": INDEX, "i32": INDEX, "i64": INDEX}
+ELEMENTS = {
+    "bf16": F32, "f16": F32, "f32": F32, "f64": F32, "i1": I1, "i8": INDEX, "u8": INDEX, "i32": INDEX, "i64": INDEX
+}
 _C_DTYPE = {"u8": "i8"}
 
 

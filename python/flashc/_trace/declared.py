@@ -44,7 +44,8 @@ class Sorted:
         if not self.shape:
             raise ArgumentError("expected a sorted array of at least one dimension, got a scalar")
         if described.dtype not in ("i8", "i32", "i64"):
-            raise UnsupportedTypeError(f"expected a sorted array of int8, int32 or int64, got {spoken(described.dtype)}")
+            raise UnsupportedTypeError(
+                f"expected a sorted array of int8, int32 or int64, got {spoken(described.dtype)}")
         check_contiguous("a sorted array", described)
 
     def __repr__(self) -> str:

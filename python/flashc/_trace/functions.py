@@ -8,11 +8,13 @@ from .operators import as_f32, as_i1, as_index, check, is_condition, is_natural,
 from .region import F32, I1, INDEX, Value, error
 
 #: What flashc.ops has of this file by the same name.
-__all__ = ["acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "ceil", "clip", "copysign", "cos", "cosh",
-           "erf", "erfc", "exp", "exp2", "expm1", "floor", "gelu", "isfinite", "isinf", "isnan", "log", "log10", "log1p",
-           "log2", "log_sigmoid", "logaddexp", "logical_and", "logical_not", "logical_or", "logical_xor", "maximum",
-           "minimum", "power", "relu", "round", "rsqrt", "sigmoid", "sign", "silu", "sin", "sinh", "softplus", "sqrt",
-           "tan", "tanh", "to_float", "to_int", "trunc", "where"]
+__all__ = [
+    "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "ceil", "clip", "copysign", "cos", "cosh",
+    "erf", "erfc", "exp", "exp2", "expm1", "floor", "gelu", "isfinite", "isinf", "isnan", "log", "log10", "log1p",
+    "log2", "log_sigmoid", "logaddexp", "logical_and", "logical_not", "logical_or", "logical_xor", "maximum", "minimum",
+    "power", "relu", "round", "rsqrt", "sigmoid", "sign", "silu", "sin", "sinh", "softplus", "sqrt", "tan", "tanh",
+    "to_float", "to_int", "trunc", "where"
+]
 
 
 def where(condition: Any, x: Any, y: Any) -> Any:

@@ -129,8 +129,9 @@ class Trace:
             raise UnsupportedTypeError(f"expected a captured array of bf16, f16, f32, f64, bool, int8, uint8, int32 or "
                                        f"int64, got {spoken(array.dtype)}")
         if self.is_double and array.dtype in ("bf16", "f16", "f32") and array.shape:
-            raise UnsupportedTypeError(f"expected a captured array of f64 or integers where q is f64, got {array.dtype}: "
-                                       "convert it before the call")
+            raise UnsupportedTypeError(
+                f"expected a captured array of f64 or integers where q is f64, got {array.dtype}: "
+                "convert it before the call")
         # One that requires a gradient must be an array to get one.
         is_trained = self.device is not None and getattr(x, "requires_grad", False)
         if len(array.shape) == 0 and array.device == CPU and hasattr(x, "item") and not is_trained:
@@ -259,7 +260,8 @@ class Trace:
         number = region.index(place)
         extent = region.emit(f"tensor.dim %{captured._name}, {number} : {captured._view.type}")
         last = region.emit(f"arith.subi {extent}, {region.index(1)} : index")
-        about = captured._description if len(captured._array.shape) == 1 else f"dimension {dim} of {captured._description}"
+        about = captured._description if len(
+            captured._array.shape) == 1 else f"dimension {dim} of {captured._description}"
         name = region.emit(f"arith.minsi {wrap_index(value, extent, about)}, {last} : index")
         return name if value._natural else region.emit(f"arith.maxsi {name}, {region.index(0)} : index")
 
@@ -444,8 +446,9 @@ def trace(mask: Optional[Callable[..., Any]], score: Optional[Callable[..., Any]
         if score is not None:
             value = _call(under_way, score, "score", [value] + positions)
             if isinstance(value, bool) or isinstance(value, Traced) and value._type == I1:
-                raise error_in(score, "expected the score to return a real number, got a condition: mask= is for those, "
-                                      "and flashc.ops.where(condition, s, other) chooses between scores")
+                raise error_in(
+                    score, "expected the score to return a real number, got a condition: mask= is for those, "
+                    "and flashc.ops.where(condition, s, other) chooses between scores")
             if not isinstance(value, (int, float, Traced)):
                 raise error_in(score, f"expected the score to return a real number, got {value!r}")
         if adds:

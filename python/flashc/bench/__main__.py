@@ -57,8 +57,9 @@ def build_parser():
     parser.add_argument("--bars", metavar="FILE", help="compare the ratios to cudnn with those of a CSV (its columns: "
                         f"{', '.join(_bars.COLUMNS)})")
     parser.add_argument("--csv", metavar="FILE", help="write every number there, cell by cell")
-    parser.add_argument("--plot", metavar="FILE", help="draw TFLOP/s over N, with --decode TB/s and ratios of each cell, "
-                        "as PNG; needs matplotlib")
+    parser.add_argument(
+        "--plot", metavar="FILE", help="draw TFLOP/s over N, with --decode TB/s and ratios of each cell, "
+        "as PNG; needs matplotlib")
     parser.add_argument("--seed", type=int, help="of the random inputs (default: another one each time, printed)")
     parser.add_argument("--list", action="store_true", help="print the cells, measure nothing")
     parser.add_argument("--read", nargs="+", metavar="CSV", help="measure nothing: table and plot of these files")
@@ -66,10 +67,11 @@ def build_parser():
                         help="measure what masks and scores cost instead: masks by the tile that they visit over no "
                         "mask, a window and packed documents beside FlexAttention and the dense kernel, ALiBi and soft "
                         "cap; with --backward, a window and packed documents by the tile, ALiBi and soft cap")
-    parser.add_argument("--decode", nargs="*", metavar="KEY=VALUES",
-                        help="time decoding instead, one query token against caches, beside cuDNN's and FlashAttention-2 "
-                        "(SDPA), and FlexAttention if --peers has it: heads=32/8,64/8 d=128 b=1,16 n=1024,65536 page=0,16 "
-                        "layout=hnd,nhd; what is left out is the whole grid, without pages")
+    parser.add_argument(
+        "--decode", nargs="*", metavar="KEY=VALUES",
+        help="time decoding instead, one query token against caches, beside cuDNN's and FlashAttention-2 "
+        "(SDPA), and FlexAttention if --peers has it: heads=32/8,64/8 d=128 b=1,16 n=1024,65536 page=0,16 "
+        "layout=hnd,nhd; what is left out is the whole grid, without pages")
     parser.add_argument("--latency", action="store_true",
                         help="measure the times from a program to a kernel and of a launch instead")
     return parser

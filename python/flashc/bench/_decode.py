@@ -34,7 +34,8 @@ class Inputs:
         self.table = None
         if cell.page:
             per_sequence = cell.keys // cell.page
-            self.table = torch.randperm(cell.batch * per_sequence, device=device, dtype=torch.int32).view(cell.batch, -1)
+            self.table = torch.randperm(cell.batch * per_sequence, device=device,
+                                        dtype=torch.int32).view(cell.batch, -1)
 
     def make_cache(self):
         """[B, Hk, N, D], of the cell's layout."""
@@ -135,7 +136,8 @@ def measure(cell, variants, peers, total_ms=40.0, device="cuda"):
                 graphs[name] = Graph(contender)
         except Exception as error:  # noqa: BLE001
             notes[name] = _peers.first_line(error)
-    timings = time_interleaved(graphs, lambda graph, replays: graph.measure(replays), total_ms, rounds=4, warm_up_ms=4.0)
+    timings = time_interleaved(graphs, lambda graph, replays: graph.measure(replays), total_ms, rounds=4,
+                               warm_up_ms=4.0)
     return Row(cell, {name: 1e3 * timing.median for name, timing in timings.items()}, notes)
 
 

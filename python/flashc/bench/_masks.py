@@ -42,9 +42,11 @@ class Line:
     def __str__(self) -> str:
         def number(x: float, form: str) -> str:
             return "-" if math.isnan(x) else format(x, form)
-        return (f"{self.d:>4} {self.n:>6}  {self.case:<24}{number(self.ms, '.3f'):>9}{number(self.visited, '.1%'):>9}"
-                f"{number(self.cost, '.3f'):>8}{number(self.like, '.3f'):>8}{number(self.bar, '.2f'):>7}{number(self.flex, '.2f'):>8}  "
-                f"{'over the bar; ' if self.cost > self.bar else ''}{self.note}").rstrip()
+        return (
+            f"{self.d:>4} {self.n:>6}  {self.case:<24}{number(self.ms, '.3f'):>9}{number(self.visited, '.1%'):>9}"
+            f"{number(self.cost, '.3f'):>8}{number(self.like, '.3f'):>8}{number(self.bar, '.2f'):>7}"
+            f"{number(self.flex, '.2f'):>8}  "
+            f"{'over the bar; ' if self.cost > self.bar else ''}{self.note}").rstrip()
 
 
 def lengths_of(total: int, count: int, generator: torch.Generator) -> List[int]:
@@ -205,7 +207,8 @@ class MaskBench:
         rows = [tuple(x[0].transpose(0, 1).contiguous() for x in inputs)
                 for inputs in self._inputs(1, heads, total, d)]
         dense = self._inputs(DOCUMENTS, heads, mean, d)
-        line = Line(d, total, f"{DOCUMENTS} documents, causal", bar=1.05, note=f"lengths {min(lengths)} to {max(lengths)}")
+        line = Line(d, total, f"{DOCUMENTS} documents, causal", bar=1.05,
+                    note=f"lengths {min(lengths)} to {max(lengths)}")
         packed = self._contender(rows, flashc.varlen_attention, cu_seqlens_q=offsets, cu_seqlens_k=offsets, causal=True)
         times = self._time({line.case: packed, DENSE: self._contender(dense, causal=True)})
         line.ms = times[line.case]

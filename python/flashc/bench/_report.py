@@ -12,7 +12,10 @@ from ._grid import Cell
 GRADIENTS = ("dq", "dk", "dv")
 _OF_CELL = {"dtype": str, "d": int, "dv": int, "causal": int, "backward": int, "n": int, "batch": int, "heads": int,
             "group": int}
-COLUMNS = ["device", *_OF_CELL, "system", "ms", "spread", "tflops", "ratio", "error", "bound", "frobenius", *(f"{name}_error" for name in GRADIENTS), "sm_mhz", "note"]
+COLUMNS = [
+    "device", *_OF_CELL, "system", "ms", "spread", "tflops", "ratio", "error", "bound", "frobenius",
+    *(f"{name}_error" for name in GRADIENTS), "sm_mhz", "note"
+]
 FLASHC, CUBLAS = "flashc", "cublas"
 BAR_PEER = "cudnn"  # Bars (_bars) are ratios to this peer, and gradients' errors are shown together with its.
 VARIANT = f"{FLASHC}:"  # Before the names of flashc's own variants, which are measured against flashc.

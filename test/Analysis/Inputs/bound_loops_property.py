@@ -38,20 +38,26 @@ def conjuncts(rng, nq, nk):
         Conjunct(const("%c", c) + cmp("sge", "%i", "%c"), lambda i, j: i >= c),
         Conjunct(const("%c", c) + cmp("slt", "%i", "%c"), lambda i, j: i < c),
         Conjunct(const("%c", f) + "%x = arith.muli %i, %c : index\n" + cmp("sle", "%j", "%x"), lambda i, j: j <= f * i),
-        Conjunct(const("%c", f) + "%x = arith.muli %c, %j : index\n" + const("%d", c) + "%y = arith.addi %i, %d : index\n" +
-                 cmp("sle", "%x", "%y"), lambda i, j: f * j <= i + c),
-        Conjunct(const("%c", f) + "%x = arith.muli %c, %j : index\n" + const("%d", c) + "%y = arith.addi %i, %d : index\n" +
-                 cmp("sgt", "%x", "%y"), lambda i, j: f * j > i + c),
-        Conjunct("%i32 = arith.index_cast %i : index to i32\n%j32 = arith.index_cast %j : index to i32\n"
-                 f"%c = arith.constant {c} : i32\n%x = arith.addi %i32, %c : i32\n"
-                 "%p = arith.cmpi sge, %x, %j32 : i32", lambda i, j: i + c >= j),
-        Conjunct(const("%c", c) + "%x = arith.addi %i, %c : index\n" + cmp("eq", "%j", "%x"), lambda i, j: j == i + c,
-                 tight=False),
-        Conjunct(const("%c", w) + "%x = arith.subi %i, %j : index\n" + cmp("ult", "%x", "%c"),
-                 lambda i, j: 0 <= i - j < w, tight=False),
+        Conjunct(
+            const("%c", f) + "%x = arith.muli %c, %j : index\n" + const("%d", c) + "%y = arith.addi %i, %d : index\n"
+            + cmp("sle", "%x", "%y"), lambda i, j: f * j <= i + c),
+        Conjunct(
+            const("%c", f) + "%x = arith.muli %c, %j : index\n" + const("%d", c) + "%y = arith.addi %i, %d : index\n"
+            + cmp("sgt", "%x", "%y"), lambda i, j: f * j > i + c),
+        Conjunct(
+            "%i32 = arith.index_cast %i : index to i32\n%j32 = arith.index_cast %j : index to i32\n"
+            f"%c = arith.constant {c} : i32\n%x = arith.addi %i32, %c : i32\n"
+            "%p = arith.cmpi sge, %x, %j32 : i32", lambda i, j: i + c >= j),
+        Conjunct(
+            const("%c", c) + "%x = arith.addi %i, %c : index\n" + cmp("eq", "%j", "%x"), lambda i, j: j == i + c,
+            tight=False),
+        Conjunct(
+            const("%c", w) + "%x = arith.subi %i, %j : index\n" + cmp("ult", "%x", "%c"), lambda i, j: 0 <= i - j < w,
+            tight=False),
         Conjunct(const("%c", c) + cmp("ne", "%j", "%c"), lambda i, j: j != c, opaque=True),
-        Conjunct(const("%c", c) + cmp("sle", "%j", "%i") + "\n%y = arith.cmpi slt, %j, %c : index\n"
-                 "%z = arith.ori %p, %y : i1", lambda i, j: j <= i or j < c, opaque=True),
+        Conjunct(
+            const("%c", c) + cmp("sle", "%j", "%i") + "\n%y = arith.cmpi slt, %j, %c : index\n"
+            "%z = arith.ori %p, %y : i1", lambda i, j: j <= i or j < c, opaque=True),
     ])
 
 
@@ -115,7 +121,8 @@ return %r#0 : {acc}
         whole = [t for t in kept if all(kept[t])]
         visited = [t for begin, end, _ in loops for t in range(begin, end, self.kv_tile)]
         unmasked = [t for begin, end, masked in loops for t in range(begin, end, self.kv_tile) if not masked]
-        if any(begin > end for begin, end, _ in loops) or visited != sorted(set(visited)) or not set(visited) <= set(kept):
+        if any(begin > end
+               for begin, end, _ in loops) or visited != sorted(set(visited)) or not set(visited) <= set(kept):
             return f"out of order: visits {visited}"
         if not set(needed) <= set(visited):
             return f"unsound: needs {needed}, visits {visited}"

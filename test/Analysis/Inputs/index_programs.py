@@ -80,15 +80,17 @@ def compile_any(line):
 # --- Tables of tiles --------------------------------------------------------------------------------------------------
 
 SKIPPED, OPEN, FULL = 0, 1, 2
-CLASSES = re.compile(r"^ *(%[\w-]+) = flash\.tile_classes()\((.*)\) tiles\((\d+), (\d+)\) {\n *\^bb0\((.*)\):\n((?:.*\n)*?)"
-                     r" *flash.yield (%[\w-]+) : i32\n *} keeps {\n(?:.*\n)*?"
-                     r" *flash.yield %[\w-]+ : i1\n *} : tensor<\?x\?x\?x\?xi32>\n", re.MULTILINE)
-RUNS = re.compile(r"^ *(%[\w-]+) = flash\.tile_runs(?: (dual))?\((.*)\) tiles\((\d+), (\d+)\) {\n *\^bb0\((.*)\):\n((?:.*\n)*?)"
-                  r" *flash.yield (%[\w-]+) : i32\n *} : tensor<\?x\?x\?x(\d+)x4xi32>\n", re.MULTILINE)
+CLASSES = re.compile(
+    r"^ *(%[\w-]+) = flash\.tile_classes()\((.*)\) tiles\((\d+), (\d+)\) {\n *\^bb0\((.*)\):\n((?:.*\n)*?)"
+    r" *flash.yield (%[\w-]+) : i32\n *} keeps {\n(?:.*\n)*?"
+    r" *flash.yield %[\w-]+ : i1\n *} : tensor<\?x\?x\?x\?xi32>\n", re.MULTILINE)
+RUNS = re.compile(
+    r"^ *(%[\w-]+) = flash\.tile_runs(?: (dual))?\((.*)\) tiles\((\d+), (\d+)\) {\n *\^bb0\((.*)\):\n((?:.*\n)*?)"
+    r" *flash.yield (%[\w-]+) : i32\n *} : tensor<\?x\?x\?x(\d+)x4xi32>\n", re.MULTILINE)
 
-
-RANGE = re.compile(r"^ *(%[\w-]+), (%[\w-]+) = flash\.tile_range\((.*) below (%[\w-]+)\) tile (\d+) {\n *\^bb0\((.*)\):\n"
-                   r"((?:.*\n)*?) *flash.yield (%[\w-]+) : \w+\n *}", re.MULTILINE)
+RANGE = re.compile(
+    r"^ *(%[\w-]+), (%[\w-]+) = flash\.tile_range\((.*) below (%[\w-]+)\) tile (\d+) {\n *\^bb0\((.*)\):\n"
+    r"((?:.*\n)*?) *flash.yield (%[\w-]+) : \w+\n *}", re.MULTILINE)
 
 
 def compile_range(match):
@@ -161,7 +163,8 @@ class TilesRegion:
         batch, head, row = place
         extents = [values[extent] for extent in self.extents]
         first = row * self.get_size(self.resident)
-        assert batch in range(extents[0]) and head in range(extents[1]) and first in range(extents[self.resident]), place
+        assert batch in range(extents[0]) and head in range(extents[1]) and first in range(
+            extents[self.resident]), place
         values = values | {self.arguments[0]: batch, self.arguments[1]: head, self.arguments[self.resident]: int(first)}
         for name, step in self.of_row:
             values[name] = step(values)

@@ -67,8 +67,10 @@ def is_below(x, y): return Node("ult", wrap(x), wrap(y), type="i1")
 def opaque(): return Node("opaque", type="i1")
 
 
-ARITH = {"add": "addi", "sub": "subi", "mul": "muli", "floordiv": "floordivsi", "ceildiv": "ceildivsi",
-         "divsi": "divsi", "remsi": "remsi", "and": "andi", "or": "ori", "xor": "xori", "min": "minsi", "max": "maxsi", "shrsi": "shrsi"}
+ARITH = {
+    "add": "addi", "sub": "subi", "mul": "muli", "floordiv": "floordivsi", "ceildiv": "ceildivsi", "divsi": "divsi",
+    "remsi": "remsi", "and": "andi", "or": "ori", "xor": "xori", "min": "minsi", "max": "maxsi", "shrsi": "shrsi"
+}
 
 
 class Writer:

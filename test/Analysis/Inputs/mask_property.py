@@ -87,7 +87,8 @@ class Case:
     def columns_function(self, name):
         """The queries that stick out of the last tile are cut by the mask."""
         q, kv = self.q_tile, self.kv_tile
-        sums, row, tile, valid = f"tensor<1x1x{kv}xf32>", f"tensor<1x1x{q}xf32>", f"tensor<1x1x{q}x1xf32>", "tensor<1x1x?x1xf32>"
+        sums, row = f"tensor<1x1x{kv}xf32>", f"tensor<1x1x{q}xf32>"
+        tile, valid = f"tensor<1x1x{q}x1xf32>", "tensor<1x1x?x1xf32>"
         keys = f"tensor<1x1x{kv}x1xf32>"
         constants, arguments = self.write_sizes()
         return f"""func.func @{name}(%q: {tile}, %k: {valid}, %c: {sums}, %l: {row}{arguments}) -> {sums} {{
@@ -257,9 +258,10 @@ def check(case, program, kind, is_moved, rng):
         for i0 in range(0, nq, case.q_tile * (7 if case.q_tile == 1 else 1)):
             tile = kept[i0:i0 + case.q_tile]
             seen, = tile.any(axis=0).nonzero()
-            is_tight = kind == "exact" or (case.expected is not None and (len(seen) == 0 or seen[-1] - seen[0] < len(seen)))
-            fault = find_fault(case.kv_tile, program.run(arguments, i0, kept), tile, nk, is_tight, is_hull=case.expected is not None,
-                               is_moved=is_moved, is_mapped=kind == "mapped")
+            is_tight = kind == "exact" or (case.expected is not None and
+                                           (len(seen) == 0 or seen[-1] - seen[0] < len(seen)))
+            fault = find_fault(case.kv_tile, program.run(arguments, i0, kept), tile, nk, is_tight, is_hull=case.expected
+                               is not None, is_moved=is_moved, is_mapped=kind == "mapped")
             if fault:
                 return f"nq={nq} nk={nk} symbols={symbols} i0={i0} tiles={case.q_tile}x{case.kv_tile}: {fault}"
     return None

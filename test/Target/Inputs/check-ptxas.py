@@ -45,7 +45,8 @@ def assemble(path):
     done = subprocess.run(command, capture_output=True, text=True)
     text = done.stdout + done.stderr
     problems = re.findall(r".*C75\d\d.*", text) + ([f"exit {done.returncode}: {text}"] if done.returncode else [])
-    used = [(int(number), what) for number, what in re.findall(r"(\d+) bytes (stack frame|spill stores|spill loads)", text)]
+    used = [(int(number), what)
+            for number, what in re.findall(r"(\d+) bytes (stack frame|spill stores|spill loads)", text)]
     is_few = all(number <= few_bytes for number, _ in used) and any(number for number, _ in used)
     problems += [f"{number} bytes {what}" for number, what in used if number and not is_few]
     return problems, "few bytes spilled" if is_few else "clean"

@@ -27,7 +27,8 @@ def test_swin_trains():
     want = eager(q.float(), k.float(), v.float(), bias)
     near(o, want)
     do = torch.randn_like(o)
-    for x, y in zip(torch.autograd.grad(o, (q, k, v, table), do), torch.autograd.grad(want, (q, k, v, table), do.float())):
+    for x, y in zip(torch.autograd.grad(o, (q, k, v, table), do),
+                    torch.autograd.grad(want, (q, k, v, table), do.float())):
         near(x, y)
 
 
@@ -61,7 +62,8 @@ def test_rotary_of_decode(tokens, interleaved):
     lengths, leftpad, rows = torch.tensor([200, 97], device="cuda"), [3, 20], [4, 1]
     angles = torch.randn(256, 16, device="cuda")
     cos, sin = angles.cos(), angles.sin()
-    place = lengths[:, None] - tokens + torch.arange(tokens, device="cuda") - torch.tensor(leftpad, device="cuda")[:, None]
+    place = lengths[:, None] - tokens + torch.arange(tokens, device="cuda") - torch.tensor(leftpad, device="cuda")[:,
+                                                                                                                   None]
     c, s = (x[place][:, :, None] for x in (cos, sin))
     x, y = (q[..., 0:32:2], q[..., 1:32:2]) if interleaved else (q[..., :16], q[..., 16:32])
     x, y = (x.float() * c - y.float() * s).to(BF16), (y.float() * c + x.float() * s).to(BF16)
@@ -84,11 +86,13 @@ def test_batches_and_masks_broadcast_in_the_drop_ins():
 
 def test_vmap_of_gradients():
     x = random(5, 1, 2, 16, 64)
-    got, want = (torch.func.vmap(torch.func.grad(lambda x: f(x, x, x).float().square().sum()))(x) for f in (sdpa, eager))
+    got, want = (torch.func.vmap(torch.func.grad(lambda x: f(x, x, x).float().square().sum()))(x)
+                 for f in (sdpa, eager))
     near(got, want)
 
 
-@pytest.mark.parametrize("mask", [lambda b, h, i, j: j < 0, lambda b, h, i, j: False, lambda b, h, i, j: (i < j) & (j < i)])
+@pytest.mark.parametrize("mask",
+                         [lambda b, h, i, j: j < 0, lambda b, h, i, j: False, lambda b, h, i, j: (i < j) & (j < i)])
 @pytest.mark.parametrize("length", [1, 128, 1000])
 def test_gradients_of_a_mask_that_keeps_nothing(mask, length):
     q, k, v = (random(1, 2, length, 64).requires_grad_() for _ in "qkv")
@@ -99,15 +103,18 @@ def test_gradients_of_a_mask_that_keeps_nothing(mask, length):
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
 def test_types_of_sinks_and_tables(dtype):
-    q, sinks, table = random(1, 2, 100, 64), torch.randn(2, device="cuda").to(dtype), torch.randn(199, device="cuda").to(dtype)
+    q, sinks, table = random(1, 2, 100,
+                             64), torch.randn(2, device="cuda").to(dtype), torch.randn(199, device="cuda").to(dtype)
     o = flashc.attention(q, q, q, sinks=sinks, score=lambda s, b, h, i, j: s + table[i - j + 99])
     other_sinks, other = sinks.float(), table.float()
-    assert torch.equal(o, flashc.attention(q, q, q, sinks=other_sinks, score=lambda s, b, h, i, j: s + other[i - j + 99]))
+    assert torch.equal(o, flashc.attention(q, q, q, sinks=other_sinks,
+                                           score=lambda s, b, h, i, j: s + other[i - j + 99]))
 
 
 def test_integers_of_decode():
     q, c = random(2, 1, 4, 64), random(8, 16, 2, 64)
-    want = flashc.decode(q, c, c, *(torch.tensor(x, device="cuda", dtype=torch.int32) for x in ([20, 3], [[1, 2], [3, 0]])))
+    want = flashc.decode(q, c, c,
+                         *(torch.tensor(x, device="cuda", dtype=torch.int32) for x in ([20, 3], [[1, 2], [3, 0]])))
     assert torch.equal(flashc.decode(q, c, c, [20, 3], [[1, 2], [3, 0]]), want)
     wide = [torch.tensor(x, device="cuda") for x in ([20, 3], [[1, 2], [3, 0]])]
     assert torch.equal(flashc.decode(q, c, c, *wide), want)

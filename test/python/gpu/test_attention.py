@@ -61,7 +61,8 @@ def test_random_shapes():
     numbers = random.Random(torch.initial_seed())
     for _ in range(60):
         d, dv = numbers.choice([(64, 64), (128, 128), (256, 256), (192, 128), (40, 96)])
-        batch, heads, group = numbers.choice([1, 1, 2, 3, 17]), numbers.choice([1, 1, 2, 5, 8]), numbers.choice([1, 1, 4])
+        batch, heads, group = numbers.choice([1, 1, 2, 3, 17]), numbers.choice([1, 1, 2, 5,
+                                                                                8]), numbers.choice([1, 1, 4])
         nq, nk = (numbers.choice([1, 2, 63, 129, 193, 500, 701, 1024, 1537]) for _ in range(2))
         case = dict(b=batch, hq=heads * group, hk=heads, nq=nq, nk=nk, d=d, dv=dv,
                     dtype=numbers.choice([torch.bfloat16, torch.float16]))

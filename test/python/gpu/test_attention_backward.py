@@ -132,7 +132,8 @@ def test_soft_cap(d, factor):
     """Where d > 64, small arguments of tanh take a polynomial, in warps that have no others."""
     q, k, v, do = (random(2, 4, 331, d) for _ in range(4))
     q *= factor
-    o, lse, want = get_gradients(q, k, v, do, None, is_causal(331, 331), lambda s, b, h, i, j: 30.0 * torch.tanh(s / 30.0))
+    o, lse, want = get_gradients(q, k, v, do, None, is_causal(331, 331),
+                                 lambda s, b, h, i, j: 30.0 * torch.tanh(s / 30.0))
     got = flashc.attention_backward(q, k, v, o.to(q.dtype), lse.float(), do, causal=True,
                                     score=lambda s, b, h, i, j: 30.0 * ops.tanh(s / 30.0))
     for one, expected in zip(got, want):

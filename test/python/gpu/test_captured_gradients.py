@@ -28,8 +28,10 @@ def test_scores(kind, name):
         check(kind, name, (2, 4, 2, nq, nk, d), dtype, keep, seed=number)
 
 
-@pytest.mark.parametrize("name", ["bias", "bias of batches", "table", "buckets", "slopes", "documents", "rows and columns",
-                                  "grid", "sums", "bias and table"])
+@pytest.mark.parametrize("name", [
+    "bias", "bias of batches", "table", "buckets", "slopes", "documents", "rows and columns", "grid", "sums",
+    "bias and table"
+])
 def test_sanitized(name):
     """A kernel of each kind at sizes for compute-sanitizer (docs/checking.md)."""
     for number, (nq, nk, d) in enumerate([(65, 131, 64), (131, 65, 128)]):
@@ -42,8 +44,9 @@ def test_large(name):
     check(kind, name, (2, 4, 4, 1500, 1777, 128), keep=MASKS["causal"])
 
 
-@pytest.mark.parametrize("name", ["bias", "table", "buckets", "two tensors", "one table twice", "rows and columns", "grid",
-                                  "an index of pairs"])
+@pytest.mark.parametrize(
+    "name",
+    ["bias", "table", "buckets", "two tensors", "one table twice", "rows and columns", "grid", "an index of pairs"])
 def test_equal_bits(name):
     b, h, nq, nk, d = 2, 4, 300, 333, 64
     make = captured.Maker("cuda")
@@ -51,8 +54,10 @@ def test_equal_bits(name):
     q, k, v = (torch.randn(b, h, n, d, device="cuda", dtype=torch.bfloat16).requires_grad_() for n in (nq, nk, nk))
     o = flashc.attention(q, k, v, score=score)
     do = torch.randn_like(o)
-    read = [x for x, gradient in zip(make.made, torch.autograd.grad(o, make.made, do, allow_unused=True, retain_graph=True))
-            if gradient is not None]
+    read = [
+        x for x, gradient in zip(make.made, torch.autograd.grad(o, make.made, do, allow_unused=True, retain_graph=True))
+        if gradient is not None
+    ]
     first = torch.autograd.grad(o, read, do, retain_graph=True)
     for _ in range(100):
         again = torch.autograd.grad(o, read, do, retain_graph=True)
@@ -91,14 +96,16 @@ def test_packed():
     lengths = [50, 1, 0, 170, 90]
     offsets = torch.tensor([0, 50, 51, 51, 221, 311], dtype=torch.int32, device="cuda")
     q, k, v, do = (torch.randn(311, 2, 64, device="cuda", dtype=torch.bfloat16) for _ in range(4))
-    table, slopes = torch.randn(2, 399, device="cuda", requires_grad=True), torch.rand(2, device="cuda", requires_grad=True)
+    table, slopes = torch.randn(2, 399, device="cuda",
+                                requires_grad=True), torch.rand(2, device="cuda", requires_grad=True)
     o = flashc.varlen_attention(q, k, v, offsets, causal=True,
                                 score=lambda x, s, h, i, j: x * slopes[h] + table[h, i - j + 199])
     got = torch.autograd.grad(o, (table, slopes), do)
     parts = []
     for begin, length in zip(offsets.tolist(), lengths):
         x, y, z = (t[begin:begin + length].transpose(0, 1).double() for t in (q, k, v))
-        i, j, h = torch.arange(length)[:, None].cuda(), torch.arange(length).cuda(), torch.arange(2)[:, None, None].cuda()
+        i, j, h = torch.arange(length)[:, None].cuda(), torch.arange(length).cuda(), torch.arange(2)[:, None,
+                                                                                                     None].cuda()
         s = (x @ y.mT * 64**-0.5 * slopes[h] + table[h, i - j + 199]).masked_fill(j > i, -torch.inf)
         parts.append((s.softmax(-1) @ z).transpose(0, 1))
     want = torch.autograd.grad(torch.cat(parts), (table, slopes), do.double())

@@ -129,7 +129,8 @@ def test_a_step_copies_no_cache(alone):
     k_cache, v_cache = (torch.zeros(batch, capacity, 8, 128, device="cuda", dtype=BF16) for _ in range(2))
     q = torch.randn(batch, 1, 32, 128, device="cuda").to(BF16)
     k, v = (torch.randn(batch, 1, 8, 128, device="cuda").to(BF16) for _ in range(2))
-    lengths, angles = torch.full((batch,), 5000, dtype=torch.int32, device="cuda"), torch.randn(capacity, 64, device="cuda")
+    lengths, angles = torch.full((batch,), 5000, dtype=torch.int32,
+                                 device="cuda"), torch.randn(capacity, 64, device="cuda")
     arguments = k_cache, v_cache, lengths, None, q, k, v, angles.cos(), angles.sin()
     function = compiled(serve)
     function(*arguments)
@@ -184,10 +185,9 @@ def test_ops_are_registered_as_pytorch_asks():
     q, k_cache, v_cache, lengths, table = make([30, 20], 32, page=16)
     k_cache, v_cache = k_cache.nan_to_num(), v_cache.nan_to_num()
     for return_lse in (False, True):
-        torch.library.opcheck(torch.ops.flashc.decode.default, (
-            q, k_cache, v_cache, lengths, table, None, None, True, None, None, None, None, return_lse, None, None, "bshd",
-            None, False),
-            test_utils=tests)
+        torch.library.opcheck(torch.ops.flashc.decode.default,
+                              (q, k_cache, v_cache, lengths, table, None, None, True, None, None, None, None,
+                               return_lse, None, None, "bshd", None, False), test_utils=tests)
     new = torch.randn(2, 1, 2, 64, device="cuda").to(BF16)
     torch.library.opcheck(torch.ops.flashc.append_kv.default, (
         k_cache, v_cache, new, new, table, lengths, None, None, False, None), test_utils=tests)

@@ -22,8 +22,8 @@ RAGGED = [1000, 1, 0, 37, 517, 16, 333]
 
 def make(lengths, heads=8, group=4, tokens=1, depth=128, value_depth=None, page=0, dtype=torch.bfloat16, capacity=None,
          **keywords):
-    cache = decoding.Cache(lengths, heads, depth, value_depth or depth, capacity or max(max(lengths), 1), page, "cuda", dtype,
-                           **keywords)
+    cache = decoding.Cache(lengths, heads, depth, value_depth or depth, capacity or max(max(lengths), 1), page, "cuda",
+                           dtype, **keywords)
     q = torch.randn(len(lengths), tokens, heads * group, depth, device="cuda").to(dtype)
     return cache, q
 
@@ -35,7 +35,8 @@ def test_splits(page, splits, target):
     decoding.check(cache, q, LIMIT[q.dtype], splits=splits)
 
 
-@pytest.mark.parametrize("depth,value_depth", [(64, 64), (128, 128), (40, 40), (64, 128), (96, 96), (256, 256), (192, 128), (16, 16), (8, 24)])
+@pytest.mark.parametrize("depth,value_depth", [(64, 64), (128, 128), (40, 40), (64, 128), (96, 96), (256, 256),
+                                               (192, 128), (16, 16), (8, 24)])
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_dimensions(depth, value_depth, dtype, target):
     for splits in (1, 8):
@@ -43,16 +44,16 @@ def test_dimensions(depth, value_depth, dtype, target):
         decoding.check(cache, q, LIMIT[dtype], splits=splits)
 
 
-@pytest.mark.parametrize("heads,group,tokens", [(8, 1, 1), (1, 8, 1), (2, 3, 1), (2, 16, 1), (1, 64, 1), (4, 4, 2), (2, 8, 4),
-                                                (2, 4, 16), (3, 5, 3), (1, 1, 64), (2, 2, 17), (1, 24, 2)])
+@pytest.mark.parametrize("heads,group,tokens", [(8, 1, 1), (1, 8, 1), (2, 3, 1), (2, 16, 1), (1, 64, 1), (4, 4, 2),
+                                                (2, 8, 4), (2, 4, 16), (3, 5, 3), (1, 1, 64), (2, 2, 17), (1, 24, 2)])
 @pytest.mark.parametrize("page", [0, 32, 8])
 def test_rows(heads, group, tokens, page, target):
     cache, q = make([130, 64, 2, 1, 0, 400], heads=heads, group=group, tokens=tokens, page=page)
     decoding.check(cache, q, LIMIT[q.dtype])
 
 
-@pytest.mark.parametrize("page,order,interleaved", [(0, "hnd", False), (16, "hnd", False), (128, "nhd", True), (64, "hnd", True),
-                                                    (8, "hnd", True), (1, "nhd", True)])
+@pytest.mark.parametrize("page,order,interleaved", [(0, "hnd", False), (16, "hnd", False), (128, "nhd", True),
+                                                    (64, "hnd", True), (8, "hnd", True), (1, "nhd", True)])
 def test_layouts(page, order, interleaved, target):
     cache, q = make(RAGGED, page=page, order=order, interleaved=interleaved)
     decoding.check(cache, q, LIMIT[q.dtype])
@@ -83,8 +84,8 @@ STORED = [torch.float8_e4m3fn, torch.int8]
 
 
 @pytest.mark.parametrize("stored", STORED)
-@pytest.mark.parametrize("page,scales", [(0, "all"), (0, "heads"), (1, "heads"), (8, "all"), (16, "pages"), (64, "pages and heads"),
-                                         (32, "heads"), (256, "all")])
+@pytest.mark.parametrize("page,scales", [(0, "all"), (0, "heads"), (1, "heads"), (8, "all"), (16, "pages"),
+                                         (64, "pages and heads"), (32, "heads"), (256, "all")])
 @pytest.mark.parametrize("splits", [1, 8, 5])
 def test_eight_bits(stored, page, scales, splits):
     cache, q = make(RAGGED, page=page, stored=stored, scales=scales, order="hnd" if page == 64 else "nhd")
@@ -96,8 +97,8 @@ def test_eight_bits(stored, page, scales, splits):
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_dimensions_of_eight_bits(depth, value_depth, stored, dtype):
     for splits in (1, 4, 16):
-        cache, q = make([65, 300, 7], heads=2, group=3, depth=depth, value_depth=value_depth, dtype=dtype, stored=stored, tokens=2,
-                        scales="heads")
+        cache, q = make([65, 300, 7], heads=2, group=3, depth=depth, value_depth=value_depth, dtype=dtype,
+                        stored=stored, tokens=2, scales="heads")
         decoding.check(cache, q, LIMIT[dtype], splits=splits)
 
 
@@ -133,7 +134,8 @@ def test_all_bytes():
 
     def find(key):
         chosen.fill_(key)
-        return flashc.decode(q, k, v, lengths, k_scale=one, v_scale=one, causal=False, mask=lambda b, h, i, j: j == chosen[0])
+        return flashc.decode(q, k, v, lengths, k_scale=one, v_scale=one, causal=False,
+                             mask=lambda b, h, i, j: j == chosen[0])
     for key in range(16):
         assert torch.equal(find(key)[0, 0, 0].float(), v[0, key, 0].float())
     v.view(torch.uint8)[0, 3, 0, 5] = 0x7F
@@ -172,8 +174,8 @@ def test_batch_invariant(target):
     cache, q = make(lengths, capacity=6000)
     together = decoding.check(cache, q, LIMIT[q.dtype], batch_invariant=True)
     for b, length in enumerate(lengths):
-        alone = flashc.decode(q[b:b + 1], cache.k_cache[b:b + 1, :max(length, 1)], cache.v_cache[b:b + 1, :max(length, 1)],
-                              cache.lengths[b:b + 1], batch_invariant=True)
+        alone = flashc.decode(q[b:b + 1], cache.k_cache[b:b + 1, :max(length, 1)],
+                              cache.v_cache[b:b + 1, :max(length, 1)], cache.lengths[b:b + 1], batch_invariant=True)
         assert torch.equal(alone[0], together[b])
 
 

@@ -64,7 +64,8 @@ def test_schedule(program, schedule, number):
     for d, dtype in ((64, torch.bfloat16), (128, torch.float16)):
         for nq, nk in ((300, 300), (65, 700)):
             score = make_programs(torch, to_gpu, NUMBERS[number], B, HQ, nq, nk)[program]
-            check((program, schedule, number, d, nq, nk), rng, d, dtype, nq, nk, score, MASKS["causal"], schedule=schedule)
+            check((program, schedule, number, d, nq, nk), rng, d, dtype, nq, nk, score, MASKS["causal"],
+                  schedule=schedule)
 
 
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1024.0])

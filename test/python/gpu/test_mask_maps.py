@@ -138,7 +138,8 @@ def test_plans_end():
 
 def test_block_mask_is_a_plan():
     from torch.nn.attention.flex_attention import create_block_mask
-    ids = torch.randint(0, 4, (640,), device="cuda", dtype=torch.int32).sort().values[torch.randperm(640, device="cuda")]
+    ids = torch.randint(0, 4, (640,), device="cuda",
+                        dtype=torch.int32).sort().values[torch.randperm(640, device="cuda")]
     mask = lambda b, h, i, j: ids[i] == ids[j]  # noqa: E731
     block_mask = create_block_mask(mask, None, None, 640, 640, device="cuda")
     q, k, v = qkv(1, 2, 2, 640, 640, 64)

@@ -62,57 +62,65 @@ MASKS = {
     "shifted causal": (masks.causal(-40), lambda b, h, i, j: j <= i - 40),
     "shift in memory": (masks.causal(torch.tensor(100, device="cuda")), lambda b, h, i, j: j <= i + 100),
     "window": (masks.sliding_window(200, align="top-left"), lambda b, h, i, j: (i - j).abs().le(200) & (i >= j)),
-    "window on both sides": (masks.sliding_window(60, 130, "top-left"), lambda b, h, i, j: (j >= i - 60) & (j <= i + 130)),
+    "window on both sides": (masks.sliding_window(60, 130, "top-left"), lambda b, h, i, j:
+                             (j >= i - 60) & (j <= i + 130)),
     "window to the left": (masks.sliding_window(100, None, "top-left"), lambda b, h, i, j: i - j <= 100),
     "prefix": (masks.prefix_lm(150, "top-left"), lambda b, h, i, j: (j <= i) | (j < 150)),
     "prefix of each batch": (masks.prefix_lm(LENGTHS, "top-left"), lambda b, h, i, j: (j <= i) | (j < LENGTHS[b])),
-    "chunks": (masks.chunked(100, "top-left"), lambda b, h, i, j: i.div(100, rounding_mode="floor") ==
-               j.div(100, rounding_mode="floor")),
-    "causal chunks": (masks.chunked(256, "top-left") & masks.causal("top-left"), lambda b, h, i, j: (j <= i) & (j >= i - i % 256)),
+    "chunks": (masks.chunked(100, "top-left"),
+               lambda b, h, i, j: i.div(100, rounding_mode="floor") == j.div(100, rounding_mode="floor")),
+    "causal chunks": (masks.chunked(256, "top-left") & masks.causal("top-left"), lambda b, h, i, j:
+                      (j <= i) & (j >= i - i % 256)),
     "blocks": (masks.block_causal(48, "top-left"), lambda b, h, i, j: j < i - i % 48 + 48),
     "sinks": (masks.sink_window(4, 200, "top-left"), lambda b, h, i, j: (j <= i) & ((i - j <= 200) | (j < 4))),
-    "dilated": (masks.dilated_window(300, 4, align="top-left"), lambda b, h, i, j: (j <= i) & (i - j <= 300) & ((i - j) % 4 == 0)),
-    "every third": (masks.dilated_window(280, 3, 90, "top-left"), lambda b, h, i, j: (j <= i + 90) & (i - j <= 280) & ((i - j) % 3 == 0)),
-    "every seventh": (masks.dilated_window(280, 7, align="top-left"), lambda b, h, i, j: (j <= i) & (i - j <= 280) & ((i - j) % 7 == 0)),
-    "two of five": (lambda b, h, i, j: ((2 * j + i) % 5 < 2) | (j == i), lambda b, h, i, j: ((2 * j + i) % 5 < 2) | (j == i)),
-    "remainders of twelve": (lambda b, h, i, j: (j % 12 != i % 12) & (j <= i), lambda b, h, i, j: (j % 12 != i % 12) & (j <= i)),
+    "dilated": (masks.dilated_window(300, 4, align="top-left"), lambda b, h, i, j:
+                (j <= i) & (i - j <= 300) & ((i-j) % 4 == 0)),
+    "every third": (masks.dilated_window(280, 3, 90, "top-left"), lambda b, h, i, j:
+                    (j <= i + 90) & (i - j <= 280) & ((i-j) % 3 == 0)),
+    "every seventh": (masks.dilated_window(280, 7, align="top-left"), lambda b, h, i, j:
+                      (j <= i) & (i - j <= 280) & ((i-j) % 7 == 0)),
+    "two of five": (lambda b, h, i, j: ((2*j + i) % 5 < 2) | (j == i), lambda b, h, i, j:
+                    ((2*j + i) % 5 < 2) | (j == i)),
+    "remainders of twelve": (lambda b, h, i, j: (j % 12 != i % 12) & (j <= i), lambda b, h, i, j:
+                             (j % 12 != i % 12) & (j <= i)),
     "padding": (masks.key_padding(LENGTHS), lambda b, h, i, j: j < LENGTHS[b]),
-    "continuations": (masks.shared_prefix(140, 90, "top-left"), lambda b, h, i, j: (j <= i) & (
-        (j < 140) | ((i - 140).div(90, rounding_mode="floor") == (j - 140).div(90, rounding_mode="floor")))),
+    "continuations": (masks.shared_prefix(140, 90, "top-left"), lambda b, h, i, j: (j <= i) & ((j < 140) | (
+        (i - 140).div(90, rounding_mode="floor") == (j - 140).div(90, rounding_mode="floor")))),
     "diffusion": (masks.block_diffusion(160, 16), in_diffusion(160, 16)),
     "unequal blocks of diffusion": (masks.block_diffusion(167, 32), None),
     "diffusion of a length in memory": (masks.block_diffusion(torch.tensor(231, device="cuda"), 48), None),
-    "continuations of each batch": (masks.shared_prefix(LENGTHS, 90, "top-left"), lambda b, h, i, j: (j <= i) & (
-        (j < LENGTHS[b]) | ((i - LENGTHS[b]).div(90, rounding_mode="floor") ==
-                            (j - LENGTHS[b]).div(90, rounding_mode="floor")))),
+    "continuations of each batch": (masks.shared_prefix(LENGTHS, 90, "top-left"), lambda b, h, i, j:
+                                    (j <= i) & ((j < LENGTHS[b]) | ((i - LENGTHS[b]).div(90, rounding_mode="floor") ==
+                                                                    (j - LENGTHS[b]).div(90, rounding_mode="floor")))),
     "blocks of a size in memory": (lambda b, h, i, j: i // BLOCK == j // BLOCK,
                                    lambda b, h, i, j: i // BLOCK == j // BLOCK),
-    "blocks of a negative size": (lambda b, h, i, j: (j - 7) // NEGATIVE <= (i - 7) // NEGATIVE,
-                                  lambda b, h, i, j: (j - 7) // NEGATIVE <= (i - 7) // NEGATIVE),
+    "blocks of a negative size": (lambda b, h, i, j: (j-7) // NEGATIVE <= (i-7) // NEGATIVE, lambda b, h, i, j:
+                                  (j-7) // NEGATIVE <= (i-7) // NEGATIVE),
     "documents": (masks.documents(IDS, sorted=True), lambda b, h, i, j: IDS[i] == IDS[j]),
-    "causal documents": (masks.documents(IDS, sorted=True) & masks.causal("top-left"),
-                         lambda b, h, i, j: (IDS[i] == IDS[j]) & (j <= i)),
+    "causal documents": (masks.documents(IDS, sorted=True) & masks.causal("top-left"), lambda b, h, i, j:
+                         (IDS[i] == IDS[j]) & (j <= i)),
     "documents in any order": (masks.documents(UNSORTED), lambda b, h, i, j: UNSORTED[i] == UNSORTED[j]),
     "documents of each batch": (masks.documents(IDS_OF_BATCH, sorted=True),
                                 lambda b, h, i, j: IDS_OF_BATCH[b, i] == IDS_OF_BATCH[b, j]),
     "documents of 64 bits in each batch": (masks.documents(FAR_IDS, sorted=True),
                                            lambda b, h, i, j: FAR_IDS[b, i] == FAR_IDS[b, j]),
-    "documents by two arrays": (masks.documents(IDS, IDS_OF_BATCH.long(), sorted=True),
-                                lambda b, h, i, j: IDS[i] == IDS_OF_BATCH[b, j]),
-    "documents and a prefix": (masks.documents(IDS, sorted=True) | masks.key_padding(LENGTHS),
-                               lambda b, h, i, j: (IDS[i] == IDS[j]) | (j < LENGTHS[b])),
+    "documents by two arrays": (masks.documents(IDS, IDS_OF_BATCH.long(),
+                                                sorted=True), lambda b, h, i, j: IDS[i] == IDS_OF_BATCH[b, j]),
+    "documents and a prefix": (masks.documents(IDS, sorted=True) | masks.key_padding(LENGTHS), lambda b, h, i, j:
+                               (IDS[i] == IDS[j]) | (j < LENGTHS[b])),
     "other documents": (~masks.documents(IDS_OF_BATCH, sorted=True),
                         lambda b, h, i, j: IDS_OF_BATCH[b, i] != IDS_OF_BATCH[b, j]),
-    "times of heads": (lambda b, h, i, j: flashc.assume_sorted(TIMES)[j] <= i + 60 * h,
-                       lambda b, h, i, j: TIMES[j] <= i + 60 * h),
+    "times of heads": (lambda b, h, i, j: flashc.assume_sorted(TIMES)[j] <= i + 60*h,
+                       lambda b, h, i, j: TIMES[j] <= i + 60*h),
     "one time": (lambda b, h, i, j: flashc.assume_sorted(TIMES)[j] < 300, lambda b, h, i, j: TIMES[j] < 300),
-    "continuations by number": (masks.shared_prefix(77, IDS, "top-left", sorted=True),
-                                lambda b, h, i, j: (j <= i) & ((j < 77) | (IDS[i] == IDS[j]))),
+    "continuations by number": (masks.shared_prefix(77, IDS, "top-left", sorted=True), lambda b, h, i, j:
+                                (j <= i) & ((j < 77) | (IDS[i] == IDS[j]))),
     "complement": (~masks.sliding_window(100, 100, "top-left"), lambda b, h, i, j: (i - j).abs() > 100),
-    "windows of heads": (lambda b, h, i, j: (j <= i) & ((h % 2 == 0) | (i - j < 64)),
-                         lambda b, h, i, j: (j <= i) & ((h % 2 == 0) | (i - j < 64))),
-    "islands": (masks.chunked(64, "top-left") | masks.key_padding(30) | (lambda b, h, i, j: (j > 400) & (j < 450)),
-                lambda b, h, i, j: (i // 64 == j // 64) | (j < 30) | (j > 400) & (j < 450)),
+    "windows of heads": (lambda b, h, i, j: (j <= i) & ((h % 2 == 0) | (i - j < 64)), lambda b, h, i, j:
+                         (j <= i) & ((h % 2 == 0) | (i - j < 64))),
+    "islands": (masks.chunked(64, "top-left") | masks.key_padding(30) | (lambda b, h, i, j:
+                                                                         (j > 400) & (j < 450)), lambda b, h, i, j:
+                (i // 64 == j // 64) | (j < 30) | (j > 400) & (j < 450)),
 }
 
 

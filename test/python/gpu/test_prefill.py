@@ -28,8 +28,8 @@ def forward(monkeypatch, request):
 
 def make(lengths, tokens, heads=2, group=8, depth=128, value_depth=None, page=0, dtype=torch.bfloat16, capacity=None,
          **keywords):
-    cache = decoding.Cache(lengths, heads, depth, value_depth or depth, capacity or max(max(lengths), 1), page, "cuda", dtype,
-                           **keywords)
+    cache = decoding.Cache(lengths, heads, depth, value_depth or depth, capacity or max(max(lengths), 1), page, "cuda",
+                           dtype, **keywords)
     q = torch.randn(len(lengths), tokens, heads * group, depth, device="cuda").to(dtype)
     return cache, q
 
@@ -56,7 +56,8 @@ def test_heads(heads, group, tokens, page):
     decoding.check(cache, q, LIMIT[q.dtype])
 
 
-@pytest.mark.parametrize("page,order,interleaved", [(0, "hnd", False), (16, "hnd", False), (128, "nhd", True), (64, "hnd", True)])
+@pytest.mark.parametrize("page,order,interleaved", [(0, "hnd", False), (16, "hnd", False), (128, "nhd", True),
+                                                    (64, "hnd", True)])
 def test_layouts(page, order, interleaved):
     cache, q = make(RAGGED, 129, page=page, order=order, interleaved=interleaved)
     decoding.check(cache, q, LIMIT[q.dtype])
@@ -133,8 +134,8 @@ def test_batch_invariant():
     cache, q = make(lengths, tokens, capacity=6000)
     together = decoding.check(cache, q, LIMIT[q.dtype], batch_invariant=True)
     for b, length in enumerate(lengths):
-        alone = flashc.decode(q[b:b + 1], cache.k_cache[b:b + 1, :max(length, 1)], cache.v_cache[b:b + 1, :max(length, 1)],
-                              cache.lengths[b:b + 1], batch_invariant=True)
+        alone = flashc.decode(q[b:b + 1], cache.k_cache[b:b + 1, :max(length, 1)],
+                              cache.v_cache[b:b + 1, :max(length, 1)], cache.lengths[b:b + 1], batch_invariant=True)
         assert torch.equal(alone[0], together[b])
 
 

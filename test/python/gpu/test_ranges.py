@@ -49,9 +49,10 @@ def make_masks(batch, nq, nk, order):
         "times": lambda b, h, i, j: times[j] <= times[i],
         "times of heads": lambda b, h, i, j: (times[j] <= times[i]) & ((h % 2 == 0) | (j <= i)),
         "packed": (masks.packed(offsets) & flag, lambda b, h, i, j: (number[i] == number[j]) & keep[b, j]),
-        "packed and causal": (masks.packed(offsets, causal=True) & flag,
-                              lambda b, h, i, j: (number[i] == number[j]) & keep[b, j] & (j <= i)),
-        "window": (masks.sliding_window(200, align="top-left") & flag, lambda b, h, i, j: (j <= i) & (i - j <= 200) & keep[b, j]),
+        "packed and causal": (masks.packed(offsets, causal=True) & flag, lambda b, h, i, j:
+                              (number[i] == number[j]) & keep[b, j] & (j <= i)),
+        "window": (masks.sliding_window(200, align="top-left") & flag, lambda b, h, i, j:
+                   (j <= i) & (i - j <= 200) & keep[b, j]),
         "neither": lambda b, h, i, j: ~((times[j] < times[i]) ^ keep[b, j]),
         "nothing": lambda b, h, i, j: ids[b, j] > 100,
         "everything": lambda b, h, i, j: (ids[b, j] >= 0) | (j <= i),

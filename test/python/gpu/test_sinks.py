@@ -63,8 +63,10 @@ def check(b, hq, hk, nq, nk, d, dtype, causal=False, rescore=None, limit=None, *
     want = [x.nan_to_num(0.0) for x in torch.autograd.grad(total, leaves)]
     outs = [guarded(x.shape, x.dtype) for x in (q, k, v, sinks)]
     for schedule in (None, "split-gradients=queries") if d == 64 else (None,):
-        flashc.attention_backward(q, k, v, o64.detach().to(dtype), lse64.detach().float(), do, dlse=dlse, causal=causal, sinks=sinks,
-                                  enable_gqa=True, out=tuple(out for out, _ in outs), schedule=schedule, **keywords)
+        flashc.attention_backward(q, k, v,
+                                  o64.detach().to(dtype),
+                                  lse64.detach().float(), do, dlse=dlse, causal=causal, sinks=sinks, enable_gqa=True,
+                                  out=tuple(out for out, _ in outs), schedule=schedule, **keywords)
         for name, (out, behind), expected in zip(("dq", "dk", "dv", "dsinks"), outs, want):
             # A single key cancels: dP - delta is small, and the rounding of o stays in delta.
             close(out, expected, (5 if min(nq, nk) == 1 else 2) * limit, (name, nq, nk, d, schedule),
@@ -85,7 +87,8 @@ def test_scores_and_schedules(d):
     for schedule in (None, "persistent=false", "store=registers", "consumers=1"):
         q, k, v = (random(2, 4, 331, d) for _ in range(3))
         sinks = make_sinks(4)
-        want = reference(*(x.double() for x in (q, k, v, sinks)), is_causal(331, 331), lambda s: 20.0 * torch.tanh(s / 20.0))
+        want = reference(*(x.double() for x in (q, k, v, sinks)), is_causal(331, 331),
+                         lambda s: 20.0 * torch.tanh(s / 20.0))
         o, lse = flashc.attention(q, k, v, causal=True, score=lambda s, b, h, i, j: 20.0 * ops.tanh(s / 20.0),
                                   sinks=sinks, return_lse=True, schedule=schedule)
         close(o, want[0], 5e-3, schedule)

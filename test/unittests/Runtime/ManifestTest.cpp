@@ -100,7 +100,8 @@ TEST(Manifest, RefusesRequirementsThatSayNothing) {
 TEST(Manifest, ForTheCPUHasArgumentsOnly) {
   Expected<Manifest> manifest = Manifest::parse(R"json(
     { "schema": "flashc.manifest", "version": 1, "kernel": "f", "target": "cpu",
-      "arguments": [{"name": "q", "role": "input", "shape": [-1], "dtype": "f32"}], "requires": [[8, "arg0.dim0"]] })json");
+      "arguments": [{"name": "q", "role": "input", "shape": [-1], "dtype": "f32"}],
+      "requires": [[8, "arg0.dim0"]] })json");
   ASSERT_TRUE(bool(manifest)) << toString(manifest.takeError());
   EXPECT_EQ(manifest->arguments.size(), 1u);
   EXPECT_EQ(manifest->requirements.size(), 1u);

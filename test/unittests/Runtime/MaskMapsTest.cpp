@@ -22,7 +22,8 @@ constexpr StringLiteral kManifest = R"json(
   "workspace": 32, "mask_map": "mul(16, arg0.dim0)", "programmatic_launch": true,
   "before": [
     {"kernel": "maps", "writes_mask_map": true,
-     "parameters": [{"kind": "extent", "argument": 0, "dim": 0}, {"kind": "scalar", "argument": 1}, {"kind": "mask_map"}],
+     "parameters": [{"kind": "extent", "argument": 0, "dim": 0}, {"kind": "scalar", "argument": 1},
+                    {"kind": "mask_map"}],
      "grid": [1, 1, 1], "block": [256, 1, 1], "cluster": [1, 1, 1], "dynamic_shared_memory": 0},
     {"kernel": "orders", "parameters": [{"kind": "mask_map"}, {"kind": "workspace"}],
      "grid": [1, 1, 1], "block": [256, 1, 1], "cluster": [1, 1, 1], "dynamic_shared_memory": 0}]})json";

@@ -117,7 +117,8 @@ class Kernel:
         q, k = (np.zeros((1, 1, extent, 64)) for extent in (queries, keys))
         inputs = [q, k, k, *arrays, q]
         entries = self.read_list(inputs, 1 + self.numbers + self.consumers * self.own_numbers)
-        machine, _ = prepare(self.text, self.name, inputs, dict.fromkeys(("workspace", "mask_map"), np.zeros(1 << 20, np.uint8)))[0](0)
+        machine, _ = prepare(self.text, self.name, inputs,
+                             dict.fromkeys(("workspace", "mask_map"), np.zeros(1 << 20, np.uint8)))[0](0)
         parameters = {name: int(value[0]) for name, value in machine.values.items() if isinstance(value, np.ndarray)}
         covered = np.zeros(queries, int)
         for item, *numbers in entries.tolist():

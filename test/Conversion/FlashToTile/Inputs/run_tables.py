@@ -82,9 +82,11 @@ class Machine(run_order.Machine):
             return operands[0]
         if name == "arith.shrui":
             bits = U64 if text.endswith("i64") else U32
-            return ((operands[0].astype(object) & bits) >> operands[1].astype(object)).astype(np.uint64).astype(np.int64)
+            return ((operands[0].astype(object) & bits) >> operands[1].astype(object)).astype(np.uint64).astype(
+                np.int64)
         if name == "math.cttz":
-            return np.array([32 if not x & U32 else (int(x & U32) & -int(x & U32)).bit_length() - 1 for x in operands[0]])
+            return np.array(
+                [32 if not x & U32 else (int(x & U32) & -int(x & U32)).bit_length() - 1 for x in operands[0]])
         if name == "nvvm.vote.sync":
             bits = 1 << np.arange(LANES)
             return self.exchange(active, lambda lanes: np.full(LANES, int(bits[operands[1][lanes].astype(bool)].sum())))
@@ -112,7 +114,11 @@ def evaluate(formula, inputs):
 def make_memory(text, inputs):
     """What the kernels of the first launch in the text share: its workspace and its mask map, those that it has."""
     formulas = {kind: re.search(rf'\b{kind} = "(.*?)"', text) for kind in ("workspace", "mask_map")}
-    return {kind: np.full(evaluate(formula[1], inputs), 0x99, np.uint8) for kind, formula in formulas.items() if formula}
+    return {
+        kind: np.full(evaluate(formula[1], inputs), 0x99, np.uint8)
+        for kind, formula in formulas.items()
+        if formula
+    }
 
 
 def prepare(text, kernel, inputs, workspace):
@@ -120,7 +126,8 @@ def prepare(text, kernel, inputs, workspace):
     now on a CTA has the kernel's threads."""
     threads, grid, parameters = re.search(
         r'block = \[(\d+), 1, 1\], cluster = \[1, 1, 1\], dynamic_shared_memory = \d+ : i64, '
-        r'grid = \["([^"]*)", "1", "1"\], kernel = "%s", (?:mask_map = "[^"]*", )?(?:overlap = true, )?parameters = \[({.*?})\]'
+        r'grid = \["([^"]*)", "1", "1"\], kernel = "%s", (?:mask_map = "[^"]*", )?(?:overlap = true, )?'
+        r'parameters = \[({.*?})\]'
         % kernel, text).groups()
     run_order.THREADS = int(threads)
     parameters = [{key: word or number for key, word, number in re.findall(r'(\w+) = (?:"([^"]*)"|([^",}]+))', one)}
@@ -237,7 +244,8 @@ def check(text, rng, batches, nq, nk, kind):
     table = workspace["mask_map"][first:first + 4 * size * batches * tiles].view(np.int32).reshape(batches, tiles, size)
     if kind == "blocks":
         check_producer(text, inputs, workspace, table)
-    return sum(check_row(table[b, x], ids[b], keep[b], x * Q_TILE, nq, nk) for b in range(batches) for x in range(tiles))
+    return sum(
+        check_row(table[b, x], ids[b], keep[b], x * Q_TILE, nq, nk) for b in range(batches) for x in range(tiles))
 
 
 def main():

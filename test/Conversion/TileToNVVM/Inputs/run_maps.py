@@ -124,7 +124,8 @@ for name, function in before.items():
             continue
         near = [col - 1, col, col + 6, col + 15, col + 16, row + 20]
         limits = [-FAR, -FAR - 1, FAR, FAR + 17, *near]
-        pairs = [(col + 3, 2**31 - 2), (col + 3, 2 - 2**31), *itertools.product(limits, (-FAR, col + 3, FAR)), *itertools.product((-FAR, col + 3, FAR), limits)]
+        pairs = [(col + 3, 2**31 - 2), (col + 3, 2 - 2**31), *itertools.product(limits, (-FAR, col + 3, FAR)),
+                 *itertools.product((-FAR, col + 3, FAR), limits)]
         for n, m in pairs:
             arguments, everywhere = (n, m, row, col), (n, m) == (col + 3, col + 3)
             visited = {}

@@ -24,10 +24,12 @@ OPERATIONS = {
     "arith.addi": lambda a, b: a + b, "arith.subi": lambda a, b: a - b, "arith.muli": lambda a, b: a * b,
     "arith.divui": lambda a, b: a // b, "arith.remui": lambda a, b: a % b, "arith.andi": lambda a, b: a & b,
     "arith.shrui": lambda a, b: a >> b, "arith.shli": lambda a, b: a << b, "arith.maxui": max, "arith.minui": min,
-    "arith.index_castui": lambda a: a, "arith.index_cast": lambda a: a,
-    "math.ctlz": lambda a: 64 - a.bit_length(), "arith.ceildivui": lambda a, b: -(-a // b),
-    "arith.cmpi": {"eq": lambda a, b: a == b, "ult": lambda a, b: a < b, "uge": lambda a, b: a >= b}, "arith.select": lambda c, a, b: a if c else b,
-    "tile.uniform": lambda a: a}
+    "arith.index_castui": lambda a: a, "arith.index_cast": lambda a: a, "math.ctlz": lambda a: 64 - a.bit_length(),
+    "arith.ceildivui": lambda a, b: -(-a // b),
+    "arith.cmpi": {"eq": lambda a, b: a == b, "ult": lambda a, b: a < b,
+                   "uge": lambda a, b: a >= b}, "arith.select": lambda c, a, b: a
+    if c else b, "tile.uniform": lambda a: a
+}
 
 LIST = []  # What memref.load reads.
 
@@ -58,7 +60,8 @@ def run(operations, values, cta, ctas):
                 values[result] = int(operands)
             continue
         if name in ("gpu.block_id", "gpu.grid_dim"):
-            values[result] = ctas if name == "gpu.grid_dim" else cta if isinstance(cta, int) else cta["xyz".index(operands)]
+            values[result] = ctas if name == "gpu.grid_dim" else cta if isinstance(cta,
+                                                                                   int) else cta["xyz".index(operands)]
             continue
         if name == "nvvm.read.ptx.sreg.nsmid":
             values[result] = ctas
@@ -198,7 +201,7 @@ def check_single(program, scope):
                 get_numbers = lambda item: (nx, item % nx) if scope == "batches" else ()
                 LIST[:] = [n for item in entries for n in (item, *get_numbers(item))] + work
                 LIST.extend(n for item in range(items) for n in get_numbers(item))
-                get = {"batches": lambda z, y, x: work[x + nx * z], "heads": lambda z, y, x: work[x + nx * (y + ny * z)]}
+                get = {"batches": lambda z, y, x: work[x + nx*z], "heads": lambda z, y, x: work[x + nx * (y + ny*z)]}
                 get_time = get.get(scope, lambda z, y, x: work[x])
                 points = []
                 for z in range(nz):
@@ -238,7 +241,10 @@ for nx in (1, 2, 3, 5, 8):
             for ctas in {1, 2, 3, 7, count // 2, count - 1, count, count + 5} - {0}:
                 ctas_points = list(visit(program, (nx, ny, nz), ctas))
                 visited = sorted(point for points in ctas_points for point in points)
-                assert visited == [(z, y, x) for z in range(nz) for y in range(ny) for x in range(nx)], (nx, ny, nz, ctas)
+                assert visited == [(z, y, x)
+                                   for z in range(nz)
+                                   for y in range(ny)
+                                   for x in range(nx)], (nx, ny, nz, ctas)
                 times = [sum(nx - x for _, _, x in points) for points in ctas_points]
                 if sys.argv[1] != "one_by_one":
                     assert max(times) <= sum(times) / ctas + nx, (nx, ny, nz, ctas, times)

@@ -50,7 +50,8 @@ def make_function(rng, extents):
     mask = MASKS[rng.choice(sorted(MASKS))]
     regions = SCORE if rng.random() < 0.3 else ""
     if mask:
-        regions += f"\n  mask (%b: index, %h: index, %i: index, %j: index) {{\n    {mask}\n    flash.yield %keep : i1\n  }}"
+        regions += "\n  mask (%b: index, %h: index, %i: index, %j: index) {\n"
+        regions += f"    {mask}\n    flash.yield %keep : i1\n  }}"
     body = f"""  %a = arith.constant {rng.randint(-20, 20)} : index
   %b2 = arith.constant {rng.randint(-20, 20)} : index
   %c2 = arith.constant 2 : index

@@ -121,12 +121,12 @@ def Flash_AccumulateGradientsOp : Flash_StepOp<"accumulate_gradients", [AttrSize
     Others are sums of dX itself, for gradients of what a score reads (`flash.captured_gradient`); the derivative is
     then that of the score with respect to what is read, and there is always one:
 
-    | gradients      | resident | streamed | the state                                                           |
-    |----------------|----------|----------|---------------------------------------------------------------------|
-    | `<rows>`       | queries  | keys     | sums of dX over the keys                                            |
-    | `<columns>`    | keys     | queries  | sums of dX over the queries                                         |
-    | `<pairs>`      | both     | batches and heads | dX of each pair; with an extent of 1 for B or Hq a sum over it |
-    | `<diagonals>`  | j - i    | queries, batches and heads | sums of dX over pairs of one distance, that of j - i at j - i + Nq - 1; likewise |
+    | gradients     | resident | streamed                | the state                                                |
+    |---------------|----------|-------------------------|----------------------------------------------------------|
+    | `<rows>`      | queries  | keys                    | sums of dX over the keys                                 |
+    | `<columns>`   | keys     | queries                 | sums of dX over the queries                              |
+    | `<pairs>`     | both     | batches and heads       | dX of each pair; with an extent of 1 for B or Hq its sum |
+    | `<diagonals>` | j - i    | queries, batches, heads | sums of dX over pairs of one distance, at j - i + Nq - 1 |
 
     An op of pairs or diagonals is of whole sequences: it is not tiled at L1, where it decomposes into loops over rows.
 
@@ -221,7 +221,7 @@ def Flash_CapturedGradientOp : Flash_WholeOp<"captured_gradient", [{
     |--------------------------------------|-----------------------------------------------------------------|
     | b, h, and i (or j) alone             | of rows (columns), then of those that share an element          |
     | b, h, and j - i                      | of diagonals, then likewise                                     |
-    | anything else                        | of pairs, over batches and heads where no index hangs on these, then of those that share an element |
+    | anything else                        | of pairs, over batches and heads that no index reads, then by element |
 
     Precision: as for `flash.attention_backward`; dX is not rounded.
 
@@ -269,7 +269,8 @@ def Flash_ScatterSumOp : Flash_Op<"scatter_sum", [
 
     Example:
     ```mlir
-    %d1 = flash.scatter_sum ins(%sums : tensor<2x8x512xf32>) outs(%d : tensor<8xf32>) of(%slopes : tensor<8xf32>) queries(%nq)
+    %d1 = flash.scatter_sum ins(%sums : tensor<2x8x512xf32>) outs(%d : tensor<8xf32>) of(%slopes : tensor<8xf32>)
+        queries(%nq)
         {gradients = #flash.gradients<rows>} index (%b: index, %h: index, %i: index, %j: index) {
           flash.yield_index %h
         }

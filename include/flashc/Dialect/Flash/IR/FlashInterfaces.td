@@ -100,8 +100,8 @@ def Flash_StepOpInterface : OpInterface<"StepOpInterface"> {
     InterfaceMethod<"Query heads per key head.", "int64_t", "getGroup">,
     InterfaceMethod<"Whether flash.finalize makes the results of the state. Otherwise the state is the result.",
                     "bool", "needsFinalize", (ins), "", "return false;">,
-    InterfaceMethod<"Whether L1 tiles it, with loops of the streamed dimension past the resident one. Otherwise it stays "
-                    "an op on whole sequences.",
+    InterfaceMethod<"Whether L1 tiles it, with loops of the streamed dimension past the resident one. Otherwise it "
+                    "stays an op on whole sequences.",
                     "bool", "isTiled", (ins), "", "return true;">
   ];
   let extraClassDeclaration = [{

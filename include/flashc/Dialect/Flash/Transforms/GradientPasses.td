@@ -92,7 +92,8 @@ def SplitGradients : Pass<"flash-split-gradients"> {
 
     Before:
     ```mlir
-    %dq, %dk, %dv = flash.accumulate_gradients ins(...) outs(%zq, %zk, %zv) ... {gradients = #flash.gradients<dq, dk, dv>}
+    %dq, %dk, %dv = flash.accumulate_gradients ins(...) outs(%zq, %zk, %zv) ...
+        {gradients = #flash.gradients<dq, dk, dv>}
     ```
     After:
     ```mlir

@@ -440,7 +440,8 @@ def PageKV : Pass<"flash-page-kv"> {
     ```
     After, a tile through the table of pages, with zeros behind the sequence's end:
     ```mlir
-    ... %t = flash.cache_tile %pool[%b, %h, %j] lengths(%lengths : ...) pages(%table : ...) : ... -> tensor<1x1x64x128xbf16>
+    ... %t = flash.cache_tile %pool[%b, %h, %j] lengths(%lengths : ...) pages(%table : ...) : ...
+                -> tensor<1x1x64x128xbf16>
     ```
     Extents of the view become those of its arrays. What reads the view in any other way keeps it, and
     `flash-decompose` makes an array of it there. Run it behind the passes that tile.

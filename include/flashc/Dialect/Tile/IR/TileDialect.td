@@ -25,14 +25,14 @@ def Tile_Dialect : Dialect {
     Values are builtin tensors with an encoding that says how a warpgroup (128 threads) holds them, or in a
     `tile.warp_program` a warp its 16 rows; `arith` and `math` work on them unchanged:
 
-    | encoding            | shape  | held as (per thread)                                                              |
-    |---------------------|--------|-----------------------------------------------------------------------------------|
-    | `#tile.acc`         | 64 x N | the wgmma accumulator fragment (PTX ISA 9.7.15.5.1.1): N/2 elements of rows r, r+8 |
-    | `#tile.row`         | 64     | one value per row, the same in the four lanes that share the row: 2 elements      |
-    | `#tile.lane_partial` | 64    | one value per row and lane; `tile.combine` adds the four, or takes the maximum     |
-    | `#tile.col`         | N      | one value per column, the same in the rows: N/4 elements of the thread's columns   |
-    | `#tile.operand_a`   | 64 x N | the accumulator packed to 16 bits, in the order in which wgmma takes A             |
-    | `#tile.flags`       | 64 x N | a flag for each element of the accumulator, four to a register: the signs of bytes |
+    | encoding             | shape  | held as (per thread)                                                             |
+    |----------------------|--------|----------------------------------------------------------------------------------|
+    | `#tile.acc`          | 64 x N | the accumulator fragment of wgmma (PTX ISA 9.7.15.5.1.1): N/2 elements of 2 rows |
+    | `#tile.row`          | 64     | one value per row, the same in the four lanes that share the row: 2 elements     |
+    | `#tile.lane_partial` | 64     | one value per row and lane; `tile.combine` adds the four, or takes the maximum   |
+    | `#tile.col`          | N      | one value per column, the same in the rows: N/4 elements of the thread's columns |
+    | `#tile.operand_a`    | 64 x N | the accumulator packed to 16 bits, in the order in which wgmma takes A           |
+    | `#tile.flags`        | 64 x N | a flag for each element of the accumulator, four to a register: signs of bytes   |
 
     Shared memory is rings of slots (`!tile.ring`, `!tile.slot`), filled by asynchronous copies; products are
     asynchronous (`!tile.token`): an accumulator in flight is a token and cannot be read before its `tile.mma_wait`.
@@ -69,7 +69,8 @@ def Tile_AccTile : Tile_Tile<Tile_Acc>;
 def Tile_RowTile : Tile_Tile<Tile_Row>;
 def Tile_LanePartialTile : Tile_Tile<Tile_LanePartial>;
 def Tile_ColTile
-    : Type<CPred<"::mlir::tile::isColTile($_self)">, "a tile of one row with encoding #tile.col", "::mlir::RankedTensorType">;
+    : Type<CPred<"::mlir::tile::isColTile($_self)">, "a tile of one row with encoding #tile.col",
+           "::mlir::RankedTensorType">;
 def Tile_OperandATile : Tile_Tile<Tile_OperandA>;
 def Tile_FlagsTile : Tile_Tile<Tile_Flags>;
 

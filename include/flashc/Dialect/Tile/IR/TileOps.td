@@ -346,9 +346,12 @@ def Tile_StoreOp : Tile_Op<"store", [MemoryEffects<[MemWrite]>]> {
     the destination may then lack `b`, or `b` and `h`. The stores are predicated, never branched around:
     a divergent branch in a consumer's loop makes ptxas keep loop state per thread.
   }];
-  let arguments = (ins Tile_OneOf<[Tile_RowTile, Tile_AccTile]>:$source, AnyMemRef:$dest, Index:$b, Index:$h, Index:$row, Index:$limit,
-                       Variadic<Index>:$columns);
-  let assemblyFormat = "$source `,` $dest `[` $b `,` $h `,` $row `]` `limit` $limit (`columns` `(` $columns^ `)`)? attr-dict `:` type($source) `,` type($dest)";
+  let arguments = (ins Tile_OneOf<[Tile_RowTile, Tile_AccTile]>:$source, AnyMemRef:$dest, Index:$b, Index:$h,
+                       Index:$row, Index:$limit, Variadic<Index>:$columns);
+  let assemblyFormat = [{
+    $source `,` $dest `[` $b `,` $h `,` $row `]` `limit` $limit (`columns` `(` $columns^ `)`)? attr-dict
+    `:` type($source) `,` type($dest)
+  }];
   let hasVerifier = 1;
 }
 

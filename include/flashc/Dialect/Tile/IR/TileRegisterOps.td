@@ -126,9 +126,10 @@ def Tile_VoteAnyOp : Tile_Op<"vote_any", []> {
 }
 
 def Tile_PositiveF32Attr
-    : ConfinedAttr<F32Attr, [AttrConstraint<CPred<"llvm::cast<::mlir::FloatAttr>($_self).getValue().isFiniteNonZero() && "
-                                                  "!llvm::cast<::mlir::FloatAttr>($_self).getValue().isNegative()">,
-                                            "positive and finite">]>;
+    : ConfinedAttr<F32Attr, [
+        AttrConstraint<CPred<"llvm::cast<::mlir::FloatAttr>($_self).getValue().isFiniteNonZero() && "
+                             "!llvm::cast<::mlir::FloatAttr>($_self).getValue().isNegative()">,
+                       "positive and finite">]>;
 
 def Tile_AllWithinOp : Tile_Op<"all_within", []> {
   let summary = "whether elements that this warp holds are at most `limit` in magnitude; uniform within the warp";
@@ -148,7 +149,8 @@ def Tile_IsAlignedOp : Tile_Op<"is_aligned", [Pure]> {
     Threads may ask for different elements; code that branches on the answer asks them all first
     (a vote of the warp).
   }];
-  let arguments = (ins AnyMemRef:$memref, Variadic<Index>:$indices, ConfinedAttr<I64Attr, [IntPositive, IntPowerOf2]>:$bytes);
+  let arguments = (ins AnyMemRef:$memref, Variadic<Index>:$indices,
+                       ConfinedAttr<I64Attr, [IntPositive, IntPowerOf2]>:$bytes);
   let results = (outs I1:$result);
   let assemblyFormat = "$memref `[` $indices `]` `to` $bytes attr-dict `:` type($memref)";
   let hasVerifier = 1;

@@ -91,13 +91,16 @@ def Tile_ReadPagesOp : Tile_Op<"read_pages", [MemoryEffects<[MemRead]>]> {
 
     Example:
     ```mlir
-    %pages = tile.read_pages %table[%b, %row] of %entries size 8 : memref<?x?xi32, strided<[?, 1]>> -> tensor<16xi32, #tile.row>
+    %pages = tile.read_pages %table[%b, %row] of %entries size 8 : memref<?x?xi32, strided<[?, 1]>>
+        -> tensor<16xi32, #tile.row>
     ```
   }];
   let arguments = (ins MemRefRankOf<[I32], [2]>:$table, Index:$b, Index:$row, Index:$entries,
                        ConfinedAttr<I64Attr, [IntPositive]>:$size);
   let results = (outs Tile_OfI32RowTile:$pages);
-  let assemblyFormat = "$table `[` $b `,` $row `]` `of` $entries `size` $size attr-dict `:` type($table) `->` type($pages)";
+  let assemblyFormat = [{
+    $table `[` $b `,` $row `]` `of` $entries `size` $size attr-dict `:` type($table) `->` type($pages)
+  }];
   let hasVerifier = 1;
 }
 
@@ -117,9 +120,9 @@ def Tile_LoadRowsOp : Tile_Op<"load_rows", [MemoryEffects<[MemRead, MemWrite]>]>
         : memref<?x8x8x128xbf16, strided<[?, ?, ?, 1]>>, tensor<16xi32, #tile.row>, !ring -> !slot
     ```
   }];
-  let arguments = (ins MemRefRankOf<[BF16, F16, F8E4M3FN, I8], [4]>:$source, AnyTypeOf<[Index, Tile_OfI32RowTile]>:$b, Index:$h,
-                       Index:$row, OptionalAttr<ConfinedAttr<I64Attr, [IntPositive]>>:$size, Optional<Index>:$begin,
-                       Index:$limit, Tile_Ring:$ring);
+  let arguments = (ins MemRefRankOf<[BF16, F16, F8E4M3FN, I8], [4]>:$source, AnyTypeOf<[Index, Tile_OfI32RowTile]>:$b,
+                       Index:$h, Index:$row, OptionalAttr<ConfinedAttr<I64Attr, [IntPositive]>>:$size,
+                       Optional<Index>:$begin, Index:$limit, Tile_Ring:$ring);
   let results = (outs Tile_Slot:$slot);
   let assemblyFormat = [{
     $source `[` $b `,` $h `,` $row `]` (`size` $size^)? (`begin` $begin^)? `limit` $limit `into` $ring attr-dict
@@ -134,9 +137,9 @@ def Tile_CopyRowsOp : Tile_Op<"copy_rows", [MemoryEffects<[MemRead, MemWrite]>]>
     What `tile.load_rows` reads, by `cp.async` (PTX ISA 9.7.9.25.3.1). The slot's barrier completes when the copies of
     all lanes have arrived.
   }];
-  let arguments = (ins MemRefRankOf<[BF16, F16, F8E4M3FN, I8], [4]>:$source, AnyTypeOf<[Index, Tile_OfI32RowTile]>:$b, Index:$h,
-                       Index:$row, OptionalAttr<ConfinedAttr<I64Attr, [IntPositive]>>:$size, Optional<Index>:$begin,
-                       Index:$limit, Tile_Ring:$ring, Index:$count);
+  let arguments = (ins MemRefRankOf<[BF16, F16, F8E4M3FN, I8], [4]>:$source, AnyTypeOf<[Index, Tile_OfI32RowTile]>:$b,
+                       Index:$h, Index:$row, OptionalAttr<ConfinedAttr<I64Attr, [IntPositive]>>:$size,
+                       Optional<Index>:$begin, Index:$limit, Tile_Ring:$ring, Index:$count);
   let assemblyFormat = [{
     $source `[` $b `,` $h `,` $row `]` (`size` $size^)? (`begin` $begin^)? `limit` $limit `into` $ring `[` $count `]`
     attr-dict `:` type($source) `,` type($b) `,` type($ring)
