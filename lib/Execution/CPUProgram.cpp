@@ -29,19 +29,20 @@ using namespace flashc;
 
 namespace {
 
-/// Where the results of a function lie in the memory that its packed entry fills.
+/// The layout of a function's results in the memory that its packed entry fills.
 struct ResultLayout {
   size_t size = 0;
   llvm::SmallVector<size_t> offsets;
 };
 
-/// What a function is called in the program: never as one of the C library, which math ops call, and in plain letters.
+/// The function's name in the program: different from every name of the C library, which math ops call, and made of
+/// letters.
 std::string getInternalName(StringRef function) {
   return "flashc.function." + (llvm::all_of(function, llvm::isAlnum) ? function.str() : llvm::toHex(function));
 }
 
 /// Every function can be called as `void packed(void **slots)`: slot 0 points to memory for the results, slot 1 + i to
-/// argument i (a scalar's value or a memref's descriptor).
+/// argument i (the value of a scalar, or the descriptor of a memref).
 std::string getPackedName(StringRef function) { return "flashc.packed." + function.str(); }
 
 void addPackedEntry(llvm::Module &module, StringRef name) {
@@ -55,7 +56,7 @@ void addPackedEntry(llvm::Module &module, StringRef name) {
   auto loadSlot = [&](unsigned index) -> llvm::Value * {
     return builder.CreateLoad(pointer, builder.CreateConstGEP1_32(pointer, packed->getArg(0), index));
   };
-  // The C interface takes a pointer to buffers' results first, and returns a lone scalar by value.
+  // The C interface takes a pointer to the results first if they are buffers, and returns a single scalar by value.
   bool resultsByPointer = callee->getReturnType()->isVoidTy() && !module.getFunction(name)->getReturnType()->isVoidTy();
   llvm::SmallVector<llvm::Value *> arguments;
   for (llvm::Argument &argument : callee->args()) {
@@ -84,8 +85,8 @@ ResultLayout getResultLayout(llvm::Module &module, StringRef name, unsigned resu
   return layout;
 }
 
-/// Scalars in registers, address arithmetic out of the loops, and no more: checks run many small programs once, so that
-/// LLVM's full pipeline would take five times longer than all the rest.
+/// Promotes scalars to registers and hoists address arithmetic out of loops, and does nothing else: checks run many
+/// small programs once, and LLVM's full pipeline would take five times longer than the rest of a check.
 void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
   llvm::LoopAnalysisManager loops;
   llvm::FunctionAnalysisManager functions;
@@ -98,14 +99,14 @@ void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
   builder.registerLoopAnalyses(loops);
   builder.crossRegisterProxies(loops, functions, sccs, modules);
   llvm::ModulePassManager pipeline;
-  // Unless told otherwise, instcombine by name ends the process when one round leaves something for a second one.
+  // Without no-verify-fixpoint, instcombine ends the process when one round leaves work for a
+  // second.
   llvm::cantFail(builder.parsePassPipeline(
       pipeline, "function(sroa,early-cse,instcombine<no-verify-fixpoint>,simplifycfg,loop-mssa(licm))"));
   pipeline.run(module, modules);
 }
 
-/// A memref descriptor as the C interface has it: allocated, aligned, offset, sizes, strides. An unsized array of
-/// 64-bit words.
+/// A memref descriptor of the C interface (allocated, aligned, offset, sizes, strides), as an array of 64-bit words.
 llvm::SmallVector<int64_t> makeDescriptor(HostTensor &tensor) {
   auto address = reinterpret_cast<int64_t>(tensor.getBuffer());
   llvm::SmallVector<int64_t> words{address, address, tensor.getOffset()};
@@ -135,12 +136,12 @@ CPUProgram::CPUProgram(CPUProgram &&) = default;
 CPUProgram &CPUProgram::operator=(CPUProgram &&) = default;
 CPUProgram::~CPUProgram() = default;
 
-/// Reports an error of LLVM's as a diagnostic at `op`.
+/// Reports an llvm::Error as a diagnostic at `op`.
 static InFlightDiagnostic report(Operation *op, llvm::Error error) {
   return op->emitError("running on the CPU failed: ") << llvm::toString(std::move(error));
 }
 
-/// This machine's back end, once, after the other (registerNVPTX says why).
+/// Registers this machine's back end once, after NVPTX (registerNVPTX gives the reason).
 static void registerNativeTarget() {
   static const bool isRegistered = [] {
     registerNVPTX();
@@ -163,7 +164,7 @@ static llvm::Expected<std::unique_ptr<llvm::orc::LLJIT>> createJIT(llvm::orc::JI
   if (!process)
     return process.takeError();
   library.addGenerator(std::move(*process));
-  // In a program that loaded libflashc.so for itself, the mathematical functions are out of the process's sight.
+  // A program that loaded libflashc.so privately does not export the mathematical functions to the process.
   auto math = llvm::orc::DynamicLibrarySearchGenerator::Load("libm.so.6", prefix);
   if (!math)
     return math.takeError();
@@ -180,7 +181,7 @@ static llvm::Error addToJIT(llvm::orc::LLJIT &jit, llvm::orc::JITTargetMachineBu
   return jit.addIRModule(llvm::orc::ThreadSafeModule(std::move(module), std::move(context)));
 }
 
-/// Fails with a diagnostic at the first op that has no lowering for the CPU.
+/// Emits a diagnostic and fails at the first op that has no lowering for the CPU.
 static LogicalResult checkLowered(ModuleOp module) {
   WalkResult result = module.walk<WalkOrder::PreOrder>([](Operation *op) {
     if (isa<LLVM::LLVMDialect, BuiltinDialect>(op->getDialect()))
@@ -191,8 +192,8 @@ static LogicalResult checkLowered(ModuleOp module) {
   return failure(result.wasInterrupted());
 }
 
-/// Names of arguments mean nothing to LLVM IR, whose translation would warn of them. Tensors are the caller's: what the
-/// program changes of one, it copies first.
+/// Drops argument names, of which the translation to LLVM IR would warn, and marks tensors as read-only: the program
+/// copies a tensor before it changes it.
 static void prepareArguments(ModuleOp module) {
   for (auto function : module.getOps<func::FuncOp>())
     for (auto [number, type] : llvm::enumerate(function.getArgumentTypes())) {
@@ -224,7 +225,7 @@ FailureOr<CPUProgram> CPUProgram::compile(ModuleOp module) {
     return failure();
   prepareArguments(*lowered);
   PassManager pm(module.getContext());
-  pm.enableVerifier(false); // behind all of them instead of behind each
+  pm.enableVerifier(false); // once after all passes instead of after each
   buildCPULoweringPipeline(pm);
   if (failed(pm.run(*lowered)) || failed(verify(*lowered)) || failed(checkLowered(*lowered)))
     return failure();
@@ -275,7 +276,7 @@ FailureOr<llvm::SmallVector<HostTensor>> CPUProgram::run(func::FuncOp function,
     slots.push_back(slot);
   }
   std::string message;
-  // Where no guard is (docs/checking.md), the signal's handler says this.
+  // Without a guard (docs/checking.md), the signal's handler prints this.
   std::string place;
   llvm::raw_string_ostream(place) << function.getLoc();
   llvm::PrettyStackTraceFormat crash(
@@ -286,7 +287,7 @@ FailureOr<llvm::SmallVector<HostTensor>> CPUProgram::run(func::FuncOp function,
     return function.emitError("running on the CPU failed: ") << message;
 
   llvm::SmallVector<HostTensor> results;
-  // The callee leaves the buffers of results to its caller; several results may share one, or be an argument's.
+  // The caller owns the buffers of results; several results may share a buffer, or have an argument's.
   llvm::SmallPtrSet<void *, 4> buffers;
   for (auto [type, offset] : llvm::zip(function.getResultTypes(), layout.offsets)) {
     const char *data = resultMemory.data() + offset;

@@ -9,7 +9,7 @@
 using namespace mlir;
 using namespace flashc;
 
-/// |a - b|, where equal infinities agree and nothing else that is not finite does.
+/// Returns |a - b|: 0 for equal infinities, infinity if only one is infinite or one is NaN.
 static double distance(double a, double b) {
   if (a == b)
     return 0;
@@ -41,7 +41,7 @@ OutputCheck flashc::compareOutput(StringRef name, DType dtype, ArrayRef<double> 
   if (isFloat(dtype))
     check.bound = 2 * maxDistance(naive, ref) + 2 * rounding + (is16BitFloat(dtype) ? 0 : 1e-5 * largest);
   check.frobenius = refSquared > 0 ? std::sqrt(errorSquared / refSquared) : std::sqrt(errorSquared);
-  // If even Algorithm 0 overflows in this type there is no bound to hold an output to, and nothing is right.
+  // If even Algorithm 0 overflows in this type, there is no bound, and no output counts as right.
   if (!std::isfinite(check.bound))
     check.bound = 0;
   return check;
@@ -68,7 +68,7 @@ static FailureOr<SmallVector<NamedOutput, 2>> runOnInputs(ModuleChecker::Runner 
   return outputs;
 }
 
-/// Diagnoses a function that has no outputs, or none with elements: every check would succeed.
+/// Emits a diagnostic for a function without outputs or without output elements, whose check would always succeed.
 static LogicalResult checkOutputs(func::FuncOp function, const FunctionInputs &inputs) {
   if (inputs.hasOutputs())
     return success();
@@ -83,7 +83,7 @@ static LogicalResult checkElements(func::FuncOp function, ArrayRef<NamedOutput> 
   return function.emitError("nothing to compare: expected an output of @") << function.getName() << " with elements";
 }
 
-/// Runs functions of `module`, which is what `program` was compiled from.
+/// Runs functions of `module`, from which `program` was compiled.
 static auto makeCPURunner(CPUProgram &program, ModuleOp module) {
   return [&program, module](StringRef name, const FunctionInputs &,
                             MutableArrayRef<HostTensor> arguments) -> FailureOr<SmallVector<HostTensor>> {
@@ -113,7 +113,7 @@ LogicalResult ModuleChecker::computeReference(ModuleOp module) {
   FailureOr<OwningOpRef<ModuleOp>> wideModule = makeReference(module);
   if (failed(wideModule))
     return failure();
-  // Algorithm 0 in the function's own types is what the lowering makes of the untouched op.
+  // Algorithm 0 in the function's own types is the CPU lowering of the module before any pass.
   FailureOr<CPUProgram> wide = CPUProgram::compile(**wideModule), naive = CPUProgram::compile(module);
   if (failed(wide) || failed(naive))
     return failure();

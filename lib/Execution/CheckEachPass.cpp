@@ -10,7 +10,7 @@ using namespace flashc;
 
 namespace {
 
-/// A copy of one pass of a pipeline, so that it can run alone. Pass::clone is protected: only pass managers copy.
+/// Copies one pass of a pipeline, so that it can run alone. Pass::clone is protected; only pass managers may copy.
 std::unique_ptr<Pass> clonePass(const Pass &pass) {
   struct Access : Pass {
     static auto get() { return &Access::clone; }
@@ -24,7 +24,7 @@ std::string formatError(double error) {
   return text;
 }
 
-/// One function's results before and after a pass, as one line.
+/// Prints one line with a function's errors before and after a pass.
 void printLine(llvm::raw_ostream &os, StringRef pass, StringRef function, ArrayRef<OutputCheck> before,
                ArrayRef<OutputCheck> after) {
   os << "after " << pass << ": @" << function << ":";
@@ -68,7 +68,7 @@ flashc::runAndCheckEachPass(ModuleOp module, OpPassManager &pipeline, ModuleChec
     OperationFingerPrint oldText(module);
     if (failed(single.run(module)))
       return failure();
-    // What did not change computes the same.
+    // A pass that changed nothing keeps the results.
     auto after = OperationFingerPrint(module) == oldText ? before : checker.run(module);
     if (failed(after))
       return module.emitError("the CPU cannot run what pass '") << name << "' made";

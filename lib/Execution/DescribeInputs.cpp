@@ -23,7 +23,7 @@ public:
   FailureOr<FunctionInputs> describe();
 
 private:
-  /// A dimension name for each of an argument's dimensions; empty if nothing is known.
+  /// The name of each dimension of an argument; empty if unknown.
   using DimNames = SmallVector<StringRef, 4>;
 
   LogicalResult addArgument(unsigned number);
@@ -51,7 +51,7 @@ private:
   SmallVector<DimNames> dimNames;
   /// The group size of the first attention op on the function's arguments.
   std::optional<int64_t> group;
-  /// Whether an op has scores of queries and keys that are arguments: its keys are in no cache.
+  /// Whether an op's queries and keys are arguments, so that its keys are in no cache.
   bool hasKeyArgument = false;
 };
 
@@ -75,7 +75,7 @@ LogicalResult InputDescriber::addArgument(unsigned number) {
   return success();
 }
 
-/// The argument of the function that `value` shows, if it has its dimensions.
+/// The argument of the function that `value` is, or is a cast of, if its dimensions are the argument's.
 BlockArgument InputDescriber::getArgument(Value value) {
   BlockArgument argument = flash::getRootArgument(value);
   return argument && argument.getOwner() == &function.getBody().front() ? argument : BlockArgument();
@@ -86,7 +86,7 @@ void InputDescriber::nameArgument(Value value, StringRef name, ArgumentRole role
   if (!argument)
     return;
   ArgumentInfo &info = result.arguments[argument.getArgNumber()];
-  // The first use counts: in self-attention one argument may be both k and v.
+  // An argument with several uses takes the names of the first: in self-attention one argument may be both k and v.
   DimNames &names = dimNames[argument.getArgNumber()];
   if (!names.empty() && !names.front().empty())
     return;
@@ -108,7 +108,7 @@ StringRef flashc::getDimName(flash::StepDim dim) {
   return names[static_cast<unsigned>(dim)];
 }
 
-/// As the option --dims calls them.
+/// The names of an operand's dimensions in the option --dims.
 static SmallVector<StringRef, 4> getDimNames(const flash::StepOperand &operand) {
   bool isScored = llvm::is_contained({"q", "k", "dq", "dk", "k_cache"}, operand.name);
   bool isVector = operand.dims.size() == 1 || operand.movesWith(flash::StepDim::Position);
@@ -127,7 +127,7 @@ void InputDescriber::nameOperands(Operation *op) {
   hasKeyArgument |= scores && isArgument(scores.getQ()) && isArgument(scores.getK());
   auto name = [&](ArrayRef<flash::StepOperand> operands, ArgumentRole role) {
     for (const flash::StepOperand &operand : operands)
-      if (!operand.dims.empty()) // others are described by how they are read
+      if (!operand.dims.empty()) // others are named by the ops that read them
         nameArgument(op->getOperand(operand.number), operand.name, role, getDimNames(operand));
   };
   if (auto step = dyn_cast<flash::StepOpInterface>(op)) {
@@ -144,7 +144,7 @@ void InputDescriber::nameOperands(Operation *op) {
   }
 }
 
-/// An output is an operand, on memrefs, or what a result is materialized in.
+/// Names an output: an operand, for an op on memrefs, or the buffer of a result.
 void InputDescriber::nameOutput(Operation *op, unsigned index, const flash::StepOperand &output, ArgumentRole role) {
   SmallVector<StringRef, 4> dims = getDimNames(output);
   if (op->getNumResults() == 0)
@@ -154,7 +154,7 @@ void InputDescriber::nameOutput(Operation *op, unsigned index, const flash::Step
       nameArgument(write.getDest(), output.name, role, dims);
 }
 
-/// What is written keeps its value elsewhere, unless one op writes all of it, and nothing else reads it.
+/// Marks arguments that are written as updates, unless one op writes the whole argument and no other op reads it.
 void InputDescriber::markWritten() {
   for (unsigned number : findWrittenArguments(function).set_bits()) {
     auto users = llvm::make_filter_range(function.getArgument(number).getUsers(),
@@ -199,7 +199,7 @@ LogicalResult InputDescriber::bindDims(unsigned number) {
   return success();
 }
 
-/// Decides Hq and Hk, which are group_size apart: both from one that is known, or 2 key heads.
+/// Chooses Hq and Hk, whose ratio is group_size: both from the known one, or from 2 key heads.
 LogicalResult InputDescriber::bindHeads() {
   if (!group)
     return success();
@@ -224,7 +224,7 @@ LogicalResult InputDescriber::bindHeads() {
   return success();
 }
 
-/// Where the options say how many queries an attention has, or how many keys, it has as many of the others.
+/// If the options give only the number of queries or only the number of keys, an attention has as many of the other.
 std::optional<int64_t> InputDescriber::getOption(StringRef dim) const {
   auto find = [&](StringRef name) {
     auto found = options.dims.find(name.str());
@@ -285,7 +285,7 @@ LogicalResult InputDescriber::setStrides(unsigned number) {
   if (ShapedType::isDynamic(info.offset))
     info.offset = 8;
   bool isIdentity = memref.getLayout().isIdentity();
-  // The elements that the known strides span; each unknown stride, innermost first, steps over all of them and a gap.
+  // The elements that the known strides span. Each unknown stride, innermost first, steps over all of them and a gap.
   int64_t span = 1;
   for (auto [extent, stride] : llvm::zip(info.shape, strides))
     if (!ShapedType::isDynamic(stride))
@@ -305,7 +305,7 @@ LogicalResult InputDescriber::setStrides(unsigned number) {
 }
 
 void InputDescriber::nameResults() {
-  // Several blocks may return; names come from the last, which is the only one in what flashc compiles.
+  // Several blocks may return. The names come from the last block; functions that flashc compiles have only one.
   Operation *terminator = function.getBody().back().getTerminator();
   for (unsigned number = 0; number < function.getNumResults(); ++number) {
     std::string name = "result" + std::to_string(number);

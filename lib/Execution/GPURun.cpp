@@ -11,12 +11,12 @@ using namespace llvm;
 
 static constexpr unsigned kTimedLaunches = 20;
 
-/// The manifest calls i64 also `index`.
+/// Whether `tensor` has the manifest's type; the manifest also calls i64 `index`.
 static bool hasDType(const HostTensor &tensor, StringRef dtype) {
   return getName(tensor.getDType()) == (dtype == "index" ? "i64" : dtype);
 }
 
-/// Puts one argument on the device; `buffer` keeps its memory.
+/// Copies one argument to the device; `buffer` owns its memory.
 static Expected<LaunchArgument> upload(const GPUDevice &device, const ManifestArgument &info, HostTensor &tensor,
                                        DeviceBuffer &buffer) {
   if (!hasDType(tensor, info.dtype))

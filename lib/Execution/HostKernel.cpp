@@ -12,7 +12,7 @@
 using namespace mlir;
 using namespace flashc;
 
-/// To loops of the algorithm, or to Algorithm 0 in f64.
+/// Lowers the module to the loops of the algorithm, or to Algorithm 0 in f64.
 static LogicalResult lower(OwningOpRef<ModuleOp> &module, const PipelineOptions &pipeline, StringRef function) {
   CompileOptions options;
   options.pipeline = pipeline;
@@ -54,8 +54,8 @@ static HostTensor view(DType dtype, const LaunchArgument &argument) {
   return HostTensor::view(dtype, argument.shape, argument.strides, reinterpret_cast<void *>(argument.address));
 }
 
-/// Whether the function can read and write an argument where it lies. The program takes tensors of any strides; a
-/// memref type may name some of its own.
+/// Whether the function can use an argument in place. The program takes tensors of any strides; a memref type may fix
+/// some strides.
 static bool hasStrides(Type type, const LaunchArgument &argument) {
   auto memref = dyn_cast<MemRefType>(type);
   if (!memref)
@@ -67,8 +67,7 @@ static bool hasStrides(Type type, const LaunchArgument &argument) {
   });
 }
 
-/// Room for a memref argument with the strides that its type names; those that the type leaves open are a contiguous
-/// array's.
+/// Allocates a memref argument with the strides that its type fixes; dynamic strides are those of a contiguous array.
 static HostTensor makeTensor(MemRefType type, DType dtype, ArrayRef<int64_t> shape) {
   HostTensor contiguous(dtype, shape);
   auto [strides, offset] = type.getStridesAndOffset();
@@ -78,7 +77,7 @@ static HostTensor makeTensor(MemRefType type, DType dtype, ArrayRef<int64_t> sha
   return HostTensor(dtype, shape, strides, ShapedType::isDynamic(offset) ? 0 : offset);
 }
 
-/// What the function gets of an argument: a view of it, so that a call takes no time for elements that it does not
+/// The tensor for an argument of the function: a view, so that the call takes no time for elements that it does not
 /// read.
 static HostTensor readArgument(Type type, const LaunchArgument &argument) {
   DType dtype = *flashc::getDType(getElementTypeOrSelf(type));
@@ -94,7 +93,7 @@ static HostTensor readArgument(Type type, const LaunchArgument &argument) {
   return copy;
 }
 
-/// No product of extents is beyond 64 bits, also if one of them is 0.
+/// Checks that no product of extents exceeds 64 bits, even if one of the extents is 0.
 static llvm::Error checkExtents(const Manifest &manifest, ArrayRef<LaunchArgument> arguments) {
   static constexpr int64_t kMaxElements = int64_t(1) << 44;
   for (auto [info, argument] : llvm::zip(manifest.arguments, arguments)) {
@@ -114,8 +113,7 @@ llvm::Error HostKernel::run(ArrayRef<LaunchArgument> arguments) const {
     return blameArguments(std::move(error));
   if (llvm::Error error = checkExtents(manifest, arguments))
     return blameArguments(std::move(error));
-  // The session's lock: its diagnostics are this call's, and types make attributes when they are asked for their
-  // strides.
+  // The lock of the session: diagnostics are those of this call, and asking a type for its strides creates attributes.
   std::lock_guard<std::mutex> lock(mutex);
   func::FuncOp entry = function;
   unsigned numInputs = entry.getNumArguments();

@@ -6,11 +6,11 @@
 
 namespace flashc {
 
-/// This machine's processor, or the level of the x86-64 psABI that the environment variable FLASHC_CPU names (x86-64,
-/// x86-64-v2, x86-64-v3, x86-64-v4; `native` is this processor), so that a test on one machine runs what others would
-/// compile. FLASHC_CPU_OPT_LEVEL says how well code is generated, 0 or 1: at 0 that takes half the time, and the code
-/// several times as long, as suits tests of few numbers. Fails if a variable says anything else, or names a level that
-/// this processor does not have.
+/// The processor for which the JIT compiles: this machine's, or the level of the x86-64 psABI that the environment
+/// variable FLASHC_CPU names (x86-64, x86-64-v2, x86-64-v3, x86-64-v4; `native` is this processor), so that a test on
+/// one machine runs the code that another one would compile. FLASHC_CPU_OPT_LEVEL is 0 or 1: at 0 code generation takes
+/// half the time, and the code runs several times as long, which suits tests with few numbers. Fails if a variable has
+/// another value, or names a level that this processor lacks.
 llvm::Expected<llvm::orc::JITTargetMachineBuilder> getHostTarget();
 
 } // namespace flashc

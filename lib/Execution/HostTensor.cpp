@@ -124,7 +124,7 @@ template <typename T> static void writeAs(void *data, T value) { std::memcpy(dat
 void flashc::storeElement(DType dtype, void *data, double value) {
   switch (dtype) {
   case DType::BF16: {
-    // The NaN stays a NaN: rounding leaves it alone, and its upper half is not all zero.
+    // Rounding leaves a NaN as it is, and the upper half of its bits is not all zero, so it stays a NaN.
     float rounded = static_cast<float>(roundTo(DType::BF16, value));
     return writeAs(data, static_cast<uint16_t>(llvm::bit_cast<uint32_t>(rounded) >> 16));
   }
@@ -162,7 +162,7 @@ HostTensor::HostTensor(DType dtype, llvm::ArrayRef<int64_t> shape, llvm::ArrayRe
   int64_t last = offset;
   for (auto [extent, stride] : llvm::zip(shape, strides))
     last += std::max<int64_t>(extent - 1, 0) * stride;
-  // aligned_alloc takes multiples of the alignment.
+  // The size that aligned_alloc takes is a multiple of the alignment.
   bufferBytes = ((last + 1) * flashc::getByteSize(dtype) + 63) / 64 * 64;
   buffer.reset(static_cast<char *>(std::aligned_alloc(64, bufferBytes)), std::free);
   if (!buffer)

@@ -57,8 +57,8 @@ static HostTensor makeTensor(const ArgumentInfo &info) {
   return HostTensor(info.dtype, info.shape, info.strides, info.offset);
 }
 
-/// Replaces the elements of every line along the last dimension by as many that ascend from 0 to `last`, or to what the
-/// type holds.
+/// Fills every line along the last dimension with ascending numbers from 0 to `last`, or to the largest number of the
+/// type.
 static void fillSorted(HostTensor &tensor, const ArgumentInfo &info, int64_t last, std::mt19937_64 &generator) {
   last = std::min(last, llvm::maxIntN(getByteSize(info.dtype) * 8));
   std::uniform_int_distribution<int64_t> integer(0, last);
@@ -76,7 +76,7 @@ static void fillSorted(HostTensor &tensor, const ArgumentInfo &info, int64_t las
   });
 }
 
-/// Log-sum-exps of rows of about `numKeys` scores; every eighth row is one that sees no key.
+/// Fills in log-sum-exps of about `numKeys` scores; every eighth row is one that sees no key.
 static void fillLogSumExps(HostTensor &tensor, int64_t numKeys, std::mt19937_64 &generator) {
   std::normal_distribution<double> normal(std::log(double(numKeys)) + 0.5, 1.0);
   tensor.forEach([&](int64_t position, void *data) {
@@ -89,7 +89,7 @@ HostTensor flashc::makeInput(const FunctionInputs &inputs, size_t number, uint64
   const ArgumentInfo &info = inputs.arguments[number];
   HostTensor tensor = makeTensor(info);
   if (info.role == ArgumentRole::Output)
-    return tensor; // stays poisoned
+    return tensor; // outputs stay poisoned
   std::mt19937_64 generator(seed * 0x9E3779B97F4A7C15u + number);
   if (info.isSorted) {
     fillSorted(tensor, info, std::max(inputs.dims.at("Nq"), inputs.dims.at("Nk")), generator);

@@ -14,7 +14,7 @@
 
 using namespace flashc;
 
-/// Ends the program: JIT code cannot report a failure, and would write through the null pointer.
+/// Ends the program: JIT code cannot report a failed allocation, and would write through the null pointer.
 [[noreturn]] static void dieOutOfMemory(size_t size) {
   llvm::outs().flush();
   llvm::errs() << "flashc: error: out of memory: the program asked for " << size << " bytes\n";
@@ -24,14 +24,14 @@ using namespace flashc;
 static thread_local std::jmp_buf *failureHandler = nullptr;
 static thread_local std::string *failureMessage = nullptr;
 
-/// What the failure of a cf.assert calls (ControlFlowToLLVM): first `puts` with its message, then `abort`.
+/// The failure of a cf.assert (ControlFlowToLLVM) calls this in place of `puts` with its message, and then `abort`.
 static int keepMessage(const char *message) {
   if (failureMessage)
     *failureMessage = message;
   return 0;
 }
 
-/// Nothing of C++ lies between: code of the program alone, which has no destructors and loses its buffers.
+/// Jumps out of the program. Only the program's own code is on the stack: it has no destructors, and leaks its buffers.
 [[noreturn]] static void endProgram() {
   if (!failureHandler)
     std::abort();
@@ -50,7 +50,7 @@ bool flashc::callJITFunction(void (*function)(void **), void **slots, std::strin
   return isDone;
 }
 
-/// A fresh buffer reads as NaN (see HostTensor::poison).
+/// Allocates a buffer whose elements are NaN (see HostTensor::poison).
 static void *poisonedMalloc(size_t size) {
   void *memory = std::malloc(size);
   if (!memory)
@@ -61,8 +61,7 @@ static void *poisonedMalloc(size_t size) {
 
 #if defined(__x86_64__)
 // The conversions of compiler-rt that LLVM calls where a processor has no instruction for them: f16 below x86-64-v3
-// (F16C), bf16 below AVX512-BF16. A 16-bit float travels in the low 16 bits of xmm0 (x86-64 psABI), where an __m128i
-// does, too.
+// (F16C), bf16 below AVX512-BF16. A 16-bit float is passed in the low 16 bits of xmm0 (x86-64 psABI), like an __m128i.
 using Semantics = const llvm::fltSemantics &();
 
 static __m128i toRegister(const llvm::APFloat &value) {
@@ -76,12 +75,12 @@ template <Semantics type> static float extend(__m128i bits) {
 
 template <Semantics type> static double extendToDouble(__m128i bits) { return extend<type>(bits); }
 
-/// As fptosi and fptoui, undefined where the integer type does not have the value.
+/// Converts like fptosi and fptoui: undefined where the integer type does not have the value.
 template <Semantics type, typename Integer> static Integer toInteger(__m128i bits) {
   return static_cast<Integer>(extend<type>(bits));
 }
 
-/// An f32 or f64, rounded once.
+/// Converts an f32 or f64 with one rounding.
 template <Semantics type, typename Float> static __m128i truncate(Float value) {
   llvm::APFloat result(value);
   bool losesInfo;

@@ -12,12 +12,12 @@ class LLJIT;
 
 namespace flashc {
 
-/// Functions that the JIT must not, or cannot, take from the C library: an allocator that poisons what it returns, and
-/// the conversions of 16-bit floats that compilers keep in a static library.
+/// Functions that the JIT cannot or must not take from the C library: an allocator that poisons its memory, and the
+/// conversions of 16-bit floats that compilers keep in a static library.
 llvm::orc::SymbolMap getJITRuntimeSymbols(llvm::orc::LLJIT &jit);
 
-/// Calls a function of the program. False with its message if a cf.assert of the program fails: the program ends there,
-/// and the buffers that it has are lost.
+/// Calls a function of the program. Returns false, with the message, if a cf.assert of the program fails: the program
+/// ends there, and leaks its buffers.
 bool callJITFunction(void (*function)(void **), void **slots, std::string &message);
 
 } // namespace flashc

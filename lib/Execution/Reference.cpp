@@ -27,7 +27,7 @@ static void widenFloats(ModuleOp module) {
   });
   replacer.recursivelyReplaceElementsIn(module, /*replaceAttrs=*/true, /*replaceLocs=*/false, /*replaceTypes=*/true);
 
-  // What converted between float types now converts f64 to itself.
+  // Conversions between float types are conversions of f64 to itself now, and go.
   module.walk([](Operation *op) {
     if (!isa<arith::ExtFOp, arith::TruncFOp>(op))
       return;

@@ -9,7 +9,7 @@ using namespace mlir;
 
 namespace {
 
-/// Follows the memory of one argument to whatever may write it.
+/// Follows the memory of an argument to the ops that may write it.
 class WriteFinder {
 public:
   bool isWritten(Value memref) {
@@ -40,10 +40,10 @@ private:
 
 } // namespace
 
-/// Whether `op` writes memory of the operand, or of values that it does not name; also if that is not known.
+/// Whether `op` may write the memory of the operand, or memory that it does not name. True for unknown ops.
 static bool mayWrite(Operation *op, OpOperand &operand) {
   auto interface = dyn_cast<MemoryEffectOpInterface>(op);
-  if (!interface) // an op with regions is what these do
+  if (!interface) // an op with regions has the effects of the ops in them
     return !op->hasTrait<OpTrait::HasRecursiveMemoryEffects>() && !op->hasTrait<OpTrait::IsTerminator>();
   SmallVector<MemoryEffects::EffectInstance> effects;
   interface.getEffects(effects);
@@ -53,7 +53,7 @@ static bool mayWrite(Operation *op, OpOperand &operand) {
   });
 }
 
-/// The memory goes on as an argument of the function that is called, which may return it.
+/// The memory continues as an argument of the called function, which may return it.
 void WriteFinder::visitCall(CallOpInterface call, OpOperand &use) {
   auto callee = dyn_cast_or_null<func::FuncOp>(call.resolveCallable());
   if (!callee || callee.isExternal()) {
@@ -68,7 +68,7 @@ void WriteFinder::visit(OpOperand &use) {
   Operation *op = use.getOwner();
   if (isa<bufferization::ToTensorOp, bufferization::ToBufferOp>(op))
     return followAll(op->getResults());
-  if (isa<TensorType>(use.get().getType())) // a value, which other ops compute with
+  if (isa<TensorType>(use.get().getType())) // a tensor is a value, which other ops compute with
     return;
   if (auto call = dyn_cast<CallOpInterface>(op))
     return visitCall(call, use);

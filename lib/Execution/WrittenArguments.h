@@ -7,8 +7,8 @@
 
 namespace flashc {
 
-/// A bit for each argument of `function` that is a memref and that it may write: by itself, through views, or in what
-/// it calls. What is not known to be read only counts as written.
+/// Returns a bit for each argument of `function` that is a memref and that the function may write: directly, through
+/// views, or in a function that it calls. A use that is not known to be a read counts as a write.
 llvm::BitVector findWrittenArguments(mlir::func::FuncOp function);
 
 } // namespace flashc

@@ -18,10 +18,10 @@ static Attribute toAttribute(Builder &b, const llvm::json::Value &value) {
     return b.getStringAttr(*text);
   if (std::optional<bool> boolean = value.getAsBoolean())
     return b.getBoolAttr(*boolean);
-  return b.getI64IntegerAttr(*value.getAsInteger()); // a manifest has no other numbers
+  return b.getI64IntegerAttr(*value.getAsInteger()); // a manifest has integers only
 }
 
-/// Null for other attributes than toAttribute makes.
+/// Returns null for attributes that toAttribute does not make.
 static llvm::json::Value fromAttribute(Attribute attribute) {
   if (auto dictionary = dyn_cast<DictionaryAttr>(attribute)) {
     llvm::json::Object object;
@@ -93,7 +93,7 @@ FailureOr<SmallVector<gpu::GPUFuncOp>> Launch::findKernels(gpu::GPUFuncOp main) 
     auto name = StringAttr::get(main.getContext(), info->kernel);
     kernels.push_back(SymbolTable::lookupNearestSymbolFrom<gpu::GPUFuncOp>(main->getParentOp(), name));
     if (!kernels.back())
-      return main->emitOpError() << "expected a kernel '" << info->kernel << "' beside it, which its launch names";
+      return main->emitOpError() << "expected a kernel '" << info->kernel << "' that its launch names";
   }
   return kernels;
 }

@@ -35,14 +35,14 @@ static ManifestArgument describeArgument(func::FuncOp function, unsigned number)
   return info;
 }
 
-/// The first role counts: in self-attention one argument may be both k and v.
+/// An argument with several roles takes the name of the first: in self-attention one argument may be both k and v.
 static void nameArguments(LaunchInterface &interface, ArrayRef<LaunchRoles> ops) {
   llvm::SmallDenseSet<unsigned> named;
   for (const LaunchRoles &op : ops)
     for (const LaunchRole &role : op.roles)
       for (unsigned number : role.arguments) {
         interface.arguments[number].isOutput |= role.isOutput;
-        bool isCapture = role.info.dims.empty() && !role.isOutput; // which has a name
+        bool isCapture = role.info.dims.empty() && !role.isOutput; // a captured array has a name of its own
         if (!isCapture && named.insert(number).second)
           interface.arguments[number].name = role.info.name.str();
       }
@@ -53,7 +53,7 @@ static void nameArguments(LaunchInterface &interface, ArrayRef<LaunchRoles> ops)
 //===--------------------------------------------------------------------------------------------------------------===//
 
 namespace {
-/// Collects what must hold of the extents of what a function computes.
+/// Collects the requirements on the extents of the arrays of a function's ops.
 class RequirementCollector {
 public:
   RequirementCollector(func::FuncOp function, LaunchInterface &interface) : function(function), interface(interface) {}
@@ -72,7 +72,8 @@ private:
     bool operator==(const Extent &other) const { return argument == other.argument && dim == other.dim; }
   };
 
-  /// What moves with nothing has one shape: a captured tensor and its gradient.
+  /// A captured tensor and its gradient have the same shape, although their dimensions belong to no dimension of the
+  /// op.
   void collectShapes(const LaunchRoles &op) {
     std::optional<unsigned> first;
     for (const LaunchRole &role : op.roles)
@@ -84,7 +85,7 @@ private:
       }
   }
 
-  /// What `extent` of `role` is, by the roles before it.
+  /// Requires `extent` of `role` to agree with the roles before it.
   void collect(const LaunchRoles &op, ArrayRef<LaunchRole> earlier, const LaunchRole &role, Extent extent,
                StepDim moves) {
     if (moves == StepDim::Whole)
@@ -95,7 +96,7 @@ private:
       require(*heads, extent, op.groupSize);
   }
 
-  /// The extent that moves with a dimension: that of the earlier role that is most like `role`.
+  /// Finds the extent of a dimension of the op: in the earlier role that is most like `role`.
   static std::optional<Extent> find(ArrayRef<LaunchRole> earlier, const LaunchRole &role, StepDim moves) {
     std::optional<Extent> best;
     int64_t most = -1;
@@ -122,7 +123,7 @@ private:
       interface.requirements.emplace_back(first, second);
   }
 
-  /// `first` is `factor * second`.
+  /// Requires that `first` is `factor * second`.
   void require(Extent first, Extent second, int64_t factor) {
     int64_t x = getSize(first), y = getSize(second);
     bool isStatic = !ShapedType::isDynamic(x) && !ShapedType::isDynamic(y);
@@ -131,7 +132,7 @@ private:
     add(getFormula(first), factor == 1 ? getFormula(second) : getFormula(second) * factor);
   }
 
-  /// A cast may hide an extent that the function's type leaves open.
+  /// Requires a static extent: a cast may hide an extent that is dynamic in the function's type.
   void requireExtent(Extent extent, int64_t size) {
     if (getSize(extent) != size)
       add(size, getFormula(extent));
@@ -158,7 +159,7 @@ void flashc::addCacheRoles(StringRef name, Value cache, Value lengths, Value tab
   auto getDim = [&](int64_t dim, StepDim moves) {
     return cast<ShapedType>(scales.getType()).getDimSize(dim) == 1 ? StepDim::Whole : moves;
   };
-  auto ofScales = StringAttr::get(scales.getContext(), name + "_scale"); // which keeps the text
+  auto ofScales = StringAttr::get(scales.getContext(), name + "_scale"); // owns the text
   add(ofScales, scales, {getDim(0, StepDim::Page), getDim(1, StepDim::KeyHead)}, /*depth=*/1);
 }
 
@@ -183,7 +184,7 @@ static void addArgument(func::FuncOp function, Value value, SmallVectorImpl<unsi
     numbers.push_back(argument.getArgNumber());
 }
 
-/// The numbers of the function's results that return `value`, through casts.
+/// Collects the numbers of the function's results that return `value`, also through casts.
 static void findResults(func::FuncOp function, Value value, SmallVectorImpl<unsigned> &numbers) {
   for (OpOperand &use : value.getUses()) {
     if (isa<func::ReturnOp>(use.getOwner()))

@@ -27,7 +27,7 @@ static InFlightDiagnostic refuse(Operation *op) { return op->emitOpError() << "c
 // The work of a work tile
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// The loop over keys: as many iterations as the work tile has work. Null if there is none.
+/// Finds the loop over keys, whose number of iterations is the work of the work tile. Null if there is none.
 static scf::ForOp findLoopOverKeys(ProgramOp program) {
   for (auto loop : program.getBody().front().getOps<scf::ForOp>())
     if (hasLoads(loop))
@@ -36,13 +36,13 @@ static scf::ForOp findLoopOverKeys(ProgramOp program) {
 }
 
 namespace {
-/// What scalar code computes a value from.
+/// The sources of a value that scalar code computes.
 struct Source {
-  /// What is neither scalar code nor a parameter of the kernel nor of the work tile, or null.
+  /// A value that is neither a result of scalar code nor a parameter of the kernel or of the work tile, or null.
   Value foreign;
-  /// The dimensions of the grid whose number is part of it, as bits.
+  /// The dimensions of the grid that the value depends on, as bits.
   unsigned dims = 0;
-  /// Whether memory is read for it, and whether it differs from one warpgroup to another.
+  /// Whether the scalar code reads memory, and whether its value differs between warpgroups.
   bool isRead = false, isOwn = false;
 };
 
@@ -96,7 +96,7 @@ static ListScope getScope(unsigned dims) {
   return dims & kHeads ? ListScope::Heads : dims & kBatches ? ListScope::Batches : ListScope::Tiles;
 }
 
-/// The dimensions of the grid that items differ in.
+/// The dimensions of the grid in which items of the list differ.
 static ArrayRef<unsigned> getDims(ListScope scope) {
   static constexpr unsigned tiles[] = {0}, batches[] = {0, 2}, heads[] = {0, 1, 2};
   if (scope == ListScope::Tiles)
@@ -104,13 +104,13 @@ static ArrayRef<unsigned> getDims(ListScope scope) {
   return scope == ListScope::Batches ? ArrayRef<unsigned>(batches) : ArrayRef<unsigned>(heads);
 }
 
-/// A work tile is published with its numbers (tile.publish): beside whether there is one, and x, y and z.
+/// A work tile is published (tile.publish) as a flag, x, y and z, followed by its numbers.
 static constexpr size_t kMostNumbers = kPublishWords - 4;
-/// Those of all warpgroups.
+/// The numbers that differ between warpgroups, of all warpgroups together.
 static constexpr size_t kMostOwnNumbers = kOwnPublishWords - kPublishWords;
 
 namespace {
-/// What stands behind an item in the list.
+/// The numbers that the list stores after an item.
 class Numbers {
 public:
   Numbers(ProgramOp program, ListScope scope, Sources &sources)
@@ -121,12 +121,12 @@ public:
     findShared();
   }
 
-  /// Scalars that memory is read for, and that are the same for all work tiles of the item, if others use them than
-  /// scalar code of that kind, or code that only computes own numbers.
+  /// Scalars that are computed from memory and are the same for all work tiles of an item, if other code uses them than
+  /// scalar code of this kind and code that only computes numbers of warpgroups.
   SmallVector<Value> shared;
-  /// Scalars of that kind that differ from one warpgroup to another, where a thread's value becomes that of all.
+  /// Scalars of the same kind that differ between warpgroups, made uniform in each.
   SmallVector<Value> own;
-  /// What of these is computed once for all warpgroups.
+  /// Scalars among these that are computed once for all warpgroups.
   SetVector<Value> ofAll;
 
 private:
@@ -144,7 +144,7 @@ private:
       for (Value input : getInputs(worklist[next].getDefiningOp()))
         if (input != warpgroup)
           (sources.get(input).isOwn ? worklist : ofAll).insert(input);
-    // A use stands behind what it uses.
+    // The loop visits users before the values that they use.
     for (Operation &op : llvm::reverse(body))
       if (llvm::any_of(op.getResults(), [&](Value result) { return worklist.contains(result); }) &&
           (llvm::is_contained(own, op.getResult(0)) ||
@@ -171,7 +171,7 @@ private:
   Value warpgroup;
   Sources &sources;
   unsigned dims = 0;
-  /// Code that only computes own numbers.
+  /// Code that only computes numbers of warpgroups.
   llvm::DenseSet<Operation *> ofOwn;
 };
 } // namespace
@@ -181,7 +181,7 @@ private:
 //===--------------------------------------------------------------------------------------------------------------===//
 
 namespace {
-/// Makes the kernel beside the program's, with those of its parameters that it needs, and a list.
+/// Makes the order kernel next to the program's kernel, with the parameters that it needs and the list.
 class OrderBuilder {
 public:
   OrderBuilder(ProgramOp program, scf::ForOp loop)
@@ -189,7 +189,7 @@ public:
         b(program.getLoc(), program.getContext()) {}
 
   LogicalResult build();
-  /// How the two kernels are launched; after `build`.
+  /// Adds the launch of the order kernel to `launch`, after `build`.
   void describe(Launch &launch);
 
 private:
@@ -207,14 +207,14 @@ private:
   ImplicitLocOpBuilder b;
   ListScope scope;
   IRMapping map;
-  /// The numbers of the main kernel's parameters that this one has, in order.
+  /// Numbers of the main kernel's parameters that the order kernel has too, in order.
   SmallVector<unsigned> parameters;
   std::optional<Numbers> numbers;
   std::array<Value, 3> grid, workTile;
 };
 } // namespace
 
-/// `value` in the order kernel.
+/// Clones `value` into the order kernel.
 Value OrderBuilder::copy(Value value) {
   return cloneSlice(b, value, map, [&](Value end) -> Value {
     if (auto argument = dyn_cast<BlockArgument>(end)) {
@@ -223,12 +223,13 @@ Value OrderBuilder::copy(Value value) {
     }
     if (auto id = end.getDefiningOp<gpu::BlockIdOp>())
       return workTile[static_cast<unsigned>(id.getDimension())];
-    auto uniform = end.getDefiningOp<UniformOp>(); // over there: here each thread has a work tile of its own
+    auto uniform = end.getDefiningOp<UniformOp>(); // uniform in the main kernel; here each thread has its own work tile
     return uniform ? copy(uniform.getSource()) : Value();
   });
 }
 
-/// Where the loop over keys ends, and begins if that is not 0: of warpgroups' own visits, where all of them do.
+/// The end of the loop over keys, and its beginning unless that is 0; of all warpgroups where they have key ranges of
+/// their own.
 SmallVector<Value, 2> OrderBuilder::getBounds() {
   if (auto own = loop.getUpperBound().getDefiningOp<OwnVisitsOp>())
     return {own.getTotal()};
@@ -264,7 +265,7 @@ OrderKernel::Facts OrderBuilder::emitFacts(Value item) {
   return facts;
 }
 
-/// The numbers of an item.
+/// How many numbers an item has.
 int64_t OrderBuilder::countNumbers() { return numbers->shared.size() + program.getConsumers() * numbers->own.size(); }
 
 LogicalResult OrderBuilder::build() {
@@ -296,7 +297,7 @@ LogicalResult OrderBuilder::build() {
     grid[dim] = copy(program.getGrid()[dim]);
     count = count ? b.createOrFold<arith::MulIOp>(count, grid[dim]) : grid[dim];
   }
-  // Its number is known when all other parameters are: a stand-in until then.
+  // The list's number is known after all other parameters: a stand-in until then.
   auto listType = MemRefType::get({ShapedType::kDynamic}, b.getI32Type());
   Block &entry = kernel.getBody().front();
   Value list = entry.addArgument(listType, b.getLoc());
@@ -309,12 +310,12 @@ LogicalResult OrderBuilder::build() {
   return success();
 }
 
-/// The program reads the numbers instead of computing them.
+/// Replaces computations in the program by reads of the numbers.
 void OrderBuilder::readNumbers() {
   b.setInsertionPointToStart(&program.getBody().front());
   for (auto [number, value] : llvm::enumerate(llvm::concat<Value>(numbers->shared, numbers->own))) {
     Value copy = ListNumberOp::create(b, b.getIndexType(), number);
-    // What the least is, is not to be seen in a load: tile-pipeline asks for one iteration.
+    // The least value cannot be seen in a load, and tile-pipeline asks for at least one iteration.
     auto max = value.getDefiningOp<arith::MaxSIOp>();
     if (std::optional<int64_t> least = max ? getConstantIntValue(max.getRhs()) : std::nullopt)
       copy = arith::MaxSIOp::create(b, copy, arith::ConstantIndexOp::create(b, *least));
@@ -324,13 +325,13 @@ void OrderBuilder::readNumbers() {
   (void)runRegionDCE(rewriter, program->getRegions());
 }
 
-/// Types of the two kernels, and what the program knows of the list.
+/// Sets the types of the two kernels, and gives the program the list.
 void OrderBuilder::finish() {
   auto setType = [&](gpu::GPUFuncOp function) {
     function.setFunctionType(b.getFunctionType(function.getBody().front().getArgumentTypes(), {}));
   };
   setType(kernel);
-  // Workgroup attributions would stand behind the parameters; this kernel has none.
+  // The list follows the last argument: this kernel has no workgroup attributions, which would follow the parameters.
   Value list = main.getBody().front().addArgument(kernel.getArgumentTypes().back(), program.getLoc());
   setType(main);
   program.getListMutable().assign(list);
@@ -339,13 +340,14 @@ void OrderBuilder::finish() {
   readNumbers();
 }
 
-/// The parameters of the manifest that stand for one of the kernel's: a memref is a pointer and strides.
+/// The number of the manifest's parameters for a parameter of the kernel: a memref has a pointer and strides.
 static unsigned countParameters(Type type) {
   auto memref = dyn_cast<MemRefType>(type);
   return memref ? std::max<int64_t>(memref.getRank(), 1) : 1;
 }
 
-/// Whether the list is the same in every launch that has the same map. One that CTAs draw from is not: they count.
+/// Whether launches with the same map have the same list. CTAs that fetch tiles dynamically count in their list, so
+/// each launch needs a new one.
 bool OrderBuilder::isOfMaskMap(const ManifestKernel &order) {
   using Kind = ManifestParameter::Kind;
   return program.getSingle() && llvm::none_of(order.parameters, [](const ManifestParameter &parameter) {
@@ -367,7 +369,7 @@ void OrderBuilder::describe(Launch &launch) {
   order.writesMaskMap = launch.maskMap && isOfMaskMap(order);
   std::optional<GridFormula> &place = order.writesMaskMap ? launch.maskMap : launch.workspace;
   ManifestParameter list{order.writesMaskMap ? ManifestParameter::Kind::MaskMap : ManifestParameter::Kind::Workspace};
-  list.offset = place; // behind what other kernels put there
+  list.offset = place; // after the tables of other kernels
   launch.parameters.push_back(list);
   order.parameters.push_back(list);
 

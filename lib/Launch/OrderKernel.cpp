@@ -13,9 +13,9 @@ using namespace mlir::tile;
 
 static constexpr int64_t kLanes = 32, kWarps = kOrderThreads / kLanes, kKeys = 256, kKeyBits = 8;
 static_assert(kWarps == kLanes, "a lane looks at each warp's number");
-/// A row of counters has one more, for lanes without an item. An odd length keeps the rows on different banks.
+/// A row of counters has one more column, for lanes without an item. An odd length spreads rows over banks.
 static constexpr int64_t kRow = kKeys + 1;
-/// Behind the counters: a number for each warp.
+/// The scratch after the counters has one number for each warp.
 static constexpr int64_t kPerWarp = kWarps * kRow, kScratch = kPerWarp + kWarps;
 
 OrderKernel::OrderKernel(ImplicitLocOpBuilder &b, gpu::GPUFuncOp kernel, Value list, Value count, int64_t numbers)
@@ -80,7 +80,7 @@ void OrderKernel::emitTell(Value value) {
   write(value, add(index(kPerWarp), warp));
 }
 
-/// Every lane of every warp runs every step.
+/// Emits a loop over steps that every lane of every warp runs.
 void OrderKernel::emitSteps(llvm::function_ref<void(Value)> emitBody) {
   auto loop = scf::ForOp::create(b, index(0), steps, index(1));
   OpBuilder::InsertionGuard guard(b);
@@ -88,7 +88,7 @@ void OrderKernel::emitSteps(llvm::function_ref<void(Value)> emitBody) {
   emitBody(loop.getInductionVar());
 }
 
-/// This lane's item in a step, and whether there is one.
+/// Emits the number of this lane's item in a step, and whether the item exists.
 std::pair<Value, Value> OrderKernel::emitItem(Value step) {
   Value item = add(firstItem, mul(step, kLanes));
   return {item, isBelow(item, count)};
@@ -98,7 +98,7 @@ std::pair<Value, Value> OrderKernel::emitItem(Value step) {
 // Measure
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// Nobody has drawn a number.
+/// Sets the counter of fetched tiles to 0.
 void OrderKernel::emitCounter() {
   auto branch = scf::IfOp::create(b, arith::CmpIOp::create(b, arith::CmpIPredicate::eq, thread, index(0)));
   OpBuilder::InsertionGuard guard(b);
@@ -138,12 +138,12 @@ void OrderKernel::emitMeasure(llvm::function_ref<Facts(Value)> emitFacts) {
   emitTell(greatest);
 }
 
-/// The most work of all warps, of which every lane looks at one, and the bits that it has more than a key.
+/// Emits the most work of all warps, each lane reading one warp's, and how many bits it has more than a key.
 void OrderKernel::emitMost() {
   Value ofWarp = read(add(index(kPerWarp), lane));
   Value ofAll = NVVM::ReduxOp::create(b, b.getI32Type(), ofWarp, NVVM::ReduxKind::UMAX, i32(-1));
   most = arith::MaxUIOp::create(b, ofAll, i32(1));
-  // Distances are below the most.
+  // Distances are less than the most work.
   Value zeros = math::CountLeadingZerosOp::create(b, arith::SubIOp::create(b, most, i32(1)));
   Value spare = arith::SubIOp::create(b, i32(32 - kKeyBits), zeros);
   shift = arith::MaxSIOp::create(b, spare, i32(0));
@@ -206,8 +206,9 @@ void OrderKernel::emitDeal() {
 // Places
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// Exclusive sums of the counters, key by key and in a key warp by warp. Threads without a key look at the column of
-/// lanes without items, and count nothing. Loads stand side by side: their latency is what a small kernel consists of.
+/// Emits exclusive sums of the counters: key after key, and warp after warp within a key. Threads without a key sum the
+/// column of lanes without items, which is 0. The loads are independent of each other, since a small kernel's time is
+/// the latency of its loads.
 void OrderKernel::emitPlaces() {
   Value hasKey = isBelow(thread, index(kKeys));
   Value column = arith::MinUIOp::create(b, thread, index(kKeys));
@@ -222,7 +223,7 @@ void OrderKernel::emitPlaces() {
   Value own = arith::SelectOp::create(b, hasKey, sum, i32(0)), upTo = emitSumOfLanes(own);
   emitTell(upTo);
   emitBarrier();
-  // The warps before this one.
+  // The sum over the warps before this one.
   Value place = arith::SubIOp::create(b, upTo, own);
   auto others = scf::ForOp::create(b, index(0), warp, index(1), ValueRange(place));
   {
@@ -241,7 +242,7 @@ void OrderKernel::emitPlaces() {
   }
 }
 
-/// The sum of a value over this lane and those below.
+/// Emits the sum of a value over this lane and the lanes below.
 Value OrderKernel::emitSumOfLanes(Value value) {
   for (int64_t distance = 1; distance < kLanes; distance *= 2) {
     Value other = NVVM::ShflOp::create(b, b.getI32Type(), i32(-1), value, i32(distance), /*mask_and_clamp=*/i32(0),

@@ -15,7 +15,7 @@ using namespace mlir;
 using namespace mlir::tile;
 using namespace flashc;
 
-/// Whether `op` reads or writes memory, as far as is known; rings and the like only come to be.
+/// Whether `op` may read or write memory. Allocations of rings and the like do not count.
 static bool touchesMemory(Operation *op) {
   auto effects = getEffectsRecursively(op);
   return !effects || llvm::any_of(*effects, [](const MemoryEffects::EffectInstance &effect) {
@@ -29,7 +29,7 @@ static WarpProgramOp findWarpProgram(gpu::GPUFuncOp kernel) {
   return programs.empty() ? WarpProgramOp() : *programs.begin();
 }
 
-/// The next launch may start when all CTAs have exchanged what they have, and only store.
+/// Lets the next launch start after the last exchange among CTAs, when only stores are left.
 static void insertTrigger(WarpProgramOp program) {
   Operation *last = nullptr;
   for (Operation &op : program.getBody().front())
@@ -42,7 +42,7 @@ static void insertTrigger(WarpProgramOp program) {
   NVVM::GriddepcontrolOp::create(b, last->getLoc(), NVVM::GridDepActionKind::launch_dependents);
 }
 
-/// Every thread that runs `block` waits before it touches memory, and in any case.
+/// Inserts a wait into `block` before the first op that touches memory, or at its end.
 static void insertWait(Block &block) {
   auto place =
       llvm::find_if(block, [](Operation &op) { return op.hasTrait<OpTrait::IsTerminator>() || touchesMemory(&op); });

@@ -17,7 +17,7 @@ llvm::ArrayRef<llvm::StringRef> flashc::getAlgorithms() {
   return names;
 }
 
-/// The tiled loops of FlashAttention: keys outermost, state in tensors, normalised in each step.
+/// Adds the tiled loops of FlashAttention: loop over keys outermost, state in tensors, normalised in each step.
 static void addTiledLoops(OpPassManager &pm, const flashc::PipelineOptions &options) {
   flash::OnlineSoftmaxOptions softmax;
   softmax.normalize = flash::Normalize::EachStep;
@@ -37,7 +37,7 @@ static void addTiledLoops(OpPassManager &pm, const flashc::PipelineOptions &opti
   pm.addPass(createCSEPass());
 }
 
-/// The tiled loops of Flash-Decoding, with keys and values where they lie.
+/// Adds the tiled loops of Flash-Decoding, with keys and values where the cache stores them.
 static void addSplitLoops(OpPassManager &pm, const flashc::PipelineOptions &options) {
   pm.addPass(flash::createOnlineSoftmax());
   flash::SplitKVOptions split;
@@ -77,7 +77,7 @@ void flashc::buildAlgorithmPipeline(OpPassManager &pm, const PipelineOptions &op
   pm.addPass(flash::createSwapLoops());
   if (options.alignQueries)
     pm.addPass(flash::createAlignQueries());
-  pm.addPass(flash::createBoundLoops({/*maps=*/options.splits == 1})); // runs of tiles are not cut into parts
+  pm.addPass(flash::createBoundLoops({/*maps=*/options.splits == 1})); // runs of tiles cannot be cut into parts
   pm.addPass(flash::createTabulateColumns());
   pm.addPass(flash::createParallelize());
   pm.addPass(createCanonicalizerPass());
@@ -90,7 +90,7 @@ void flashc::buildAlgorithmPipeline(OpPassManager &pm, const PipelineOptions &op
 }
 
 void flashc::registerPipelines() {
-  for (StringRef name : getAlgorithms()) // flash-split-kv is a pass
+  for (StringRef name : getAlgorithms()) // flash-split-kv is the name of a pass
     PassPipelineRegistration<>(name == "split-kv" ? "flash-decoding" : "flash-" + name.str(),
                                "L0 to L1 by the algorithm " + name.str(), [name](OpPassManager &pm) {
                                  PipelineOptions options;

@@ -15,7 +15,7 @@
 using namespace mlir;
 using Predicate = arith::CmpIPredicate;
 
-/// The op and its place, as a diagnostic names them.
+/// The op and its location, as a diagnostic prints them.
 static std::string describe(Operation *op, StringRef what) {
   return (flashc::describePlace(op->getLoc()) + "'" + op->getName().getStringRef() + "' " + what).str();
 }
@@ -39,13 +39,13 @@ static void guardElement(Operation *op, Value array, ValueRange indices) {
       extent = tensor::DimOp::create(b, array, dim);
     else
       extent = memref::DimOp::create(b, array, dim);
-    // Unsigned, a negative index is a large one.
+    // An unsigned comparison, in which a negative index is a large number.
     Value isInside = arith::CmpIOp::create(b, Predicate::ult, index, extent);
     require(b, op, isInside, ("is out of bounds in dimension " + Twine(dim)).str());
   }
 }
 
-/// Guards the dimension that is asked for of an array's extents.
+/// Guards the number of the dimension whose extent an op returns.
 template <typename DimOpTy> static void guardDim(DimOpTy op) {
   int64_t rank = cast<ShapedType>(op.getSource().getType()).getRank();
   if (std::optional<int64_t> known = op.getConstantIndex(); known && *known >= 0 && *known < rank)

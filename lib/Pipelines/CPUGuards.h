@@ -10,12 +10,14 @@ class Pass;
 
 namespace flashc {
 
-/// Puts a cf.assert in front of what reads or writes an element by its indices: tensor.extract, memref.load and
-/// memref.store. Before tensors become buffers and linalg becomes loops: later ones are flashc's own.
+/// Inserts a cf.assert before each op that reads or writes an element by indices: tensor.extract, memref.load and
+/// memref.store. The pass runs before bufferization and before linalg becomes loops: accesses that these create are
+/// flashc's own.
 std::unique_ptr<mlir::Pass> createGuardElementsPass();
 
-/// The same in front of integer divisions by what is not a constant, and by zero: by zero, and of the least integer
-/// by -1, which the processor traps on. Behind what makes divisions of other ops.
+/// Inserts a cf.assert before each integer division whose divisor is not a nonzero constant: the divisor must not be
+/// zero, nor -1 where the dividend is the least integer, a case in which the processor traps. The pass runs after the
+/// passes that create divisions.
 std::unique_ptr<mlir::Pass> createGuardDivisionsPass();
 
 } // namespace flashc

@@ -34,8 +34,8 @@ using namespace mlir;
 
 namespace {
 
-/// Copies become linalg.copy, and so loops: the lowering of memref.copy calls a runtime library that flashc's JIT does
-/// not have when a side is not contiguous.
+/// Turns copies into linalg.copy, and so into loops: the lowering of a memref.copy whose sides are not contiguous calls
+/// a runtime library that flashc's JIT does not have.
 struct CopiesToLinalg : PassWrapper<CopiesToLinalg, OperationPass<func::FuncOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(CopiesToLinalg)
   StringRef getArgument() const final { return "flash-copies-to-linalg"; }
@@ -51,8 +51,8 @@ struct CopiesToLinalg : PassWrapper<CopiesToLinalg, OperationPass<func::FuncOp>>
   }
 };
 
-/// What addLoops leaves becomes the LLVM dialect, in one conversion: seven of them, one for each dialect, took a
-/// quarter of a program's time.
+/// Converts the ops that addLoops leaves to the LLVM dialect in one conversion. Seven conversions, one for each
+/// dialect, took a quarter of the time of a program.
 struct LoopsToLLVM : PassWrapper<LoopsToLLVM, OperationPass<ModuleOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(LoopsToLLVM)
   StringRef getArgument() const final { return "flash-loops-to-llvm"; }
@@ -78,15 +78,15 @@ struct LoopsToLLVM : PassWrapper<LoopsToLLVM, OperationPass<ModuleOp>> {
   }
 };
 
-/// Without eliminate-empty-tensors: where results of an scf.forall begin as one tensor, it lets the end of the loop
-/// write over one of them before it is read (MLIR 22).
+/// eliminate-empty-tensors is left out: where several results of an scf.forall begin as one tensor, it makes the end of
+/// the loop overwrite one of them before it is read (MLIR 22).
 void addBufferization(OpPassManager &pm) {
   bufferization::OneShotBufferizePassOptions options;
   options.bufferizeFunctionBoundaries = true;
   options.functionBoundaryTypeConversion = bufferization::LayoutMapOption::FullyDynamicLayoutMap;
   options.allowReturnAllocsFromLoops = true;
   pm.addPass(bufferization::createOneShotBufferizePass(options));
-  // Not before: the conversion takes buffers only.
+  // After bufferization, since the conversion takes buffers only.
   pm.addNestedPass<func::FuncOp>(createForallToForLoopPass());
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createCSEPass());
@@ -105,9 +105,9 @@ void addLoops(OpPassManager &pm) {
 
 void addLLVM(OpPassManager &pm) {
   arith::ArithExpandOpsPassOptions expand;
-  expand.includeBf16 = true; // x86 has no bf16 rounding instruction before AVX-512; LLVM would call a library
+  expand.includeBf16 = true; // x86 has no rounding to bf16 before AVX-512; LLVM would call a library
   pm.addPass(arith::createArithExpandOpsPass(expand));
-  // Before there are declarations of functions of libm, which have no wrappers.
+  // Before libm's functions are declared, since these have no wrappers.
   pm.addNestedPass<func::FuncOp>(LLVM::createLLVMRequestCWrappersPass());
   pm.addPass(std::make_unique<LoopsToLLVM>());
   pm.addPass(createReconcileUnrealizedCastsPass());

@@ -12,7 +12,7 @@
 
 using namespace mlir;
 
-/// L1 to L2: the schedule.
+/// Adds the passes from L1 to L2, which apply the schedule.
 static void addSchedule(OpPassManager &pm, const flashc::PipelineOptions &options) {
   flashc::ConvertFlashToTileOptions convert;
   convert.overrides = options.schedule;

@@ -9,8 +9,8 @@
 
 using namespace llvm;
 
-/// The build ID in a segment of notes: each has the sizes of its name and of its contents, a type, and both, padded to
-/// 4 bytes (System V ABI, "Note Section").
+/// Finds the build ID in a segment of notes. Each note has the sizes of its name and of its contents, a type, the name
+/// and the contents, both padded to 4 bytes (System V ABI, "Note Section").
 static StringRef findBuildID(StringRef notes) {
   while (notes.size() >= sizeof(ElfW(Nhdr))) {
     ElfW(Nhdr) header;
@@ -28,12 +28,12 @@ static StringRef findBuildID(StringRef notes) {
 
 namespace {
 struct Search {
-  uintptr_t address; ///< of something in the object that is meant
+  uintptr_t address; ///< an address in the object that is searched
   StringRef buildID;
 };
 } // namespace
 
-/// Whether `info` is the object that was meant; its build ID goes into the search. For dl_iterate_phdr.
+/// Called by dl_iterate_phdr for each loaded object: stores the build ID of the one that contains the address.
 static int visitObject(dl_phdr_info *info, size_t, void *data) {
   auto *search = static_cast<Search *>(data);
   ArrayRef<ElfW(Phdr)> segments(info->dlpi_phdr, info->dlpi_phnum);

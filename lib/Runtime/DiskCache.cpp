@@ -39,7 +39,7 @@ using Digest = std::array<uint8_t, 32>;
 static Digest computeChecksum(StringRef key, StringRef body) {
   SHA256 hash;
   char length[8];
-  support::endian::write64le(length, key.size()); // keeps key and body apart
+  support::endian::write64le(length, key.size()); // separates the key from the body
   for (StringRef part : {StringRef(length, sizeof(length)), key, body})
     hash.update(part);
   return hash.final();
@@ -80,10 +80,11 @@ static std::optional<std::vector<std::string>> deserialize(StringRef key, String
 // The folder
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// How the names of the cache's files begin, unfinished ones too; others in the folder are not touched.
+/// The prefix of the names of all files of the cache, including unfinished ones. Other files in the folder are not
+/// touched.
 static constexpr StringLiteral kPrefix = "kernel-";
 
-/// The file of `key`.
+/// The path of the file of `key`.
 static SmallString<128> getPath(StringRef directory, StringRef key) {
   SmallString<128> path(directory);
   sys::path::append(path, kPrefix + toHex(SHA256::hash(arrayRefFromStringRef(key)), /*LowerCase=*/true));
@@ -94,12 +95,13 @@ std::optional<std::vector<std::string>> DiskCache::find(StringRef key) {
   SmallString<128> path = getPath(options.directory, key);
   ErrorOr<sys::fs::file_t> file = openRegularFile(path);
   if (!file) {
-    numRejected += file.getError() == std::errc::not_supported; // no value, and never one until it is written anew
+    numRejected += file.getError() == std::errc::not_supported; // counts as no value until it is written anew
     return std::nullopt;
   }
-  // Read, not mapped: a mapped file that someone cuts short kills the process.
+  // The file is read and not mapped: shortening a mapped file kills the process.
   ErrorOr<SmallString<0>> contents = readToEnd(*file);
-  // For prune. File systems note a read themselves once a day (relatime), or not at all (noatime).
+  // The time that prune goes by. File systems themselves store a read's time at most once a day (relatime), or never
+  // (noatime).
   (void)sys::fs::setLastAccessAndModificationTime(*file, std::chrono::system_clock::now());
   sys::fs::closeFile(*file);
   if (!contents && contents.getError() != std::errc::file_too_large)
@@ -114,10 +116,10 @@ std::optional<std::vector<std::string>> DiskCache::find(StringRef key) {
   return value;
 }
 
-/// Writes `contents` under a name of its own and then calls it `path`.
+/// Writes `contents` under a temporary name, and then renames the file to `path`.
 static bool writeFile(const Twine &path, StringRef contents) {
   int descriptor;
-  // Not all of the path: it may have percent signs of its own.
+  // Only the file's name is a pattern: the folder's path may contain percent signs.
   SmallString<128> random, temporary;
   sys::fs::createUniquePath(".%%%%%%%%%%%%%%%%", random, /*MakeAbsolute=*/false);
   (path + random).toVector(temporary);
@@ -135,8 +137,8 @@ static bool writeFile(const Twine &path, StringRef contents) {
   return false;
 }
 
-/// Removes the files that were not used for longest until the others have at most `maxBytes`. llvm::pruneCache would
-/// go by the times of access, and end the process if the folder went away meanwhile.
+/// Removes the least recently used files until the others have at most `maxBytes`. llvm::pruneCache would go by access
+/// times, and end the process if the folder disappeared meanwhile.
 static void prune(StringRef directory, uint64_t maxBytes) {
   struct File {
     sys::TimePoint<> used;
@@ -172,5 +174,5 @@ void DiskCache::store(StringRef key, ArrayRef<StringRef> value) {
     ++numWriteFailures;
     return;
   }
-  prune(options.directory, options.maxBytes); // beside the compilation before it, a look at the folder is short
+  prune(options.directory, options.maxBytes); // takes little time compared with a compilation
 }

@@ -58,7 +58,7 @@ Expected<cuda::MemPool> GPUDevice::getPool() const {
   cuda::MemPool made = nullptr;
   if (Error error = fail(driver.memPoolCreate(&made, &properties)))
     return error;
-  // By default a pool returns its memory whenever somebody waits for the GPU, and the next launch would be slow.
+  // By default a pool returns its memory at each synchronisation with the GPU, which would make the next launch slow.
   uint64_t keep = std::numeric_limits<uint64_t>::max();
   if (Error error = fail(driver.memPoolSetAttribute(made, cuda::kPoolReleaseThreshold, &keep))) {
     driver.memPoolDestroy(made);
@@ -74,7 +74,7 @@ Expected<cuda::MemPool> GPUDevice::getPool() const {
 Expected<DeviceBuffer> DeviceBuffer::allocate(const GPUDevice &device, size_t bytes) {
   DeviceBuffer buffer;
   const cuda::Driver &driver = device.getDriver();
-  // An empty array still gets an address.
+  // An empty array gets an address, too.
   cuda::Result result = driver.memAlloc(&buffer.address, std::max<size_t>(bytes, 1));
   if (Error error = driver.check(result, "allocating " + Twine(bytes) + " bytes on the GPU"))
     return error;

@@ -14,7 +14,7 @@ using namespace flashc;
 using namespace llvm;
 
 namespace flashc {
-/// A recursive-descent parser that leaves the formula in postfix order.
+/// A recursive-descent parser that produces the formula in postfix order.
 class GridFormulaParser {
 public:
   explicit GridFormulaParser(StringRef text) : text(text), rest(text) {}
@@ -132,7 +132,7 @@ Expected<int64_t> GridFormula::evaluate(ArrayRef<ArrayRef<int64_t>> shapes, int6
     if (step.op == Op::CeilDiv && right == 0)
       return createStringError("grid formula: division by zero");
     bool isProduct = step.op == Op::Mul || step.op == Op::Mul64, isSum = step.op == Op::Add || step.op == Op::Add64;
-    bool isOfKernels = step.op == Op::Mul || step.op == Op::Add; // which compute the same, in 32 bits
+    bool isOfKernels = step.op == Op::Mul || step.op == Op::Add; // kernels compute these in 32 bits
     if ((isProduct && MulOverflow(left, right, value)) || (isSum && AddOverflow(left, right, value)) ||
         (isOfKernels && value > std::numeric_limits<int32_t>::max()))
       return createStringError(Twine("grid formula: expected values below 2^") + (isOfKernels ? "31" : "63"));

@@ -21,7 +21,7 @@ Error flashc::blameProgram(Error error) {
 
 bool flashc::isCompileError(std::error_code code) { return code == std::errc::executable_format_error; }
 
-/// The number of parameters of an entry, by its declaration in PTX (PTX ISA, ".entry"); none if it is not there.
+/// The number of parameters of an entry in its PTX declaration (PTX ISA, ".entry"). None if the PTX has no such entry.
 static std::optional<size_t> countParameters(StringRef ptx, StringRef kernel) {
   for (size_t at = ptx.find(".entry"); at != StringRef::npos; at = ptx.find(".entry", at + 1)) {
     StringRef rest = ptx.substr(at).drop_front(strlen(".entry")).ltrim();
@@ -30,7 +30,7 @@ static std::optional<size_t> countParameters(StringRef ptx, StringRef kernel) {
     rest = rest.ltrim();
     if (rest.consume_front("("))
       return rest.take_until([](char c) { return c == ')'; }).count(".param");
-    if (rest.starts_with("{") || rest.starts_with(".")) // an entry without a list
+    if (rest.starts_with("{") || rest.starts_with(".")) // an entry without a list of parameters
       return 0;
   }
   return std::nullopt;
@@ -44,9 +44,9 @@ Error flashc::checkEntry(StringRef ptx, const ManifestKernel &kernel) {
                            " parameters, got " + Twine(*count));
 }
 
-/// The parameters that the manifest lists are the kernel's, of the same sizes: what disagrees would be read as garbage.
-/// Whether the kernel takes more is for checkEntry to say: asking the driver for one that is not there is an error to
-/// tools that watch its calls (compute-sanitizer).
+/// Checks that the kernel has the parameters that the manifest lists, with the same sizes; otherwise it would read
+/// garbage. checkEntry finds parameters that the manifest lacks: asking the driver for a parameter that does not exist
+/// is an error for tools that watch its calls (compute-sanitizer).
 static Error checkParameters(const cuda::Driver &driver, cuda::Function function, const Manifest &manifest,
                              const ManifestKernel &info) {
   size_t count = info.parameters.size(), offset, bytes;
@@ -80,7 +80,7 @@ Error KernelModule::loadOnce() {
     return blameProgram(code.takeError());
   auto kernels = manifest.getEntry(number).getKernels();
   for (const ManifestKernel *kernel : kernels)
-    if (Error error = checkEntry(*code, *kernel)) // machine code has no entries in text
+    if (Error error = checkEntry(*code, *kernel)) // a cubin has no text with entries
       return error;
   RelaxedCaptureGuard guard(driver);
   if (Error error = loadCode(*code))

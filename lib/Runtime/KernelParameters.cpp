@@ -21,13 +21,13 @@ Error flashc::blameArguments(Error error) {
 
 bool flashc::isArgumentMismatch(std::error_code code) { return code == std::errc::invalid_argument; }
 
-/// The arguments' extents, without memory for a usual number of them.
+/// The extents of the arguments; up to 8 arguments need no allocation.
 static SmallVector<ArrayRef<int64_t>, 8> getShapes(ArrayRef<LaunchArgument> arguments) {
   return SmallVector<ArrayRef<int64_t>, 8>(
       map_range(arguments, [](const LaunchArgument &argument) -> ArrayRef<int64_t> { return argument.shape; }));
 }
 
-/// The extents that must agree do. The error blames the argument whose extent stands alone.
+/// Checks that extents agree that must be equal. The error blames the argument whose extent differs from the others.
 static Error checkRequirements(const Manifest &manifest, ArrayRef<LaunchArgument> arguments) {
   SmallVector<ArrayRef<int64_t>, 8> shapes = getShapes(arguments);
   for (const auto &[first, second] : manifest.requirements) {
@@ -37,7 +37,7 @@ static Error checkRequirements(const Manifest &manifest, ArrayRef<LaunchArgument
     if (*x == *y)
       continue;
     bool isSecond = second.getExtent().has_value();
-    auto [argument, dim] = isSecond ? *second.getExtent() : *first.getExtent(); // one is, says Manifest::parse
+    auto [argument, dim] = isSecond ? *second.getExtent() : *first.getExtent(); // Manifest::parse checked one
     const GridFormula &other = isSecond ? first : second;
     std::string words = other.str([&](unsigned index) { return describe(manifest, index); });
     return createStringError(describe(manifest, argument) + ": expected extent " + Twine(isSecond ? *x : *y) +
@@ -141,7 +141,7 @@ Expected<size_t> flashc::computeBytes(const std::optional<GridFormula> &formula,
   return static_cast<size_t>(*bytes);
 }
 
-/// What cuTensorMapEncodeTiled wants addresses and strides to be multiples of (CUDA Driver API).
+/// The alignment of addresses and strides in bytes that cuTensorMapEncodeTiled requires (CUDA Driver API).
 static constexpr unsigned kMapAlignment = 16;
 
 static std::optional<int> getMapDataType(StringRef dtype) {
@@ -155,9 +155,10 @@ static std::optional<int> getMapDataType(StringRef dtype) {
       .Default(std::nullopt);
 }
 
-/// The address and all strides but the innermost are multiples of `alignment` bytes, and the innermost stride is 1.
-/// cuTensorMapEncodeTiled asks for 16 bytes (CUDA Driver API); a kernel's wide loads and stores ask for theirs. The
-/// stride of a dimension of one element, which frameworks leave to chance, leads nowhere.
+/// Checks that the address and all strides but the innermost are multiples of `alignment` bytes, and that the innermost
+/// stride is 1. cuTensorMapEncodeTiled requires 16 bytes (CUDA Driver API); a kernel's wide loads and stores require
+/// their own width. The stride of a dimension with one element is not checked: it is never used, and frameworks leave
+/// it arbitrary.
 static Error checkAlignment(const Manifest &manifest, unsigned index, const LaunchArgument &argument, unsigned bytes,
                             unsigned alignment) {
   if (argument.address % alignment != 0)
@@ -193,7 +194,7 @@ static Error encodeTensorMap(const cuda::Driver &driver, const Manifest &manifes
   if (Error error = checkAlignment(manifest, parameter.argument, argument, bytes, kMapAlignment))
     return error;
 
-  // The driver counts dimensions from the innermost, and leaves out the innermost stride.
+  // The driver numbers dimensions from the innermost, and takes no innermost stride.
   SmallVector<uint64_t, 5> extents, strides;
   for (unsigned dim = argument.shape.size(); dim-- > 0;) {
     extents.push_back(argument.shape[dim]);
@@ -201,7 +202,7 @@ static Error encodeTensorMap(const cuda::Driver &driver, const Manifest &manifes
       strides.push_back(argument.shape[dim] > 1 ? argument.strides[dim] * bytes : kMapAlignment);
   }
   SmallVector<uint32_t, 5> elementStrides(extents.size(), 1);
-  // CUtensorMapSwizzle: none, 32B, 64B, 128B; no interleaving; zeros beyond the edges.
+  // CUtensorMapSwizzle: none, 32B, 64B, 128B; no interleaving; zeros outside the array.
   int swizzle = parameter.swizzle == 0 ? 0 : parameter.swizzle == 32 ? 1 : parameter.swizzle == 64 ? 2 : 3;
   cuda::Result result =
       driver.tensorMapEncodeTiled(&map, *type, extents.size(), reinterpret_cast<void *>(argument.address),
@@ -212,10 +213,10 @@ static Error encodeTensorMap(const cuda::Driver &driver, const Manifest &manifes
   return driver.check(result, describe(manifest, parameter.argument) + ": encoding the tensor map");
 }
 
-/// Kernels count positions in 32 bits, also those of a tile that exceeds an array.
+/// The largest extent: kernels count positions in 32 bits, including positions of a tile that exceeds an array.
 static constexpr int64_t kMostExtent = std::numeric_limits<int32_t>::max() - (1 << 16);
 
-/// Writes one parameter. Integers are little-endian here as on the device.
+/// Writes the value of one parameter. Integers are little-endian on the host and on the device.
 static Error writeParameter(const cuda::Driver &driver, const Manifest &manifest, const ManifestParameter &parameter,
                             ArrayRef<LaunchArgument> arguments, cuda::TensorMap &value) {
   using Kind = ManifestParameter::Kind;

@@ -7,7 +7,7 @@
 using namespace flashc;
 using namespace llvm;
 
-/// The alignment of memory that kernels of a launch share.
+/// The alignment of memory that the kernels of a launch share.
 static constexpr size_t kMemoryAlignment = 256;
 
 //===--------------------------------------------------------------------------------------------------------------===//
@@ -16,12 +16,12 @@ static constexpr size_t kMemoryAlignment = 256;
 
 Error PreparedLaunch::launchSteps(cuda::Stream stream, Part part) {
   const cuda::Driver &driver = device->getDriver();
-  bool isFirst = steps.size() > 1; // of several: it does not wait itself
+  bool isFirst = steps.size() > 1; // the first of several kernels does not wait
   for (Step &step : steps) {
     if (part != Part::All && step.writesMaskMap != (part == Part::MaskMap))
       continue;
     step.config.stream = stream;
-    // Set here, since the object may have moved since it was prepared.
+    // The pointer is set here, since the object may have moved after it was prepared.
     step.config.attributes = step.attributes.data();
     step.config.numAttributes = step.attributes.size() - (step.isEarly && isFirst);
     isFirst = false;
@@ -38,7 +38,7 @@ void PreparedLaunch::setMaskMap(cuda::DevicePtr address) {
     step.parameters.setMaskMap(address);
 }
 
-/// 0: none is kept.
+/// Returns the mask map's address, or 0 if the map is not kept.
 Expected<cuda::DevicePtr> PreparedLaunch::findMaskMap(cuda::Stream stream) {
   if (!maps)
     return 0;
@@ -116,7 +116,7 @@ Expected<float> PreparedLaunch::time(unsigned count) {
 // Kernel
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// `sm_90a` runs on compute capability 9.0 only, `sm_90` on 9.0 and above (PTX ISA, .target).
+/// Checks the architecture: `sm_90a` runs on compute capability 9.0 only, `sm_90` on 9.0 and above (PTX ISA, .target).
 static Error checkTarget(StringRef target, const GPUDevice &device) {
   StringRef number = target;
   int wanted = 0;
@@ -151,7 +151,7 @@ Expected<std::unique_ptr<Kernel>> Kernel::load(const GPUDevice &device, EntryCod
   if (info.variants.empty())
     if (Error error = kernel->loadAll())
       return error;
-  // Now, since a launch may be captured, and there no pool can be made.
+  // The pool is created now, since later launches may be captured, and a captured stream cannot create one.
   if (needsPool)
     if (Expected<cuda::MemPool> pool = device.getPool(); !pool)
       return pool.takeError();
@@ -193,7 +193,8 @@ Expected<bool> Kernel::prepareKernel(const ManifestKernel &info, ArrayRef<Launch
   return true;
 }
 
-/// What the launch's map is made of: equal kernels with equal grids and numbers, and arrays that are those of the plan.
+/// Sets the launch's key in the kept maps: equal kernels with equal grids and numbers, and the arrays of the plan, make
+/// equal maps.
 void Kernel::keepMaskMap(PreparedLaunch &launch, uint64_t plan) const {
   std::string &key = launch.maskMapKey;
   auto append = [&](const void *bytes, size_t count) { key.append(static_cast<const char *>(bytes), count); };
@@ -217,7 +218,7 @@ Expected<PreparedLaunch> Kernel::prepareEntry(size_t number, ArrayRef<LaunchArgu
   const ManifestEntry &entry = manifest.getEntry(number);
   PreparedLaunch launch(device, entry.kernel);
   Expected<bool> isLaunched = prepareKernel(entry, arguments, launch);
-  // Empty arrays have no tensor maps, and nothing runs before nothing.
+  // Empty arrays have no tensor maps, and without a main kernel no other kernel is needed.
   if (!isLaunched)
     return isLaunched.takeError();
   if (!*isLaunched)
@@ -227,7 +228,7 @@ Expected<PreparedLaunch> Kernel::prepareEntry(size_t number, ArrayRef<LaunchArgu
       if (Expected<bool> isThere = prepareKernel(kernel, arguments, launch); !isThere)
         return isThere.takeError();
     if (others == &entry.before)
-      std::rotate(launch.steps.begin(), launch.steps.begin() + 1, launch.steps.end()); // behind these
+      std::rotate(launch.steps.begin(), launch.steps.begin() + 1, launch.steps.end()); // after these kernels
   }
   if (entry.programmaticLaunch)
     for (PreparedLaunch::Step &step : drop_begin(launch.steps, entry.getKernels().size() > 1))
@@ -259,7 +260,7 @@ Expected<PreparedLaunch> Kernel::prepare(ArrayRef<LaunchArgument> arguments, uin
     return blameArguments(launch.takeError());
   if (launch->steps.empty())
     return launch;
-  // Last: arguments that are refused load nothing.
+  // The module is loaded last, so that arguments that are refused load nothing.
   KernelModule &module = modules[*number];
   if (Error error = module.load())
     return error;

@@ -13,14 +13,14 @@ MaskMaps::~MaskMaps() {
   maps.clear();
 }
 
-/// Whether the launch is recorded, not run. The driver refuses to tell of the legacy stream while another is captured;
-/// a launch there fails by itself.
+/// Whether the stream is being captured, so that the launch is recorded and does not run. The driver returns an error
+/// for the legacy stream while another stream is captured; a launch there fails by itself.
 static bool isCaptured(const cuda::Driver &driver, cuda::Stream stream) {
   int status = 0;
   return driver.streamIsCapturing(stream, &status) != 0 || status != 0;
 }
 
-/// Whether what follows in the stream may read it.
+/// Whether later work in the stream may read the map; makes the stream wait for the map if needed.
 Expected<bool> MaskMaps::waitFor(Map &map, cuda::Stream stream, bool isCaptured) {
   if (map.isDone)
     return true;
@@ -31,7 +31,7 @@ Expected<bool> MaskMaps::waitFor(Map &map, cuda::Stream stream, bool isCaptured)
     return true;
   if (result != cuda::kNotReady)
     return driver.check(result, "looking for a mask map");
-  if (isCaptured) // a graph cannot wait for what is not its own
+  if (isCaptured) // a graph cannot wait for an event outside it
     return false;
   if (Error error = driver.check(driver.streamWaitEvent(stream, map.event, 0), "waiting for a mask map"))
     return error;

@@ -7,7 +7,7 @@
 using namespace flashc;
 using namespace llvm;
 
-/// A JSON array of exactly `out.size()` integers that fit the element type.
+/// Reads a JSON array of exactly `out.size()` integers that fit the element type.
 template <typename Int> static bool readIntegers(const json::Value &value, MutableArrayRef<Int> out, json::Path path) {
   const json::Array *array = value.getAsArray();
   if (!array || array->size() != out.size()) {
@@ -37,7 +37,7 @@ static bool readIntegers(const json::Value &value, SmallVector<Int, N> &out, jso
   return readIntegers(value, MutableArrayRef<Int>(out), path);
 }
 
-/// An integer, or a formula as text.
+/// Reads an integer, or a formula as text.
 static bool readFormula(const json::Value &value, GridFormula &result, json::Path path, std::string &why) {
   std::string text;
   if (std::optional<StringRef> string = value.getAsString())
@@ -54,7 +54,7 @@ static bool readFormula(const json::Value &value, GridFormula &result, json::Pat
   return true;
 }
 
-// llvm::json finds the fromJSON overloads by argument-dependent lookup, so they live in the structs' namespace.
+// llvm::json finds the fromJSON overloads by argument-dependent lookup, so they are in the namespace of the structs.
 namespace flashc {
 static bool fromJSON(const json::Value &value, ManifestArgument &argument, json::Path path) {
   json::ObjectMapper map(value, path);
@@ -78,18 +78,18 @@ static bool fromJSON(const json::Value &value, ManifestArgument &argument, json:
   return readIntegers(*shape, argument.shape, path.field("shape"));
 }
 
-/// A formula that has to be there.
+/// Reads a formula that the manifest must have.
 static bool readValue(const json::Value *value, ManifestParameter &parameter, json::Path path) {
-  std::string why; // the place says enough
+  std::string why; // the error's path is enough
   if (value)
     return readFormula(*value, parameter.value, path, why);
   path.report("missing value");
   return false;
 }
 
-/// None, if a parameter is the address of the whole memory.
+/// Reads an offset. It is absent where a parameter is the address of the whole memory.
 static bool readOffset(const json::Value *value, ManifestParameter &parameter, json::Path path) {
-  std::string why; // the place says enough
+  std::string why; // the error's path is enough
   return !value || readFormula(*value, parameter.offset.emplace(), path, why);
 }
 
@@ -132,7 +132,7 @@ static bool fromJSON(const json::Value &value, ManifestParameter &parameter, jso
 }
 } // namespace flashc
 
-/// Three formulas into the manifest's grid.
+/// Reads three formulas into the manifest's grid.
 static bool readGrid(const json::Value &value, std::array<GridFormula, 3> &grid, json::Path path, std::string &why) {
   const json::Array *array = value.getAsArray();
   if (!array || array->size() != 3) {
@@ -145,7 +145,7 @@ static bool readGrid(const json::Value &value, std::array<GridFormula, 3> &grid,
   return true;
 }
 
-/// The elements of an array that may be left out, each by `readOne(element, its place)`.
+/// Reads the elements of an optional array, each by `readOne(element, its path)`.
 static bool readEach(const json::Value *value, json::Path path,
                      function_ref<bool(const json::Value &, json::Path)> readOne) {
   if (!value)
@@ -161,7 +161,7 @@ static bool readEach(const json::Value *value, json::Path path,
   return true;
 }
 
-/// Pairs of formulas; compilers before this key wrote none.
+/// Reads pairs of formulas. Compilers of older versions wrote none.
 static bool readRequirements(const json::Value *value, Manifest &manifest, json::Path path, std::string &why) {
   return readEach(value, path, [&](const json::Value &element, json::Path place) {
     const json::Array *pair = element.getAsArray();
@@ -174,7 +174,7 @@ static bool readRequirements(const json::Value *value, Manifest &manifest, json:
   });
 }
 
-/// A kernel with everything that launches it.
+/// Reads a kernel with the data of its launch.
 static bool readKernel(const json::Value &value, ManifestKernel &kernel, json::Path path, std::string &why) {
   json::ObjectMapper map(value, path);
   if (!map || !map.map("kernel", kernel.kernel) || !map.map("parameters", kernel.parameters) ||
@@ -193,7 +193,7 @@ static bool readKernel(const json::Value &value, ManifestKernel &kernel, json::P
          readIntegers(*object.get("cluster"), MutableArrayRef(kernel.cluster), path.field("cluster"));
 }
 
-/// The kernels that run before or after another one; most have none.
+/// Reads the kernels that run before or after another one, an optional array.
 static bool readKernels(const json::Value *value, std::vector<ManifestKernel> &kernels, json::Path path,
                         std::string &why) {
   return readEach(value, path, [&](const json::Value &element, json::Path place) {
@@ -201,7 +201,7 @@ static bool readKernels(const json::Value *value, std::vector<ManifestKernel> &k
   });
 }
 
-/// At least one pair of a formula and a bound.
+/// Reads at least one pair of a formula and a bound.
 static bool readConditions(const json::Value &value, ManifestEntry &entry, json::Path path, std::string &why) {
   const json::Array *array = value.getAsArray();
   if (!array || array->empty()) {
@@ -239,7 +239,7 @@ static bool readEntry(const json::Value &value, ManifestEntry &entry, json::Path
          (!when || readConditions(*when, entry, path.field("when"), why));
 }
 
-/// None, if the kernel has one entry only.
+/// Reads the variants, an optional array.
 static bool readVariants(const json::Value *value, Manifest &manifest, json::Path path, std::string &why) {
   return readEach(value, path, [&](const json::Value &element, json::Path place) {
     ManifestEntry &variant = manifest.variants.emplace_back();
@@ -259,7 +259,8 @@ static bool readManifest(const json::Value &value, Manifest &manifest, json::Pat
                                       readVariants(object->get("variants"), manifest, path.field("variants"), why));
 }
 
-/// What JSON's types cannot say: parameters name arguments and dimensions that exist. `prefix` begins the messages.
+/// Checks that a kernel's parameters name existing arguments and dimensions, which the JSON types do not ensure.
+/// `prefix` begins the messages.
 static Error checkParameters(const Manifest &manifest, const ManifestEntry &entry, const ManifestKernel &kernel,
                              const Twine &prefix) {
   using Kind = ManifestParameter::Kind;
@@ -285,7 +286,7 @@ static Error checkParameters(const Manifest &manifest, const ManifestEntry &entr
   return Error::success();
 }
 
-/// Extents to try formulas with: 1 where any will do, as no launch has -1.
+/// Extents to try formulas with: 1 for each dynamic extent, since no launch has -1.
 static SmallVector<SmallVector<int64_t, 4>> getExtents(const Manifest &manifest) {
   SmallVector<SmallVector<int64_t, 4>> shapes;
   for (const ManifestArgument &argument : manifest.arguments) {
@@ -295,7 +296,7 @@ static SmallVector<SmallVector<int64_t, 4>> getExtents(const Manifest &manifest)
   return shapes;
 }
 
-/// Requirements are about dimensions that exist, and blame one of them.
+/// Checks that requirements are about existing dimensions, and that at least one side is a dimension.
 static Error checkRequirements(const Manifest &manifest) {
   SmallVector<SmallVector<int64_t, 4>> extents = getExtents(manifest);
   SmallVector<ArrayRef<int64_t>> shapes(extents.begin(), extents.end());
@@ -309,7 +310,8 @@ static Error checkRequirements(const Manifest &manifest) {
   return Error::success();
 }
 
-/// An entry's kernels are its own, which `kernels` knows, and so are those that run before and after it.
+/// Checks that an entry's main kernel and the kernels before and after it have names of their own, which `kernels`
+/// collects.
 static Error checkEntry(const Manifest &manifest, const ManifestEntry &entry, const Twine &prefix,
                         StringSet<> &kernels) {
   if (!kernels.insert(entry.kernel).second)
@@ -329,7 +331,7 @@ static Error checkEntry(const Manifest &manifest, const ManifestEntry &entry, co
   return Error::success();
 }
 
-/// All entries; variants are for launches that can be.
+/// Checks all entries, and that the conditions of variants can hold.
 static Error checkEntries(const Manifest &manifest) {
   SmallVector<SmallVector<int64_t, 4>> extents = getExtents(manifest);
   SmallVector<ArrayRef<int64_t>> shapes(extents.begin(), extents.end());

@@ -6,7 +6,7 @@
 
 namespace flashc {
 
-/// Relaxes the calling thread's mode of stream capture, and puts it back.
+/// Relaxes the calling thread's stream capture mode, and restores it at the end of the scope.
 class RelaxedCaptureGuard {
 public:
   explicit RelaxedCaptureGuard(const cuda::Driver &driver) : driver(driver) {

@@ -7,7 +7,7 @@ using namespace llvm;
 
 namespace {
 
-/// Puts the calling thread's CUDA context back, whatever happens in between.
+/// Restores the calling thread's CUDA context at the end of the scope.
 class CurrentContextGuard {
 public:
   explicit CurrentContextGuard(const cuda::Driver &driver) : driver(driver) { driver.contextGetCurrent(&context); }
@@ -28,13 +28,13 @@ private:
 
 LoadedKernel::~LoadedKernel() {
   CurrentContextGuard guard(device->getDriver());
-  consumeError(device->makeCurrent()); // at the end of a process there may be no driver any more
+  consumeError(device->makeCurrent()); // at the end of a process the driver may be gone
   kernel.reset();
   device.reset();
 }
 
 Error LoadedKernel::inContext(function_ref<Error()> run) const {
-  // As a rule the context is current already: PyTorch and the CUDA runtime use the primary one.
+  // The context is usually current: PyTorch and the CUDA runtime use the primary one.
   if (device->isCurrent())
     return run();
   CurrentContextGuard guard(device->getDriver());

@@ -10,7 +10,7 @@ static StringRef getName(ManifestParameter::Kind kind) {
   return find_if(kManifestKinds, [&](const auto &entry) { return entry.first == kind; })->second;
 }
 
-// Like the fromJSON overloads, llvm::json finds these by argument-dependent lookup, for the elements of arrays too.
+// llvm::json finds these overloads by argument-dependent lookup, for the elements of arrays, too.
 namespace flashc {
 static json::Value toJSON(const GridFormula &formula) { return formula.getText(); }
 
@@ -81,7 +81,7 @@ static json::Value toJSON(const ManifestEntry &entry) {
 }
 } // namespace flashc
 
-/// The version that the launcher of one entry must know.
+/// The lowest version of a launcher that can run the entry.
 static int64_t getVersion(const ManifestEntry &entry) {
   auto hasOffset = [](const ManifestKernel *kernel) {
     return any_of(kernel->parameters, [](const ManifestParameter &parameter) { return parameter.offset.has_value(); });

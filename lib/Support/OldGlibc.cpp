@@ -1,8 +1,8 @@
 //===- OldGlibc.cpp - two functions of newer glibcs, for glibc 2.34 -----------------------------------------------===//
 //
-// The archives that flashc links, LLVM's and the compiler's, are built on a machine with a newer glibc and call two of
-// its functions. The linker takes the definitions below in place of glibc's, and exports neither: so a binary runs with
-// the glibc that test/CAPI/exports.test names.
+// LLVM's archives and the compiler's, which flashc links, are built on a machine with a newer glibc, and call two of
+// its functions. The linker takes the definitions below in place of glibc's, and does not export them: so a binary runs
+// with the glibc that test/CAPI/exports.test names.
 
 #include <cstdint>
 #include <cstdlib>
@@ -10,11 +10,11 @@
 #include <link.h>
 #include <unistd.h>
 
-/// Random bits (glibc 2.36): LLVM makes names of temporary files of them.
+/// Random bits (glibc 2.36): LLVM takes them for names of temporary files.
 extern "C" uint32_t arc4random(void) noexcept {
   uint32_t bits;
   if (getentropy(&bits, sizeof bits))
-    std::abort(); // As glibc's: no caller can be told.
+    std::abort(); // Like glibc: the function has no error to return.
   return bits;
 }
 
@@ -25,7 +25,7 @@ struct Search {
   dl_find_object *found;
 };
 
-/// Whether a loaded object has the address; then its tables for unwinding are what was looked for.
+/// Whether a loaded object contains the address; if so, its unwinding tables are the result.
 int findIn(dl_phdr_info *object, size_t, void *data) {
   auto *search = static_cast<Search *>(data);
   bool hasAddress = false;
@@ -43,8 +43,8 @@ int findIn(dl_phdr_info *object, size_t, void *data) {
 }
 } // namespace
 
-/// The tables for unwinding of the object with an address (glibc 2.35): libgcc's unwinder reads dlfo_eh_frame alone.
-/// 0, or -1 where there are none.
+/// Finds the unwinding tables of the object that contains an address (glibc 2.35): libgcc's unwinder reads only
+/// dlfo_eh_frame. Returns 0, or -1 without such an object.
 extern "C" int _dl_find_object(void *address, dl_find_object *found) noexcept {
   *found = {};
   Search search = {reinterpret_cast<uintptr_t>(address), found};

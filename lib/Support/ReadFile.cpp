@@ -18,7 +18,7 @@ static std::error_code getLastError() { return std::error_code(errno, std::gener
 ErrorOr<sys::fs::file_t> flashc::openRegularFile(const Twine &path) {
   SmallString<128> storage;
   const char *name = path.toNullTerminatedStringRef(storage).data();
-  // Without O_NONBLOCK a pipe is not open before somebody writes to it. Regular files do not know it.
+  // Without O_NONBLOCK, opening a pipe waits for a writer. Regular files ignore the flag.
   int file = sys::RetryAfterSignal(-1, [&] { return ::open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK); });
   if (file < 0)
     return getLastError();

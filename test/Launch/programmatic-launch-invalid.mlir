@@ -1,7 +1,7 @@
 // RUN: flashc-opt %s --tile-programmatic-launch --split-input-file --verify-diagnostics
 
 gpu.module @kernels {
-  // expected-error @below {{'gpu.func' op expected a kernel 'f_order' beside it, which its launch names}}
+  // expected-error @below {{'gpu.func' op expected a kernel 'f_order' that its launch names}}
   gpu.func @f() kernel attributes {flashc.launch = {schema = "flashc.manifest", version = 1, kernel = "f", target = "sm_90a",
                           arguments = [], parameters = [], overlap = true,
                           before = [{kernel = "f_rows", parameters = [], grid = ["1", "1", "1"], block = [1, 1, 1], cluster = [1, 1, 1], dynamic_shared_memory = 0},

@@ -16,20 +16,21 @@ namespace flashc {
 
 /// A module compiled by LLVM's JIT.
 ///
-/// Memory that the program allocates is poisoned with NaN, so that an element that no one writes shows in the result.
+/// Memory that the program allocates is filled with NaN, so that an element that is never written shows in the result.
 class CPUProgram {
 public:
-  /// Compiles a copy of `module` (any mix of L0 and L1, see buildCPULoweringPipeline). Diagnoses what it cannot lower.
+  /// Compiles a copy of `module`, which may mix L0 and L1 (buildCPULoweringPipeline). Emits a diagnostic for ops that
+  /// it cannot lower.
   static mlir::FailureOr<CPUProgram> compile(mlir::ModuleOp module);
 
   CPUProgram(CPUProgram &&);
   CPUProgram &operator=(CPUProgram &&);
   ~CPUProgram();
 
-  /// Calls `function` (of the module that was compiled) and returns its results. `arguments` hold a HostTensor for
-  /// every argument, of its type (scalars: rank 0); memref arguments are read and written in place, tensor arguments
-  /// are read only. Diagnoses elements outside their arrays and integers divided by zero; the program ends there, and
-  /// the memory that it has is lost.
+  /// Calls `function` of the compiled module and returns its results. `arguments` holds a HostTensor of the right type
+  /// for every argument (scalars: rank 0). Memref arguments are read and written in place, tensor arguments are only
+  /// read. An access outside an array or an integer division by zero ends the program with a diagnostic; the memory
+  /// that it has allocated leaks.
   mlir::FailureOr<llvm::SmallVector<HostTensor>> run(mlir::func::FuncOp function,
                                                      llvm::MutableArrayRef<HostTensor> arguments);
 

@@ -15,10 +15,10 @@ class raw_ostream;
 
 namespace flashc {
 
-/// Runs the passes of `pipeline` on `module` one at a time, and after each runs and checks its functions on the CPU and
-/// prints a line for each; returns the runs after the last one. Stops at the first pass that fails or after which a
-/// result is wrong, with a diagnostic that names it, and diagnoses a pipeline without passes. Each pass gets a pass
-/// manager of its own, which `configure` may set up.
+/// Runs the passes of `pipeline` on `module` one at a time. After each pass runs and checks the functions on the CPU,
+/// and prints a line for each function. Returns the runs after the last pass. Stops with a diagnostic at the first pass
+/// that fails or makes a result wrong; a pipeline without passes is an error. Each pass gets its own pass manager,
+/// which `configure` may set up.
 mlir::FailureOr<std::vector<FunctionRun>>
 runAndCheckEachPass(mlir::ModuleOp module, mlir::OpPassManager &pipeline, ModuleChecker &checker, llvm::raw_ostream &os,
                     llvm::function_ref<mlir::LogicalResult(mlir::PassManager &)> configure = {});

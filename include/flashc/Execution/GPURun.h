@@ -9,12 +9,12 @@ namespace flashc {
 
 struct GPURun {
   std::string device;
-  /// Mean of some launches after the first.
+  /// The mean time of several launches after the first.
   float milliseconds = 0;
 };
 
-/// Copies `arguments` (the manifest's, in order, outputs poisoned) to the first GPU, launches the kernel once, copies
-/// the outputs back, and then times a few more launches.
+/// Copies `arguments` (in the manifest's order, outputs poisoned) to the first GPU, launches the kernel once, copies
+/// the outputs back, and then times more launches.
 llvm::Expected<GPURun> runOnGPU(const cuda::Driver &driver, EntryCode getCode, const Manifest &manifest,
                                 llvm::MutableArrayRef<HostTensor> arguments);
 

@@ -10,25 +10,25 @@
 
 namespace flashc {
 
-/// A kernel for the CPU: the L1 loops of its algorithm, compiled by LLVM's JIT. It is for trying and checking programs
-/// where there is no GPU: the loops are right, one thread runs them, and arrays are copied in and out. Threads may
-/// share it.
+/// A kernel for the CPU: the L1 loops of its algorithm, compiled by LLVM's JIT. It serves to try and check programs
+/// without a GPU: one thread runs the loops, and arrays are copied in and out. Threads may share it.
 class HostKernel {
 public:
-  /// Compiles a kernel whose target is the CPU. `registry` (that of registerAllDialects) outlives it.
+  /// Compiles a kernel whose target is the CPU. `registry` (from registerAllDialects) must outlive it.
   static llvm::Expected<std::unique_ptr<const HostKernel>> load(const mlir::DialectRegistry &registry,
                                                                 const CachedKernel &kernel);
 
   const Manifest &getManifest() const { return manifest; }
-  /// Runs on arrays (the manifest's arguments, in order) with addresses in this process and any strides. Returns when
-  /// the outputs are written. What is wrong with the arguments is an isArgumentMismatch.
+  /// Runs the kernel on arrays (in the order of the manifest's arguments) in this process with any strides. Returns
+  /// when the outputs are written. Arguments that do not suit the kernel give an error that isArgumentMismatch
+  /// recognises.
   llvm::Error run(llvm::ArrayRef<LaunchArgument> arguments) const;
 
 private:
   HostKernel(const mlir::DialectRegistry &registry, Author author, Manifest manifest)
       : session(registry, author), manifest(std::move(manifest)) {}
 
-  mutable std::mutex mutex; ///< of a run
+  mutable std::mutex mutex; ///< held during a run
   mutable Session session;
   mlir::OwningOpRef<mlir::ModuleOp> module;
   mlir::func::FuncOp function;

@@ -18,7 +18,7 @@ class Type;
 
 namespace flashc {
 
-/// The element types that functions exchange with the host; `index` is I64.
+/// The element types that functions exchange with the host. `index` is I64.
 enum class DType { BF16, F16, F32, F64, I1, I8, I16, I32, I64 };
 
 /// The element type of an MLIR scalar type, or none if the host has no such type.
@@ -28,7 +28,7 @@ unsigned getByteSize(DType dtype);
 inline bool isFloat(DType dtype) { return dtype <= DType::F64; }
 inline bool is16BitFloat(DType dtype) { return dtype <= DType::F16; }
 
-/// One element at `data`, as a double and back; storing rounds to nearest even.
+/// Reads or writes one element at `data` as a double; writing rounds to nearest even.
 double loadElement(DType dtype, const void *data);
 void storeElement(DType dtype, void *data, double value);
 /// `value` rounded to `dtype`.
@@ -43,7 +43,7 @@ public:
   HostTensor(DType dtype, llvm::ArrayRef<int64_t> shape);
   HostTensor(DType dtype, llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<int64_t> strides, int64_t offset);
 
-  /// An array in memory that someone else owns and keeps for as long as it is used. Strides may be negative.
+  /// An array in memory that another object owns and keeps alive. Strides may be negative.
   static HostTensor view(DType dtype, llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<int64_t> strides, void *first);
 
   DType getDType() const { return dtype; }
@@ -51,20 +51,21 @@ public:
   llvm::ArrayRef<int64_t> getStrides() const { return strides; }
   int64_t getOffset() const { return offset; }
   int64_t getNumElements() const;
-  /// The start of the buffer; the first element lies `getOffset()` elements behind it.
+  /// The start of the buffer. The first element is `getOffset()` elements after it.
   void *getBuffer() { return buffer.get(); }
   const void *getBuffer() const { return buffer.get(); }
   size_t getBufferBytes() const { return bufferBytes; }
 
-  /// Every byte 0xFF: a NaN in every float type, -1 in every integer type.
+  /// Sets every byte to 0xFF: NaN in every float type, -1 in every integer type.
   void poison();
   /// Calls `visit(linear index in row-major order, address)` for every element.
   void forEach(llvm::function_ref<void(int64_t, void *)> visit);
-  /// Every element becomes that of `other`, which has the same type and shape.
+  /// Copies all elements of `other`, which has the same type and shape.
   void copyFrom(const HostTensor &other);
   /// All elements in row-major order.
   llvm::SmallVector<double, 0> toDoubles() const;
-  /// The same elements in another type; same shape, strides and offset. (A copy of a HostTensor shares its buffer.)
+  /// The same elements in another type, with the same shape, strides and offset. (A copy of a HostTensor shares its
+  /// buffer.)
   HostTensor convert(DType other) const;
 
 private:

@@ -18,72 +18,73 @@ namespace flashc {
 /// The largest extent of a dimension.
 constexpr int64_t kMaxExtent = int64_t(1) << 31;
 
-/// What the user says about a function's arguments.
+/// The user's options for a function's arguments.
 struct InputOptions {
   uint64_t seed = 0;
   /// Extents by dimension name (B, Hq, Hk, Nq, Nk).
   std::map<std::string, int64_t> dims;
-  /// The most elements of an argument. Callers that ask for extents alone need no memory, and allow more.
+  /// The largest number of elements of an argument. Callers that need only extents allocate nothing, and allow more.
   int64_t maxElements = int64_t(1) << 32;
   /// Whole shapes by argument name.
   std::map<std::string, llvm::SmallVector<int64_t>> shapes;
 };
 
-/// Parses `B=2,Nq=100` and `q=1x8x63x128,arg3=63x65` into `options`; on a mistake returns what is wrong with it.
+/// Parses `B=2,Nq=100` or `q=1x8x63x128,arg3=63x65` into `options`. Returns a message if the text is wrong.
 std::optional<std::string> parseDims(llvm::StringRef text, InputOptions &options);
 std::optional<std::string> parseShapes(llvm::StringRef text, InputOptions &options);
 
-/// What an argument is to its function.
+/// How a function uses an argument.
 enum class ArgumentRole {
-  Input,  ///< read only: q, k, v, or anything that a region captures
-  Output, ///< written by one op, all of it: an `outs` operand, or what a result is materialized in
-  Update, ///< written in another way: elements may be read first, or keep their value
+  Input,  ///< read only: q, k, v, or an array that a region captures
+  Output, ///< written whole by one op: an `outs` operand, or the buffer of a result
+  Update, ///< written otherwise: elements may be read first, or keep their value
 };
 
-/// One argument of a function, all extents known.
+/// An argument of a function, with static extents.
 struct ArgumentInfo {
-  /// q, k, v, o, lse, c if an op uses it so, otherwise what its attribute `flash.name` says, or arg<number>.
+  /// q, k, v, o, lse or c by its role in an op; otherwise its attribute `flash.name`, or arg<number>.
   std::string name;
   ArgumentRole role = ArgumentRole::Input;
   DType dtype = DType::F32;
   bool isScalar = false;
-  /// Declared to ascend along its last dimension (flash.assume_sorted).
+  /// Whether flash.assume_sorted declares it ascending along its last dimension.
   bool isSorted = false;
   llvm::SmallVector<int64_t, 4> shape, strides;
   int64_t offset = 0;
 };
 
-/// The arguments of `function`, and the extents that its attention ops give to the dimensions B, Hq, Hk, Nq, Nk.
+/// The arguments of `function`, and the extents B, Hq, Hk, Nq, Nk of its attention ops.
 struct FunctionInputs {
   llvm::SmallVector<ArgumentInfo> arguments;
-  /// o, lse or c for what an op computed, otherwise result<number>.
+  /// o, lse or c for a result of an op, otherwise result<number>.
   llvm::SmallVector<std::string> resultNames;
   std::map<std::string, int64_t> dims;
 
-  /// Whether there are results, or arguments that are written.
+  /// Whether there are results or written arguments.
   bool hasOutputs() const {
     return !resultNames.empty() ||
            llvm::any_of(arguments, [](const ArgumentInfo &info) { return info.role != ArgumentRole::Input; });
   }
 };
 
-/// What the option --dims calls a dimension of an op with scores: B, Hq, Nq, Nk or Hk.
+/// The name of a dimension in the option --dims: B, Hq, Nq, Nk or Hk.
 llvm::StringRef getDimName(mlir::flash::StepDim dim);
 
-/// Decides every extent and stride. A dynamic extent is, in this order: what `options.shapes` says of its argument,
-/// what another argument or `options.dims` says of the same dimension, B = 1, Hk = 2, Hq = Hk times the group size,
-/// Nq = 63, Nk = 65; of a merge S = 3, and of a cache 80 pages of 16 rows, 5 pages a sequence, 64 positions. In an
-/// argument that is no operand of an attention op it is the largest of B, Hq, Nq, Nk, so that any position indexes it.
-/// A dynamic stride leaves a gap of 8 elements. Diagnoses types that the host cannot provide and contradictions.
+/// Chooses every dynamic extent and stride. An extent is the first of these that applies: the one of its argument in
+/// `options.shapes`; the one that another argument or `options.dims` gives the same dimension; a default: B = 1, Hk =
+/// 2, Hq = Hk times the group size, Nq = 63, Nk = 65; S = 3 for a merge; 80 pages of 16 rows, 5 pages a sequence and 64
+/// positions for a cache. In an argument that is no operand of an attention op, a dynamic extent is the largest of B,
+/// Hq, Nq and Nk, so that any position indexes it. A dynamic stride leaves a gap of 8 elements. Emits a diagnostic for
+/// types that the host does not have and for contradictions.
 mlir::FailureOr<FunctionInputs> describeInputs(mlir::func::FuncOp function, const InputOptions &options);
 
-/// Values for the arguments: floats are normal(0, 1), integers uniform in [0, Nk], booleans fair, all a function of the
-/// seed and the argument's number only; outputs are poisoned. A line of an array that is declared sorted begins with 0
-/// and ends with the larger of Nq and Nk, like offsets that cut all positions into segments; what lies between is
-/// uniform and sorted. So the segment of a position exists, and some segments are empty. An lse that is read is about
-/// that of Nk random scores, and -inf in every eighth row.
+/// Makes values for the arguments: floats are normal(0, 1), integers uniform in [0, Nk], booleans fair; outputs are
+/// poisoned. Values depend only on the seed and the argument's number. A line of an array that is declared sorted
+/// begins with 0, ends with the larger of Nq and Nk, and has sorted uniform numbers between them, like offsets that cut
+/// all positions into segments: every position has a segment, and some segments are empty. An lse that is read has
+/// values like those of Nk random scores, and -inf in every eighth row.
 llvm::SmallVector<HostTensor> makeInputs(const FunctionInputs &inputs, uint64_t seed);
-/// The same for one argument.
+/// Makes the values of one argument.
 HostTensor makeInput(const FunctionInputs &inputs, size_t number, uint64_t seed);
 
 } // namespace flashc

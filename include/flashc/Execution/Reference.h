@@ -8,9 +8,9 @@
 
 namespace flashc {
 
-/// A copy of `module` whose flash ops are decomposed (Algorithm 0 for flash.attention) and whose every float type is
-/// f64: what the program means, without the rounding of its types. Fails with a diagnostic if the module does something
-/// with floats that cannot be widened, such as looking at their bits.
+/// Returns a copy of `module` with its flash ops decomposed (flash.attention by Algorithm 0) and every float type
+/// widened to f64: the program without the rounding of its types. Emits a diagnostic if the module has float ops that
+/// cannot be widened, such as casts to bits.
 mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> makeReference(mlir::ModuleOp module);
 
 } // namespace flashc

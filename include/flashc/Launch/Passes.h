@@ -1,6 +1,6 @@
 //===- Passes.h - passes on the kernels of a launch, and their work as functions ----------------------------------===//
 //
-// The passes are described in Passes.td. A function that fails leaves the IR as it was.
+// Passes.td describes the passes. A function below that fails leaves the IR unchanged.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 #ifndef FLASHC_LAUNCH_PASSES_H
@@ -15,18 +15,18 @@ namespace flashc {
 #define GEN_PASS_REGISTRATION
 #include "flashc/Launch/Passes.h.inc"
 
-/// Gives a `sorted` program a list of its work tiles, which a kernel of its own makes. Returns whether it has one:
-/// where a work tile has just one tile of keys, all take equally long, and the program is no longer `sorted`. Emits an
-/// error and fails if what a work tile takes is not known ahead.
+/// Creates a kernel that makes a list of the work tiles of `program`, which is `sorted`. Returns whether `program` then
+/// has a list: where each work tile has only one tile of keys, all take equally long, and `program` is no longer
+/// `sorted`. Emits an error and fails if the number of a work tile's key tiles does not follow from scalar code.
 mlir::FailureOr<bool> orderProgram(mlir::tile::ProgramOp program);
 
-/// Lets the kernels of the launch of `main` overlap: all but `main` and the last let the next one start at once, and
-/// all but the first wait for the one before them. Returns whether there are any others; then the launch says so. Emits
-/// an error and fails if one of them is missing.
+/// Lets the kernels of the launch of `main` overlap: each kernel but `main` and the last lets the next one start at
+/// once, and each kernel but the first waits for the one before it. Returns whether the launch has several kernels; if
+/// so, marks the launch as programmatic. Emits an error and fails if a kernel is missing.
 mlir::FailureOr<bool> overlapLaunches(mlir::gpu::GPUFuncOp main);
 
-/// Gives the kernels of the launch of `main` grids of one dimension. Returns how many had another. Emits an error and
-/// fails if one of them is missing.
+/// Gives the kernels of the launch of `main` grids of one dimension. Returns how many kernels had a grid of two or
+/// three dimensions. Emits an error and fails if a kernel is missing.
 mlir::FailureOr<int64_t> foldGrids(mlir::gpu::GPUFuncOp main);
 
 } // namespace flashc

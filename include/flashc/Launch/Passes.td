@@ -5,34 +5,33 @@
 include "mlir/Pass/PassBase.td"
 
 def Order : Pass<"tile-order"> {
-  let summary = "another kernel lists the work tiles of a program, the longest first";
+  let summary = "another kernel lists the work tiles of a program by descending length";
   let description = [{
-    How long a work tile of a `sorted` program takes is known at the launch only: its loop over keys has bounds that
-    read arrays, or that jump between work tiles. This pass makes a kernel of one CTA that runs before the program's. It
-    computes for every item (the tiles of queries, of every batch or head if they differ there) how many iterations that
-    loop will have, by a copy of the scalar code that the loop's own bounds come from, and lists the items, those with
-    the most first. The program's kernel gets the list as its last parameter; `tile-persist` goes through it.
+    The length of a work tile of a `sorted` program is known only at the launch: its loop over keys has bounds that are
+    read from arrays, or that jump between work tiles. This pass makes a kernel of one CTA, the order kernel, that runs
+    before the program's kernel. For every item (the tiles of queries, of every batch or head if they differ there) it
+    computes the number of iterations of that loop, by a copy of the scalar code of the loop's bounds, and lists the
+    items by descending number. The program's kernel gets the list as its last parameter; `tile-persist` reads it.
 
-    Other scalars that the program computes of what it reads, such as where the keys of a tile begin, would be searched
-    for by every warpgroup when a work tile begins, in loads that wait for each other. So they are numbers of the item:
-    this kernel computes them once, they stand behind the item in the list, and the program has a `tile.list_number`
-    instead.
+    A program computes other scalars from memory, such as the first key of a tile, by chains of dependent loads, which
+    every warpgroup would repeat when a work tile begins. These scalars become numbers of the item: the order kernel
+    computes them once and stores them after the item in the list, and the program reads them by `tile.list_number`.
 
-    The list is sorted by counting, in shared memory and without atomics; items of equal work keep their order, so that
-    neighbours, which read the same keys, stay neighbours and the list is the same in every run. Work of more than 256
+    The order kernel sorts by counting, in shared memory and without atomics. Items of equal work keep their order, so
+    that neighbours, which read the same keys, stay neighbours and every run makes the same list. Work of more than 256
     iterations is compared by its first eight bits. The workspace holds the list, whose entries are an item and its
-    numbers, and behind it the work and the numbers of each item, with n numbers 8 + 8n bytes an item; last the counter
-    of `tile.draw`, which this kernel sets to 0. An item has at most kPublishWords - 4 numbers; of what is
-    beyond, each warpgroup computes its own.
+    numbers; after it the work and the numbers of each item, 8 + 8n bytes an item for n numbers; and last the counter of
+    `tile.draw`, which the order kernel sets to 0. An item has at most kPublishWords - 4 numbers; each warpgroup
+    computes further ones itself.
 
-    What a `tile.uniform` makes the same for all threads of a warpgroup, and is computed of the warpgroup's number and
-    of what is read (`tile.own_visits` with `listed`), is a number of each warpgroup's own: this kernel computes it for
-    all of them, and they stand behind the item's numbers, those of warpgroup 0 first. What is the same for all of them
-    it computes once. With m own numbers of each of c warpgroups an item takes 8 + 8 (n + c m) bytes.
+    A scalar that `tile.uniform` makes equal in all threads of a warpgroup, and that depends on the warpgroup's number
+    and on memory (`tile.own_visits` with `listed`), is a number of each warpgroup. The order kernel computes these for
+    all warpgroups; they follow the item's numbers, those of warpgroup 0 first. With m such numbers of each of c
+    warpgroups an item takes 8 + 8 (n + c m) bytes.
 
-    Where the launch keeps a map of its mask (`mask_map` of the manifest), CTAs have one work tile each (`single`), and
-    the order kernel reads the map and extents alone, the list is part of the map: it is not made again while that is
-    kept. A list that CTAs draw from is made in every launch, since they count in it.
+    If the launch keeps a map of its mask (`mask_map` of the manifest), CTAs have one work tile each (`single`), and the
+    order kernel reads only the map and extents, then the list is part of the map and is kept with it. A list from which
+    CTAs fetch tiles dynamically is made in every launch, since its counter changes.
 
     Why here: before `tile-pipeline`, which splits the loop over keys, and `tile-persist`, which reads the list.
 
@@ -70,9 +69,9 @@ def Order : Pass<"tile-order"> {
     }
     ```
     The kernel's launch (`flashc.launch`, Launch.h) gets a `workspace`, the parameter, and the new kernel in `before`;
-    its `work_tiles` say what the extents of the grid are at a launch, and go.
+    `work_tiles`, the extents of the grid at a launch, is removed.
 
-    A work tile with one tile of keys has no loop; then all work tiles are alike and the program is left without a list.
+    A work tile with one tile of keys has no loop; then all work tiles are equal and the program gets no list.
     Refuses, with "cannot sort its work tiles: ..." on the program and the IR unchanged:
     - "expected the loop over keys to be as long as scalar code says": a bound comes from a tile, from the warpgroup or
       from an effect;
@@ -87,36 +86,36 @@ def Order : Pass<"tile-order"> {
 }
 
 def ProgrammaticLaunch : Pass<"tile-programmatic-launch"> {
-  let summary = "kernels of one launch start before those in front of them have ended";
+  let summary = "lets the kernels of one launch overlap";
   let description = [{
-    A launch that takes several kernels (`before` and `after` of the manifest) would pay for the start of each: the
-    stream waits until one has ended, and the next one's CTAs begin to set up their barriers and roles. This pass lets
-    kernels overlap (PTX ISA, griddepcontrol), where the main kernel's launch (`flashc.launch`, Launch.h) asks for it by
+    A launch of several kernels (`before` and `after` of the manifest) would pay for the start of each: the stream waits
+    until one kernel has ended, and then the next one's CTAs begin to set up their barriers and roles. This pass lets
+    kernels overlap (PTX ISA, griddepcontrol), if the main kernel's launch (`flashc.launch`, Launch.h) asks for it by
     `overlap`:
 
-    - all kernels but the main one and the last begin with `griddepcontrol.launch_dependents`: when all CTAs of one have
-      come there, those of the next kernel start where there is room. The next one after the main kernel starts when
-      that has ended: its CTAs would take the place of those that still work;
-    - every kernel but the first has `griddepcontrol.wait` in front of the first op that touches memory, on its top
-      level, so that every thread that goes on has waited, until the kernel before it has ended. In front of it are
-      barriers, roles, registers, and what follows from parameters alone. Where that op is the `tile.warp_specialize`,
-      the producer has one and the consumers have another; where it is the `tile.warp_program`, that has it.
+    - Each kernel except the main one and the last begins with `griddepcontrol.launch_dependents`: when all its CTAs
+      have executed it, CTAs of the next kernel start where there is room. The kernel after the main one starts when the
+      main one has ended: earlier, its CTAs would take the place of working ones.
+    - Each kernel except the first has `griddepcontrol.wait` before the first op that touches memory, on its top level,
+      so that every thread waits there until the kernel before it has ended. Barriers, roles, registers and scalars that
+      follow from parameters are set up before the wait. If that op is the `tile.warp_specialize`, the producer and the
+      consumers have a wait each; if it is the `tile.warp_program`, the wait is inside it.
 
-    A decoding kernel (`tile.warp_program`) that is alone has both: it waits, and lets the next launch start behind its
-    last exchange among warps or CTAs, when it has nothing left but stores. It has microseconds in all, of which the
-    start of the next one is a part that counts.
+    A decoding kernel (`tile.warp_program`) that is alone has both: it waits, and lets the next launch start after its
+    last exchange among warps or CTAs, when only stores are left. It takes microseconds, of which the start of the next
+    kernel is a considerable part.
 
     Invariants:
-    1. The first of several kernels neither waits nor needs to: a launcher starts it in the order of the stream.
-    2. Every other kernel waits, also if it reads nothing that others wrote. So it ends after the one before it has
-       ended, and with the last one all have.
-    3. Before it waits, a kernel touches no memory but shared memory of its own. So it may begin at any
-       time; and nothing that was written before the launch, or is read behind it, can be met too early.
-    4. A kernel starts when all CTAs of the one before it run or have ended, so that those that wait on a multiprocessor
-       keep nobody from it who they wait for.
+    1. The first of several kernels does not wait: a launcher starts it in stream order.
+    2. Every other kernel waits, even if it reads nothing that others wrote. So it ends after the kernel before it, and
+       when the last one has ended, all have.
+    3. Before its wait, a kernel touches no memory but its shared memory. So it may begin at any time, and neither reads
+       data too early nor overwrites data that earlier work still reads.
+    4. A kernel starts when all CTAs of the one before it run or have ended, so waiting CTAs never keep the CTAs that
+       they wait for off a multiprocessor.
 
-    Why here: last, since passes before move what reads memory. The launch gets the key `programmatic_launch` in place
-    of `overlap`. Another kernel that is alone stays as it is.
+    Why here: last, since earlier passes move ops that read memory. The launch gets the key `programmatic_launch` in
+    place of `overlap`. Another kernel that is alone is left unchanged.
 
     Before:
     ```mlir
@@ -152,25 +151,25 @@ def ProgrammaticLaunch : Pass<"tile-programmatic-launch"> {
     }
     ```
 
-    Refuses, with the IR unchanged: "expected a kernel 'f_order' beside it, which its launch names", and what
-    is no launch.
+    Refuses, with the IR unchanged: "expected a kernel 'f_order' that its launch names", and an invalid
+    `flashc.launch`.
   }];
   let dependentDialects = ["::mlir::NVVM::NVVMDialect"];
   let statistics = [
-    Statistic<"numOverlapped", "num-overlapped", "kernels that overlap with those before them">];
+    Statistic<"numOverlapped", "num-overlapped", "kernels that overlap with the kernel before them">];
 }
 
 def FoldGrid : Pass<"tile-fold-grid"> {
-  let summary = "kernels take a grid of one dimension apart";
+  let summary = "gives kernels a grid of one dimension";
   let description = [{
-    A grid has at most 65,535 CTAs along y and z, but 2^31 - 1 along x. This pass gives the kernels of each launch one
-    dimension for all three, x fastest, then y: CTAs start in the same order. A kernel learns the extents of x and y by
-    two more parameters, the last (`foldGrid` of the manifest, which changes the launch likewise), and computes its
-    place by two divisions. What it computes is made uniform where warps run tiles. Kernels whose grid has one dimension
-    stay as they are.
+    A grid has at most 65,535 CTAs along y and z, but 2^31 - 1 along x. This pass gives the kernels of each launch a
+    grid of one dimension in place of three, x fastest, then y, so that CTAs start in the same order. A kernel gets the
+    extents of x and y as two more parameters, the last (`foldGrid` of the manifest changes the launch likewise), and
+    computes its coordinates by two divisions, which are made uniform if warps compute tiles together. A kernel whose
+    grid has one dimension is left unchanged.
 
-    Why here: on a copy of an entry that is about to become code, and only for a launch that needs it: other launches do
-    without the divisions. Passes that ask for `gpu.block_id` have run.
+    Why here: on a copy of an entry just before code generation, and only for a launch that needs it: other launches
+    have no divisions. All passes that create `gpu.block_id` have run.
 
     Before:
     ```mlir
@@ -195,12 +194,12 @@ def FoldGrid : Pass<"tile-fold-grid"> {
     }
     ```
 
-    Refuses, with the IR unchanged: "expected a kernel 'f_delta' beside it, which its launch names", and what is no
-    launch.
+    Refuses, with the IR unchanged: "expected a kernel 'f_delta' that its launch names", and an invalid
+    `flashc.launch`.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect"];
   let statistics = [
-    Statistic<"numFolded", "num-folded", "kernels whose grid has one dimension now">];
+    Statistic<"numFolded", "num-folded", "kernels whose grid was folded">];
 }
 
 #endif // FLASHC_LAUNCH_PASSES_TD

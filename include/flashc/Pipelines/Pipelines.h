@@ -1,6 +1,6 @@
 //===- Pipelines.h - the passes of flashc, in order ---------------------------------------------------------------===//
 //
-// A pipeline is a list of passes and nothing else: the driver, flashc-opt and the tests build the same ones.
+// A pipeline is only a list of passes: the driver, flashc-opt and the tests build the same pipelines.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 #ifndef FLASHC_PIPELINES_PIPELINES_H
@@ -21,65 +21,65 @@ namespace flashc {
 
 enum class SplitGradients; // Schedule.h
 
-/// Rows of queries and of keys in a tile where nobody says.
+/// The default number of queries, and of keys, in a tile.
 constexpr int64_t kDefaultTile = 64;
 
-/// What the pipelines are asked for; the driver's command line fills it.
+/// Options of the pipelines, which the driver's command line sets.
 struct PipelineOptions {
   /// GPU architecture, as ptxas spells it.
   std::string target = kDefaultTarget.str();
   /// One of getAlgorithms().
   std::string algorithm = "fa2";
-  /// Overrides of the schedule table, for convert-flash-to-tile; empty: what the table says.
+  /// Overrides of the schedule table, for convert-flash-to-tile. Empty: no overrides.
   std::string schedule;
-  /// Text of a schedule table (docs/schedules.md) that is looked at before the built-in one; empty: none.
+  /// Text of a schedule table (docs/schedules.md) that has precedence over the built-in one. Empty: none.
   std::string scheduleTable;
-  /// Rows of queries and of keys in a tile; 0: kDefaultTile, or what the schedule wants on a GPU.
+  /// Queries and keys of a tile. 0: kDefaultTile, or the schedule's tile on a GPU.
   int64_t qTile = 0;
   int64_t kvTile = 0;
-  /// Where those are 0: rows of the dimension that a step keeps, and of the one that it streams (a schedule's). 0:
-  /// nobody says.
+  /// Where qTile and kvTile are 0: rows of a tile in the dimension that a step keeps resident, and in the one that it
+  /// streams. 0: not given.
   int64_t residentTile = 0;
   int64_t streamedTile = 0;
-  /// Whether tiles of queries begin at packed sequences (flash-align-queries), or stay on their grid.
+  /// Whether tiles of queries begin where packed sequences begin (flash-align-queries), or at multiples of the tile.
   bool alignQueries = true;
-  /// Gradients that have loops of their own, in a backward pass by fa2.
+  /// Which gradients have loops of their own in a backward pass by fa2.
   SplitGradients splitGradients = {};
-  /// The parts of each tile's keys, by split-kv and fa2 (flash-split-kv, flash-split-key-loops); and the keys of a
-  /// part, by split-kv alone.
+  /// Number of parts of each tile's keys, for split-kv and fa2 (flash-split-kv, flash-split-key-loops), and keys of a
+  /// part, for split-kv only.
   int64_t splits = 1, chunk = 0;
-  /// Whether a kernel that reads a cache may take split-kv where `algorithm` is fa2: unless somebody asked for that.
+  /// Whether a kernel that reads a cache may take split-kv although `algorithm` is fa2. False where the user asked for
+  /// fa2.
   bool mayDecode = true;
 };
 
-/// The names that PipelineOptions::algorithm takes: standard, fa1, fa2, split-kv.
+/// The values of PipelineOptions::algorithm: standard, fa1, fa2, split-kv.
 llvm::ArrayRef<llvm::StringRef> getAlgorithms();
 
-/// L0 to L1: attention becomes loops over tiles, by one of the algorithms.
-///   standard  Algorithm 0 in linalg: S and P in memory
-///   fa1       FlashAttention, Algorithms 1 and 4: keys outermost, state in memory, normalised in each step; of
-///   gradients
-///             dq in memory, and the row sums of o * do in each step
-///   fa2       FlashAttention-2: queries outermost, state in the loop, normalised at the end, masks as loop bounds; of
-///             gradients keys outermost, in parallel, and dq added up
-///   split-kv  Flash-Decoding: rows of query heads times tokens, parts of the keys in parallel, merged
-/// Every pass may be run alone, and the IR runs on the CPU between any two of them.
+/// Lowers L0 to L1: attention becomes loops over tiles, by one of these algorithms.
+///   standard  Algorithm 0 in linalg: S and P are in memory.
+///   fa1       FlashAttention, Algorithms 1 and 4: loop over keys outermost, state in memory, normalised in each step.
+///             Gradients: dq in memory, row sums of o * do in each step.
+///   fa2       FlashAttention-2: loop over queries outermost, state carried by the loop, normalised after it, masks as
+///             loop bounds. Gradients: parallel loop over keys outermost, dq is added up.
+///   split-kv  Flash-Decoding: rows are query heads times tokens, parts of the keys run in parallel and are merged.
+/// Every pass may be run alone, and the IR between any two passes runs on the CPU.
 void buildAlgorithmPipeline(mlir::OpPassManager &pm, const PipelineOptions &options);
 
-/// How far buildKernelPipeline goes: the finished schedule (L2), the same with functions that the target has, scalar
+/// The last level of buildKernelPipeline: the finished schedule (L2), L2 with functions that the target has, scalar
 /// code with PTX (L3), the LLVM dialect (L3).
 enum class KernelLevel { Tile, Expanded, NVVM, LLVM };
 
-/// L1 (fa2) to a kernel in a gpu.module: schedule, pipeline, roles, then machine code.
+/// Lowers L1 (fa2) to a kernel in a gpu.module: schedule, pipeline, roles, then machine code.
 void buildKernelPipeline(mlir::OpPassManager &pm, const PipelineOptions &options, KernelLevel level);
 
-/// The rest of it behind KernelLevel::Expanded, up to `level`.
+/// The passes of buildKernelPipeline after KernelLevel::Expanded, up to `level`.
 void buildCodePipeline(mlir::OpPassManager &pm, KernelLevel level);
 
-/// L0 or L1 to the LLVM dialect, for the CPU: whatever flash ops are left are decomposed (Algorithm 0 if it is
-/// flash.attention), tensors become buffers at function boundaries too (identity layout), linalg becomes loops. Every
-/// function gets a C interface (`_mlir_ciface_<name>`); results that are buffers are owned by the caller. Elements
-/// outside their arrays and divisions by zero call `puts` with the op and its place, and then `abort`.
+/// Lowers L0 or L1 to the LLVM dialect for the CPU: the remaining flash ops are decomposed (flash.attention by
+/// Algorithm 0), tensors become buffers, also at function boundaries (identity layout), and linalg becomes loops. Every
+/// function gets a C interface (`_mlir_ciface_<name>`); the caller owns results that are buffers. An access outside an
+/// array and a division by zero call `puts` with the op and its location, and then `abort`.
 void buildCPULoweringPipeline(mlir::OpPassManager &pm);
 
 /// Registers flash-standard, flash-fa1, flash-fa2 and flash-lower-to-cpu for command lines.

@@ -1,7 +1,8 @@
 //===- CUDADriver.h - the CUDA driver, loaded at run time ---------------------------------------------------------===//
 //
-// The part of the driver API that a launch needs, declared here so that flashc builds without CUDA and runs without a
-// GPU until one is asked for. Names, values and layouts are those of the CUDA Driver API reference (cuda.h).
+// The part of the driver API that a launch needs. It is declared here so that flashc builds without CUDA, and runs
+// without a GPU until a launch needs one. Names, values and layouts are those of the CUDA Driver API reference
+// (cuda.h).
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 #ifndef FLASHC_RUNTIME_CUDADRIVER_H
@@ -39,7 +40,7 @@ enum JITOption { kJITErrorLogBuffer = 5, kJITErrorLogBufferSizeBytes = 6 };
 enum FunctionAttribute { kMaxDynamicSharedSizeBytes = 8 };
 enum StreamCaptureMode { kCaptureRelaxed = 2 };
 enum EventFlags { kEventDisableTiming = 2 };
-/// CUDA_ERROR_NOT_READY: what an event stands behind has not ended.
+/// CUDA_ERROR_NOT_READY: work that was recorded before an event has not ended.
 constexpr Result kNotReady = 600;
 enum LaunchAttributeID { kClusterDimension = 4, kProgrammaticStreamSerialization = 6 };
 enum TensorMapDataType {
@@ -52,7 +53,7 @@ enum TensorMapDataType {
 };
 enum TensorMapL2Promotion { kL2Promotion128B = 2 };
 
-/// CUlaunchAttribute; of its value only what launches here have is declared.
+/// CUlaunchAttribute. Its value is declared only for the attributes that launches here use.
 struct LaunchAttribute {
   int id;
   uint32_t padding;
@@ -64,7 +65,7 @@ struct LaunchAttribute {
 };
 static_assert(sizeof(LaunchAttribute) == 72);
 
-/// CUmemPoolProps; a pool of plain memory of one device.
+/// CUmemPoolProps. The defaults describe a pool of plain memory of one device.
 struct MemPoolProps {
   int allocationType = 1; // CU_MEM_ALLOCATION_TYPE_PINNED
   int handleTypes = 0;
@@ -88,8 +89,8 @@ struct LaunchConfig {
 };
 static_assert(sizeof(LaunchConfig) == 56);
 
-// X(member, symbol, parameter types): every function returns a Result. Symbols with _v2 are what cuda.h's names stand
-// for since CUDA 3.2. The newest function here is cuFuncGetParamInfo, of CUDA 12.4.
+// X(member, symbol, parameter types): every function returns a Result. Symbols with _v2 are the ones that cuda.h maps
+// the plain names to since CUDA 3.2. The newest function here is cuFuncGetParamInfo, of CUDA 12.4.
 #define FLASHC_CUDA_FUNCTIONS(X)                                                                                       \
   X(init, "cuInit", unsigned)                                                                                          \
   X(getErrorString, "cuGetErrorString", Result, const char **)                                                         \
@@ -129,7 +130,7 @@ static_assert(sizeof(LaunchConfig) == 56);
   X(eventSynchronize, "cuEventSynchronize", Event)                                                                     \
   X(eventElapsedTime, "cuEventElapsedTime", float *, Event, Event)
 
-/// The driver's functions. A test may fill in its own.
+/// The driver's functions. Tests may supply their own.
 struct Driver {
 #define FLASHC_CUDA_MEMBER(member, symbol, ...) Result (*member)(__VA_ARGS__) = nullptr;
   FLASHC_CUDA_FUNCTIONS(FLASHC_CUDA_MEMBER)
@@ -138,7 +139,7 @@ struct Driver {
   /// Loads libcuda.so.1 and initialises it, once per process. The error is one line, such as "no CUDA driver: ...".
   static llvm::Expected<const Driver *> load();
 
-  /// Success, or an error that says what failed and why.
+  /// Returns success, or an error that says which call failed (`what`) and why.
   llvm::Error check(Result result, const llvm::Twine &what) const;
 };
 

@@ -2,15 +2,15 @@
 //
 // Invariants, which hold for any number of threads and processes that share a folder:
 //
-// 1. A file never changes once it has its name: it is written under another name, and then renamed. Processes that
-//    write one key write one value, so that it does not matter whose file stays.
-// 2. A file begins with a checksum over its key and everything that follows. What does not match, because it was cut
-//    short or damaged or belongs to another key, is removed and is no value.
-// 3. Nothing that goes wrong with the disk is an error of the program: what cannot be read is not there, what cannot be
-//    written is counted.
-// 4. The folder stays below its bound: the values that were not used for longest go first.
+// 1. A file never changes after it has its final name: it is written under a temporary name and then renamed. Processes
+//    that write the same key write the same value, so either of their files may stay.
+// 2. A file begins with a checksum over its key and the rest of the file. A file that does not match its checksum (cut
+//    short, damaged, or of another key) is removed and counts as no value.
+// 3. A failure of the disk is not an error of the program: a file that cannot be read counts as no value, and a file
+//    that cannot be written is counted.
+// 4. The folder's size stays below `maxBytes`: the least recently used values are removed first.
 //
-// No signal handlers, no locks, nothing global: the library lives in other people's processes.
+// The cache has no signal handlers, no locks and no global state, since the library runs inside other programs.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 #ifndef FLASHC_RUNTIME_DISKCACHE_H
@@ -30,24 +30,24 @@ namespace flashc {
 class DiskCache {
 public:
   struct Options {
-    /// Made, with its parents, when the first value is written; for its user alone.
+    /// The folder. It and its parents are created when the first value is written, with access for the user only.
     std::string directory;
-    /// The most bytes of all files together.
+    /// The largest size of all files together.
     uint64_t maxBytes = 256 << 20;
   };
 
-  /// $XDG_CACHE_HOME/flashc, or $HOME/.cache/flashc (XDG Base Directory Specification: a relative $XDG_CACHE_HOME does
-  /// not count). None if neither is set.
+  /// $XDG_CACHE_HOME/flashc, or $HOME/.cache/flashc (the XDG Base Directory Specification ignores a relative
+  /// $XDG_CACHE_HOME). None if neither variable is set.
   static std::optional<std::string> getDefaultDirectory();
 
   explicit DiskCache(Options options) : options(std::move(options)) {}
 
-  /// The value of `key`, which is a list of strings.
+  /// The value of `key`, a list of strings, or none.
   std::optional<std::vector<std::string>> find(llvm::StringRef key);
-  /// Keeps a value.
+  /// Stores `value` under `key`.
   void store(llvm::StringRef key, llvm::ArrayRef<llvm::StringRef> value);
 
-  /// Files that were damaged, and values that could not be written.
+  /// The number of damaged files, and of values that could not be written.
   uint64_t getNumRejected() const { return numRejected; }
   uint64_t getNumWriteFailures() const { return numWriteFailures; }
 

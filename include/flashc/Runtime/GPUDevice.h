@@ -10,7 +10,7 @@
 
 namespace flashc {
 
-/// A GPU: its primary context, retained and current on the thread that opened it.
+/// A GPU with its primary context, which is retained, and made current on the thread that opens the device.
 class GPUDevice {
 public:
   static llvm::Expected<std::unique_ptr<GPUDevice>> open(const cuda::Driver &driver, int ordinal = 0);
@@ -21,14 +21,14 @@ public:
   const cuda::Driver &getDriver() const { return driver; }
   llvm::StringRef getName() const { return name; }
   int getSMCount() const { return smCount; }
-  /// Ten times the major plus the minor number, such as 90.
+  /// The compute capability: ten times the major plus the minor number, such as 90.
   int getComputeCapability() const { return computeCapability; }
   llvm::Error synchronize() const;
-  /// Makes the context current on the calling thread, as every use of the device needs it.
+  /// Makes the context current on the calling thread, which every use of the device requires.
   llvm::Error makeCurrent() const;
-  /// Whether it is.
+  /// Whether the context is current on the calling thread.
   bool isCurrent() const;
-  /// The memory that launches take theirs from, made at the first call. Threads may share it.
+  /// The pool from which launches take memory. The first call creates it. Threads may share it.
   llvm::Expected<cuda::MemPool> getPool() const;
 
 private:
@@ -43,7 +43,7 @@ private:
   mutable cuda::MemPool pool = nullptr;
 };
 
-/// Device memory that is freed with this object.
+/// Device memory that the destructor frees.
 class DeviceBuffer {
 public:
   static llvm::Expected<DeviceBuffer> allocate(const GPUDevice &device, size_t bytes);

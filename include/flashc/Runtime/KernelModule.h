@@ -12,26 +12,29 @@
 
 namespace flashc {
 
-/// PTX of an entry of a manifest, by number (Manifest::getEntry), and of the kernels that its launch has before and
-/// after it; or a cubin. What is called may compile it: threads call it at once, and never twice for an entry that it
-/// had.
+/// Returns the PTX or the cubin of entry `number` of a manifest (Manifest::getEntry), with the kernels that its launch
+/// runs before and after it. The function may compile the entry. Threads may call it at once; it is not called again
+/// for an entry that it returned.
 using EntryCode = std::function<llvm::Expected<std::string>(size_t number)>;
 
-/// `error`, that of an EntryCode, with the code by which isCompileError knows that it is the compiler's.
+/// Marks `error`, which an EntryCode returned, so that isCompileError recognises it.
 llvm::Error blameProgram(llvm::Error error);
 bool isCompileError(std::error_code code);
 
-/// Fails if the kernel is in `ptx` and takes another number of parameters than the manifest lists.
+/// Fails if `ptx` has the kernel with another number of parameters than the manifest lists.
 llvm::Error checkEntry(llvm::StringRef ptx, const ManifestKernel &kernel);
 
-/// A module of the driver's: the kernels of an entry, made and loaded when they are first needed. The driver, the
-/// manifest and the code outlive it. Its device's context is current where it is loaded and where it ends.
+/// A module of the CUDA driver with the kernels of one entry, compiled and loaded at first use. The driver, the
+/// manifest and the code must outlive it. The device's context must be current where the module is loaded and
+/// destroyed.
 ///
-/// 1. Threads may call `load` at once: one of them asks for the code and loads it, the others wait for it.
-/// 2. A load that fails leaves nothing behind, and the next call tries again: memory may be there by then.
-/// 3. Functions are written under the lock, before `isLoaded`, and never again; so they are read without it.
-/// 4. A stream may be captured meanwhile, by this thread or another. The driver then refuses what a graph would not
-///    repeat, loads too, unless the thread's capture mode is relaxed. It is, until the load ends: no graph needs that.
+/// 1. Threads may call `load` at once: one of them gets the code and loads it, the others wait.
+/// 2. A load that fails leaves no state behind, and the next call tries again: it may find enough memory.
+/// 3. Functions are written under the lock, before `isLoaded` is set, and never after it; so they are read without the
+///    lock.
+/// 4. This thread or another may be capturing a stream. The driver then refuses calls that a graph would not repeat,
+///    including loads, unless the thread's capture mode is relaxed. `load` relaxes the mode until it returns: a graph
+///    needs no load.
 class KernelModule {
 public:
   KernelModule(const cuda::Driver &driver, const Manifest &manifest, size_t number, const EntryCode &getCode)
@@ -40,9 +43,10 @@ public:
   KernelModule(const KernelModule &) = delete;
   KernelModule &operator=(const KernelModule &) = delete;
 
-  /// Loads the kernels, unless they are. An error has what the compiler or the driver's assembler says.
+  /// Loads the kernels unless they are loaded. The error contains the message of the compiler or of the driver's
+  /// assembler.
   llvm::Error load() { return isLoaded.load(std::memory_order_acquire) ? llvm::Error::success() : loadOnce(); }
-  /// One of the kernels, once they are loaded.
+  /// The function of a kernel, after `load`.
   cuda::Function getFunction(llvm::StringRef kernel) const { return functions.lookup(kernel); }
 
 private:
@@ -54,7 +58,7 @@ private:
   const Manifest &manifest;
   const size_t number;
   const EntryCode &getCode;
-  std::mutex mutex; ///< of what follows
+  std::mutex mutex; ///< protects the members below
   std::atomic<bool> isLoaded = false;
   cuda::Module module = nullptr;
   llvm::StringMap<cuda::Function> functions;

@@ -15,64 +15,67 @@ struct LaunchArgument {
   /// The address of the first element.
   cuda::DevicePtr address = 0;
   llvm::SmallVector<int64_t, 4> shape;
-  /// In elements.
+  /// Strides in elements.
   llvm::SmallVector<int64_t, 4> strides;
-  /// A scalar's bytes in its own type, lowest first.
+  /// The bytes of a scalar in its own type, lowest byte first.
   uint64_t scalar = 0;
 };
 
-/// `error` with the code by which isArgumentMismatch knows that a launch's arguments do not suit the kernel.
+/// Marks `error` so that isArgumentMismatch recognises it: the launch's arguments do not suit the kernel.
 llvm::Error blameArguments(llvm::Error error);
 bool isArgumentMismatch(std::error_code code);
 
-/// Checks ranks and extents against the manifest, those that must agree too. The error names the argument.
+/// Checks ranks and extents against the manifest, including extents that must be equal. The error names the argument.
 llvm::Error checkArguments(const Manifest &manifest, llvm::ArrayRef<LaunchArgument> arguments);
 
-/// Arrays with elements have an address. The error names the argument.
+/// Checks that each array with elements has an address. The error names the argument.
 llvm::Error checkAddresses(const Manifest &manifest, llvm::ArrayRef<LaunchArgument> arguments);
 
-/// Bytes of a parameter's value.
+/// The size of a parameter's value in bytes.
 unsigned getParameterBytes(const Manifest &manifest, const ManifestParameter &parameter);
 
-/// The number of the manifest's entry that is for these arguments: the first variant whose conditions hold.
+/// The number of the manifest's entry for these arguments: the first variant whose conditions hold.
 llvm::Expected<size_t> chooseEntry(const Manifest &manifest, llvm::ArrayRef<LaunchArgument> arguments, int64_t smCount);
 
-/// The CTAs along x, y and z; all zero if there is nothing to do. Fails if they are 2^31 or more. Along y and z there
-/// may be more than kMostAlongAxis, which a launch with a folded grid has.
+/// The CTAs along x, y and z; all zero if one is zero. Fails if they are 2^31 or more. The numbers along y and z may
+/// exceed kMostAlongAxis; such a launch needs a folded grid.
 llvm::Expected<std::array<uint32_t, 3>> computeGrid(const ManifestKernel &kernel,
                                                     llvm::ArrayRef<LaunchArgument> arguments, int64_t smCount);
 
-/// Bytes of a memory that an entry's kernels share in a launch with these arguments: its workspace, or its mask map.
+/// The bytes of a memory that an entry's kernels share (the workspace or the mask map) in a launch with these
+/// arguments.
 llvm::Expected<size_t> computeBytes(const std::optional<GridFormula> &formula, llvm::ArrayRef<LaunchArgument> arguments,
                                     int64_t smCount);
 
-/// The values of a kernel's parameters, in order.
+/// The values of a kernel's parameters in the order of the parameters.
 class KernelParameters {
 public:
-  /// For arguments that checkArguments passes. Encodes tensor maps through `driver`. Refuses arrays that a tensor map
-  /// cannot describe: the innermost stride is 1, and the address and the other strides are multiples of 16 bytes.
+  /// Builds the values from arguments that have passed checkArguments. Encodes tensor maps through `driver`. Refuses
+  /// arrays that a tensor map cannot describe: the innermost stride must be 1, and the address and the other strides
+  /// must be multiples of 16 bytes.
   static llvm::Expected<KernelParameters> build(const cuda::Driver &driver, const Manifest &manifest,
                                                 const ManifestKernel &kernel, llvm::ArrayRef<LaunchArgument> arguments,
                                                 int64_t smCount);
 
-  /// Says where the workspace is, which each launch has anew.
+  /// Sets the address of the workspace, which differs in each launch.
   void setWorkspace(cuda::DevicePtr address) { setAddresses(workspaces, address); }
-  /// Says where the mask map is.
+  /// Sets the address of the mask map.
   void setMaskMap(cuda::DevicePtr address) { setAddresses(maskMaps, address); }
-  /// Extents and scalars, as bytes. Kernels without other parameters but these and mask maps do the same for equal
-  /// ones.
+  /// The values of extents and scalars, as bytes. A kernel whose other parameters are all mask maps computes the same
+  /// for equal bytes.
   std::string getNumbers() const;
   bool readsArrays() const { return hasArrays; }
 
-  /// What cuLaunchKernelEx takes; valid while this object lives.
+  /// The addresses of the values, which cuLaunchKernelEx takes; valid during the lifetime of this object.
   llvm::SmallVector<void *, 16> getAddresses();
 
 private:
-  /// Parameters that are addresses in a memory, and how far behind its first byte.
+  /// Numbers of parameters that are addresses in a memory, each with its offset in bytes from the beginning of the
+  /// memory.
   using Addresses = llvm::SmallVector<std::pair<unsigned, int64_t>, 2>;
   void setAddresses(const Addresses &addresses, cuda::DevicePtr memory);
 
-  /// One parameter; a tensor map is the largest.
+  /// One value for each parameter. A tensor map is the largest kind of value.
   std::vector<cuda::TensorMap> values;
   Addresses workspaces, maskMaps;
   llvm::SmallVector<unsigned, 4> numbers;

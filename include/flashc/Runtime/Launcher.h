@@ -11,29 +11,32 @@
 
 namespace flashc {
 
-/// A kernel with everything that one launch of it needs, and the kernels that run before and after it. All of them and
-/// their device outlive it.
+/// One launch of a kernel with everything that it needs, and the kernels that run before and after it. All of them and
+/// their device must outlive it.
 ///
-/// The memory that the kernels share (the workspace, and a mask map that is not kept; MaskMaps) exists from the first
-/// kernel of a launch to the last:
-/// 1. It is taken from the device's pool in the order of the stream, before the first kernel.
-/// 2. It is given back in the order of the stream, behind the last kernel, also if one could not be started.
-/// 3. So no two launches have it at once, whatever their streams and threads; where they follow each other on one
-///    stream, the driver hands out the same memory again, without waiting.
-/// 4. While a stream is captured, 1 and 2 become nodes of the graph, and each run of the graph does them.
+/// The kernels share memory: the workspace, and a mask map that is not kept (MaskMaps). It exists from the first kernel
+/// of a launch to the last:
+/// 1. It is allocated from the device's pool in stream order, before the first kernel.
+/// 2. It is freed in stream order, after the last kernel, also if a kernel could not be started.
+/// 3. So no two launches have the same memory at once, whatever their streams and threads are. For launches that follow
+///    each other on one stream the driver hands out the same memory again, without waiting.
+/// 4. While a stream is captured, the allocation and the release become nodes of the graph, and each run of the graph
+///    repeats them.
 ///
-/// Kernels that overlap (`programmatic_launch` of the manifest; docs/manifest.md says why that is right):
-/// 5. The first kernel of several has no attribute: it begins when all that the stream has before it has ended.
-/// 6. The others, and one that is alone, have it, and wait themselves until the one before them has ended. So the last
-/// one
-///    ends last, and what follows it in the stream, 2 included, follows all.
+/// Kernels may overlap (`programmatic_launch` of the manifest; docs/manifest.md says why that is right):
+/// 5. The first of several kernels is launched without the attribute: it begins when all earlier work on the stream has
+///    ended.
+/// 6. The other kernels, and a kernel that is alone, have the attribute, and wait in their code until the kernel before
+///    them has ended. So the last kernel ends last, and later work on the stream, including the release of the memory,
+///    follows all kernels.
+/// 7. Where the kernels that write a mask map are left out, the first remaining kernel counts as the first.
 /// 7. Where those that write a mask map are left out, the first one that is left is the first.
 class PreparedLaunch {
 public:
   PreparedLaunch(PreparedLaunch &&) = default;
-  /// Starts the kernels on `stream`; returns before they end.
+  /// Starts the kernels on `stream` and returns before they end.
   llvm::Error launch(cuda::Stream stream = nullptr);
-  /// Milliseconds of one launch, the mean of `count` launches back to back.
+  /// The mean time of a launch in milliseconds, over `count` launches without gaps.
   llvm::Expected<float> time(unsigned count);
 
 private:
@@ -43,7 +46,7 @@ private:
     cuda::Function function;
     KernelParameters parameters;
     cuda::LaunchConfig config = {};
-    /// That of an early start is the last one.
+    /// The attribute of programmatic launch is the last one.
     llvm::SmallVector<cuda::LaunchAttribute, 2> attributes = {};
     bool isEarly = false, writesMaskMap = false;
 
@@ -65,43 +68,45 @@ private:
 
   const GPUDevice *device;
   llvm::StringRef name;
-  /// Whether a kernel has more CTAs along y or z than there may be.
+  /// Whether a kernel has more CTAs along y or z than a grid may have.
   bool exceedsAxes = false;
-  /// In order. None if some extent is zero, so that there is nothing to do.
+  /// The kernels in launch order. Empty if an extent of the grid is zero, so that there is nothing to compute.
   llvm::SmallVector<Step, 1> steps;
   size_t workspaceBytes = 0, maskMapBytes = 0;
-  /// Where its mask map is kept, as that of the key, and of a plan that vouches for arrays; null: nowhere.
+  /// The maps that keep this launch's mask map, under `key` and for `plan`, by which the caller vouches for the arrays
+  /// that the mask reads. Null: the map is not kept.
   MaskMaps *maps = nullptr;
   std::string maskMapKey;
   uint64_t plan = 0;
 };
 
-/// A kernel in the device's memory, with its variants. The device outlives it, and it outlives its prepared launches.
-/// The device's context is current on every thread that calls it.
+/// A kernel with its variants in the memory of a device. The device must outlive it, and it must outlive its prepared
+/// launches. The device's context must be current on every thread that calls it.
 class Kernel {
 public:
-  /// Refuses a kernel for another architecture. With variants nothing is compiled or assembled yet: that takes longest,
-  /// and a launch needs one entry only.
+  /// Refuses a kernel for another architecture. Does not yet compile or assemble an entry of a kernel with variants:
+  /// compilation takes longest, and a launch needs only one entry.
   static llvm::Expected<std::unique_ptr<Kernel>> load(const GPUDevice &device, EntryCode getCode, Manifest manifest);
   Kernel(const Kernel &) = delete;
   Kernel &operator=(const Kernel &) = delete;
 
   const Manifest &getManifest() const { return manifest; }
-  /// Loads every entry that is not yet, so that no later launch waits for it, but those with folded grids. Threads may
-  /// share it.
+  /// Loads every entry that is not loaded yet, except entries with folded grids, so that later launches do not wait for
+  /// it. Threads may call it at once.
   llvm::Error loadAll() const;
-  /// Checks the arguments (the manifest's, in order), chooses the entry that is for them, encodes tensor maps, computes
-  /// the grid, and compiles and loads the entry if it is the first launch of it. What is wrong with the arguments is an
-  /// isArgumentMismatch, and loads nothing; what the compiler says is an isCompileError. An entry that did not load is
-  /// tried again by the next launch of it. Threads may share it, and streams may be captured meanwhile. `plan`: a
-  /// number by which the caller knows that arrays which masks read have not changed; 0: they may have.
+  /// Checks the arguments (in the manifest's order), chooses the entry for them, encodes tensor maps, computes the
+  /// grid, and compiles and loads the entry at its first launch. Arguments that do not suit the kernel give an error
+  /// that isArgumentMismatch recognises, and load nothing; an error of the compiler is one that isCompileError
+  /// recognises. The next launch of an entry that failed to load tries again. Threads may call it at once, and streams
+  /// may be captured meanwhile. `plan` is a number by which the caller promises that the arrays that masks read have
+  /// not changed; 0: they may have.
   llvm::Expected<PreparedLaunch> prepare(llvm::ArrayRef<LaunchArgument> arguments, uint64_t plan = 0) const;
   MaskMaps &getMaskMaps() const { return maps; }
 
 private:
   Kernel(const GPUDevice &device, EntryCode getCode, Manifest manifest);
 
-  /// A launch of an entry, of which nothing is loaded.
+  /// Prepares a launch of an entry without loading anything.
   llvm::Expected<PreparedLaunch> prepareEntry(size_t number, llvm::ArrayRef<LaunchArgument> arguments,
                                               uint64_t plan) const;
   /// Adds a kernel of the manifest to `launch`, unless its grid is empty; returns whether it did.
@@ -112,7 +117,7 @@ private:
   const GPUDevice &device;
   const EntryCode getCode;
   const Manifest manifest;
-  /// One for each entry by number, and then one for each with folded grids.
+  /// One module for each entry by number, then one for each entry with folded grids.
   mutable std::deque<KernelModule> modules;
   mutable MaskMaps maps;
 };

@@ -1,6 +1,6 @@
 //===- Manifest.h - how to launch a compiled kernel ---------------------------------------------------------------===//
 //
-// The C++ form of the manifest that the compiler writes beside the PTX; docs/manifest.md is its specification.
+// The C++ form of the manifest that the compiler writes together with the PTX; docs/manifest.md is its specification.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 #ifndef FLASHC_RUNTIME_MANIFEST_H
@@ -20,9 +20,9 @@
 
 namespace flashc {
 
-/// An array or scalar of the source function: an argument of it or, numbered after those, one of its results. A dynamic
-/// extent is -1; a scalar has no extents. The name is what the argument is to the op that computes with it, such as q;
-/// otherwise what the argument's attribute `flash.name` says, or arg<number>.
+/// An array or a scalar of the source function: an argument or, numbered after the arguments, a result. A dynamic
+/// extent is -1; a scalar has no extents. The name is the role of the argument in the op that uses it, such as q;
+/// without a role it is the argument's attribute `flash.name`, or arg<number>.
 struct ManifestArgument {
   std::string name;
   bool isOutput = false;
@@ -30,30 +30,31 @@ struct ManifestArgument {
   std::string dtype;
 };
 
-/// A parameter of the kernel, made from one argument (or, a workspace, from none).
+/// A parameter of the kernel, made from one argument, or from none (a workspace).
 struct ManifestParameter {
   enum class Kind { TensorMap, Pointer, Stride, Extent, Scalar, Workspace, MaskMap, Value };
   Kind kind;
-  /// Index into Manifest::arguments, if hasArgument.
+  /// The argument's index in Manifest::arguments, if hasArgument.
   unsigned argument = 0;
-  /// Stride and extent: a dimension of the argument.
+  /// For a stride or an extent: the dimension of the argument.
   unsigned dim = 0;
-  /// Tensor map: elements along each dimension, innermost first, and the swizzle in bytes (0, 32, 64 or 128).
+  /// For a tensor map: elements along each dimension, innermost first, and the swizzle in bytes (0, 32, 64 or 128).
   llvm::SmallVector<uint32_t, 5> box = {};
   unsigned swizzle = 0;
-  /// Pointer: bytes that the address and all strides but the innermost are multiples of; 0: the element's size.
+  /// For a pointer: a number of bytes of which the address and all strides but the innermost are multiples; 0: the size
+  /// of an element.
   unsigned alignment = 0;
-  /// Workspace and mask map: bytes that the address lies behind the memory's first; none: it is that.
+  /// For a workspace and a mask map: the offset of the address in bytes from the beginning of the memory. None: 0.
   std::optional<GridFormula> offset = std::nullopt;
-  /// Value: what it is, in 32 bits.
+  /// For a value: the number, which is passed in 32 bits.
   GridFormula value = {};
 
-  /// Whether it is memory that the launcher finds, and no argument.
+  /// Whether the launcher allocates the memory, so that no argument provides it.
   bool isOfLaunch() const { return kind == Kind::Workspace || kind == Kind::MaskMap; }
   bool hasArgument() const { return !isOfLaunch() && kind != Kind::Value; }
 };
 
-/// A kernel of the PTX, and how to launch it.
+/// A kernel of the PTX, and the parameters of its launch.
 struct ManifestKernel {
   std::string kernel;
   std::vector<ManifestParameter> parameters;
@@ -61,80 +62,81 @@ struct ManifestKernel {
   std::array<uint32_t, 3> block = {1, 1, 1}, cluster = {1, 1, 1};
   /// In bytes.
   uint32_t dynamicSharedMemory = 0;
-  /// Whether the entry's mask map is what it writes, and all that it writes.
+  /// Whether the kernel writes the entry's mask map and nothing else.
   bool writesMaskMap = false;
 };
 
-/// The most CTAs along y and z (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"); along x
-/// there may be 2^31 - 1.
+/// The most CTAs along y and z (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"). Along x
+/// the limit is 2^31 - 1.
 constexpr int64_t kMostAlongAxis = 65535;
 
-/// Whether the grid has one dimension, whatever the arguments are.
+/// Whether the grid has one dimension, for all arguments.
 bool isFlat(const ManifestKernel &kernel);
 
-/// How a kernel is launched by a grid of one dimension, which its code (tile-fold-grid) takes apart: x runs fastest,
-/// then y. The extents of x and y are its last two parameters. A flat kernel stays as it is.
+/// Returns the kernel with a grid of one dimension, which tile-fold-grid makes its code divide again: x runs fastest,
+/// then y. Its last two parameters are the extents of x and y. Returns a flat kernel as it is.
 ManifestKernel foldGrid(ManifestKernel kernel);
 
-/// A formula and the most that it may be.
+/// A formula and the largest value for which the condition holds.
 struct LaunchCondition {
   GridFormula formula;
   int64_t bound = 0;
 };
 
-/// The main kernel of a launch, and what it needs there. A manifest for the target "cpu" says the name alone.
+/// The main kernel of a launch, and what the launch needs besides. In a manifest for the target "cpu" only the name is
+/// set.
 struct ManifestEntry : ManifestKernel {
-  /// The launches that it is for: those where all of these hold.
+  /// The entry is for launches where all of these conditions hold.
   llvm::SmallVector<LaunchCondition, 2> conditions;
   std::string schedule;
-  /// Why its work is sorted by a kernel before it; empty if it is not.
+  /// The reason why a kernel before it sorts its work tiles. Empty if none does.
   std::string sorted;
-  /// Bytes of device memory that the kernels of a launch share; none: they need none.
+  /// Bytes of the device memory that the kernels of a launch share. None: they need no memory.
   std::optional<GridFormula> workspace;
-  /// Bytes of device memory that a launcher may keep, and then leave out the kernels that write it; none: there is
-  /// none.
+  /// Bytes of the device memory that a launcher may keep between launches, leaving out the kernels that write it. None:
+  /// there is no mask map.
   std::optional<GridFormula> maskMap;
-  /// Kernels that run before it and after it in every launch, in this order.
+  /// Kernels that run before and after it in every launch, in this order.
   std::vector<ManifestKernel> before, after;
-  /// Whether every kernel of a launch but the first of several may start before the one in front of it has ended: it
-  /// waits itself.
+  /// Whether every kernel of a launch except the first of several may start before the kernel before it has ended,
+  /// because it waits in its own code.
   bool programmaticLaunch = false;
 
-  /// What a launch runs, in this order.
+  /// The kernels of a launch in the order in which they run.
   llvm::SmallVector<const ManifestKernel *, 4> getKernels() const;
 
-  /// Folds the grids of all of them.
+  /// Folds the grids of all kernels of the entry.
   void foldGrids();
 };
 
-/// The entry for every launch that no variant is for, and what all entries share.
+/// The entry for launches that no variant is for, and the data that all entries share.
 struct Manifest : ManifestEntry {
   static constexpr llvm::StringLiteral kSchema = "flashc.manifest";
   static constexpr int64_t kVersion = 1;
-  /// The version of a manifest with kernels that run before others: a reader that does not know them would leave them
+  /// The version of a manifest with kernels that run before the main one: a reader of an older version would leave them
   /// out.
   static constexpr int64_t kVersionWithBefore = 2;
-  /// The version of a manifest with parameters that lie inside of the workspace: a reader that does not know these
-  /// offsets would pass the first byte.
+  /// The version of a manifest with parameters that have an offset in the workspace: a reader of an older version would
+  /// pass the workspace's first byte.
   static constexpr int64_t kVersionWithOffsets = 3;
-  /// The version of a manifest with kernels that run after others.
+  /// The version of a manifest with kernels that run after the main one.
   static constexpr int64_t kVersionWithAfter = 4;
   /// The version of a manifest with mask maps.
   static constexpr int64_t kVersionWithMaskMaps = 5;
 
   std::string target;
   std::vector<ManifestArgument> arguments;
-  /// Formulas that are equal in every launch.
+  /// Pairs of formulas that are equal in every launch.
   std::vector<std::pair<GridFormula, GridFormula>> requirements;
-  /// The first whose conditions hold is launched.
+  /// A launch takes the first variant whose conditions hold.
   std::vector<ManifestEntry> variants;
-  /// All entries with folded grids, for launches of more CTAs along y or z than there may be. A launcher makes them
-  /// (addFoldedEntries); they are not written.
+  /// All entries with folded grids, for launches with more CTAs along y or z than a grid may have. A launcher makes
+  /// them (addFoldedEntries); the JSON does not contain them.
   std::vector<ManifestEntry> folded;
 
-  /// All entries by number: the variants, then the one for every other launch.
+  /// The number of entries without folded grids: the variants, then the entry for every other launch.
   size_t getNumEntries() const { return variants.size() + 1; }
-  /// From getNumEntries() on: those with folded grids, in the same order.
+  /// Entries from getNumEntries() on are the entries with folded grids, in the same order.
   const ManifestEntry &getEntry(size_t number) const {
     if (number >= getNumEntries())
       return folded[number - getNumEntries()];
@@ -142,14 +144,14 @@ struct Manifest : ManifestEntry {
   }
   void addFoldedEntries();
 
-  /// Reads the JSON text. An error names the key that is wrong. Unknown keys are ignored, unknown versions refused.
+  /// Parses the JSON text. An error names the wrong key. Unknown keys are ignored, unknown versions refused.
   static llvm::Expected<Manifest> parse(llvm::StringRef json);
   static llvm::Expected<Manifest> fromJSON(const llvm::json::Value &value);
-  /// What fromJSON reads, of the lowest version that has all of it.
+  /// The JSON form, in the lowest version that has all keys it uses.
   llvm::json::Object toJSON() const;
 };
 
-/// Size of an element of a manifest's dtype in bytes, or 0 if there is no such dtype.
+/// The size of an element of a manifest's dtype in bytes, or 0 for an unknown dtype.
 unsigned getManifestDTypeBytes(llvm::StringRef dtype);
 
 } // namespace flashc

@@ -10,23 +10,23 @@
 
 namespace flashc {
 
-/// The mask maps of a kernel on one device (docs/manifest.md, mask maps), by what they were made of. Threads may share
-/// it.
+/// The mask maps of a kernel on one device (docs/manifest.md, mask maps), each under a key made of the data that the
+/// map depends on. Threads may share it.
 ///
-/// 1. A map is made in the stream of the first launch that needs it, behind which an event is recorded. Until that has
-///    passed, launches on any stream wait for it there; the host waits for nothing.
-/// 2. A launch that is captured takes a map that is done. It makes none that is kept, since a graph may never run: the
-///    kernels that make it become part of the graph.
-/// 3. There are at most kMostMaps of kMostBytes together. None is given up for another: a graph or a launch may read it
-///    still. What finds no room is made in every launch. Those of a plan go when it is forgotten.
+/// 1. The first launch that needs a map makes it in its stream, and an event is recorded after it. Until the event has
+///    passed, launches on other streams wait for it on the GPU; the host never waits.
+/// 2. A captured launch uses a finished map. It makes no map that is kept, since the graph may never run: the kernels
+///    that make its map become part of the graph.
+/// 3. At most kMostMaps maps of together kMostBytes are kept. No map is evicted, since a graph or a launch may still
+///    read it. A map for which there is no room is made in every launch. `forget` frees the maps of a plan.
 class MaskMaps {
 public:
   static constexpr size_t kMostMaps = 64, kMostBytes = size_t(64) << 20;
 
   struct Statistics {
-    /// Maps that are kept, and their bytes.
+    /// The number of maps that are kept, and their bytes.
     uint64_t maps = 0, bytes = 0;
-    /// Launches that found theirs, and those that made it (or had it made, every time).
+    /// Launches that found their map, and launches that made it.
     uint64_t hits = 0, misses = 0;
   };
 
@@ -34,11 +34,11 @@ public:
   ~MaskMaps();
   MaskMaps(const MaskMaps &) = delete;
 
-  /// The address of the map of `key`, which what follows in `stream` may read: known, or made now by `make`, which
-  /// launches into `stream`. 0: it is not kept. `plan`: of those of forget; 0: of none.
+  /// The address of the map of `key`, for work later in `stream`: a kept map, or one that `make` makes now by launches
+  /// into `stream`. 0: the map is not kept. `plan` is the plan that `forget` takes, or 0.
   llvm::Expected<cuda::DevicePtr> get(llvm::StringRef key, uint64_t plan, size_t bytes, cuda::Stream stream,
                                       llvm::function_ref<llvm::Error(cuda::DevicePtr)> make);
-  /// Frees the maps of a plan, whose launches have ended.
+  /// Frees the maps of a plan. All launches of the plan must have ended.
   void forget(uint64_t plan);
   Statistics getStatistics() const;
 
@@ -47,15 +47,15 @@ private:
     DeviceBuffer memory;
     size_t bytes;
     uint64_t plan;
-    /// Recorded behind what makes it.
+    /// The event recorded after the kernels that make the map.
     cuda::Event event;
-    /// Whether it has passed.
+    /// Whether the event has passed.
     bool isDone;
   };
   llvm::Expected<bool> waitFor(Map &map, cuda::Stream stream, bool isCaptured);
 
   const GPUDevice &device;
-  mutable std::mutex mutex; ///< of all below
+  mutable std::mutex mutex; ///< protects the members below
   llvm::StringMap<Map> maps;
   Statistics statistics;
 };

@@ -11,7 +11,7 @@
 
 namespace flashc {
 
-/// A kernel in the memory of a GPU, with what it needs to stay there. Threads may share it.
+/// A kernel that is loaded on a GPU, together with the objects that it needs. Threads may share it.
 class LoadedKernel {
 public:
   LoadedKernel(std::shared_ptr<const GPUDevice> device, std::unique_ptr<const Kernel> kernel)
@@ -19,40 +19,39 @@ public:
   ~LoadedKernel();
 
   const Manifest &getManifest() const { return kernel->getManifest(); }
-  /// Checks the arguments (the manifest's, in order; an error of isArgumentMismatch says what is wrong with them),
-  /// starts the kernel on `stream` and returns before it ends. The calling thread's current context stays what it was.
-  /// The first launch of a variant makes and loads it.
-  /// `plan`: see Kernel::prepare.
+  /// Checks the arguments (in the manifest's order; an error that isArgumentMismatch recognises says what is wrong with
+  /// them), starts the kernel on `stream` and returns before it ends. The calling thread's current context stays the
+  /// same. The first launch of a variant compiles and loads it. `plan`: see Kernel::prepare.
   llvm::Error launch(llvm::ArrayRef<LaunchArgument> arguments, cuda::Stream stream, uint64_t plan = 0) const;
   /// Loads the variants that no launch has needed yet.
   llvm::Error loadAll() const;
   MaskMaps::Statistics getMaskMapStatistics() const { return kernel->getMaskMaps().getStatistics(); }
-  /// Frees the mask maps that launches with this plan have made; they have ended.
+  /// Frees the mask maps that launches with this plan have made. These launches must have ended.
   llvm::Error forgetPlan(uint64_t plan) const;
 
 private:
-  /// Runs something with the device's context current.
+  /// Calls `run` with the device's context current.
   llvm::Error inContext(llvm::function_ref<llvm::Error()> run) const;
 
   std::shared_ptr<const GPUDevice> device;
   std::unique_ptr<const Kernel> kernel;
 };
 
-/// Loads each kernel once on each GPU. Threads may share it. What it hands out may outlive it.
+/// Loads each kernel once on each GPU. Threads may share it. A kernel that it returns may outlive it.
 ///
-/// The CUDA driver assembles PTX, and keeps the machine code on disk (CUDA C++ Programming Guide, "Just-in-Time
-/// Compilation": CUDA_CACHE_PATH and CUDA_CACHE_DISABLE say where, and whether). No cache of flashc's own can stand in
-/// for that: the driver gives machine code away through its linker alone (cuLinkComplete), which assembles for separate
-/// compilation, where ptxas ignores setmaxnreg, spills, and serialises wgmma: 0.6 times the speed on an H200.
+/// The CUDA driver assembles PTX, and caches the machine code on disk (CUDA C++ Programming Guide, "Just-in-Time
+/// Compilation": CUDA_CACHE_PATH and CUDA_CACHE_DISABLE). flashc has no such cache of its own: the driver returns
+/// machine code only through its linker (cuLinkComplete), which assembles for separate compilation, where ptxas ignores
+/// setmaxnreg, spills, and serialises wgmma: 0.6 times the speed on an H200.
 class Runtime {
 public:
   explicit Runtime(const cuda::Driver &driver) : driver(driver) {}
 
-  /// A kernel on a GPU (0 is the first), in its primary context. `key` stands for the kernel, whatever its code is.
+  /// Loads a kernel on GPU `device` (0 is the first), in its primary context. `key` identifies the kernel.
   llvm::Expected<std::shared_ptr<const LoadedKernel>> load(llvm::StringRef key, EntryCode getCode,
                                                            llvm::StringRef manifest, int device);
 
-  /// Kernels loaded so far, each with its variants.
+  /// The number of kernels loaded so far, each with its variants.
   uint64_t getNumLoads() const { return numLoads; }
 
 private:
@@ -60,7 +59,7 @@ private:
   llvm::Expected<std::shared_ptr<const GPUDevice>> getDevice(int ordinal);
 
   const cuda::Driver &driver;
-  std::mutex mutex; ///< of `devices`
+  std::mutex mutex; ///< protects `devices`
   std::map<int, std::shared_ptr<const GPUDevice>> devices;
   OnceMap<std::shared_ptr<const LoadedKernel>> kernels;
   std::atomic<uint64_t> numLoads = 0;

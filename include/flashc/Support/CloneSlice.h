@@ -8,8 +8,9 @@
 
 namespace flashc {
 
-/// Clones what computes `value` to the builder's insertion point, unless `mapping` has it, and maps it. It ends at
-/// values that `leaf` gives another one for, or themselves. Null if it would not end: at an argument of a block.
+/// Clones the ops that compute `value` to the builder's insertion point, unless `mapping` already has `value`, and adds
+/// it to `mapping`. The slice ends at values for which `leaf` returns a value: the replacement, or the value itself.
+/// Returns null if it reaches a block argument that is no leaf.
 inline mlir::Value cloneSlice(mlir::OpBuilder &b, mlir::Value value, mlir::IRMapping &mapping,
                               llvm::function_ref<mlir::Value(mlir::Value)> leaf) {
   if (mlir::Value known = mapping.lookupOrNull(value))

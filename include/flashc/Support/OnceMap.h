@@ -11,19 +11,20 @@
 
 namespace flashc {
 
-/// Values by key. The first thread that asks for a key makes its value, without holding a lock; others that ask
-/// meanwhile wait for it. A failure goes to all of them and is then forgotten, so that a later request tries again; so
-/// does an exception, which is std::bad_alloc or the like.
+/// A map whose values are made at first use. The first thread that asks for a key makes its value without holding a
+/// lock; other threads that ask meanwhile wait for it. A failure (also an exception such as std::bad_alloc) goes to all
+/// of them and is then forgotten, so that a later request tries again.
 template <typename T> class OnceMap {
 public:
-  /// The value of `key`; `make` is called if there is none. `wasThere`, if not null: whether it was not called.
+  /// Returns the value of `key`; calls `make` if there is none. `wasThere`, if not null, becomes whether `make` was not
+  /// called.
   llvm::Expected<T> get(llvm::StringRef key, llvm::function_ref<llvm::Expected<T>()> make, bool *wasThere = nullptr) {
     std::promise<Outcome> promise;
     std::shared_future<Outcome> future;
     bool isFirst;
     {
       std::lock_guard<std::mutex> lock(mutex);
-      // An entry without a future is one that there was no memory for.
+      // An entry without a future is left over from an allocation that failed.
       std::shared_future<Outcome> &entry = values[key];
       isFirst = !entry.valid();
       if (isFirst)
@@ -41,7 +42,7 @@ public:
   }
 
 private:
-  /// An llvm::Error has one owner; several threads wait for an outcome.
+  /// The outcome for all threads that wait: an llvm::Error can have only one owner.
   struct Outcome {
     std::optional<T> value;
     std::string error;

@@ -1,7 +1,7 @@
 //===- PTXText.h - several kernels in one text of PTX -------------------------------------------------------------===//
 //
-// Each kernel is emitted alone. The joined text is the directives of the first module, then what stands behind the
-// directives of each.
+// Each kernel is emitted as a module of its own. The joined text is the first module's directives, then the text after
+// the directives of each module.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 #ifndef FLASHC_SUPPORT_PTXTEXT_H
@@ -13,7 +13,7 @@
 
 namespace flashc {
 
-/// One module with the kernels of all `modules`, at least one, which begin with the same directives.
+/// Joins `modules`, at least one, into one module. All must begin with the same directives.
 std::string joinPTX(llvm::ArrayRef<std::string> modules);
 
 } // namespace flashc

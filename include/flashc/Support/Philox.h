@@ -1,15 +1,15 @@
 //===- Philox.h - random numbers as code --------------------------------------------------------------------------===//
 //
-// Philox4x32-10 is a function of a counter and a key, and has no state: Salmon, Moraes, Dror and Shaw, Parallel Random
-// Numbers: As Easy as 1, 2, 3 (SC 2011). One call gives 16 bytes. Dropout takes one byte for each element, so that a
-// call serves 16 elements: those that one thread holds of 16 queries and 32 keys, in the accumulator of a product of
-// tensor cores (lib/Conversion/TileToNVVM/Common/Lowering.h). With g = i mod 8 and c = j mod 8 / 2:
+// Philox4x32-10 is a stateless function of a counter and a key: Salmon, Moraes, Dror and Shaw, Parallel Random Numbers:
+// As Easy as 1, 2, 3 (SC 2011). One call gives 16 bytes. Dropout takes one byte for each element, so a call serves 16
+// elements: those that one thread holds of 16 queries and 32 keys in the accumulator of a Tensor Core product
+// (lib/Conversion/TileToNVVM/Common/Lowering.h). With g = i mod 8 and c = j mod 8 / 2:
 //
 //     counter = (j / 32 * 4 + c, i / 16 * 8 + g, b * 2^16 + h, low word of the offset)
 //     key     = (low word of the seed, high word of the seed ^ high word of the offset)
 //     byte    = j mod 32 / 8 * 4 + i mod 16 / 8 * 2 + j mod 2, of the four words in order, each from its lowest byte
 //
-// Element (b, h, i, j) is kept if its byte is at least the rate times 256. docs/dropout.md says what follows from it.
+// Element (b, h, i, j) is kept if its byte is at least 256 times the rate. docs/dropout.md explains the consequences.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 #ifndef FLASHC_SUPPORT_PHILOX_H
@@ -20,10 +20,10 @@
 
 namespace flashc {
 
-/// The queries and keys that one call of each lane of a warp is for.
+/// The block of queries and keys for which each lane of a warp makes one call.
 constexpr int64_t kPhiloxQueries = 16, kPhiloxKeys = 32;
 
-/// The four words (i32) that Philox4x32-10 makes of a counter and a key.
+/// Emits the four words (i32) that Philox4x32-10 computes from a counter and a key.
 inline std::array<mlir::Value, 4> emitPhilox(mlir::OpBuilder &b, mlir::Location loc, std::array<mlir::Value, 4> counter,
                                              std::array<mlir::Value, 2> key) {
   using namespace mlir;
@@ -46,7 +46,7 @@ inline std::array<mlir::Value, 4> emitPhilox(mlir::OpBuilder &b, mlir::Location 
   return counter;
 }
 
-/// What all calls for a head have in common: the key, and the last words of the counter.
+/// The values that all calls for a head share: the key, and the last words of the counter.
 struct PhiloxKey {
   std::array<mlir::Value, 2> key;
   mlir::Value place, offset;

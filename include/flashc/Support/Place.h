@@ -8,7 +8,7 @@
 
 namespace flashc {
 
-/// `file:line:column: `, without the column where it is 0; empty for an op of no file.
+/// Returns `file:line:column: `, without the column where it is 0. Empty if `location` names no file.
 inline std::string describePlace(mlir::Location location) {
   std::string text;
   llvm::raw_string_ostream os(text);

@@ -9,20 +9,20 @@
 
 namespace flashc {
 
-/// The most bytes of a program, of a schedule table or of a kernel in the cache: 64 MiB, a hundred times the largest.
+/// The largest size of a program, a schedule table or a cached kernel: 64 MiB, a hundred times the largest one known.
 constexpr uint64_t kMaxFileBytes = uint64_t(64) << 20;
 
-/// Opens a regular file. What else a path may name, a pipe or a device, could have no end or wait for a writer: that is
-/// `not_supported`, and a folder `is_a_directory`.
+/// Opens a regular file. Other files, such as pipes and devices, may have no end or wait for a writer: the error is
+/// `not_supported`, for a folder `is_a_directory`.
 llvm::ErrorOr<llvm::sys::fs::file_t> openRegularFile(const llvm::Twine &path);
 
-/// The rest of a file, or `file_too_large` if it is more than `maxBytes`.
+/// Reads the rest of a file, or returns `file_too_large` if it has more than `maxBytes`.
 llvm::ErrorOr<llvm::SmallString<0>> readToEnd(llvm::sys::fs::file_t file, uint64_t maxBytes = kMaxFileBytes);
 
-/// All of a regular file, or of the standard input if `path` is "-".
+/// Reads a regular file, or the standard input if `path` is "-".
 llvm::ErrorOr<llvm::SmallString<0>> readFile(llvm::StringRef path, uint64_t maxBytes = kMaxFileBytes);
 
-/// Why one of them failed, in words.
+/// Describes an error of these functions in words.
 std::string describeReadError(std::error_code error);
 
 } // namespace flashc
