@@ -123,7 +123,7 @@ def contiguous_strides(shape: Sequence[int]) -> Tuple[int, ...]:
     strides, stride = [], 1
     for extent in reversed(shape):
         strides.append(stride)
-        stride *= max(extent, 1)
+        stride *= extent or 1
     return tuple(reversed(strides))
 
 

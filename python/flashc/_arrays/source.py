@@ -198,7 +198,7 @@ class ProtocolSource(Source):
             raise ArgumentError(f"expected an address ('data') in {what}")
         address, readonly = interface["data"]
         address = int(address or 0)
-        shape = tuple(int(extent) for extent in interface["shape"])
+        shape = tuple(map(int, interface["shape"]))
         strides = interface.get("strides")
         strides = contiguous_strides(shape) if strides is None else element_strides(strides, ITEM_SIZE[dtype], what)
         stream = interface.get("stream") if is_gpu else None
