@@ -66,6 +66,8 @@ Source &KernelFrame::find(StringRef name) const {
 
 Value KernelFrame::getResident(StringRef name) const { return find(name).resident; }
 
+Value KernelFrame::emitExtent(StringRef name) { return find(name).emitExtent(); }
+
 Value KernelFrame::loadStreamed(StringRef name, Value position) { return find(name).load(position); }
 
 Value KernelFrame::emitScaled(StringRef name, Value tile, Value position) {

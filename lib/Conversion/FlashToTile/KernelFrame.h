@@ -51,6 +51,8 @@ public:
   mlir::Value getResident(llvm::StringRef name) const;
   /// The tile of a streamed operand from row `position` on.
   mlir::Value loadStreamed(llvm::StringRef name, mlir::Value position);
+  /// The number of positions that an operand has (Source::emitExtent). Null after an error.
+  mlir::Value emitExtent(llvm::StringRef name);
   /// What products of a streamed operand's tile at `position` have to be multiplied with, has been: the scores of keys,
   /// and the probabilities of values, where elements have scales. Null after an error.
   mlir::Value emitScaled(llvm::StringRef name, mlir::Value tile, mlir::Value position);

@@ -1,6 +1,6 @@
 // Scores that are split from their terms are computed as they are written in a warp for which a term is large.
-// DEFINE: %{l1} = --flash-online-softmax --flash-tile="q-tile=128 kv-tile=64" --canonicalize --cse --flash-swap-loops --flash-bound-loops --flash-parallelize --canonicalize --cse
-// RUN: flashc-opt %s %{l1} --convert-flash-to-tile=schedule=consumers=2,kv-tile=64,persistent=false,tensor-bias=false --canonicalize --cse | FileCheck %s
+// DEFINE: %{l1} = --flash-online-softmax --flash-tile="q-tile=128 kv-tile=64" --flash-page-kv --canonicalize --cse --flash-swap-loops --flash-bound-loops --flash-parallelize --canonicalize --cse
+// RUN: flashc-opt %s --split-input-file %{l1} --convert-flash-to-tile=schedule=consumers=2,kv-tile=64,persistent=false,tensor-bias=false --canonicalize --cse | FileCheck %s
 
 !t = tensor<2x8x256x64xbf16>
 !lse = tensor<2x8x256xf32>
@@ -52,4 +52,33 @@ func.func @alibi(%q: !t, %k: !t, %v: !t, %slopes: tensor<8xf32>) -> (!t, !lse) {
       flash.yield %r : f32
     } -> !t, !lse
   return %o, %lse : !t, !lse
+}
+
+// -----
+
+!t = tensor<2x8x256x64xbf16>
+!lse = tensor<2x8x256xf32>
+
+// The last key of a paged cache is that of the sequence's last page, whatever its length is.
+// CHECK-LABEL: gpu.func @paged(
+// CHECK-SAME:      %[[PAGES:[^:]*]]: index, %{{[^:]*}}: memref<2xi32, strided<[1]>>, %{{[^:]*}}: memref<2x?xi32,
+// CHECK:         %[[ROWS:.*]] = arith.muli %[[PAGES]], %c64 : index
+// CHECK:         tile.map %{{.*}} at(%[[ROW:.*]], %c0) {
+// CHECK:         tile.map %{{.*}} at(%[[ROW]], %[[ROWS]]) {
+// CHECK:         tile.vote_any
+func.func @paged(%q: !t, %kc: tensor<?x8x64x64xbf16>, %vc: tensor<?x8x64x64xbf16>, %lengths: tensor<2xi32>,
+                 %table: tensor<2x?xi32>, %slopes: tensor<8xf32>) -> !t {
+  %k = flash.cache_view %kc lengths(%lengths : tensor<2xi32>) pages(%table : tensor<2x?xi32>) : tensor<?x8x64x64xbf16> -> tensor<2x8x?x64xbf16>
+  %v = flash.cache_view %vc lengths(%lengths : tensor<2xi32>) pages(%table : tensor<2x?xi32>) : tensor<?x8x64x64xbf16> -> tensor<2x8x?x64xbf16>
+  %o, %lse = flash.attention ins(%q, %k, %v : !t, tensor<2x8x?x64xbf16>, tensor<2x8x?x64xbf16>) {scale = 0.125 : f32}
+    score (%s: f32, %b: index, %h: index, %i: index, %j: index) {
+      %slope = tensor.extract %slopes[%h] : tensor<8xf32>
+      %back = arith.subi %j, %i : index
+      %back32 = arith.index_cast %back : index to i32
+      %distance = arith.sitofp %back32 : i32 to f32
+      %bias = arith.mulf %slope, %distance : f32
+      %r = arith.addf %s, %bias : f32
+      flash.yield %r : f32
+    } -> !t, !lse
+  return %o : !t
 }

@@ -79,6 +79,8 @@ def test_scores(page, tokens, depth):
     cache, q = make(RAGGED, tokens, page=page, depth=depth)
     slopes, bias = torch.rand(16, device="cuda") * 0.1, torch.randn(16, 1500, device="cuda")
     scores = {"alibi": lambda s, b, h, i, j: s - slopes[h] * (i - j), "cap": lambda s, b, h, i, j: 20 * (s / 20).tanh(),
+              # Terms that are large at the last keys alone, pages after the first.
+              "steep": lambda s, b, h, i, j: s - 2e5 * slopes[h] * (i - j),
               "bias": lambda s, b, h, i, j: s + bias[h, j]}
     for rescore in scores.values():
         decoding.check(cache, q, LIMIT[q.dtype], rescore=rescore)

@@ -34,6 +34,10 @@ public:
   /// Products with the tile at `position`, or factors of them, times the scales of its elements. Null after an error.
   virtual mlir::Value emitScaled(mlir::Value tile, mlir::Value position) { return tile; }
 
+  /// Emits the number of positions of the longest sequence: that of the array, or of the pages that a block table has
+  /// room for. Null after an error.
+  mlir::Value emitExtent();
+
   const NestOperand &info;
   mlir::Value ring, batch, head;
   /// The resident tile of the work tile.
@@ -46,9 +50,6 @@ protected:
   /// The rows of a tile at `position` that become 0: from the first one on, and before the second; null if there are
   /// none.
   std::pair<mlir::Value, mlir::Value> getCleared(mlir::Value position);
-  /// How many positions there are, of the longest sequence: those of the array, or those that a block table has pages
-  /// for. Null after an error.
-  mlir::Value emitExtent();
   /// The memory of the argument.
   mlir::Value getMemRef(int64_t alignment) { return frame.signature.getMemRef(*info.getArgument(), alignment); }
 

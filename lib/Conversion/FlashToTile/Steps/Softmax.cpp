@@ -193,7 +193,7 @@ LogicalResult ForwardStep::emitHasLargeTerms(tile::MapOp split) {
   auto loop = split->getParentOfType<scf::ForOp>();
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPoint(loop);
-  Value numKeys = frame.scalars.getExtent(b, nest.getStep(), nest.getOperand("k").array, 2);
+  Value numKeys = frame.emitExtent("k");
   if (!numKeys)
     return failure();
   RankedTensorType type = frame.getLanePartialType();
