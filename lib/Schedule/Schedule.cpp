@@ -10,6 +10,15 @@ using namespace flashc;
 
 int64_t TiledSchedule::getQTile() const { return tile::kTileRows * consumers; }
 
+RoleRegisters Schedule::getRegisters() const {
+  bool hasReducer = kind == KernelKind::Backward && splitGradients == SplitGradients::None;
+  if (hasReducer && consumers == 2)
+    return {32, 208};
+  if (consumers >= 3) // the producer needs next to none
+    return {32, consumers == 3 ? 160 : 112};
+  return {24, 240};
+}
+
 //===--------------------------------------------------------------------------------------------------------------===//
 // Fields
 //===--------------------------------------------------------------------------------------------------------------===//
@@ -78,8 +87,6 @@ static const Field kFields[] = {
     field<&Schedule::consumers>(kTiled, "consumers"),
     field<&Schedule::kvTile>(kTiled, "kv-tile"),
     field<&Schedule::stages>(kTiled | kDecode, "stages"),
-    field<&Schedule::producerRegisters>(kTiled, "producer-registers"),
-    field<&Schedule::consumerRegisters>(kTiled, "consumer-registers"),
     field<&Schedule::overlap>(kTiled, "overlap"),
     field<&Schedule::pingPong>(kTiled, "ping-pong"),
     field<&Schedule::persistent>(kTiled, "persistent"),
@@ -90,13 +97,11 @@ static const Field kFields[] = {
     field<&Schedule::waitAfter>(kForward, "wait-after"),
     field<&Schedule::max>(kForward, "max", kMaxima),
     field<&Schedule::tensorBias>(kForward, "tensor-bias"),
-    field<&Schedule::tanhTerms>(kTiled, "tanh-terms"),
     field<&Schedule::ownKeys>(kForward, "own-keys"),
     fieldFrom<&Schedule::splits>(1, kForward | kDecode, "splits"),
     fieldFrom<&Schedule::chunk>(0, kDecode, "chunk"),
     field<&Schedule::merge>(kDecode, "merge", kMerges),
     field<&Schedule::order>(kTiled, "order", kOrders),
-    field<&Schedule::programmaticLaunch>(kTiled, "programmatic-launch"),
     field<&Schedule::splitGradients>(kBackward, "split-gradients", kSplits),
 };
 
@@ -196,13 +201,6 @@ llvm::Expected<Schedule> Schedule::get(DictionaryAttr attribute) {
 // Overrides
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// `setmaxnreg` shares the CTA's registers among the warpgroups; the producer needs next to none.
-static void followConsumers(Schedule &schedule) {
-  schedule.producerRegisters = schedule.consumers >= 3 ? 32 : 24;
-  schedule.consumerRegisters = schedule.consumers >= 4 ? 112 : schedule.consumers == 3 ? 160 : 240;
-  schedule.pingPong = schedule.consumers > 1;
-}
-
 static SmallVector<std::pair<StringRef, StringRef>> split(StringRef overrides) {
   SmallVector<std::pair<StringRef, StringRef>> pairs;
   for (StringRef item : llvm::split(overrides, ','))
@@ -230,7 +228,7 @@ llvm::Error flashc::overrideSchedule(Schedule &schedule, StringRef overrides) {
     if (llvm::Error error = setField(schedule, key, value))
       return error;
     if (schedule.consumers != before)
-      followConsumers(schedule);
+      schedule.pingPong = schedule.consumers > 1;
   }
   for (auto [key, value] : pairs)
     if (llvm::Error error = setField(schedule, key, value))
@@ -315,8 +313,8 @@ static int64_t getConsumerRegisters(const Schedule &schedule, const GPUTarget &t
 ScheduleNeeds flashc::getScheduleNeeds(const Schedule &schedule, const GPUTarget &target, int64_t d, int64_t dv) {
   ScheduleNeeds needs;
   needs.sharedMemoryBytes = getSharedMemoryBytes(schedule, target, d, dv);
-  needs.ctaRegisters =
-      target.groupThreads * (schedule.producerRegisters + schedule.consumers * schedule.consumerRegisters);
+  RoleRegisters registers = schedule.getRegisters();
+  needs.ctaRegisters = target.groupThreads * (registers.producer + schedule.consumers * registers.consumer);
   // Other numbers of consumers are refused by checkSchedule, which may not have been asked yet.
   int64_t consumers = std::clamp<int64_t>(schedule.consumers, 1, tile::kMaxConsumers);
   int64_t groups = consumers + 1;

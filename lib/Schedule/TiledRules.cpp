@@ -44,10 +44,6 @@ static const Rule kRules[] = {
      }},
     {"tensor-bias", "nothing says it, and the score has a slope along the keys", "true",
      [](const Draft &d) { return d.isForward() && !d.isSaid("tensor-bias") && d.question.hasSlopes; }},
-    {"tanh-terms", "nothing says it, the score is a soft cap, and `kind=forward` or d > 64", "3",
-     [](const Draft &d) {
-       return !d.isSaid("tanh-terms") && d.question.hasSoftCap && (d.isForward() || d.question.d > 64);
-     }},
 
     {"overlap", "nothing says it, and `kind` is not `forward`", "false",
      [](const Draft &d) { return !d.isForward() && !d.isSaid("overlap"); }},
@@ -55,10 +51,6 @@ static const Rule kRules[] = {
      [](const Draft &d) { return !d.isForward() && !d.isSaid("ping-pong"); }},
     {"persistent", "nothing says it, and `kind=backward`", "false",
      [](const Draft &d) { return d.isBackward() && !d.isSaid("persistent"); }},
-    {"producer-registers", "nothing says it, and two consumers leave `split-gradients=none` a reducer", "32",
-     [](const Draft &d) { return d.hasReducer() && d.s.consumers == 2 && !d.isSaid("producer-registers"); }},
-    {"consumer-registers", "nothing says it, and two consumers leave `split-gradients=none` a reducer", "208",
-     [](const Draft &d) { return d.hasReducer() && d.s.consumers == 2 && !d.isSaid("consumer-registers"); }},
 
     // What a number may be.
     {"consumers", "it is not 1 to 4", "",
@@ -99,9 +91,6 @@ static const Rule kRules[] = {
      [](const Draft &d) { return "expected 1 to 64 q-stages, got " + print(d.s.qStages); }},
     {"splits", "it is not 1 to 64", "", [](const Draft &d) { return !isCount(d.s.splits); },
      [](const Draft &d) { return "expected 1 to 64 splits, got " + print(d.s.splits); }},
-    {"tanh-terms", "it is not 0, 2 or 3", "",
-     [](const Draft &d) { return d.s.tanhTerms != 0 && d.s.tanhTerms != 2 && d.s.tanhTerms != 3; },
-     [](const Draft &d) { return "expected tanh-terms of 0, 2 or 3, got " + print(d.s.tanhTerms); }},
     {"ping-pong", "`consumers=1`", "", [](const Draft &d) { return d.s.pingPong && d.s.consumers == 1; },
      [](const Draft &) -> std::string { return "expected several consumers to ping-pong, got 1"; }},
 
@@ -132,8 +121,6 @@ static const Rule kRules[] = {
      [](const Draft &) -> std::string {
        return "expected max=running for tensor-bias: a maximum takes the rest of the bias";
      }},
-    {"tanh-terms", "the score is no soft cap, or `kind=column-sums`", "0",
-     [](const Draft &d) { return !d.question.hasSoftCap || d.question.kind == KernelKind::ColumnSums; }},
 
     // Shared memory: what a row has is for memory that nothing else needs, and overrides may take it.
     {"tensor-bias", "shared memory has no room for it, even without the output's slot", "false",
@@ -242,25 +229,16 @@ static const Rule kRules[] = {
      }},
 
     // The hardware's budgets.
-    {"producer-registers", "they, or `consumer-registers`, are not 24 to 240 in steps of 8", "",
-     [](const Draft &d) {
-       return !d.target().allowsRegisters(d.s.producerRegisters) || !d.target().allowsRegisters(d.s.consumerRegisters);
-     },
-     [](const Draft &d) {
-       bool isProducer = !d.target().allowsRegisters(d.s.producerRegisters);
-       return "expected " + print(d.target().minRegisters) + " to " + print(d.target().maxRegisters) +
-              " registers in steps of 8, got " + print(isProducer ? d.s.producerRegisters : d.s.consumerRegisters);
-     }},
-    {"consumer-registers", "the CTA's are more than there are for so many threads", "",
+    {"consumers", "the registers of the CTA are more than there are for so many threads", "",
      [](const Draft &d) { return d.needs().ctaRegisters > d.needs().mostRegisters; },
      [](const Draft &d) {
        return "expected at most " + print(d.needs().mostRegisters) + " registers per CTA, got " +
               print(d.needs().ctaRegisters);
      }},
-    {"consumer-registers", "the tiles of a thread take more", "",
-     [](const Draft &d) { return d.needs().tileRegisters > d.s.consumerRegisters; },
+    {"kv-tile", "the tiles of a thread take more registers than it has", "",
+     [](const Draft &d) { return d.needs().tileRegisters > d.s.getRegisters().consumer; },
      [](const Draft &d) {
-       return "expected tiles that fit " + print(d.s.consumerRegisters) + " registers per consumer thread, got " +
+       return "expected tiles that fit " + print(d.s.getRegisters().consumer) + " registers per consumer thread, got " +
               print(d.needs().tileRegisters) + " for a kv-tile of " + print(d.s.kvTile) + " and a value dimension of " +
               print(d.question.dv);
      }},

@@ -43,13 +43,9 @@ def test_kernel_that_sorts_its_work_first():
     # It reads extents and the lengths, and writes to what the other reads.
     assert {"kind": "pointer", "argument": 3} in before["parameters"]
     assert before["parameters"][-1] == manifest["parameters"][-1] == {"kind": "workspace"}
-    assert manifest["programmatic_launch"] is True and "programmatic-launch = true (default)" in kernel.decisions
-    apart = flashc.compile(SPEC, SPEC, SPEC, mask=lambda b, h, i, j: j < lengths[b], target="sm_90a",
-                           schedule="programmatic-launch=false")
-    assert "programmatic_launch" not in apart.manifest and apart.manifest["before"]
-    assert "griddepcontrol" in kernel.ptx and "griddepcontrol" not in apart.ptx
+    assert manifest["programmatic_launch"] is True and "griddepcontrol" in kernel.ptx
     closed = flashc.compile(SPEC, SPEC, SPEC, causal=True)
-    assert "programmatic_launch" not in closed.manifest and "programmatic-launch=false" in closed.schedule
+    assert "programmatic_launch" not in closed.manifest and "griddepcontrol" not in closed.ptx
     assert "before" not in closed.manifest and closed.manifest["version"] == 1 and "order=closed" in closed.schedule
 
 

@@ -358,7 +358,7 @@ def test_rows_say_what_the_compiler_does_not_choose_by_itself(gpu_of_torch):
     gpu, cell = gpu_of_torch.GPU(0), CELLS[0]
     small = "kv-tile=64,stages=2"
     for text in (f"consumers=2,{small},overlap=false,persistent=false",
-                 f"consumers=3,{small},producer-registers=40,consumer-registers=152"):
+                 f"consumers=3,{small},ping-pong=false"):
         said = gpu.shorten(cell, gpu._of_row(cell, [text]))
         assert fields(said) == fields(text)
 

@@ -303,7 +303,6 @@ SCHEDULES = [
     "order=list",
     "own-keys=true",
     "own-keys=false",
-    "programmatic-launch=false",
     "persistent=false,overlap=false,ping-pong=false",
 ]
 for _schedule in SCHEDULES:
@@ -313,9 +312,9 @@ for _schedule in SCHEDULES:
         add("schedule", f"{_schedule}, {_kind}, d=64", 64, mask=MASKS[_kind], schedule=_schedule)
     if "consumers=4" not in _schedule:
         add("schedule", f"{_schedule}, causal, d=128", mask=MASKS["causal"], schedule=_schedule)
-for _schedule in ("order=list", "order=closed", "own-keys=false", "programmatic-launch=false"):
+for _schedule in ("order=list", "order=closed", "own-keys=false"):
     add("schedule", f"{_schedule}, documents", 64, mask=MASKS["documents"], schedule=_schedule)
-for _schedule in ("max=unified", "max=running", "tanh-terms=0", "tanh-terms=3"):
+for _schedule in ("max=unified", "max=running"):
     add("schedule", f"{_schedule}, soft cap", 64, score=SCORES["soft cap"], schedule=_schedule)
 for _schedule in ("tensor-bias=true", "tensor-bias=false", "tensor-bias=true,tensor-sums=true"):
     add("schedule", f"{_schedule}, alibi", 64, score=SCORES["alibi"], mask=MASKS["causal"], schedule=_schedule)

@@ -111,7 +111,8 @@ def ConvertFlashToTile : Pass<"convert-flash-to-tile", "::mlir::ModuleOp"> {
     Masks that neither holds for are refused. Where known extents leave no loop the mask, or one that says the same for
     all rows, the manifest's schedule says `own-keys=false`.
 
-    With `tanh-terms` the map of a soft cap becomes several, of which every warp takes one in every tile. For two terms:
+    The map of a soft cap, a score that is tanh times positive constants, becomes several, of which every warp takes one
+    in every tile; with the polynomial of two terms only:
     ```mlir
     %isSmall = tile.all_within %s {limit = 5.600000e+01 : f32} : tensor<64x128xf32, #tile.acc>
     %y = scf.if %isSmall -> (tensor<64x128xf32, #tile.acc>) {
@@ -122,8 +123,7 @@ def ConvertFlashToTile : Pass<"convert-flash-to-tile", "::mlir::ModuleOp"> {
       scf.yield %tanh : tensor<64x128xf32, #tile.acc>
     }
     ```
-    A score that is not tanh times positive constants is refused. Without a maximum (`max=unified`) and a `wait-after`
-    the branches yield the exponentials.
+    Without a maximum (`max=unified`) and a `wait-after` the branches yield the exponentials.
 
     All `flash.tile_classes` become one kernel, and `flash.tile_runs` another, which the manifest's `before` names; what
     they write lies in the launch's mask map. Loops over the runs of a table become one over the list of the tiles that

@@ -60,18 +60,12 @@ struct CommonSchedule {
 struct TiledSchedule {
   int64_t consumers = 2;
   int64_t kvTile = 128;
-  int64_t producerRegisters = 24;
-  int64_t consumerRegisters = 240;
   bool overlap = true;
   bool pingPong = true;
   bool persistent = true;
   /// Slots of a consumer's ring of Q: with two, a persistent CTA loads the next tile's while this one's is in use.
   int64_t qStages = 1;
   Order order = Order::Auto;
-  /// Where a tile's arguments of a soft cap's tanh are small, it is a polynomial of so many terms at most; 0: nowhere.
-  int64_t tanhTerms = 0;
-  /// Where other kernels run first, each kernel starts before the one in front of it has ended, and waits itself.
-  bool programmaticLaunch = true;
 
   /// Query rows of a CTA: the q-tile of L1.
   int64_t getQTile() const;
@@ -118,6 +112,11 @@ struct GradientSchedule {
   SplitGradients splitGradients = SplitGradients::Queries;
 };
 
+/// Registers of a thread of each role.
+struct RoleRegisters {
+  int64_t producer, consumer;
+};
+
 struct Schedule : CommonSchedule, TiledSchedule, ForwardSchedule, SplitSchedule, GradientSchedule, DecodeSchedule {
   Schedule(KernelKind kind = KernelKind::Forward) : kind(kind) {}
 
@@ -127,6 +126,9 @@ struct Schedule : CommonSchedule, TiledSchedule, ForwardSchedule, SplitSchedule,
   int64_t getCluster() const {
     return kind == KernelKind::Decode && merge == Merge::Cluster && chunk == 0 ? splits : 1;
   }
+
+  /// What of the CTA's registers `setmaxnreg` gives the roles: they follow from how many consumers there are.
+  RoleRegisters getRegisters() const;
 
   /// The key and value of every field that the kind has, as text.
   llvm::SmallVector<std::pair<llvm::StringRef, std::string>, 20> getFields() const;
@@ -143,7 +145,7 @@ struct Schedule : CommonSchedule, TiledSchedule, ForwardSchedule, SplitSchedule,
 constexpr llvm::StringLiteral kScheduleAttrName = "flashc.schedule";
 
 /// Applies overrides such as `consumers=2,kv-tile=128,ping-pong=false`. The keys are those that Schedule::str prints.
-/// Registers and ping-pong follow the number of consumers unless they are given too.
+/// Ping-pong follows the number of consumers unless it is given too.
 llvm::Error overrideSchedule(Schedule &schedule, llvm::StringRef overrides);
 
 /// Whether `overrides` give the field `key`.

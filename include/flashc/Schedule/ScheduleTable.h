@@ -98,8 +98,6 @@ struct Question {
   bool hasBoundedScores = false;
   /// The score region adds terms to s that are affine in the key's position, with a slope, as `tensor-bias` needs them.
   bool hasSlopes = false;
-  /// The score region is a constant times tanh, as `tanh-terms` needs it.
-  bool hasSoftCap = false;
   /// Probabilities are dropped, so that a product with them does not add up rows.
   bool hasDropout = false;
   RowsClass rows = RowsClass::None;

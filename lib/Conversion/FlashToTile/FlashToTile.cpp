@@ -119,7 +119,7 @@ static LogicalResult emitLaunch(ArrayRef<NestKernel> kernels, StringRef whySorte
   launch.sorted = whySorted.str();
   if (!whySorted.empty())
     launch.workTiles = main.extents;
-  launch.mayOverlap = main.schedule.programmaticLaunch;
+  launch.mayOverlap = main.mayOverlap;
   launch.workspace = tables.getWorkspaceBytes();
   launch.maskMap = tables.getMaskMapBytes();
   for (const NestKernel &kernel : kernels.drop_front())

@@ -12,6 +12,8 @@ struct NestKernel {
   Schedule schedule;
   /// The extents of the grid of work tiles.
   std::array<GridFormula, 3> extents;
+  /// Other kernels of the launch run first: each starts before the one before it has ended, and waits itself.
+  bool mayOverlap = false;
   /// What emission makes.
   mlir::gpu::GPUFuncOp func = {};
   ManifestKernel info = {};

@@ -113,9 +113,8 @@ static FailureOr<NestKernel> scheduleDecoding(LoopNest &nest, StringRef target, 
   if (schedule->getCluster() > 1) // whose CTAs merge the parts
     llvm::erase_if(nest.kernels, [&](const auto &kernel) { return kernel->getOp() == nest.parts.merge; });
   schedule->order = Order::Closed;
-  schedule->programmaticLaunch =
-      GPUTarget::lookup(target)->hasClusters; // they came together; it is the merge that overlaps
-  return NestKernel{nest, *schedule, *extents};
+  bool mayOverlap = GPUTarget::lookup(target)->hasClusters; // they came together; it is the merge that overlaps
+  return NestKernel{nest, *schedule, *extents, mayOverlap};
 }
 
 FailureOr<std::vector<NestKernel>> flashc::scheduleNests(MutableArrayRef<LoopNest> nests, StringRef target,
@@ -147,7 +146,7 @@ FailureOr<std::vector<NestKernel>> flashc::scheduleNests(MutableArrayRef<LoopNes
 }
 
 /// Decides what the schedule leaves open to what only L1 shows. Returns why work tiles are sorted, or an empty text.
-static std::string settle(const LoopNest &nest, bool hasTables, Schedule &schedule) {
+static std::string settle(const LoopNest &nest, Schedule &schedule) {
   // A tile that TMA does not store leaves the slot later than Q's is free.
   if (nest.segmentTile && schedule.store == Store::QSlot)
     schedule.store = Store::Registers;
@@ -155,7 +154,6 @@ static std::string settle(const LoopNest &nest, bool hasTables, Schedule &schedu
   if (schedule.order == Order::Auto && (schedule.persistent || mayReorder(nest)))
     why = whyUnsorted(nest, schedule.persistent);
   schedule.order = why.empty() ? Order::Closed : Order::List;
-  schedule.programmaticLaunch &= hasTables || !why.empty(); // a kernel that is alone overlaps with none
   return why;
 }
 
@@ -164,8 +162,9 @@ FailureOr<std::string> flashc::settleSchedules(MutableArrayRef<NestKernel> kerne
   for (NestKernel &kernel : kernels) {
     if (kernel.nest.packed)
       continue;
-    whySorted = settle(kernel.nest, hasTables, kernel.schedule);
-    if (kernel.nest.pairs) // what a list needs
+    whySorted = settle(kernel.nest, kernel.schedule);
+    kernel.mayOverlap = hasTables || !whySorted.empty(); // a kernel that is alone overlaps with none
+    if (kernel.nest.pairs)                               // what a list needs
       continue;
     StepShape shape = getStepShape(kernel.nest);
     if (llvm::Error error = checkSchedule(kernel.schedule, *GPUTarget::lookup(target), shape.depth, shape.valueDepth))

@@ -3,7 +3,6 @@
 #include "flashc/Conversion/ScheduleChoice.h"
 #include "PlainLaunch.h"
 #include "Regions/ScoreMap.h"
-#include "Regions/SmallTanh.h"
 #include "flashc/Analysis/MaskProver.h"
 #include "flashc/Dialect/Flash/IR/Arguments.h"
 #include "flashc/Dialect/Flash/Transforms/Transforms.h"
@@ -162,11 +161,6 @@ static bool hasSlopesInScore(flash::ScoresOpInterface op) {
   return !score.empty() && scale && hasSlopes(score, scale.getValueAsDouble());
 }
 
-static bool hasSoftCap(flash::ScoresOpInterface op) {
-  Region &score = op.getScore();
-  return !score.empty() && isSoftCap(score);
-}
-
 /// What the mask says of rows. In L1 flash-bound-loops has left only some of the attentions the mask: if it has left it
 /// to none, all rows see all keys, which is no reason to refuse own keys.
 static RowsClass classifyRows(flash::ScoresOpInterface op) {
@@ -220,7 +214,6 @@ static void addScores(flash::ScoresOpInterface op, Question &question) {
   question.keys = getMostKeys(op);
   question.hasBoundedScores = hasBoundedScores(op, question.outputs);
   question.hasSlopes = hasSlopesInScore(op);
-  question.hasSoftCap = hasSoftCap(op);
   question.hasDropout = op.getDropout().has_value();
   question.rows = classifyRows(op);
   question.isDeterministic = op.isDeterministic();
@@ -376,5 +369,5 @@ void flashc::printChoice(llvm::raw_ostream &os, const ScheduleChoice &choice, co
   ScheduleNeeds needs = getScheduleNeeds(choice.schedule, target, decision.question.d, decision.question.dv);
   os << "  shared memory: " << needs.sharedMemoryBytes << " of " << target.maxSharedMemory << " bytes\n"
      << "  registers: " << needs.ctaRegisters << " of " << needs.mostRegisters << " for a CTA, " << needs.tileRegisters
-     << " of " << choice.schedule.consumerRegisters << " for the tiles of a consumer thread\n";
+     << " of " << choice.schedule.getRegisters().consumer << " for the tiles of a consumer thread\n";
 }

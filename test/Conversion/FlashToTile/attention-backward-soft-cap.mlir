@@ -1,16 +1,14 @@
 // Where all of a warp's arguments of a soft cap's tanh are small, P and the slopes come from a polynomial: neither needs
 // the multi-function unit for it. What leaves the branches is rounded.
-// RUN: flashc %s --emit=tile --schedule=tanh-terms=3 | FileCheck %s
-// RUN: flashc %s --emit=tile --schedule=tanh-terms=2 | FileCheck %s --check-prefix=TWO
-// RUN: sed s/x64x/x128x/ %s | flashc --emit=tile | FileCheck %s --check-prefix=WIDE
+// RUN: sed s/x64x/x128x/ %s | flashc --emit=tile | FileCheck %s
 // RUN: flashc %s --emit=tile | FileCheck %s --check-prefix=NONE --implicit-check-not=tile.all_within
-// RUN: flashc %s --emit=tile --schedule=split-gradients=each,tanh-terms=3 | FileCheck %s --check-prefix=EACH
+// RUN: sed s/x64x/x128x/ %s | flashc --emit=tile --schedule=split-gradients=each | FileCheck %s --check-prefix=EACH
 
 // CHECK:         } consumer {
-// CHECK:           %[[S:.*]] = tile.mma_wait %{{.*}} : <tensor<64x128xf32, #tile.acc>>
+// CHECK:           %[[S:.*]] = tile.mma_wait %{{.*}} : <tensor<64x64xf32, #tile.acc>>
 // 0.75 / (0.02 * 0.125)
 // CHECK:           %[[SMALL:.*]] = tile.all_within %[[S]] {limit = 3.000000e+02 : f32}
-// CHECK:           %[[B:.*]]:2 = scf.if %[[SMALL]] -> (tensor<64x128xbf16, #tile.operand_a>, tensor<64x128xbf16, #tile.operand_a>) {
+// CHECK:           %[[B:.*]]:2 = scf.if %[[SMALL]] -> (tensor<64x64xbf16, #tile.operand_a>, tensor<64x64xbf16, #tile.operand_a>) {
 // CHECK-NOT:         math.tanh
 // CHECK:             math.exp2
 // CHECK-NOT:         math.tanh
@@ -19,9 +17,7 @@
 // CHECK:           }
 // CHECK:           tile.mma_async %[[B]]#0,
 // CHECK:           tile.from_operand_a %[[B]]#1
-// TWO: tile.all_within %{{.*}} {limit = 1.400000e+02 : f32}
-// By itself where d > 64 only.
-// WIDE: tile.all_within %{{.*}} {limit = 3.000000e+02 : f32}
+// Where d > 64 only.
 // NONE: math.tanh
 // dv alone needs no slopes, dq alone nothing rounded.
 // EACH: scf.if %{{.*}} -> (tensor<64x{{[0-9]+}}xf32, #tile.acc>, tensor<64x{{[0-9]+}}xbf16, #tile.operand_a>) {

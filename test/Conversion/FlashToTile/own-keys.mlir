@@ -98,7 +98,7 @@ func.func @whole(%q: !t, %k: !k, %v: !k) -> !t {
 //--- constant.mlir
 !t = tensor<1x2x200x64xbf16>
 !k = tensor<1x2x100x64xbf16>
-func.func @constant(%q: !t, %k: !k, %v: !k) -> !t attributes {flashc.schedule = {consumers = 3, "kv-tile" = 128, stages = 4, persistent = false, "own-keys" = true, "producer-registers" = 32, "consumer-registers" = 160}} {
+func.func @constant(%q: !t, %k: !k, %v: !k) -> !t attributes {flashc.schedule = {consumers = 3, "kv-tile" = 128, stages = 4, persistent = false, "own-keys" = true}} {
   %c300 = arith.constant 300 : index
   %o, %lse = flash.attention ins(%q, %k, %v : !t, !k, !k) {scale = 0.125 : f32}
       mask (%b: index, %h: index, %i: index, %j: index) {

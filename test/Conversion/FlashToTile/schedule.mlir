@@ -14,14 +14,14 @@
 // D64-SAME: #tile.schedule<consumers = 3, producer_registers = 32, consumer_registers = 160, overlap = true, ping_pong = true, epilogue = softmax, wait_after = 12>
 // REDEFINE: %{tiles} = q-tile=128 kv-tile=128
 // RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=OTHERTILES
-// OTHERTILES: error: expected tiles of 192 queries and 128 keys (schedule consumers=3,kv-tile=128,stages=4,producer-registers=32,consumer-registers=160,overlap=true,ping-pong=true,persistent=true,q-stages=2,epilogue=softmax,tensor-sums=true,store=own-slot,wait-after=12,max=running,tensor-bias=false,tanh-terms=0,own-keys=false,splits=1,order=auto,programmatic-launch=true), got 128 and 128
+// OTHERTILES: error: expected tiles of 192 queries and 128 keys (schedule consumers=3,kv-tile=128,stages=4,overlap=true,ping-pong=true,persistent=true,q-stages=2,epilogue=softmax,tensor-sums=true,store=own-slot,wait-after=12,max=running,tensor-bias=false,own-keys=false,splits=1,order=auto), got 128 and 128
 
-// Overrides; registers follow the consumers.
+// Overrides.
 // REDEFINE: %{tiles} = q-tile=128 kv-tile=64
 // REDEFINE: %{schedule} = consumers=2,kv-tile=64,stages=3,overlap=false,ping-pong=false,persistent=false
 // RUN: %{convert} | FileCheck %s --check-prefix=OVERRIDDEN
 // OVERRIDDEN: block = [384, 1, 1]
-// OVERRIDDEN-SAME: schedule = "consumers=2,kv-tile=64,stages=3,producer-registers=24,consumer-registers=240,overlap=false,ping-pong=false,persistent=false,q-stages=1,epilogue=plain,tensor-sums=true,store=registers,wait-after=0,max=running,tensor-bias=false,tanh-terms=0,own-keys=false,splits=1,order=closed,programmatic-launch=false"
+// OVERRIDDEN-SAME: schedule = "consumers=2,kv-tile=64,stages=3,overlap=false,ping-pong=false,persistent=false,q-stages=1,epilogue=plain,tensor-sums=true,store=registers,wait-after=0,max=running,tensor-bias=false,own-keys=false,splits=1,order=closed"
 // OVERRIDDEN-SAME: #tile.schedule<consumers = 2, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
 // REDEFINE: %{schedule} = consumers=1,kv-tile=64
 // REDEFINE: %{tiles} = q-tile=64 kv-tile=64
@@ -40,19 +40,10 @@
 // FOURREGISTERS: .reqntid 640
 // FOURREGISTERS-DAG: setmaxnreg.dec.sync.aligned.u32 32;
 // FOURREGISTERS-DAG: setmaxnreg.inc.sync.aligned.u32 112;
-// REDEFINE: %{schedule} = consumers=4,kv-tile=64,consumer-registers=120
-// RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=FOURMANY
-// FOURMANY: error: schedule: expected at most 61440 registers per CTA, got 65536
 // REDEFINE: %{tiles} = q-tile=64 kv-tile=64
 // REDEFINE: %{schedule} = consumers=5
 // RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=FIVE
 // FIVE: error: schedule: expected 1 to 4 consumers, got 5
-// REDEFINE: %{schedule} = consumer-registers=192
-// RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=CTA
-// CTA: error: schedule: expected at most 65536 registers per CTA, got 77824
-// REDEFINE: %{schedule} = producer-registers=20
-// RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=PRODUCER
-// PRODUCER: error: schedule: expected 24 to 256 registers in steps of 8, got 20
 // REDEFINE: %{schedule} = kv-tile=72
 // RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=STEP
 // STEP: error: schedule: expected a kv-tile of 16 to 256 in steps of 16, got 72
@@ -67,7 +58,7 @@
 // FLAG: error: schedule: expected false or true for 'overlap', got '1'
 // REDEFINE: %{schedule} = stage=2
 // RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=KEY
-// KEY: error: schedule: expected warps, consumers, kv-tile, stages, producer-registers, consumer-registers, overlap, ping-pong, persistent, q-stages, epilogue, tensor-sums, store, wait-after, max, tensor-bias, tanh-terms, own-keys, splits, chunk, merge, order, programmatic-launch or split-gradients, got 'stage'
+// KEY: error: schedule: expected warps, consumers, kv-tile, stages, overlap, ping-pong, persistent, q-stages, epilogue, tensor-sums, store, wait-after, max, tensor-bias, own-keys, splits, chunk, merge, order or split-gradients, got 'stage'
 
 // REDEFINE: %{schedule} = q-stages=0
 // RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=QSTAGES
@@ -128,7 +119,7 @@
 // REDEFINE: %{tiles} = q-tile=64 kv-tile=80
 // REDEFINE: %{schedule} =
 // RUN: %{convert} | FileCheck %s --check-prefix=CARRIED
-// CARRIED: schedule = "consumers=1,kv-tile=80,stages=2,producer-registers=24,consumer-registers=240,overlap=true,ping-pong=false,persistent=true,q-stages=1,epilogue=plain,tensor-sums=false,store=q-slot,
+// CARRIED: schedule = "consumers=1,kv-tile=80,stages=2,overlap=true,ping-pong=false,persistent=true,q-stages=1,epilogue=plain,tensor-sums=false,store=q-slot,
 // RUN: sed -i 's/consumers = 1/consumers = "two"/' %t/d.mlir
 // RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=NONUMBER
 // NONUMBER: error: schedule: expected an integer for 'consumers', got 'two'

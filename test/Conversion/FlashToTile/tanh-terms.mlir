@@ -10,26 +10,22 @@
 
 // The tanh's argument is s / 160: 0.35 * 160 = 56. The exponent multiplies with 20 log2(e) 0.3177 / 160^3 = 2.24e-6.
 // REDEFINE: %{score} = %x = arith.divf %e, %cap : f32 %u = math.tanh %x : f32 %r = arith.mulf %u, %cap : f32
-// REDEFINE: %{schedule} = ,tanh-terms=2,wait-after=12
+// Three terms where two do not do: 0.75 * 160 = 120.
+// REDEFINE: %{schedule} = ,wait-after=12
 // RUN: %{source} | %{convert} | FileCheck %s --check-prefixes=CHECK,FIXED
-// REDEFINE: %{schedule} = ,tanh-terms=2,max=running
+// REDEFINE: %{schedule} = ,max=running
 // RUN: %{source} | %{convert} | FileCheck %s --check-prefixes=CHECK,MAX
 // REDEFINE: %{type} = f16
 // RUN: %{source} | %{convert} | FileCheck %s --check-prefixes=CHECK,MAX
-// Three terms unless something else is said, where two do not do: 0.75 * 160 = 120.
 // REDEFINE: %{type} = bf16
-// REDEFINE: %{schedule} = ,wait-after=12
-// RUN: %{source} | %{convert} | FileCheck %s --check-prefixes=CHECK,THREE,FIXED
-// REDEFINE: %{schedule} = ,tanh-terms=3,wait-after=12
-// RUN: %{source} | %{convert} | FileCheck %s --check-prefixes=CHECK,THREE,FIXED
 // CHECK-LABEL: gpu.func @capped(
 // CHECK-DAG:     %[[K:.*]] = arith.constant 6.250000e-03 : f32
 // CHECK-DAG:     %[[C:.*]] = arith.constant 0x4B44BA94 : f32
 // CHECK-DAG:     %[[F:.*]] = arith.constant dense<2.23{{.*}}E-6> : tensor<64x128xf32, #tile.acc>
 // CHECK-DAG:     %[[B:.*]] = arith.constant 80561.{{.*}} : f32
-// THREE-DAG:     %[[SHIFT:.*]] = arith.constant -42900.{{.*}} : f32
-// THREE-DAG:     %[[REST:.*]] = arith.constant 4.889{{.*}}E+9 : f32
-// THREE-DAG:     %[[RATIO:.*]] = arith.constant 1.197{{.*}}E-5 : f32
+// CHECK-DAG:     %[[SHIFT:.*]] = arith.constant -42900.{{.*}} : f32
+// CHECK-DAG:     %[[REST:.*]] = arith.constant 4.889{{.*}}E+9 : f32
+// CHECK-DAG:     %[[RATIO:.*]] = arith.constant 1.197{{.*}}E-5 : f32
 // CHECK:         %[[S:.*]] = tile.mma_wait
 // CHECK-NEXT:    %[[SMALL:.*]] = tile.all_within %[[S]] {limit = 5.600000e+01 : f32} : tensor<64x128xf32, #tile.acc>
 // CHECK-NEXT:    %[[Y:.*]] = scf.if %[[SMALL]] -> (tensor<64x128xf32, #tile.acc>) {
@@ -41,17 +37,17 @@
 // CHECK-NEXT:        tile.yield %[[R]] : f32
 // CHECK:           scf.yield %[[FAST]]
 // CHECK-NEXT:    } else {
-// THREE-NEXT:      %[[NEXT:.*]] = tile.all_within %[[S]] {limit = 1.200000e+02 : f32} : tensor<64x128xf32, #tile.acc>
-// THREE-NEXT:      %[[IN_ELSE:.*]] = scf.if %[[NEXT]] -> (tensor<64x128xf32, #tile.acc>) {
-// THREE-NEXT:        %[[THREE:.*]] = tile.map %[[S]]
-// THREE-NEXT:        ^bb0(%[[E:.*]]: f32, %{{.*}}: index, %{{.*}}: index):
-// THREE-NEXT:          %[[SHIFTED:.*]] = math.fma %[[E]], %[[E]], %[[SHIFT]] : f32
-// THREE-NEXT:          %[[P:.*]] = math.fma %[[SHIFTED]], %[[SHIFTED]], %[[REST]] : f32
-// THREE-NEXT:          %[[SCALED:.*]] = arith.mulf %[[E]], %[[RATIO]] : f32
-// THREE-NEXT:          %[[R:.*]] = arith.mulf %[[SCALED]], %[[P]] : f32
-// THREE-NEXT:          tile.yield %[[R]] : f32
-// THREE:             scf.yield %[[THREE]]
-// THREE-NEXT:      } else {
+// CHECK-NEXT:      %[[NEXT:.*]] = tile.all_within %[[S]] {limit = 1.200000e+02 : f32} : tensor<64x128xf32, #tile.acc>
+// CHECK-NEXT:      %[[IN_ELSE:.*]] = scf.if %[[NEXT]] -> (tensor<64x128xf32, #tile.acc>) {
+// CHECK-NEXT:        %[[THREE:.*]] = tile.map %[[S]]
+// CHECK-NEXT:        ^bb0(%[[E:.*]]: f32, %{{.*}}: index, %{{.*}}: index):
+// CHECK-NEXT:          %[[SHIFTED:.*]] = math.fma %[[E]], %[[E]], %[[SHIFT]] : f32
+// CHECK-NEXT:          %[[P:.*]] = math.fma %[[SHIFTED]], %[[SHIFTED]], %[[REST]] : f32
+// CHECK-NEXT:          %[[SCALED:.*]] = arith.mulf %[[E]], %[[RATIO]] : f32
+// CHECK-NEXT:          %[[R:.*]] = arith.mulf %[[SCALED]], %[[P]] : f32
+// CHECK-NEXT:          tile.yield %[[R]] : f32
+// CHECK:             scf.yield %[[THREE]]
+// CHECK-NEXT:      } else {
 // CHECK-NEXT:      %[[SLOW:.*]] = tile.map %[[S]]
 // CHECK-NEXT:      ^bb0(%[[E:.*]]: f32, %{{.*}}: index, %{{.*}}: index):
 // CHECK-NEXT:        %[[U:.*]] = arith.mulf %[[E]], %[[K]] : f32
@@ -59,13 +55,13 @@
 // CHECK-NEXT:        %[[R:.*]] = arith.mulf %[[T]], %[[C]] : f32
 // CHECK-NEXT:        tile.yield %[[R]] : f32
 // CHECK:           scf.yield %[[SLOW]]
-// THREE:           scf.yield %[[IN_ELSE]]
+// CHECK:           scf.yield %[[IN_ELSE]]
 // MAX:           tile.row_reduce max %{{.*}} : tensor<64x128xf32, #tile.acc>
 // FIXED:         %[[X:.*]] = arith.mulf %[[Y]], %[[F]] : tensor<64x128xf32, #tile.acc>
 // FIXED-NEXT:    math.exp2 %[[X]]
 
 // Without a maximum the exponentials are part of the branches, unless the wait for a product stands between them.
-// REDEFINE: %{schedule} = ,tanh-terms=3,max=unified,wait-after=0
+// REDEFINE: %{schedule} = ,max=unified,wait-after=0
 // RUN: %{source} | %{convert} | FileCheck %s --check-prefix=INSIDE
 // INSIDE: scf.if %{{.*}} -> (tensor<64x128xf32, #tile.acc>) {
 // INSIDE:   %[[E:.*]] = math.exp2 %
@@ -80,15 +76,8 @@
 // INSIDE-NOT: math.exp2 %
 // INSIDE: tile.to_operand_a
 
-// Nothing of it.
-// REDEFINE: %{schedule} = ,tanh-terms=0
-// RUN: %{source} | %{convert} | FileCheck %s --check-prefixes=NONE
-// NONE-NOT: tile.all_within
-// NONE: math.tanh
-// NONE-NOT: math.tanh
-
 // An argument that is more than a constant times the score, or a constant out of range, is a map in front.
-// REDEFINE: %{schedule} = ,tanh-terms=2
+// REDEFINE: %{schedule} =
 // REDEFINE: %{score} = %x = arith.mulf %e, %cap : f32 %y = arith.addf %x, %of_row : f32 %r = math.tanh %y : f32
 // RUN: %{source} | %{convert} | FileCheck %s --check-prefixes=FRONT
 // REDEFINE: %{score} = %x = arith.mulf %e, %low : f32 %r = math.tanh %x : f32
@@ -100,13 +89,13 @@
 // FRONT: %[[SMALL:.*]] = tile.all_within %[[U]] {limit = 3.500000e-01 : f32}
 // FRONT-NEXT: scf.if %[[SMALL]]
 // FRONT-NEXT: tile.map %[[U]]
-// FRONT: else
+// FRONT: tile.all_within %[[U]] {limit = 7.500000e-01 : f32}
+// FRONT: } else {
 // FRONT: tile.map %[[U]]
 // FRONT-NEXT: ^bb0(%[[E:.*]]: f32,
 // FRONT-NEXT: math.tanh %[[E]]
 
-// Other scores have tanh as it is (twice: with the term of the row, and without); from an override it is asked for.
-// REDEFINE: %{schedule} =
+// Other scores have tanh as it is (twice: with the term of the row, and without).
 // REDEFINE: %{score} = %x = math.tanh %e : f32 %r = arith.addf %x, %of_row : f32
 // RUN: %{source} | %{convert} | FileCheck %s --check-prefixes=APART
 // APART-NOT: tile.all_within
@@ -114,21 +103,15 @@
 // APART: } else {
 // APART: math.tanh
 // APART-NOT: {{math.tanh|tile.all_within}}
-// REDEFINE: %{schedule} = ,tanh-terms=3
-// RUN: %{source} | not %{convert} 2>&1 | FileCheck %s --check-prefix=OTHER
 // REDEFINE: %{score} = %x = math.tanh %e : f32 %r = arith.mulf %x, %minus : f32
-// RUN: %{source} | not %{convert} 2>&1 | FileCheck %s --check-prefix=OTHER
+// RUN: %{source} | %{convert} | FileCheck %s --check-prefix=OTHER
 // REDEFINE: %{score} = %x = math.tanh %e : f32 %r = arith.mulf %x, %e : f32
-// RUN: %{source} | not %{convert} 2>&1 | FileCheck %s --check-prefix=OTHER
+// RUN: %{source} | %{convert} | FileCheck %s --check-prefix=OTHER
 // REDEFINE: %{score} = %r = math.tanh %of_row : f32
-// RUN: %{source} | not %{convert} 2>&1 | FileCheck %s --check-prefix=OTHER
-// REDEFINE: %{score} = %r = math.sin %e : f32
-// RUN: %{source} | not %{convert} 2>&1 | FileCheck %s --check-prefix=OTHER
-// RUN: not flashc %flashc_src/examples/causal.mlir --schedule=tanh-terms=2 2>&1 | FileCheck %s --check-prefix=OTHER
-// OTHER: error: schedule: expected a score region that is a constant times tanh for tanh-terms
-// REDEFINE: %{schedule} = ,tanh-terms=1
-// RUN: %{source} | not %{convert} 2>&1 | FileCheck %s --check-prefix=ONE
-// ONE: error: schedule: expected tanh-terms of 0, 2 or 3, got 1
+// RUN: %{source} | %{convert} | FileCheck %s --check-prefix=OTHER
+// OTHER-NOT: tile.all_within
+// OTHER: math.tanh
+// OTHER-NOT: tile.all_within
 
 func.func @capped(%q: tensor<1x2x300x64xTYPE>, %k: tensor<1x2x300x64xTYPE>, %v: tensor<1x2x300x64xTYPE>) -> tensor<1x2x300x64xTYPE> {
   %o, %lse = flash.attention ins(%q, %k, %v : tensor<1x2x300x64xTYPE>, tensor<1x2x300x64xTYPE>, tensor<1x2x300x64xTYPE>) {scale = 0.125 : f32}

@@ -17,8 +17,6 @@ import flashc  # noqa: E402
 from flashc import masks  # noqa: E402
 from .tensors import qkv  # noqa: E402
 
-APART = "programmatic-launch=false"
-
 
 def sorted_ids(n, count):
     return torch.randint(count, (n,), device="cuda").sort().values.int()
@@ -32,14 +30,17 @@ class Case:
         self.q, self.k, self.v = qkv(*shape)
         self.array = draw()
 
-    def run(self, array, schedule=None, **keywords):
-        return flashc.attention(self.q, self.k, self.v, mask=self.mask(array), schedule=schedule, enable_gqa=True,
-                                **keywords)
+    def run(self, array, **keywords):
+        return flashc.attention(self.q, self.k, self.v, mask=self.mask(array), enable_gqa=True, **keywords)
 
     def expect(self, content):
-        """By kernels that follow each other as a stream has them."""
+        """Returns the output for `content`, right even if a kernel does not wait for the one before it: each launch
+        corrects what one more kernel reads."""
         self.array.copy_(content)
-        return self.run(self.array, APART)
+        for _ in range(len(self.before) + 1):
+            torch.cuda.synchronize()
+            output = self.run(self.array)
+        return output
 
 
 def padding():
@@ -75,13 +76,11 @@ each_case = pytest.mark.parametrize("make", CASES, ids=[case.__name__ for case i
 @each_case
 def test_kernels_overlap_where_they_may(make):
     case = make()
-    kernel, apart = (flashc.compile(case.q, case.k, case.v, mask=case.mask(case.array), enable_gqa=True,
-                                    schedule=schedule) for schedule in (None, APART))
+    kernel = flashc.compile(case.q, case.k, case.v, mask=case.mask(case.array), enable_gqa=True)
     for entry in [kernel.manifest, *kernel.manifest.get("variants", ())]:
         assert entry["programmatic_launch"]
         assert [before["kernel"].rsplit("_", 1)[1] for before in entry["before"]] == case.before
-    assert "griddepcontrol.wait" in kernel.ptx and "griddepcontrol" not in apart.ptx
-    assert "programmatic_launch" not in apart.manifest
+    assert "griddepcontrol.wait" in kernel.ptx
 
 
 def run_often(case, expected, get_array):
@@ -187,48 +186,3 @@ def test_graph(make):
         graph.replay()
         for output in outputs:
             assert torch.equal(output, expected[number % 8]), number
-
-
-LAUNCHES = 20
-
-
-def capture(case, schedule, output):
-    """A graph of LAUNCHES launches."""
-    stream = torch.cuda.Stream()
-    with torch.cuda.stream(stream):
-        case.run(case.array, schedule, out=output)
-    stream.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for _ in range(LAUNCHES):
-            case.run(case.array, schedule, out=output)
-    return graph
-
-
-def time(run):
-    """Microseconds of one of LAUNCHES launches that `run` starts. The GPU sleeps first, so that none comes late."""
-    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    torch.cuda._sleep(20_000_000)
-    begin.record()
-    run()
-    end.record()
-    end.synchronize()
-    return begin.elapsed_time(end) / LAUNCHES * 1000
-
-
-@each_case
-def test_time(make, alone):
-    """Prints the times of kernels that overlap and of those that do not, in turns; overlapping costs nothing (5%)."""
-    case = make()
-    output = torch.empty_like(case.q)
-
-    def launch(schedule):
-        for _ in range(LAUNCHES):
-            case.run(case.array, schedule, out=output)
-    for how, runs in (("in a graph", [capture(case, schedule, output).replay for schedule in (None, APART)]),
-                      ("on a stream", [lambda: launch(None), lambda: launch(APART)])):
-        times = [[time(run) for run in runs] for _ in range(20)]
-        overlapping, apart = (sorted(column)[len(times) // 2] for column in zip(*times))
-        print(f"{make.__name__} {how}: {overlapping:.1f} us overlapping, {apart:.1f} us apart, "
-              f"{overlapping - apart:+.1f} us")
-        assert overlapping < 1.05 * apart

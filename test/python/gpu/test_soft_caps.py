@@ -31,11 +31,10 @@ def soft_cap(cap, tanh):
     return lambda s, b, h, i, j: cap * tanh(s / cap)
 
 
-@pytest.mark.parametrize("terms", [0, 2, 3])
 @pytest.mark.parametrize("cap", [1.0, 20.0, 50.0])
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=["bf16", "f16"])
 @pytest.mark.parametrize("mixed", [False, True], ids=["sorted", "mixed"])
-def test_values(terms, cap, dtype, mixed):
+def test_values(cap, dtype, mixed):
     """With one key a row's log-sum-exp is its score. Sorted, the warps in the middle have small scores alone."""
     n = 4096
     x = torch.linspace(-2 * cap, 2 * cap, n, device="cuda").to(dtype)
@@ -43,13 +42,12 @@ def test_values(terms, cap, dtype, mixed):
         x = x[torch.randperm(n, device="cuda")]
     q, k = torch.zeros(1, 1, n, 64, device="cuda", dtype=dtype), torch.zeros(1, 1, 1, 64, device="cuda", dtype=dtype)
     q[0, 0, :, 0], k[..., 0] = x, 1.0
-    _, lse = flashc.attention(q, k, k, scale=1.0, return_lse=True, score=soft_cap(cap, ops.tanh),
-                              schedule=f"tanh-terms={terms}")
+    _, lse = flashc.attention(q, k, k, scale=1.0, return_lse=True, score=soft_cap(cap, ops.tanh))
     exact = cap * torch.tanh(x.double() / cap)
     error = (lse[0, 0].double() - exact).abs() / exact.abs().clamp(min=1e-30)
     assert error[exact != 0].max() <= 2.0**-10, error.max()
-    if terms and not mixed:
-        small = x.double().abs() <= cap * (0.3 if terms == 2 else 0.7)
+    if not mixed:
+        small = x.double().abs() <= cap * 0.7
         assert error[small & (exact != 0)].max() <= 2.0**-11.9, error[small].max()
 
 
@@ -72,7 +70,7 @@ def tanh_error(q, k, v, keep, score):
     return (p * (errors + (p * errors).sum(3, keepdim=True))) @ v.abs()
 
 
-def check(inputs, mask, in_kernel, in_torch, schedule):
+def check(inputs, mask, in_kernel, in_torch, schedule=""):
     """The outputs with and without the log-sum-exp against the reference."""
     q, k, v = inputs
     grid = positions(2, 4, q.shape[2], k.shape[2])
@@ -92,7 +90,7 @@ def check(inputs, mask, in_kernel, in_torch, schedule):
             assert torch.all((lse - expected.lse)[~dead].abs() <= 1e-3 * (1 + expected.lse[~dead].abs()))
 
 
-def run(inputs, mask, score, schedule):
+def run(inputs, mask, score, schedule=""):
     """Without the log-sum-exp, and with it: other kernels, which have a maximum."""
     keywords = {} if mask is None else {"mask": mask}
     for with_lse in (False,) if "unified" in schedule else (False, True):
@@ -102,26 +100,23 @@ def run(inputs, mask, score, schedule):
 
 
 @TYPES
-@pytest.mark.parametrize("terms", [2, 3])
 @pytest.mark.parametrize("mask", MASKS)
 @pytest.mark.parametrize("cap", [5.0, 30.0])
-def test_small_and_large_scores(d, dtype, terms, mask, cap):
+def test_small_and_large_scores(d, dtype, mask, cap):
     for nq, nk in LENGTHS:
-        check(make_inputs(nq, nk, d, dtype), MASKS[mask], soft_cap(cap, ops.tanh), soft_cap(cap, torch.tanh),
-              f"tanh-terms={terms}")
+        check(make_inputs(nq, nk, d, dtype), MASKS[mask], soft_cap(cap, ops.tanh), soft_cap(cap, torch.tanh))
 
 
 @TYPES
-@pytest.mark.parametrize("schedule", ["tanh-terms=3", "tanh-terms=2,overlap=false"])
-def test_other_schedules(d, dtype, schedule):
+def test_without_overlap(d, dtype):
     check(make_inputs(300, 500, d, dtype), MASKS["causal"], soft_cap(30.0, ops.tanh), soft_cap(30.0, torch.tanh),
-          schedule)
+          "overlap=false")
 
 
 @pytest.mark.parametrize("d", [64, 128])
 @pytest.mark.parametrize("mask", MASKS)
-@pytest.mark.parametrize("schedule", ["tanh-terms=2,wait-after=0", "tanh-terms=3,wait-after=0", "wait-after=8",
-                                      "wait-after=0", "consumers=2,kv-tile=128,stages=2,q-stages=2"])
+@pytest.mark.parametrize("schedule", ["wait-after=8", "wait-after=0",
+                                      "consumers=2,kv-tile=128,stages=2,q-stages=2"])
 def test_without_a_maximum(d, mask, schedule):
     for cap in (5.0, 30.0):
         check(make_inputs(257, 331, d, torch.bfloat16), MASKS[mask], soft_cap(cap, ops.tanh), soft_cap(cap, torch.tanh),
@@ -140,42 +135,31 @@ def test_nan_takes_its_rows_along_without_a_maximum(d, wait_after, key):
 
 
 @TYPES
-@pytest.mark.parametrize("terms", [2, 3])
-def test_infinite_scores_are_at_the_cap(d, dtype, terms):
+def test_infinite_scores_are_at_the_cap(d, dtype):
     q, k, v = make_inputs(300, 500, d, dtype)
     q[..., 3] = torch.where(q[..., 3] == 0, 1.0, q[..., 3])
     k[:, :, 77, 3] = float("inf")
     k[:, :, 210, 3] = -float("inf")
-    check((q, k, v), MASKS["causal"], soft_cap(30.0, ops.tanh), soft_cap(30.0, torch.tanh), f"tanh-terms={terms}")
+    check((q, k, v), MASKS["causal"], soft_cap(30.0, ops.tanh), soft_cap(30.0, torch.tanh))
 
 
 @TYPES
-@pytest.mark.parametrize("terms", [2, 3])
 @pytest.mark.parametrize("key", [0, 5, 131, 199])
-def test_nan_takes_its_rows_along(d, dtype, terms, key):
+def test_nan_takes_its_rows_along(d, dtype, key):
     """Those that see the key, and no others."""
     q, k, v = make_inputs(200, 200, d, dtype)
     k[:, :, key, 3] = float("nan")
-    for outputs in run((q, k, v), MASKS["causal"], soft_cap(30.0, ops.tanh), f"tanh-terms={terms}"):
+    for outputs in run((q, k, v), MASKS["causal"], soft_cap(30.0, ops.tanh)):
         for out in outputs:
             if out is not None:
                 assert torch.isnan(out[:, :, key:]).all() and torch.isfinite(out[:, :, :key]).all()
 
 
 @pytest.mark.parametrize("d", [64, 128])
-@pytest.mark.parametrize("terms", [2, 3])
-def test_arguments_that_are_not_a_multiple_of_the_score(d, terms):
+def test_arguments_that_are_not_a_multiple_of_the_score(d):
     temperatures = torch.linspace(0.5, 2.0, 4, device="cuda")
 
     def score(tanh):
         return lambda s, b, h, i, j: 10.0 * tanh((s * temperatures[h] - 0.002 * (i - j)) / 10.0)
 
-    check(make_inputs(300, 400, d, torch.bfloat16), None, score(ops.tanh), score(torch.tanh), f"tanh-terms={terms}")
-
-
-def test_refuses():
-    q, k, v = (torch.randn(1, 2, 64, 64, device="cuda", dtype=torch.bfloat16) for _ in range(3))
-    with pytest.raises(flashc.CompileError, match="expected tanh-terms of 0, 2 or 3, got 4"):
-        flashc.attention(q, k, v, score=soft_cap(30.0, ops.tanh), schedule="tanh-terms=4")
-    with pytest.raises(flashc.CompileError, match="expected a score region that is a constant times tanh"):
-        flashc.attention(q, k, v, schedule="tanh-terms=3")
+    check(make_inputs(300, 400, d, torch.bfloat16), None, score(ops.tanh), score(torch.tanh))

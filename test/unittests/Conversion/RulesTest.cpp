@@ -15,8 +15,6 @@ const std::pair<StringRef, std::vector<StringRef>> kValues[] = {
     {"consumers", {"0", "1", "2", "3", "4", "5"}},
     {"kv-tile", {"0", "8", "16", "64", "128", "256", "272"}},
     {"stages", {"0", "1", "2", "8", "65"}},
-    {"producer-registers", {"0", "24", "32", "33"}},
-    {"consumer-registers", {"16", "112", "160", "240", "248"}},
     {"overlap", {"true", "false"}},
     {"ping-pong", {"true", "false"}},
     {"persistent", {"true", "false"}},
@@ -27,11 +25,9 @@ const std::pair<StringRef, std::vector<StringRef>> kValues[] = {
     {"wait-after", {"-1", "0", "8", "200"}},
     {"max", {"running", "unified"}},
     {"tensor-bias", {"true", "false"}},
-    {"tanh-terms", {"0", "1", "2", "3"}},
     {"own-keys", {"true", "false"}},
     {"splits", {"0", "1", "3", "65"}},
     {"order", {"auto", "closed", "list"}},
-    {"programmatic-launch", {"true", "false"}},
     {"split-gradients", {"none", "queries", "each"}},
 };
 
@@ -44,7 +40,7 @@ std::vector<Question> makeKeys() {
   plain.outputs.hasLse = false;
   Question bounded = plain, listed = plain, wide = plain;
   bounded.rows = RowsClass::Bounded;
-  bounded.hasSoftCap = bounded.hasBoundedScores = true;
+  bounded.hasBoundedScores = true;
   listed.rows = RowsClass::Listed;
   listed.hasSlopes = true;
   wide.dv = 96;

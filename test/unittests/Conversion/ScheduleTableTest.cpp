@@ -439,22 +439,6 @@ TEST(ScheduleTable, TakesAMaximumWhereNothingElseSumsRows) {
   EXPECT_TRUE(of(""));
 }
 
-TEST(ScheduleTable, HasTermsOfATanhWhereThereIsOne) {
-  ScheduleTable table = parse(": kv-tile=64\n: tanh-terms=2\n: tanh-terms=0");
-  Question key = makeKey(64, 64, MaskClass::None);
-  auto of = [&](int64_t row, StringRef overrides) {
-    return cantFail(applyRow(table.getRows()[row], key, overrides)).tanhTerms;
-  };
-  EXPECT_EQ(of(0, ""), 0);
-  EXPECT_EQ(of(1, ""), 0);
-  EXPECT_EQ(of(0, "tanh-terms=3"), 3); // whoever makes the kernel will say that there is none
-  key.hasSoftCap = true;
-  EXPECT_EQ(of(0, ""), 3);
-  EXPECT_EQ(of(1, ""), 2);
-  EXPECT_EQ(of(2, ""), 0);
-  EXPECT_EQ(of(1, "tanh-terms=0"), 0);
-}
-
 TEST(ScheduleTable, KeepsWaitAfterToTheExponentials) {
   EXPECT_EQ(apply(": kv-tile=16,wait-after=12", ""),
             "expected wait-after to be at most half of kv-tile, the 8 exponentials of a thread, got 12");

@@ -19,10 +19,9 @@ Schedule parse(StringRef overrides) {
 
 TEST(Schedule, ReadsWhatItPrints) {
   Schedule schedule =
-      parse("consumers=3,kv-tile=96,stages=5,producer-registers=40,consumer-registers=152,overlap=false,"
+      parse("consumers=3,kv-tile=96,stages=5,overlap=false,"
             "ping-pong=false,persistent=false,q-stages=2,epilogue=softmax,tensor-sums=true,"
-            "store=own-slot,wait-after=12,max=unified,tensor-bias=true,tanh-terms=2,own-keys=true,splits=3,order=list,"
-            "programmatic-launch=false");
+            "store=own-slot,wait-after=12,max=unified,tensor-bias=true,own-keys=true,splits=3,order=list");
   EXPECT_EQ(parse(schedule.str()), schedule);
   MLIRContext context;
   EXPECT_EQ(llvm::cantFail(Schedule::get(schedule.getAttr(&context))), schedule);
@@ -35,11 +34,29 @@ TEST(Schedule, ReadsWhatItPrints) {
 }
 
 TEST(Schedule, LetsFieldsFollowTheConsumers) {
-  EXPECT_EQ(parse("consumers=3").consumerRegisters, 160);
-  EXPECT_EQ(parse("consumers=3").producerRegisters, 32);
   EXPECT_FALSE(parse("consumers=1").pingPong);
-  EXPECT_EQ(parse("consumer-registers=152,consumers=3").consumerRegisters, 152);
   EXPECT_TRUE(parse("ping-pong=true,consumers=1").pingPong);
+}
+
+TEST(Schedule, SharesTheRegistersAmongTheRoles) {
+  for (KernelKind kind : {KernelKind::Forward, KernelKind::Backward}) {
+    for (auto [consumers, producer, consumer] : {std::tuple(1, 24, 240), {2, 24, 240}, {3, 32, 160}, {4, 32, 112}}) {
+      Schedule schedule(kind);
+      schedule.consumers = consumers;
+      EXPECT_EQ(schedule.getRegisters().producer, producer);
+      EXPECT_EQ(schedule.getRegisters().consumer, consumer);
+      ScheduleNeeds needs = getScheduleNeeds(schedule, kHopper, 64, 64);
+      EXPECT_LE(needs.ctaRegisters, needs.mostRegisters);
+    }
+  }
+  // A reducer has what two consumers leave it; three leave too few.
+  Schedule schedule(KernelKind::Backward);
+  schedule.splitGradients = SplitGradients::None;
+  EXPECT_EQ(schedule.getRegisters().producer, 32);
+  EXPECT_EQ(schedule.getRegisters().consumer, 208);
+  schedule.consumers = 3, schedule.persistent = false;
+  EXPECT_EQ(llvm::toString(checkSchedule(schedule, kHopper, 64, 64)),
+            "expected at most 61440 registers per CTA, got 72704");
 }
 
 TEST(Schedule, KnowsWhatIsOverridden) {
@@ -55,10 +72,6 @@ TEST(Schedule, SaysWhatItNeedsAndWhatThereIs) {
   EXPECT_EQ(needs.tileRegisters, 64 + 64 + 32 + 32);
   EXPECT_EQ(llvm::toString(checkSchedule(parse("stages=3"), kHopper, 192, 128)),
             "expected at most 232448 bytes of shared memory, got 296064");
-  EXPECT_EQ(llvm::toString(checkSchedule(parse("consumers=3,consumer-registers=240"), kHopper, 64, 64)),
-            "expected at most 65536 registers per CTA, got 96256");
-  EXPECT_EQ(llvm::toString(checkSchedule(parse("consumers=4,kv-tile=64,consumer-registers=120"), kHopper, 64, 64)),
-            "expected at most 61440 registers per CTA, got 65536");
   EXPECT_EQ(llvm::toString(checkSchedule(parse("epilogue=product,store=q-slot"), kHopper, 64, 64)),
             "expected q-stages of 2 or store=own-slot for epilogue=product with store=q-slot, got 1");
   EXPECT_EQ(llvm::toString(checkSchedule(parse("epilogue=product,store=own-slot"), kHopper, 64, 64)), "");
@@ -89,11 +102,6 @@ TEST(Schedule, SaysWhatItNeedsAndWhatThereIs) {
   EXPECT_EQ(llvm::toString(checkSchedule(parse("own-keys=true,q-stages=2,epilogue=product"), kHopper, 64, 64)),
             "expected epilogue=plain for own-keys: the next tile's first product would come before the turns that "
             "this one hands on");
-  for (StringRef terms : {"0", "2", "3"})
-    EXPECT_EQ(llvm::toString(checkSchedule(parse(("tanh-terms=" + terms).str()), kHopper, 64, 64)), "");
-  for (StringRef terms : {"-1", "1", "4"})
-    EXPECT_EQ(llvm::toString(checkSchedule(parse(("tanh-terms=" + terms).str()), kHopper, 64, 64)),
-              "expected tanh-terms of 0, 2 or 3, got " + terms.str());
 }
 
 TEST(Schedule, RefusesWordsThatNoFieldHas) {

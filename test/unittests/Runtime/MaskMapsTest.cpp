@@ -174,9 +174,8 @@ TEST_F(MaskMapsTest, KeepsNothingOfALaunchThatFails) {
 
 TEST_F(MaskMapsTest, NeedsAPlanWhereArraysAreRead) {
   std::string manifest = kManifest.str();
-  StringRef scalar = "{\"kind\": \"scalar\", \"argument\": 1}, {\"kind\": \"mask_map\"}]";
-  manifest.replace(manifest.find(scalar), scalar.size(),
-                   "{\"kind\": \"pointer\", \"argument\": 0}, {\"kind\": \"mask_map\"}]");
+  StringRef scalar = "{\"kind\": \"scalar\", \"argument\": 1},\n";
+  manifest.replace(manifest.find(scalar), scalar.size(), "{\"kind\": \"pointer\", \"argument\": 0},\n");
   load(manifest);
   std::string every = "pool 1856; maps 768; orders early 768 512; attends early 832 512; ";
   EXPECT_EQ(launch(100), every);

@@ -71,7 +71,8 @@ private:
 };
 } // namespace
 
-constexpr int64_t kLeastTerms = 2;
+/// Terms of the polynomials: up to an argument of 0.35, and of 0.75.
+constexpr int64_t kLeastTerms = 2, kMostTerms = 3;
 
 static Value number(ImplicitLocOpBuilder &b, double value) {
   return arith::ConstantOp::create(b, b.getF32FloatAttr(static_cast<float>(value)));
@@ -80,7 +81,6 @@ static Value number(ImplicitLocOpBuilder &b, double value) {
 /// Those of least relative error (by Remez's exchange, of tanh(u) / u as a function of u^2), which is 2^-12.04 and
 /// 2^-12.18. That of tanh.approx.f32 is 2^-11 (PTX ISA 9.7.3.22).
 Polynomial::Polynomial(int64_t terms) {
-  assert((terms == 2 || terms == 3) && "as checkSchedule has it");
   if (terms == kLeastTerms) {
     limit = 0.35;
     coefficients = {0.9997628015935932, -0.31769618576084446};
@@ -102,10 +102,10 @@ Value Polynomial::emitMonic(ImplicitLocOpBuilder &b, Value x, double k) const {
                              number(b, (coefficients[0] / leading - shift * shift) / (square * square)));
 }
 
-double flashc::getSmallTanhLimit(int64_t terms) { return Polynomial(terms).getLimit(); }
+double flashc::getSmallTanhLimit() { return Polynomial(kMostTerms).getLimit(); }
 
-void flashc::expandSmallTanh(Block &block, int64_t terms) {
-  Polynomial polynomial(terms);
+void flashc::expandSmallTanh(Block &block) {
+  Polynomial polynomial(kMostTerms);
   block.walk([&](math::TanhOp tanh) {
     if (!tanh.getType().isF32())
       return;
@@ -129,8 +129,8 @@ struct Branches {
   double k, unit;
   llvm::function_ref<Value(OpBuilder &, Value)> finish;
 
-  /// The first polynomial, of `terms` to `most` terms, that all arguments are small enough for; or tanh.
-  Value emit(OpBuilder &b, int64_t terms, int64_t most);
+  /// The first polynomial, of `terms` or more, that all arguments are small enough for; or tanh.
+  Value emit(OpBuilder &b, int64_t terms = kLeastTerms);
 
 private:
   Value emitPolynomial(ImplicitLocOpBuilder &b, Value e, const Polynomial &polynomial);
@@ -139,8 +139,8 @@ private:
 };
 } // namespace
 
-Value Branches::emit(OpBuilder &b, int64_t terms, int64_t most) {
-  if (terms > most)
+Value Branches::emit(OpBuilder &b, int64_t terms) {
+  if (terms > kMostTerms)
     return emitMap(b, [&](ImplicitLocOpBuilder &inside, Value e) { return emitTanh(inside, e); });
   Polynomial polynomial(terms);
   FloatAttr limit = b.getF32FloatAttr(static_cast<float>(polynomial.getLimit() / k));
@@ -151,7 +151,7 @@ Value Branches::emit(OpBuilder &b, int64_t terms, int64_t most) {
         auto function = [&](ImplicitLocOpBuilder &inside, Value e) { return emitPolynomial(inside, e, polynomial); };
         scf::YieldOp::create(nested, loc, emitMap(nested, function));
       },
-      [&](OpBuilder &nested, Location loc) { scf::YieldOp::create(nested, loc, emit(nested, terms + 1, most)); });
+      [&](OpBuilder &nested, Location loc) { scf::YieldOp::create(nested, loc, emit(nested, terms + 1)); });
   return branch.getResult(0);
 }
 
@@ -180,8 +180,7 @@ Value Branches::emitMap(OpBuilder &b, llvm::function_ref<Value(ImplicitLocOpBuil
   return finish(b, branch.getResult());
 }
 
-Value flashc::splitSmallTanh(tile::MapOp map, int64_t terms, double &factor,
-                             llvm::function_ref<Value(OpBuilder &, Value)> finish) {
+Value flashc::splitSmallTanh(tile::MapOp map, double &factor, llvm::function_ref<Value(OpBuilder &, Value)> finish) {
   Polynomial least(kLeastTerms);
   Value e = findTanh(map.getBody()).getOperand(), other;
   double k = 1.0;
@@ -197,7 +196,7 @@ Value flashc::splitSmallTanh(tile::MapOp map, int64_t terms, double &factor,
   OpBuilder b(map->getContext());
   b.setInsertionPointAfter(map);
   Value source = isScore ? map.getSource() : map.getResult();
-  Value result = Branches{map, source, k, unit, finish}.emit(b, kLeastTerms, terms);
+  Value result = Branches{map, source, k, unit, finish}.emit(b);
   for (OpOperand *use : uses)
     use->set(result);
   if (isScore)

@@ -13,16 +13,16 @@ bool isSoftCap(mlir::Region &score);
 /// What the tanh of a soft cap takes, over the score that the region is given; nothing where that is no constant.
 std::optional<double> getTanhFactor(mlir::Region &score);
 
-/// How large an argument of tanh may be for a polynomial of so many terms.
-double getSmallTanhLimit(int64_t terms);
+/// How large an argument of tanh may be for the polynomial of the most terms, three.
+double getSmallTanhLimit();
 
-/// Every tanh in f32 of the ops in `block` and in their regions becomes an odd polynomial of so many terms.
-void expandSmallTanh(mlir::Block &block, int64_t terms);
+/// Every tanh in f32 of the ops in `block` and in their regions becomes an odd polynomial of three terms.
+void expandSmallTanh(mlir::Block &block);
 
 /// Puts branches in the place of a map that simplifyScoreMap has left of a soft cap. Where the arguments of its tanh
 /// are small in all of a warp's part of the tile, as they nearly always are, it is an odd polynomial there, of two
-/// terms or of more, up to `terms`: as few as do. Elsewhere, and where there is a NaN among the arguments, it stays
-/// what it is. Before, and after, for 2 terms:
+/// terms or of three: as few as do. Elsewhere, and where there is a NaN among the arguments, it stays
+/// what it is. Before, and after, with two terms only:
 ///
 ///   %y = tile.map %s { tanh(k * e) }
 ///
@@ -32,7 +32,7 @@ void expandSmallTanh(mlir::Block &block, int64_t terms);
 /// c makes the leading coefficient of two terms 1, which saves a multiplication; `factor`, which the scores are still
 /// to be multiplied with, is divided by it. An argument that is not a constant times the score becomes a map of its own
 /// in front. Returns the branches' result: what `finish` makes of each branch's map, at the end of the branch.
-mlir::Value splitSmallTanh(mlir::tile::MapOp map, int64_t terms, double &factor,
+mlir::Value splitSmallTanh(mlir::tile::MapOp map, double &factor,
                            llvm::function_ref<mlir::Value(mlir::OpBuilder &, mlir::Value)> finish);
 
 } // namespace flashc

@@ -37,7 +37,7 @@ LogicalResult ForwardStep::check() {
       return segment.op.emitError() << "expected normalize = deferred (algorithm fa2)";
   if (cast<flash::FinalizeOp>(nest.epilogue).getNormalize() != deferred)
     return nest.epilogue->emitError() << "expected normalize = deferred (algorithm fa2)";
-  return failure(failed(checkUnifiedMax()) || failed(checkTanhTerms()) || failed(dropout.check()));
+  return failure(failed(checkUnifiedMax()) || failed(dropout.check()));
 }
 
 void ForwardStep::emitAllocations() {
@@ -163,13 +163,13 @@ FailureOr<ForwardStep::Scores> ForwardStep::emitScoreRegion(Value visit, Value k
     return Scores{simple.map.getResult(), simple.map.getOffset(), /*isExponential=*/false, asWritten};
   }
   asWritten.erase();
-  if (schedule.tanhTerms == 0)
+  if (schedule.kind != KernelKind::Forward || !nest.score || !isSoftCap(*nest.score))
     return Scores{simple.map.getResult()};
   // The multi-function unit need not wait for a branch to end, unless the wait for a product is to stand between the
   // exponentials.
   Scores result;
   result.isExponential = schedule.max == Max::Unified && schedule.waitAfter == 0;
-  result.tile = splitSmallTanh(simple.map, schedule.tanhTerms, remainingScale, [&](OpBuilder &nested, Value branch) {
+  result.tile = splitSmallTanh(simple.map, remainingScale, [&](OpBuilder &nested, Value branch) {
     OpBuilder::InsertionGuard guard(b);
     b.restoreInsertionPoint(nested.saveInsertionPoint());
     return result.isExponential ? emitExponentials(branch, /*offset=*/Value()) : branch;

@@ -50,7 +50,6 @@ private:
 
   State getState(mlir::ValueRange values) const;
   mlir::LogicalResult checkUnifiedMax();
-  mlir::LogicalResult checkTanhTerms();
   mlir::FailureOr<State> emitStep(mlir::Value visit, State state);
   mlir::LogicalResult addSlopes(mlir::tile::MmaAsyncOp product);
   mlir::FailureOr<Softmax> emitSoftmax(mlir::Value visit, mlir::Value key, mlir::Value rawScores, mlir::Value oldMax);

@@ -142,12 +142,13 @@ FailureOr<GradientStep::Weights> GradientStep::emitWeightsAndSlopes(Value visit,
       return failure();
     return Weights{weights, *slopes};
   };
-  bool mayBranch = schedule.tanhTerms > 0 && !sumsScoreGradients();
+  // With 64 columns the polynomials are no faster (docs/hopper-softmax.md).
+  bool mayBranch = nest.score && getStepShape(nest).depth > 64 && !sumsScoreGradients();
   std::optional<double> factor = mayBranch ? getTanhFactor(*nest.score) : std::nullopt;
   if (!factor)
     return emit(getLse);
   Value lse = getLse(); // once, in front of both branches
-  double limit = getSmallTanhLimit(schedule.tanhTerms) / std::abs(*factor * frame.regions.getScale());
+  double limit = getSmallTanhLimit() / std::abs(*factor * frame.regions.getScale());
   auto isSmall = tile::AllWithinOp::create(b, b.getI1Type(), products, b.getF32FloatAttr(static_cast<float>(limit)));
   auto operandType = RankedTensorType::get(cast<ShapedType>(products.getType()).getShape(), nest.elementType,
                                            tile::OperandAAttr::get(b.getContext()));
@@ -168,7 +169,7 @@ FailureOr<GradientStep::Weights> GradientStep::emitWeightsAndSlopes(Value visit,
   IRMapping mapping;
   for (Operation &op : *branch.elseBlock())
     b.clone(op, mapping);
-  expandSmallTanh(*branch.thenBlock(), schedule.tanhTerms);
+  expandSmallTanh(*branch.thenBlock());
   return Weights{branch.getResult(0), types.size() > 1 ? branch.getResult(1) : Value()};
 }
 

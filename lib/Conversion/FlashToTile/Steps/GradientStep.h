@@ -48,9 +48,9 @@ private:
   /// it is a constant (`slope`). Fails after an error.
   mlir::FailureOr<mlir::Value> emitSlopes(mlir::Value visit, mlir::Value position, mlir::Value products);
   std::optional<double> getConstantSlope() const;
-  /// P and the slopes, if there are any. With `tanh-terms` tanh is a polynomial where all of a warp's arguments are
-  /// small: both need it, and tanh takes as long as the exponential. What comes out of the branches is rounded, if it
-  /// may be, which takes fewer registers.
+  /// P and the slopes, if there are any. Where d > 64, the tanh of a soft cap is a polynomial if all of a warp's
+  /// arguments are small: both need it, and tanh takes as long as the exponential. What comes out of the branches is
+  /// rounded, if it may be, which takes fewer registers.
   struct Weights {
     mlir::Value weights, slopes;
   };

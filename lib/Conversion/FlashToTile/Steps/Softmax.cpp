@@ -5,7 +5,6 @@
 //===--------------------------------------------------------------------------------------------------------------===//
 
 #include "Regions/ScoreMap.h"
-#include "Regions/SmallTanh.h"
 #include "Steps/ForwardStep.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -36,13 +35,6 @@ LogicalResult ForwardStep::checkUnifiedMax() {
     return op->emitError() << "schedule: expected scores of at most " << kUnifiedMaxBound << " for max=unified, got "
                            << *bound;
   return success();
-}
-
-LogicalResult ForwardStep::checkTanhTerms() {
-  if (schedule.tanhTerms == 0 || (nest.score && isSoftCap(*nest.score)))
-    return success();
-  return nest.getStep()->emitError()
-         << "schedule: expected a score region that is a constant times tanh for tanh-terms";
 }
 
 /// The exponentials of a tile's scores, and what becomes of the running maximum.

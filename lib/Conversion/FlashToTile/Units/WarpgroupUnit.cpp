@@ -18,8 +18,9 @@ public:
 } // namespace
 
 static tile::ScheduleAttr getAttr(const Schedule &schedule, MLIRContext *context) {
-  return tile::ScheduleAttr::get(context, schedule.consumers, schedule.producerRegisters, schedule.consumerRegisters,
-                                 schedule.overlap, schedule.pingPong, schedule.epilogue, schedule.waitAfter);
+  RoleRegisters registers = schedule.getRegisters();
+  return tile::ScheduleAttr::get(context, schedule.consumers, registers.producer, registers.consumer, schedule.overlap,
+                                 schedule.pingPong, schedule.epilogue, schedule.waitAfter);
 }
 
 Value WarpgroupUnit::emitProgram(KernelFrame &frame, ValueRange grid, tile::WorkAttr work) const {
