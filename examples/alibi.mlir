@@ -1,5 +1,5 @@
 // A score region: ALiBi (Press et al. 2022) adds to each score a slope of the head times the distance to the key. The
-// slopes are a tensor captured from outside. Head dimensions may be any multiples of 8, and may differ.
+// slopes are a tensor argument that the region reads. Head dimensions may be any multiples of 8, and may differ.
 func.func @alibi(%q: tensor<?x6x?x72xf16>, %k: tensor<?x3x?x72xf16>, %v: tensor<?x3x?x104xf16>, %slopes: tensor<6xf32>)
     -> (tensor<?x6x?x104xf16>, tensor<?x6x?xf32>) {
   %o, %lse = flash.attention

@@ -1,5 +1,6 @@
-// The gradients of causal attention with 4 query heads for each of 2 key heads, bf16, head dimension 128: what
-// flash.attention of the same q, k and v passes back when `do` is the gradient of its output (docs/backward.md).
+// The gradients of causal attention with 4 query heads for each of 2 key heads, bf16, head dimension 128
+// (docs/backward.md). `o` and `lse` are the outputs of flash.attention of the same q, k and v; `do` is the gradient of
+// `o`.
 func.func @attention_backward(%q: tensor<?x8x?x128xbf16>, %k: tensor<?x2x?x128xbf16>, %v: tensor<?x2x?x128xbf16>,
                               %o: tensor<?x8x?x128xbf16>, %lse: tensor<?x8x?xf32>, %do: tensor<?x8x?x128xbf16>)
     -> (tensor<?x8x?x128xbf16>, tensor<?x2x?x128xbf16>, tensor<?x2x?x128xbf16>) {

@@ -1,5 +1,6 @@
 // The weight that each key receives from all queries under a causal mask, bf16, summed over the 4 query heads of each of
-// 2 key heads: what a cache that is full keeps keys by (docs/column-sums.md). `lse` is the attention's log-sum-exp.
+// 2 key heads (docs/column-sums.md). A full cache keeps the keys with the largest sums. `lse` is the attention's
+// log-sum-exp.
 func.func @column_sums(%q: tensor<?x8x?x128xbf16>, %k: tensor<?x2x?x128xbf16>, %lse: tensor<?x8x?xf32>)
     -> tensor<?x2x?xf32> {
   %c2 = arith.constant 2 : index

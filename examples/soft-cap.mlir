@@ -1,4 +1,4 @@
-// Scores capped softly, 20 tanh(s / 20), plus a bias for every (i, j), the same for all batches and heads.
+// Soft-capped scores, 20 tanh(s / 20), plus a bias for every (i, j), the same for all batches and heads.
 func.func @soft_cap(%q: tensor<?x4x?x64xbf16>, %k: tensor<?x4x?x64xbf16>, %v: tensor<?x4x?x64xbf16>,
                     %bias: tensor<300x300xf32>) -> (tensor<?x4x?x64xbf16>, tensor<?x4x?xf32>) {
   %cap = arith.constant 20.0 : f32

@@ -5,7 +5,7 @@
 
 The model reads bytes. It has RoPE, grouped query heads, a sliding window in every other layer, a sink for each query
 head, and documents that are packed into sequences: no token sees another document. The text is this repository's own,
-README.md and docs/*.md. What flashc does for all of that is in `FlashcAttention`; docs/training.md explains it.
+README.md and docs/*.md. `FlashcAttention` has the call of flashc for all of that; docs/training.md explains it.
 """
 import argparse
 import csv
@@ -38,11 +38,11 @@ SIZES = {
 
 @dataclasses.dataclass
 class Batch:
-    """Sequences of packed documents, in two notations: each attention takes the one that it wants."""
+    """Sequences of packed documents, in two notations; each attention uses one of them."""
     tokens: Tensor  # [sequences, length]
-    targets: Tensor  # [sequences, length]: the byte behind each token, in its own document
+    targets: Tensor  # [sequences, length]: the byte after each token, in its own document
     documents: Tensor  # [sequences, length]: the number of the document that a token is in
-    offsets: Tensor  # [most documents + 1]: where each document begins, with all sequences one behind the other
+    offsets: Tensor  # [most documents + 1]: where each document begins, with all sequences one after the other
 
 
 class Batches:
@@ -55,12 +55,12 @@ class Batches:
         self.sequences, self.length = sequences, length
         self.shortest, self.longest = length // 8, length // 2
         self.generator = np.random.default_rng(seed)
-        # Only the last piece of a sequence may be shorter than this, for it is cut.
+        # Only the last piece of a sequence may be shorter than this, since it is cut.
         least = min(self.shortest, min(len(page) for page in self.pages) - 1)
         self.most_documents = sequences * -(-length // least)
 
     def _piece(self, room: int) -> np.ndarray:
-        """Up to `room` bytes of a page, and the one behind them."""
+        """Up to `room` bytes of a page, and the byte after them."""
         page = self.pages[self.generator.integers(len(self.pages))]
         size = min(self.generator.integers(self.shortest, self.longest + 1), len(page) - 1, room)
         begin = self.generator.integers(len(page) - size)
@@ -74,7 +74,7 @@ class Batches:
                 pieces.append(self._piece(room))
                 room -= len(pieces[-1]) - 1
         sizes = np.array([len(piece) - 1 for piece in pieces])
-        # Documents without tokens fill the offsets up: then they have one shape in all batches, as --compile wants.
+        # Empty documents pad the offsets, so that these have one shape in all batches, which --compile needs.
         offsets = np.full(self.most_documents + 1, total, np.int32)
         offsets[0], offsets[1:len(pieces) + 1] = 0, sizes.cumsum()
         grid = (self.sequences, self.length)
@@ -92,7 +92,7 @@ def _move(array: np.ndarray, device: str) -> Tensor:
 
 # --- Attention --------------------------------------------------------------------------------------------------------
 #
-# Both ways: `prepare` makes of a batch what the layers with this window, or with none, must know of it, and the call
+# Each attention has `prepare`, which computes from a batch what the layers with this window (or none) need. A call
 # takes q [B, N, Hq, D], k and v [B, N, Hk, D] and sinks [Hq], and returns [B, N, Hq, D]. A window of w is a query's own
 # position and the w before it.
 
@@ -104,7 +104,7 @@ class FlashcAttention:
 
     def __call__(self, q: Tensor, k: Tensor, v: Tensor, sinks: Tensor, window: Optional[int],
                  offsets: Tensor) -> Tensor:
-        # The batch is one row of documents, [B * N, H, D]: where a sequence ends, a document does.
+        # The batch is one row of documents, [B * N, H, D]: the end of a sequence is the end of a document.
         rows = [x.flatten(0, 1) for x in (q, k, v)]
         o = flashc.varlen_attention(*rows, offsets, causal=True, window=window, sinks=sinks, enable_gqa=True)
         return o.view(q.shape)
@@ -119,8 +119,8 @@ def sees(documents: Tensor, window: Optional[int]) -> Callable[..., Tensor]:
 
 
 class FlexAttention:
-    """PyTorch's FlexAttention, compiled. It has no sinks, but a log-sum-exp that has a gradient: a sink takes the share
-    exp(sink) / (exp(sink) + exp(lse)) of each softmax away."""
+    """PyTorch's FlexAttention, compiled. It has no sinks, but a log-sum-exp with a gradient: a sink removes the share
+    exp(sink) / (exp(sink) + exp(lse)) from each softmax."""
     name = "torch.nn.attention.flex_attention, compiled"
 
     def __init__(self) -> None:
@@ -150,8 +150,8 @@ class FlexAttention:
 
 
 class MaskedAttention:
-    """PyTorch's attention with a mask in memory, for where there is no FlexAttention. A sink is one more key, of zeros
-    and with a value of zeros, to which the mask adds the sink."""
+    """PyTorch's attention with a mask in memory, if there is no FlexAttention. A sink is one more key of zeros with a
+    value of zeros, to whose score the mask adds the sink."""
     name = "torch.nn.functional.scaled_dot_product_attention" if TORCH_VERSION >= (2, 0) else "PyTorch's softmax"
 
     def prepare(self, batch: Batch, window: Optional[int]) -> Tensor:
@@ -232,7 +232,7 @@ class Attention(nn.Module):
         self.heads, self.key_heads, self.depth = options.heads, options.key_heads, options.width // options.heads
         self.qkv = nn.Linear(options.width, (self.heads + 2 * self.key_heads) * self.depth, bias=False)
         self.out = nn.Linear(options.width, options.width, bias=False)
-        self.sinks = nn.Parameter(torch.zeros(self.heads))  # f32, also where q, k and v are bf16
+        self.sinks = nn.Parameter(torch.zeros(self.heads))  # f32, also if q, k and v are bf16
         self.window, self.attend = window, attend
 
     def forward(self, x: Tensor, rotation: Tensor, seen: Any) -> Tensor:
@@ -287,7 +287,7 @@ class Run:
     attention: str  # what computed it
     losses: List[float]
     first_step: float  # seconds, which compiles
-    tokens_per_second: float  # behind the first steps; NaN if there are no others
+    tokens_per_second: float  # after the first steps; NaN if there are no others
 
     def speed(self) -> str:
         return "no speed: too few steps" if math.isnan(self.tokens_per_second) else \
@@ -326,7 +326,7 @@ def learning_rate(step: int, options: argparse.Namespace) -> float:
 
 def train(name: str, options: argparse.Namespace) -> Run:
     if hasattr(torch, "compiler"):
-        torch.compiler.reset()  # so that each run compiles what it needs, in its own first step
+        torch.compiler.reset()  # so that each run compiles in its own first step
     model = make_model(name, options)
     optimizer, batches = make_optimizer(model, options), Batches(options.sequences, options.length, options.seed)
     losses = torch.zeros(options.steps, device=options.device)
