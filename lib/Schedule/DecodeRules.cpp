@@ -6,12 +6,13 @@
 using namespace mlir;
 using namespace flashc;
 
-/// Whether the number of parts is open.
+/// Whether the number of parts is still to be chosen.
 static bool isOpen(const Draft &d) { return !d.isSaid("splits") && d.s.chunk == 0 && d.question.cache; }
 
 static bool hasExtents(const Draft &d) { return d.question.countDecodedTiles() > 0 && d.question.cache->keys > 0; }
 
-/// Each part has a tile of keys for each warp at least, or the merge costs more than the part saves.
+/// The largest number of parts: each warp has at least one tile of keys in each part; with more, the merge would cost
+/// more than the part saves.
 static int64_t getMostParts(const Draft &d) {
   return std::max<int64_t>(d.question.cache->keys / (DecodeSchedule::kKeys * d.s.warps), 1);
 }
@@ -21,8 +22,8 @@ static int64_t countParts(const Draft &d) {
   return std::min(filling, getMostParts(d));
 }
 
-/// Pairs of CTAs fit on all multiprocessors, larger clusters on 85% of them. Where keys are read for several tiles of
-/// rows, and the memory does not keep all of these waiting, more CTAs are always worth it.
+/// The number of parts that are merged in clusters, doubled while all CTAs fit on the GPU at once: on 85% of the
+/// multiprocessors, or on all of them for pairs of CTAs if several tiles of rows read the same keys.
 static int64_t countClusterParts(const Draft &d) {
   int64_t multiprocessors = d.question.cache->multiprocessors, parts = 1;
   auto countCTAs = [&] {
@@ -40,21 +41,21 @@ static int64_t getRingBytes(const Draft &d) {
 
 static bool hasRoom(const Draft &d) { return getRingBytes(d) <= d.target().maxSharedMemory; }
 
-/// Docs/schedules.md has this as a table: Rules.h.
+/// The rules in order; docs/schedules.md contains them as a table.
 static const Rule kRules[] = {
-    {"warps", "nothing asks for it, and the rings leave no room for so many", "half of it",
+    {"warps", "no override sets it, and shared memory has no room for the rings of so many warps", "half of it",
      [](const Draft &d) { return d.s.warps > 1 && !hasRoom(d); }, nullptr,
      [](Draft &d) {
        while (d.s.warps > 1 && !hasRoom(d))
          d.s.warps /= 2;
      }},
-    {"splits", "nothing says it, `chunk` is 0, and an extent is known at launch only", "4",
+    {"splits", "neither the row nor an override sets it, `chunk` is 0, and an extent is known only at launch", "4",
      [](const Draft &d) { return isOpen(d) && !hasExtents(d); }},
-    {"splits", "nothing says it, `chunk` is 0, and the row has `merge=kernel`",
+    {"splits", "neither the row nor an override sets it, `chunk` is 0, and the row has `merge=kernel`",
      "a CTA for each multiprocessor, with a tile of keys for each warp",
      [](const Draft &d) { return isOpen(d) && hasExtents(d) && d.ofRow.merge == Merge::Kernel; }, nullptr,
      [](Draft &d) { d.s.splits = countParts(d); }},
-    {"splits", "nothing says it, `chunk` is 0, and the row has `merge=cluster`",
+    {"splits", "neither the row nor an override sets it, `chunk` is 0, and the row has `merge=cluster`",
      "as many CTAs as fit together in clusters, with a tile of keys for each warp",
      [](const Draft &d) { return isOpen(d) && hasExtents(d) && d.ofRow.merge == Merge::Cluster; }, nullptr,
      [](Draft &d) { d.s.splits = countClusterParts(d); }},
@@ -85,7 +86,8 @@ static const Rule kRules[] = {
      [](const Draft &d) {
        return "expected chunks of a multiple of " + print(DecodeSchedule::kKeys) + " keys, got " + print(d.s.chunk);
      }},
-    {"stages", "the rings take more shared memory than there is", "", [](const Draft &d) { return !hasRoom(d); },
+    {"stages", "the rings take more shared memory than the hardware has", "",
+     [](const Draft &d) { return !hasRoom(d); },
      [](const Draft &d) {
        return "expected at most " + print(d.target().maxSharedMemory) + " bytes of shared memory, got " +
               print(getRingBytes(d));

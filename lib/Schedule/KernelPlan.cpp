@@ -7,14 +7,14 @@
 using namespace flashc;
 using llvm::StringRef;
 
-/// Rows of queries that share their keys, query heads of a group times tokens: where times are not compared, a decoding
-/// kernel reads the keys for up to so many, 16 at a time; more fill the tiles of a forward kernel.
+/// The most rows of queries that share their keys (query heads of a group times tokens) for a decoding kernel, if times
+/// are not compared. It reads the keys once for each 16 rows; more rows fill the tiles of a forward kernel.
 static constexpr int64_t kMostDecodedRows = 64;
 
-/// Keys of a part where bits may not depend on the batch.
+/// Keys of a part of a batch-invariant kernel.
 static constexpr int64_t kInvariantChunk = 1024;
 
-/// Why a forward kernel cannot read the caches, or an empty text.
+/// The reason why a forward kernel cannot read the caches, or an empty text.
 static std::string whyNotForward(const Question &question) {
   const GPUTarget &target = question.getTarget();
   const CacheQuestion &cache = *question.cache;
@@ -73,18 +73,19 @@ struct ForwardParts {
 };
 } // namespace
 
-/// The forward kernel where it is faster than a decoding kernel (docs/decode.md has the model).
+/// The plan of a forward kernel if it is faster than a decoding kernel (docs/decode.md has the model).
 static llvm::Expected<std::optional<ForwardParts>> chooseForward(const Question &question, const KernelWish &wish) {
   const CacheQuestion &cache = *question.cache;
   int64_t queries = *question.queries, heads = cache.batches * cache.keyHeads;
   if (question.countRows() <= DecodeSchedule::kRows)
     return std::nullopt;
-  // The cost of a key, in units of a forward kernel's CTA: all waves of CTAs pass over their part of the keys.
+  // The cost of a kernel in units of the time in which a CTA of a forward kernel passes over one key: all waves of CTAs
+  // pass over their parts of the keys.
   auto getCost = [&](int64_t tiles, int64_t parts) {
     return double(llvm::divideCeil(tiles * parts, cache.multiprocessors)) / parts;
   };
-  // A tile has rows of one query head: 256 of narrow ones, unless that is more than there are. Merging parts takes as
-  // long as some keys, and decoding 16 rows half as long as those.
+  // A tile of a forward kernel has rows of one query head: 256 rows for small keys, unless there are fewer. Merging
+  // parts costs as much as some keys, and decoding 16 rows half as much as a tile.
   constexpr int64_t kNarrowKey = 256, kTileRows = 128, kLeastKeys = 256;
   constexpr double kMergedKeys = 400, kDecodedTile = 0.53;
   bool isNarrow = cache.keyBytes <= kNarrowKey, isShort = queries <= kTileRows;
@@ -117,7 +118,7 @@ static KernelPlan planForward(const KernelWish &wish, const ForwardParts &choice
 // The choice
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// By the rows of queries alone.
+/// Chooses by the number of rows of queries only.
 static llvm::Expected<KernelPlan> chooseByRows(const Question &question, const KernelWish &wish) {
   int64_t rows = question.countRows();
   std::string count = std::to_string(rows) + (rows == 1 ? " row" : " rows") + " of queries for a key head, ";

@@ -6,7 +6,7 @@
 
 namespace flashc {
 
-/// A schedule on its way: the row and the overrides that it comes from.
+/// A schedule to which rules are applied, with the row and the overrides that it comes from.
 struct Draft {
   Schedule &s;
   const Question &question;
@@ -20,7 +20,7 @@ struct Draft {
   bool hasReducer() const { return isBackward() && s.splitGradients == SplitGradients::None; }
   bool isAsked(llvm::StringRef field) const { return hasOverride(overrides, field); }
   bool isSaid(llvm::StringRef field) const { return isAsked(field) || hasOverride(row.overrides, field); }
-  /// Overrides may have taken what the row had.
+  /// Whether there are overrides, which may use up memory that the row counted on.
   bool isOverridden() const { return !overrides.empty(); }
   ScheduleNeeds needs() const { return getScheduleNeeds(s, target(), question.d, question.dv); }
   bool hasRoom() const { return needs().sharedMemoryBytes <= target().maxSharedMemory; }
@@ -32,7 +32,7 @@ struct Draft {
   }
   bool isListed() const { return question.rows == RowsClass::Listed; }
   bool mayList() const { return isListed() && s.persistent && s.order != Order::Closed; }
-  /// A CTA has one part of one tile, and what leaves it is in f32, with its log-sum-exp.
+  /// Whether a CTA has one part of one tile, which it stores in f32, with its log-sum-exp.
   bool hasParts() const { return s.splits > 1; }
   bool isOverlapped() const { return s.epilogue != Epilogue::Plain; }
 };
@@ -40,20 +40,20 @@ struct Draft {
 using Condition = bool (*)(const Draft &);
 using Text = std::string (*)(const Draft &);
 
-/// Where `when` holds, `field` becomes `value` unless an override gives it (an empty value: it stays), and is refused
-/// as long as it holds, if there is a message for that. In order, each once.
+/// A rule: if `when` holds, `field` becomes `value`, unless an override sets the field or `value` is empty. If `when`
+/// still holds, and the rule has a message, the schedule is refused. Rules are applied in order, once each.
 struct Rule {
   llvm::StringRef field;
-  /// For people: `when` in words, after "where".
+  /// `when` in words, for people.
   llvm::StringRef where;
   llvm::StringRef value;
   Condition when;
   Text refusal = nullptr;
-  /// Sets a value that `value` has in words.
+  /// Sets a value that `value` describes in words.
   void (*set)(Draft &) = nullptr;
 };
 
-/// The rules of kernels of products, and of decoding kernels.
+/// The rules of kernels of products, and those of decoding kernels.
 llvm::ArrayRef<Rule> getTiledRules();
 llvm::ArrayRef<Rule> getDecodeRules();
 

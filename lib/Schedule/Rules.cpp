@@ -6,7 +6,7 @@
 using namespace mlir;
 using namespace flashc;
 
-/// Gives a field the value of a rule, which may be one in words.
+/// Sets the value of a rule, which may be one that only `set` can compute.
 static void setValue(Draft &draft, const Rule &rule) {
   if (rule.set)
     rule.set(draft);
@@ -49,7 +49,7 @@ llvm::Expected<Schedule> flashc::applyRow(const ScheduleRow &row, const Question
 
 llvm::Error flashc::checkSchedule(const Schedule &schedule, const GPUTarget &target, int64_t d, int64_t dv) {
   Schedule checked = schedule;
-  Question question; // of an attention that allows everything
+  Question question; // of an attention for which every rule on attentions holds
   question.kind = schedule.kind;
   question.target = target.name.str();
   question.d = d;

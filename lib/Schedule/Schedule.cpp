@@ -14,7 +14,7 @@ RoleRegisters Schedule::getRegisters() const {
   bool hasReducer = kind == KernelKind::Backward && splitGradients == SplitGradients::None;
   if (hasReducer && consumers == 2)
     return {32, 208};
-  if (consumers >= 3) // the producer needs next to none
+  if (consumers >= 3) // the producer needs few registers
     return {32, consumers == 3 ? 160 : 112};
   return {24, 240};
 }
@@ -39,13 +39,13 @@ constexpr KindSet only(KernelKind kind) { return 1u << static_cast<int>(kind); }
 constexpr KindSet kForward = only(KernelKind::Forward), kBackward = only(KernelKind::Backward),
                   kDecode = only(KernelKind::Decode), kTiled = kForward | kBackward | only(KernelKind::ColumnSums);
 
-/// A number, or one of some names: a flag's, an enumeration's.
+/// A field whose value is a number or one of several names (flags, enumerations).
 struct Field {
   StringRef key;
-  /// The kinds of kernels that have it.
+  /// The kinds of kernels that have the field.
   KindSet kinds;
   ArrayRef<StringLiteral> names;
-  /// The least value of a number that means anything.
+  /// The least valid value of a number.
   int64_t least;
   int64_t (*get)(const Schedule &schedule);
   void (*set)(Schedule &schedule, int64_t value);
@@ -64,7 +64,7 @@ static constexpr int64_t kAnyNumber = std::numeric_limits<int64_t>::min();
 
 template <typename Owner, typename Value> static Value getType(Value Owner::*);
 
-/// A field of the member `member`, a number from `least` on, or whose values have these names.
+/// Makes a field of the member `member`: a number from `least` on, or a value with one of these names.
 template <auto member>
 static Field field(KindSet kinds, StringRef key, ArrayRef<StringLiteral> names = {}, int64_t least = kAnyNumber) {
   using Value = decltype(getType(member));
@@ -220,7 +220,7 @@ static llvm::Error setField(Schedule &schedule, StringRef key, StringRef value) 
 
 llvm::Error flashc::overrideSchedule(Schedule &schedule, StringRef overrides) {
   SmallVector<std::pair<StringRef, StringRef>> pairs = split(overrides);
-  // First what the other choices follow from, whatever the order in the text.
+  // Consumers first, in any order of the text, since other choices follow from their number.
   for (auto [key, value] : pairs) {
     if (key != "consumers")
       continue;
@@ -249,7 +249,7 @@ SmallVector<KernelKind, 4> flashc::getKinds(StringRef overrides) {
   return result;
 }
 
-/// "forward or decode": the kinds that have a field.
+/// The kinds that have a field, as text: "forward or decode".
 static std::string joinKinds(StringRef field) { return joinWithOr(llvm::map_to_vector(getKinds(field), getKindName)); }
 
 llvm::Error flashc::checkFields(KernelKind kind, StringRef overrides) {
@@ -274,17 +274,16 @@ llvm::Error flashc::checkOverrides(StringRef overrides) {
 // Budgets
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// What the kernel will allocate (KernelFrame, ForwardStep, GradientStep).
+/// The shared memory that the kernel will allocate (KernelFrame, ForwardStep, GradientStep).
 static int64_t getSharedMemoryBytes(const Schedule &schedule, const GPUTarget &target, int64_t d, int64_t dv) {
   auto bytes = [&](int64_t rows, int64_t cols) { return target.getSlotBytes(rows, cols); };
   SmallVector<tile::SharedAllocation> slots{
       {schedule.consumers * schedule.qStages, bytes(tile::kTileRows, d), /*isRing=*/true},
       {schedule.stages, bytes(schedule.kvTile, d), /*isRing=*/true},
       {schedule.stages, bytes(schedule.kvTile, dv), /*isRing=*/true}};
-  if (schedule.kind ==
-      KernelKind::Backward) { // keys and values are resident, or queries and the gradient of their output
+  if (schedule.kind == KernelKind::Backward) { // keys and values are resident, or queries and their gradients
     slots.push_back({schedule.consumers * schedule.qStages, bytes(tile::kTileRows, dv), /*isRing=*/true});
-    if (schedule.splitGradients == SplitGradients::None) // dX^T on its way to who adds dq up
+    if (schedule.splitGradients == SplitGradients::None) // the slot by which consumers pass dX^T to the reducer
       slots.push_back({2 * schedule.consumers, bytes(tile::kTileRows, schedule.kvTile), /*isRing=*/true});
     slots.push_back({schedule.stages, 2 * 4 * schedule.kvTile, /*isRing=*/true}); // two numbers of each query
   }
@@ -295,15 +294,15 @@ static int64_t getSharedMemoryBytes(const Schedule &schedule, const GPUTarget &t
   if (schedule.tensorBias)
     slots.append({{schedule.consumers, tile::kTileRows * target.getStepRowBytes()},
                   {1, schedule.kvTile * target.getStepRowBytes()}});
-  // With own keys at most.
+  // The larger size, of kernels with key ranges of their own.
   int64_t publishWords = schedule.ownKeys ? tile::kOwnPublishWords : tile::kPublishWords;
   return tile::layOutShared(target, slots, schedule.order == Order::List && schedule.persistent ? publishWords : 0)
       .bytes;
 }
 
-/// Registers of a consumer thread that hold tiles, and those that everything else needs.
+/// Registers of a consumer thread: those that hold tiles, and all others.
 static int64_t getConsumerRegisters(const Schedule &schedule, const GPUTarget &target, int64_t dv) {
-  // Addresses, counters, row state, and the sums of the rows: seen in the ptxas reports of kernels that fit.
+  // Addresses, counters, row state and row sums, as counted in ptxas reports of kernels that fit.
   int64_t other = schedule.tensorSums ? 28 : 32;
   int64_t columns = dv + (schedule.tensorSums ? target.colStep : 0);
   int64_t scores = schedule.kvTile / 2, output = columns / 2, probabilities = schedule.kvTile / 4;
@@ -315,10 +314,10 @@ ScheduleNeeds flashc::getScheduleNeeds(const Schedule &schedule, const GPUTarget
   needs.sharedMemoryBytes = getSharedMemoryBytes(schedule, target, d, dv);
   RoleRegisters registers = schedule.getRegisters();
   needs.ctaRegisters = target.groupThreads * (registers.producer + schedule.consumers * registers.consumer);
-  // Other numbers of consumers are refused by checkSchedule, which may not have been asked yet.
+  // checkSchedule refuses other numbers of consumers, but may not have been called yet.
   int64_t consumers = std::clamp<int64_t>(schedule.consumers, 1, tile::kMaxConsumers);
   int64_t groups = consumers + 1;
-  if (schedule.splitGradients == SplitGradients::None) { // who adds dq up has what is left
+  if (schedule.splitGradients == SplitGradients::None) { // the reducer has the registers that are left
     groups += 1;
     needs.ctaRegisters += target.groupThreads * tile::kReducerRegisters;
   }

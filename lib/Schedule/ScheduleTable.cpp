@@ -39,7 +39,7 @@ static llvm::Error refuseSecond(StringRef key, StringRef condition) {
   return llvm::createStringError("expected one condition on " + key + ", got '" + condition + "' too");
 }
 
-/// A number after the relation. `isSet`: there is a condition on the key already.
+/// Parses the number after the relation. `isSet`: an earlier condition has the same key, which is an error.
 static llvm::Expected<int64_t> parseNumber(StringRef condition, StringRef relation, bool isSet) {
   auto [key, value] = condition.split(relation);
   int64_t number;
@@ -50,7 +50,7 @@ static llvm::Expected<int64_t> parseNumber(StringRef condition, StringRef relati
   return number;
 }
 
-/// The same, into the condition.
+/// Parses the number after the relation into `result`.
 static llvm::Error setNumber(std::optional<int64_t> &result, StringRef condition, StringRef relation) {
   llvm::Expected<int64_t> number = parseNumber(condition, relation, result.has_value());
   if (!number)
@@ -59,7 +59,7 @@ static llvm::Error setNumber(std::optional<int64_t> &result, StringRef condition
   return llvm::Error::success();
 }
 
-/// A name `key=value`, of which `isValue` knows the right ones and `expected` says them.
+/// Parses a name `key=value` that must fulfil `isValue`; `expected` describes the valid names.
 static llvm::Error setName(std::optional<std::string> &name, StringRef condition,
                            llvm::function_ref<bool(StringRef)> isValue, StringRef expected) {
   auto [key, value] = condition.split('=');
@@ -71,7 +71,7 @@ static llvm::Error setName(std::optional<std::string> &name, StringRef condition
   return llvm::Error::success();
 }
 
-/// A class by its name, which is one of `names` and not empty.
+/// Parses a class by its name, one of `names` that is not empty.
 template <typename ClassTy>
 static llvm::Error setClass(std::optional<ClassTy> &result, StringRef condition, ArrayRef<StringLiteral> names,
                             StringRef expected) {
@@ -85,7 +85,7 @@ static llvm::Error setClass(std::optional<ClassTy> &result, StringRef condition,
   return llvm::Error::success();
 }
 
-/// A flag, which has one value.
+/// Parses a flag, which has only one value.
 static llvm::Error setFlag(bool &flag, StringRef condition, StringRef expected) {
   std::optional<std::string> name;
   if (std::exchange(flag, true))
@@ -119,7 +119,7 @@ static llvm::Error setKind(KernelKind &kind, StringRef condition) {
   return llvm::Error::success();
 }
 
-/// A condition `key=value` on a name; none if there is no such key.
+/// Parses a condition `key=value` with a name as value. None if the key is of another kind.
 static std::optional<llvm::Error> setNamed(ScheduleRow &row, StringRef key, StringRef condition) {
   if (key == "kind")
     return setKind(row.kind, condition);
@@ -167,7 +167,7 @@ static llvm::Error setCondition(ScheduleRow &row, StringRef condition) {
                                  condition + "'");
 }
 
-/// The conditions are of the row's kind of kernel.
+/// Checks that the conditions belong to the row's kind of kernel.
 static llvm::Error checkConditions(const ScheduleRow &row) {
   bool isOfCache = row.needsBytes || row.minWaves || row.maxWaves || row.maxKeyBytes || row.minCacheMiB;
   if (isOfCache && row.kind != KernelKind::Decode)
@@ -231,7 +231,7 @@ StringRef ScheduleTable::getBuiltInText() {
 }
 
 const ScheduleTable &ScheduleTable::getBuiltIn() {
-  // A test reads it, so that there is nothing wrong with it.
+  // Tests parse the built-in table, so it has no errors.
   static const ScheduleTable table = llvm::cantFail(parse(getBuiltInText(), "built-in schedule table"));
   return table;
 }
@@ -252,7 +252,7 @@ int64_t Question::getDecodedTileBytes() const {
   return bytes(d) + bytes(dv);
 }
 
-/// Whether the conditions of decoding hold.
+/// Whether the conditions of decoding kernels hold.
 static bool matchesCache(const ScheduleRow &row, const Question &question) {
   const CacheQuestion &cache = *question.cache;
   bool isKnown = cache.batches && cache.keyHeads && cache.keys;
@@ -276,14 +276,14 @@ bool ScheduleRow::matches(const Question &question) const {
 
 Schedule ScheduleRow::getSchedule() const {
   Schedule schedule(kind);
-  llvm::cantFail(overrideSchedule(schedule, overrides)); // as parse found
+  llvm::cantFail(overrideSchedule(schedule, overrides)); // parse has checked the overrides
   return schedule;
 }
 
 llvm::Expected<SmallVector<RowChoice, 2>> flashc::findRows(ArrayRef<const ScheduleTable *> tables,
                                                            const Question &question, bool mayVary) {
   SmallVector<RowChoice, 2> choices;
-  int64_t covered = 0; // so many queries have a row already
+  int64_t covered = 0; // the number of queries for which there is a row already
   for (const ScheduleTable *table : tables) {
     for (const ScheduleRow &row : table->getRows()) {
       if (!row.matches(question))

@@ -6,7 +6,7 @@
 using namespace mlir;
 using namespace flashc;
 
-/// The text of a field in a schedule: `epilogue=product`.
+/// A field of the schedule as text: `epilogue=product`.
 static std::string show(const Draft &d, StringRef key) {
   for (const auto &[field, value] : d.s.getFields())
     if (field == key)
@@ -14,12 +14,12 @@ static std::string show(const Draft &d, StringRef key) {
   return "";
 }
 
-/// Fields that a kernel of parts does not have, since a CTA has one part of one tile, and what they are instead.
+/// Fields that are fixed in a kernel of parts, since a CTA has one part of one tile, and their values.
 static constexpr std::pair<StringLiteral, StringLiteral> kOfParts[] = {
     {"persistent", "false"}, {"order", "closed"}, {"own-keys", "false"},   {"epilogue", "plain"},
     {"store", "registers"},  {"max", "running"},  {"tensor-sums", "false"}};
 
-/// The first field that only a kernel of whole tiles has, as text: `persistent=true`; empty if there is none.
+/// The first field, as text, that only a kernel of whole tiles has: `persistent=true`. Empty if there is none.
 static std::string findOfWhole(const Schedule &s) {
   for (const auto &[field, value] : s.getFields())
     for (auto [ofParts, expected] : kOfParts)
@@ -34,25 +34,25 @@ static void setParts(Draft &d) {
       llvm::cantFail(overrideSchedule(d.s, (field + "=" + value).str()));
 }
 
-/// Docs/schedules.md has this as a table: Rules.h.
+/// The rules in order; docs/schedules.md contains them as a table.
 static const Rule kRules[] = {
-    // What nothing says.
-    {"tensor-sums", "nothing says it, and values have one panel (64), or `max=unified`", "true",
+    // Fields that neither the row nor an override sets.
+    {"tensor-sums", "neither the row nor an override sets it, and values have one panel (64), or `max=unified`", "true",
      [](const Draft &d) {
        return d.isForward() && !d.isSaid("tensor-sums") &&
               (d.question.dv == d.target().getPanelCols() || d.s.max == Max::Unified);
      }},
-    {"tensor-bias", "nothing says it, and the score has a slope along the keys", "true",
+    {"tensor-bias", "neither the row nor an override sets it, and the score has a slope along the keys", "true",
      [](const Draft &d) { return d.isForward() && !d.isSaid("tensor-bias") && d.question.hasSlopes; }},
 
-    {"overlap", "nothing says it, and `kind` is not `forward`", "false",
+    {"overlap", "neither the row nor an override sets it, and `kind` is not `forward`", "false",
      [](const Draft &d) { return !d.isForward() && !d.isSaid("overlap"); }},
-    {"ping-pong", "nothing says it, and `kind` is not `forward`", "false",
+    {"ping-pong", "neither the row nor an override sets it, and `kind` is not `forward`", "false",
      [](const Draft &d) { return !d.isForward() && !d.isSaid("ping-pong"); }},
-    {"persistent", "nothing says it, and `kind=backward`", "false",
+    {"persistent", "neither the row nor an override sets it, and `kind=backward`", "false",
      [](const Draft &d) { return d.isBackward() && !d.isSaid("persistent"); }},
 
-    // What a number may be.
+    // Ranges of numbers.
     {"consumers", "it is not 1 to 4", "",
      [](const Draft &d) { return d.s.consumers < 1 || d.s.consumers > tile::kMaxConsumers; },
      [](const Draft &d) {
@@ -67,8 +67,8 @@ static const Rule kRules[] = {
     {"order", "`split-gradients=none`, `persistent=true`, and it is not `closed`", "closed",
      [](const Draft &d) { return d.hasReducer() && d.s.persistent && d.s.order != Order::Closed; },
      [](const Draft &) -> std::string {
-       return "expected order=closed for split-gradients=none and persistent=true: the warpgroup that adds dq up does "
-              "not follow the work list";
+       return "expected order=closed for split-gradients=none and persistent=true: the reducer warpgroup does not "
+              "follow the work list";
      }},
     {"kv-tile", "`split-gradients=none`, and it is not in steps of 64", "",
      [](const Draft &d) {
@@ -82,8 +82,7 @@ static const Rule kRules[] = {
      [](const Draft &d) { return d.question.isDeterministic && d.s.splitGradients == SplitGradients::None; },
      [](const Draft &) -> std::string {
        return "expected split-gradients=queries or each for a deterministic backward pass, got none: dq would be added "
-              "up "
-              "in any order";
+              "up in any order";
      }},
     {"stages", "it is not 1 to 64", "", [](const Draft &d) { return !isCount(d.s.stages); },
      [](const Draft &d) { return "expected 1 to 64 stages, got " + print(d.s.stages); }},
@@ -99,7 +98,7 @@ static const Rule kRules[] = {
      [](const Draft &d) { return d.hasParts() && !findOfWhole(d.s).empty(); },
      [](const Draft &d) { return "expected splits=1 for " + findOfWhole(d.s); }, setParts},
 
-    // Products that do more.
+    // Products that compute more.
     {"tensor-sums", "the value dimension is no multiple of 64", "false",
      [](const Draft &d) { return d.s.tensorSums && d.question.dv % d.target().getPanelCols() != 0; },
      [](const Draft &d) {
@@ -114,38 +113,39 @@ static const Rule kRules[] = {
      }},
     {"tensor-sums", "probabilities are dropped", "false",
      [](const Draft &d) { return d.s.tensorSums && d.question.hasDropout; },
-     [](const Draft &) -> std::string { return "expected no dropout for tensor-sums: rows add up all of P"; }},
+     [](const Draft &) -> std::string {
+       return "expected no dropout for tensor-sums: row sums include the dropped elements of P";
+     }},
     {"tensor-bias", "the score has no slope along the keys", "false",
      [](const Draft &d) { return !d.question.hasSlopes; }},
     {"tensor-bias", "`max=unified`", "false", [](const Draft &d) { return d.s.tensorBias && d.s.max == Max::Unified; },
      [](const Draft &) -> std::string {
-       return "expected max=running for tensor-bias: a maximum takes the rest of the bias";
+       return "expected max=running for tensor-bias: the maximum includes the part of the bias that is constant in a "
+              "row";
      }},
 
-    // Shared memory: what a row has is for memory that nothing else needs, and overrides may take it.
+    // Shared memory: a row counts on all of it, and overrides may use some of it.
     {"tensor-bias", "shared memory has no room for it, even without the output's slot", "false",
      [](const Draft &d) { return d.s.tensorBias && !d.hasRoomWithoutSlot(); }},
     {"store", "overrides, or `tensor-bias`, leave shared memory no room for `own-slot`", "q-slot",
      [](const Draft &d) {
        return d.s.store == Store::OwnSlot && (d.isOverridden() || d.s.tensorBias) && !d.hasRoom();
      }},
-    {"q-stages", "overrides leave no room for more, or no next tile", "1",
+    {"q-stages", "overrides leave shared memory no room for more, or CTAs no next tile", "1",
      [](const Draft &d) { return d.isOverridden() && (!d.s.persistent || !d.hasRoom()); }},
-    {"tensor-sums", "overrides leave no room for the ones", "false",
+    {"tensor-sums", "overrides leave shared memory no room for the ones", "false",
      [](const Draft &d) { return d.s.tensorSums && d.isOverridden() && !d.isAsked("max") && !d.hasRoom(); }},
-    {"stages", "overrides leave no room for so many", "half of it, at least 2",
+    {"stages", "overrides leave shared memory no room for so many", "half of it, at least 2",
      [](const Draft &d) { return d.isOverridden() && d.s.stages > 2 && !d.hasRoom(); }, nullptr,
      [](Draft &d) {
        while (d.s.stages > 2 && !d.hasRoom())
          d.s.stages = std::max<int64_t>(d.s.stages / 2, 2);
      }},
 
-    // How the output leaves, and what comes before that.
-    {"store", "nothing says it, `persistent=true`, and `q-stages` is above 1", "q-slot",
+    // How the output is stored, and the part of the next tile that comes before.
+    {"store", "neither the row nor an override sets it, `persistent=true`, and `q-stages` is above 1", "q-slot",
      [](const Draft &d) { return d.isForward() && !d.isSaid("store") && d.s.persistent && d.s.qStages > 1; }},
-    {"store",
-     "there is no next tile for `own-slot`, or no second slot of Q beside a `q-slot` that the row does not say",
-     "registers",
+    {"store", "`own-slot` without a next tile, or `q-slot` that the row does not set with one slot of Q", "registers",
      [](const Draft &d) {
        return d.ofRow.store != Store::QSlot && (!d.s.persistent || (d.s.store == Store::QSlot && d.s.qStages == 1));
      }},
@@ -167,7 +167,7 @@ static const Rule kRules[] = {
      [](const Draft &d) {
        return d.s.store == Store::QSlot && d.isAsked("epilogue") && d.isOverlapped() && d.s.qStages == 1;
      }},
-    {"epilogue", "nothing says it, and `q-stages` is above 1", "product",
+    {"epilogue", "neither the row nor an override sets it, and `q-stages` is above 1", "product",
      [](const Draft &d) { return d.isForward() && !d.isSaid("epilogue") && d.s.qStages > 1; }},
     {"epilogue", "overrides leave one slot of Q", "plain",
      [](const Draft &d) { return d.isOverridden() && d.s.qStages == 1; }},
@@ -178,31 +178,31 @@ static const Rule kRules[] = {
      }},
 
     // Key ranges of consumers.
-    {"own-keys", "the mask does not say which keys a few rows see, or a list does and the row is not for `rows=listed`",
+    {"own-keys", "the mask has no bounds for a few rows, or bounds that read arrays in a row without `rows=listed`",
      "false", [](const Draft &d) { return d.question.rows != RowsClass::Bounded && !(d.row.rows && d.mayList()); }},
     {"own-keys", "the bounds read arrays, and `persistent=false` or `order=closed`", "",
      [](const Draft &d) { return d.s.ownKeys && d.isListed() && !d.mayList(); },
      [](const Draft &) -> std::string {
-       return "expected persistent=true and order=auto or list for own-keys of a mask whose bounds read arrays: a list "
-              "has what each consumer would search for";
+       return "expected persistent=true and order=auto or list for own-keys of a mask whose bounds read arrays: the "
+              "work list has the bounds of each consumer";
      }},
-    {"own-keys", "the mask does not say which keys a few rows see", "",
+    {"own-keys", "the mask has no bounds for a few rows", "",
      [](const Draft &d) { return d.s.ownKeys && d.question.rows == RowsClass::None; },
      [](const Draft &) -> std::string {
-       return "expected a mask with one interval of keys that moves with the query, and beside it, if its bounds read "
-              "no array, others that are the same for all, for own-keys";
+       return "expected a mask with one interval of keys that moves with the query for own-keys (and, if its bounds "
+              "read no array, intervals that are the same for all queries)";
      }},
     {"epilogue", "an override gives `own-keys=true`", "plain",
      [](const Draft &d) { return d.isAsked("own-keys") && d.s.ownKeys; }},
     {"own-keys", "`epilogue` is not `plain`", "false", [](const Draft &d) { return d.s.ownKeys && d.isOverlapped(); },
      [](const Draft &) -> std::string {
-       return "expected epilogue=plain for own-keys: the next tile's first product would come before the turns that "
-              "this one hands on";
+       return "expected epilogue=plain for own-keys: the next tile's first product would run before this tile passes "
+              "its turn on";
      }},
-    {"ping-pong", "the row's `own-keys`, for which it leaves turns out, cannot be had", "true",
+    {"ping-pong", "the row sets `own-keys`, and so no turns, but the kernel cannot have `own-keys`", "true",
      [](const Draft &d) { return d.ofRow.ownKeys && !d.s.ownKeys && d.s.consumers > 1; }},
 
-    // What is of no use without another field.
+    // Fields that need another field.
     {"epilogue", "`persistent=false`", "plain", [](const Draft &d) { return d.isOverlapped() && !d.s.persistent; },
      [](const Draft &d) { return "expected persistent for " + show(d, "epilogue"); }},
     {"epilogue", "`overlap=false`", "plain", [](const Draft &d) { return d.isOverlapped() && !d.s.overlap; },
@@ -228,21 +228,21 @@ static const Rule kRules[] = {
               print(d.s.qStages);
      }},
 
-    // The hardware's budgets.
-    {"consumers", "the registers of the CTA are more than there are for so many threads", "",
+    // The hardware's limits.
+    {"consumers", "the CTA needs more registers than the hardware gives so many threads", "",
      [](const Draft &d) { return d.needs().ctaRegisters > d.needs().mostRegisters; },
      [](const Draft &d) {
        return "expected at most " + print(d.needs().mostRegisters) + " registers per CTA, got " +
               print(d.needs().ctaRegisters);
      }},
-    {"kv-tile", "the tiles of a thread take more registers than it has", "",
+    {"kv-tile", "the tiles of a thread take more registers than the thread has", "",
      [](const Draft &d) { return d.needs().tileRegisters > d.s.getRegisters().consumer; },
      [](const Draft &d) {
        return "expected tiles that fit " + print(d.s.getRegisters().consumer) + " registers per consumer thread, got " +
               print(d.needs().tileRegisters) + " for a kv-tile of " + print(d.s.kvTile) + " and a value dimension of " +
               print(d.question.dv);
      }},
-    {"stages", "rings, slots and lists take more shared memory than there is", "",
+    {"stages", "rings, slots and lists take more shared memory than the hardware has", "",
      [](const Draft &d) { return !d.hasRoom(); },
      [](const Draft &d) {
        return "expected at most " + print(d.target().maxSharedMemory) + " bytes of shared memory, got " +

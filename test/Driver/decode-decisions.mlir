@@ -42,7 +42,7 @@
 // REDEFINE: %{prefix} = LARGE
 // RUN: %{decide}
 // LARGE: schedule: warps=8,stages=2,splits=4,chunk=0,merge=kernel
-// LARGE: splits: where nothing says it, `chunk` is 0, and the row has `merge=kernel`
+// LARGE: splits: where neither the row nor an override sets it, `chunk` is 0, and the row has `merge=kernel`
 
 // As many tiles as multiprocessors, or nearly: one part each.
 // REDEFINE: %{batch} = 16

@@ -17,7 +17,7 @@
 // CHECK-NEXT: entry decode:
 // CHECK-NEXT:   row: built-in schedule table, line {{.*}}: kind=decode waves<=1 key-bytes<=256: warps=8,stages=4
 // CHECK-NEXT:   schedule: warps=8,stages=4,splits=8,chunk=0,merge=cluster
-// CHECK-NEXT:   splits: where nothing says it, `chunk` is 0, and the row has `merge=cluster`
+// CHECK-NEXT:   splits: where neither the row nor an override sets it, `chunk` is 0, and the row has `merge=cluster`
 // CHECK-NEXT:   CTAs: 8 x mul(ceildiv(8, 4), ceildiv(1, 1)) x 1, in clusters of 8
 // PTX:        .reqnctapercluster 8
 // PTX:        mma.sync.aligned.m16n8k16

@@ -1,7 +1,7 @@
 //===- KernelPlan.h - which kernel an attention gets --------------------------------------------------------------===//
 //
-// Keys in caches are read by a decoding kernel or by the forward one. This is the only place that decides: the compiler
-// asks it about IR, the C API and Python about extents before they compile.
+// Either a decoding kernel or the forward kernel reads keys in caches. chooseKernel alone decides which: the compiler
+// asks it about IR; the C API and Python ask about extents before they compile.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 #ifndef FLASHC_SCHEDULE_KERNELPLAN_H
@@ -11,39 +11,40 @@
 
 namespace flashc {
 
-/// What a caller asks for, whatever the choice would be.
+/// The caller's wishes, apart from the question.
 struct KernelWish {
-  /// Fields of a schedule. Fields that only decoding kernels have, or only others, choose the kind.
+  /// Fields of a schedule. Fields that only decoding kernels have, or that they lack, choose the kind of kernel.
   llvm::StringRef overrides;
-  /// Tables that are looked at in order.
+  /// Schedule tables in order of precedence.
   llvm::ArrayRef<const ScheduleTable *> tables;
-  /// The kind that an algorithm is of (fa2, split-kv).
+  /// The kind that the caller's algorithm implies (fa2, split-kv).
   std::optional<KernelKind> kind = std::nullopt;
-  /// Parts of each sequence's keys; none: as many as pay.
+  /// The number of parts of each sequence's keys. None: as many as make the kernel faster.
   std::optional<int64_t> splits = std::nullopt;
-  /// A row's bits depend on its own sequence and on the number of queries alone, whatever else is in the batch.
+  /// Whether a row's bits must depend only on its own sequence and on the number of queries, not on the rest of the
+  /// batch.
   bool isBatchInvariant = false;
-  /// Whether the extents are those of launches on the GPU of `CacheQuestion::multiprocessors`, so that the times of
-  /// both kernels are compared; without it the number of rows decides.
+  /// Whether the extents are those of launches on a GPU with `CacheQuestion::multiprocessors`. If so, the estimated
+  /// times of both kernels are compared; otherwise the number of rows decides.
   bool isForDevice = false;
 };
 
-/// The kernel that is chosen.
+/// The chosen kernel.
 struct KernelPlan {
   KernelKind kind = KernelKind::Forward;
-  /// What a compilation of this plan takes as overrides: of decoding all fields; of other kinds the wish, and the parts
-  /// of the keys.
+  /// Overrides for a compilation of this plan: all fields for decoding; otherwise the caller's overrides and the number
+  /// of parts.
   std::string overrides;
-  /// The schedule of decoding, and its row.
+  /// The schedule of a decoding kernel.
   std::optional<Schedule> schedule = std::nullopt;
   ScheduleRow row = {};
-  /// For people: why it is of this kind, empty where there is only one kind; what rules have decided of its schedule.
+  /// The reason for the kind, if there was a choice, and the rules that changed the schedule; for people to read.
   std::string why = {};
   llvm::SmallVector<FieldReason> reasons = {};
 };
 
-/// The kernel for `question`, whose kind is that of the op: Forward for attention, with a cache or without. The error
-/// is that of a schedule that cannot be had.
+/// Chooses the kernel for `question`, whose kind is that of the op (Forward for attention with or without a cache).
+/// Fails if the wish cannot be fulfilled.
 llvm::Expected<KernelPlan> chooseKernel(const Question &question, const KernelWish &wish);
 
 } // namespace flashc

@@ -1,7 +1,7 @@
 //===- Rules.h - what fields of a schedule ask of each other and of the attention ---------------------------------===//
 //
-// A table of rules for each kind of kernel, TiledRules.cpp and DecodeRules.cpp. It completes a schedule, checks one,
-// says why it is as it is, and describes schedules.
+// Each kind of kernel has a table of rules (TiledRules.cpp, DecodeRules.cpp), which completes a schedule, checks it,
+// explains it, and documents it.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 #ifndef FLASHC_SCHEDULE_RULES_H
@@ -11,19 +11,20 @@
 
 namespace flashc {
 
-/// A field, and why a rule has given it its value.
+/// A field, and the reason why a rule changed it.
 using FieldReason = std::pair<llvm::StringRef, llvm::StringRef>;
 
-/// A row's schedule for an attention: with the overrides, with what follows from both, and checked. What a row says
-/// holds where it can be had; an override that cannot be had is an error. `reasons`: what rules have decided.
+/// Makes the schedule of a row for an attention: applies the overrides and the rules, and checks the result. A value of
+/// the row that the kernel cannot have is changed; an override that it cannot have is an error. `reasons` gets the
+/// rules that changed a field.
 llvm::Expected<Schedule> applyRow(const ScheduleRow &row, const Question &question, llvm::StringRef overrides,
                                   llvm::SmallVectorImpl<FieldReason> *reasons = nullptr);
 
-/// Why a kernel of this schedule would not fit the hardware (shared memory, registers), or which field misses another
-/// one, or success. What only the attention knows is not asked.
+/// Fails if a kernel of this schedule would not fit the hardware (shared memory, registers) or if a field lacks another
+/// field that it needs. Does not check conditions on the attention.
 llvm::Error checkSchedule(const Schedule &schedule, const GPUTarget &target, int64_t d, int64_t dv);
 
-/// The rules of a kind of kernel as a table in Markdown: docs/schedules.md has it.
+/// The rules of a kind of kernel as a table in Markdown, which docs/schedules.md contains.
 std::string describeRules(KernelKind kind);
 
 } // namespace flashc

@@ -1,7 +1,6 @@
 //===- ScheduleTable.h - which schedule for which attention, as data ----------------------------------------------===//
 //
-// One text form for the table that is built in (lib/Schedule/schedules.txt), for what the tuner writes
-// and for a user's own:
+// The built-in table (lib/Schedule/schedules.txt), the tuner's tables and users' tables have the same text form:
 //
 //   # a comment
 //   d<=64 dv<=64 mask=bounds queries<=1024: consumers=2,kv-tile=128,stages=4
@@ -25,20 +24,20 @@
 
 namespace flashc {
 
-/// What the regions of an attention ask of a kernel's registers, in growing order.
+/// Classes of masks by the registers and instructions that they need, from fewest to most.
 enum class MaskClass {
   /// No mask.
   None,
-  /// At most one signed less or greater of the query per element, shifted at most: loop bounds, and one mask on the
-  /// diagonal.
+  /// At most one signed less or greater of the query, plus or minus a value, for each element: loop bounds, and one
+  /// comparison on the diagonal.
   Bounds,
-  /// More bounds on the key, equalities among them, whatever they are computed from: the bits of a word for every row.
+  /// More bounds on the key, also equalities, computed from anything but the key: the bits of a word for every row.
   Several,
-  /// The same and a condition that repeats along the keys after few of them: a word for every row and tile.
+  /// As Several, with a condition that repeats along the keys after a few of them: a word for every row and tile.
   Periodic,
-  /// 129 to 255 keys: LLVM knows most of the second tile to be masked, and keeps constants in registers.
+  /// 129 to 255 keys: LLVM finds most of the second tile masked, and keeps constants in registers.
   Constants,
-  /// Other code on the key, reads of memory for it, or control flow.
+  /// Other code on the key, memory reads for it, or control flow.
   Code,
   /// Products, quotients or remainders of the key: temporaries for every element.
   Arithmetic,
@@ -47,77 +46,77 @@ enum class MaskClass {
 };
 llvm::StringRef getMaskClassName(MaskClass mask);
 
-/// What the mask says of the keys that a few rows of a tile see, as `own-keys` needs it.
+/// What the mask says about the keys that a few rows of a tile see, which `own-keys` needs.
 enum class RowsClass {
   /// Nothing.
   None,
-  /// Bounds, which read no array (flash::hasRowBounds).
+  /// Bounds that read no array (flash::hasRowBounds).
   Bounded,
-  /// Bounds that read arrays (flash::hasReadRowBounds): a list of work has them for each consumer.
+  /// Bounds that read arrays (flash::hasReadRowBounds): a work list contains them for each consumer.
   Listed
 };
 
-/// What a kernel writes, as far as schedules depend on it.
+/// The outputs of a kernel, as far as schedules depend on them.
 struct KernelOutputs {
-  /// The log-sum-exp is an output.
+  /// Whether the log-sum-exp is an output.
   bool hasLse = true;
-  /// O has the inputs' element type.
+  /// Whether O has the element type of the inputs.
   bool hasInputType = true;
 };
 
-/// Keys and values that lie in caches, as far as the choice of their kernel depends on it. An extent of 0 is known at
-/// launch only.
+/// Keys and values in caches, as far as the choice of a kernel depends on them. An extent of 0 is known only at launch.
 struct CacheQuestion {
   int64_t batches = 0, keyHeads = 0, groupSize = 1, keys = 0;
-  /// Bytes of a key and its value.
+  /// Bytes of a key and its value together.
   int64_t keyBytes = 0;
-  /// Whether elements have 8 bits, for which a kernel needs more instructions than bytes.
+  /// Whether elements have 8 bits, for which a kernel's time is that of its instructions and not of its bytes.
   bool isWidened = false;
   /// Rows of a page; 0: a cache without pages.
   int64_t pageRows = 0;
-  /// Whether the mask reads arrays. Its bounds may then be ranges of a table, which the forward kernel does not cut.
+  /// Whether the mask reads arrays. Its bounds may then be ranges of a table, which the forward kernel cannot cut into
+  /// parts.
   bool isMaskedByArrays = false;
-  /// Multiprocessors of the GPU.
+  /// The number of multiprocessors of the GPU.
   int64_t multiprocessors = 0;
 };
 
-/// What the choice of a kernel and of its schedule depends on.
+/// The facts on which the choice of a kernel and of its schedule depends.
 struct Question {
-  /// Which kernel it is.
+  /// The kind of the op's kernel.
   KernelKind kind = KernelKind::Forward;
-  /// A known one (GPUTarget).
+  /// The name of a GPUTarget.
   std::string target = kDefaultTarget.str();
   /// bf16 or f16.
   std::string dtype;
   int64_t d = 0, dv = 0;
   MaskClass mask = MaskClass::None;
-  /// A query sees at most so many keys; none: all of them, or nobody knows.
+  /// The most keys that a query sees. None: all of them, or unknown.
   std::optional<int64_t> keys;
-  /// The score region bounds its scores so that `max=unified` is possible for bf16 (a soft cap), and there is no
-  /// log-sum-exp.
+  /// Whether the score region bounds its scores (a soft cap) and there is no log-sum-exp, so that `max=unified` is
+  /// possible for bf16.
   bool hasBoundedScores = false;
-  /// The score region adds terms to s that are affine in the key's position, with a slope, as `tensor-bias` needs them.
+  /// Whether the score region adds terms to s that are affine in the key's position, so that `tensor-bias` is possible.
   bool hasSlopes = false;
-  /// Probabilities are dropped, so that a product with them does not add up rows.
+  /// Whether probabilities are dropped, so that a product with them does not add up rows.
   bool hasDropout = false;
   RowsClass rows = RowsClass::None;
-  /// Sums of a backward pass have one order, so that no row applies that adds dq up in memory.
+  /// Whether sums of a backward pass must have a fixed order, which excludes rows that add dq up in memory.
   bool isDeterministic = false;
-  /// None: known at launch only.
+  /// The number of queries. None: known only at launch.
   std::optional<int64_t> queries;
   KernelOutputs outputs;
-  /// None: keys and values are in no cache.
+  /// The caches. None: keys and values are in no cache.
   std::optional<CacheQuestion> cache;
 
   const GPUTarget &getTarget() const { return *GPUTarget::lookup(target); }
-  /// For a question with a cache: rows of queries that share a key (0: known at launch only), and a decoding kernel's
-  /// tiles of such rows in all sequences and heads.
+  /// For a question with a cache: the rows of queries that share a key (0: known only at launch), and the number of a
+  /// decoding kernel's tiles of such rows in all sequences and heads.
   int64_t countRows() const { return cache->groupSize * queries.value_or(0); }
   int64_t countDecodedTiles() const;
-  /// Shared memory of a decoding kernel's tile of keys and one of values.
+  /// Shared memory of one tile of keys and one of values of a decoding kernel.
   int64_t getDecodedTileBytes() const;
-  /// For messages: `target=sm_90a dtype=bf16 d=64 dv=64 mask=none`, and `keys<=1024 score=bounded rows=bounded`, or
-  /// `rows=listed`, where that is known.
+  /// Text for messages: `target=sm_90a dtype=bf16 d=64 dv=64 mask=none`, with `keys<=1024 score=bounded rows=bounded`
+  /// (or `rows=listed`) if known.
   std::string str() const;
 };
 
@@ -136,31 +135,32 @@ struct ScheduleRow {
   std::optional<int64_t> maxQueries, maxKeys;
   std::optional<MaskClass> mask;
   bool needsBoundedScores = false, needsDropout = false;
-  /// Bounded or listed.
+  /// Bounded or Listed.
   std::optional<RowsClass> rows;
-  /// Decoding: elements of 8 bits; more than so many tiles of rows for each multiprocessor, and at most so many, where
-  /// extents are known; at most so many bytes of a key and its value; at least so many MiB of keys and values in all.
+  /// Conditions of decoding kernels: elements of 8 bits; more than, and at most, so many tiles of rows for each
+  /// multiprocessor, if extents are known; at most so many bytes of a key and its value; at least so many MiB of keys
+  /// and values.
   bool needsBytes = false;
   std::optional<double> minWaves, maxWaves;
   std::optional<int64_t> maxKeyBytes, minCacheMiB;
   /// The text after the colon.
   std::string overrides;
-  /// The row as it is written, and where: in which table (for messages), in which line (from 1).
+  /// The row's text, the name of its table (for messages), and its line, from 1.
   std::string text, table;
   unsigned line = 0;
 
-  /// Whether all conditions but the one on queries hold.
+  /// Whether all conditions but those on queries hold.
   bool matches(const Question &question) const;
-  /// The row's schedule: the overrides on top of Schedule's initial values.
+  /// The row's schedule: its overrides applied to the initial values of a Schedule.
   Schedule getSchedule() const;
 };
 
 class ScheduleTable {
 public:
-  /// `name` is for messages: an error is "<name>, line 3: expected ...".
+  /// Parses a table. `name` begins error messages: "<name>, line 3: expected ...".
   static llvm::Expected<ScheduleTable> parse(llvm::StringRef text, llvm::StringRef name);
   static llvm::StringRef getBuiltInText();
-  /// The table of this compiler.
+  /// The built-in table.
   static const ScheduleTable &getBuiltIn();
 
   llvm::ArrayRef<ScheduleRow> getRows() const { return rows; }
@@ -169,15 +169,16 @@ private:
   std::vector<ScheduleRow> rows;
 };
 
-/// A row, for up to `maxQueries` queries (none: for any number).
+/// A row for up to `maxQueries` queries. None: for any number.
 struct RowChoice {
   const ScheduleRow *row;
   std::optional<int64_t> maxQueries;
 };
 
-/// The rows that apply, by growing number of queries; the last is for any number, and the only one where the number is
-/// known. Earlier tables come first. `mayVary`: whether there may be more than one where it is not; otherwise rows with
-/// a bound do not apply then. The error names the attention for which there is no row.
+/// Finds the rows that apply, by ascending number of queries; the last is for any number, and the only one if the
+/// number is known. Earlier tables have precedence. `mayVary`: whether there may be several rows for an unknown number;
+/// if not, rows with a bound on queries do not apply to one. Fails with an error that names the attention if no row
+/// applies.
 llvm::Expected<llvm::SmallVector<RowChoice, 2>> findRows(llvm::ArrayRef<const ScheduleTable *> tables,
                                                          const Question &question, bool mayVary);
 

@@ -1,7 +1,8 @@
 //===- FlashToTile.cpp - convert-flash-to-tile --------------------------------------------------------------------===//
 //
-// A function of L1 becomes a launch: a main kernel for each of its nests of loops (LoopNest.h), which a frame fills
-// (KernelFrame.h), and the launch kernels of the nests before and after the main ones (LaunchKernels/LaunchKernel.h).
+// A function of L1 becomes a launch: a main kernel for each of its nests of loops (LoopNest.h), whose body a frame
+// emits (KernelFrame.h), and the launch kernels of the nests, before and after the main kernels
+// (LaunchKernels/LaunchKernel.h).
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 
@@ -29,7 +30,7 @@ using namespace flashc;
 // Main kernels
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// How the kernel of a nest is launched.
+/// Describes how the kernel of a nest is launched.
 static ManifestKernel describeKernel(NestKernel &kernel, KernelSignature &signature) {
   ManifestKernel info;
   info.kernel = kernel.func.getName();
@@ -39,19 +40,19 @@ static ManifestKernel describeKernel(NestKernel &kernel, KernelSignature &signat
   return info;
 }
 
-/// The first kernel of the module has the function's name.
+/// Chooses the name of a nest's kernel: the function's name for the first kernel of the module.
 static std::string chooseName(LoopNest &nest, gpu::GPUModuleOp gpuModule) {
   std::string name = nest.func.getName().str();
   if (!gpuModule.lookupSymbol(name))
     return name;
   std::string ofResult = (name + "_" + nest.results.front().info.name).str();
   name = ofResult;
-  for (int64_t number = 1; gpuModule.lookupSymbol(name); ++number) // of several reads of one captured tensor
+  for (int64_t number = 1; gpuModule.lookupSymbol(name); ++number) // for several reads of one captured tensor
     name = ofResult + std::to_string(number);
   return name;
 }
 
-/// Fills the kernel of a nest.
+/// Emits the body of a nest's kernel.
 static LogicalResult emitNest(NestKernel &kernel, gpu::GPUModuleOp gpuModule, const TileTables &tables) {
   auto [nest, schedule, func] = std::tie(kernel.nest, kernel.schedule, kernel.func);
   OpBuilder b = OpBuilder::atBlockEnd(gpuModule.getBody());
@@ -61,7 +62,7 @@ static LogicalResult emitNest(NestKernel &kernel, gpu::GPUModuleOp gpuModule, co
   KernelFrame frame(nest, schedule, func, signature);
   if (failed(frame.build(*getTileStep(nest).makeTileStep(frame))))
     return failure();
-  schedule.ownKeys = frame.hasOwnKeys(); // where extents are known, no loop may be left that has the mask
+  schedule.ownKeys = frame.hasOwnKeys(); // with static extents, no loop with the mask may be left
   signature.finish();
   kernel.info = describeKernel(kernel, signature);
   return success();
@@ -71,7 +72,7 @@ static LogicalResult emitNest(NestKernel &kernel, gpu::GPUModuleOp gpuModule, co
 // The launch
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// The tables that kernels of the launch pass to each other.
+/// Collects the tables that kernels of the launch pass to each other.
 static FailureOr<TileTables> getTables(ArrayRef<NestKernel> kernels) {
   FailureOr<TileTables> tables = TileTables::get(kernels.front().nest.func);
   if (failed(tables))
@@ -83,7 +84,7 @@ static FailureOr<TileTables> getTables(ArrayRef<NestKernel> kernels) {
   return tables;
 }
 
-/// Makes the launch kernels: those before the main kernels, then those after all of these, of one nest after the other.
+/// Emits the launch kernels in the order of the nests: first those before all main kernels, then those after them.
 static LogicalResult emitLaunchKernels(ArrayRef<NestKernel> kernels, const LaunchContext &context, Launch &launch) {
   using Time = LaunchKernel::Time;
   llvm::SmallPtrSet<Operation *, 4> emitted;
@@ -100,7 +101,8 @@ static LogicalResult emitLaunchKernels(ArrayRef<NestKernel> kernels, const Launc
   return success();
 }
 
-/// Describes the launch of all kernels: the first nest's is the main one, and the others' come after it.
+/// Describes the launch of all kernels. The kernel of the first nest is the main one; the kernels of the other nests
+/// run after it.
 static LogicalResult emitLaunch(ArrayRef<NestKernel> kernels, StringRef whySorted, gpu::GPUModuleOp gpuModule,
                                 const TileTables &tables) {
   const NestKernel &main = kernels.front();
@@ -130,7 +132,8 @@ static LogicalResult emitLaunch(ArrayRef<NestKernel> kernels, StringRef whySorte
   return success();
 }
 
-/// Makes the gpu.module beside the host function; erases the one or, on failure, the other.
+/// Makes a gpu.module next to the host function, and then erases the function; on failure erases the gpu.module
+/// instead.
 static LogicalResult convert(ModuleOp module, MutableArrayRef<LoopNest> nests, StringRef target, StringRef overrides) {
   func::FuncOp host = nests.front().func;
   for (LoopNest &nest : nests)

@@ -80,8 +80,8 @@ bool KernelFrame::readsBytes() const {
   });
 }
 
-/// A ring for each operand that products read from shared memory: a unit's own one for its rows, and for other tiles
-/// one that all share, unless each loads them itself.
+/// Allocates a ring for each operand that products read from shared memory: one for each unit for its resident rows,
+/// and one that all units share for streamed tiles, unless each unit loads these itself.
 void KernelFrame::emitRings(const TileStep &step) {
   auto isRead = [&](const std::unique_ptr<Source> &source) {
     return source->hasRing() && source->info.isMatrix() && step.reads(source->info.info.name);
@@ -149,12 +149,12 @@ Value KernelFrame::emitOfHeads(llvm::function_ref<Value(Value)> load) {
 }
 
 void KernelFrame::store(Value tile, unsigned argument, bool isMatrix) {
-  // tile.store writes the output 16 bytes at a time.
+  // tile.store writes 16 bytes of the output at a time.
   rows->store(*this, tile, signature.getMemRef(argument, /*alignment=*/isMatrix ? 16 : 0), batch, isMatrix);
 }
 
-/// Parts of batches are one array. A part without a key has visited a tile that is another part's, or none: it gives
-/// nothing.
+/// Stores a part of a result. The parts of a batch are one array. A part without a key stores nothing: it has visited a
+/// tile of another part, or none.
 LogicalResult KernelFrame::storePart(Value tile, unsigned result) {
   FailureOr<SmallVector<Value>> arrays = getDestinations(result);
   Value batches = scalars.get(b, b.getLoc(), nest.batch.extent);

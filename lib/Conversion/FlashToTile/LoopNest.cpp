@@ -16,14 +16,14 @@ using namespace flashc;
 
 static bool isSame(OpFoldResult x, OpFoldResult y) { return isEqualConstantIntOrValue(x, y); }
 
-/// What positions of a dimension are called.
+/// The name of a position of a dimension.
 static StringRef getName(flash::StepDim dim) { return dim == flash::StepDim::I ? "query" : "key"; }
 static StringRef getPlural(flash::StepDim dim) { return dim == flash::StepDim::I ? "queries" : "keys"; }
 
 namespace {
 class Matcher {
 public:
-  /// Of the nest that ends with `last`, or with what takes its state.
+  /// Matches the nest that ends with `last`, or with the epilogue that takes its state.
   Matcher(func::FuncOp func, flash::StepOpInterface last, flash::EpilogueOpInterface epilogue) : lastStep(last) {
     nest.func = func;
     findEnd(epilogue);
@@ -50,12 +50,12 @@ private:
   LogicalResult matchGroup();
   FailureOr<NestOperand> matchOperand(flash::StepOpInterface op, const flash::StepOperand &info);
   void setExtents();
-  /// Where the nest as a whole is said to be wrong.
+  /// Emits an error on the op at the nest's end, for faults of the nest as a whole.
   InFlightDiagnostic emitError() { return nest.end->emitError(); }
   StringRef getResidentName() { return getName(nest.getStep().getResidentDim()); }
 
   LoopNest nest;
-  /// The state when all loops have ended.
+  /// The state after all loops that are not matched yet.
   SmallVector<Value> state;
   flash::StepOpInterface lastStep;
 };
@@ -65,8 +65,8 @@ private:
 // The loops over the streamed dimension
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// Of a step's state what there is before it, and after it. State that moves with the streamed tile is a slice of an
-/// array, and put back into it, or where there is one tile, that array by itself.
+/// The value before, or after, a step of its state number `number`. State that moves with the streamed tile is a slice
+/// of an array, and is inserted into the array again; if there is only one tile, it is the array itself.
 static Value getStateBefore(flash::StepOpInterface step, unsigned number) {
   Value init = cast<DestinationStyleOpInterface>(step.getOperation()).getDpsInits()[number];
   if (!step.getStepState()[number].movesWith(step.getStreamedDim()))
@@ -90,12 +90,12 @@ static Value getStateAfter(flash::StepOpInterface step, unsigned number) {
   return isPutBack ? insert.getResult() : Value();
 }
 
-/// The same of all of it.
+/// The values before, or after, a step of its whole state.
 static SmallVector<Value> getState(flash::StepOpInterface step, Value (*get)(flash::StepOpInterface, unsigned)) {
   return llvm::map_to_vector(llvm::seq(step->getNumResults()), [&](unsigned number) { return get(step, number); });
 }
 
-/// The number of some state that loops carry as it is.
+/// The number of a state that the loops carry as a whole, and not as a slice of an array.
 static unsigned getCarried(flash::StepOpInterface step) {
   SmallVector<flash::StepOperand> infos = step.getStepState();
   return llvm::find_if(infos, [&](const flash::StepOperand &info) { return !info.movesWith(step.getStreamedDim()); }) -
@@ -119,7 +119,7 @@ void Matcher::findEnd(flash::EpilogueOpInterface epilogue) {
   nest.end = state.back().getDefiningOp()->getBlock()->getTerminator();
 }
 
-/// `state` of the first segment is its identity.
+/// Checks that `state`, which enters the first segment, is the step's identity.
 LogicalResult Matcher::matchInitialState(ValueRange state) {
   std::string expected;
   bool isExpected = true;
@@ -138,13 +138,13 @@ LogicalResult Matcher::matchInitialState(ValueRange state) {
                      << getResidentName() << " tiles (algorithm fa2)";
 }
 
-/// Adds what `def`, the loop or its only op, folds.
+/// Adds the segment that `def` computes: a loop over streamed tiles, or a single step.
 LogicalResult Matcher::addSegment(Operation *def, scf::ForOp loop, flash::StepOpInterface op) {
   flash::StepDim streamed = op.getStreamedDim();
   int64_t tile = op.getTileExtent(streamed);
   Value position = op.getPositionIn(streamed);
   SmallVector<Value> inits = getState(op, getStateBefore), after = getState(op, getStateAfter);
-  if (!loop) { // A loop of one iteration, which the canonicalizer has inlined.
+  if (!loop) { // the canonicalizer has inlined a loop of one iteration
     std::optional<int64_t> begin = getConstantIntValue(position);
     if (!begin)
       return op.emitError() << "expected the " << getName(streamed)
@@ -229,7 +229,7 @@ LogicalResult Matcher::matchRegions() {
 
 FailureOr<ParallelDim> Matcher::matchParallelDim(Value position, StringRef name) {
   Builder b(position.getContext());
-  // The canonicalizer folds away a dimension of one iteration.
+  // The canonicalizer has removed a dimension of one iteration.
   if (std::optional<int64_t> constant = getConstantIntValue(position); constant && *constant == 0)
     return ParallelDim{position, b.getIndexAttr(1), 1};
   auto argument = dyn_cast<BlockArgument>(position);
@@ -246,7 +246,7 @@ FailureOr<ParallelDim> Matcher::matchParallelDim(Value position, StringRef name)
   return ParallelDim{position, forall.getMixedUpperBound()[dim], *step};
 }
 
-/// What is left of an attention's parallel loop counts parts of the keys.
+/// The dimension of an attention's parallel loop that is neither batch, head nor row counts parts of the keys.
 void Matcher::matchParts() {
   nest.parts.dim = {Value(), Builder(nest.end->getContext()).getIndexAttr(1), 1};
   auto forall = nest.epilogue ? dyn_cast<scf::ForallOp>(nest.epilogue->getParentOp()) : scf::ForallOp();
@@ -257,7 +257,7 @@ void Matcher::matchParts() {
       nest.parts.dim = {position, extent, 1};
 }
 
-/// Tiles of few rows are those of flash-split-kv.
+/// Tiles of few rows come from flash-split-kv.
 void Matcher::matchPackedRows() {
   auto op = dyn_cast<flash::OnlineAttentionOp>(nest.getStep().getOperation());
   if (!op)
@@ -268,7 +268,7 @@ void Matcher::matchPackedRows() {
   Builder b(op.getContext());
   nest.packed = PackedShape{tile[1], tile[2]};
   if (std::optional<int64_t> head = getConstantIntValue(nest.head.position); head && nest.head.step == 1)
-    nest.head.step = tile[1], nest.head.extent = b.getIndexAttr(tile[1]); // one iteration, which is folded away
+    nest.head.step = tile[1], nest.head.extent = b.getIndexAttr(tile[1]); // one iteration, which was removed
 }
 
 LogicalResult Matcher::matchParallelLoop() {
@@ -375,7 +375,7 @@ LogicalResult Matcher::matchOperands() {
     return failure();
   if (isa<BlockArgument>(nest.resident.position))
     return success();
-  // One resident tile, without a loop: how many rows it has is in the type.
+  // The number of rows of a single resident tile without a loop is in its type.
   auto *operand = llvm::find_if(nest.operands, [](const NestOperand &operand) { return !operand.isStreamed; });
   auto type = cast<ShapedType>(operand->array.getType());
   if (type.isDynamicDim(2) || type.getDimSize(2) > nest.residentTile)
@@ -384,7 +384,8 @@ LogicalResult Matcher::matchOperands() {
   return success();
 }
 
-/// The group size, by which the key head follows from the query head: what the launcher asks of the numbers of heads.
+/// Finds the group size, by which the key head follows from the query head. The launcher checks it against the numbers
+/// of heads.
 LogicalResult Matcher::matchGroup() {
   auto find = [&](flash::StepDim dim) {
     return llvm::find_if(nest.operands, [&](const NestOperand &operand) { return operand.info.movesWith(dim); });
@@ -415,7 +416,7 @@ LogicalResult Matcher::matchGroup() {
   return success();
 }
 
-/// How many rows a result has to which iterations of the parallel loop add.
+/// The number of rows of a result to which iterations of the parallel loop add.
 static OpFoldResult getAddedRows(Value result) {
   auto type = cast<RankedTensorType>(result.getType());
   if (type.isDynamicDim(2))
@@ -448,7 +449,7 @@ bool LoopNest::mayHaveEmptyRows() const {
   return !takesState || takesState.mayHaveEmptyRows();
 }
 
-/// Whether every result of the function is written by a nest's kernel or a launch kernel.
+/// Checks that a nest's kernel or a launch kernel writes every result of the function.
 static LogicalResult checkResults(func::FuncOp func, ArrayRef<LoopNest> nests) {
   llvm::SmallDenseSet<unsigned> written;
   for (const LoopNest &nest : nests) {

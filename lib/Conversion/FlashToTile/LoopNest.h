@@ -10,38 +10,38 @@
 
 namespace flashc {
 
-/// An operand of the nest's steps: which array it is a tile of, and that tile's batch and head.
+/// An operand of the nest's steps: the array of which it is a tile, and the tile's batch and head.
 struct NestOperand {
   mlir::flash::StepOperand info;
-  /// An argument of the entry function, or the delta of a backward pass, which a kernel before this one computes.
+  /// An argument of the entry function, or the delta of a backward pass, which another kernel computes first.
   mlir::Value array;
   mlir::OpFoldResult batch, head;
   mlir::RankedTensorType tile;
   bool isStreamed;
-  /// The tile of a cache that it is; null if it is a slice of the array.
+  /// The op that takes the tile from a cache. Null if the operand is a slice of the array.
   mlir::flash::CacheTileOp cache = {};
 
-  /// Whether it has rows of elements, which a product reads; otherwise it has one element for each position.
+  /// Whether the operand has rows of elements, which a product reads; otherwise it has one element for each position.
   bool isMatrix() const { return info.movesWith(mlir::flash::StepDim::Whole); }
   int64_t getCols() const { return tile.getShape().back(); }
-  /// The number of the argument; none of delta.
+  /// The number of the argument. None for delta.
   std::optional<unsigned> getArgument() const {
     auto argument = mlir::dyn_cast<mlir::BlockArgument>(array);
     return argument ? std::optional(argument.getArgNumber()) : std::nullopt;
   }
-  /// The rows of a page of its cache; 0: there are no pages.
+  /// The rows of a page of the operand's cache. 0: no pages.
   int64_t getPageRows() const {
     mlir::flash::CacheTileOp op = cache;
     return op && op.getTable() ? mlir::cast<mlir::ShapedType>(op.getCache().getType()).getDimSize(2) : 0;
   }
-  /// The type of its elements in memory, which in a cache may have scales.
+  /// The type of its elements in memory, which differs from the tile's for a cache with scales.
   mlir::Type getStoredType() const {
     mlir::flash::CacheTileOp op = cache;
     return op ? mlir::getElementTypeOrSelf(op.getCache()) : tile.getElementType();
   }
 };
 
-/// Consecutive tiles of the streamed dimension from `begin` (inclusive) to `end`, all with the same regions.
+/// Consecutive tiles of the streamed dimension from `begin` (inclusive) to `end` (exclusive) with the same regions.
 struct Segment {
   mlir::flash::StepOpInterface op;
   mlir::OpFoldResult begin, end;
@@ -49,59 +49,59 @@ struct Segment {
   bool isMasked() { return op.hasMask(); }
 };
 
-/// The table whose runs the segments are, and its row; null if they are not.
+/// The table of runs (flash.tile_runs) that the segments are, and its row. Null for other segments.
 struct RunsOfSegments {
   mlir::flash::TileRunsOp table;
   mlir::SmallVector<mlir::Value, 3> place;
 };
 
-/// Of a step that L1 does not tile, because its state is of pairs: how a kernel passes over them. A CTA has a tile of
-/// pairs, or all those on a diagonal of tiles, and adds them up over what the state has one of.
+/// How a kernel visits pairs for a step that L1 does not tile because its state is a score matrix. A CTA has a tile of
+/// the matrix, or all tiles on a diagonal, and sums over the dimensions that the state lacks.
 struct PairWalk {
   bool sumsBatches, sumsHeads, isDiagonal;
-  /// What the mask needs of the tiles in all visits, where that is known from the first one.
+  /// The keys that the mask needs in all visits, if they are known before the first one.
   std::optional<mlir::flash::NeededKeys> neededKeys = {};
 };
 
-/// Of a decoding kernel's nest (flash-split-kv): rows of a tile are query heads of one group times query tokens.
+/// The rows of a tile of a decoding kernel (flash-split-kv): query heads of one group times query tokens.
 struct PackedShape {
   int64_t heads, tokens;
 };
 
-/// The loops of one step in L1 (StepOpInterface), as `convert-flash-to-tile` needs them: in parallel over batches,
-/// heads and tiles of the resident dimension, and for each of those over tiles of the streamed one, with the step's
-/// state carried from tile to tile. Holds references into the IR and makes none.
+/// The loops of one step in L1 (StepOpInterface), as `convert-flash-to-tile` needs them: a parallel loop over batches,
+/// heads and tiles of the resident dimension, and in it loops over tiles of the streamed dimension that carry the
+/// step's state. A LoopNest refers to the IR and does not change it.
 struct LoopNest : LaunchNest {
-  mlir::SmallVector<Segment> segments; // in order of positions, disjoint; any of them may be empty
+  mlir::SmallVector<Segment> segments; // in order of positions, disjoint; any may be empty
   RunsOfSegments runs;
   ParallelDim batch, head, resident;
-  /// Where a resident tile lies, if they follow segments: `resident` then counts tiles.
+  /// The op that gives a resident tile's position if tiles follow packed sequences: `resident` then counts tiles.
   mlir::flash::SegmentTileOp segmentTile;
-  mlir::SmallVector<NestOperand, 3> operands; // in the step's order
-  /// What takes the state when the loops have ended (flash.finalize); null if the state is the result.
+  mlir::SmallVector<NestOperand, 3> operands; // in the order of the step
+  /// The op that takes the state after the loops (flash.finalize). Null if the state is the result.
   mlir::Operation *epilogue = nullptr;
   std::optional<PairWalk> pairs;
   std::optional<PackedShape> packed;
-  mlir::Type elementType;             // of what products read
-  mlir::Region *score = nullptr;      // of all segments
-  mlir::Region *derivative = nullptr; // of the score, where the step computes gradients
-  mlir::Region *mask = nullptr;       // of all masked segments
+  mlir::Type elementType;             // of the operands of products
+  mlir::Region *score = nullptr;      // the score region of all segments
+  mlir::Region *derivative = nullptr; // the score's derivative, if the step computes gradients
+  mlir::Region *mask = nullptr;       // the mask region of all masked segments
 
   mlir::flash::StepOpInterface getStep() const { return segments.front().op; }
   std::optional<mlir::flash::Dropout> getDropout() const {
     mlir::flash::ScoresOpInterface scores = getStep().getScores();
     return scores ? scores.getDropout() : std::nullopt;
   }
-  /// The operand of this name; the step has one.
+  /// The operand with this name, which the step must have.
   const NestOperand &getOperand(llvm::StringRef name) const;
-  /// The first operand that moves with a dimension; the step has one.
+  /// The first operand that moves with a dimension; the step must have one.
   const NestOperand &getOperand(mlir::flash::StepDim dim) const;
-  /// Whether a row may see nothing, for all that is known.
+  /// Whether a row may see no key.
   bool mayHaveEmptyRows() const;
 };
 
-/// Reads the nests off a module: one, or of a backward pass one for each step of flash-split-gradients. Emits an error
-/// that names what was expected and fails if the module is anything but one function that computes them with the
+/// Matches the nests of a module: one, or for a backward pass one for each step of flash-split-gradients. Emits an
+/// error that says what was expected, and fails, unless the module is one function that computes the nests by the
 /// algorithm fa2.
 mlir::FailureOr<mlir::SmallVector<LoopNest, 1>> matchLoopNests(mlir::ModuleOp module);
 

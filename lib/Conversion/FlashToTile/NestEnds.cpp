@@ -39,7 +39,7 @@ FailureOr<func::FuncOp> flashc::matchFunction(ModuleOp module) {
 FailureOr<NestEnds> flashc::findNestEnds(func::FuncOp func) {
   NestEnds ends;
   flash::EpilogueOpInterface &epilogue = ends.epilogue;
-  // By the gradients that they compute.
+  // The last step for each set of gradients.
   llvm::MapVector<std::pair<Attribute, Attribute>, flash::StepOpInterface> lastSteps;
   WalkResult result = func.walk([&](Operation *op) {
     if (isa<flash::ScoresOpInterface>(op) && !isa<flash::StepOpInterface>(op)) {
@@ -67,7 +67,7 @@ FailureOr<NestEnds> flashc::findNestEnds(func::FuncOp func) {
     return func.emitError() << "expected an attention in the tiled loops of the algorithm fa2, got none";
   for (auto &[gradients, step] : lastSteps)
     ends.steps.push_back(step);
-  if (ends.steps.empty()) // what the epilogue takes is no state of a step
+  if (ends.steps.empty()) // the epilogue takes values that are no step's state
     ends.steps.push_back({});
   return ends;
 }

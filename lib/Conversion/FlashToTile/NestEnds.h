@@ -7,17 +7,17 @@
 
 namespace flashc {
 
-/// The ends of the nests of a function: of each the last step, and of one what takes its state.
+/// The ends of a function's nests: the last step of each, and the epilogue that takes the state of one.
 struct NestEnds {
   llvm::SmallVector<mlir::flash::StepOpInterface> steps;
   mlir::flash::EpilogueOpInterface epilogue;
 };
 
-/// The one function of a module, of one block, whose name and arguments a kernel may have. Emits an error and fails
-/// otherwise.
+/// Returns the only function of a module. Emits an error and fails unless there is exactly one, of one block, with a
+/// name and arguments that a kernel can have.
 mlir::FailureOr<mlir::func::FuncOp> matchFunction(mlir::ModuleOp module);
 
-/// Emits an error and fails if `func` has no tiled attention, or two.
+/// Finds the ends of the nests. Emits an error and fails if `func` has no tiled attention, or two.
 mlir::FailureOr<NestEnds> findNestEnds(mlir::func::FuncOp func);
 
 } // namespace flashc

@@ -12,24 +12,26 @@ struct NestKernel {
   Schedule schedule;
   /// The extents of the grid of work tiles.
   std::array<GridFormula, 3> extents;
-  /// Other kernels of the launch run first: each starts before the one before it has ended, and waits itself.
+  /// Whether other kernels of the launch run before this one, so that all may overlap: each starts early and waits in
+  /// its code for the one before it.
   bool mayOverlap = false;
-  /// What emission makes.
+  /// Results of emission.
   mlir::gpu::GPUFuncOp func = {};
   ManifestKernel info = {};
 };
 
-/// The nests with their schedules, as far as they do not hang on each other. Emits an error and fails if a schedule is
-/// not the one that L1 was tiled for.
+/// Chooses the schedule of each nest, as far as it does not depend on the other nests. Emits an error and fails if L1
+/// was tiled for another schedule.
 mlir::FailureOr<std::vector<NestKernel>> scheduleNests(llvm::MutableArrayRef<LoopNest> nests, llvm::StringRef target,
                                                        llvm::StringRef overrides);
 
-/// Decides what the schedules leave open to what only L1 shows, and checks them. Returns why work tiles are sorted, or
-/// an empty text; emits an error and fails if a schedule does not fit the target. `hasTables`: the launch has some.
+/// Completes the schedules by facts that only L1 shows, and checks them. Returns the reason why work tiles are sorted,
+/// or an empty text. Emits an error and fails if a schedule does not fit the target. `hasTables`: whether the launch
+/// has tables.
 mlir::FailureOr<std::string> settleSchedules(llvm::MutableArrayRef<NestKernel> kernels, llvm::StringRef target,
                                              bool hasTables);
 
-/// What the function's arguments and results are to a nest and its launch kernels.
+/// The roles of the function's arguments and results in a nest and its launch kernels.
 LaunchRoles getRoles(const LoopNest &nest);
 
 } // namespace flashc

@@ -7,7 +7,7 @@
 using namespace mlir;
 using namespace flashc;
 
-/// What the arguments are that the epilogue reads slices of.
+/// Adds the roles of arguments of which the epilogue reads slices.
 static void addRoles(flash::EpilogueOpInterface epilogue, LaunchRoles &result) {
   for (const flash::StepOperand &info : epilogue.getEpilogueInputs()) {
     Value value = epilogue->getOperand(info.number);
@@ -18,7 +18,7 @@ static void addRoles(flash::EpilogueOpInterface epilogue, LaunchRoles &result) {
   }
 }
 
-/// What the argument is that dropout goes by.
+/// Adds the role of the argument with the seed and offset of dropout.
 static void addDropoutRole(Value philox, LaunchRoles &result) {
   if (BlockArgument argument = flash::getRootArgument(philox))
     result.roles.push_back({{"philox", 0, {flash::StepDim::Whole}},

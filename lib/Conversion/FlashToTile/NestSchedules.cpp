@@ -16,7 +16,7 @@ using namespace flashc;
 // Schedules
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// The schedule that the function carries, if it does.
+/// The schedule that the function carries as an attribute, or none.
 static FailureOr<std::optional<Schedule>> getCarried(const LoopNest &nest) {
   flash::StepOpInterface op = nest.getStep();
   Attribute carried = func::FuncOp(nest.func)->getAttr(kScheduleAttrName);
@@ -34,7 +34,7 @@ static FailureOr<std::optional<Schedule>> getCarried(const LoopNest &nest) {
   return std::optional(*schedule);
 }
 
-/// The schedule that the function carries; without one, the table's.
+/// The schedule that the function carries as an attribute; without one, the table's.
 static FailureOr<Schedule> getSchedule(const LoopNest &nest, StringRef target, StringRef overrides) {
   FailureOr<std::optional<Schedule>> carried = getCarried(nest);
   if (failed(carried))
@@ -46,8 +46,8 @@ static FailureOr<Schedule> getSchedule(const LoopNest &nest, StringRef target, S
                          overrides);
 }
 
-/// The schedule, if it is the one that L1 was tiled for; of pairs, which L1 does not tile, their own, unless an
-/// override asks for another.
+/// The schedule of a nest. Fails if L1 was tiled for another one. A nest of pairs, which L1 does not tile, has a
+/// schedule of its own unless overrides set one.
 static FailureOr<Schedule> chooseFor(LoopNest &nest, StringRef target, StringRef overrides) {
   flash::StepOpInterface op = nest.getStep();
   FailureOr<Schedule> schedule = getSchedule(nest, target, overrides);
@@ -71,8 +71,8 @@ static FailureOr<Schedule> chooseFor(LoopNest &nest, StringRef target, StringRef
   return schedule;
 }
 
-/// `carried`, the schedule of the nest's function, or the default, with overrides. Emits an error and fails if it does
-/// not fit.
+/// Completes `carried`, the schedule of the nest's function, or the default, by the overrides. Emits an error and fails
+/// if it does not fit.
 static FailureOr<Schedule> completeDecodeSchedule(LoopNest &nest, std::optional<Schedule> carried, StringRef target,
                                                   StringRef overrides) {
   flash::StepOpInterface op = nest.getStep();
@@ -110,10 +110,10 @@ static FailureOr<NestKernel> scheduleDecoding(LoopNest &nest, StringRef target, 
   FailureOr<std::array<GridFormula, 3>> extents = makeRows(nest)->getExtents();
   if (failed(schedule) || failed(extents))
     return failure();
-  if (schedule->getCluster() > 1) // whose CTAs merge the parts
+  if (schedule->getCluster() > 1) // the CTAs of a cluster merge the parts
     llvm::erase_if(nest.kernels, [&](const auto &kernel) { return kernel->getOp() == nest.parts.merge; });
   schedule->order = Order::Closed;
-  bool mayOverlap = GPUTarget::lookup(target)->hasClusters; // they came together; it is the merge that overlaps
+  bool mayOverlap = GPUTarget::lookup(target)->hasClusters; // clusters and overlapping launches came together
   return NestKernel{nest, *schedule, *extents, mayOverlap};
 }
 
@@ -145,9 +145,9 @@ FailureOr<std::vector<NestKernel>> flashc::scheduleNests(MutableArrayRef<LoopNes
   return kernels;
 }
 
-/// Decides what the schedule leaves open to what only L1 shows. Returns why work tiles are sorted, or an empty text.
+/// Completes a schedule by facts that only L1 shows. Returns the reason why work tiles are sorted, or an empty text.
 static std::string settle(const LoopNest &nest, Schedule &schedule) {
-  // A tile that TMA does not store leaves the slot later than Q's is free.
+  // A tile that TMA cannot store would still be in Q's slot when the next Q is loaded.
   if (nest.segmentTile && schedule.store == Store::QSlot)
     schedule.store = Store::Registers;
   std::string why = schedule.order == Order::List ? "the schedule asks for it" : "";
@@ -164,7 +164,7 @@ FailureOr<std::string> flashc::settleSchedules(MutableArrayRef<NestKernel> kerne
       continue;
     whySorted = settle(kernel.nest, kernel.schedule);
     kernel.mayOverlap = hasTables || !whySorted.empty(); // a kernel that is alone overlaps with none
-    if (kernel.nest.pairs)                               // what a list needs
+    if (kernel.nest.pairs)                               // the check is about work lists
       continue;
     StepShape shape = getStepShape(kernel.nest);
     if (llvm::Error error = checkSchedule(kernel.schedule, *GPUTarget::lookup(target), shape.depth, shape.valueDepth))

@@ -25,7 +25,7 @@ FailureOr<LoopNest> flashc::matchPairNest(func::FuncOp func, flash::AccumulateGr
   nest.batch = getDim(StepDim::B, op.getQ(), 0);
   nest.head = getDim(StepDim::H, op.getQ(), 1);
   nest.resident = getDim(StepDim::I, op.getQ(), 2);
-  nest.residentTile = nest.streamedTile = 0; // the schedule's
+  nest.residentTile = nest.streamedTile = 0; // the schedule's tiles
   for (const flash::StepOperand &info : op.getStepInputs()) {
     Value value = op->getOperand(info.number);
     Value array = flash::matchRowDots(value) ? value : flash::getRootArgument(value);
@@ -59,7 +59,7 @@ FailureOr<LoopNest> flashc::matchPairNest(func::FuncOp func, flash::AccumulateGr
   return nest;
 }
 
-/// What of the mask is known before the kernel runs; the mask gets its guards.
+/// Reads the part of the mask that is known before the kernel runs, and adds guards to the mask.
 static void readMask(LoopNest &nest) {
   auto op = cast<flash::AccumulateGradientsOp>(nest.end);
   auto step = cast<flash::StepOpInterface>(op.getOperation());
@@ -78,7 +78,7 @@ static void readMask(LoopNest &nest) {
 }
 
 Schedule flashc::choosePairSchedule(LoopNest &nest, Schedule schedule) {
-  schedule.kvTile = 64; // part of a tile of queries, so that tiles on a diagonal begin where tiles do
+  schedule.kvTile = 64; // a divisor of the tile of queries, so that diagonals begin at tiles
   schedule.consumers = 2;
   schedule.pingPong = false;
   schedule.order = Order::Closed;
@@ -86,7 +86,7 @@ Schedule flashc::choosePairSchedule(LoopNest &nest, Schedule schedule) {
   int64_t columns = shape.depth + shape.valueDepth;
   int64_t bytes = (schedule.getQTile() + schedule.kvTile) * llvm::alignTo(columns, 64) * 2;
   schedule.stages = std::clamp<int64_t>(GPUTarget::lookup(kDefaultTarget)->maxSharedMemory / (bytes + 1024), 1, 3);
-  // A tile of pairs has few visits: the next one's operands are loaded while it is stored.
+  // A tile of pairs has few visits, so the next tile's operands are loaded while this tile is stored.
   schedule.persistent = !nest.pairs->isDiagonal && schedule.stages > 1;
   nest.residentTile = schedule.getQTile();
   nest.streamedTile = schedule.kvTile;

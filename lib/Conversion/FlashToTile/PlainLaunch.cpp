@@ -26,7 +26,7 @@ flash::PlainOpInterface flashc::findPlainOp(ModuleOp module) {
   return found;
 }
 
-/// Whether the function computes the op of its arguments, and nothing else.
+/// Checks that the function computes the op of its arguments, and nothing else.
 static LogicalResult checkFunction(ModuleOp module, func::FuncOp function, flash::PlainOpInterface op) {
   for (auto other : module.getOps<func::FuncOp>())
     if (other != function && !other.isExternal())
@@ -42,7 +42,7 @@ static LogicalResult checkFunction(ModuleOp module, func::FuncOp function, flash
   return success();
 }
 
-/// The launch kernel of the op, which is all of the launch: the only one that matches what is no nest.
+/// Emits the kernel of the op, the only one of the launch: the kind of launch kernel that matches an op outside nests.
 static FailureOr<ManifestKernel> emitKernel(func::FuncOp host, gpu::GPUModuleOp module, const LaunchRoles &roles,
                                             flash::PlainOpInterface op) {
   LaunchNest nest;
@@ -54,7 +54,7 @@ static FailureOr<ManifestKernel> emitKernel(func::FuncOp host, gpu::GPUModuleOp 
   return nest.kernels.front()->emit(nest, {host, module, /*tables=*/TileTables()});
 }
 
-/// Whether all that the function returns are outputs of the op.
+/// Checks that all results of the function are outputs of the op.
 static LogicalResult checkResults(func::FuncOp function, const LaunchRoles &roles) {
   size_t returned = 0;
   for (const LaunchRole &role : roles.roles)

@@ -7,11 +7,11 @@
 
 namespace flashc {
 
-/// The op of a module that has no scores, and so no nest of loops; null if there is none.
+/// Returns the module's op without scores, which has no nest of loops. Null if there is none.
 mlir::flash::PlainOpInterface findPlainOp(mlir::ModuleOp module);
 
-/// Replaces the one function of `module`, which computes `op` and nothing else, by a gpu.module with the op's kernel as
-/// the only one of a launch. Fails after an error.
+/// Replaces the only function of `module`, which computes `op` and nothing else, by a gpu.module with the op's kernel.
+/// Fails after an error.
 mlir::LogicalResult convertPlainFunction(mlir::ModuleOp module, mlir::flash::PlainOpInterface op,
                                          llvm::StringRef target);
 

@@ -29,8 +29,8 @@ struct MaskFinding {
 };
 } // namespace
 
-/// What the score of `op`, or of any attention beside it, reads for every key, or null. What is read for a query alone
-/// is read once per row of a tile, in front of the loop over keys.
+/// The op by which the score of `op`, or of another attention of its function, reads an array for every key. Null if
+/// there is none. Reads for a query alone happen once for each row of a tile, before the loop over keys.
 static Operation *findRead(Operation *op) {
   Operation *function = op->getParentOfType<FunctionOpInterface>(), *read = nullptr;
   (function ? function : op)->walk([&](Operation *nested) {
@@ -43,8 +43,8 @@ static Operation *findRead(Operation *op) {
   return read;
 }
 
-/// What about an operation on the query keeps a mask from being a bound of a loop, or an empty text: a bound is one
-/// signed less or greater, of the query shifted by something, and what holds beside it.
+/// The reason why a mask's operation on the query keeps it from being a loop bound, or an empty text. A bound is a
+/// signed less or greater of the query plus or minus a value, and conditions that do not depend on the query.
 static std::string getUnboundedKind(Operation *op) {
   if (isa<arith::AddIOp, arith::SubIOp, arith::IndexCastOp, arith::ExtSIOp, arith::TruncIOp, arith::AndIOp,
           flash::YieldOp>(op))
@@ -64,7 +64,7 @@ static std::string getUnboundedKind(Operation *op) {
   }
 }
 
-/// Whether `op` on the key is part of a condition of bounds on the key, which a kernel has as the bits of words.
+/// Whether `op` on the key is part of a condition that bounds the key, which a kernel has as bits of words.
 static bool isPartOfBounds(Operation *op) {
   if (isa<arith::AddIOp, arith::SubIOp, arith::IndexCastOp, arith::ExtSIOp, arith::AndIOp, arith::OrIOp, arith::XOrIOp,
           flash::YieldOp>(op))
@@ -76,8 +76,8 @@ static bool isPartOfBounds(Operation *op) {
   return compare && (compare.getPredicate() <= arith::CmpIPredicate::sge); // eq, ne, and the signed ones
 }
 
-/// What of `mask` a kernel computes of conditions that repeat along the keys after at most `most` of a thread's blocks
-/// of columns: they become the bits of words, too.
+/// The operations of `mask` that belong to conditions which repeat along the keys after at most `most` of a thread's
+/// blocks of columns: they become bits of words, too.
 static llvm::SetVector<Operation *> findRepeated(Region &mask, int64_t most) {
   namespace tile = mlir::tile;
   llvm::SetVector<Operation *> repeated;
@@ -138,7 +138,7 @@ static MaskFinding classifyMask(flash::ScoresOpInterface op) {
   return {MaskClass::Bounds, "at most one comparison of the query (arith.cmpi), which becomes loop bounds"};
 }
 
-/// How many keys a query sees at most by a mask over positions, where that is known.
+/// The most keys that a query sees by a mask over positions. None if unknown.
 static std::optional<int64_t> getMostKeys(flash::ScoresOpInterface op) {
   Region &mask = op.getMask();
   if (mask.empty())
@@ -146,7 +146,7 @@ static std::optional<int64_t> getMostKeys(flash::ScoresOpInterface op) {
   return flash::getMostKeys(flash::readMask(mask));
 }
 
-/// As `max=unified` needs them: beside a log-sum-exp or dropout bounds are of no use.
+/// Whether scores have the bound that `max=unified` needs. With a log-sum-exp or dropout the bound is of no use.
 static bool hasBoundedScores(flash::ScoresOpInterface op, const KernelOutputs &outputs) {
   if (outputs.hasLse || op.getDropout())
     return false;
@@ -161,12 +161,12 @@ static bool hasSlopesInScore(flash::ScoresOpInterface op) {
   return !score.empty() && scale && hasSlopes(score, scale.getValueAsDouble());
 }
 
-/// What the mask says of rows. In L1 flash-bound-loops has left only some of the attentions the mask: if it has left it
-/// to none, all rows see all keys, which is no reason to refuse own keys.
+/// Classifies what the mask says about rows. In L1, flash-bound-loops has left the mask only in some of the loops: if
+/// no loop has it, all rows see all keys, which is no reason to refuse own keys.
 static RowsClass classifyRows(flash::ScoresOpInterface op) {
   if (op.getKernelKind() != getKindName(KernelKind::Forward))
     return RowsClass::None;
-  auto step = dyn_cast<flash::OnlineAttentionOp>(op.getOperation()); // whose tiles of queries may follow segments
+  auto step = dyn_cast<flash::OnlineAttentionOp>(op.getOperation()); // its tiles of queries may follow packed sequences
   if (!step)
     return flash::hasRowBounds(op.getMask())       ? RowsClass::Bounded
            : flash::hasReadRowBounds(op.getMask()) ? RowsClass::Listed
@@ -187,7 +187,7 @@ static RowsClass classifyRows(flash::ScoresOpInterface op) {
 // Choosing
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// All choices for a question; those that come out the same become one. Errors go to `op`.
+/// All choices for a question, without duplicates. Errors are emitted on `op`.
 static FailureOr<SmallVector<ScheduleChoice, 2>> choose(Operation *op, const Question &question,
                                                         ArrayRef<const ScheduleTable *> tables, StringRef overrides,
                                                         bool mayVary) {
@@ -201,13 +201,13 @@ static FailureOr<SmallVector<ScheduleChoice, 2>> choose(Operation *op, const Que
       return (op->emitError() << "schedule: " << llvm::toString(schedule.takeError())).attachNote()
              << choice.row->table << ", line " << choice.row->line << ": " << choice.row->text;
     if (!choices.empty() && choices.back().schedule == *schedule)
-      choices.pop_back(); // the bounds grow
+      choices.pop_back(); // equal choices are one: bounds on queries ascend
     choices.push_back({*schedule, choice.maxQueries, *choice.row});
   }
   return choices;
 }
 
-/// What the choice asks of scores and their regions.
+/// Adds facts about scores and their regions to the question.
 static void addScores(flash::ScoresOpInterface op, Question &question) {
   question.kind = *lookupKind(op.getKernelKind());
   question.mask = classifyMask(op).mask;
@@ -251,7 +251,7 @@ FailureOr<Schedule> flashc::resolveSchedule(Operation *op, StringRef target, int
   return choices->front().schedule;
 }
 
-/// The first op with scores of a module, at L0 or L1.
+/// The first op with scores of a module at L0 or L1.
 static flash::ScoresOpInterface findScores(ModuleOp module) {
   flash::ScoresOpInterface found;
   module.walk([&](flash::ScoresOpInterface op) {
@@ -261,18 +261,18 @@ static flash::ScoresOpInterface findScores(ModuleOp module) {
   return found;
 }
 
-/// The depth of the product with values; 0 if there is none.
+/// The depth of the product with values. 0 if there is none.
 static int64_t getValueDepth(flash::ScoresOpInterface op) {
   Value values = op.getValues();
   return values ? cast<ShapedType>(values.getType()).getDimSize(3) : 0;
 }
 
-/// The type of O: a result on tensors, of `outs` on memrefs.
+/// The type of O: of a result on tensors, of an `outs` operand on memrefs.
 static ShapedType getOutputType(flash::AttentionOp op) {
   return cast<ShapedType>((op->getNumResults() ? op->getResult(0) : op.getOuts()[0]).getType());
 }
 
-/// What stands for a choice where there is nothing to choose.
+/// The decision for a kernel without choices.
 static FailureOr<ScheduleDecision> decidePlain(flash::PlainOpInterface op, const ScheduleRequest &request) {
   if (!request.overrides.empty())
     return op->emitOpError() << "expected no schedule for a kernel without tiles, got '" << request.overrides << "'";
@@ -308,7 +308,7 @@ FailureOr<ScheduleDecision> flashc::decideSchedules(ModuleOp module, const Sched
   decision.overrides = request.overrides.str();
   decision.maskReason = classifyMask(op).reason;
 
-  // The tile of a step says nothing about the number of queries.
+  // The tile of a step does not depend on the number of queries.
   bool mayVary = false;
   if (attention || isa<flash::AttentionBackwardOp, flash::CapturedGradientOp>(op)) {
     if (!q.isDynamicDim(2))
@@ -330,8 +330,8 @@ FailureOr<ScheduleDecision> flashc::decideSchedules(ModuleOp module, const Sched
 // Printing
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// Where a field's value comes from, beside what the overrides ask for, the field's value in the row, and that in a
-/// schedule of which nothing is said; `reason` is that of a rule, if one has decided it.
+/// Describes the origin of a field's value from the override (`asked`), the row's value, and the initial value;
+/// `reason` is that of the rule that changed the field, if any.
 static std::string getOrigin(StringRef key, StringRef value, StringRef asked, StringRef inRow, StringRef initial,
                              StringRef reason, const ScheduleChoice &choice, StringRef overrides) {
   std::string why = "it cannot here";

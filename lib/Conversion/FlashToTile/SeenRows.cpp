@@ -9,7 +9,7 @@
 using namespace mlir;
 using namespace flashc;
 
-/// How many positions an operand has.
+/// The number of positions of an operand.
 static OpFoldResult getExtent(OpBuilder &b, const NestOperand &operand) {
   Location loc = operand.array.getLoc();
   flash::CacheTileOp cache = operand.cache;
@@ -38,7 +38,7 @@ FailureOr<SeenRows> flashc::emitSeenRows(ImplicitLocOpBuilder &b, LoopNest &nest
     Value value = scalars.get(b, inL1);
     if (!value)
       return failure();
-    *inKernel = tile::UniformOp::create(b, value); // read from memory, but the same in all threads
+    *inKernel = tile::UniformOp::create(b, value); // from memory, but the same in all threads
   }
   return rows;
 }

@@ -8,15 +8,15 @@
 
 namespace flashc {
 
-/// Positions of a dimension, as values of a kernel, outside of which rows take part in no pair (flash::SeenPositions).
-/// Null: there is no such bound.
+/// Bounds of positions of a dimension, as values of a kernel. Rows outside them belong to no pair that the mask keeps
+/// (flash::SeenPositions). Null: no such bound.
 struct SeenRows {
   mlir::Value begin, end;
 
   explicit operator bool() const { return begin || end; }
 };
 
-/// Those of the keys (J) or the queries (I) of the work tile that `scalars` knows the positions of.
+/// Emits the bounds of the keys (J) or the queries (I) of the work tile whose positions `scalars` maps.
 mlir::FailureOr<SeenRows> emitSeenRows(mlir::ImplicitLocOpBuilder &b, LoopNest &nest, ScalarCloner &scalars,
                                        mlir::flash::StepDim dim);
 

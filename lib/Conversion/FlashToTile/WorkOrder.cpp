@@ -18,7 +18,7 @@ static bool isExtent(Operation *op) { return isa<tensor::DimOp, memref::DimOp>(o
 //===--------------------------------------------------------------------------------------------------------------===//
 
 namespace {
-/// The values that a bound of a loop over keys is computed from.
+/// Collects the values from which a bound of a loop over keys is computed.
 class BoundInfo {
 public:
   explicit BoundInfo(OpFoldResult bound) {
@@ -27,11 +27,11 @@ public:
   }
 
   bool dependsOn(Value position) const { return isa<BlockArgument>(position) && seen.contains(position); }
-  /// Whether it reads an array.
+  /// Whether the bound reads an array.
   bool reads = false;
 
 private:
-  /// Elements, or a search in them: whatever is done with an array but asking for its extents.
+  /// Whether an op reads elements of an array or searches in it; asking for its extents does not count.
   static bool hasArray(Operation *op) {
     return !isExtent(op) && llvm::any_of(op->getOperandTypes(), llvm::IsaPred<ShapedType>);
   }
@@ -58,16 +58,16 @@ private:
 //===--------------------------------------------------------------------------------------------------------------===//
 
 namespace {
-/// Numbers for bounds, by the ops' own folders.
+/// Evaluates bounds to numbers by the ops' folders.
 class BoundEvaluator {
 public:
-  /// The tile of queries begins at `first`; see whyUnsorted for `length`.
+  /// The tile of queries begins at `first`; whyUnsorted explains `length`.
   BoundEvaluator(const LoopNest &nest, int64_t first, int64_t length)
       : builder(nest.elementType.getContext()), length(length) {
     values[nest.resident.position] = builder.getIndexAttr(first);
   }
 
-  /// None if it is computed by what does not fold.
+  /// The value of a bound. None if an op does not fold.
   std::optional<int64_t> get(OpFoldResult bound) {
     auto value = dyn_cast<Value>(bound);
     auto number = dyn_cast_or_null<IntegerAttr>(value ? evaluate(value) : cast<Attribute>(bound));
@@ -98,7 +98,7 @@ private:
     }
     if (op->getNumRegions() > 0)
       return {};
-    // A folder may change its op first.
+    // Folders may change the op, so a copy is folded.
     OwningOpRef<Operation *> copy(op->clone());
     SmallVector<OpFoldResult> results;
     for (int attempt = 0; attempt < 4 && results.empty(); ++attempt)
@@ -117,7 +117,8 @@ private:
 };
 } // namespace
 
-/// Tiles of keys that a tile of queries visits; none: not known. Loops may leave gaps; a tile belongs to one of them.
+/// The number of tiles of keys that a tile of queries visits. None if unknown. Loops may have gaps; each tile belongs
+/// to one loop.
 static std::optional<int64_t> countVisits(const LoopNest &nest, int64_t first, int64_t length) {
   BoundEvaluator evaluator(nest, first, length);
   int64_t visits = 0;
@@ -130,10 +131,10 @@ static std::optional<int64_t> countVisits(const LoopNest &nest, int64_t first, i
   return std::max<int64_t>(visits, 1);
 }
 
-/// A question about `length` queries, of whose tiles at most `samples` are looked at; none: not known.
+/// A question about `length` queries, of whose tiles at most `samples` are evaluated. None: unknown.
 using Question = std::optional<bool>(const LoopNest &nest, int64_t length, int64_t samples);
 
-/// Whether it is so for as many queries as there are, or for one of some numbers of them.
+/// Whether the answer is yes for the number of queries, or, if that is unknown, for one of several numbers.
 static std::optional<bool> isSoForSome(const LoopNest &nest, Question *isSo) {
   if (std::optional<int64_t> length = getConstantIntValue(nest.resident.extent))
     return isSo(nest, *length, /*samples=*/64);
@@ -145,8 +146,8 @@ static std::optional<bool> isSoForSome(const LoopNest &nest, Question *isSo) {
   return false;
 }
 
-/// Whether of `length` queries tiles see fewer keys than tiles that start after them, by more than a fifth of what
-/// would be if none did.
+/// Whether, for `length` queries, tiles see fewer keys than tiles that start after them, by more than a fifth of the
+/// keys in total.
 static std::optional<bool> startsShort(const LoopNest &nest, int64_t length, int64_t samples) {
   int64_t tiles = llvm::divideCeil(length, nest.residentTile), most = 0, missing = 0, all = 0;
   for (int64_t sample = 0; sample < std::min(tiles, samples); ++sample) {
@@ -163,11 +164,11 @@ static std::optional<bool> startsShort(const LoopNest &nest, int64_t length, int
   return 5 * missing > all;
 }
 
-/// Bounds are rounded to tiles: numbers of visits that differ by so much may be the same number of keys.
+/// Bounds are rounded to tiles: numbers of visits that differ by this much may mean the same number of keys.
 static constexpr int64_t kRounding = 2;
 
-/// Whether numbers of visits differ by more than an eighth: dealt as if they did not, some CTAs would have that much
-/// more to do than others. `getVisits` counts those of `count` numbers, of which at most `samples` are asked for.
+/// Whether numbers of visits differ by more than an eighth: then CTAs with equally many tiles would have that much more
+/// or less work. `getVisits` counts the visits of `count` numbers, of which at most `samples` are evaluated.
 static std::optional<bool> differ(int64_t count, int64_t samples,
                                   llvm::function_ref<std::optional<int64_t>(int64_t)> getVisits) {
   int64_t least = std::numeric_limits<int64_t>::max(), most = 0;
@@ -181,12 +182,12 @@ static std::optional<bool> differ(int64_t count, int64_t samples,
   return count > 0 && 8 * (most - least - kRounding) > most;
 }
 
-/// The number of queries, or a large one.
+/// The number of queries; a large number if it is unknown.
 static int64_t getUsualLength(const LoopNest &nest) {
   return getConstantIntValue(nest.resident.extent).value_or(128 * nest.residentTile);
 }
 
-/// Of pairs of tiles, as far from either end.
+/// Whether pairs of tiles, each equally far from either end, differ in work.
 static std::optional<bool> pairsDiffer(const LoopNest &nest, int64_t length, int64_t samples) {
   int64_t tiles = llvm::divideCeil(length, nest.residentTile);
   return differ(tiles / 2, samples, [&](int64_t tile) -> std::optional<int64_t> {
@@ -196,7 +197,7 @@ static std::optional<bool> pairsDiffer(const LoopNest &nest, int64_t length, int
   });
 }
 
-/// Of tiles of the second half that are not the last ones.
+/// Whether tiles of the second half, apart from the last ones, differ in work.
 static std::optional<bool> tilesDiffer(const LoopNest &nest, int64_t length, int64_t samples) {
   int64_t tiles = llvm::divideCeil(length, nest.residentTile);
   return differ(tiles * 3 / 8, samples,
@@ -271,6 +272,6 @@ bool flashc::levelsOff(const LoopNest &nest) {
   int64_t tiles = llvm::divideCeil(length, nest.residentTile), middle = tiles / 2, later = tiles * 3 / 4;
   std::optional<int64_t> before = countVisits(nest, middle * nest.residentTile, length),
                          after = countVisits(nest, later * nest.residentTile, length);
-  // Under a causal mask the keys grow by as many as the queries move on; by rounding, by a tile.
+  // Under a causal mask the keys grow as fast as the queries; rounding adds at most one tile.
   return before && after && 2 * (*after - *before) * nest.streamedTile < (later - middle) * nest.residentTile;
 }

@@ -40,7 +40,7 @@
 
 // DECISIONS: dropout=true
 // DECISIONS: tensor-sums = false
-// SUMS: error: schedule: expected no dropout for tensor-sums: rows add up all of P
+// SUMS: error: schedule: expected no dropout for tensor-sums: row sums include the dropped elements of P
 
 // MADE: error: expected a captured array to be a function argument
 // MOVED: error: expected tiles from a multiple of 32 on beside dropout, got 8

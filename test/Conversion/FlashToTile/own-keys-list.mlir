@@ -10,7 +10,7 @@
 // RUN: FileCheck %s --check-prefix=GRIDIR < %t.grid
 // RUN: %python %S/Inputs/run_own_list.py < %t.grid | FileCheck %s --check-prefix=GRID
 // RUN: not flashc-opt %s --split-input-file %{before} --flash-tile="q-tile=128 kv-tile=80" --flash-swap-loops --canonicalize --cse %{behind} --convert-flash-to-tile=schedule=consumers=2,kv-tile=80,own-keys=true,splits=1,order=closed 2>&1 | FileCheck %s --check-prefix=NOLIST
-// NOLIST-COUNT-7: error: schedule: expected persistent=true and order=auto or list for own-keys of a mask whose bounds read arrays: a list has what each consumer would search for
+// NOLIST-COUNT-7: error: schedule: expected persistent=true and order=auto or list for own-keys of a mask whose bounds read arrays: the work list has the bounds of each consumer
 
 // What consumers visit and need not is what rows that see nothing visit, one tile each: where tiles of queries follow
 // sequences, of the last tile of a sequence those behind its end.

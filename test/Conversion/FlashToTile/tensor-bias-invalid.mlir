@@ -21,7 +21,7 @@
 // REDEFINE: %{score} = %r = math.tanh %v0 : f32
 // REDEFINE: %{schedule} = tensor-bias=true,max=unified
 // RUN: %{convert} | FileCheck %s --check-prefix=FIXED
-// FIXED: error: schedule: expected max=running for tensor-bias: a maximum takes the rest of the bias
+// FIXED: error: schedule: expected max=running for tensor-bias: the maximum includes the part of the bias that is constant in a row
 
 !t = tensor<2x8x256x64xbf16>
 !lse = tensor<2x8x256xf32>

@@ -94,8 +94,9 @@ TEST(Schedule, SaysWhatItNeedsAndWhatThereIs) {
   EXPECT_EQ(getScheduleNeeds(parse("tensor-bias=true"), kHopper, 64, 128).sharedMemoryBytes,
             getScheduleNeeds(parse(""), kHopper, 64, 128).sharedMemoryBytes + 32 * (2 * 64 + 128));
   EXPECT_EQ(llvm::toString(checkSchedule(parse("tensor-bias=true"), kHopper, 64, 64)), "");
-  EXPECT_EQ(llvm::toString(checkSchedule(parse("tensor-bias=true,max=unified,tensor-sums=true"), kHopper, 64, 64)),
-            "expected max=running for tensor-bias: a maximum takes the rest of the bias");
+  EXPECT_EQ(
+      llvm::toString(checkSchedule(parse("tensor-bias=true,max=unified,tensor-sums=true"), kHopper, 64, 64)),
+      "expected max=running for tensor-bias: the maximum includes the part of the bias that is constant in a row");
   EXPECT_EQ(llvm::toString(checkSchedule(parse("overlap=false,wait-after=12"), kHopper, 64, 64)),
             "expected overlap for wait-after");
   EXPECT_EQ(llvm::toString(checkSchedule(parse("own-keys=true"), kHopper, 64, 64)), "");

@@ -52,11 +52,11 @@ std::optional<double> flashc::getConstantFactor(Region &region, Value value, Val
 }
 
 namespace {
-/// Where all keys lie that a query sees: before it or at it, behind it or at it, or anywhere.
+/// The place of all keys that a query sees: at or before it, at or after it, or anywhere.
 enum class KeyOrder { Before, Behind, Any };
 } // namespace
 
-/// Where all keys lie that `mask` keeps.
+/// The place of all keys that `mask` keeps.
 static KeyOrder getKeyOrder(Region &mask) {
   flash::MaskSet set = flash::readMask(mask);
   flash::MaskProver prover(set.space);
@@ -103,7 +103,7 @@ private:
 
   std::optional<double> getFactor(Value value, Value &other) { return getConstantFactor(map.getBody(), value, other); }
 
-  /// The factor of a raw score, if `value` is one.
+  /// The factor of a scaled raw score. None if `value` is no raw score.
   std::optional<double> getScale(Value value) {
     Value score;
     std::optional<double> scale = getFactor(value, score);
@@ -123,7 +123,7 @@ private:
 };
 } // namespace
 
-/// A position, or a difference of two, whatever it has been widened to: they are below 2^30.
+/// A position, or a difference of two, without widening casts: values are below 2^30.
 static Value skipCasts(Value value) {
   auto isWide = [](Type type) { return type.isIndex() || type.getIntOrFloatBitWidth() >= 32; };
   while (isa_and_nonnull<arith::IndexCastOp, arith::ExtSIOp>(value.getDefiningOp()) && isWide(value.getType()))
@@ -131,7 +131,7 @@ static Value skipCasts(Value value) {
   return value;
 }
 
-/// |i - j| and |j - i|, whose signs are known where it matters.
+/// Replaces |i - j| and |j - i| where the mask makes their signs known.
 void Simplifier::dropMagnitudes(Region &mask) {
   std::optional<KeyOrder> order;
   Value i = map.getBody().getArgument(1), j = map.getBody().getArgument(2);
@@ -158,7 +158,7 @@ void Simplifier::dropMagnitudes(Region &mask) {
   }
 }
 
-/// Quotients by what is known before the loop: the reciprocal is taken there.
+/// Replaces quotients by values that are known before the loop by products with reciprocals, which are computed there.
 void Simplifier::divideByMultiplying() {
   for (auto division : llvm::make_early_inc_range(map.getBody().getOps<arith::DivFOp>())) {
     Value divisor = division.getRhs();
@@ -178,7 +178,7 @@ void Simplifier::divideByMultiplying() {
   }
 }
 
-/// The score is a product with a constant: leaves that to the exponent.
+/// If the score is a product with a constant, leaves the constant to the exponent's factor.
 bool Simplifier::takeFactor(double &factor) {
   Value other;
   std::optional<double> constant = getFactor(yield.getValue(), other);
@@ -189,8 +189,8 @@ bool Simplifier::takeFactor(double &factor) {
   return true;
 }
 
-/// The score is scale * s plus or minus something: divides the sum by the scale if the other term can be, for nothing;
-/// otherwise one instruction scales and adds.
+/// If the score is scale * s plus or minus a term, divides the sum by the scale if that is free for the term; otherwise
+/// one instruction scales and adds.
 bool Simplifier::addToRawScore(double &factor) {
   Operation *sum = yield.getValue().getDefiningOp();
   if (!isa_and_nonnull<arith::AddFOp, arith::SubFOp>(sum) || !isInside(yield.getValue()))
@@ -215,7 +215,7 @@ bool Simplifier::addToRawScore(double &factor) {
   return true;
 }
 
-/// (x * a) * b -> x * (a * b), for constants.
+/// Rewrites (x * a) * b to x * (a * b) for constants a and b.
 void Simplifier::mergeFactors() {
   for (Operation &op : llvm::make_early_inc_range(map.getBody().front())) {
     Value inner, innermost;
@@ -253,7 +253,7 @@ ScoreMap flashc::simplifyScoreMap(tile::MapOp map, bool canSplit, bool toProduct
 //===--------------------------------------------------------------------------------------------------------------===//
 
 namespace {
-/// Bounds of magnitudes. Code shares its values: without what is known of them, n ops could be 2^n steps.
+/// Bounds the magnitudes of values. Code shares values: without remembering bounds, n ops could take 2^n steps.
 class BoundReader {
 public:
   std::optional<double> get(Value value) {
@@ -282,7 +282,7 @@ std::optional<double> BoundReader::compute(Value value) {
     return get(def->getOperand(0));
   if (!isa_and_nonnull<arith::AddFOp, arith::SubFOp, arith::MulFOp, arith::DivFOp, arith::SelectOp>(def))
     return std::nullopt;
-  unsigned count = def->getNumOperands(); // a select's first one is the condition
+  unsigned count = def->getNumOperands(); // the first operand of a select is the condition
   std::optional<double> x = get(def->getOperand(count - 2)), y = get(def->getOperand(count - 1));
   if (!x || !y)
     return std::nullopt;
@@ -309,7 +309,7 @@ bool flashc::hasSlopes(Region &score, double scale) {
   MLIRContext *context = score.getContext();
   context->loadDialect<tile::TileDialect, arith::ArithDialect, math::MathDialect, scf::SCFDialect>();
   Location loc = score.getLoc();
-  OwningOpRef<ModuleOp> scratch = ModuleOp::create(loc); // a kernel that is nothing but the map
+  OwningOpRef<ModuleOp> scratch = ModuleOp::create(loc); // a kernel that contains only the map
   OpBuilder b = OpBuilder::atBlockEnd(scratch->getBody());
   Value zero = arith::ConstantIndexOp::create(b, loc, 0);
   auto type = tile::getAccType(tile::kBlockCols, b.getF32Type());

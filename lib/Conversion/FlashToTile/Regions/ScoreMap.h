@@ -7,17 +7,16 @@
 
 namespace flashc {
 
-/// A map in place of the one before, and the positive constant that its results are still to be multiplied with: the
-/// exponent has a factor anyway, and a factor above 0 does not change which score is the greatest.
+/// The map that replaces another one, and the positive constant by which its results are still to be multiplied. The
+/// exponent has a factor anyway, and a positive factor does not change which score is the greatest.
 struct ScoreMap {
   mlir::tile::MapOp map;
   double factor;
-  /// Of each row, times the element's column in the tile: what the map leaves to the product that makes its scores.
+  /// For each row, the factor of the element's column in the tile that the product of Q and K is to add.
   mlir::Value slopes;
 };
 
-/// Rewrites a map whose scores are f(scale * s), `scale` being a product with a constant, so that an element costs
-/// less:
+/// Rewrites a map whose scores are f(scale * s), where `scale` is a constant factor, so that an element costs less:
 ///
 ///   scale * s + slope * d     ->  s + (slope / scale) * d, times scale
 ///   scale * s + bias          ->  fma(s, scale, bias)
@@ -26,33 +25,35 @@ struct ScoreMap {
 ///   f(s) + slope * (j - i)  ->  f(s) + slope * (j - first) and slope * (first - i), apart (ScoreSplit.h)
 ///   |i - j|, where a mask keeps pairs of one order only  ->  i - j, or j - i
 ///
-/// and lets products and sums contract. The second result comes about if `canSplit`: whoever takes the maximum and the
-/// exponentials of the scores must add it. If `toProduct`, slopes of an otherwise plain score are apart, too, in front
-/// of the loop. Scores of pairs that `mask` (a region of flash.attention, or null) does not keep may become anything.
-/// `rowsAreKeys`: and columns queries; otherwise it is the other way around.
+/// Also lets products and sums contract. With `canSplit` the map may have a second result, which the code that computes
+/// the maximum and the exponentials must add. With `toProduct` the slopes of a score that is otherwise the raw score
+/// are returned apart, as values before the loop. Scores of pairs that `mask` (a region of flash.attention, or null)
+/// does not keep may become any value. `rowsAreKeys`: rows are keys and columns queries, instead of the other way
+/// around.
 ScoreMap simplifyScoreMap(mlir::tile::MapOp map, bool canSplit, bool toProduct, mlir::Region *mask, bool rowsAreKeys);
 
-/// Simplifies the map of a score's derivative, in the same way but for its result: what both compute, a soft cap's
-/// tanh, is the same code afterwards, which LLVM computes once.
+/// Simplifies the map of a score's derivative in the same way, without changing its result. Code that score and
+/// derivative share, such as a soft cap's tanh, stays equal, and LLVM computes it once.
 void simplifyDerivativeMap(mlir::tile::MapOp map, mlir::Region *mask, bool rowsAreKeys);
 
-/// `term`, a value of the map, times `factor`, if that costs nothing for an element: the factor goes to what is the
-/// same in the row. Otherwise null.
+/// Multiplies `term`, a value of the map, by `factor` if that is free for an element: the factor goes to a value that
+/// is constant in a row. Returns null otherwise.
 mlir::Value scaleTerm(mlir::OpBuilder &b, mlir::tile::MapOp map, mlir::Value term, double factor);
 
-/// The constant that a product or quotient in a region multiplies its other operand, `other`, with, both of f32.
+/// The constant by which a product or quotient of f32 multiplies its other operand, `other`.
 std::optional<double> getConstantFactor(mlir::Region &region, mlir::Value value, mlir::Value &other);
 
-/// Whether a constant may be left to the exponent's factor: positive, and a masked score times it is neither tiny nor
-/// infinite.
+/// Whether the exponent's factor can include a constant: it must be positive, and a masked score times the constant
+/// must be neither tiny nor infinite.
 bool isExponentFactor(double factor);
 
-/// Scores of at most so much need no maximum taken off for bf16: weights, exponentials to the base 2, are between 2^-80
-/// and 2^80, whose products with values and sums over keys have another 2^46 up to the end of f32.
+/// The bound up to which scores need no maximum subtracted for bf16: weights (exponentials to the base 2) are then
+/// between 2^-80 and 2^80, and their products with values and sums over keys may grow by another 2^46 before f32
+/// overflows.
 constexpr double kUnifiedMaxBound = 80.0 * llvm::numbers::ln2;
 
-/// What the scores of a region of flash.attention are at most, as magnitudes, or nothing where that is not known: sums
-/// and products of constants, tanh, sin, cos and erf, and selections of them.
+/// An upper bound of the magnitudes of a score region of flash.attention: for sums and products of constants, tanh,
+/// sin, cos and erf, and selections of them. None if unknown.
 std::optional<double> getScoreBound(mlir::Region &score);
 
 /// Whether simplifyScoreMap finds slopes for the product in a score region of flash.attention or flash.online_attention

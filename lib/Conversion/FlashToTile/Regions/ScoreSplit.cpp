@@ -52,7 +52,7 @@ std::optional<ScoreSplit::Slopes> ScoreSplit::computeSlopes(Value value) {
   return result;
 }
 
-/// Of a product with what is the same in the row, or of a quotient by a constant.
+/// The slopes of a product with a value that is constant in the row, or of a quotient by a constant.
 std::optional<ScoreSplit::Slopes> ScoreSplit::getSlopesOfProduct(Operation *product) {
   bool isQuotient = isa<arith::DivFOp>(product), isSecond = isQuotient || map.isSameInRow(product->getOperand(1));
   Value factor = product->getOperand(isSecond);
@@ -74,7 +74,7 @@ std::optional<ScoreSplit::Slopes> ScoreSplit::getSlopesOfProduct(Operation *prod
   return slopes;
 }
 
-/// `value` without the terms that can be taken out of it, or null if nothing is left.
+/// `value` without the terms that can be taken out of it. Null if nothing is left.
 Value ScoreSplit::takeFrom(Value value, double factor) {
   if (std::optional<Slopes> slopes = getSlopes(value)) {
     terms.push_back({value, std::move(*slopes), factor});
@@ -101,7 +101,7 @@ bool ScoreSplit::takeTerms(double factor) {
   known.clear();
   numSums = 0;
   Value value = yield.getValue();
-  if (getSlopes(value)) // no function of the score
+  if (getSlopes(value)) // a value with slopes is no function of the score
     return false;
   yield.getValueMutable().assign(takeFrom(value, factor));
   return yield.getValue() != value;
@@ -111,7 +111,7 @@ bool ScoreSplit::takeTerms(double factor) {
 // The split map
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// Of f32, or of a tile of it.
+/// A constant of f32, or of a tile of f32.
 static Value constant(OpBuilder &b, Location loc, Type type, double value) {
   TypedAttr number = b.getF32FloatAttr(static_cast<float>(value));
   if (auto tile = dyn_cast<RankedTensorType>(type))
@@ -123,7 +123,7 @@ static Value addTo(OpBuilder &b, Value sum, Value value) {
   return sum ? arith::AddFOp::create(b, value.getLoc(), sum, value).getResult() : value;
 }
 
-/// The slope of all terms, of a type that `get` has its factors in; or null if it is 0, or if `get` gives null.
+/// The sum of all slopes, of the type in which `get` returns their factors. Null if it is 0, or if `get` returns null.
 Value ScoreSplit::emitSlope(OpBuilder &b, Type type, double factor, llvm::function_ref<Value(Value)> get) {
   Value sum;
   Location loc = map.getLoc();
@@ -146,7 +146,7 @@ Value ScoreSplit::emitSlope(OpBuilder &b, Type type, double factor, llvm::functi
   return sum;
 }
 
-/// A value that is the same in a row, as one of all rows; null if it is not known in front of the loop.
+/// A value that is constant in a row, as a value of all rows. Null if it is not known before the loop.
 Value ScoreSplit::emitOfRows(OpBuilder &b, Value value) {
   Block &body = map.getBody().front();
   auto argument = dyn_cast<BlockArgument>(value);
@@ -179,7 +179,7 @@ Value ScoreSplit::takeSlopes(double factor) {
   return slopes;
 }
 
-/// The code of `value` with `first` in place of j, as `mapping` knows.
+/// Clones the code of `value` with `first` in place of j, and adds it to `mapping`.
 static Value cloneAtFirst(OpBuilder &b, tile::MapOp map, Value value, IRMapping &mapping) {
   if (Value known = mapping.lookupOrNull(value))
     return known;
@@ -210,7 +210,7 @@ tile::MapOp ScoreSplit::finish(double factor) {
     return map;
   OpBuilder b(yield);
   Location loc = map.getLoc();
-  // Without their slope terms are what they are at any column: at the tile's first one.
+  // Terms without their slopes are the same at every column: they are computed at the tile's first.
   Value key = map.getBody().getArgument(2), first = map.getCol();
   if (!isSlopeTaken)
     first = tile::FirstColumnOp::create(b, loc, key);

@@ -6,35 +6,34 @@
 
 namespace flashc {
 
-/// Takes terms that are affine in j, with slopes that are the same for a row, out of the sum that a score map yields:
+/// Takes terms that are affine in j, with slopes that are constant in a row, out of the sum that a score map yields:
 ///
 ///   g(s) + t(i, j)  ->  g(s) + slope(i) * (j - first)  and  t(i, first)
 ///
 /// `first` is the first column that the element's thread holds, and the second part becomes the map's second result. A
-/// score then costs one multiply-add for all such terms together (nothing, if their slopes are 0), by a constant.
+/// score then costs one multiply-add by a constant for all such terms together, or nothing if their slopes are 0.
 ///
-/// Terms are added in another order than they are written in, which changes a score by no more than the roundings of
-/// the sum as written: what they have in common is of the size of t, and the rest less.
+/// The terms are added in another order than in the source. This changes a score by no more than the roundings of the
+/// sum as written: the common part is of the size of t, and the rest is smaller.
 class ScoreSplit {
 public:
   explicit ScoreSplit(mlir::tile::MapOp map)
       : map(map), yield(mlir::cast<mlir::tile::YieldOp>(map.getBody().front().getTerminator())) {}
 
-  /// Takes what it can out of the yielded value, which is still to be multiplied with `factor`. Returns whether there
-  /// was any.
+  /// Takes terms out of the yielded value, which is still to be multiplied by `factor`. Returns whether there were any.
   bool takeTerms(double factor);
 
-  /// The slope of all that was taken, of each row and in front of the loop, if there is one that is known there and
-  /// nothing but the raw score is left; otherwise null. Whoever makes the raw scores must then add it, times the
-  /// element's column in the tile. Elements are still to be multiplied with `factor`.
+  /// The sum of the slopes of all taken terms, for each row and before the loop. The code that makes the raw scores
+  /// must then add it, times the element's column in the tile; elements are still to be multiplied by `factor`. Null if
+  /// the sum is not known before the loop, or if more than the raw score is left in the map.
   mlir::Value takeSlopes(double factor);
 
-  /// Puts back what was taken, as multiply-adds and a second result. Elements and second result are still to be
-  /// multiplied with `factor`. The map as it is then, which replaces the one before.
+  /// Returns the map with the taken terms as multiply-adds and as a second result; it replaces the map before. Elements
+  /// and second result are still to be multiplied by `factor`.
   mlir::tile::MapOp finish(double factor);
 
 private:
-  /// constant * factors, which are the same in a row: by how much a term grows from one column to the next.
+  /// A product of a constant and factors that are constant in a row: the growth of a term from one column to the next.
   struct Slope {
     double constant;
     llvm::SmallVector<mlir::Value, 2> factors;
@@ -46,12 +45,12 @@ private:
     double factor;
   };
 
-  /// Code that shares its values can have 2^n terms in n ops: what is beyond the limits stays where it is.
+  /// Limits of the search: code that shares its values can have 2^n terms in n ops. Further terms stay in the map.
   static constexpr size_t kMostSlopes = 64;
   static constexpr int64_t kMostSums = 8192;
 
   bool isInside(mlir::Value value) { return map.getBody().isAncestor(value.getParentRegion()); }
-  /// Their sum is the slope of `value`; nothing if it is not affine in j.
+  /// The slopes whose sum is the slope of `value`. None if `value` is not affine in j.
   std::optional<Slopes> getSlopes(mlir::Value value);
   std::optional<Slopes> computeSlopes(mlir::Value value);
   std::optional<Slopes> getSlopesOfProduct(mlir::Operation *product);
@@ -64,7 +63,7 @@ private:
   mlir::tile::MapOp map;
   mlir::tile::YieldOp yield;
   llvm::SmallVector<Term> terms;
-  /// Slopes of values, while terms are taken from one sum; and how many more sums may be looked into for it.
+  /// Slopes of values, while terms are taken from one sum, and the number of sums that may still be searched.
   llvm::DenseMap<mlir::Value, std::optional<Slopes>> known;
   int64_t numSums = 0;
   bool isSlopeTaken = false;

@@ -11,8 +11,8 @@
 using namespace mlir;
 using namespace flashc;
 
-/// The tanh whose value leaves `region` through its terminator's one operand, times constants that the exponent can
-/// take; or null. All of the first argument that leaves goes through it then, and some does.
+/// The tanh through which the first argument reaches the region's only result, apart from factors that the exponent can
+/// include. Null if there is none, or if the argument reaches the result in another way, too.
 static math::TanhOp findTanh(Region &region) {
   Operation *yield = region.front().getTerminator();
   double factor = 1.0;
@@ -59,7 +59,7 @@ public:
   explicit Polynomial(int64_t terms);
 
   double getLimit() const { return limit; }
-  /// x times this is tanh(k x) / getLeading(k).
+  /// Returns p(x) with p(x) * getLeading(k) = tanh(k x) for small x.
   Value emitMonic(ImplicitLocOpBuilder &b, Value x, double k) const;
   double getLeading(double k) const {
     return std::abs(coefficients.back()) * std::pow(k, 2.0 * coefficients.size() - 1.0);
@@ -78,8 +78,8 @@ static Value number(ImplicitLocOpBuilder &b, double value) {
   return arith::ConstantOp::create(b, b.getF32FloatAttr(static_cast<float>(value)));
 }
 
-/// Those of least relative error (by Remez's exchange, of tanh(u) / u as a function of u^2), which is 2^-12.04 and
-/// 2^-12.18. That of tanh.approx.f32 is 2^-11 (PTX ISA 9.7.3.22).
+/// The polynomials with the least relative error (found by Remez's exchange for tanh(u) / u as a function of u^2):
+/// 2^-12.04 and 2^-12.18. The error of tanh.approx.f32 is 2^-11 (PTX ISA 9.7.3.22).
 Polynomial::Polynomial(int64_t terms) {
   if (terms == kLeastTerms) {
     limit = 0.35;
@@ -90,8 +90,8 @@ Polynomial::Polynomial(int64_t terms) {
   }
 }
 
-/// c0 / -c1 - u^2, or (u^2 + c1 / 2 c2)^2 + (c0 / c2 - (c1 / 2 c2)^2), in multiples of k: one multiply-add less than
-/// with a leading coefficient, and one register less than by Horner's rule.
+/// Computes c0 / -c1 - u^2, or (u^2 + c1 / 2 c2)^2 + (c0 / c2 - (c1 / 2 c2)^2), in multiples of k: one multiply-add
+/// fewer than with a leading coefficient, and one register fewer than by Horner's rule.
 Value Polynomial::emitMonic(ImplicitLocOpBuilder &b, Value x, double k) const {
   double square = k * k, leading = coefficients.back();
   if (coefficients.size() == 2)
@@ -122,14 +122,16 @@ void flashc::expandSmallTanh(Block &block) {
 //===--------------------------------------------------------------------------------------------------------------===//
 
 namespace {
-/// Maps of `source` in the place of `map`: tanh(k e) / unit, which is e times a polynomial of the fewest terms.
+/// The branches in place of `map`, each a map of `source` that computes tanh(k e) / unit: by e times the shortest
+/// polynomial that is exact enough, or by tanh.
 struct Branches {
   tile::MapOp map;
   Value source;
   double k, unit;
   llvm::function_ref<Value(OpBuilder &, Value)> finish;
 
-  /// The first polynomial, of `terms` or more, that all arguments are small enough for; or tanh.
+  /// Emits the branches from the polynomial of `terms` terms on: the first one whose limit holds for all arguments,
+  /// otherwise tanh.
   Value emit(OpBuilder &b, int64_t terms = kLeastTerms);
 
 private:
@@ -191,7 +193,7 @@ Value flashc::splitSmallTanh(tile::MapOp map, double &factor, llvm::function_ref
   factor *= unit;
 
   auto uses = llvm::map_to_vector(map.getResult().getUses(), [](OpOperand &use) { return &use; });
-  bool isScore = e == map.getBody().getArgument(0); // else the map gives it
+  bool isScore = e == map.getBody().getArgument(0); // else the map computes it
   map.getBody().front().getTerminator()->setOperand(0, e);
   OpBuilder b(map->getContext());
   b.setInsertionPointAfter(map);

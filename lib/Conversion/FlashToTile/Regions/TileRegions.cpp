@@ -24,7 +24,7 @@ LogicalResult TileRegions::emitInvariants() {
   return success();
 }
 
-/// i and j are a region's last arguments.
+/// The row's argument: i and j are the last arguments of a region.
 Value TileRegions::getRowArgument(Region &region) {
   return region.getArguments().end()[nest.getStep().getResidentDim() == flash::StepDim::I ? -2 : -1];
 }
@@ -36,15 +36,15 @@ SmallVector<Value, 2> TileRegions::getRowArguments(Region &region) {
   return arguments;
 }
 
-/// What a region computes of its row's position, and not of the score or the column, once per row; unless it is a few
-/// instructions.
+/// Computes values of the region that depend on the row's position, and not on the score or the column, once for each
+/// row, unless they take only a few instructions.
 LogicalResult TileRegions::emitRows(Region &region) {
   for (Value value : scalars.findRowValues(region, getRowArguments(region))) {
     auto type = tile::getRowType(value.getType(), frame.tileRows);
     auto rows = tile::RowsOp::create(b, type, row);
     OpBuilder::InsertionGuard guard(b);
     Block *body = b.createBlock(&rows.getBody(), {}, {b.getIndexType()}, {b.getLoc()});
-    ScalarCloner inside = scalars; // what it maps holds in these rows only
+    ScalarCloner inside = scalars; // mapped values are valid for these rows only
     auto [head, position] = frame.rows->emitHeadAndPosition(frame, body->getArgument(0));
     inside.map(region.getArguments().end()[-3], head);
     inside.map(getRowArgument(region), position);
@@ -57,7 +57,8 @@ LogicalResult TileRegions::emitRows(Region &region) {
   return success();
 }
 
-/// Makes a tile.map and puts the insertion point into it; what `region` computes of the row alone is known there.
+/// Makes a tile.map and sets the insertion point into it. Values of `region` that depend on the row only are mapped
+/// there.
 tile::MapOp TileRegions::beginMap(Value tile, Value column, Region *region) {
   SmallVector<Value> tiles;
   SmallVector<Type> types{cast<RankedTensorType>(tile.getType()).getElementType(), b.getIndexType(), b.getIndexType()};
@@ -75,7 +76,7 @@ tile::MapOp TileRegions::beginMap(Value tile, Value column, Region *region) {
   return map;
 }
 
-/// b, h, i and j of an element.
+/// The values b, h, i and j of an element.
 SmallVector<Value> TileRegions::getPosition(tile::MapOp map) {
   Value ofRow = map.getBody().getArgument(1), ofColumn = map.getBody().getArgument(2);
   auto [head, position] = frame.rows->emitHeadAndPosition(frame, ofRow);
@@ -84,7 +85,7 @@ SmallVector<Value> TileRegions::getPosition(tile::MapOp map) {
   return {frame.batch, head, position, ofColumn};
 }
 
-/// Whether code of a map computes `value` of the column, and of nothing else that differs between its elements.
+/// Whether code of the map computes `value` from the column and from nothing else that differs between elements.
 static bool isOfColumnAlone(tile::MapOp map, Value value) {
   if (!map.getBody().isAncestor(value.getParentRegion()) || value == map.getBody().getArgument(2))
     return true;
@@ -92,7 +93,8 @@ static bool isOfColumnAlone(tile::MapOp map, Value value) {
   return def && llvm::all_of(def->getOperands(), [&](Value operand) { return isOfColumnAlone(map, operand); });
 }
 
-/// Only in masked tiles columns may lie behind the last one, and what is read for them must be kept inside its array.
+/// Keeps the clamps of the map only in masked tiles: only there columns may be after the last one, for which array
+/// indices must be clamped.
 static void keepClampsWhere(Value isMasked, tile::MapOp map) {
   for (auto clamp : llvm::make_early_inc_range(map.getBody().getOps<arith::MaxSIOp>())) {
     Value position = flash::stripTileClamp(clamp);
@@ -140,8 +142,9 @@ static bool isTileQuotient(Operation &op, Value position, int64_t tile) {
   return dividend == position && divisor > 0 && divisor % tile == 0;
 }
 
-/// Tiles of runs are on a grid: what divides a position by a multiple of the tile gives the same for all of it, and so
-/// does an element at such a place, as of a table of blocks.
+/// Computes values that are constant in a tile before its map. Tiles of runs are aligned: a position divided by a
+/// multiple of the tile gives the same quotient for all elements, and so does an array element at this quotient, such
+/// as one of a table of blocks.
 LogicalResult TileRegions::emitOfTile(Region &region, tile::MapOp map, ScalarCloner &inside) {
   if (!nest.runs.table || !frame.rows->areConsecutive())
     return success();
@@ -163,7 +166,7 @@ LogicalResult TileRegions::emitOfTile(Region &region, tile::MapOp map, ScalarClo
       ofTile.insert(result);
     } else if ((isPure(&op) || flash::getElementRead(&op)) && llvm::all_of(op.getOperands(), isKnown)) {
       if (Value copy = inside.lookup(result); copy && map.getBody().isAncestor(copy.getParentRegion()))
-        continue; // a value of the row, which the map sees
+        continue; // a value of the row, which the map has
       if (llvm::any_of(op.getOperands(), [&](Value operand) { return ofTile.contains(operand); })) {
         if (!inside.get(b, result))
           return failure();
@@ -182,7 +185,7 @@ Value TileRegions::emitMask(Value source, Value column, double masked) {
   tile::MapOp map = beginMap(source, column, nest.mask);
   Value result = arith::ConstantOp::create(b, b.getF32FloatAttr(masked));
   if (nest.mask) {
-    ScalarCloner inside = scalars; // what it maps holds in this map only
+    ScalarCloner inside = scalars; // mapped values are valid in this map only
     if (failed(emitOfTile(*nest.mask, map, inside)))
       return {};
     Value keep = inside.cloneRegion(b, *nest.mask, getPosition(map));

@@ -12,35 +12,35 @@ namespace flashc {
 class KernelFrame;
 
 /// Copies the score and mask regions of a nest into `tile.map`s over tiles whose rows are resident positions and whose
-/// columns are streamed ones.
+/// columns are streamed positions.
 class TileRegions {
 public:
-  /// Regions of the frame's nest.
+  /// The regions of the frame's nest.
   explicit TileRegions(KernelFrame &frame);
 
-  /// Emits what the regions compute that is the same for all elements of a row of the frame, where it is now, before
+  /// Emits values of the regions that are the same for all elements of a row, at the frame's insertion point, before
   /// the loop over streamed tiles.
   mlir::LogicalResult emitInvariants();
 
-  /// Whether scores pass through `emitScore`: there is a score region, or the scale cannot be left to an exponent's
-  /// factor (the maximum is taken of unscaled scores, so it must be positive, and neither tiny nor huge).
+  /// Whether scores pass through `emitScore`: there is a score region, or the exponent's factor cannot include the
+  /// scale (the maximum is taken of unscaled scores, so the scale must be positive, and neither tiny nor huge).
   bool hasScoreMap() const;
   double getScale() const { return nest.getStep().getScores().getScale().convertToFloat(); }
 
-  /// The scores of a tile, from products and the first streamed position: the scale, and the score region. Null after
-  /// an error. `isMasked`, if it is not null, says whether the tile may have positions that do not exist.
+  /// Emits the scores of a tile, with scale and score region, from products and the first streamed position.
+  /// `isMasked`, if not null, says whether the tile may have positions that do not exist. Null after an error.
   mlir::tile::MapOp emitScore(mlir::Value products, mlir::Value column, mlir::Value isMasked) {
     return emitOfScore(nest.score, products, column, isMasked);
   }
-  /// In the same way, the score's derivative.
+  /// Emits the score's derivative in the same way.
   mlir::tile::MapOp emitDerivative(mlir::Value products, mlir::Value column, mlir::Value isMasked) {
     return emitOfScore(nest.derivative, products, column, isMasked);
   }
-  /// The elements of a tile, with `masked` where the mask keeps nothing. Null after an error.
+  /// Emits the elements of a tile, with `masked` in place of those that the mask does not keep. Null after an error.
   mlir::Value emitMask(mlir::Value source, mlir::Value column, double masked);
 
 private:
-  /// A value that a region computes once per row.
+  /// A value that a region computes once for each row.
   struct RowValue {
     mlir::Region *region;
     mlir::Value inL1, tile;
@@ -52,16 +52,16 @@ private:
   mlir::tile::MapOp emitOfScore(mlir::Region *region, mlir::Value products, mlir::Value column, mlir::Value isMasked);
   mlir::tile::MapOp beginMap(mlir::Value tile, mlir::Value column, mlir::Region *region);
   llvm::SmallVector<mlir::Value> getPosition(mlir::tile::MapOp map);
-  /// Emits what a mask computes that is the same in a whole tile, in front of its map, and maps it in `inside`.
+  /// Emits values of a mask that are constant in a tile before its map, and maps them in `inside`.
   mlir::LogicalResult emitOfTile(mlir::Region &region, mlir::tile::MapOp map, ScalarCloner &inside);
-  /// Which argument of a region with `numArguments`, counted from the last, is the row.
+  /// The argument of a region that is the row.
   mlir::Value getRowArgument(mlir::Region &region);
 
   KernelFrame &frame;
   const LoopNest &nest;
   ScalarCloner &scalars;
   mlir::ImplicitLocOpBuilder &b;
-  /// What the first row is called (Rows).
+  /// The number of the first row (Rows::emitFirst).
   mlir::Value row;
   llvm::SmallVector<RowValue> rowValues;
 };

@@ -31,7 +31,7 @@ FailureOr<std::array<GridFormula, 3>> HeadRows::getExtents() {
 // In the kernel
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// Whether tiles with higher numbers have more to do: the last queries of a causal mask see the most keys. They go
+/// Whether tiles with higher numbers have more work, such as the last queries of a causal mask, so that they start
 /// first.
 static bool isHeavyLast(const LoopNest &nest) { return nest.mask && dependsOnResident(nest) && isLastFirst(nest); }
 
@@ -43,7 +43,7 @@ Value HeadRows::emitFirstRow(KernelFrame &frame, Value tile, Value extent) {
   return firstRow;
 }
 
-/// The positions of L1's parallel loop.
+/// Emits the positions of L1's parallel loop.
 LogicalResult HeadRows::emitPlace(KernelFrame &frame) {
   ImplicitLocOpBuilder &b = frame.b;
   ScalarCloner &scalars = frame.scalars;
@@ -54,14 +54,14 @@ LogicalResult HeadRows::emitPlace(KernelFrame &frame) {
   if (!extent)
     return failure();
   Value residentTile = blockX;
-  if (nest.parts.dim.position) { // parts of a tile are neighbours
+  if (nest.parts.dim.position) { // parts of a tile are neighbours in the grid
     Value parts = scalars.get(b, b.getLoc(), nest.parts.dim.extent);
     frame.part = arith::RemUIOp::create(b, blockX, parts);
     residentTile = arith::DivUIOp::create(b, blockX, parts);
     scalars.map(nest.parts.dim.position, frame.part);
   }
   if (isHeavyLast(nest)) {
-    // CTAs start in the order of their numbers: light tiles fill the gaps at the end.
+    // CTAs start in the order of their numbers, so that the shortest tiles fill the gaps at the end.
     Value numTiles = emitNumTiles(frame, extent);
     residentTile = arith::SubIOp::create(b, b.createOrFold<arith::SubIOp>(numTiles, frame.index(1)), residentTile);
   }

@@ -6,7 +6,8 @@
 
 namespace flashc {
 
-/// Tiles begin at multiples of their size; a CTA has one tile, of which each unit has its rows in turn.
+/// Consecutive rows of one head: tiles begin at multiples of their size; the units of a CTA have consecutive rows of
+/// its tile.
 class HeadRows : public Rows {
 public:
   using Rows::Rows;
@@ -16,9 +17,9 @@ public:
   void store(KernelFrame &frame, mlir::Value tile, mlir::Value array, mlir::Value batch, bool isMatrix) override;
 
 protected:
-  /// The number of tiles of the resident dimension; none: no formula.
+  /// The number of tiles of the resident dimension. None if it is no formula.
   virtual std::optional<GridFormula> countTiles();
-  /// The first row of a tile; sets the end of the rows that are stored. Null after an error.
+  /// Emits the first row of a tile, and sets the end of the rows that are stored. Null after an error.
   virtual mlir::Value emitFirstRow(KernelFrame &frame, mlir::Value tile, mlir::Value extent);
 };
 

@@ -9,7 +9,8 @@ using namespace flashc;
 
 namespace {
 /// Row r of a tile is head `frame.head` + r / tokens and position `frame.row` + r mod tokens. Each unit of a CTA has
-/// all rows of the tile. The grid has parts of the keys along x, tiles of heads and tokens along y, batches along z.
+/// all rows of the tile. The grid has parts of the keys along x, tiles of heads and tokens along y, and batches along
+/// z.
 class PackedRows : public Rows {
 public:
   using Rows::Rows;
@@ -17,7 +18,7 @@ public:
   FailureOr<std::array<GridFormula, 3>> getExtents() override;
   LogicalResult emitPlace(KernelFrame &frame) override;
   bool areConsecutive() const override { return false; }
-  /// Of one head rows are queries, of one token heads: the other one is the same in all rows.
+  /// A tile of one head has queries as rows, and its head is the same in all rows.
   Value getHead(KernelFrame &frame) const override { return shape().heads == 1 ? frame.head : Value(); }
   Value emitFirst(KernelFrame &frame) const override { return frame.index(0); }
   std::pair<Value, Value> emitHeadAndPosition(KernelFrame &frame, Value row) const override;
@@ -67,7 +68,7 @@ std::pair<Value, Value> PackedRows::emitHeadAndPosition(KernelFrame &frame, Valu
   ImplicitLocOpBuilder &b = frame.b;
   Value tokens = frame.index(shape().tokens);
   Value head = b.createOrFold<arith::DivUIOp>(row, tokens), token = b.createOrFold<arith::RemUIOp>(row, tokens);
-  // Rows that are left over have the last head: what is read for them exists, and is dropped.
+  // Rows after the last head read that head's data, which exists, and are not stored.
   if (shape().heads * shape().tokens < frame.tileRows)
     head = b.createOrFold<arith::MinUIOp>(head, frame.index(shape().heads - 1));
   return {b.createOrFold<arith::AddIOp>(frame.head, head), b.createOrFold<arith::AddIOp>(frame.row, token)};

@@ -9,7 +9,7 @@ using namespace mlir;
 using namespace flashc;
 
 namespace {
-/// Rows of one head, whose tiles begin where packed sequences do (flash.segment_tile).
+/// Rows of one head, in tiles that begin where packed sequences begin (flash.segment_tile).
 class SegmentRows : public HeadRows {
 public:
   using HeadRows::HeadRows;
@@ -29,7 +29,7 @@ std::optional<GridFormula> SegmentRows::countTiles() {
   std::optional<GridFormula> offsets = getFormula(op.getSorted(), op.getIndices().size());
   if (!rows || !offsets)
     return std::nullopt;
-  // Without a query there is nothing to launch: 0.
+  // The number is 0 without queries, so that nothing is launched.
   return min(*rows, 1) * (ceilDiv(*rows + 1, nest.residentTile) + *offsets);
 }
 
@@ -41,7 +41,7 @@ Value SegmentRows::emitFirstRow(KernelFrame &frame, Value tile, Value extent) {
   Value begin = scalars.get(b, op.getBegin()), size = scalars.get(b, op.getSize());
   if (!begin || !size)
     return {};
-  // Read from memory, but the same in all threads (see Visits).
+  // The values come from memory, but are the same in all threads (see Visits).
   begin = tile::UniformOp::create(b, begin);
   size = tile::UniformOp::create(b, size);
   scalars.map(op.getBegin(), begin);

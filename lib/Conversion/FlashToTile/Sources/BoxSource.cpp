@@ -6,7 +6,7 @@ using namespace mlir;
 using namespace flashc;
 
 namespace {
-/// A producer has TMA copy each tile of an array as one box.
+/// A producer loads each tile of an array by TMA, as one box.
 class BoxSource : public Source {
 public:
   using Source::Source;

@@ -10,8 +10,8 @@ using namespace mlir;
 using namespace flashc;
 
 namespace {
-/// A producer has TMA copy each tile of a cache (flash.cache_tile) in boxes of rows that one page has; pages after the
-/// sequence's last one read as zero and are not looked up. Rows after the sequence's end, which may hold anything, are
+/// A producer loads each tile of a cache (flash.cache_tile) by TMA, in boxes of rows of one page. Pages after the
+/// sequence's last one read as zeros and are not looked up. Rows after the sequence's end, which may hold any bits, are
 /// cleared in shared memory.
 class CacheSource : public Source {
 public:
@@ -23,7 +23,7 @@ public:
   Value load(Value position) override;
 
 private:
-  /// Where the rows of the sequence end.
+  /// The end of the sequence's rows.
   Value end;
 };
 } // namespace
@@ -39,7 +39,7 @@ LogicalResult CacheSource::check() {
   return success();
 }
 
-/// Tiles begin at multiples of their size, so that rows as many as divide both lie in one page.
+/// Tiles begin at multiples of their size, so a box with a common divisor of tile and page lies in one page.
 void CacheSource::addMap(int64_t rows) {
   int64_t page = info.getPageRows();
   map = frame.signature.getTensorMap(*info.getArgument(), page ? std::gcd(page, rows) : rows);
@@ -55,15 +55,15 @@ LogicalResult CacheSource::emitEnd() {
   Value length = scalars.loadElement(b, cache, cache.getLengths(), batch);
   if (!length)
     return failure();
-  // Read from memory, but the same in all threads (see Visits).
+  // The value comes from memory, but is the same in all threads (see Visits).
   end = tile::UniformOp::create(b, arith::IndexCastOp::create(b, b.getIndexType(), length));
-  if (capacity) // whatever the length is, no entry is missing
+  if (capacity) // no length exceeds the table
     end = arith::MinSIOp::create(b, arith::MaxSIOp::create(b, end, frame.index(0)), capacity);
   return success();
 }
 
 Value CacheSource::load(Value position) {
-  // Without lengths sequences end where pages do, and those that are not there are zero.
+  // Without lengths sequences fill their pages, and pages that do not exist read as zeros.
   Value left = cache.getLengths() ? arith::SubIOp::create(b, end, position).getResult() : Value();
   Value table;
   if (cache.getTable())

@@ -8,8 +8,8 @@ using namespace mlir;
 using namespace flashc;
 
 namespace {
-/// A warp has TMA copy each tile as one box, of the page that the block table says if there is a table. Rows after the
-/// end of the sequence become zeros.
+/// A warp loads each tile by TMA as one box, from the page of the block table if there is a table. Rows after the end
+/// of the sequence become zeros.
 class PageSource : public WarpSource {
 public:
   using WarpSource::WarpSource;
@@ -18,7 +18,7 @@ public:
   Value load(Value position) override;
 
 private:
-  bool needsEnd() const override { return false; } // TMA knows it
+  bool needsEnd() const override { return false; } // TMA has the array's end
   void clearIf(arith::CmpIPredicate predicate, Value x, Value y, Value slot, Value first, Value begin);
 };
 } // namespace
@@ -41,7 +41,7 @@ Value PageSource::load(Value position) {
   return loaded;
 }
 
-/// Clears rows of a slot (tile.clear_rows) where a tile has some.
+/// Clears rows of a slot (tile.clear_rows) if the comparison holds.
 void PageSource::clearIf(arith::CmpIPredicate predicate, Value x, Value y, Value slot, Value first, Value begin) {
   Value hasSome = arith::CmpIOp::create(b, predicate, x, y);
   auto branch = scf::IfOp::create(b, TypeRange(), hasSome, /*addElseBlock=*/false);

@@ -6,7 +6,7 @@ using namespace mlir;
 using namespace flashc;
 
 namespace {
-/// A warp reads its packed rows from device memory as operands of products.
+/// A warp reads its packed rows from device memory into registers, as operands of products.
 class RegisterSource : public Source {
 public:
   using Source::Source;

@@ -7,8 +7,8 @@ using namespace mlir;
 using namespace flashc;
 
 namespace {
-/// A warp copies each row of a tile by cp.async, from its own page if there are pages. Rows that no query sees are not
-/// read: their pages may be anything.
+/// A warp copies each row of a tile by cp.async, from the row's page if there are pages. Rows that no query sees are
+/// not read: their table entries may hold any bits.
 class RowsSource : public WarpSource {
 public:
   using WarpSource::WarpSource;

@@ -54,7 +54,7 @@ LogicalResult WarpSource::emitInvariants() {
   return success(scale != nullptr);
 }
 
-/// A tile that is not there is read ahead, and not used: any page will do.
+/// The page of a tile. Loads run ahead, so the tile may not exist; then the page is any page, and the tile is not used.
 Value WarpSource::emitPage(Value position) {
   Value pages = scalars.getExtent(b, cache, cache.getTable(), 1);
   if (!pages)

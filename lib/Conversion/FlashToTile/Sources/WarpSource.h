@@ -8,11 +8,11 @@ namespace flashc {
 
 /// Whether a unit of the frame loads the tiles of a streamed operand itself.
 bool isLoadedByUnit(const KernelFrame &frame, const NestOperand &operand);
-/// Whether these tiles are boxes that TMA can copy.
+/// Whether TMA can load these tiles as boxes.
 bool areBoxes(const KernelFrame &frame, const NestOperand &operand);
 
-/// What the sources of tiles that a warp loads have in common: the end of the sequence, and elements of 8 bits, whose
-/// scales are the operand's or its pages'.
+/// The common part of sources of tiles that a warp loads: the end of the sequence, and elements of 8 bits, whose scales
+/// belong to the operand or to its pages.
 class WarpSource : public Source {
 public:
   using Source::Source;
@@ -22,19 +22,19 @@ public:
   mlir::Value emitScaled(mlir::Value tile, mlir::Value position) override;
 
 protected:
-  /// Whether the end of the array has to be told, where sequences have no lengths.
+  /// Whether the source must know the end of the array if sequences have no lengths.
   virtual bool needsEnd() const = 0;
-  /// The number of the page of a tile, which is part of one.
+  /// The number of the page that contains a tile.
   mlir::Value emitPage(mlir::Value position);
 
-  /// Where the rows of the sequence end; null where tiles need not be told.
+  /// The end of the sequence's rows. Null if the source does not need it.
   mlir::Value end;
 
 private:
   bool hasPageScales() const;
   mlir::Value emitScale(mlir::Value page);
 
-  /// The scale of all elements, if there is one.
+  /// The scale of all elements, if there is only one.
   mlir::Value scale;
 };
 

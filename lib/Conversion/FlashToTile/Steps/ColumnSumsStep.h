@@ -6,8 +6,8 @@
 
 namespace flashc {
 
-/// The mirror image of the forward's first half: S^T = K Q^T with keys resident and queries streamed, its exponentials
-/// less the log-sum-exp of each column, and their sums along the rows.
+/// The first half of the forward step, transposed: S^T = K Q^T with keys resident and queries streamed, the
+/// exponentials of scores minus the log-sum-exp of each column, and their sums along the rows.
 class ColumnSumsStep : public TileStep {
 public:
   using TileStep::TileStep;

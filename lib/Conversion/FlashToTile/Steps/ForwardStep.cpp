@@ -12,7 +12,7 @@
 using namespace mlir;
 using namespace flashc;
 
-/// The first result of flash.finalize; the other one is the log-sum-exp.
+/// The number of flash.finalize's output; the other result is the log-sum-exp.
 static constexpr unsigned kOutput = 0;
 
 StepShape flashc::getForwardShape(const LoopNest &nest) {
@@ -65,7 +65,7 @@ RankedTensorType ForwardStep::getOutputType() {
 
 SmallVector<Value> ForwardStep::emitIdentity() {
   remainingScale = frame.regions.hasScoreMap() ? 1.0 : frame.regions.getScale();
-  sinks = emitSinks(); // in front of the loop, where nothing waits for memory
+  sinks = emitSinks(); // before the loop, where no other code waits for memory
   SmallVector<Value> identity{splat(getOutputType(), 0.0)};
   if (schedule.max == Max::Running)
     identity.push_back(splat(frame.getRowType(), kNegInf));
@@ -96,7 +96,7 @@ FailureOr<ForwardStep::State> ForwardStep::emitStep(Value visit, State state) {
   auto product =
       tile::MmaAsyncOp::create(b, tile::TokenType::get(b.getContext(), scoreType), frame.getResident("q"), kTile,
                                /*acc=*/Value(), /*ones=*/Value(), /*transpose_b=*/true, /*stage=*/0);
-  if (frame.visits.isInTable()) // again: what masks need comes from memory, while the product is in flight
+  if (frame.visits.isInTable()) // re-read, so that the mask's values are loaded while the product runs
     key = frame.visits.emitPosition(b, visit);
   Value scores = frame.emitScaled("k", tile::MmaWaitOp::create(b, scoreType, product, /*pending=*/0), firstKey);
   if (!scores)
@@ -129,7 +129,7 @@ FailureOr<ForwardStep::State> ForwardStep::emitStep(Value visit, State state) {
   return State{tile::MmaWaitOp::create(b, acc.getType(), output, /*pending=*/0), softmax->max, sum};
 }
 
-/// Has the first product add what the score map has left to it.
+/// Makes the first product add the slopes that the score map has left to it.
 LogicalResult ForwardStep::addSlopes(tile::MmaAsyncOp product) {
   if (!schedule.tensorBias)
     return success();
@@ -165,7 +165,7 @@ FailureOr<ForwardStep::Scores> ForwardStep::emitScoreRegion(Value visit, Value k
   asWritten.erase();
   if (schedule.kind != KernelKind::Forward || !nest.score || !isSoftCap(*nest.score))
     return Scores{simple.map.getResult()};
-  // The multi-function unit need not wait for a branch to end, unless the wait for a product is to stand between the
+  // The multi-function unit need not wait for the end of a branch, unless the wait for a product must come between the
   // exponentials.
   Scores result;
   result.isExponential = schedule.max == Max::Unified && schedule.waitAfter == 0;
@@ -181,8 +181,8 @@ FailureOr<ForwardStep::Scores> ForwardStep::emitScoreRegion(Value visit, Value k
 // Outputs
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// max * scale + log(sum): -inf in a row that has seen no key, whose maximum is, and whose sum is 0. Kernels without a
-/// maximum have no such output.
+/// Emits max * scale + log(sum), which is -inf for a row without keys (its maximum is -inf and its sum 0). Kernels
+/// without a maximum have no such output.
 Value ForwardStep::emitLogSumExp(Value max, Value sum) {
   auto rowType = cast<RankedTensorType>(sum.getType());
   Value scaled = scale(max, remainingScale);
@@ -191,14 +191,14 @@ Value ForwardStep::emitLogSumExp(Value max, Value sum) {
   return math::FmaOp::create(b, math::Log2Op::create(b, sum), splat(rowType, llvm::numbers::ln2), scaled);
 }
 
-/// Whether a row has seen no key, or -inf only: the greatest score of any other adds 1 to the sum, or more, and a NaN,
-/// or +inf less itself, makes it NaN.
+/// Whether a row has seen no key, or only scores of -inf: in every other row the greatest score adds at least 1 to the
+/// sum; NaN, or +inf minus itself, makes the sum NaN.
 Value ForwardStep::emitIsEmpty(Value sum) {
   auto rowType = cast<RankedTensorType>(sum.getType());
   return arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, sum, splat(rowType, 0.0));
 }
 
-/// The sink of the head, in every row; null if there is none. Fails after an error.
+/// The sink of each row's head. Null if there are none. Fails after an error.
 FailureOr<Value> ForwardStep::emitSinks() {
   Value sinks = frame.getSinks();
   if (!sinks)
@@ -214,22 +214,22 @@ FailureOr<Value> ForwardStep::emitSinks() {
   return all;
 }
 
-/// Of rows whose scores alone give `lse`: by what one column more divides their sum, 1 + exp(sinks - lse), and what it
-/// makes of `lse`, which is the sink where a row is empty.
+/// For rows whose scores alone give `lse`: the factor 1 + exp(sinks - lse) by which the sink's column divides the
+/// outputs, and the log-sum-exp with the sink, which is the sink itself for an empty row.
 ForwardStep::WithSinks ForwardStep::emitWithSinks(Value sinks, Value lse, Value isEmpty) {
   auto type = cast<RankedTensorType>(lse.getType());
   Value one = splat(type, 1.0), difference = arith::SubFOp::create(b, sinks, lse);
   auto power = [&](Value exponent, double factor) -> Value {
     return arith::AddFOp::create(b, math::Exp2Op::create(b, scale(exponent, factor * llvm::numbers::log2e)), one);
   };
-  // The greater one and log(1 + what the other one adds, which is at most 1).
+  // The sum is the greater one plus log(1 + x), where x, from the other one, is at most 1.
   Value added = math::Log2Op::create(b, power(math::AbsFOp::create(b, difference), -1.0));
   Value greater = arith::MaxNumFOp::create(b, lse, sinks);
   Value both = math::FmaOp::create(b, added, splat(type, llvm::numbers::ln2), greater);
   return {power(difference, 1.0), arith::SelectOp::create(b, isEmpty, sinks, both)};
 }
 
-/// o = acc / sum, and the log-sum-exp; 0 and -inf in a row that has seen no key.
+/// Emits o = acc / sum and the log-sum-exp; 0 and -inf for a row that has seen no key.
 LogicalResult ForwardStep::emitOutputs(ValueRange carried) {
   State state = getState(carried);
   RankedTensorType rowType = frame.getRowType();
@@ -252,7 +252,7 @@ LogicalResult ForwardStep::emitOutputs(ValueRange carried) {
     divisor = arith::MulFOp::create(b, sum, with.divisor), lse = with.lse;
   }
   Value inverse = arith::DivFOp::create(b, splat(rowType, dropout.getScale()), divisor);
-  // Any score may be -inf where the mask keeps something, unless all have a bound.
+  // Scores that the mask keeps may be -inf, unless all have a bound.
   if (schedule.max == Max::Running || nest.mayHaveEmptyRows())
     inverse = arith::SelectOp::create(b, emitIsEmpty(sum), splat(rowType, 0.0), inverse);
   Value output = tile::ScaleRowsOp::create(b, acc.getType(), acc, inverse);
@@ -263,8 +263,7 @@ LogicalResult ForwardStep::emitOutputs(ValueRange carried) {
   bool isStored = false;
   for (const NestOutput &out : nest.outputs) {
     bool isOutput = out.result == kOutput;
-    if (isOutput && schedule.store != Store::Registers &&
-        !std::exchange(isStored, true)) // a second copy has no slot to go through
+    if (isOutput && schedule.store != Store::Registers && !std::exchange(isStored, true)) // a second copy has no slot
       emitStoreByTMA(out.argument, output);
     else
       frame.store(isOutput ? output : lse, out.argument, isOutput);
@@ -276,7 +275,7 @@ void ForwardStep::emitStoreByTMA(unsigned argument, Value output) {
   Value map = frame.signature.getTensorMap(argument, frame.tileRows);
   if (outputSlot)
     tile::StoreWaitOp::create(b, /*all=*/true);
-  // Behind a sequence's last row is the next one's first.
+  // The rows of another sequence may follow the last row.
   bool areFollowed = frame.rows->areFollowed();
   Value dest = areFollowed ? frame.signature.getMemRef(argument, /*alignment=*/16) : Value();
   tile::StoreAsyncOp::create(b, output, map, frame.batch, frame.head, frame.row,

@@ -8,9 +8,9 @@
 
 namespace flashc {
 
-/// FlashAttention-2 with three liberties, all exact: exponents in base 2 with the scale folded in, the maximum of the
-/// row taken off within that multiply-add, and a running maximum that may be stale by a factor of 2^8
-/// (docs/hopper-softmax.md says why).
+/// FlashAttention-2 with three changes, all exact: exponents in base 2 with the scale folded in, the row's maximum
+/// subtracted within the same multiply-add, and a running maximum that may be stale by a factor of 2^8
+/// (docs/hopper-softmax.md explains them).
 class ForwardStep : public TileStep {
 public:
   explicit ForwardStep(KernelFrame &frame)
@@ -26,24 +26,25 @@ public:
 private:
   static constexpr double kNegInf = -std::numeric_limits<double>::infinity();
 
-  /// What the loop carries. Without `sum`, acc has it in its last eight columns; without `max` it is 0 (max=unified).
+  /// The state that the loop carries. Without `sum`, the last eight columns of acc hold it; without `max` the maximum
+  /// is 0 (max=unified).
   struct State {
     mlir::Value acc, max, sum;
   };
-  /// A tile of scores is `tile`, plus `offset` of the row and lane if there is one; or `tile` is their exponentials.
-  /// With an offset, `asWritten` is the whole score, to be used where `hasLargeTerms`.
+  /// A tile of scores is `tile`, plus `offset` for the row and lane if there is one; or `tile` holds their
+  /// exponentials. With an offset, `asWritten` is the whole score, which is used if `hasLargeTerms`.
   struct Scores {
     mlir::Value tile;
     mlir::Value offset = {};
     bool isExponential = false;
     mlir::tile::MapOp asWritten = {};
   };
-  /// The exponents of a tile are `tile` * getExponentFactor() + `offset`, which is of rows, or of rows and lanes.
+  /// The exponents of a tile are `tile` * getExponentFactor() + `offset`, which is for rows, or for rows and lanes.
   struct Exponents {
     mlir::Value tile, offset;
   };
-  /// What comes of a tile's scores. `rescaleFactor` is what acc and sum are to be multiplied with, acc only if
-  /// `needsRescale`; without a maximum only the exponentials.
+  /// The results of a tile's softmax. `rescaleFactor` is the factor for acc and sum, for acc only if `needsRescale`;
+  /// without a maximum there are only the exponentials.
   struct Softmax {
     mlir::Value probabilities, max, rescaleFactor, needsRescale;
   };
@@ -82,27 +83,27 @@ private:
   void emitStoreByTMA(unsigned argument, mlir::Value output);
 
   double getExponentFactor() const { return llvm::numbers::log2e * remainingScale; }
-  /// 64 x the value dimension, and eight columns if they hold the row sums.
+  /// The type of acc: 64 x the value dimension, plus eight columns if they hold the row sums.
   mlir::RankedTensorType getOutputType();
   mlir::Value splat(mlir::RankedTensorType type, double value) { return frame.splat(type, value); }
   mlir::Value scale(mlir::Value values, double factor) { return frame.scale(values, factor); }
-  /// 0 in place of -inf.
+  /// Replaces -inf by 0.
   mlir::Value replaceNegInf(mlir::Value rows);
 
   int64_t valueDim;
   TileDropout dropout;
-  /// What the scores of the loop are still to be multiplied with: the exponent of a score is score * this * log2(e).
+  /// The factor by which the loop's scores are still to be multiplied: a score's exponent is score * this * log2(e).
   double remainingScale;
-  /// The panel of ones, if the tensor cores sum the rows.
+  /// The panel of ones, if the Tensor Cores sum the rows.
   mlir::Value ones;
-  /// If the tensor cores add the bias: what the slopes of the rows go through, the numbers of a tile's columns, and the
+  /// If the Tensor Cores add the bias: the slot for the slopes of the rows, the numbers of a tile's columns, and the
   /// slopes.
   mlir::Value slopesSlot, columns, slopes;
-  /// Whether scores are computed as they are written, in this warp; null if they always are.
+  /// Whether this warp computes scores as they are written. Null if every warp does.
   mlir::Value hasLargeTerms;
-  /// What the output leaves through, if not Q's slot.
+  /// The slot through which the output is stored, if it is not Q's slot.
   mlir::Value outputSlot;
-  /// The sink of the head, in every row; null if there is none.
+  /// The sink of each row's head. Null if there are none.
   mlir::FailureOr<mlir::Value> sinks = mlir::Value();
 };
 

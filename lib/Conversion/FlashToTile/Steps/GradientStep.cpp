@@ -24,7 +24,7 @@ bool GradientStep::reads(StringRef operand) const { return operand != "v" || get
 bool GradientStep::addsUpRows(StringRef operand) const {
   if (sumsScoreGradients())
     return false;
-  if (operand == "k") // of dq
+  if (operand == "k") // for dq
     return !hasResidentKeys() || nest.isAnyAddedUp();
   return hasResidentKeys() &&
          ((operand == "q" && getOp().has(Gradients::DK)) || (operand == "do" && getOp().has(Gradients::DV)));
@@ -45,20 +45,20 @@ void GradientStep::emitAllocations() {
   }
   if (!nest.isAnyAddedUp())
     return;
-  // Two slots: one is read while the other is written.
+  // Two slots, so that one is read while the other is written.
   auto type = tile::RingType::get(b.getContext(), /*stages=*/2, frame.tileRows, nest.streamedTile, nest.elementType,
                                   /*isPrivate=*/true);
   shared = tile::AllocRingOp::create(b, type);
 }
 
 SmallVector<Value> GradientStep::emitIdentity() {
-  if (isOfPairs()) // whose queries are other ones in each visit
+  if (isOfPairs()) // each visit has other queries
     return {frame.splat(frame.getAccType(nest.streamedTile), 0.0)};
   if (!hasResidentKeys()) {
     lse = emitRowsOfQueries(frame, "lse");
     delta = emitRowsOfQueries(frame, "delta");
   }
-  if (shared) // the first of the three is dq
+  if (shared) // the first of the three gradients is dq
     sums = nest.getAddedSums(0)->getArray(b, frame.scalars);
   if (sumsScoreGradients())
     return {frame.splat(frame.getLanePartialType(), 0.0)};
@@ -68,12 +68,12 @@ SmallVector<Value> GradientStep::emitIdentity() {
   });
 }
 
-/// A B^T, 64 rows by a streamed tile's.
+/// Starts A B^T, 64 rows times the rows of a streamed tile.
 Value GradientStep::startProduct(Value a, Value slot) {
   RankedTensorType type = frame.getAccType(nest.streamedTile);
   auto product = tile::MmaAsyncOp::create(b, tile::TokenType::get(b.getContext(), type), a, slot, /*acc=*/Value(),
                                           /*ones=*/Value(), /*transpose_b=*/true, /*stage=*/0);
-  product.setLocalDescriptors(true); // there are several products, and few registers
+  product.setLocalDescriptors(true); // several products run at once, and registers are few
   return product;
 }
 
@@ -83,19 +83,19 @@ Value GradientStep::round(Value a) {
   return tile::ToOperandAOp::create(b, type, a);
 }
 
-/// dq += dX K of the queries from `position` on.
+/// Adds dX K to dq of the queries from `position` on.
 void GradientStep::addToQueries(Value operand, Value position) {
   tile::AddProductOp::create(b, operand, shared, frame.getResident("k"), sums, frame.batch, frame.head, position,
                              b.getF32FloatAttr(frame.regions.getScale()));
 }
 
-/// acc + A B.
+/// Starts acc + A B.
 Value GradientStep::startSum(Value operand, Value slot, Value acc) {
   auto type = tile::TokenType::get(b.getContext(), cast<RankedTensorType>(acc.getType()));
   return tile::MmaAsyncOp::create(b, type, operand, slot, acc, /*ones=*/Value(), /*transpose_b=*/false, /*stage=*/0);
 }
 
-/// What a product gives, when all but the last `pending` ones have ended.
+/// Waits until all but the last `pending` products have ended; returns the product's result.
 Value GradientStep::wait(Value token, int64_t pending) {
   return tile::MmaWaitOp::create(b, cast<tile::TokenType>(token.getType()).getResultType(), token, pending);
 }
@@ -105,7 +105,7 @@ Value GradientStep::readColumns(Value slot, int64_t row) {
   return tile::ReadColumnsOp::create(b, type, slot, row);
 }
 
-/// Of no score, or of an affine one.
+/// The slope of the derivative if there is no score region, or if the score is affine in s.
 std::optional<double> GradientStep::getConstantSlope() const {
   FloatAttr slope;
   if (!nest.derivative)
@@ -142,12 +142,12 @@ FailureOr<GradientStep::Weights> GradientStep::emitWeightsAndSlopes(Value visit,
       return failure();
     return Weights{weights, *slopes};
   };
-  // With 64 columns the polynomials are no faster (docs/hopper-softmax.md).
+  // For 64 columns the polynomials are no faster (docs/hopper-softmax.md).
   bool mayBranch = nest.score && getStepShape(nest).depth > 64 && !sumsScoreGradients();
   std::optional<double> factor = mayBranch ? getTanhFactor(*nest.score) : std::nullopt;
   if (!factor)
     return emit(getLse);
-  Value lse = getLse(); // once, in front of both branches
+  Value lse = getLse(); // once, before both branches
   double limit = getSmallTanhLimit() / std::abs(*factor * frame.regions.getScale());
   auto isSmall = tile::AllWithinOp::create(b, b.getI1Type(), products, b.getF32FloatAttr(static_cast<float>(limit)));
   auto operandType = RankedTensorType::get(cast<ShapedType>(products.getType()).getShape(), nest.elementType,
@@ -190,25 +190,25 @@ Value GradientStep::emitScoreGradients(Value visit, Value position, Value weight
   if (slopes.getType() != weights.getType())
     slopes = tile::FromOperandAOp::create(b, weights.getType(), slopes);
   gradients = arith::MulFOp::create(b, gradients, slopes);
-  // Where the probability is 0, so is this, whatever the score's derivative is there.
+  // Where the probability is 0, dX is 0, too, for any derivative of the score.
   return clearUnweighted(weights, [&] { return arith::MulFOp::create(b, weights, gradients); });
 }
 
-/// The values that `emit` emits, or 0 where a weight is.
+/// The values that `emit` emits, or 0 where a weight is 0.
 Value GradientStep::clearUnweighted(Value weights, function_ref<Value()> emit) {
   Value zeros = frame.splat(cast<RankedTensorType>(weights.getType()), 0.0);
   Value isNone = arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, weights, zeros);
   return arith::SelectOp::create(b, isNone, zeros, emit());
 }
 
-/// Pairs that a mask of data hides may have NaN for dP or delta.
+/// Clears dX of pairs that a mask hides by arrays: dP and delta may be NaN there.
 Value GradientStep::emitKept(Value visit, Value weights, Value gradients) {
   if (!frame.hidesData())
     return gradients;
   auto kept = frame.emitWhereMasked(visit, gradients, [&]() -> FailureOr<SmallVector<Value>> {
     return SmallVector<Value>{clearUnweighted(weights, [&] { return gradients; })};
   });
-  return kept->front(); // it does not fail
+  return kept->front(); // `emitMasked` does not fail
 }
 
 FailureOr<SmallVector<Value>> GradientStep::emit(Value visit, ValueRange state) {
@@ -245,8 +245,8 @@ FailureOr<SmallVector<Value>> GradientStep::emitOfQueries(Value visit, ValueRang
   return SmallVector<Value>{wait(startSum(round(dx), kTile, state[0]), /*pending=*/0)};
 }
 
-/// dP begins when the exponentials are there, for which there are the registers then; dv runs while dX is computed.
-/// Where P is an operand anyway, dX is computed of that, so that nothing else holds it.
+/// dP starts after the exponentials, when registers are free for it; dv runs while dX is computed. If P is an operand
+/// anyway, dX is computed from that operand, so that no other copy of P is live.
 FailureOr<SmallVector<Value>> GradientStep::emitOfKeys(Value visit, ValueRange state) {
   if (!statistics || (shared && !sums))
     return failure();

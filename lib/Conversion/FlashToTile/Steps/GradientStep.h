@@ -7,25 +7,26 @@
 
 namespace flashc {
 
-/// The gradients of the resident dimension, of keys (dk, dv) or of queries (dq). With X = Q K^T and dP = dO V^T, or
-/// their transposes where keys are resident, both from shared memory, P = exp(S - lse) and dX = P * (dP - delta) *
-/// score' are in registers, and the operands A of the products that add to the gradients:
+/// The gradients of the resident dimension: of keys (dk, dv) or of queries (dq). X = Q K^T and dP = dO V^T, or their
+/// transposes if keys are resident, are products from shared memory. P = exp(S - lse) and dX = P * (dP - delta) *
+/// score' are in registers, as operands A of the products that add to the gradients:
 ///
 ///   resident keys:     X^T = K Q^T    dP^T = V dO^T    dv += P^T dO    dk += dX^T Q
 ///   resident queries:  X = Q K^T      dP = dO V^T      dq += dX K
 ///
-/// With dropout dP, and the P of dv, are 0 where an element is dropped.
+/// With dropout, dP and the P of dv are 0 for dropped elements.
 ///
-/// Sums of rows and columns, for gradients of what a score reads, add up dX along the lanes of a row of resident
-/// positions; it is not rounded.
+/// Sums of rows and columns, for gradients of score inputs, add up the unrounded dX along the lanes of a row of
+/// resident positions.
 ///
-/// All three gradients have resident keys. Then dq += dX K goes to device memory, and consumers share dX^T for it.
+/// With all three gradients keys are resident. Then dq += dX K goes to device memory, and consumers pass dX^T through
+/// shared memory.
 class GradientStep : public TileStep {
 public:
   explicit GradientStep(KernelFrame &frame) : TileStep(frame), dropout(frame) {}
 
   mlir::LogicalResult check() override { return dropout.check(); }
-  /// All but `v` for dv alone.
+  /// dv alone does not read v.
   bool reads(llvm::StringRef operand) const override;
   bool addsUpRows(llvm::StringRef operand) const override;
   bool multipliesPairs() const override { return !nest.pairs; }
@@ -39,47 +40,47 @@ private:
   mlir::FailureOr<llvm::SmallVector<mlir::Value>> emitOfKeys(mlir::Value visit, mlir::ValueRange state);
   mlir::FailureOr<llvm::SmallVector<mlir::Value>> emitOfQueries(mlir::Value visit, mlir::ValueRange state);
   bool sumsScoreGradients() const { return getOp().sumsScoreGradients(); }
-  /// The sums of rows, or of pairs, one step on.
+  /// Adds a tile's dX to the sums of rows, or of pairs.
   mlir::Value addScores(mlir::Value sums, mlir::Value dx);
   bool isOfPairs() const { return getOp().isOfPairs(); }
   bool hasResidentKeys() const { return nest.getStep().getResidentDim() == mlir::flash::StepDim::J; }
   mlir::Value startProduct(mlir::Value a, mlir::Value slot);
-  /// The score's derivative at the products of a visit, rounded to what holds half as much where dX is rounded; null if
-  /// it is a constant (`slope`). Fails after an error.
+  /// Emits the score's derivative at the products of a visit, rounded to 16 bits if dX is rounded. Null if the
+  /// derivative is a constant (`slope`). Fails after an error.
   mlir::FailureOr<mlir::Value> emitSlopes(mlir::Value visit, mlir::Value position, mlir::Value products);
   std::optional<double> getConstantSlope() const;
-  /// P and the slopes, if there are any. Where d > 64, the tanh of a soft cap is a polynomial if all of a warp's
-  /// arguments are small: both need it, and tanh takes as long as the exponential. What comes out of the branches is
-  /// rounded, if it may be, which takes fewer registers.
+  /// P and the derivatives, if any. For d > 64, the tanh of a soft cap is a polynomial if all of a warp's arguments are
+  /// small: P and the derivative both need tanh, which takes as long as the exponential. Results of the branches are
+  /// rounded if possible, which saves registers.
   struct Weights {
     mlir::Value weights, slopes;
   };
   mlir::FailureOr<Weights> emitWeightsAndSlopes(mlir::Value visit, mlir::Value position, mlir::Value products,
                                                 llvm::function_ref<mlir::Value()> getLse, bool hasSlopes,
                                                 bool isRounded);
-  /// P * (dP - delta), times the score's derivative, of `slopes` if there are any; delta is one of rows or of columns.
-  /// `kept`: which elements dropout keeps, if there is any. Null after an error.
+  /// Emits P * (dP - delta), times the score's derivative in `slopes` if it is not constant; delta is one value for
+  /// each row or column. `kept`: the elements that dropout keeps, or null. Null after an error.
   mlir::Value emitScoreGradients(mlir::Value visit, mlir::Value position, mlir::Value weights, mlir::Value dp,
                                  mlir::Value delta, mlir::Value slopes, mlir::Value kept);
   mlir::Value clearUnweighted(mlir::Value weights, llvm::function_ref<mlir::Value()> emit);
   mlir::Value emitKept(mlir::Value visit, mlir::Value weights, mlir::Value gradients);
   mlir::Value round(mlir::Value a);
   mlir::Value startSum(mlir::Value operand, mlir::Value slot, mlir::Value acc);
-  /// A row of the statistics, as values of columns.
+  /// Reads a row of the statistics as one value for each column.
   mlir::Value readColumns(mlir::Value slot, int64_t row);
   void addToQueries(mlir::Value operand, mlir::Value position);
-  /// Adds what this head gives to the sums of its group.
+  /// Adds this head's gradient to the sums of its group.
   mlir::LogicalResult addToGroup(mlir::Value gradient, const AddedSums &ofGroup);
-  /// The gradients that the loop carries, in order; the others are added up in memory.
+  /// The gradients that the loop carries, in order. The others are added up in memory.
   llvm::SmallVector<unsigned> getCarried() const;
   mlir::Value wait(mlir::Value token, int64_t pending);
 
   TileDropout dropout;
-  /// Of rows, where queries are resident.
+  /// One value for each row, if queries are resident.
   mlir::Value lse, delta;
-  /// Where keys are resident: shifts and deltas of queries in device memory, and the ring that they are loaded into.
+  /// If keys are resident: shifts and deltas of queries in device memory, and the ring into which they are loaded.
   mlir::Value statistics, statisticsRing;
-  /// Where dq is added up: the ring through which dX^T goes, and the sums.
+  /// If dq is added up: the ring for dX^T, and the sums.
   mlir::Value shared, sums;
 };
 

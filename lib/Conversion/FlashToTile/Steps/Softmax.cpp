@@ -1,6 +1,6 @@
 //===- Softmax.cpp - the exponentials of a tile of scores ---------------------------------------------------------===//
 //
-// The part of a kernel's step between its two products: masks, the running maximum, exponentials.
+// The part of a forward step between its two products: masks, the running maximum, exponentials.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 
@@ -17,11 +17,12 @@ using namespace flashc;
 /// The maximum may be stale by this much, in log2: p stays below 2^8 and sums of p well inside f32.
 static constexpr double kRescaleThreshold = 8.0;
 
-/// Maxima up to about this are taken off scores within one multiply-add. The schedule's own error is that of rounding
-/// the maximum in log2, 2^-2 at most, for all scores of a row alike.
+/// Maxima up to about this magnitude are subtracted within one multiply-add. Its error is the rounding of the maximum
+/// in log2, at most 2^-2, the same for all scores of a row.
 static constexpr double kFar = 0x1p20;
 
-/// Whether the schedule's max=unified is possible: 2^x of any score, and sums of them, stay well inside bf16 and f32.
+/// Checks that the schedule's max=unified is possible: 2^x of any score, and sums of them, must stay well inside bf16
+/// and f32.
 LogicalResult ForwardStep::checkUnifiedMax() {
   if (schedule.max == Max::Running)
     return success();
@@ -37,7 +38,7 @@ LogicalResult ForwardStep::checkUnifiedMax() {
   return success();
 }
 
-/// The exponentials of a tile's scores, and what becomes of the running maximum.
+/// Emits the exponentials of a tile's scores, and the new running maximum.
 FailureOr<ForwardStep::Softmax> ForwardStep::emitSoftmax(Value visit, Value key, Value rawScores, Value oldMax) {
   FailureOr<Scores> scores =
       frame.regions.hasScoreMap() ? emitScoreRegion(visit, key, rawScores) : FailureOr<Scores>(Scores{rawScores});
@@ -60,7 +61,8 @@ FailureOr<ForwardStep::Softmax> ForwardStep::emitSoftmax(Value visit, Value key,
   return result;
 }
 
-/// Scores that are split from their terms, or what the score region says, where a term may be large.
+/// Emits exponents from scores that are split from their terms, or as the score region is written if a term may be
+/// large.
 FailureOr<ForwardStep::Exponents> ForwardStep::emitEither(Value visit, Value key, Scores scores, Value oldMax,
                                                           Softmax &result) {
   RankedTensorType rowType = frame.getRowType();
@@ -86,7 +88,7 @@ FailureOr<ForwardStep::Exponents> ForwardStep::emitEither(Value visit, Value key
   return Exponents{branch.getResult(0), branch.getResult(1)};
 }
 
-/// The maximum is one of scores here, not of scores / scale.
+/// Emits exponents of scores as written. The maximum is then a maximum of scores, not of scores / scale.
 FailureOr<ForwardStep::Exponents> ForwardStep::emitAsWritten(Value visit, Value key, Scores scores, Value oldMax,
                                                              Softmax &result) {
   FailureOr<Scores> masked = emitMasked(visit, key, Scores{scores.asWritten.getResult()}, kNegInf);
@@ -98,8 +100,8 @@ FailureOr<ForwardStep::Exponents> ForwardStep::emitAsWritten(Value visit, Value 
                    splat(cast<RankedTensorType>(scores.offset.getType()), 0.0)};
 }
 
-/// The maximum, kept while the new one exceeds it by less than kRescaleThreshold: acc and sum go by the same one.
-/// Hardly ever one does, in any row of the warp; unless one may, nothing is exchanged between lanes.
+/// Emits exponents with the old maximum while the new one exceeds it by less than kRescaleThreshold; acc and sum use
+/// the same maximum. In most tiles no score of the warp's rows exceeds it, and then lanes exchange nothing.
 FailureOr<ForwardStep::Exponents> ForwardStep::emitLazily(Value visit, Value key, Scores scores, Value oldMax,
                                                           Softmax &result) {
   FailureOr<Scores> masked = emitMasked(visit, key, scores, kNegInf);
@@ -125,15 +127,15 @@ FailureOr<ForwardStep::Exponents> ForwardStep::emitLazily(Value visit, Value key
   return Exponents{branch.getResult(0), branch.getResult(1)};
 }
 
-/// What is added to a score before it is an exponent: minus the maximum, with the score's offset if it has one. (Both
-/// may be large: they are subtracted before anything is rounded by their size.)
+/// The value that is added to a score to make its exponent: minus the maximum, plus the score's offset if it has one.
+/// (Both may be large, so they are subtracted before a rounding at their size.)
 Value ForwardStep::emitShift(Scores scores, Value max) {
   if (!scores.offset)
     return arith::NegFOp::create(b, max);
   return arith::SubFOp::create(b, scores.offset, tile::BroadcastOp::create(b, scores.offset.getType(), max));
 }
 
-/// Of scores that are exponents of 2 once they are multiplied with `factor`.
+/// Emits the new maximum of scores that are exponents of 2 after multiplication by `factor`.
 void ForwardStep::emitNewMaximum(Scores scores, Value oldMax, double factor, Softmax &result) {
   RankedTensorType rowType = frame.getRowType();
   Value newMax = emitMaximum(scores);
@@ -145,9 +147,9 @@ void ForwardStep::emitNewMaximum(Scores scores, Value oldMax, double factor, Sof
   result.needsRescale = tile::VoteAnyOp::create(b, b.getI1Type(), isStale);
 }
 
-/// The product of the maximum with log2(e) is rounded by its own size, for all scores of a row alike. Where that would
-/// be more than a part of one, as with scores of 1e30, the maximum is taken off every score by itself. In a row that
-/// has seen no key the maximum is -inf, as all its scores, and 0 is taken off.
+/// Emits exponents. The product of the maximum with log2(e) is rounded at its own size, equally for all scores of a
+/// row. If the error would be more than a part of one, as for scores of 1e30, the maximum is subtracted from every
+/// score itself. In a row without keys the maximum and all scores are -inf, and 0 is subtracted.
 ForwardStep::Exponents ForwardStep::emitExponents(Scores scores, Value max) {
   Value distance = math::AbsFOp::create(b, emitShift(scores, max));
   auto type = cast<RankedTensorType>(distance.getType());
@@ -168,8 +170,8 @@ ForwardStep::Exponents ForwardStep::emitExponents(Scores scores, Value max) {
   return {branch.getResult(0), branch.getResult(1)};
 }
 
-/// (s * growth - max * growth) / growth, of all scores with their offset: rounded as what they are multiplied with, if
-/// that is more than 1, and infinite where it is.
+/// Emits (s * growth - max * growth) / growth for all scores with their offset: rounded at the size of the scores times
+/// `growth`, if growth is above 1, and infinite if that product is.
 Value ForwardStep::emitDifferences(Scores scores, Value max, double growth) {
   Value tile = scores.tile;
   if (scores.offset)
@@ -179,8 +181,9 @@ Value ForwardStep::emitDifferences(Scores scores, Value max, double growth) {
   return scale(difference, 1.0 / growth);
 }
 
-/// Whether a term that the scores are split from is large for one of this warp's rows, at the first key or at the last:
-/// it is affine in between. Sums of large numbers depend on their order; then the order is that of the score region.
+/// Emits whether a term that was split from the scores is large for one of this warp's rows. The terms are affine in
+/// the key, so the first and the last key decide. Sums of large numbers depend on their order; then scores are computed
+/// in the order of the score region.
 LogicalResult ForwardStep::emitHasLargeTerms(tile::MapOp split) {
   auto loop = split->getParentOfType<scf::ForOp>();
   OpBuilder::InsertionGuard guard(b);
@@ -191,7 +194,7 @@ LogicalResult ForwardStep::emitHasLargeTerms(tile::MapOp split) {
   RankedTensorType type = frame.getLanePartialType();
   Value limit = splat(type, kFar / remainingScale), isLarge;
   for (Value key : {frame.index(0), numKeys}) {
-    IRMapping mapping; // the code may have the first column by itself
+    IRMapping mapping; // the code may read the first column
     mapping.map(split.getCol(), key);
     mapping.map(split.getSource(), splat(cast<RankedTensorType>(split.getSource().getType()), 0.0));
     auto terms = cast<tile::MapOp>(b.clone(*split, mapping));
@@ -204,23 +207,23 @@ LogicalResult ForwardStep::emitHasLargeTerms(tile::MapOp split) {
     isLarge = isLarge ? arith::OrIOp::create(b, isLarge, is).getResult() : is;
   }
   hasLargeTerms = tile::VoteAnyOp::create(b, b.getI1Type(), isLarge);
-  if (slopes) // what the product adds to the scores is not what the region says
+  if (slopes) // the score region does not contain the product's bias
     slopes = arith::SelectOp::create(b, hasLargeTerms, splat(cast<RankedTensorType>(slopes.getType()), 0.0), slopes);
   return success();
 }
 
-/// Whether a score of the warp's rows may exceed the row's maximum by kRescaleThreshold: if one does, and sometimes if
-/// none does. Always in rows whose maximum is far from 0 (emitExponents), or -inf.
+/// Emits whether a score of the warp's rows may exceed the row's maximum by kRescaleThreshold: true if one does, and
+/// sometimes if none does. Always true for rows whose maximum is far from 0 (emitExponents) or -inf.
 Value ForwardStep::emitMayExceed(Scores scores, Value oldMax) {
   RankedTensorType rowType = frame.getRowType(), partialType = frame.getLanePartialType();
   Value limit = arith::AddFOp::create(b, oldMax, splat(rowType, kRescaleThreshold / getExponentFactor()));
   limit = tile::BroadcastOp::create(b, partialType, limit);
   if (scores.offset)
     limit = arith::SubFOp::create(b, limit, scores.offset);
-  // The maximum of integers is one instruction for three, of floats one for two. The integers' is right unless all
-  // scores are negative: whatever they give then is below a limit that is not. Other limits are for the floats. As an
-  // integer without sign a negative number, or NaN, is above all others: one comparison finds these limits and far
-  // ones.
+  // A maximum of integers is one instruction for three operands, a maximum of floats one for two. The maximum as
+  // integers is right unless all scores are negative: then its result is negative, below a limit that is not negative.
+  // For other limits floats are compared. A negative number or NaN is above all others as an unsigned integer: one
+  // comparison finds negative limits and rows that are far from 0.
   Value most = tile::RowReduceOp::create(b, partialType, tile::ReduceKind::MaxOfBits, scores.tile);
   RankedTensorType bitsType = partialType.clone(b.getI32Type());
   int32_t farBits = llvm::bit_cast<int32_t>(static_cast<float>(kFar / remainingScale));
@@ -228,16 +231,16 @@ Value ForwardStep::emitMayExceed(Scores scores, Value oldMax) {
   Value isOther =
       arith::CmpIOp::create(b, arith::CmpIPredicate::ugt, arith::BitcastOp::create(b, bitsType, limit), far);
   limit = arith::SelectOp::create(b, isOther, splat(partialType, kNegInf), limit);
-  Value mayExceed = arith::CmpFOp::create(b, arith::CmpFPredicate::UGE, most, limit); // also of NaN
+  Value mayExceed = arith::CmpFOp::create(b, arith::CmpFPredicate::UGE, most, limit); // also true for NaN
   return tile::VoteAnyOp::create(b, b.getI1Type(), mayExceed);
 }
 
-/// The maximum of a tile's scores in each row and lane, without the offset.
+/// The maximum of a tile's scores for each row and lane, without the offset.
 Value ForwardStep::emitMost(Scores scores) {
   return tile::RowReduceOp::create(b, frame.getLanePartialType(), tile::ReduceKind::Max, scores.tile);
 }
 
-/// The maximum of a tile's scores in each row.
+/// The maximum of a tile's scores for each row.
 Value ForwardStep::emitMaximum(Scores scores) {
   RankedTensorType rowType = frame.getRowType();
   tile::ReduceKind kind = tile::ReduceKind::Max;
@@ -246,7 +249,7 @@ Value ForwardStep::emitMaximum(Scores scores) {
   return tile::RowReduceOp::create(b, rowType, kind, scores.tile);
 }
 
-/// 2^(factor * s + offset), of all scores; without an offset it is 0.
+/// Emits 2^(factor * s + offset) of all scores. A null offset is 0.
 Value ForwardStep::emitExponentials(Value scores, Value offset) {
   auto type = cast<RankedTensorType>(scores.getType());
   double factor = getExponentFactor();
@@ -256,7 +259,7 @@ Value ForwardStep::emitExponentials(Value scores, Value offset) {
       b, math::FmaOp::create(b, scores, splat(type, factor), tile::BroadcastOp::create(b, type, offset)));
 }
 
-/// The output so far, by the new maximum, where any row of the warp has one.
+/// Rescales the output so far to the new maximum if any row of the warp has a new one.
 Value ForwardStep::emitRescale(Value acc, const Softmax &softmax) {
   auto rescale = scf::IfOp::create(
       b, softmax.needsRescale,
@@ -268,7 +271,7 @@ Value ForwardStep::emitRescale(Value acc, const Softmax &softmax) {
   return rescale.getResult(0);
 }
 
-/// The scores of a tile, with `masked` where the mask keeps nothing.
+/// The scores of a tile, with `masked` in place of those that the mask does not keep.
 FailureOr<ForwardStep::Scores> ForwardStep::emitMasked(Value visit, Value key, Scores source, double masked) {
   auto getValues = [](Scores scores) {
     SmallVector<Value> values{scores.tile};
@@ -288,8 +291,8 @@ FailureOr<ForwardStep::Scores> ForwardStep::emitMasked(Value visit, Value key, S
   return Scores{values->front(), source.offset ? values->back() : Value()};
 }
 
-/// In a masked tile. What a row adds to its scores may be NaN, or infinite, and must not reach a row that the mask
-/// keeps nothing of: a thread whose columns are all masked leaves the offset out.
+/// Masks the scores of a masked tile. The offset of a row may be NaN or infinite, and must not reach a row without
+/// keys: a thread whose columns are all masked uses no offset.
 FailureOr<ForwardStep::Scores> ForwardStep::emitKept(Value key, Scores source, double masked) {
   Value kept = frame.regions.emitMask(source.tile, key, masked);
   if (!kept)

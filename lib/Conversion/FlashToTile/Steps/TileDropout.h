@@ -6,20 +6,20 @@
 
 namespace flashc {
 
-/// Dropout of a step, if it has some.
+/// The dropout of a step, if it has any.
 class TileDropout {
 public:
   explicit TileDropout(KernelFrame &frame) : frame(frame), dropout(frame.nest.getDropout()) {}
 
-  /// Emits an error and fails if tiles begin elsewhere than blocks of random numbers do, for all that is known.
+  /// Emits an error and fails unless tiles begin at blocks of random numbers.
   mlir::LogicalResult check() const;
-  /// Emits the reads of the seed and the offset, in front of all tiles.
+  /// Emits the loads of the seed and the offset, before all tiles.
   void emitReads();
-  /// Which elements of the streamed tile at `position` are kept; null without dropout. Fails after an error.
+  /// Emits which elements of the streamed tile at `position` are kept. Null without dropout. Fails after an error.
   mlir::FailureOr<mlir::Value> emitMask(mlir::Value position);
-  /// `values` where `mask` keeps them, and 0 elsewhere; without a mask `values`.
+  /// `values` where `mask` keeps them, 0 elsewhere; `values` if `mask` is null.
   mlir::Value emitKept(mlir::Value values, mlir::Value mask);
-  /// What is kept is to be multiplied with this; 1 without dropout.
+  /// The factor for kept elements; 1 without dropout.
   double getScale() const { return dropout ? dropout->getScale() : 1.0; }
 
 private:

@@ -13,7 +13,7 @@ using namespace flashc;
 #include "Steps/TileStepInterface.cpp.inc"
 
 namespace {
-/// The step of an op is of class `StepTy`.
+/// Implements the interface of ops whose step is of class `StepTy`.
 template <typename OpTy, typename StepTy, StepShape (*getShape)(const LoopNest &)>
 struct Model : TileStepOpInterface::ExternalModel<Model<OpTy, StepTy, getShape>, OpTy> {
   std::unique_ptr<TileStep> makeTileStep(Operation *, KernelFrame &frame) const {

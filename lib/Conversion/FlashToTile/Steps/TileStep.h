@@ -1,6 +1,6 @@
 //===- TileStep.h - what a step's kernel computes of a tile -------------------------------------------------------===//
 //
-// The algebra of a step on tiles: one class for each op that implements StepOpInterface, in this folder. A new step is
+// The algebra of a step on tiles: one class in this folder for each op that implements StepOpInterface. A new step is
 // new files here, and a line of registerTileSteps.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
@@ -17,22 +17,23 @@ public:
   explicit TileStep(KernelFrame &frame) : frame(frame), nest(frame.nest), schedule(frame.schedule), b(frame.b) {}
   virtual ~TileStep() = default;
 
-  /// Emits an error and fails where the schedule, or L1, asks for what the step has not.
+  /// Emits an error and fails if the schedule, or L1, asks for a feature that the step lacks.
   virtual mlir::LogicalResult check() { return mlir::success(); }
-  /// Whether it reads the operand of that name.
+  /// Whether the step reads the operand with this name.
   virtual bool reads(llvm::StringRef operand) const { return true; }
-  /// Whether a product adds up the rows of that operand's tiles, each with a weight: 0 times NaN is NaN.
+  /// Whether a product adds up the rows of the operand's tiles, each with a weight. Rows outside the mask must then be
+  /// cleared, since 0 times NaN is NaN.
   virtual bool addsUpRows(llvm::StringRef operand) const { return false; }
-  /// Whether weights are multiplied with values of the same pairs, which may be anything where data hides a pair
+  /// Whether weights are multiplied by values of the same pairs, which may hold any bits if arrays hide the pair
   /// (KernelFrame::hidesData).
   virtual bool multipliesPairs() const { return false; }
-  /// Emits what the step allocates in shared memory, beside the operands' rings.
+  /// Emits the step's allocations in shared memory, apart from the operands' rings.
   virtual void emitAllocations() {}
-  /// Emits the state that the loop begins with.
+  /// Emits the initial state of the loop.
   virtual llvm::SmallVector<mlir::Value> emitIdentity() = 0;
-  /// Emits the step for the streamed tile of a visit; returns the state after it.
+  /// Emits the step for the streamed tile of a visit. Returns the state after it.
   virtual mlir::FailureOr<llvm::SmallVector<mlir::Value>> emit(mlir::Value visit, mlir::ValueRange state) = 0;
-  /// Emits what the loop's last state becomes, and stores it. Fails after an error.
+  /// Emits the outputs from the loop's last state, and stores them. Fails after an error.
   virtual mlir::LogicalResult emitOutputs(mlir::ValueRange state) = 0;
 
 protected:
@@ -42,9 +43,9 @@ protected:
   mlir::ImplicitLocOpBuilder &b;
 };
 
-/// What a schedule depends on, of a nest.
+/// The extents of a nest on which a schedule depends.
 struct StepShape {
-  /// Of the products along the head dimension of queries and keys, and of values.
+  /// The depth of the products along the head dimension of queries and keys, and of values.
   int64_t depth, valueDepth;
   KernelOutputs outputs;
 };
@@ -54,7 +55,7 @@ struct StepShape {
 #include "Steps/TileStepInterface.h.inc"
 
 namespace flashc {
-/// The interface of a nest's step, which FlashToTile.cpp has asked for.
+/// The step interface of a nest's op, which FlashToTile.cpp has checked.
 inline TileStepOpInterface getTileStep(const LoopNest &nest) {
   return mlir::cast<TileStepOpInterface>(nest.getStep().getOperation());
 }

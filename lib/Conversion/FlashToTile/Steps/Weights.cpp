@@ -11,7 +11,7 @@ using namespace flashc;
 
 static bool isOfQueries(const LoopNest &nest) { return nest.getStep().getResidentDim() == flash::StepDim::I; }
 
-/// An element of what each query has one of, where a query may not exist: that of the last one.
+/// Loads the element of an operand with one element for each query; for a query that does not exist, the last element.
 static Value loadResidentElement(KernelFrame &frame, StringRef name, Value position) {
   ImplicitLocOpBuilder &b = frame.b;
   Operation *step = frame.nest.getStep();
@@ -24,7 +24,7 @@ static Value loadResidentElement(KernelFrame &frame, StringRef name, Value posit
                                    {frame.batch, frame.head, arith::MinSIOp::create(b, position, last)});
 }
 
-/// The query's element of `name`, once for each row of the tile; null after an error.
+/// The element of `name` for the query of each row of the tile. Null after an error.
 Value flashc::emitRowsOfQueries(KernelFrame &frame, StringRef name) {
   ImplicitLocOpBuilder &b = frame.b;
   auto rows = tile::RowsOp::create(b, frame.getRowType(), frame.row);
@@ -57,8 +57,8 @@ Value flashc::emitWithQueries(KernelFrame &frame, Value visit, Value position, V
   return map.getResult();
 }
 
-/// 2^(factor * s - log2(e) * lse). A query whose log-sum-exp is -inf has seen nothing, and gives 0. The multiply-add
-/// rounds by the size of the log-sum-exp, as that is itself.
+/// Emits 2^(factor * s - log2(e) * lse). A query whose log-sum-exp is -inf has seen no key, and gives 0. The
+/// multiply-add rounds at the size of the log-sum-exp, which is rounded at that size itself.
 static Value emitExponentials(KernelFrame &frame, Value visit, Value position, Value scores, double factor, Value lse) {
   ImplicitLocOpBuilder &b = frame.b;
   auto constant = [&](double value) -> Value {

@@ -1,7 +1,7 @@
 //===- Weights.h - probabilities from the log-sum-exp, on tiles ---------------------------------------------------===//
 //
-// What steps share that compute exp(S - lse) again: of the queries, which are a tile's rows or its columns, there is
-// one element each in device memory.
+// Code that steps share which compute exp(S - lse) again. Queries are the rows or the columns of a tile, and device
+// memory has one element of lse for each.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 #ifndef FLASHC_LIB_CONVERSION_FLASHTOTILE_STEPS_WEIGHTS_H
@@ -11,18 +11,18 @@
 
 namespace flashc {
 
-/// Where queries are resident: the element of the operand `name` of each row, loaded once. Null after an error.
+/// If queries are resident: the element of operand `name` for each row, loaded once. Null after an error.
 mlir::Value emitRowsOfQueries(KernelFrame &frame, llvm::StringRef name);
 
-/// `compute` of each element of `tile` and of what its query has in the operand `name`: `values` of rows
-/// (emitRowsOfQueries) or of columns, or without those by column from memory. Null after an error.
+/// Emits `compute` of each element of `tile` and of the element of operand `name` for its query: `values` for rows
+/// (emitRowsOfQueries) or for columns; null `values` are loaded from memory for each column. Null after an error.
 mlir::Value emitWithQueries(KernelFrame &frame, mlir::Value visit, mlir::Value position, mlir::Value tile,
                             llvm::StringRef name, mlir::Value values,
                             llvm::function_ref<mlir::Value(mlir::Value, mlir::Value)> compute);
 
-/// exp(score - lse) of the products of a visit, whose first streamed position is `position`, and 0 where the mask keeps
-/// nothing. `lse`: of rows, where queries are resident; else null, or the shifts -log2(e) lse of columns. Null after an
-/// error.
+/// Emits exp(score - lse) of the products of a visit, whose first streamed position is `position`, and 0 where the mask
+/// keeps nothing. `lse`: one value for each row if queries are resident; otherwise null, or the shifts -log2(e) lse of
+/// columns. Null after an error.
 mlir::Value emitWeights(KernelFrame &frame, mlir::Value visit, mlir::Value position, mlir::Value products,
                         mlir::Value lse);
 

@@ -8,7 +8,7 @@ using namespace mlir;
 using namespace flashc;
 
 namespace {
-/// All warps of a CTA, and of a cluster, have the same rows; each visits other keys, and loads them itself.
+/// All warps of a CTA, and of a cluster, have the same rows; each warp visits other keys, and loads them itself.
 class WarpUnit : public Unit {
 public:
   int64_t getRows() const override { return tile::kWarpRows; }
@@ -62,7 +62,7 @@ void WarpUnit::emitMerged(KernelFrame &frame, SoftmaxState &state) const {
   frame.columns.front() = arith::MulIOp::create(b, number, frame.index(cols));
 }
 
-/// One CTA for each part of a tile's keys.
+/// The grid has one CTA for each part of a tile's keys.
 void WarpUnit::describe(const NestKernel &kernel, ManifestKernel &info) const {
   info.grid = kernel.extents;
   info.block[0] = 32 * kernel.schedule.warps;

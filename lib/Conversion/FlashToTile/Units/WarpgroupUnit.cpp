@@ -7,7 +7,7 @@ using namespace mlir;
 using namespace flashc;
 
 namespace {
-/// The consumer warpgroups of a CTA have the rows of its tile in turn; a producer warpgroup loads for all of them.
+/// The consumer warpgroups of a CTA have consecutive rows of its tile; a producer warpgroup loads for all of them.
 class WarpgroupUnit : public Unit {
 public:
   int64_t getRows() const override { return tile::kTileRows; }
@@ -34,7 +34,7 @@ Value WarpgroupUnit::emitProgram(KernelFrame &frame, ValueRange grid, tile::Work
   return program.getWarpgroup();
 }
 
-/// One CTA for every work tile, or as many as run at once.
+/// The grid has one CTA for each work tile, or, if persistent, one for each multiprocessor.
 void WarpgroupUnit::describe(const NestKernel &kernel, ManifestKernel &info) const {
   auto &[tiles, heads, batches] = kernel.extents;
   info.grid = kernel.extents;

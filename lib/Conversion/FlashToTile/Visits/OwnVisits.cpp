@@ -7,7 +7,7 @@
 using namespace mlir;
 using namespace flashc;
 
-/// The rows are known in the kernel only: a value that stands for the first one in L1.
+/// A value that stands in L1 for the unit's first row, which is known only in the kernel.
 Value Visits::Emitter::getOwnRowInL1(OpBuilder &inL1) {
   Location loc = nest.end->getLoc();
   Value zeroInL1 = arith::ConstantIndexOp::create(inL1, loc, 0);
@@ -16,19 +16,20 @@ Value Visits::Emitter::getOwnRowInL1(OpBuilder &inL1) {
   return row;
 }
 
-/// Least and greatest numbers pass through general registers: see tile.uniform.
+/// Makes a visit uniform. Minima and maxima pass through general registers: see tile.uniform.
 Value Visits::Emitter::makeUniform(Value visit) {
   bool isPlain = visit == visits.total || getConstantIntValue(visit);
   return isPlain ? visit : tile::UniformOp::create(b, visit).getResult();
 }
 
-/// The number of the tile in front of a key, of those from `begin` on, where the last one is visited first. Rows that
-/// see none of the keys that others see may end in front of those.
+/// The number of the visit of the tile before a key, counted from the tile at `begin`, if the last tile is visited
+/// first. Rows whose keys end before `begin` get a number after the others.
 Value Visits::Emitter::getVisitAt(Value key, Value begin) {
   return sub(visits.total, countTiles(max(sub(key, begin), zero)));
 }
 
-/// `getVisit` turns a key into the number of the tile in front of it; null after an error.
+/// Emits the visits of some rows from their bounds; `getVisit` turns a key into the number of the tile before it. Fails
+/// after an error.
 FailureOr<Visits::Emitter::RowVisits> Visits::Emitter::emitRowVisits(const flash::RowBounds &bounds,
                                                                      llvm::function_ref<Value(OpFoldResult)> getVisit) {
   Value first = getVisit(bounds.end), last = getVisit(bounds.begin);
@@ -38,7 +39,7 @@ FailureOr<Visits::Emitter::RowVisits> Visits::Emitter::emitRowVisits(const flash
   return RowVisits{first, last, fullBegin, fullEnd};
 }
 
-/// Rows behind the last query, in its tile, have no output: their warpgroup makes one visit, the last.
+/// Lets a warpgroup whose rows are all after the last query, and so have no output, make only one visit, the last.
 LogicalResult Visits::Emitter::leaveOutMissingRows(Value &first, Value &last) {
   std::optional<int64_t> constant = getConstantIntValue(nest.resident.extent);
   if (constant && *constant % nest.residentTile == 0)
@@ -53,8 +54,8 @@ LogicalResult Visits::Emitter::leaveOutMissingRows(Value &first, Value &last) {
   return success();
 }
 
-/// The visits of a warpgroup's own rows; none if the mask does not say. Rows that see no key visit one tile that the
-/// mask empties, which is the first or the last of the others'.
+/// Emits the visits of the warpgroup's rows. Returns false if the mask has no bounds for them. Rows that see no key
+/// visit one tile that is masked as a whole: the first or the last of the CTA's.
 FailureOr<bool> Visits::Emitter::emitOwn(Value begin, Value end) {
   OpBuilder inL1(nest.end);
   std::optional<flash::RowBounds> bounds = flash::emitRowBounds(inL1, getMaskedOp(), nest.segments.front().begin,
@@ -75,7 +76,7 @@ FailureOr<bool> Visits::Emitter::emitOwn(Value begin, Value end) {
     own->first = min(own->first, sub(visits.total, one));
   if (own->last != visits.total)
     own->last = max(own->last, add(own->first, one));
-  if (!isListed && failed(leaveOutMissingRows(own->first, own->last))) // a list sees to them itself
+  if (!isListed && failed(leaveOutMissingRows(own->first, own->last))) // a list handles missing rows itself
     return failure();
   own->first = makeUniform(own->first), own->last = makeUniform(own->last);
   visits.fullBegin = makeUniform(own->fullBegin), visits.fullEnd = makeUniform(own->fullEnd);
@@ -83,7 +84,7 @@ FailureOr<bool> Visits::Emitter::emitOwn(Value begin, Value end) {
   return true;
 }
 
-/// Behind the last row that exists.
+/// The end of the existing rows.
 OpFoldResult Visits::Emitter::getEndOfRows(OpBuilder &inL1) {
   if (!nest.segmentTile)
     return nest.resident.extent;
@@ -91,8 +92,8 @@ OpFoldResult Visits::Emitter::getEndOfRows(OpBuilder &inL1) {
       .getResult();
 }
 
-/// Visits by bounds that read arrays; null where the mask does not say. What is the same for all threads is so as a
-/// number of the list, and not before.
+/// Emits visits by bounds that read arrays, as numbers of the list, where they are uniform. None if the mask has no
+/// such bounds.
 FailureOr<Visits::Emitter::RowVisits> Visits::Emitter::emitReadVisits(Value begin, Value end, OpBuilder &inL1) {
   Segment &front = nest.segments.front();
   flash::RowRange rows{getOwnRowInL1(inL1), getEndOfRows(inL1), ownRows, /*isFullInFront=*/!front.isMasked()};
@@ -112,7 +113,7 @@ FailureOr<Visits::Emitter::RowVisits> Visits::Emitter::emitReadVisits(Value begi
 // Own visits among those of several runs
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// The segments that follow on each other up to the last one.
+/// The consecutive segments that end with the last one.
 static MutableArrayRef<Segment> getLastRun(MutableArrayRef<Segment> segments) {
   size_t begin = segments.size() - 1;
   while (begin > 0 && isEqualConstantIntOrValue(segments[begin - 1].end, segments[begin].begin))
@@ -120,9 +121,10 @@ static MutableArrayRef<Segment> getLastRun(MutableArrayRef<Segment> segments) {
   return segments.drop_front(begin);
 }
 
-/// The visits of the other runs, which all warpgroups make, stand among those of the last run where the CTA's first 64
-/// rows begin theirs. If bounds ascend with the rows, all others have begun by then; none has ended if its rows see as
-/// many keys as the CTA has rows. Wherever that does not hold a warpgroup's visits reach to that place, masked.
+/// All warpgroups make the visits of the other runs, at the place among their visits of the last run where the CTA's
+/// first 64 rows begin theirs. If bounds ascend with the rows, all warpgroups have begun there, and none has ended if
+/// its rows see at least as many keys as the CTA has rows. Otherwise a warpgroup's visits are extended to that place,
+/// masked.
 LogicalResult Visits::Emitter::emitMovingRun(OpFoldResult fixedEnd) {
   MovingRun run;
   run.segments = getLastRun(nest.segments);
@@ -142,14 +144,14 @@ LogicalResult Visits::Emitter::emitMovingRun(OpFoldResult fixedEnd) {
   Value count = add(divideExactly(sub(run.end, run.begin)), numOthers);
   bool mayBeEmpty;
   setTotal(count, mayBeEmpty);
-  if (!getConstantIntValue(visits.total)) // what is left out counts slots, as the rings' counters do
+  if (!getConstantIntValue(visits.total)) // visits that are left out count as slots, like the rings' counters
     visits.total = tile::UniformOp::create(b, visits.total);
   FailureOr<Value> place = emitPlace(run);
   if (failed(place))
     return failure();
   run.place = *place;
 
-  // One list of pieces: which visits are masked differs from one warpgroup to another, and their keys do not.
+  // There is one list of pieces: warpgroups have different masked visits, but the same keys for each visit.
   visits.isBackwards = true;
   auto getKey = [&](Value numOthers) { return sub(add(run.end, mul(numOthers, step)), step); };
   visits.masked.push_back({zero, getKey(zero)});
@@ -164,15 +166,15 @@ LogicalResult Visits::Emitter::emitMovingRun(OpFoldResult fixedEnd) {
   return emitOwn(run);
 }
 
-/// Of a multiple of the tile, which may be negative.
+/// Divides a multiple of the tile, which may be negative, by the tile.
 Value Visits::Emitter::divideExactly(Value distance) {
   if (!llvm::isPowerOf2_64(nest.streamedTile))
     return b.createOrFold<arith::DivSIOp>(distance, step);
   return b.createOrFold<arith::ShRSIOp>(distance, index(llvm::Log2_64(nest.streamedTile)));
 }
 
-/// The visits of 64 rows in the last run; they lie beyond its own where the rows see no key of it. The bounds are those
-/// of a loop over all keys, whose begin is a constant more often than that of the last run.
+/// Emits the visits of 64 rows in the last run. If the rows see no key of the run, the visits are outside it. The
+/// bounds are those of a loop over all keys, whose begin is a constant more often than that of the last run.
 FailureOr<Visits::Emitter::RowVisits> Visits::Emitter::emitVisitsOf(const MovingRun &run, Value firstRow,
                                                                     OpBuilder &inL1) {
   std::optional<flash::RowBounds> bounds = flash::emitRowBounds(
@@ -183,28 +185,28 @@ FailureOr<Visits::Emitter::RowVisits> Visits::Emitter::emitVisitsOf(const Moving
   });
 }
 
-/// Where some of the others are full they stand in front of the first rows' full visits, and all are one interval.
+/// Full visits of the other runs come before the first rows' full visits, so that all full visits are one interval.
 FailureOr<Value> Visits::Emitter::emitPlace(const MovingRun &run) {
   OpBuilder inL1(nest.end);
   FailureOr<RowVisits> first = emitVisitsOf(run, getMaskedOp().getI0(), inL1);
   if (failed(first))
     return failure();
   Value place = getConstantIntValue(run.numFull) == 0 ? first->first : first->fullBegin;
-  // Not behind the tiles of the last run that hold fixed keys: see emitOwn.
+  // The place is not after the tiles of the last run that hold fixed keys: see emitOwn.
   place = min(place, divideExactly(sub(run.end, max(run.fixedEnd, run.begin))));
   place = max(place, zero);
   return min(place, sub(visits.total, one));
 }
 
-/// The visits of a warpgroup's own rows, and those of the other runs among them. Where the last run has tiles of fixed
-/// keys they are its last ones, and everyone's.
+/// Emits the visits of the warpgroup's rows, with the visits of the other runs among them. Tiles of the last run with
+/// keys that are the same for all queries are its last visits, and belong to all warpgroups.
 LogicalResult Visits::Emitter::emitOwn(const MovingRun &run) {
   OpBuilder inL1(nest.end);
   FailureOr<RowVisits> own = emitVisitsOf(run, getOwnRowInL1(inL1), inL1);
   if (failed(own))
     return failure();
   Value numOthers = add(run.numMasked, run.numFull);
-  // One visit at least.
+  // There is at least one visit.
   Value leastEnd = add(run.place, max(numOthers, one));
   Value reaches = arith::CmpIOp::create(b, arith::CmpIPredicate::sgt, run.fixedEnd, run.begin);
   leastEnd = arith::SelectOp::create(b, reaches, visits.total, leastEnd);

@@ -6,8 +6,8 @@
 
 namespace flashc {
 
-/// Finds the table that the nest's segments are read from. If one is of a run, all must be: of each run in order the
-/// tiles in front of the full ones, these, and those behind. Emits an error and fails otherwise.
+/// Finds the table from which the nest's segments are read. If one segment is of a run, all must be: for each run in
+/// order, the tiles before its full ones, the full ones, and the tiles after them. Emits an error and fails otherwise.
 mlir::LogicalResult matchRuns(LoopNest &nest);
 
 } // namespace flashc

@@ -8,7 +8,7 @@
 using namespace mlir;
 using namespace flashc;
 
-/// Whether the segments follow on each other, with one run of full tiles among them at most.
+/// Whether the segments are consecutive, with at most one run of full tiles among them.
 static bool isOneRun(MutableArrayRef<Segment> segments) {
   int64_t fullRuns = 0;
   for (auto [index, segment] : llvm::enumerate(segments)) {
@@ -19,7 +19,7 @@ static bool isOneRun(MutableArrayRef<Segment> segments) {
   return fullRuns <= 1;
 }
 
-/// Whether a value of the kernel hangs on what is read from memory.
+/// Whether a value of the kernel depends on memory.
 static bool isRead(Value value) {
   SmallVector<Value> worklist{value};
   llvm::SmallDenseSet<Operation *> seen;
@@ -34,7 +34,7 @@ static bool isRead(Value value) {
   return false;
 }
 
-/// ptxas takes what is read from memory for different in every thread, and would keep the loop's state so.
+/// Makes a bound uniform: ptxas takes a value from memory for different in every thread, and with it the loop's state.
 Value Visits::Emitter::bound(OpFoldResult value) {
   Value copy = scalars.get(b, b.getLoc(), value);
   return copy && isRead(copy) ? tile::UniformOp::create(b, copy) : copy;
@@ -74,7 +74,7 @@ LogicalResult Visits::Emitter::emitRun() {
   Value firstKey = begin;
   if (visits.isBackwards)
     firstKey = add(begin, mul(sub(visits.total, one), step));
-  // The mask keeps none of the keys that exist, but it may keep one that does not: take the first tile of those.
+  // The mask keeps no existing key, but may keep keys after the last one: visit the first tile of those.
   if (mayBeEmpty && getConstantIntValue(begin) != 0)
     firstKey = arith::SelectOp::create(b, isEmpty(count), zero, firstKey);
   visits.masked.push_back({zero, firstKey});
@@ -100,7 +100,7 @@ LogicalResult Visits::Emitter::emitRun() {
   return emitRotation();
 }
 
-/// CTAs of neighbouring resident tiles are as many streamed tiles apart as lie in one of those.
+/// CTAs of neighbouring resident tiles begin as many streamed tiles apart as one resident tile contains.
 LogicalResult Visits::Emitter::emitRotation() {
   if (!nest.isAnyAddedUp() || !hasFixedEnds(nest))
     return success();
@@ -112,7 +112,8 @@ LogicalResult Visits::Emitter::emitRotation() {
   return success();
 }
 
-/// Appends the pieces of those segments that are of one kind; `count` goes on from the visits before them.
+/// Appends the pieces of the segments that are masked, or of those that are not; `count` continues the number of
+/// visits.
 LogicalResult Visits::Emitter::emitPiecesOf(MutableArrayRef<Segment> segments, bool isMasked,
                                             SmallVectorImpl<Piece> &pieces, Value &count) {
   for (Segment &segment : llvm::reverse(segments)) {
@@ -140,7 +141,7 @@ LogicalResult Visits::Emitter::emitPieces() {
   visits.fullEnd = count;
   bool mayBeEmpty;
   setTotal(count, mayBeEmpty);
-  // Without tiles every piece begins at 0, and the last of the masked ones holds. See emitRun.
+  // Without tiles every piece begins at 0, and the last masked piece applies. See emitRun.
   Piece &last = visits.masked.empty() ? visits.full.back() : visits.masked.back();
   if (mayBeEmpty)
     last.key = arith::SelectOp::create(b, isEmpty(count), zero, last.key);
@@ -164,7 +165,7 @@ LogicalResult Visits::Emitter::emitTable() {
   visits.isBackwards = false;
   visits.fullBegin = read(VisitsRow::kMaskedVisits);
   visits.fullEnd = read(VisitsRow::kVisits);
-  bool mayBeEmpty; // the table knows
+  bool mayBeEmpty; // the table handles empty rows
   setTotal(visits.fullEnd, mayBeEmpty);
   return success();
 }
@@ -175,7 +176,7 @@ Value Visits::emitIsMasked(ImplicitLocOpBuilder &b, Value visit) const {
   return tile::OutsideOp::create(b, visit, fullBegin, fullEnd);
 }
 
-/// The key of a visit, as the table has it.
+/// The key of a visit, read from the table.
 Value Visits::emitKeyOfTable(ImplicitLocOpBuilder &b, Value visit) const {
   Value first = arith::AddIOp::create(b, row, arith::ConstantIndexOp::create(b, VisitsRow::kKeys));
   Value element = memref::LoadOp::create(b, table, b.createOrFold<arith::AddIOp>(first, visit));

@@ -9,7 +9,7 @@
 
 namespace flashc {
 
-/// Emits what Visits::emit returns.
+/// Emits the value that Visits::emit returns.
 class Visits::Emitter {
 public:
   explicit Emitter(KernelFrame &frame)
@@ -27,13 +27,13 @@ public:
   }
 
 private:
-  /// The last run of keys, and visits of the others in the midst of its own ones: from number `place` on `numMasked`
-  /// and then `numFull` of them. In front of `fixedEnd` all rows see keys.
+  /// The last run of keys, and the visits of the other runs in the midst of its own: from number `place` on `numMasked`
+  /// masked and then `numFull` full ones. All rows see the keys before `fixedEnd`.
   struct MovingRun {
     llvm::MutableArrayRef<Segment> segments;
     mlir::Value begin, end, fixedEnd, place, numMasked, numFull;
   };
-  /// Visits of some rows: all of theirs from `first` to `last`, and those that need no mask.
+  /// The visits of some rows: from `first` to `last`, and those of them that need no mask.
   struct RowVisits {
     mlir::Value first, last, fullBegin, fullEnd;
   };
@@ -48,7 +48,7 @@ private:
   void setTotal(mlir::Value count, bool &mayBeEmpty);
   mlir::LogicalResult emitRotation();
 
-  // In OwnVisits.cpp.
+  // Defined in OwnVisits.cpp.
   mlir::Value getOwnRowInL1(mlir::OpBuilder &inL1);
   mlir::Value makeUniform(mlir::Value visit);
   mlir::LogicalResult leaveOutMissingRows(mlir::Value &first, mlir::Value &last);
@@ -71,7 +71,7 @@ private:
   mlir::Value mul(mlir::Value x, mlir::Value y) { return b.createOrFold<mlir::arith::MulIOp>(x, y); }
   mlir::Value min(mlir::Value x, mlir::Value y) { return b.createOrFold<mlir::arith::MinSIOp>(x, y); }
   mlir::Value max(mlir::Value x, mlir::Value y) { return b.createOrFold<mlir::arith::MaxSIOp>(x, y); }
-  /// Any that has the mask, if one has.
+  /// An op that has the mask, if any has.
   mlir::flash::OnlineAttentionOp getMaskedOp() {
     auto *masked = llvm::find_if(nest.segments, [](Segment &segment) { return segment.isMasked(); });
     return mlir::cast<mlir::flash::OnlineAttentionOp>(masked->op.getOperation());
@@ -87,7 +87,7 @@ private:
   LoopNest &nest;
   ScalarCloner &scalars;
   KernelSignature &signature;
-  /// The first one of the unit's rows, if only their keys are visited, and how many they are.
+  /// The first row of the unit, if only the keys of its rows are visited, and the number of its rows.
   mlir::Value ownRow;
   int64_t ownRows;
   bool hasList;

@@ -10,8 +10,8 @@ using namespace flashc;
 using flash::StepDim;
 
 namespace {
-/// What the walks of a step that L1 leaves whole (PairNest.h) have in common: in each visit a tile of all operands is
-/// loaded, and each unit has its queries.
+/// The common part of walks of a step that L1 leaves whole (PairNest.h): each visit loads a tile of all operands, and
+/// each unit has its part of the queries.
 class SummingWalk : public Walk {
 public:
   using Walk::Walk;
@@ -21,14 +21,14 @@ public:
   FailureOr<ValueRange> emitLoop(TileStep &step) override;
 
 protected:
-  /// A pair of tiles.
+  /// A pair of tiles, of queries and keys.
   struct Place {
     Value batch, head, query, key;
   };
 
-  /// Emits where the CTA is, what its state is stored to, and how many visits it makes.
+  /// Emits the position of the CTA, the destination of its state, and its number of visits.
   virtual void emitCTA() = 0;
-  /// The queries and keys of a visit; what is left of its number is the batch and the head.
+  /// Emits the queries and keys of a visit; the rest of its number is the batch and the head.
   virtual void emitPair(Value &number, Place &place) = 0;
 
   Value add(Value x, Value y) { return b.createOrFold<arith::AddIOp>(x, y); }
@@ -40,7 +40,7 @@ protected:
   Value max(Value x, Value y) { return b.createOrFold<arith::MaxSIOp>(x, y); }
 
   Value batches, heads, queries, keys;
-  /// The batch and the head of the CTA, if they are not added up over; and its visits in all.
+  /// The batch and the head of the CTA, unless they are summed over; and the total number of its visits.
   Value ownBatch, ownHead, total;
 
 private:
@@ -49,7 +49,8 @@ private:
   Place emitPlace(Value visit);
 };
 
-/// Work tile (i, j, n): tile i of queries and tile j of keys. Visits: the batches and heads that are added up over.
+/// The CTA has work tile (i, j, n): tile i of queries and tile j of keys. Visits are the batches and heads that are
+/// summed over.
 class PairsWalk : public SummingWalk {
 public:
   using SummingWalk::SummingWalk;
@@ -58,12 +59,13 @@ private:
   void emitCTA() override;
   void emitPair(Value &, Place &place) override { place.query = query, place.key = key; }
 
-  /// The first ones of the tiles.
+  /// The first query and the first key of the tiles.
   Value query, key;
 };
 
-/// CTA (t, h, n): the tiles whose first key is (t - q) tiles of keys after their first query, with q tiles of keys'
-/// extent in all tiles of queries. Visits: the tiles of queries, and the batches and heads that are added up over.
+/// CTA (t, h, n) has the tiles whose first key is (t - q) tiles of keys after their first query, where q is the number
+/// of tiles of keys in the extent of all tiles of queries. Visits are the tiles of queries, and the batches and heads
+/// that are summed over.
 class DiagonalsWalk : public SummingWalk {
 public:
   using SummingWalk::SummingWalk;
@@ -72,7 +74,7 @@ private:
   void emitCTA() override;
   void emitPair(Value &number, Place &place) override;
 
-  /// From a tile's first query to its first key; the first tile of queries, and how many there are.
+  /// The distance from a tile's first query to its first key; the first tile of queries, and the number of tiles.
   Value distance, firstTile, numTiles;
 };
 } // namespace
@@ -97,7 +99,7 @@ LogicalResult SummingWalk::emitPositions() {
   return skipUnneeded();
 }
 
-/// No visits where the mask keeps no pair of the first one, and so none of any.
+/// Makes no visits if the mask keeps no pair of the first one, and so none of any visit.
 LogicalResult SummingWalk::skipUnneeded() {
   if (!nest.pairs->neededKeys)
     return success();
@@ -146,7 +148,7 @@ LogicalResult SummingWalk::enter(Value visit) {
   return frame.regions.emitInvariants();
 }
 
-/// While the step is emitted the frame is where the visit is.
+/// While the step is emitted, the frame's position is that of the visit.
 FailureOr<ValueRange> SummingWalk::emitLoop(TileStep &step) {
   frame.visits = Visits::allMasked(total);
   SmallVector<Value> identity = step.emitIdentity();

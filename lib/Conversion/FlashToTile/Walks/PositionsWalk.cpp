@@ -9,8 +9,8 @@ using namespace mlir;
 using namespace flashc;
 
 namespace {
-/// The units of a CTA have the same rows. Of the CTA's part of the keys each has the tiles that follow its own number
-/// in steps of the units.
+/// The units of a CTA have the same rows. Each unit visits, of the CTA's part of the keys, every tile whose number is
+/// its own modulo the number of units.
 class PositionsWalk : public Walk {
 public:
   using Walk::Walk;
@@ -21,7 +21,7 @@ public:
           end = scalars.get(b, b.getLoc(), nest.segments.back().end);
     if (!begin || !end)
       return failure();
-    // Read from memory, perhaps, but the same in all lanes.
+    // The values may come from memory, but are the same in all lanes.
     begin = tile::UniformOp::create(b, begin), end = tile::UniformOp::create(b, end);
     Value tile = index(nest.streamedTile);
     Value first = arith::AddIOp::create(b, begin, arith::MulIOp::create(b, frame.unitNumber, tile));

@@ -1,7 +1,7 @@
 //===- Walk.h - over what a kernel walks --------------------------------------------------------------------------===//
 //
-// The work tiles of a kernel, and the steps in each: what the grid is of, in which order a CTA takes work tiles, and
-// the loop over streamed tiles. A kind of walks is one file of this folder and one line of FrameKinds.def.
+// The work tiles of a kernel, and the steps in each: the extents of the grid, the order in which a CTA takes work
+// tiles, and the loop over streamed tiles. A kind of walks is one file of this folder and one line of FrameKinds.def.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 #ifndef FLASHC_LIB_CONVERSION_FLASHTOTILE_WALKS_WALK_H
@@ -17,17 +17,17 @@ public:
       : frame(frame), nest(frame.nest), schedule(frame.schedule), scalars(frame.scalars), b(frame.b) {}
   virtual ~Walk() = default;
 
-  /// The extents of the grid, where a CTA may have other work tiles than its number says; none elsewhere.
+  /// The extents of the grid, if a CTA may have other work tiles than that of its number; otherwise none.
   virtual mlir::FailureOr<llvm::SmallVector<mlir::Value>> emitGrid() { return llvm::SmallVector<mlir::Value>(); }
   /// How the work tiles of the grid are distributed.
   virtual mlir::tile::WorkAttr getWork() const { return {}; }
-  /// Emits where the unit is, and what sources and regions compute of that.
+  /// Emits the position of the unit, and the values of sources and regions that depend on it.
   virtual mlir::LogicalResult emitPositions();
-  /// Emits the loop over steps; returns the state after it.
+  /// Emits the loop over steps. Returns the state after it.
   virtual mlir::FailureOr<mlir::ValueRange> emitLoop(TileStep &step) = 0;
 
 protected:
-  /// Emits what a step needs of where it is.
+  /// Emits values that a step needs about its position.
   virtual mlir::LogicalResult enter(mlir::Value visit) { return mlir::success(); }
   /// Emits the body of the loop: one step, whose state the loop carries. Returns the loop's results.
   mlir::FailureOr<mlir::ValueRange> fillLoop(mlir::scf::ForOp loop, TileStep &step);
@@ -40,9 +40,9 @@ protected:
   mlir::ImplicitLocOpBuilder &b;
 };
 
-/// The walk of a frame: the first kind of FrameKinds.def that takes it.
+/// The walk of a frame, of the first kind in FrameKinds.def that applies.
 std::unique_ptr<Walk> makeWalk(KernelFrame &frame);
-/// Each is defined in the file of its kind.
+/// The file of each kind defines its function.
 #define WALK(Name) std::unique_ptr<Walk> match##Name##Walk(KernelFrame &frame);
 #include "FrameKinds.def"
 
