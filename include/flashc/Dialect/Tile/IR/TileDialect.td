@@ -15,15 +15,15 @@ def Tile_Dialect : Dialect {
   let cppNamespace = "::mlir::tile";
   let summary = "Who computes which tile, when, out of which memory";
   let description = [{
-    L2 of flashc. A kernel is a `gpu.func` that holds one `tile.program` (what one consumer warpgroup does, written as
-    if it loaded its own data) or, after `tile-specialize`, one `tile.warp_specialize` (a producer that fills
+    L2 of flashc. A kernel is a `gpu.func` that holds one `tile.program` (the program of one consumer warpgroup, written
+    as if it loaded its own data) or, after `tile-specialize`, one `tile.warp_specialize` (a producer that fills
     shared-memory rings, and consumers that drain them).
 
-    Where a kernel is bound by the bytes that it reads, it holds one `tile.warp_program` instead: what one warp does,
+    A kernel that is bound by the bytes that it reads holds one `tile.warp_program` instead: the program of one warp,
     with tiles of 16 rows.
 
-    Values are builtin tensors with an encoding that says how a warpgroup (128 threads) holds them, or in a
-    `tile.warp_program` a warp its 16 rows; `arith` and `math` work on them unchanged:
+    Values are builtin tensors with an encoding that says how the threads of a warpgroup (128) hold their 64 rows or, in
+    a `tile.warp_program`, how the threads of a warp hold their 16 rows. `arith` and `math` work on them unchanged:
 
     | encoding             | shape  | held as (per thread)                                                             |
     |----------------------|--------|----------------------------------------------------------------------------------|
@@ -34,12 +34,12 @@ def Tile_Dialect : Dialect {
     | `#tile.operand_a`    | 64 x N | the accumulator packed to 16 bits, in the order in which wgmma takes A           |
     | `#tile.flags`        | 64 x N | a flag for each element of the accumulator, four to a register: signs of bytes   |
 
-    Shared memory is rings of slots (`!tile.ring`, `!tile.slot`), filled by asynchronous copies; products are
+    Shared memory consists of rings of slots (`!tile.ring`, `!tile.slot`), which asynchronous copies fill. Products are
     asynchronous (`!tile.token`): an accumulator in flight is a token and cannot be read before its `tile.mma_wait`.
 
-    Verifiers ask the facts of the hardware of the target that the `gpu.module` names (GPUTarget.h), as in
-    `gpu.module @kernels [#nvvm.target<chip = "sm_90a">]`; without one it is sm_90a. `tile.schedule` refuses unknown
-    ones.
+    Verifiers take facts of the hardware from the target that the `gpu.module` names (GPUTarget.h), as in `gpu.module
+    @kernels [#nvvm.target<chip = "sm_90a">]`. Without a target it is sm_90a. The verifier of `tile.schedule` refuses
+    unknown targets.
   }];
   let useDefaultAttributePrinterParser = 1;
   let useDefaultTypePrinterParser = 1;
@@ -83,17 +83,18 @@ def Tile_ScheduleAttr : AttrDef<Tile_Dialect, "Schedule"> {
   let mnemonic = "schedule";
   let summary = "the choices that turn an algorithm into a kernel";
   let description = [{
-    Carried by the `gpu.func` from `convert-flash-to-tile` on, as the attribute `tile.schedule`, until
-    `convert-tile-to-nvvm` takes it off. These are the choices that later passes need; the others (docs/schedules.md)
-    are in the program already, as its grid, its rings, its tiles and the ops that store.
+    The `gpu.func` carries the schedule as its attribute `tile.schedule`, from `convert-flash-to-tile` until
+    `convert-tile-to-nvvm` removes it. The attribute has the choices that the passes of L2 need; the other choices
+    (docs/schedules.md) are already in the program, as its grid, rings, tiles and stores.
 
     - `consumers`: consumer warpgroups per CTA, 64 query rows each (1 to 4).
     - `producer_registers`, `consumer_registers`: per thread, for `setmaxnreg`.
-    - `overlap`: the softmax of one tile runs beside the PV product of the tile before it.
+    - `overlap`: the softmax of one tile runs while the PV product of the tile before it is in flight.
     - `ping_pong`: consumers take turns at the tensor cores, through named barriers.
-    - `epilogue`: what of the next tile of queries runs while this one is stored: nothing (`plain`), its first
-      `product`, or the `softmax` of its first tile of keys, too.
-    - `wait_after`: exponentials of a thread that come before the wait for the product beside them; 0: ptxas decides.
+    - `epilogue`: which part of the next tile of queries runs before this one is stored: nothing (`plain`), its first
+      product (`product`), or its first product and the softmax of its first tile of keys (`softmax`).
+    - `wait_after`: the number of a thread's exponentials that come before the wait for the product in flight; with 0
+      ptxas decides.
   }];
   let parameters = (ins "int64_t":$consumers, "int64_t":$producer_registers, "int64_t":$consumer_registers,
                         "bool":$overlap, "bool":$ping_pong,
@@ -107,8 +108,8 @@ class Tile_Type<string name, string mnemonic_> : TypeDef<Tile_Dialect, name> { l
 def Tile_TensorMap : Tile_Type<"TensorMap", "tensor_map"> {
   let summary = "a TMA descriptor of a 4-D tensor in device memory";
   let description = [{
-    Describes `[B, H, N, D]` innermost first (`D, N, H, B`) with box `{64, rows, 1, 1}`, the 128-byte swizzle and zeros
-    beyond the extents (CUDA driver API, `cuTensorMapEncodeTiled`). A kernel parameter.
+    A kernel parameter that describes `[B, H, N, D]`, innermost dimension first (`D, N, H, B`), with the box `{64, rows,
+    1, 1}`, the 128-byte swizzle, and zeros beyond the extents (CUDA driver API, `cuTensorMapEncodeTiled`).
   }];
   let parameters = (ins "int64_t":$rows, "::mlir::Type":$elementType);
   let assemblyFormat = "`<` $rows `x` $elementType `>`";
@@ -117,10 +118,10 @@ def Tile_TensorMap : Tile_Type<"TensorMap", "tensor_map"> {
 def Tile_Ring : Tile_Type<"Ring", "ring"> {
   let summary = "a circular buffer in shared memory, with a full and an empty barrier per slot";
   let description = [{
-    `stages` slots of `rows x cols` elements, stored as `ceil(cols / 64)` panels of `rows` x 128 bytes with the
-    128-byte swizzle, or `ceil(cols / 128)` of elements of 8 bits; of f32, row by row. Slot `g mod stages` serves the
-    g-th load. A `private` ring exists once per consumer; another is shared, and a slot is empty again when every
-    consumer has released it.
+    The ring has `stages` slots of `rows x cols` elements. A slot of 16-bit elements is stored as `ceil(cols / 64)`
+    panels of `rows` x 128 bytes with the 128-byte swizzle, a slot of 8-bit elements as `ceil(cols / 128)` such panels,
+    and a slot of f32 row by row. Slot `g mod stages` serves load g. A `private` ring exists once per consumer. Every
+    other ring is shared, and its slot is empty again when every consumer has released it.
   }];
   let parameters = (ins "int64_t":$stages, "int64_t":$rows, "int64_t":$cols, "::mlir::Type":$elementType,
                         DefaultValuedParameter<"bool", "false">:$isPrivate);
@@ -169,27 +170,27 @@ def Tile_Distribution : I32EnumAttr<"Distribution", "", [
 
 def Tile_WorkAttr : AttrDef<Tile_Dialect, "Work"> {
   let mnemonic = "work";
-  let summary = "how the work tiles of a program's grid are distributed";
+  let summary = "how the work tiles of a program's grid are distributed over CTAs";
   let description = [{
-    How those of a `single` program go by, `tile-persist` says as well.
+    `tile-persist` describes each distribution, and how CTAs get the work tiles of a `single` program.
 
-    - `paired`: work tiles take the less time the larger x is, so that one with x and one with nx - 1 - x take about as
-      long as any other two of the kind (causal masks).
-    - `grouped`: work tiles take about as long as those beside them and the last x are the shortest (a window), so that
-      pairs would be of unequal time.
-    - `sorted`: how long a work tile takes is anything. Asks for a list of them, the longest first, which `tile-order`
-      has another kernel make:
-    - `list`: by that list. An item of it stands for the work tiles that take equally long:
+    - `paired`: work tiles with larger x take less time, so that the two with x and nx - 1 - x together take about as
+      long as any other such pair (causal masks).
+    - `grouped`: work tiles take about as long as their neighbours, and those with the last x are the shortest (a
+      window), so that pairs would take unequal times.
+    - `sorted`: work tiles may take any time. `tile-order` adds a kernel that writes a work list, longest tile first,
+      and changes the distribution to `list`.
+    - `list`: work tiles are taken from the work list. An item of the list stands for several work tiles that take
+      equally long:
 
-      | of | items | item |
+      | of | number of items | an item stands for |
       |---|---|---|
-      | `tiles` (unless it says otherwise) | nx | x, of every head and batch |
-      | `batches` | nx * nz | x + nx * z, of every head |
+      | `tiles` (the default) | nx | x, in every head and batch |
+      | `batches` | nx * nz | x + nx * z, in every head |
       | `heads` | nx * ny * nz | x + nx * (y + ny * z) |
 
-      An entry of the list is the item and, behind it, as many `numbers` of it: scalars that `tile-order` has computed
-      beforehand. Behind these there are as many `own` numbers of each warpgroup's, those of warpgroup 0 first.
-      `tile.list_number` reads them.
+      An entry of the list is the item, followed by `numbers` scalars of the item that `tile-order` has precomputed, and
+      by `own` scalars for each warpgroup, those of warpgroup 0 first. `tile.list_number` reads the scalars.
   }];
   let parameters = (ins EnumParameter<Tile_Distribution>:$distribution,
                         DefaultValuedParameter<"::mlir::tile::ListScope", "::mlir::tile::ListScope::Tiles">:$scope,

@@ -15,17 +15,20 @@ class Tile_Op<string mnemonic, list<Trait> traits = []> : Op<Tile_Dialect, mnemo
 
 def Tile_ProgramOp : Tile_Op<"program", [SingleBlock, NoTerminator, RecursiveMemoryEffects, AttrSizedOperandSegments,
                                          HasParent<"::mlir::gpu::GPUFuncOp">]> {
-  let summary = "what one consumer warpgroup does, loads included";
+  let summary = "the program of one consumer warpgroup, loads included";
   let description = [{
-    The body runs once per consumer warpgroup `%w` in `[0, consumers)` of the CTA; every consumer runs the same loops
-    with the same trip counts, but for visits that it leaves out (`tile.own_visits`). `tile-specialize` turns it into
-    `tile.warp_specialize`.
+    The body runs once per consumer warpgroup `%w` in `[0, consumers)` of the CTA. All consumers run the same loops with
+    the same trip counts, except for the iterations that a consumer skips (`tile.own_visits`). `tile-specialize` turns
+    the op into `tile.warp_specialize`.
 
-    The body does the work of one work tile `(gpu.block_id x, y, z)` of a grid. Without `grid`, that is the grid of the
-    launch, one CTA a work tile. With `grid(%nx, %ny, %nz)` it is this one, the launch may have any number of CTAs along
-    x, and `tile-persist` spreads the work tiles over them: evenly, or `by` what a `#tile.work` says of them; by a list
-    of them that is an operand then: `list(%list : memref<?xi32>) by <list of heads>`. A `single` grid is the launch's
-    as well, one CTA a work tile: `tile-persist` decides which CTA has which.
+    The body computes one work tile, `(gpu.block_id x, y, z)` of a grid:
+
+    - Without `grid`, the grid is that of the launch, with one CTA for each work tile.
+    - With `grid(%nx, %ny, %nz)` the launch may have any number of CTAs along x, and `tile-persist` distributes the work
+      tiles of this grid over them: evenly, or as the `#tile.work` attribute after `by` says. Work tiles of a work list
+      have the list as an operand: `list(%list : memref<?xi32>) by <list of heads>`.
+    - A `single` grid is also that of the launch, with one CTA for each work tile; `tile-persist` decides which CTA
+      computes which work tile.
   }];
   let arguments = (ins I64Attr:$consumers, Variadic<Index>:$grid, UnitAttr:$single,
                        Optional<MemRefRankOf<[I32], [1]>>:$list, OptionalAttr<Tile_WorkAttr>:$work);
@@ -37,17 +40,17 @@ def Tile_ProgramOp : Tile_Op<"program", [SingleBlock, NoTerminator, RecursiveMem
   let hasRegionVerifier = 1;
   let extraClassDeclaration = [{
     Value getWarpgroup() { return getBody().getArgument(0); }
-    /// Whether the work tiles of the grid are distributed like that.
+    /// Whether `distribution` is the way in which the work tiles of the grid are distributed.
     bool isWork(Distribution distribution) { return getWork() && getWork()->getDistribution() == distribution; }
   }];
 }
 
 def Tile_ListNumberOp : Tile_Op<"list_number", [Pure]> {
-  let summary = "a number of the work tile's item in the list";
+  let summary = "a precomputed number of the work tile, from the work list";
   let description = [{
-    The value that `tile-order` has put behind the item in the list of the `tile.program` around this op: number 0 to
-    `numbers` - 1, signed, and from there on the warpgroup's own numbers. The same for all work tiles of an item.
-    `tile-persist` turns it into a load.
+    Reads a number that `tile-order` has stored after the work tile's item in the work list of the `tile.program` around
+    this op. Numbers 0 to `numbers` - 1 (signed) are the same for all warpgroups; the numbers from `numbers` on are the
+    warpgroup's own. All work tiles of an item have the same numbers. `tile-persist` turns the op into a load.
 
     Example:
     ```mlir
@@ -61,15 +64,15 @@ def Tile_ListNumberOp : Tile_Op<"list_number", [Pure]> {
 }
 
 def Tile_OwnVisitsOp : Tile_Op<"own_visits", [Pure]> {
-  let summary = "the iterations of a loop that this warpgroup runs";
+  let summary = "the bounds of a loop for this warpgroup (per-warpgroup key range)";
   let description = [{
-    Bounds of a loop that stands for one from 0 to `total`: each consumer runs the part `[first, last)` of it that it
-    needs, and all of its loads are made. `first` and `last` may differ from one consumer to another,
-    0 <= first < last <= total. What a consumer leaves out `tile.advance_ring` makes up for, in front of the loop and
-    behind it.
+    Gives the bounds of a loop that stands for a loop from 0 to `total`: the producer loads for all `total` iterations,
+    and each consumer runs the iterations `[first, last)` that it needs. `first` and `last` may differ between
+    consumers, with 0 <= first < last <= total. A `tile.advance_ring` before the loop and one after it account for the
+    loads of the iterations that the consumer skips.
 
-    `tile-specialize` makes the producer's loop the whole one. `listed`: `first` and `last` hang on what is read from
-    memory, so that they are to be numbers of a list (`tile-order`).
+    `tile-specialize` gives the producer's loop the bounds 0 and `total`. `listed` says that `first` and `last` depend
+    on values in memory, so that `tile-order` precomputes them as numbers of a work list (`tile.list_number`).
 
     Example:
     ```mlir
@@ -86,12 +89,13 @@ def Tile_OwnVisitsOp : Tile_Op<"own_visits", [Pure]> {
 }
 
 def Tile_AdvanceRingOp : Tile_Op<"advance_ring", [MemoryEffects<[MemRead, MemWrite]>]> {
-  let summary = "leave out the next `count` loads of each ring";
+  let summary = "skip the next `count` loads of each ring";
   let description = [{
-    For iterations that this warpgroup leaves out of a loop (`tile.own_visits`). `tile-specialize` turns it into a loop
-    that waits for each slot and releases it, and with `turns` (`tile-ping-pong`) hands each turn at the tensor cores
-    on, since all consumers take equally many of both. One thread releases for all four warps, which no product holds
-    together here: they meet first (`tile.warpgroup_barrier`). In the producer there is nothing to leave out.
+    Accounts for the iterations of a loop that this warpgroup skips (`tile.own_visits`): all consumers must take equally
+    many slots and ping-pong turns. `tile-specialize` turns the op into a loop that waits for each slot and releases it,
+    and with `turns` (set by `tile-ping-pong`) passes each turn at the tensor cores on. One thread releases the slot for
+    all four warps; since no product synchronises the warps here, a `tile.warpgroup_barrier` comes before the release.
+    The producer loads for all iterations and needs no code for this op.
   }];
   let arguments = (ins Index:$count, Variadic<Tile_Ring>:$rings, UnitAttr:$turns);
   let assemblyFormat = "$count `of` $rings attr-dict `:` type($rings)";
@@ -99,15 +103,15 @@ def Tile_AdvanceRingOp : Tile_Op<"advance_ring", [MemoryEffects<[MemRead, MemWri
 
 def Tile_WarpSpecializeOp : Tile_Op<"warp_specialize", [SingleBlock, NoTerminator, RecursiveMemoryEffects,
                                                         HasParent<"::mlir::gpu::GPUFuncOp">]> {
-  let summary = "a producer warpgroup, its consumers, and one that adds up what they share";
+  let summary = "a producer warpgroup, consumer warpgroups and, optionally, a reducer warpgroup";
   let description = [{
-    Warpgroup 0 runs `producer` on one thread; warpgroups 1 to `consumers` run `consumer(%w)`; where there is a
-    `reducer`, the warpgroup behind them runs that. The registers are reallocated with `setmaxnreg` (PTX ISA
-    9.7.20.5).
+    Warpgroup 0 runs `producer` on one thread; warpgroups 1 to `consumers` run `consumer(%w)`; the last warpgroup runs
+    `reducer`, if there is one, which adds products of the consumers' tiles to device memory. The registers are
+    reallocated with `setmaxnreg` (PTX ISA 9.7.20.5).
 
-    Ring protocol (checked): the producer acquires a slot and fills it; a consumer waits for a slot, reads it by
-    products, and releases it exactly once, after the wait of the last product that reads it. Of a ring that consumers
-    fill (`tile.share`) the reducer waits for slots and releases them by the same rule.
+    Ring protocol (verified): the producer acquires a slot and fills it; a consumer waits for a slot, reads it in
+    products, and releases it exactly once, after the wait of the last product that reads it. The reducer follows the
+    consumers' rule for the slots of a ring that consumers fill (`tile.share`).
   }];
   let arguments = (ins I64Attr:$consumers, I64Attr:$producer_registers, I64Attr:$consumer_registers,
                        OptionalAttr<I64Attr>:$reducer_registers);
@@ -131,16 +135,18 @@ include "flashc/Dialect/Tile/IR/TileRingOps.td"
 def Tile_MmaAsyncOp : Tile_Op<"mma_async", [AttrSizedOperandSegments, MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "start acc + A B, or A B^T with transpose_b";
   let description = [{
-    A is a slot or an `#tile.operand_a` tensor, B a slot, 16 bits; the accumulator is f32 and begins at zero where it
-    is not given. Lowers to `wgmma.mma_async` over the common dimension in steps of 16, and one commit (PTX ISA 9.7.15).
+    Starts a product. A is a slot or an `#tile.operand_a` tensor, and B is a slot; both have elements of 16 bits. The
+    accumulator is f32; without `into` it begins at zero. Lowers to `wgmma.mma_async` over the common dimension in steps
+    of 16, and one commit (PTX ISA 9.7.15).
 
-    With `ones` (of `tile.alloc_slot ones`) B has eight more columns, of ones: the last eight columns of the result are
-    the row sums of A, which `tile.split_sums` takes off. B is then panels of 64 columns, and the ones stand behind the
-    last: the descriptor's leading offset leads from each step's rows of that panel to the same ones. Panels in front of
-    the last, where the offset leads from panel to panel, are a `wgmma` of their own.
+    With `ones` (a slot of `tile.alloc_slot ones`) B has eight more columns, all ones, so that the last eight columns of
+    the result are the row sums of A; `tile.split_sums` separates them. B then consists of panels of 64 columns, and the
+    ones follow the last panel: the leading offset of the descriptor leads from each step's rows of the last panel to
+    the same ones. The panels before the last one, between which the offset leads from panel to panel, are a `wgmma` of
+    their own.
 
-    With `slopes` `times` columns (each of a `tile.alloc_slot`) one more step of depth adds slope * n to column
-    n of each row of A B^T.
+    With `slopes %slopes times %columns` (both slots of `tile.alloc_slot`) one more step of depth adds `slope * n` to
+    column n of each row of A B^T, with the slope of the row.
 
     Example:
     ```mlir
@@ -148,20 +154,20 @@ def Tile_MmaAsyncOp : Tile_Op<"mma_async", [AttrSizedOperandSegments, MemoryEffe
     %t = tile.mma_async %q, %k slopes %slopes times %columns : !slopes, !columns transpose_b : !q, !k -> !tile.token<!s>
     ```
 
-    An accumulator that is a token is a product in flight that this one goes on: nobody waits in between, and the wait
-    for this one is one for both.
+    An accumulator that is a token is a product in flight, which this product continues: there is no wait between the
+    two, and the wait for this product is the wait for both.
 
-    With `transpose_a` A is a slot whose rows are the depth and whose 64 columns are the rows of the result.
+    With `transpose_a` A is a slot whose rows are the common dimension and whose 64 columns are the rows of the result.
 
-    `stage` says how many iterations of the loop around it the product may come behind those of stage 0: `tile-pipeline`
-    overlaps stage 0 of one tile with stage 1 of the tile before it. A ping-pong turn begins at a product of stage 0.
+    `stage` is the pipeline stage of the product: `tile-pipeline` runs a product of stage s that many iterations later
+    than the products of stage 0, so that stage 0 of one tile overlaps stage 1 of the tile before it.
 
-    In a `tile.warp_program` B may have elements of 8 bits, `f8E4M3FN` or `i8`: they are widened to A's type, exactly,
-    as they are read. The depth of A B^T is then in quads, so that A is (`tile.read_rows`), and so are the columns of A
-    B.
+    In a `tile.warp_program` B may have elements of 8 bits, `f8E4M3FN` or `i8`, which are widened exactly to A's type as
+    they are read. The columns of A in A B^T, and the columns of the result of A B, are then in the order of quads that
+    `tile.read_rows` describes.
 
-    With `local_descriptors` those of A are computed where the product is. Otherwise, where A is resident, LLVM takes
-    one for each step of depth out of the loop, and where there are many ptxas spills.
+    With `local_descriptors` the descriptors of A are computed at the product. Without it LLVM hoists the descriptors of
+    a resident A out of the loop, one for each step of depth, and ptxas spills if there are many.
   }];
   let arguments = (ins AnyTypeOf<[Tile_Slot, Tile_OperandATile]>:$a, Tile_Slot:$b,
                        Optional<AnyTypeOf<[AnyRankedTensor, Tile_Token]>>:$acc, Optional<Tile_Slot>:$ones,
@@ -184,10 +190,10 @@ def Tile_MmaAsyncOp : Tile_Op<"mma_async", [AttrSizedOperandSegments, MemoryEffe
 }
 
 def Tile_MmaWaitOp : Tile_Op<"mma_wait", [MemoryEffects<[MemRead, MemWrite]>]> {
-  let summary = "the value of a product, once at most `pending` younger ones are in flight";
+  let summary = "wait until at most `pending` later products are in flight; the value of the product";
   let description = [{
-    With `read_stage` the ops that read the value are of that stage (see tile.mma_async), or of a later one, while the
-    product and its wait are of the product's.
+    `read_stage` is the least pipeline stage (see `tile.mma_async`) of the ops that read the value; the product and its
+    wait have the stage of the product.
   }];
   let arguments = (ins Tile_Token:$token, DefaultValuedAttr<I64Attr, "0">:$pending,
                        DefaultValuedAttr<ConfinedAttr<I64Attr, [IntNonNegative]>, "0">:$read_stage);
@@ -205,15 +211,16 @@ def Tile_PanelOp : Tile_Op<"panel", [Pure]> {
 }
 
 def Tile_AddProductOp : Tile_Op<"add_product", [MemoryEffects<[MemRead, MemWrite]>]> {
-  let summary = "add scale A^T B, of all consumers together, to sums in device memory";
+  let summary = "add scale A^T B, summed over all consumers, to sums in device memory";
   let description = [{
-    Each consumer has 64 rows of A and, in its own slot, of B. The result has a row for each column of A, from `row` on,
-    a multiple of 64, and a column for each of B. Of `sums[b, h, r, c, :]` each 64 x 64 panel of rows r and columns c
-    has 4096 elements in the order of `tile.atomic_add`. Additions of several CTAs come in any order.
+    Adds the product of A and B to `sums`. Each consumer has 64 rows of A and, in its own slot, 64 rows of B. Column m
+    of A is row `row + m` of the sums, where `row` is a multiple of 64, and column n of B is column n of the sums.
+    `sums[b, h, r, c, :]` is the 64 x 64 panel of row panel r and column panel c: 4096 elements in the order of
+    `tile.atomic_add`. The CTAs add in any order.
 
-    For a sum whose tile moves with the loop, which no consumer can keep: `tile-specialize` has the consumers pass A on
-    (`tile.share`, through `ring`, whose slots each consumer has for itself), and a warpgroup of its own multiply and
-    add (`tile.atomic_add`).
+    The op is for sums whose tile changes in every iteration of the loop, so that no consumer can keep it in registers.
+    `tile-specialize` splits it: the consumers pass A to the reducer warpgroup (`tile.share`, through the private ring
+    `ring`), and the reducer multiplies and adds (`tile.atomic_add`).
   }];
   let arguments = (ins Tile_OperandATile:$a, Tile_Ring:$ring, Tile_Slot:$b, MemRefRankOf<[F32], [5]>:$sums,
                        Index:$batch, Index:$head, Index:$row, F32Attr:$scale);
@@ -227,10 +234,11 @@ def Tile_AddProductOp : Tile_Op<"add_product", [MemoryEffects<[MemRead, MemWrite
 def Tile_AtomicAddOp : Tile_Op<"atomic_add", [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "add a tile of 64 rows to panels of 4096 elements in device memory";
   let description = [{
-    A panel has 64 columns; wider tiles are added to several panels, which follow one another from number `c` on. The
-    elements lie as threads hold them, which so write 16 bytes each, side by side: element `4 block + e` of thread t
-    (PTX ISA 9.7.15.5.1.1) is number `512 block + 4 t + e`. No order among CTAs: `red.relaxed.gpu` of vectors (PTX ISA
-    9.7.13.7). Each 4096 elements begin at a multiple of 16 bytes.
+    Adds the tile to `sums`, 64 columns to a panel; a wider tile is added to consecutive panels from `c` on. The
+    elements of a panel are in the order in which threads hold them, so that each thread adds 16 bytes at a time, next
+    to its neighbours': element `4 block + e` of thread t (PTX ISA 9.7.15.5.1.1) is element `512 block + 4 t + e` of the
+    panel. The additions are not ordered among CTAs: `red.relaxed.gpu` of vectors (PTX ISA 9.7.13.7). Each panel begins
+    at a multiple of 16 bytes.
   }];
   let arguments = (ins Tile_OfF32<Tile_AccTile>:$source, MemRefRankOf<[F32], [5]>:$sums, Index:$b, Index:$h, Index:$r,
                        Index:$c);
@@ -244,20 +252,22 @@ include "flashc/Dialect/Tile/IR/TileRegisterOps.td"
 include "flashc/Dialect/Tile/IR/TileWarpOps.td"
 
 //===--------------------------------------------------------------------------------------------------------------===//
-// Numbers drawn by CTAs
+// The dynamic tile scheduler
 //===--------------------------------------------------------------------------------------------------------------===//
 
 def Tile_DrawOp : Tile_Op<"draw", [MemoryEffects<[MemRead, MemWrite]>, HasParent<"::mlir::scf::ForOp">,
                                    SingleBlockImplicitTerminator<"DrawnOp">]> {
-  let summary = "what this CTA does in the loop's next iteration";
+  let summary = "fetch the tile of the loop's next iteration from the dynamic tile scheduler";
   let description = [{
-    CTAs share numbers from 0 to `limit` - 1: who is done first takes the next. The loop around this op carries what it
-    works on in iter_args, begins with what the CTA has anyway, and yields the results: what the region computes of the
-    number `first` plus the counter at `list[place]`, which one is added to. The loop ends behind the first iteration
-    whose number is not below `limit`, whatever its upper bound says; the region is given the last number then.
+    Fetches the next tile number, `first` plus the counter at `list[place]`, and adds one to the counter. The CTAs share
+    the numbers 0 to `limit` - 1; each CTA begins with a number of its own and fetches the others. The region computes
+    the results from the number. The loop around this op carries the results as iter_args: its first iteration works on
+    the initial values, and it yields the results. The loop ends after the iteration in which the number fetched is
+    `limit` or more, whatever its upper bound is; the region then gets `limit` - 1.
 
-    `tile-specialize` has the producer alone do it, while the consumers are at work, and tell them (`tile.publish`,
-    `tile.published`). What the region computes of the warpgroup the producer computes for each of them.
+    `tile-specialize` moves the op to the producer, which fetches while the consumers compute, and broadcasts the
+    results to them (`tile.publish`, `tile.published`). The producer computes results that depend on the warpgroup once
+    for each consumer.
 
     Example:
     ```mlir
@@ -283,16 +293,16 @@ def Tile_DrawOp : Tile_Op<"draw", [MemoryEffects<[MemRead, MemWrite]>, HasParent
 }
 
 def Tile_DrawnOp : Tile_Op<"drawn", [Pure, ReturnLike, Terminator, HasParent<"DrawOp">]> {
-  let summary = "what a tile.draw has computed of its number";
+  let summary = "the results of a tile.draw";
   let arguments = (ins Variadic<Index>:$values);
   let builders = [OpBuilder<(ins), [{ build($_builder, $_state, ::mlir::ValueRange()); }]>];
   let assemblyFormat = "attr-dict ($values^ `:` type($values))?";
 }
 
 def Tile_ConsumeOp : Tile_Op<"consume", [MemoryEffects<[MemRead, MemWrite]>]> {
-  let summary = "producer: what a counter in device memory was; one is added to it";
+  let summary = "producer: add one to a counter in device memory, and return its old value";
   let description = [{
-    Atomic among all CTAs, and ordered with nothing else (`atom.relaxed.gpu`, PTX ISA 9.7.13.5).
+    The addition is atomic among all CTAs and not ordered with any other access (`atom.relaxed.gpu`, PTX ISA 9.7.13.5).
   }];
   let arguments = (ins MemRefRankOf<[I32], [1]>:$list, Index:$place);
   let results = (outs Index:$result);
@@ -300,16 +310,18 @@ def Tile_ConsumeOp : Tile_Op<"consume", [MemoryEffects<[MemRead, MemWrite]>]> {
 }
 
 def Tile_PublishOp : Tile_Op<"publish", [MemoryEffects<[MemRead, MemWrite]>, AttrSizedOperandSegments]> {
-  let summary = "producer: tell the consumers what comes behind iteration `turn`, and whether anything does";
+  let summary = "producer: broadcast the tile after iteration `turn` to the consumers, and whether there is one";
   let description = [{
-    A CTA has kPublishPlaces places of kPublishWords numbers, each with an mbarrier; turn t, from 0
-    on, has place t mod kPublishPlaces. Nobody says that a place is empty. When turn t is published, at the end of
-    iteration t, the producer has filled Q's ring of q slots t + 1 times; so every consumer has released the Q of
-    iteration t - q, and has heard turn t - q - 1 in the iteration before that. With q < kPublishPlaces the turn that
-    had the place before, t - kPublishPlaces, is among those.
+    Writes `exists` and the values to a place in shared memory and completes its mbarrier. A CTA has kPublishPlaces
+    places of kPublishWords numbers each; turn t, counted from 0, uses place t mod kPublishPlaces.
 
-    `own` are values for one consumer each: those of consumer 0, then as many of the next one, and so on. With them a
-    place has kOwnPublishWords numbers.
+    No barrier says that a place is empty, since Q's ring does. The producer publishes turn t at the end of iteration t,
+    when it has filled Q's ring of q slots t + 1 times. So every consumer has released the Q of iteration t - q, and has
+    read turn t - q - 1 in the iteration before. With q < kPublishPlaces this includes turn t - kPublishPlaces, which
+    used the same place.
+
+    `own` holds values for single consumers: first those of consumer 0, then as many of consumer 1, and so on. With
+    `own` a place has kOwnPublishWords numbers.
   }];
   let arguments = (ins I1:$exists, Variadic<Index>:$values, Variadic<Index>:$own, Index:$turn);
   let assemblyFormat = "$exists (`,` $values^)? (`own` $own^)? `in` $turn attr-dict";
@@ -317,17 +329,17 @@ def Tile_PublishOp : Tile_Op<"publish", [MemoryEffects<[MemRead, MemWrite]>, Att
 }
 
 def Tile_PublishedOp : Tile_Op<"published", [MemoryEffects<[MemRead, MemWrite]>, AttrSizedResultSegments]> {
-  let summary = "consumer: what the producer publishes in `turn`, waited for; and what of `own` is for `warpgroup`";
+  let summary = "consumer: wait for what the producer publishes in `turn`; `own` is the part of `warpgroup`";
   let arguments = (ins Index:$turn, Optional<Index>:$warpgroup);
   let results = (outs I1:$exists, Variadic<Index>:$values, Variadic<Index>:$own);
   let assemblyFormat = "$turn attr-dict (`:` type($values)^)? (`own` `of` $warpgroup^ `:` type($own))?";
 }
 
 def Tile_RepeatIfOp : Tile_Op<"repeat_if", [MemoryEffects<[MemRead, MemWrite]>, HasParent<"::mlir::scf::ForOp">]> {
-  let summary = "the loop around this op ends behind this iteration unless `condition` holds";
+  let summary = "end the loop around this op after this iteration unless `condition` holds";
   let description = [{
-    A loop whose end is found on the way, in the form of one that is counted, so that passes over loops know it. The
-    loop's upper bound holds as well. `convert-tile-to-nvvm` makes an `scf.while` of it.
+    The op gives an `scf.for` an end that is known only at run time, so that passes over `scf.for` apply to the loop;
+    the loop's upper bound holds as well. `convert-tile-to-nvvm` turns the loop into an `scf.while`.
   }];
   let arguments = (ins I1:$condition);
   let assemblyFormat = "$condition attr-dict";
@@ -338,13 +350,14 @@ def Tile_RepeatIfOp : Tile_Op<"repeat_if", [MemoryEffects<[MemRead, MemWrite]>, 
 //===--------------------------------------------------------------------------------------------------------------===//
 
 def Tile_StoreOp : Tile_Op<"store", [MemoryEffects<[MemWrite]>]> {
-  let summary = "write a tile to device memory, the rows below `limit` only";
+  let summary = "write the rows of a tile below `limit` to device memory";
   let description = [{
-    An `#tile.acc` tile goes to `dest[b, h, row .. row+63, :]`, rounded to the element type; an `#tile.row` tile goes to
+    Writes an `#tile.acc` tile to `dest[b, h, row .. row+63, :]`, rounded to the element type, or an `#tile.row` tile to
     `dest[b, h, row .. row+63]`. Rows from `limit` on are not written. With `columns(first, end)` an `#tile.acc` tile of
-    f32 goes to a part of longer rows: its columns are those from `first` on, and from `end` on they are not written;
-    the destination may then lack `b`, or `b` and `h`. The stores are predicated, never branched around:
-    a divergent branch in a consumer's loop makes ptxas keep loop state per thread.
+    f32 is written to a part of longer rows: its columns go to the columns of the destination from `first` on, and those
+    from `end` on are not written; the destination may then lack the dimension of `b`, or those of `b` and `h`. The
+    stores are predicated, never branched around, because a divergent branch in a consumer's loop makes ptxas keep loop
+    state per thread.
   }];
   let arguments = (ins Tile_OneOf<[Tile_RowTile, Tile_AccTile]>:$source, AnyMemRef:$dest, Index:$b, Index:$h,
                        Index:$row, Index:$limit, Variadic<Index>:$columns);
@@ -358,14 +371,17 @@ def Tile_StoreOp : Tile_Op<"store", [MemoryEffects<[MemWrite]>]> {
 def Tile_StoreAsyncOp : Tile_Op<"store_async", [MemoryEffects<[MemRead, MemWrite]>, AttrSizedOperandSegments]> {
   let summary = "start writing a tile to device memory, through a slot";
   let description = [{
-    An `#tile.acc` tile, rounded to the slot's element type, goes to `map[b, h, row .. row+63, :]`; what lies beyond the
-    tensor's extents is not written. The slot is one that the consumer waited for and whose products are complete (Q's):
-    the tile passes through it, panel by panel, in the same swizzle. `tile.store_wait` stands before its release. Or it
-    is that of `tile.alloc_slot output`. With `limit` rows from there on are not written, as by `tile.store`: a tile
-    that has such rows goes to `dest`, the array of the map, by the threads themselves, out of the slot, which then is
-    `tile.alloc_slot output`'s: they have read it when all have passed the next `tile.store_wait all`.
+    Writes an `#tile.acc` tile, rounded to the slot's element type, to `map[b, h, row .. row+63, :]`; elements beyond
+    the tensor's extents are not written. The tile passes through the slot panel by panel, in the slot's swizzle. The
+    slot is either one that the consumer has waited for and whose products are complete (that of Q), and a
+    `tile.store_wait` comes before its release; or it is that of `tile.alloc_slot output`.
+
+    With `limit` rows from `limit` on are not written, as in `tile.store`, and the slot is that of `tile.alloc_slot
+    output`. The threads themselves then write a tile that has such rows, from the slot to `dest`, the array of the map;
+    they have read the slot when all of them have passed the next `tile.store_wait all`.
+
     Lowers to `stmatrix` (PTX ISA 9.7.15.5.13), one barrier of the warpgroup and a bulk tensor copy per panel (PTX ISA
-    9.7.9.25.5), and behind a limit to predicated loads and stores of 16 bytes.
+    9.7.9.25.5), and for a tile that exceeds `limit` to predicated loads and stores of 16 bytes.
   }];
   let arguments = (ins Tile_AccTile:$source, Tile_TensorMap:$map, Index:$b, Index:$h, Index:$row, Tile_Slot:$slot,
                        Optional<Index>:$limit, Optional<AnyMemRef>:$dest);
@@ -379,7 +395,8 @@ def Tile_StoreAsyncOp : Tile_Op<"store_async", [MemoryEffects<[MemRead, MemWrite
 def Tile_StoreWaitOp : Tile_Op<"store_wait", [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "wait until this warpgroup's tile.store_async have read their slots";
   let description = [{
-    Only the thread that started them waits, which also releases slots. With `all`, a barrier holds the whole warpgroup.
+    Only the thread that started the copies waits, which is the thread that releases slots. With `all` the whole
+    warpgroup waits, at a barrier.
   }];
   let arguments = (ins UnitAttr:$all);
   let assemblyFormat = "(`all` $all^)? attr-dict";
@@ -398,7 +415,7 @@ def Tile_PingPongPassOp : Tile_Op<"ping_pong_pass", [MemoryEffects<[MemRead, Mem
 }
 
 def Tile_WarpgroupBarrierOp : Tile_Op<"warpgroup_barrier", [MemoryEffects<[MemRead, MemWrite]>]> {
-  let summary = "the warps of this consumer meet (bar.sync 5 + w)";
+  let summary = "synchronise the warps of this consumer (bar.sync 5 + w)";
   let assemblyFormat = "attr-dict";
 }
 

@@ -9,10 +9,12 @@
 def Tile_RowReduceOp : Tile_Op<"row_reduce", [Pure]> {
   let summary = "reduce an accumulator along its columns";
   let description = [{
-    `max` gives `#tile.row` (a local tree and two butterfly shuffles) or, as `sum` does, `#tile.lane_partial` (the local
-    tree only; `tile.combine` goes over the lanes). A NaN does not count in `max`.
-    `max_of_bits` compares f32 as signed integers, of which three have a maximum in one instruction (VIMNMX3): it is the
-    maximum unless all are negative, then some number that is, or -0; a NaN is the greatest, or negative, by its sign.
+    `max` gives an `#tile.row` tile (a local tree and two butterfly shuffles) or, like `sum`, an `#tile.lane_partial`
+    tile (the local tree only; `tile.combine` reduces over the lanes). `max` ignores NaNs.
+
+    `max_of_bits` compares f32 as signed integers, since one instruction takes the maximum of three of them (VIMNMX3).
+    It is the maximum if an element is positive or +0; otherwise it is one of the elements. A NaN without its sign bit
+    is the greatest number, and a NaN with it counts as negative.
   }];
   let arguments = (ins Tile_ReduceKind:$kind, Tile_AccTile:$source);
   let results = (outs Tile_OneOf<[Tile_RowTile, Tile_LanePartialTile]>:$result);
@@ -21,7 +23,7 @@ def Tile_RowReduceOp : Tile_Op<"row_reduce", [Pure]> {
 }
 
 def Tile_CombineOp : Tile_Op<"combine", [Pure]> {
-  let summary = "reduce a lane_partial over its four lanes: add, if nothing else is said";
+  let summary = "reduce a lane_partial over its four lanes, by default by addition";
   let arguments = (ins DefaultValuedAttr<Tile_ReduceKind, "::mlir::tile::ReduceKind::Sum">:$kind,
                        Tile_LanePartialTile:$source);
   let results = (outs Tile_RowTile:$result);
@@ -32,7 +34,7 @@ def Tile_CombineOp : Tile_Op<"combine", [Pure]> {
 }
 
 def Tile_SplitSumsOp : Tile_Op<"split_sums", [Pure]> {
-  let summary = "an accumulator without its last eight columns, and the row sums that those hold";
+  let summary = "split an accumulator into its columns without the last eight, and the row sums in the last eight";
   let arguments = (ins Tile_AccTile:$source);
   let results = (outs Tile_AccTile:$columns, Tile_RowTile:$sums);
   let assemblyFormat = "$source attr-dict `:` type($source) `->` type($columns) `,` type($sums)";
@@ -40,10 +42,10 @@ def Tile_SplitSumsOp : Tile_Op<"split_sums", [Pure]> {
 }
 
 def Tile_BroadcastOp : Tile_Op<"broadcast", [Pure]> {
-  let summary = "a row value in every column of an accumulator, or in every lane of the row";
+  let summary = "copy a row value to every column of an accumulator, or to every lane of the row";
   let description = [{
-    `#tile.row` becomes `#tile.acc` or `#tile.lane_partial`; `#tile.lane_partial` becomes `#tile.acc`, each lane's value
-    in the columns that the lane holds.
+    An `#tile.row` tile becomes an `#tile.acc` or an `#tile.lane_partial` tile. An `#tile.lane_partial` tile becomes an
+    `#tile.acc` tile, with each lane's value in the columns that the lane holds.
   }];
   let arguments = (ins Tile_OneOf<[Tile_RowTile, Tile_LanePartialTile]>:$source);
   let results = (outs Tile_OneOf<[Tile_AccTile, Tile_LanePartialTile]>:$result);
@@ -54,7 +56,8 @@ def Tile_BroadcastOp : Tile_Op<"broadcast", [Pure]> {
 def Tile_ScaleRowsOp : Tile_Op<"scale_rows", [Pure, AllTypesMatch<["source", "result"]>]> {
   let summary = "multiply every row of an accumulator, or of a lane_partial, by its factor";
   let description = [{
-    Factors are finite: zeros stay zeros, whatever the factor (the fold of what the first key tile scales).
+    Factors are assumed to be finite, so that zeros stay zeros: scaling an accumulator of zeros, as the first key tile
+    does, folds away.
   }];
   let arguments = (ins Tile_OneOf<[Tile_AccTile, Tile_LanePartialTile]>:$source, Tile_RowTile:$factor);
   let results = (outs AnyRankedTensor:$result);
@@ -71,7 +74,7 @@ def Tile_ToOperandAOp : Tile_Op<"to_operand_a", [Pure]> {
 }
 
 def Tile_ReadColumnsOp : Tile_Op<"read_columns", [MemoryEffects<[MemRead]>]> {
-  let summary = "a row of a slot of f32, as a value for each column";
+  let summary = "read a row of a slot of f32, one value for each column";
   let arguments = (ins Tile_Slot:$slot, ConfinedAttr<I64Attr, [IntNonNegative]>:$row);
   let results = (outs Tile_ColTile:$result);
   let assemblyFormat = "$slot `[` $row `]` attr-dict `:` type($slot) `->` type($result)";
@@ -81,7 +84,8 @@ def Tile_ReadColumnsOp : Tile_Op<"read_columns", [MemoryEffects<[MemRead]>]> {
 def Tile_FromOperandAOp : Tile_Op<"from_operand_a", [Pure]> {
   let summary = "the rounded elements of an A operand as an accumulator";
   let description = [{
-    For who holds the operand anyway: half the registers of the accumulator that it has been.
+    Code that holds the A operand anyway saves registers by this op: the operand takes half the registers of the
+    accumulator.
   }];
   let arguments = (ins Tile_OperandATile:$source);
   let results = (outs Tile_OfF32<Tile_AccTile>:$result);
@@ -90,16 +94,16 @@ def Tile_FromOperandAOp : Tile_Op<"from_operand_a", [Pure]> {
 }
 
 def Tile_DropoutMaskOp : Tile_Op<"dropout_mask", [Pure]> {
-  let summary = "which elements of a tile of probabilities dropout keeps"; // flashc/Support/Philox.h
+  let summary = "which elements of a tile of probabilities dropout keeps";
   let description = [{
-    A flag for each element: that its random byte, a function of (`seed`, `offset`, `batch`, `head`, query, key) alone,
-    is at least `threshold` (`flashc/Support/Philox.h`). The tile's first query is `query`, a multiple of 16, and its
-    first key is `key`, a multiple of 16, and of 32 if the tile has a multiple of 32 keys in its columns. Its rows are
-    queries, or with `transposed` keys.
+    Computes a flag for each element, which says whether the element's random byte is at least `threshold`. The byte is
+    a function of (`seed`, `offset`, `batch`, `head`, query, key) alone (`flashc/Support/Philox.h`). The rows of the
+    tile are queries, or with `transposed` keys. Its first query is `query`, a multiple of 16, and its first key is
+    `key`, a multiple of 16, and of 32 if the columns are keys and their number is a multiple of 32.
 
-    A call of Philox gives a thread 16 elements of the accumulator whose rows are queries. With `transposed` lanes
-    compute the flags for that layout and exchange them, 16 blocks of 8 x 8 at a time (`movmatrix`); of the 32 keys of a
-    call a warp has 16.
+    One call of Philox gives a thread 16 elements of an accumulator whose rows are queries. With `transposed` the lanes
+    compute the flags for that layout and exchange them, 16 blocks of 8 x 8 at a time (`movmatrix`); a warp then uses 16
+    of the 32 keys of a call.
   }];
   let arguments = (ins I64:$seed, I64:$offset, Index:$batch, Index:$head, Index:$query, Index:$key,
                        ConfinedAttr<I64Attr, [IntMinValue<1>, IntMaxValue<255>]>:$threshold, UnitAttr:$transposed);
@@ -112,14 +116,14 @@ def Tile_DropoutMaskOp : Tile_Op<"dropout_mask", [Pure]> {
 }
 
 def Tile_KeepOp : Tile_Op<"keep", [Pure, AllShapesMatch<["source", "flags"]>, AllTypesMatch<["source", "result"]>]> {
-  let summary = "the elements whose flag is set, and 0 for the others";
+  let summary = "keep the elements whose flag is set, and replace the others by 0";
   let arguments = (ins Tile_OneOf<[Tile_OfF32<Tile_AccTile>, Tile_OperandATile]>:$source, Tile_FlagsTile:$flags);
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = "$source `where` $flags attr-dict `:` type($source) `,` type($flags)";
 }
 
 def Tile_VoteAnyOp : Tile_Op<"vote_any", []> {
-  let summary = "whether any row of this warp says yes; uniform within the warp";
+  let summary = "whether any element that this warp holds is true; uniform within the warp";
   let arguments = (ins AnyRankedTensor:$source);
   let results = (outs I1:$result);
   let assemblyFormat = "$source attr-dict `:` type($source)";
@@ -132,11 +136,11 @@ def Tile_PositiveF32Attr
                        "positive and finite">]>;
 
 def Tile_AllWithinOp : Tile_Op<"all_within", []> {
-  let summary = "whether elements that this warp holds are at most `limit` in magnitude; uniform within the warp";
+  let summary = "whether all elements that this warp holds are at most `limit` in magnitude; uniform within the warp";
   let description = [{
-    True only if all are; a NaN is not. Asked of pairs of elements, of different rows and columns: false also where two
-    are more than `limit` together. For two elements that a thread holds an addition and half a maximum (of three); and
-    a vote.
+    The test is conservative: it is true only if all elements are at most `limit`, but may be false although they are,
+    because it tests sums of the magnitudes of two elements. A NaN makes it false. It costs an addition and half a
+    maximum (of three) for every two elements of a thread, and a vote.
   }];
   let arguments = (ins Tile_OfF32<Tile_AccTile>:$source, Tile_PositiveF32Attr:$limit);
   let results = (outs I1:$result);
@@ -146,8 +150,8 @@ def Tile_AllWithinOp : Tile_Op<"all_within", []> {
 def Tile_IsAlignedOp : Tile_Op<"is_aligned", [Pure]> {
   let summary = "whether an element's address is a multiple of `bytes`";
   let description = [{
-    Threads may ask for different elements; code that branches on the answer asks them all first
-    (a vote of the warp).
+    Threads may ask for different elements. Code that branches on the result combines the threads' results first (a vote
+    of the warp).
   }];
   let arguments = (ins AnyMemRef:$memref, Variadic<Index>:$indices,
                        ConfinedAttr<I64Attr, [IntPositive, IntPowerOf2]>:$bytes);
@@ -157,27 +161,28 @@ def Tile_IsAlignedOp : Tile_Op<"is_aligned", [Pure]> {
 }
 
 def Tile_ReadPairOp : Tile_Op<"read_pair", [MemoryEffects<[MemRead]>]> {
-  let summary = "an element of an array and the one behind it in the innermost dimension, in one instruction";
+  let summary = "read an element of an array and the next one in the innermost dimension, in one instruction";
   let description = [{
-    The address is a multiple of the size of both. A pair of bytes (i8, i1) is an i16, the first one in its lower half,
-    because LLVM would take a vector of bytes apart; other pairs are vectors.
+    The address is a multiple of the size of the pair. A pair of bytes (i8, i1) is an i16 with the first byte in its
+    lower half, because LLVM would take a vector of bytes apart; other pairs are vectors.
   }];
   let arguments = (ins AnyMemRef:$memref, Variadic<Index>:$indices);
   let results = (outs AnyTypeOf<[AnyVectorOfNonZeroRank, I16]>:$result);
   let assemblyFormat = "$memref `[` $indices `]` attr-dict `:` type($memref) `->` type($result)";
   let hasVerifier = 1;
   let extraClassDeclaration = [{
-    /// The type of a pair of elements; null if there are no pairs of them.
+    /// The type of a pair of elements of type `element`; null if the op does not read such pairs.
     static ::mlir::Type getPairType(::mlir::Type element);
   }];
 }
 
 def Tile_UniformOp : Tile_Op<"uniform", [Pure, SameOperandsAndResultType]> {
-  let summary = "a scalar that is the same in every thread of a warp, as ptxas can see";
+  let summary = "make it visible to ptxas that a scalar is the same in every thread of a warp";
   let description = [{
-    Whatever passes through a general register, a quotient for one, ptxas takes for different in every thread; loops
-    bounded by it would keep their counters and descriptors per thread (docs/hopper-schedule.md). In a consumer this is
-    a `redux.sync`, which writes a uniform register (PTX ISA 9.7.13.11); the producer, one thread, has no need of it.
+    The result is `source`, in a uniform register. ptxas assumes that a value in a general register, such as a quotient,
+    differs between threads, and loops bounded by it would keep their counters and descriptors per thread
+    (docs/hopper-schedule.md). In a consumer the op is a `redux.sync`, which writes a uniform register (PTX ISA
+    9.7.13.11). In the producer, which is one thread, it is `source`.
   }];
   let arguments = (ins Index:$source);
   let results = (outs Index:$result);
@@ -185,10 +190,11 @@ def Tile_UniformOp : Tile_Op<"uniform", [Pure, SameOperandsAndResultType]> {
 }
 
 def Tile_RowsOp : Tile_Op<"rows", [SingleBlock, RecursiveMemoryEffects]> {
-  let summary = "scalar code once per row of a tile";
+  let summary = "run scalar code once per row of a tile";
   let description = [{
-    The region sees the row's position `i`, absolute: the tile's first row is `row`. What a score or mask region
-    computes of b, h and i becomes this op, in front of the loop over keys; a `tile.map` reads it.
+    The region gets the absolute position `i` of the row; the tile's first row has the position `row`. The values that a
+    score or mask region computes from b, h and i alone become this op, before the loop over keys, and a `tile.map`
+    reads them.
 
     Example:
     ```mlir
@@ -210,16 +216,15 @@ def Tile_MapOp : Tile_Op<"map", [SingleBlock, RecursiveMemoryEffects,
                                  AllTypesMatch<["source", "result"]>]> {
   let summary = "apply scalar code to every element of an accumulator";
   let description = [{
-    The region sees the element and its position `(s, i, j)`, absolute: the tile's first element is at `(row, col)`.
-    Behind them it sees the element's row of each of `rows` that is `#tile.row`, and its column of one that is
-    `#tile.col`. Score and mask regions become this
-    op.
+    The region gets the element and its absolute position, `(s, i, j)`; the tile's first element is at `(row, col)`.
+    Further arguments are, for each tile of `rows`, the value of the element's row (`#tile.row`) or column
+    (`#tile.col`). Score and mask regions become this op.
 
-    With a second result the region yields two values, and the tile is their sum: the second one is the same for all
-    elements of a row that one thread holds, and there is one of it for each row and lane. What varies along a row as a
-    multiple of j does so within the thread's columns by a constant of each element, which costs one multiply-add
-    (`tile.first_column`); the rest is in the second result, which nobody adds to the elements: a maximum takes it
-    behind the local tree, an exponential as part of its offset.
+    With a second result the region yields two values, whose sum is the new element. The second value is the same for
+    all elements of a row that one thread holds, so that the second result has one value for each row and lane. It is
+    not added to the elements: a maximum adds it after the local tree, and an exponential adds it to its offset. So a
+    term that is a multiple of j costs one multiply-add: within the thread's columns it varies by a constant of each
+    element (`tile.first_column`), and the rest is in the second result.
 
     Example:
     ```mlir
@@ -235,15 +240,15 @@ def Tile_MapOp : Tile_Op<"map", [SingleBlock, RecursiveMemoryEffects,
     } : tensor<64x128xf32, #tile.acc>, tensor<64xf32, #tile.lane_partial>
     ```
 
-    Canonical form: bounds on functions of j are bounds on j (`i - j <= n` is `j >= i - n`, `j floordiv 4 <= n` is
-    `j <= 4 n + 3`, an equality is two); of several that a conjunction puts on j from one side, one is left, the least
-    or the greatest (`j <= i + n and j < nk`: a comparison less for every row). The bounds themselves, plus or minus
-    one, are indices, and positions are below 2^30.
+    Canonical form: bounds on functions of j become bounds on j (`i - j <= n` is `j >= i - n`, `j floordiv 4 <= n` is `j
+    <= 4 n + 3`, and an equality is two bounds). Several bounds of a conjunction on j from one side become one, their
+    minimum or maximum (`j <= i + n and j < nk`), which saves a comparison for every row. This assumes that the bounds,
+    plus or minus one, fit an index, and that positions are below 2^30.
 
-    A thread's columns ascend with its elements, so a bound on j keeps the first elements of a row, or all but those: a
-    condition of bounds, joined by and, or and exclusive or, is computed for 32 elements at once, as the bits of a word.
-    So is one that repeats along the keys, as `(i - j) mod 3 = 0`, after at most eight of a thread's blocks of columns:
-    it is computed once for each element before it repeats.
+    Lowering: a thread's columns ascend with its elements, so that a bound on j keeps the first elements of a row, or
+    all after them. Conditions of bounds, joined by and, or and exclusive or, are therefore computed for 32 elements at
+    once, as the bits of a word. So are conditions that repeat along the keys after at most eight of a thread's blocks
+    of columns, such as `(i - j) mod 3 = 0`: they are computed once for each element of the first period.
   }];
   let arguments = (ins AnyRankedTensor:$source, Variadic<Tile_OneOf<[Tile_RowTile, Tile_ColTile]>>:$rows, Index:$row,
                        Index:$col);
@@ -264,30 +269,30 @@ def Tile_MapOp : Tile_Op<"map", [SingleBlock, RecursiveMemoryEffects,
     /// Whether `value` is the same for all elements of a row: no code of the region computes it from the element or
     /// from j.
     bool isSameInRow(::mlir::Value value);
-    /// The same for the elements of a row that one thread holds: j may come in through tile.first_column.
+    /// Whether `value` is the same for all elements of a row that one thread holds: code of the region may compute it
+    /// from tile.first_column, but not from the element or from j itself.
     bool isSameInThread(::mlir::Value value);
-    /// An integer of the region as a sum of multiples of i and j, and of what is the same in the whole tile. Without
-    /// `i`, that part of it is any function of the row.
+    /// An integer of the region as a sum: `i` times the row position plus `j` times the column position plus a term
+    /// that is the same in the whole tile. Without `i` the part that does not depend on j is any function of the row.
     struct Linear {
       std::optional<int64_t> i;
       int64_t j;
     };
-    /// The sum that `value` is, if it is one and of 32 bits or more all the way.
+    /// Returns `value` as such a sum, if it is one that is computed in 32 bits or more throughout.
     std::optional<Linear> getLinear(::mlir::Value value);
-    /// A comparison of the region as a bound on j, the same for all elements of a row: j <= limit + offset, or
-    /// j >= limit + offset.
+    /// A bound on j that is the same for all elements of a row: j <= limit + offset, or j >= limit + offset.
     struct Bound {
       bool isUpper;
       ::mlir::Value limit;
       int64_t offset;
     };
-    /// The bound that `condition` is, if it is one.
+    /// Returns the bound that `condition` is, if it compares j with a value that is the same in the row.
     std::optional<Bound> getBound(::mlir::Value condition);
   }];
 }
 
 def Tile_YieldOp : Tile_Op<"yield", [Pure, ReturnLike, Terminator, ParentOneOf<["MapOp", "RowsOp"]>]> {
-  let summary = "the new element of a tile.map and what it is to be added to, or the row of a tile.rows";
+  let summary = "the new element of a tile.map and its optional offset, or the value of a row of a tile.rows";
   let arguments = (ins AnyType:$value, Optional<AnyType>:$offset);
   let builders = [OpBuilder<(ins "::mlir::Value":$value), [{ build($_builder, $_state, value, /*offset=*/Value()); }]>];
   let assemblyFormat = "attr-dict $value (`,` $offset^)? `:` type($value) (`,` type($offset)^)?";
@@ -296,8 +301,8 @@ def Tile_YieldOp : Tile_Op<"yield", [Pure, ReturnLike, Terminator, ParentOneOf<[
 def Tile_FirstColumnOp : Tile_Op<"first_column", [Pure, HasParent<"MapOp">]> {
   let summary = "the first column that the element's thread holds";
   let description = [{
-    Of a `tile.map`'s position j. How far an element lies behind it, `j - tile.first_column j`, is a constant of the
-    element: 8 n or 8 n + 1 (PTX ISA 9.7.15.5.1.1).
+    The operand is the position j of the `tile.map` around this op. The distance `j - tile.first_column j` of an element
+    from the thread's first column is a constant of the element: 8 n or 8 n + 1 (PTX ISA 9.7.15.5.1.1).
   }];
   let arguments = (ins Index:$column);
   let results = (outs Index:$result);
@@ -308,8 +313,8 @@ def Tile_FirstColumnOp : Tile_Op<"first_column", [Pure, HasParent<"MapOp">]> {
 def Tile_OutsideOp : Tile_Op<"outside", [Pure]> {
   let summary = "whether an index lies outside `[lower, upper)`";
   let description = [{
-    Marks what only some iterations of a loop need (masked tiles). `tile-split-loops` splits the loop at the bounds, so
-    that the answer is known in each part.
+    The op guards code that only some iterations of a loop need, such as the mask. `tile-split-loops` splits the loop at
+    the bounds, so that the result is known in each part.
   }];
   let arguments = (ins Index:$index, Index:$lower, Index:$upper);
   let results = (outs I1:$result);

@@ -7,16 +7,16 @@
 #define FLASHC_TILE_RING_OPS_TD
 
 def Tile_AllocRingOp : Tile_Op<"alloc_ring", [MemoryEffects<[MemAlloc]>]> {
-  let summary = "a ring in shared memory, for the life of the kernel";
+  let summary = "allocate a ring in shared memory, for the life of the kernel";
   let results = (outs Tile_Ring:$ring);
   let assemblyFormat = "attr-dict `:` type($ring)";
   let hasVerifier = 1;
 }
 
 def Tile_AllocSlotOp : Tile_Op<"alloc_slot", [MemoryEffects<[MemAlloc]>]> {
-  let summary = "a slot in shared memory that no ring has, for the life of the kernel";
+  let summary = "allocate a single slot in shared memory, outside of any ring, for the life of the kernel";
   let description = [{
-    Its role says what it is initialised with, how often it exists, and its shape:
+    The role of the slot says its initial contents, how often it exists, and its shape:
 
     | role | begins with | one for | shape |
     |---|---|---|---|
@@ -25,16 +25,17 @@ def Tile_AllocSlotOp : Tile_Op<"alloc_slot", [MemoryEffects<[MemAlloc]>]> {
     | `slopes` | nothing: `tile.store_slopes` fills it, before each product that reads it | each consumer | 64 x 16 |
     | `output` | nothing: `tile.store_async` goes through it | each consumer | 64 x columns |
 
-    What the `tile.store_async` before has written must have been read: `tile.store_wait all` stands right in front of
-    each.
+    A `tile.store_wait all` comes right before each `tile.store_async` through an `output` slot, since the copy of the
+    tile before must have read the slot.
 
-    Of `columns`, which `tile.store_slopes` makes a partner for, each column n of a product has a row of 16 elements:
+    A slot of `columns` has a row of 16 elements for each column n of a product, which multiplies the rows that
+    `tile.store_slopes` writes:
 
     ```
     64 n, n / 32, n / 32, 0, 0, 0, 0, 0, 64 n, n / 32, n / 32, 0, 0, 0, 0, 0
     ```
-    All are exact in 16 bits, since n is below 256. Rows of 16 elements are 32 bytes apart; the halves of these are the
-    same, whatever the swizzle.
+    All elements are exact in 16 bits, since n is below 256. Rows are 32 bytes apart. Both halves of a row are equal, so
+    that the swizzle does not matter.
   }];
   let arguments = (ins Tile_SlotRole:$role);
   let results = (outs Tile_Slot:$slot);
@@ -47,19 +48,19 @@ def Tile_AllocSlotOp : Tile_Op<"alloc_slot", [MemoryEffects<[MemAlloc]>]> {
 }
 
 def Tile_StoreSlopesOp : Tile_Op<"store_slopes", [MemoryEffects<[MemRead, MemWrite]>]> {
-  let summary = "write a number of each row where a product multiplies it with the numbers of columns";
+  let summary = "write the slope of each row to a slot, for a product that multiplies it with the column number";
   let description = [{
-    A slope becomes three numbers of 16 bits, each of what the ones before it leave (exactly, in f32), for the first
-    step of depth of the slot of `columns`:
+    Splits each slope into three numbers of 16 bits, each the rounded remainder of the numbers before it (exact in f32).
+    A product multiplies them with the rows of a slot of `columns` (`tile.alloc_slot`):
 
     ```
     slope = 64 hi + mid / 32 + lo / 32          hi, mid, lo, 0, ..., 0
     ```
-    Of bf16 three are 24 bits, all that f32 has. Of f16 they are 24 bits or multiples of 2^-29, where slopes are small
-    (times n below 2^-21, 2.4e-7, off); slopes of 2^22 and more are infinite.
+    Three numbers of bf16 hold all 24 bits of an f32. Three numbers of f16 hold 24 bits, or for small slopes a multiple
+    of 2^-29, so that `slope * n` is wrong by less than 2^-22 (2.4e-7); slopes of 2^22 and more become infinite.
 
-    Products that read the slot must have been waited for. They find what is written here: all warps of the consumer
-    meet before and behind it.
+    The products that have read the slot must have been waited for. All warps of the consumer synchronise before and
+    after the op, so that the next products read the new slopes.
   }];
   let arguments = (ins Tile_OfF32<Tile_RowTile>:$source, Tile_Slot:$slot);
   let assemblyFormat = "$source `into` $slot attr-dict `:` type($source) `,` type($slot)";
@@ -67,23 +68,24 @@ def Tile_StoreSlopesOp : Tile_Op<"store_slopes", [MemoryEffects<[MemRead, MemWri
 }
 
 def Tile_LoadOp : Tile_Op<"load", [MemoryEffects<[MemRead, MemWrite]>, AttrSizedOperandSegments]> {
-  let summary = "the next slot of a ring, filled with a tile of device memory";
+  let summary = "fill the next slot of a ring with a tile of device memory";
   let description = [{
-    `map[b, h, row]`: `rows` rows from `row` on, all columns; what lies beyond the tensor reads as zero. Splits into
-    `tile.acquire` and `tile.copy_async` in the producer, and `tile.wait` in the consumers.
+    Loads all columns of the rows of `map[b, h]` from `row` on, as many as the slot has; elements beyond the tensor are
+    zero. `tile-specialize` splits the op into `tile.acquire` and `tile.copy_async` in the producer, and `tile.wait` in
+    the consumers.
 
     With `pages(%table) of P until %end` row r of the tile is `map[table[b, (row + r) div P], h, (row + r) mod P]`:
-    position row + r of sequence b, in pages of P rows (Kwon et al. 2023, PagedAttention). The map's box has as many
-    rows as divide both P and the tile, a multiple of 8, and `row` is a multiple of it, so that a box lies in one page.
-    Of a box that begins at `end` or behind it, or at a negative position, no entry is read: it is zero. `end` is not
-    negative.
+    position row + r of sequence b, in pages of P rows (Kwon et al. 2023, PagedAttention). The number of rows of the
+    map's box is a multiple of 8 that divides both P and the tile's rows, and `row` is a multiple of it, so that a box
+    lies in one page. A box that begins at or after `end`, or at a negative position, is zero, and its entry of the
+    table is not read. `end` is not negative.
 
-    With `clear from %first` the slot's rows from `first` on, any number, are set to zero, and with
-    `clear_before %begin` those before row `begin`, any number: each consumer does it after its wait
+    With `clear from %first` the rows of the slot from row `first` on are set to zero, and with `clear_before %begin`
+    the rows before row `begin`; both numbers may lie outside of the slot. Each consumer clears them after its wait
     (`tile.clear_rows`).
 
-    An array of f32 instead of a map gives a slot of f32: `map[s, b, h, row .. row + cols - 1]` for every row s of the
-    slot. All of these exist, and each s begins at a multiple of 16 bytes.
+    An array of f32 in place of a map gives a slot of f32, whose row s is `map[s, b, h, row .. row + cols - 1]`. All of
+    these elements exist, and each row begins at a multiple of 16 bytes.
 
     Example:
     ```mlir
@@ -108,7 +110,7 @@ def Tile_LoadOp : Tile_Op<"load", [MemoryEffects<[MemRead, MemWrite]>, AttrSized
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
-    /// What says where the tile lies, beside arrays.
+    /// The indices that say where the tile lies: b, h, row and, with pages, the end.
     SmallVector<Value> getPlace() {
       SmallVector<Value> place{getB(), getH(), getRow()};
       if (getEnd())
@@ -127,7 +129,7 @@ def Tile_AcquireOp : Tile_Op<"acquire", [MemoryEffects<[MemRead, MemWrite]>]> {
 def Tile_CopyAsyncOp : Tile_Op<"copy_async", [MemoryEffects<[MemRead, MemWrite]>, AttrSizedOperandSegments]> {
   let summary = "producer: fill the slot of load number `count`, and mark it full when the bytes have arrived";
   let description = [{
-    From where the `tile.load` says; one bulk tensor copy for each box and panel.
+    Copies the tile that `tile.load` describes, by one bulk tensor copy for each box and panel.
   }];
   let arguments = (ins AnyTypeOf<[Tile_TensorMap, MemRefRankOf<[F32], [4]>]>:$map, Index:$b, Index:$h, Index:$row,
                        Optional<MemRefRankOf<[I32], [2]>>:$table,
@@ -147,7 +149,7 @@ def Tile_CopyAsyncOp : Tile_Op<"copy_async", [MemoryEffects<[MemRead, MemWrite]>
 def Tile_WaitOp : Tile_Op<"wait", [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "consumer or reducer: wait until the slot of load number `count` is full";
   let description = [{
-    Of a private ring a consumer has its own slots; the reducer says whose (`owner`).
+    A consumer waits for its own slot of a private ring; the reducer says by `owner` whose slot it waits for.
   }];
   let arguments = (ins Tile_Ring:$ring, Index:$count, OptionalAttr<I64Attr>:$owner);
   let results = (outs Tile_Slot:$slot);
@@ -158,14 +160,15 @@ def Tile_WaitOp : Tile_Op<"wait", [MemoryEffects<[MemRead, MemWrite]>]> {
 }
 
 def Tile_ClearRowsOp : Tile_Op<"clear_rows", [MemoryEffects<[MemRead, MemWrite]>, AttrSizedOperandSegments]> {
-  let summary = "rows of a slot from `first` on, or before `begin`, become 0";
+  let summary = "set the rows of a slot from `first` on, and those before `begin`, to 0";
   let description = [{
-    For rows that no query may see and that may hold anything, such as those of a cache that are no part of the
-    sequence, and those of the next packed sequence: a probability of 0 times NaN is NaN.
-    `first` and `begin`, of which there is one at least, may be any number. In a `tile.warp_program` the warp that owns
-    the ring writes them. In a consumer, which has waited for the slot, all of its threads do, if there are any; others
-    may have done so, or be about to: zeros over zeros. Its products find them, and what fills the slot next comes after
-    them.
+    Clears rows that no query may see and that may hold anything, such as rows of a cache that are not part of the
+    sequence, or rows of the next packed sequence: a probability of 0 times NaN would be NaN. At least one of `first`
+    and `begin` is given, and both may lie outside of the slot.
+
+    In a `tile.warp_program` the warp that owns the ring clears the rows. In a consumer, which has waited for the slot,
+    all of its threads do; other consumers may write the same zeros. The writes come before the consumer's products, and
+    before the next copy into the slot.
   }];
   let arguments = (ins Tile_Slot:$slot, Optional<Index>:$first, Optional<Index>:$begin);
   let assemblyFormat = "$slot (`from` $first^)? (`before` $begin^)? attr-dict `:` type($slot)";
@@ -173,10 +176,10 @@ def Tile_ClearRowsOp : Tile_Op<"clear_rows", [MemoryEffects<[MemRead, MemWrite]>
 }
 
 def Tile_ShareOp : Tile_Op<"share", [MemoryEffects<[MemRead, MemWrite]>]> {
-  let summary = "consumer: pass a tile to the reducer, as number `count` of this warpgroup's ring";
+  let summary = "consumer: pass a tile to the reducer, as tile number `count` of this warpgroup's ring";
   let description = [{
-    Waits until the slot is empty, writes the tile in the slot's swizzle, and marks it full; nobody waits for the other
-    warps. Lowers to `stmatrix` (PTX ISA 9.7.15.5.16), `fence.proxy.async` and an arrival of each warp.
+    Waits until the slot is empty, writes the tile in the slot's swizzle, and marks the slot full. The warps do not wait
+    for each other. Lowers to `stmatrix` (PTX ISA 9.7.15.5.16), `fence.proxy.async` and an arrival of each warp.
   }];
   let arguments = (ins Tile_OperandATile:$source, Tile_Ring:$ring, Index:$count);
   let assemblyFormat = "$source `into` $ring `[` $count `]` attr-dict `:` type($source) `,` type($ring)";
@@ -184,14 +187,15 @@ def Tile_ShareOp : Tile_Op<"share", [MemoryEffects<[MemRead, MemWrite]>]> {
 }
 
 def Tile_ReleaseOp : Tile_Op<"release", [MemoryEffects<[MemRead, MemWrite]>]> {
-  let summary = "consumer: this warpgroup has done with the slot";
+  let summary = "consumer: release the slot for this warpgroup";
   let description = [{
-    One thread arrives for its warpgroup, whose products that read the slot have been waited for; each thread, if
-    threads read it (f32).
+    Tells the producer that this warpgroup no longer reads the slot. The products that read the slot must have been
+    waited for. One thread arrives for its warpgroup; at a slot of f32, which threads read themselves, each thread
+    arrives.
 
-    With `after`, not before `elements` elements of that tile are known, evenly spread, none of them negative. ptxas
-    moves a wait for a product far up, above code that could run beside the product; it does not move it above a
-    release.
+    With `after` the release comes after `elements` elements of that tile, evenly spread, have been computed; none of
+    them is negative. This keeps ptxas from moving the wait for a product that follows above code that could run during
+    the product: ptxas does not move such a wait above a release.
   }];
   let arguments = (ins Tile_Slot:$slot, Optional<Tile_AccTile>:$after, DefaultValuedAttr<I64Attr, "0">:$elements);
   let builders = [OpBuilder<(ins "::mlir::Value":$slot), [{ build($_builder, $_state, slot, Value(), 0); }]>];
