@@ -5,16 +5,17 @@
 include "mlir/Pass/PassBase.td"
 
 def Pipeline : Pass<"tile-pipeline"> {
-  let summary = "the stages of several tiles run side by side";
+  let summary = "overlap the stages of several tiles";
   let description = [{
-    Makes a pipeline of each loop of a `tile.program` whose products have stages: one iteration of the new loop runs
-    stage s of tile u - s, for every s. So the tensor cores multiply for one tile while the other units work on another.
-    A prologue begins the first tiles, an epilogue ends the last.
+    Turns each loop of a `tile.program` whose products have stages into a pipeline: iteration u of the new loop runs
+    stage s of tile u - s, for every s. So the tensor cores multiply for one tile while the other units compute another.
+    A prologue begins the first tiles, and an epilogue ends the last ones.
 
-    The step that writes the loop says the stage of each product. From these follow the others': a wait has its
-    product's; a load runs in the first stage that reads its tile; scalars of the loop's index in each stage that needs
-    them; anything else as soon as what it reads is there, behind a `tile.mma_wait` not before its `read_stage`. What a
-    later stage reads the new loop carries.
+    The step that emits the loop sets the stage of each product, and the stages of the other ops follow from these. A
+    wait has the stage of its product. A load runs in the first stage that reads its tile. Scalars of the loop's index
+    are computed in each stage that needs them. Every other op runs in the earliest stage in which its operands are
+    available; the result of a `tile.mma_wait` is available from its `read_stage` on. The new loop carries values that a
+    later stage reads.
 
     Attention's step has Q K^T in stage 0 and P V in stage 1. Without the pass, and with it (one warpgroup; `S` the
     first product, `O` the second):
@@ -23,13 +24,13 @@ def Pipeline : Pass<"tile-pipeline"> {
     other units      softmax 0       softmax 1           |     softmax 0        softmax 1      softmax 2
     ```
 
-    An iteration issues the first products of each stage, stage by stage, and then does the rest in the loop's order. A
-    wait that nothing in its own stage reads comes last, and with it what reads its value, or writes registers that its
-    product reads. `pending` counts the products that stay in flight.
+    An iteration issues the first products of each stage, stage by stage, and then runs the other ops in the loop's
+    order. A wait whose value no op of its own stage reads comes last, followed by the ops that read its value and the
+    ops that write registers that its product reads. `pending` is the number of products that stay in flight.
 
-    Why here: in the sequential program everything a tile needs is in one loop body, loads included, so the loads of
-    both sides follow the rotation when `tile-specialize` splits them. Only a kernel whose `tile.schedule` says
-    `overlap = true` is changed.
+    Why here: in the sequential program one loop body has all ops of a tile, loads included, so that the loads of the
+    producer and the waits of the consumers follow the same rotation when `tile-specialize` splits them. Only a kernel
+    whose `tile.schedule` says `overlap = true` is changed.
 
     Before:
     ```mlir
@@ -66,131 +67,36 @@ def Pipeline : Pass<"tile-pipeline"> {
     %O = tile.mma_wait %tO
     ```
 
-    A loop whose products are all of stage 0 it leaves as it is, and says so in a missed-optimisation remark (category
-    "tile"). Refuses, with "cannot pipeline: ..." on the loop, a note at the op that shows it, and the IR unchanged:
+    A loop whose products are all of stage 0 stays as it is, with a missed-optimisation remark (category "tile"). The
+    pass refuses, with "cannot pipeline: ..." on the loop, a note at the op that shows the reason, and the IR unchanged:
     - "expected products that start and end in the loop's body";
     - "expected ops to read only what earlier stages, or their own, compute": the stages contradict each other;
     - "expected only arithmetic to wait for a later stage's product";
-    - "expected a step of 1", "expected a trip count of at least 1 (an upper bound of arith.maxsi with a constant)", or
-      of 2 with three stages, and so on.
+    - "expected a step of 1", "expected a trip count of at least 1 (an upper bound of arith.maxsi with a constant)";
+      with three stages "of at least 2", and so on.
 
-    And on the program: "expected a 'tile.schedule' on its kernel".
+    It refuses a program with "expected a 'tile.schedule' on its kernel".
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
   let options = [
-    Option<"printPlan", "print-plan", "bool", "false", "print which op goes where, on standard output">];
+    Option<"printPlan", "print-plan", "bool", "false", "print the stage and the order of the ops on standard output">];
   let statistics = [
-    Statistic<"numPipelined", "num-pipelined", "loops that became pipelines">];
-}
-
-def Persist : Pass<"tile-persist"> {
-  let summary = "a CTA works on one tile of queries after another";
-  let description = [{
-    A `tile.program` that has a grid of its own does the work of one work tile of it. This pass puts a loop around the
-    body, in which CTA c of n works on the work tiles c, c + n, c + 2n, ..., x running fastest, so that CTAs that run at
-    the same time read the same keys. The launch has as many CTAs as run at once; each sets up its barriers and roles
-    once, and the producer loads for the next work tile while the consumers still finish and store the last one.
-
-    A `paired` program's work tiles take the less time the larger x is. There a CTA takes every n-th pair, x of one head
-    and nx - 1 - x of the next: pairs take equally long. Where the pairs end, some CTAs would have one more than others;
-    so the last heads, with the work tiles of one and a half rounds, are dealt work tile by work tile, the longest
-    first: one to each CTA with a pair less, then to all, from the last CTA to the first, from the first to the last,
-    and so on.
-
-    A program with a `list` (`tile-order`) takes the work tiles that an item stands for in groups of heads, as few as
-    give every CTA three work tiles, so that CTAs that run at the same time read the keys of few heads. A group goes
-    through the list once, the longest first. Work tiles of that sequence are drawn (`tile.draw`): CTA c of n begins
-    with number c, and takes the next one that nobody has when it begins to work on the last one. So CTAs end together
-    however long work tiles really take, which the list only estimates. The loop carries the work tile and its numbers,
-    of own ones the warpgroup's, whose place in an entry depends on `%w`.
-
-    A `single` program has one work tile for each CTA of the launch: there is no loop. CTAs start in the order of their
-    numbers, each where one has ended, so that nothing but the end is uneven. Heads go by one after the other, as the
-    grid has them, since neighbours read the same tiles; of the last heads, as few as give three work tiles to every
-    multiprocessor, work tiles go by together, the longest first: by the list, or if they are `paired` x = 0 of all
-    these heads, then x = 1, ... A list has the numbers of its items behind it once more, in their own order
-    (`tile-order`), where the CTAs of the first heads find theirs.
-
-    A `grouped` program has work tiles that are about as long as their neighbours. They are dealt: groups that give
-    every CTA two work tiles go by forwards and backwards in turn, and CTA c takes c, 2n - 1 - c, 2n + c, ...
-
-    The coordinates of a work tile are quotients. A division is slow, and ptxas takes its result for different in every
-    thread; so the multiplier and the shift that replace it are computed in front of the loop and pass through
-    `tile.uniform`. Of drawn work tiles divisions are left as they are: one thread divides, with few registers. Loads
-    into private rings (Q) of one slot move down to their first reader, behind the first load of K, whose slot is empty
-    earlier. With two slots the next Q can come while this one is in use, and stays in front.
-
-    Why here: after `tile-pipeline`, which looks for the loop over keys, and before `tile-specialize`, whose counters of
-    loads then run on from work tile to work tile. A program without a grid is left alone; one whose work tiles are
-    `sorted` without a list is an error.
-
-    Before:
-    ```mlir
-    tile.program 2 grid(%nx, %ny, %nz) {
-    ^bb0(%w: index):
-      %x = gpu.block_id x
-      ...
-    }
-    ```
-    After:
-    ```mlir
-    tile.program 2 {
-    ^bb0(%w: index):
-      %c = gpu.block_id x
-      %n = gpu.grid_dim x
-      %tiles = %nx * %ny * %nz
-      %mult = tile.uniform ...                               // of 1 / %nx, and its %shift
-      scf.for %item = %c to %tiles step %n {
-        %rest = %item * %mult >> %shift
-        %x = %item - %rest * %nx
-        ...
-      }
-    }
-    ```
-    A `single` one:
-    ```mlir
-    tile.program 2 {
-    ^bb0(%w: index):
-      %number = ...                                          // of %c and the other two coordinates
-      %head, %place = %number / %nx                          // or those of one of the last heads
-      %x, %y, %z = tile.uniform ...
-      ...
-    }
-    ```
-    And with a list:
-    ```mlir
-      scf.for %k = %c0 to %most step %c1 iter_args(%x = %x0, %y = %y0, %z = %z0, %number = %number0) {
-        %next:4 = tile.draw %list[%counter] from %n below %tiles {
-        ^bb0(%i: index):
-          %place, %head = ... %i ...
-          %x1 = memref.load %list[2 * %place]                    // and the item's number behind it
-          ...
-          tile.drawn %x1, %y1, %z1, %number1
-        }
-        ...
-        scf.yield %next#0, %next#1, %next#2, %next#3
-      }
-    ```
-  }];
-  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::gpu::GPUDialect", "::mlir::math::MathDialect",
-                           "::mlir::memref::MemRefDialect", "::mlir::NVVM::NVVMDialect", "::mlir::scf::SCFDialect"];
-  let statistics = [
-    Statistic<"numPersistent", "num-persistent", "programs that loop over their grid">];
+    Statistic<"numPipelined", "num-pipelined", "loops turned into pipelines">];
 }
 
 def PingPong : Pass<"tile-ping-pong"> {
-  let summary = "the consumers take turns at the tensor cores";
+  let summary = "let the consumers take turns at the tensor cores (ping-pong)";
   let description = [{
-    In a kernel whose `tile.schedule` says `ping_pong = true`, the softmax of one consumer runs beside the products of
-    another: `tile.ping_pong_wait` stands before a product of slots (Q K^T), `tile.ping_pong_pass` after the last
-    product issued with it. A product from registers that is issued alone is not a turn. A `tile.advance_ring` hands its
-    turns on.
+    Inserts turns into a kernel whose `tile.schedule` says `ping_pong = true`, so that the softmax of one consumer runs
+    while another consumer multiplies. A turn begins with a `tile.ping_pong_wait` before a product of slots (Q K^T), and
+    ends with a `tile.ping_pong_pass` after the last product that is issued with it. A product with A in registers that
+    is issued alone is not a turn. A `tile.advance_ring` passes the turns of the iterations that it skips.
 
     Why here: after `tile-pipeline`, which decides what is issued together; before `tile-specialize`, which knows
     whether all consumers take equally many turns.
 
-    It says in a missed-optimisation remark (category "tile") why it does nothing: "one consumer takes turns with
-    nobody", "no product of slots begins a turn".
+    A missed-optimisation remark (category "tile") says why a program has no turns: "expected several consumers to take
+    turns, got one", "no product of slots begins a turn".
 
     Before, and after:
     ```mlir
@@ -201,13 +107,14 @@ def PingPong : Pass<"tile-ping-pong"> {
                                                              %S = tile.mma_wait %tS {pending = 1}
     ```
   }];
-  let statistics = [Statistic<"numTurns", "num-turns", "turns, where they are written">];
+  let statistics = [Statistic<"numTurns", "num-turns", "turns inserted">];
 }
 
 def Prefetch : Pass<"tile-prefetch"> {
-  let summary = "start the loads of a warp program iterations ahead";
+  let summary = "start the loads of a warp program several iterations ahead";
   let description = [{
-    A `tile.warp_program` has no producer: each warp starts its own copies, `stages` iterations before it reads them.
+    Replaces each load of a `tile.warp_program` by a copy, `stages` iterations ahead, and a wait: such a program has no
+    producer, and each warp starts its own copies.
 
     Before:
     ```mlir
@@ -226,33 +133,33 @@ def Prefetch : Pass<"tile-prefetch"> {
       scf.if %next < %upper { tile.copy_async %kmap[%b, %h, f(%next)] into %kring[%n + 2] }
       scf.yield ..., %n + 1
     ```
-    What f reads from memory (a page's number, `tile.read_pages`) is read an iteration earlier still, and carried. A
-    `tile.load_rows` becomes `tile.copy_rows` and `tile.wait` in the same way.
+    Values that f reads from memory (a page's number, `tile.read_pages`) are read one iteration before the copy, and
+    carried. A `tile.load_rows` becomes `tile.copy_rows` and `tile.wait` in the same way.
 
-    Refuses a load that is not directly in a loop of the program, rings of one loop with different numbers of stages,
-    and a load whose place hangs on what the loop carries.
+    The pass refuses a load that is not directly in a loop of the program, rings of one loop with different numbers of
+    stages, and a load whose position depends on values that the loop carries.
   }];
 }
 
 def Specialize : Pass<"tile-specialize"> {
-  let summary = "one program becomes a producer of tiles and their consumers";
+  let summary = "split a program into a producer that loads and consumers that compute";
   let description = [{
-    Replaces `tile.program` by `tile.warp_specialize`. The producer is one thread that runs ahead and fills the rings;
-    the consumers multiply and never wait for memory as long as the rings are full.
+    Replaces `tile.program` by `tile.warp_specialize`. The producer is one thread that runs ahead and fills the rings.
+    The consumers multiply, and do not wait for memory as long as the rings are full.
 
     Every load gets a number g among the loads into its ring, in program order. The number is a counter that loops
-    carry, and both sides have the same loops, so that load g and wait g are the same tile: no other agreement between
-    the two sides exists.
+    carry. Producer and consumers have the same loops, so that load g and wait g have the same tile; the two sides share
+    no other state.
 
-    - The producer has the loads, the loops around them, and the scalar code that both need; no tiles. A load becomes
-      `tile.acquire` and `tile.copy_async`. Into a `private` ring it is done once per consumer, with that consumer's
-      number in place of `%w`.
-    - The consumers have all the rest. A load becomes `tile.wait`, and `tile.release` follows the wait of the last
+    - The producer has the loads, the loops around them, and the scalar code that both need; it has no tiles. A load
+      becomes `tile.acquire` and `tile.copy_async`. A load into a `private` ring becomes these two once per consumer,
+      with the consumer's number in place of `%w`.
+    - The consumers have all other ops. A load becomes `tile.wait`, and a `tile.release` follows the wait of the last
       product that reads the slot: in the loop for K and V, after the loop for Q.
-    - Of a loop between `tile.own_visits` the producer makes all visits and each consumer its own. A `tile.advance_ring`
-      becomes a loop of the consumer that takes and passes a turn for each visit that it leaves out, then waits for each
-      slot and, when all its warps have, releases it (ring by ring where one has a single slot); the count of loads goes
-      on behind it:
+    - In a loop with the bounds of a `tile.own_visits` the producer runs all iterations, and each consumer its own. A
+      `tile.advance_ring` becomes a loop of the consumer over the iterations that it skips. Each takes and passes a
+      turn, waits for the slots, and releases them when all warps have waited (ring by ring if a ring has a single
+      slot). The count of loads continues after the loop:
       ```mlir
       tile.advance_ring %n of %kring, %vring {turns}
       // becomes
@@ -264,11 +171,12 @@ def Specialize : Pass<"tile-specialize"> {
         tile.release %k                                       // and the same of %vring
       }
       ```
-    - A `tile.draw` is the producer's alone. It takes a number when an iteration begins (`tile.consume`: an atomic of a
-      microsecond), and when all loads of this iteration have been issued, finds out what the number stands for and
-      publishes it (`tile.publish`). A consumer waits for that behind its last product (`tile.published`), where it has
-      long been made; and behind a `tile.advance_ring` there, since the producer may need those slots for this work
-      tile. What the consumers know of a work tile they compute nothing for, and read no memory.
+    - A `tile.draw` runs in the producer alone. The producer fetches a number at the beginning of an iteration
+      (`tile.consume`, an atomic operation of a microsecond). When it has issued all loads of the iteration, it computes
+      the next work tile from the number and broadcasts it (`tile.publish`). A consumer waits for the broadcast at its
+      last product (`tile.published`), when it has long been made. A `tile.advance_ring` before that place comes first,
+      since the producer may need its slots for this work tile. Consumers compute nothing of the next work tile and read
+      no memory for it.
       ```mlir
       // producer                                            // consumer
       scf.for %t = ... iter_args(%x = %x0) {                 scf.for %t = ... iter_args(%x = %x0) {
@@ -282,13 +190,13 @@ def Specialize : Pass<"tile-specialize"> {
         scf.yield %x1                                        }
       }
       ```
-      What the draw computes of `%w` the producer computes for each consumer, and publishes it as `own`; its loop does
-      not carry it. A consumer hears what is its own:
+      The producer computes results of the draw that depend on `%w` once for each consumer, and broadcasts them as
+      `own`; its loop does not carry them. A consumer reads its own ones:
       ```mlir
       tile.publish %exists, %x1 own %y0, %y1 in %t         // producer: of two consumers
       %exists, %x1, %y = tile.published %t : index own of %w : index
       ```
-    - If something leaves through a `tile.alloc_slot output`, the consumers end with `tile.store_wait`.
+    - If a `tile.store_async` goes through a `tile.alloc_slot output`, the consumers end with `tile.store_wait`.
 
     Why here: after `tile-pipeline`, which moves loads and products together, and before `tile-split-loops`, whose
     copies of the consumers' loop the producer does not need.
@@ -328,8 +236,8 @@ def Specialize : Pass<"tile-specialize"> {
       tile.release %q
     ```
 
-    Assumes that a load reads nothing that the program writes. Refuses, with "cannot specialize: ..." on the op in the
-    way, a note at the other party, and the IR unchanged:
+    The pass assumes that a load reads no memory that the program writes. It refuses, with "cannot specialize: ..." on
+    the op that prevents the split, a note at the other op involved, and the IR unchanged:
     - "expected to depend on loop indices and scalar code only": a load's position, or the bounds of a loop around it,
       comes from a tile, from an effect, or from what a loop carries;
     - "expected in loops only": a load, or a `tile.ping_pong_wait`, under `scf.if`;
@@ -338,10 +246,11 @@ def Specialize : Pass<"tile-specialize"> {
     - "expected its ring and its tensor map to come from outside of the program";
     - "expected its slot to be read by products only, got ...", "expected the products that read it to end where they
       start";
-    - "expected a load into fewer than 4 slots of each consumer in every iteration", around a `tile.draw`: it is what
-      keeps a broadcast from being overwritten.
+    - "expected a load into fewer than 4 slots of each consumer in every iteration", around a `tile.draw`: without such
+      a load a broadcast could be overwritten before it is read.
 
-    And on the program: "expected a 'tile.schedule' on its kernel", "expected 2 consumers as in the schedule, got 1".
+    It refuses a program with "expected a 'tile.schedule' on its kernel" or "expected 2 consumers as in the schedule,
+    got 1".
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
   let statistics = [
@@ -349,15 +258,17 @@ def Specialize : Pass<"tile-specialize"> {
 }
 
 def PlaceWaits : Pass<"tile-place-waits"> {
-  let summary = "what runs while a product is in flight";
+  let summary = "move scalar code and releases to where a product is in flight";
   let description = [{
-    What a consumer computes of a work tile and its first product does not need comes behind the issue of that product,
-    and is computed while it runs: values of rows, and with another `epilogue` than `plain` its bounds, too.
+    Moves code that a work tile's first product does not need from before that product to after its issue, so that it
+    runs while the product is in flight: values of rows (`tile.rows`) and, if `epilogue` is not `plain`, also other
+    scalars, such as bounds.
 
-    With `wait_after = n` in the schedule, a pipelined loop releases K's slot behind n of the softmax's exponentials
-    (`tile.release %k after %p`), and with it waits for PV: ptxas would move that wait up to where it finds it, anywhere
-    between the row maximum and the last exponential. If there is no such loop, a missed-optimisation remark (category
-    "tile") says so: "no loop has two products in flight, and exponentials between their waits".
+    With `wait_after = n` in the schedule, the release of K's slot in a pipelined loop, and with it the wait for PV,
+    moves after n of the softmax's exponentials (`tile.release %k after %p`). Otherwise ptxas would choose the place of
+    that wait, anywhere between the row maximum and the last exponential. If there is no such loop, a
+    missed-optimisation remark (category "tile") says so: "no loop has two products in flight, and exponentials between
+    their waits".
 
     Why here: after `tile-specialize`, which writes the releases.
 
@@ -372,114 +283,16 @@ def PlaceWaits : Pass<"tile-place-waits"> {
   }];
 }
 
-def OverlapEpilogue : Pass<"tile-overlap-epilogue"> {
-  let summary = "the next work tile's first product runs while this work tile is stored";
-  let description = [{
-    In a persistent CTA the tensor cores idle while a consumer normalises and stores its output, and then until the
-    first scores of the next work tile are there. This pass rotates the consumers' loop over work tiles: behind the last
-    product of a work tile (PV) the head of the next one is issued, its waits for Q and K, its first product (S) and its
-    scalars. The wait for PV leaves that product in flight; the work tile is stored under it. With ping-pong both are
-    one turn.
-
-    ```
-    without   PV wait | normalise, store | wait for Q, K | S | scalars | S wait | softmax ...
-    with      PV | wait for Q, K | S | scalars | PV wait | normalise, store | S wait | softmax ...
-    ```
-
-    Behind the last work tile there is no next one: a CTA loads and multiplies the first tiles of its last work tile
-    once more, for nothing. A branch around a product in flight would cost more, in every iteration.
-
-    With `epilogue = softmax` the head goes on up to the loop over keys: the softmax of the next work tile's first tile
-    comes before this work tile is stored, beside its last product. The end of a work tile is then a step like any
-    other, of S of the next work tile and PV of this one. In the place of scores the loop carries P, the maximum and the
-    sum, and what that softmax has needed to know of the work tile, its bounds and its row: it is not computed twice (of
-    work tiles that are drawn it is, from what has been published).
-
-    ```
-    early     wait for Q, K | S | PV | S wait | softmax | PV wait | pack P | normalise, store | the loop over keys ...
-    ```
-
-    K's slot is released behind `wait_after` of its exponentials, as in the loop over keys (`tile-place-waits`), or 12
-    if that is 0: ptxas would move the wait for PV in front of all of them.
-
-    S is issued first, since the products end in the order in which they begin. P is packed behind the wait for PV,
-    which reads those registers. PV now waits for the next Q and K, which a second slot of Q has ready.
-
-    Why here: after `tile-specialize`, since what is waited for moves across a work tile's end, which only the numbers
-    of the loads allow; after `tile-split-loops`, which would not see what bounds are that a loop carries. Only a kernel
-    whose `tile.schedule` says `epilogue = product` or `softmax` is changed. A ring for Q with one slot is legal, but
-    the next Q then arrives late.
-
-    Before (consumer):
-    ```mlir
-    scf.for %p = %lo to %hi step %st iter_args(%gq = %c0, %gk = %c0, %gv = %c0) {
-      %k = tile.wait %kring[%gk]                             // head
-      %q = tile.wait %qring[%gq]
-      %tS = tile.mma_async %q, %k transpose_b
-      %S = tile.mma_wait %tS
-      tile.release %k
-      %r:4 = scf.for ...                                     // the loop over keys
-      tile.release %q
-      %v = tile.wait %vring[%r#3]
-      %tO = tile.mma_async %r#0, %v into %r#1
-      %O = tile.mma_wait %tO
-      tile.release %v
-      tile.store %O ...
-      scf.yield %gq + 1, %r#2, %r#3 + 1
-    }
-    ```
-    After:
-    ```mlir
-    %k0 = tile.wait %kring[%c0]                              // the first work tile's head
-    ...
-    %n = scf.for %p = %lo to %hi step %st iter_args(%q = %q0, %S = %S0, ...) {
-      %r:4 = scf.for ...
-      tile.release %q
-      %v = tile.wait %vring[%r#3]
-      %tO = tile.mma_async %r#0, %v into %r#1
-      %next = %p + %st < %hi ? %p + %st : %p                 // the next work tile's head
-      %k = tile.wait %kring[%r#2]
-      %q1 = tile.wait %qring[%gq + 1]
-      %tS = tile.mma_async %q1, %k transpose_b
-      %O = tile.mma_wait %tO {pending = 1}
-      tile.release %v
-      tile.store %O ...
-      %S1 = tile.mma_wait %tS
-      tile.release %k
-      scf.yield %q1, %S1, ...
-    }
-    tile.release %n#0
-    ```
-    The producer's loop is rotated alike: the next work tile's K and Q are loaded before this work tile's last V, whose
-    slot is empty later.
-
-    Refuses, with "cannot overlap the epilogue: ..." and the IR unchanged:
-    - "expected one loop over work tiles, with loads and with products of its own, on each side";
-    - "expected one product before the loop over keys, and one behind it" (`tile-pipeline` makes them);
-    - "expected the loop's results not to be used", on either side;
-    - "expected no effects before the first product";
-    - "expected no turn between work tiles but the first product's";
-    - "expected a second slot beside one that a work tile holds", until its last product is waited for and longer;
-    - "expected what the next work tile reads before the last product is waited for", with an early softmax "is issued";
-    - with an early softmax "expected no effects before the first product's result" and "... before the loop over keys",
-      and "expected a tile.to_operand_a before the loop over keys, for its softmax to be early";
-    - "expected it to load before its loop over keys what the consumers wait for before their first product";
-    - "expected rings of their own for the loads behind the loop over keys", since a ring is filled in order.
-  }];
-  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
-  let statistics = [
-    Statistic<"numOverlapped", "num-overlapped", "loops over work tiles rotated">];
-}
-
 def SplitLoops : Pass<"tile-split-loops"> {
-  let summary = "key tiles that need a mask and those that do not get loops of their own";
+  let summary = "split loops into parts with and without a mask";
   let description = [{
-    Splits a consumers' loop over u that asks `tile.outside %u of [lower, upper)` into up to three, one after the other,
-    that pass the iter_args on: up to `lower`, from `lower` to `upper`, from `upper` on. In each the answer is known, so
-    an `scf.if` on it is replaced by the branch that runs. The loop where the time goes loses its mask and its branch.
+    Splits each consumers' loop over u that has a `tile.outside %u of [lower, upper)` into up to three consecutive
+    loops, which pass the iter_args on: up to `lower`, from `lower` to `upper`, and from `upper` on. In each of them the
+    result of `tile.outside` is known, so that an `scf.if` on it is replaced by the branch that runs. The longest loop
+    loses its mask and its branch.
 
-    Why here: splitting copies the loop's body. Before `tile-specialize` the producer's loop would be split as well, to
-    no use; before `tile-pipeline` the products would not overlap from one loop to the next.
+    Why here: splitting copies the loop's body. Before `tile-specialize` it would also split the producer's loop,
+    without need; before `tile-pipeline` the products would not overlap from one loop to the next.
 
     Before (lower bound 1, as `tile-pipeline` leaves it):
     ```mlir
@@ -496,17 +309,18 @@ def SplitLoops : Pass<"tile-split-loops"> {
     %b = scf.for %u = %lo1 to %hi1 step %c1 iter_args(%x = %a) { ... }
     %r = scf.for %u = %hi1 to %total step %c1 iter_args(%x = %b) { tile.map %s ... }
     ```
-    A loop that is known to be empty is not made, and a bound that is known not to matter is not computed: neither is
-    that of `arith.maxsi %n, %c1` in a loop that begins at 1. Loops with
-    several intervals are split once for each. The question stays where it is not asked of the loop's index (the
-    pipeline's prologue).
+    A loop that is known to be empty is not made, and a bound that is known to have no effect is not computed, such as
+    the constant of `arith.maxsi %n, %c1` in a loop that begins at 1. A loop with several intervals is split once for
+    each. A `tile.outside` of another value than the loop's index, as in the pipeline's prologue, stays.
 
-    It never fails. It says in a missed-optimisation remark (category "tile") why a loop stays as it is: "the loop's
+    The pass never fails. A missed-optimisation remark (category "tile") says why a loop stays as it is: "the loop's
     step is not 1", "the bounds change inside the loop".
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
   let statistics = [
     Statistic<"numSplit", "num-split", "loops split">];
 }
+
+include "flashc/Dialect/Tile/Transforms/WorkTilePasses.td"
 
 #endif // FLASHC_TILE_PASSES_TD
