@@ -1,4 +1,4 @@
-//===- ScalarCode.h - what ops read, and which of them are scalar code --------------------------------------------===//
+//===- ScalarCode.h - inputs of ops, and which ops are scalar code ------------------------------------------------===//
 #ifndef FLASHC_DIALECT_TILE_IR_SCALARCODE_H
 #define FLASHC_DIALECT_TILE_IR_SCALARCODE_H
 
@@ -7,16 +7,16 @@
 
 namespace mlir::tile {
 
-/// Everything that `op` reads, its regions included.
+/// The operands of `op`, and the values from outside of its regions that they read.
 SetVector<Value> getInputs(Operation *op);
 
-/// Whether `op` is a tile.load or has one inside.
+/// Whether `op` is a tile.load or contains one.
 bool hasLoads(Operation *op);
 
-/// Whether `op` only computes: no effects but reading arrays and asking the warp.
+/// Whether `op` has no effects except reads of arrays and votes of the warp.
 bool isArithmetic(Operation *op);
 
-/// Whether `op` is scalar code: no tiles, no effects but reading arrays.
+/// Whether `op` is scalar code: its results are no tiles, and it has no effects except reads of arrays.
 bool isScalarCode(Operation *op);
 
 } // namespace mlir::tile

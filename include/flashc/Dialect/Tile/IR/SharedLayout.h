@@ -1,4 +1,4 @@
-//===- SharedLayout.h - what lies where in a CTA's shared memory --------------------------------------------------===//
+//===- SharedLayout.h - the layout of a CTA's shared memory -------------------------------------------------------===//
 #ifndef FLASHC_DIALECT_TILE_IR_SHAREDLAYOUT_H
 #define FLASHC_DIALECT_TILE_IR_SHAREDLAYOUT_H
 
@@ -7,37 +7,38 @@
 
 namespace mlir::tile {
 
-/// Slots of one size, those of all consumers together; each slot of a ring has two barriers.
+/// Slots of one size, counted over all consumers. Each slot of a ring has two barriers.
 struct SharedAllocation {
   int64_t slots, slotBytes;
   bool isRing = false;
 };
 
-/// Byte offsets: the slots of all allocations in their order, the barriers of the rings, and broadcasts.
+/// Byte offsets in shared memory, in this order: the slots of all allocations, the barriers of the rings, the
+/// broadcasts (tile.publish).
 struct SharedLayout {
   struct Place {
     int64_t data = 0, full = 0, empty = 0;
   };
   SmallVector<Place> places;
-  /// The offset of the barriers of published numbers, which the numbers follow; none if no numbers are published.
+  /// The offset of the barriers of broadcasts, which are followed by the numbers; none without broadcasts.
   std::optional<int64_t> published;
-  /// Room for alignment included.
+  /// The size of the layout, including room for alignment.
   int64_t bytes = 0;
 };
 
-/// `publishWords` is 0 if nothing is published.
+/// Lays `allocations` out one after the other, and broadcasts of `publishWords` numbers each, or none if it is 0.
 SharedLayout layOutShared(const GPUTarget &target, ArrayRef<SharedAllocation> allocations, int64_t publishWords);
 
-/// Where the allocations of a kernel are.
+/// The layout of the allocations of a kernel.
 struct KernelLayout : SharedLayout {
   explicit KernelLayout(gpu::GPUFuncOp kernel);
   Place getPlace(Operation *alloc) const { return places[numbers.lookup(alloc)]; }
 
-  /// By allocation, in the layout's order: the code that follows it is the same in every run.
+  /// The number of each allocation, in the order of the layout, so that code that iterates over it is deterministic.
   llvm::MapVector<Operation *, unsigned> numbers;
 };
 
-/// What the CTAs of a cluster push into the shared memory of each of them, in bytes.
+/// The bytes that the CTAs of a cluster push into the shared memory of each CTA.
 int64_t getClusterMergeBytes(MergeClusterOp op);
 
 } // namespace mlir::tile

@@ -21,7 +21,7 @@
 namespace mlir::tile {
 using flashc::GPUTarget;
 
-/// The bytes of a slot of elements of 8 or 16 bits, or of f32.
+/// The bytes of a slot of `rows` x `cols` elements of 8 or 16 bits, or of f32.
 int64_t getSlotBytes(const GPUTarget &target, int64_t rows, int64_t cols, Type element);
 } // namespace mlir::tile
 
@@ -38,23 +38,22 @@ int64_t getSlotBytes(const GPUTarget &target, int64_t rows, int64_t cols, Type e
 #include "flashc/Dialect/Tile/IR/TileOps.h.inc"
 
 namespace mlir::tile {
-/// Rows of a tile that four warps hold in fragments of 16 rows each: its encodings say where.
+/// Rows of a warpgroup's tile; each of its four warps holds a fragment of 16 rows.
 constexpr int64_t kTileRows = 64;
-/// Rows of a tile that one warp holds in one such fragment (tile.warp_program).
+/// Rows of a warp's tile (tile.warp_program), which is one such fragment.
 constexpr int64_t kWarpRows = 16;
-/// Warpgroups that compute in a CTA: five of them, and one that loads, would have 80 registers a thread.
+/// The most consumer warpgroups of a CTA. With five of them and a producer a thread would have 80 registers.
 constexpr int64_t kMaxConsumers = 4;
 
-/// Neighbouring blocks of an accumulator's columns: a thread has the same two columns of each.
+/// Columns of a block of an accumulator. A thread holds the same two columns of every block.
 constexpr int64_t kBlockCols = 8;
 
-/// Places for what the producer publishes, each of so many numbers and an mbarrier (tile.publish). The ring of Q has
-/// fewer slots.
+/// The number of places for broadcasts (tile.publish), more than the ring of Q has slots.
 constexpr int64_t kPublishPlaces = 4;
+/// The numbers that a place holds next to its mbarrier, and how many if some of them are for single consumers.
 constexpr int64_t kPublishWords = 16;
-/// Where some of the numbers are for one consumer each.
 constexpr int64_t kOwnPublishWords = 32;
-/// All of them, on `target`.
+/// The bytes of all places on `target`, of `words` numbers each.
 constexpr int64_t getPublishBytes(const GPUTarget &target, int64_t words) {
   return kPublishPlaces * (target.barrierBytes + 4 * words);
 }
@@ -68,7 +67,8 @@ template <typename Encoding> bool hasEncoding(Type type) {
   return tensor && isa_and_nonnull<Encoding>(tensor.getEncoding());
 }
 
-/// Whether `type` is one of 64 rows, or of a warp's 16: of columns, or of a value for each row.
+/// Whether `type` is a tile with the encoding `Encoding`, of 64 rows or of a warp's 16: of rank 1 for encodings that
+/// have a value for each row, otherwise of rank 2.
 template <typename Encoding> bool isTile(Type type) {
   constexpr int64_t rank = llvm::is_one_of<Encoding, RowAttr, LanePartialAttr>::value ? 1 : 2;
   auto tensor = dyn_cast<RankedTensorType>(type);
@@ -76,55 +76,56 @@ template <typename Encoding> bool isTile(Type type) {
          (tensor.getDimSize(0) == kTileRows || tensor.getDimSize(0) == kWarpRows);
 }
 
-/// Whether `type` is a tile of a value for each column.
+/// Whether `type` is a tile that has a value for each column.
 bool isColTile(Type type);
 
-/// `tensor<64 x cols x element, #tile.acc>`, or of so many rows.
+/// `tensor<rows x cols x element, #tile.acc>`.
 RankedTensorType getAccType(int64_t cols, Type element, int64_t rows = kTileRows);
-/// `tensor<64 x element, #tile.row>`.
+/// `tensor<rows x element, #tile.row>`.
 RankedTensorType getRowType(Type element, int64_t rows = kTileRows);
-/// `tensor<64 x f32, #tile.lane_partial>`.
+/// `tensor<rows x f32, #tile.lane_partial>`.
 RankedTensorType getLanePartialType(MLIRContext *context, int64_t rows = kTileRows);
 
-/// The program of warps of `kernel`; null if it has none.
+/// The tile.warp_program of `kernel`; null if it has none.
 WarpProgramOp getWarpProgram(gpu::GPUFuncOp kernel);
 
-/// The slot of ones: what one step of a product reads.
+/// The type of a slot of ones, which has what one step of a product reads.
 SlotType getOnesType(const GPUTarget &target, Type element);
-/// The slots of slopes and, for products of `cols` columns, of columns.
+/// The type of a slot of slopes, and that of a slot of columns for products of `cols` columns.
 SlotType getSlopesType(const GPUTarget &target, Type element);
 SlotType getColumnsType(const GPUTarget &target, int64_t cols, Type element);
 
-/// Whether `slot` has been allocated in that role.
+/// Whether a tile.alloc_slot with the role `role` has allocated `slot`.
 bool hasRole(Value slot, SlotRole role);
 
-/// How many blocks of columns a thread sees before a condition on the keys repeats, as `(i - j) mod 3 = 0` does after
-/// three: if that is known, few (kMostRepeat), and within a tile of `cols` columns. `key` is the position j among the
-/// arguments of the condition's block. Positions are taken not to overflow.
+/// Returns after how many blocks of columns `condition` repeats along the keys, as `(i - j) mod 3 = 0` does after
+/// three. None if this is not known, more than kMostRepeat, or more than a tile of `cols` columns has. `key` is the
+/// argument of the condition's block that is the position j. Positions are assumed not to overflow.
 std::optional<int64_t> getRepeat(Value condition, BlockArgument key, int64_t cols);
 constexpr int64_t kMostRepeat = 8;
 
-/// x, if `op` is its magnitude, as math.absi or as the maximum of x and 0 - x; otherwise null.
+/// Returns x if `op` computes |x|, as math.absi or as the maximum of x and 0 - x; otherwise null.
 Value getMagnitudeOperand(Operation *op);
 
-/// Whether the CTAs of `kernel` draw numbers of work tiles (tile.draw), or will when a list has been made.
+/// Whether the CTAs of `kernel` use the dynamic tile scheduler (tile.draw), or will when tile-order has made a work
+/// list.
 bool drawsNumbers(gpu::GPUFuncOp kernel);
 
-/// Whether a CTA of `kernel` has a warpgroup behind the consumers, which adds up what they share.
+/// Whether a CTA of `kernel` has a reducer warpgroup, or will have one (tile.add_product).
 bool hasReducer(gpu::GPUFuncOp kernel);
 
-/// The registers that a thread of the reducer needs at least: with fewer, ptxas lets no role change its number (C7507).
+/// The least number of registers of a thread of the reducer: with fewer, ptxas ignores setmaxnreg in all roles (C7507).
 inline constexpr int64_t kReducerRegisters = 56;
 
-/// The registers of a reducer's thread: what producer and consumers leave of the CTA's, at most those of the launch and
-/// of a consumer's thread.
+/// The registers of a reducer's thread: those of the CTA that producer and consumers leave, at most as many as a thread
+/// has at launch and as a consumer's thread has.
 int64_t getReducerRegisters(const GPUTarget &target, ScheduleAttr schedule);
 
-/// Words (i32) in the list of a program for each item with so many numbers: the item and these, and behind all of those
-/// its work and its numbers again. The counter of `tile.draw` is the word behind the last item's.
+/// The words (i32) of a work list for each item with `numbers` numbers: the item and its numbers, and in the second
+/// part of the list its work and its numbers again. The word after both parts is the counter of `tile.draw`.
 constexpr int64_t getListItemWords(int64_t numbers) { return 2 * (1 + numbers); }
 
-/// Numbers in a place for broadcasts (tile.publish).
+/// The numbers in a place for broadcasts (tile.publish) of `kernel`.
 int64_t getPublishWords(gpu::GPUFuncOp kernel);
 
 } // namespace mlir::tile

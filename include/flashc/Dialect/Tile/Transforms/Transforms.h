@@ -12,11 +12,11 @@
 
 namespace mlir::tile {
 
-/// How a loop becomes a pipeline: one iteration of the new loop runs every stage s, of tile u - s. Products say their
-/// stages; a load runs in the first stage that reads its tile, index arithmetic in every stage that needs it, and
-/// anything else as early as what it reads is there.
+/// How a loop becomes a pipeline: iteration u of the new loop runs every stage s, for tile u - s. Products have their
+/// stages as attributes; a load runs in the first stage that reads its tile, index arithmetic in every stage that needs
+/// it, and every other op in the earliest stage in which its operands are available.
 struct PipelinePlan {
-  /// An op in one of its stages.
+  /// An op, and a stage in which it runs.
   struct Step {
     Operation *op;
     int64_t stage;
@@ -25,28 +25,29 @@ struct PipelinePlan {
   int64_t numStages = 1;
   /// The stage of each op of the loop's body.
   llvm::DenseMap<Operation *, int64_t> stages;
-  /// Those that are computed again in each stage that needs them.
+  /// The ops that are computed again in each stage that needs them.
   llvm::DenseSet<Operation *> scalars;
   /// The order of one iteration of the new loop.
   SmallVector<Step> kernel;
-  /// What the new loop carries, and for how many iterations: values that a later stage reads, and the old iter_args.
+  /// The values that the new loop carries (values that a later stage reads, and the old iter_args), and for how many
+  /// iterations.
   llvm::MapVector<Value, int64_t> carried;
 
-  /// What the loop yields for `iterArg`.
+  /// The value that the loop yields for `iterArg`.
   Value getNext(BlockArgument iterArg) const;
   /// The stage that computes `value`.
   int64_t getStage(Value value) const;
   /// How many iterations of the new loop ago `value` was computed when `stage` of the same tile reads it.
   int64_t getAge(Value value, int64_t stage) const;
-  /// The steps of `stage`, in the old loop's order; but for stage 0, scalars when they are needed.
+  /// The steps of `stage`, in the old loop's order, with the scalars that they need before them.
   SmallVector<Step> getSteps(int64_t stage) const;
-  /// The order of an iteration that only runs the stages from `first` to `last`, in prologue or epilogue.
+  /// The order of an iteration that only runs the stages `first` to `last`, as in the prologue and the epilogue.
   SmallVector<Step> getOrder(int64_t first, int64_t last) const;
 
   void print(raw_ostream &os) const;
 };
 
-/// Whether a product of `loop`'s body has a stage, or is read in one, behind the first.
+/// Whether a product of `loop`'s body has a stage, or a read_stage, above 0.
 bool hasStages(scf::ForOp loop);
 
 /// Decides how `loop` becomes a pipeline. Emits an error and fails if it cannot be done.
@@ -55,21 +56,21 @@ FailureOr<PipelinePlan> planPipeline(scf::ForOp loop);
 /// Writes prologue, kernel and epilogue in place of the loop. Returns the kernel.
 scf::ForOp applyPipeline(const PipelinePlan &plan);
 
-/// Spreads the work tiles of `program`'s grid, of which it has one, over the CTAs of the launch.
+/// Distributes the work tiles of `program`, which has a grid, over the CTAs of the launch.
 void persistProgram(ProgramOp program);
 
-/// Splits `program` into a producer, which only loads, and consumers, which only compute. Emits an error and
-/// fails if the producer cannot know what to load.
+/// Splits `program` into a producer, which only loads, and consumers, which only compute. Emits an error and fails if
+/// it cannot be split.
 FailureOr<WarpSpecializeOp> specializeProgram(ProgramOp program, ScheduleAttr schedule);
 
 /// How the loop over work tiles is rotated, so that the first product of the next work tile runs while this one is
-/// finished and stored. One iteration of the consumers' new loop, in order:
+/// finished and stored. One iteration of the consumers' new loop has these parts of work tiles p and p + 1, in order:
 ///
 ///   rest            (p)       from the first product's result on: softmax, the loop over keys, the last product
 ///   issue, beside   (p + 1)   scalars, waits for Q and K, the first product
 ///   lastWait        (p)       one product, the next work tile's, stays in flight
 ///   tail            (p)       normalise, store
-///   result          (p + 1)   the first product's wait, and the releases behind it
+///   result          (p + 1)   the first product's wait, and the releases after it
 ///
 /// Or, with an early softmax, as in a step of the loop over keys:
 ///
@@ -81,14 +82,14 @@ FailureOr<WarpSpecializeOp> specializeProgram(ProgramOp program, ScheduleAttr sc
 ///   packing         (p + 1)   P, into the registers that the last product has read
 ///   tail            (p)       normalise, store
 ///
-/// The producer loads in that order: the next work tile's first tiles before this work tile's last V.
+/// The producer loads in the same order: the next work tile's first tiles before this work tile's last V.
 struct EpilogueOverlap {
-  /// A loop over work tiles, and what of its body runs one work tile ahead.
+  /// A loop over work tiles, and the part of its body that runs one work tile ahead (its head).
   struct Side {
     scf::ForOp loop;
     SmallVector<Operation *> head;
-    /// What the rest reads of the head: scalar ops that it computes again (those that an early softmax needs as well
-    /// it does not), and values that the new loop carries.
+    /// The ops of the head whose results the rest reads: scalar ops that it computes again (except those that an early
+    /// softmax needs, too), and the values of the others, which the new loop carries.
     SmallVector<Operation *> again;
     SmallVector<Value> crossing;
   };
@@ -96,23 +97,22 @@ struct EpilogueOverlap {
   bool isSoftmaxEarly = false;
   MmaAsyncOp first, last;
   MmaWaitOp firstWait, lastWait;
-  /// The consumers' head. The last two are empty if the softmax is not early.
+  /// The parts of the consumers' head. The last two are empty if the softmax is not early.
   SmallVector<Operation *> issue, beside, result, softmax, packing;
 
-  /// The op of a work tile in front of which the next work tile's head begins.
+  /// The op of a work tile before which the next work tile's head begins.
   Operation *getPlace() const { return isSoftmaxEarly ? static_cast<Operation *>(last) : lastWait; }
 };
 
 /// Decides how to rotate the loop over work tiles of `op`; with `isSoftmaxEarly` the next work tile's first softmax
-/// comes before this work tile is stored, too. Emits an error and fails if it cannot be done.
+/// also runs before this work tile is stored. Emits an error and fails if it cannot be done.
 FailureOr<EpilogueOverlap> planEpilogueOverlap(WarpSpecializeOp op, bool isSoftmaxEarly);
 
-/// Rotates the consumers' loop over work tiles, and lets the producer load what they wait for once more. Returns the
-/// consumers' loop.
+/// Rotates the loops over work tiles of the consumers and of the producer. Returns the consumers' new loop.
 scf::ForOp applyEpilogueOverlap(const EpilogueOverlap &plan);
 
-/// Splits `loop` into up to three loops, in each of which it is known whether the induction variable is `outside`.
-/// Returns the loops made.
+/// Splits `loop` into up to three loops, in each of which the result of `outside` is known. Returns the new loops.
+/// Fails with a remark if its step is not 1 or the bounds of `outside` change inside the loop.
 FailureOr<SmallVector<scf::ForOp>> splitLoop(scf::ForOp loop, OutsideOp outside);
 
 } // namespace mlir::tile
