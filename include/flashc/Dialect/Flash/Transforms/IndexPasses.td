@@ -5,15 +5,16 @@
 include "mlir/Pass/PassBase.td"
 
 def WrapIndices : Pass<"flash-wrap-indices"> {
-  let summary = "indices that may be negative count from the end by a select";
+  let summary = "expand indices that count from the end where they are negative";
   let description = [{
-    Replaces each `flash.wrap_index` in a score or a mask: by its index, if that is never negative for a query and a key
-    that exist and, in a score, that the mask keeps; or else by a comparison, a sum and a select. An index is never
-    negative where the op says so (`natural`), or where the mask analysis (`readMask`) finds nothing of
+    Replaces each `flash.wrap_index` in a score or a mask. The replacement is the index itself if it is never negative
+    for a query and a key that exist and, in a score, that the mask keeps; otherwise it is a comparison, a sum and a
+    select. An index is never negative if the op has `natural`, or if the mask analysis (`readMask`) proves that this
+    condition never holds:
 
         mask(b, h, i, j) and i < Nq and j < Nk and index < 0
 
-    Why here: it is the first thing that happens to an op on tensors, so that no other pass knows the op.
+    Why here: the pass is the first one on tensors, so that no other pass has to know the op.
 
     Before:
     ```mlir
@@ -44,21 +45,23 @@ def WrapIndices : Pass<"flash-wrap-indices"> {
 }
 
 def CheckData : Pass<"flash-check-data", "func::FuncOp"> {
-  let summary = "indices are inside their arrays and promises about arrays hold, or a cf.assert fails";
+  let summary = "assert that indices are inside their arrays and that promises about arrays hold";
   let description = [{
-    For programs that run on the CPU: computes at first, in loops of their own,
-    - of each op with scores the indices that a score or a mask wraps (`flash.wrap_index`), for all pairs of a query and
-      a key. An index outside of its dimension (below -n, or n and more) fails, if the score or the mask hangs on it:
-      they do not hang on what a select does not take, on one side of an `arith.andi` where the other side is false, on
-      one side of an `arith.ori` where the other one is true, and on the score of a pair that the mask drops;
-    - of each array that is declared to be sorted (`flash.assume_sorted`) whether it ascends.
+    Adds checks to a program that runs on the CPU, in loops at its beginning, which end in a `cf.assert`:
+    - Indices: for each op with scores and each pair of a query and a key, the pass computes the indices that the score
+      or the mask wraps (`flash.wrap_index`). An index outside of its dimension (below -n, or n and more) fails if the
+      score or the mask depends on it. They do not depend on the value that a select does not take, on one side of an
+      `arith.andi` where the other side is false, on one side of an `arith.ori` where the other side is true, and on the
+      score of a pair that the mask drops.
+    - Promises: the pass checks that each array that is declared sorted (`flash.assume_sorted`) ascends.
 
-    The message has the place of the op, with the name that its location has (`loc("table"("mask.py":3:0))`).
+    The message of a failed assertion has the location of the op and its name (`loc("table"("mask.py":3:0))`).
 
-    Why here: the tiles of L1 have pairs that do not exist, and compute tables in advance; the ops of L0 say which
-    values are asked for. It is the first pass, before flash-wrap-indices; a function is checked once (`flash.checked`).
+    Why here: the ops of L0 have exactly the pairs that exist, while tiles of L1 have others, and tables of L1 are
+    computed in advance. So this pass is the first one, before `flash-wrap-indices`. A function is checked once
+    (`flash.checked`).
 
-    Indices that the score itself computes, and indices inside of control flow, are not looked at.
+    The pass does not check indices that depend on the score's argument, and indices inside of control flow.
   }];
   let dependentDialects = ["arith::ArithDialect", "cf::ControlFlowDialect", "memref::MemRefDialect", "scf::SCFDialect",
                            "tensor::TensorDialect"];

@@ -1,4 +1,4 @@
-//===- MaskPasses.td - the passes that make loops of masks --------------------------------------------------------===//
+//===- MaskPasses.td - the passes that turn masks into loop bounds ------------------------------------------------===//
 //
 // A part of Passes.td, which includes it.
 //
@@ -7,18 +7,19 @@
 #define FLASHC_FLASH_MASK_PASSES_TD
 
 def TabulateRows : Pass<"flash-tabulate-rows"> {
-  let summary = "a mask that compares elements of sorted arrays compares positions with a table's rows";
+  let summary = "precompute, for each query, the key positions where a mask by sorted arrays changes";
   let description = [{
-    A mask that compares elements of a sorted array (`flash.assume_sorted`) at the key with what the query knows,
-    `ids[i] == ids[j]`, says between which positions the keys of a query lie; a search finds these. The pass computes
-    them once for every query, as tables of i32 in front of the attention (`flash.row_table`), and the mask compares the
-    key's position with the query's row.
+    Replaces comparisons of elements at the key's position by comparisons of the key's position. If a mask compares the
+    element of a sorted array (`flash.assume_sorted`) at the key with a value that depends on the query alone, as in
+    `ids[i] == ids[j]`, the keys that it keeps lie between two positions, which a search finds. The pass computes these
+    positions once for every query, as tables of i32 before the attention (`flash.row_table`), and the mask compares the
+    key's position with the query's entries.
 
-    Why here: the schedule depends on the mask's form. A kernel then reads two numbers for a query where it read an
-    element for every key of a tile, and holds no addresses and elements beside its tiles, which may be larger
-    (`mask=several` for `mask=code`). The bounds of loops are rows of the tables, too (`flash-bound-loops`), so that
-    the search is done once for a query and not again for each tile of queries and head. In front of it `flash-fuse` has
-    made code of what computes the arrays.
+    Why here: the schedule depends on the mask's form. After the pass a kernel reads two numbers for a query instead of
+    an element for every key of a tile, and holds no addresses and elements in registers, so that its tiles may be
+    larger (`mask=several` for `mask=code`). The bounds of loops are also read from the tables (`flash-bound-loops`), so
+    that a search is done once for a query and not for each tile of queries and head. `flash-fuse` runs before it, so
+    that the code that computes the arrays is in the mask.
 
     Before:
     ```mlir
@@ -49,23 +50,23 @@ def TabulateRows : Pass<"flash-tabulate-rows"> {
     ```
 
     A mask stays as it is:
-    - where it would still read an array for a key: it needs addresses and elements in any case;
-    - where what is compared does not ascend with the query, so that the bounds of loops would be lost;
-    - where it reads nothing for a key. A search that a mask says itself, `flash.count_le %i in %offsets`, is one of an
-      array as short as there are sequences, and stays where it is.
+    - if it would still read an array for each key, since it then needs addresses and elements in any case;
+    - if the value that is compared does not ascend with the query, so that the bounds of loops would be lost;
+    - if it reads no array for a key. A search that the mask itself has, such as `flash.count_le %i in %offsets`, stays
+      in the mask, since its array is only as long as there are sequences.
   }];
   let dependentDialects = ["arith::ArithDialect", "memref::MemRefDialect", "tensor::TensorDialect"];
-  let statistics = [Statistic<"numTables", "num-tables", "tables of rows made">];
+  let statistics = [Statistic<"numTables", "num-tables", "tables for queries made">];
 }
 
 def TabulateColumns : Pass<"flash-tabulate-columns"> {
-  let summary = "what a mapped mask computes of each streamed position alone is computed once, as a table";
+  let summary = "precompute the values of a mask that depend on the streamed position alone";
   let description = [{
-    A mask that is run in tiles (`flash.tile_runs`) is evaluated for every pair of a tile that is not full. What it
-    computes of the streamed position alone, a key's coordinates in Morton order, say, a kernel would compute again in
-    every tile, in every thread that has the column: 64 times in a tile of 128 queries. The pass computes such values
-    once for all positions, as tables of i32 in front of the loops (`flash.row_table`), and the mask reads them. What
-    hangs on the resident position is computed once for a row of a tile in any case.
+    Moves values that a mask computes from the streamed position alone, such as a key's coordinates in Morton order, to
+    tables of i32 before the loops (`flash.row_table`), which the mask reads. A mask that is evaluated at run time
+    (`flash.tile_runs`) runs for every pair of a tile that is not full. Without the tables a kernel would compute such
+    values again in every tile and in every thread that has the column: 64 times in a tile of 128 queries. Values that
+    depend on the resident position alone are computed once for a row of a tile in any case.
 
     Before:
     ```mlir
@@ -87,28 +88,29 @@ def TabulateColumns : Pass<"flash-tabulate-columns"> {
     }
     ```
 
-    Tabulated are values of type index and integers of at most 32 bits that cost more than five operations (a division
-    that is no shift counts as five, and so does a read of an array). An index is taken to fit 32 bits, as it does in
-    kernels. A mask that is understood as a whole has its few masked tiles at the ends of its intervals, and stays as it
-    is.
+    The pass precomputes values of type index and integers of at most 32 bits that cost more than five operations (a
+    division that is not a shift counts as five, and so does a read of an array). An index is assumed to fit 32 bits, as
+    in kernels. A mask that the analysis understands as a whole stays as it is, since it has few masked tiles, at the
+    ends of its intervals.
   }];
   let dependentDialects = ["arith::ArithDialect", "tensor::TensorDialect"];
-  let statistics = [Statistic<"numTables", "num-tables", "tables of columns made">];
+  let statistics = [Statistic<"numTables", "num-tables", "tables for keys made">];
 }
 
 def AlignQueries : Pass<"flash-align-queries"> {
-  let summary = "tiles of queries begin where the sequences of a packed mask do";
+  let summary = "begin tiles of queries where the sequences of a packed mask begin";
   let description = [{
-    Where a mask counts the sequences that begin up to the query (`flash.count_le %i in %offsets`), and the keys of a
-    tile of queries begin where one of these does, the loop over tiles of queries goes over those of each sequence
-    instead (`flash.segment_tile`): no tile lies in two sequences. A tile that does has the keys of both, and all of
-    them need the mask; and where a causal sequence does not begin at a multiple of the tile, each of its tiles has one
-    diagonal more to visit. There are as many tiles as before and up to two for each sequence, of which those without a
-    query visit nothing. Where most sequences are shorter than a tile that is more work than before: a kernel has
-    another entry for them, which is compiled without this pass (docs/masks.md).
+    Replaces the loop over tiles of queries by one over the tiles of each sequence (`flash.segment_tile`), so that no
+    tile has queries of two sequences. The pass applies where a mask counts the sequences that begin up to the query
+    (`flash.count_le %i in %offsets`) and the keys of a tile of queries begin where a sequence begins.
 
-    Why here: the loop over queries is outside (`flash-swap-loops`), and `flash-bound-loops`, which then begins the
-    tiles of keys at the sequence, too, takes the tile's begin and its number of queries as they are.
+    Without the pass a tile in two sequences visits the keys of both, all with the mask, and the tiles of a causal
+    sequence that does not begin at a multiple of the tile visit one diagonal more. With the pass there are up to two
+    more tiles for each sequence; those without a query visit no keys. If most sequences are shorter than a tile, the
+    pass adds work: for these a kernel has another entry, which is compiled without it (docs/masks.md).
+
+    Why here: after `flash-swap-loops`, which moves the loop over queries outside, and before `flash-bound-loops`, which
+    takes the begin of a tile and its number of queries as they are, and also begins the tiles of keys at the sequence.
 
     Before:
     ```mlir
@@ -126,26 +128,27 @@ def AlignQueries : Pass<"flash-align-queries"> {
     }
     ```
 
-    It never fails. A remark (category "flash") says why a loop stays as it is: "there is no loop over tiles of queries
-    from 0", "the mask has no sequences by sorted offsets", "the queries are known to be whole tiles", "the keys of a
-    tile of queries do not begin anywhere, or in several places", "dropout counts queries from 0 in blocks of 16".
+    The pass never fails. A remark (category "flash") says why a loop stays as it is: "there is no loop over tiles of
+    queries from 0", "the mask has no sequences by sorted offsets", "the queries are known to be whole tiles", "the keys
+    of a tile of queries do not begin anywhere, or in several places", "dropout counts queries from 0 in blocks of 16".
   }];
   let dependentDialects = ["affine::AffineDialect", "arith::ArithDialect", "tensor::TensorDialect"];
   let statistics = [Statistic<"numAligned", "num-aligned", "loops over tiles of queries that follow sequences">];
 }
 
 def BoundLoops : Pass<"flash-bound-loops"> {
-  let summary = "the mask becomes loop bounds: skip empty tiles, drop the mask where it keeps everything";
+  let summary = "turn the mask into loop bounds: skip empty tiles, drop the mask where it keeps everything";
   let description = [{
-    Reads the mask of a step in its streamed loop, of `flash.online_attention` the loop over keys, as bounds on j
-    (`lib/Analysis/MaskBounds`), and replaces the loop by consecutive ones, in ascending order of keys, that pass the
-    state on: those with tiles that the mask cuts, and those with tiles that it keeps as a whole, which lose the mask.
-    Tiles that it leaves empty are not visited. Causal attention does half of the work this way, and compares positions
-    only along the diagonal; a sliding window does work proportional to its width; sink tokens in front of it are one
-    masked tile more; the tail of a sequence that is not a multiple of the tile is one last masked tile.
+    Replaces the streamed loop of a step (the loop over keys of `flash.online_attention`) by consecutive loops, in
+    ascending order of keys, which pass the state on. The pass reads the step's mask as bounds on j
+    (`lib/Analysis/MaskBounds`). Tiles that the mask cuts are in loops with the mask, tiles that it keeps as a whole are
+    in loops without it, and tiles of which it keeps no pair are not visited. So causal attention does half of the work
+    and compares positions only along the diagonal; a sliding window does work proportional to its width; sink tokens
+    before the window are one more masked tile; and the tail of a sequence that is not a multiple of the tile is one
+    last masked tile.
 
-    Why here: it needs the key loop innermost, for one tile of queries (`flash-swap-loops`). What comes after sees a
-    loop without a mask, where the time goes, and short loops with one.
+    Why here: after `flash-swap-loops`, since the key loop has to be innermost, for one tile of queries. The passes that
+    follow see a long loop without a mask and short loops with one.
 
     Before (causal, `j <= i`; query tile at i, 64 queries; keys in tiles of 64):
     ```mlir
@@ -165,90 +168,97 @@ def BoundLoops : Pass<"flash-bound-loops"> {
     }
     ```
 
-    The mask may combine comparisons with and, or, xor, not and select; what is compared is linear in i and j, with min,
-    max, select, and quotients and remainders by constants. All else may be captured, or computed in the region from
-    what is captured and b and h (lengths, offsets), in which case that computation is copied in front of the loop.
-    `docs/masks.md` says how bounds follow. No tile with a kept pair is skipped, and no tile without a mask has a pair
-    that is not kept; whether the bounds are tight is the mask's class (`flash-print-mask-bounds`). The bounds are
-    multiples of the tile from the original lower bound on, ordered and inside the original range; loops that are known
-    to be empty are not made. Intervals whose order is not known are ordered at run time, by their begins and by their
-    ends. In loops without a mask slices lose their clamp (`affine.min`) at the end of the sequence. Positions in
-    `index`, `i64` and `i32` are taken not to overflow; what is computed in narrower integers may wrap around and stays
-    opaque.
+    The mask may combine comparisons with and, or, xor, not and select. The values that it compares are linear in i and
+    j, with min, max, select, and quotients and remainders by constants; their other terms are captured, or computed in
+    the region from captured values, b and h (lengths, offsets), and this code is copied before the loop.
+    `docs/masks.md` says how bounds follow. Positions in `index`, `i64` and `i32` are assumed not to overflow; values in
+    narrower integers may wrap around and stay opaque.
 
-    Where the only kept interval begins anywhere, as that of a document does, and a tile on the grid would not end with
-    it, tiles are moved, unless there is dropout, whose random numbers come in blocks, or keys lie in pages: they begin
-    at its first key (`docs/masks.md`, "Where tiles begin"). Then the bounds are multiples of the tile from there on,
-    and the last tile may stick out of the range, masked. With the keys [%begin, %end) for all queries, the first loop
-    is empty:
+    No tile with a kept pair is skipped, and no tile without a mask has a pair that is not kept. The mask's class says
+    whether the bounds are tight (`flash-print-mask-bounds`). The bounds are multiples of the tile, counted from the
+    original lower bound, ordered and inside the original range; loops that are known to be empty are not made.
+    Intervals whose order is not known are ordered at run time, by their begins and by their ends. In loops without a
+    mask slices lose their clamp (`affine.min`) at the end of the sequence.
+
+    If the only kept interval begins at any key, as that of a document does, and a tile of the grid would not end with
+    it, the tiles are moved to begin at its first key (`docs/masks.md`, "Where tiles begin"). Tiles are not moved with
+    dropout, whose random numbers come in blocks, and for keys in pages. The bounds of moved tiles are multiples of the
+    tile counted from that key, and the last tile may exceed the range, masked. With the keys [%begin, %end) for all
+    queries, the first loop has no mask:
     ```mlir
     %full = %begin + floor((%end - %begin) / 64) * 64
     %u:3 = scf.for %j = %begin to %full step 64 ... { flash.online_attention ... }
     %t:3 = scf.for %j = %full to %begin + ceil((%end - %begin) / 64) * 64 step 64 ... { ... mask (...) { ... } }
     ```
 
-    Arrays that are declared sorted (`flash.assume_sorted`) bound loops, too. What the mask computes for a query and
-    never descends (`flash.count_le`, `flash.nth`, an element at the query's position, sums and minima of these) is
-    computed twice, for the first and the last query of the tile. A comparison with the element at the key's position is
-    a search: `ids[j] <= x` is `j < count_le x in ids`. Of documents by sorted ids, `ids[i] == ids[j]`, the loops are
-    between
+    Arrays that are declared sorted (`flash.assume_sorted`) also bound loops. Values that the mask computes for a query
+    and that never descend (`flash.count_le`, `flash.nth`, an element at the query's position, sums and minima of these)
+    are computed twice, for the first and for the last query of the tile. A comparison with the element at the key's
+    position is a search: `ids[j] <= x` is `j < count_le x in ids`. For documents by sorted ids, `ids[i] == ids[j]`, the
+    loops go from %begin to %end:
     ```mlir
     %x0 = tensor.extract %ids[%i]                          // the first query's document
-    %x1 = tensor.extract %ids[%last]                       // the last query's
-    %begin = flash.count_le %x0 in %ids {strict}           // the first key of the one
-    %end   = flash.count_le %x1 in %ids                    // behind the last key of the other
+    %x1 = tensor.extract %ids[%last]                       // the last query's document
+    %begin = flash.count_le %x0 in %ids {strict}           // the first key of %x0
+    %end   = flash.count_le %x1 in %ids                    // one more than the last key of %x1
     ```
-    and the mask of the cut tiles stays a comparison of elements. In packed sequences (`flash.nth %s` <= j < `flash.nth
-    %s + 1`) the diagonal of a sequence ascends only inside of it; between the sequence's ends it ascends altogether.
+    The mask of cut tiles stays a comparison of elements. In packed sequences (`flash.nth %s` <= j < `flash.nth %s + 1`)
+    the diagonal of a sequence ascends only inside of the sequence; clamped to the sequence's ends it ascends over all
+    queries.
 
-    Where the bounds of the streamed loops are not exact, `flash.tile_classes` in front of all loops runs the mask on
-    the tiles that bounds, and the ranges of what the mask computes of each side (`flash.tile_range`), leave open;
-    `flash.tile_runs` makes runs of tiles of it, and three loops for each of five runs go over them (`docs/masks.md`).
-    Where queries are streamed, it is `dual`, with the runs of queries of each tile of keys. It is not done for masks
-    over sorted arrays that are understood. Documents in any order, `ids[i] == ids[j]`, become
+    If the bounds of the streamed loops are not exact, the mask is evaluated at run time: a `flash.tile_classes` before
+    all loops runs the mask on the tiles that the bounds, and the ranges of the mask's values in a tile
+    (`flash.tile_range`), leave undecided. A `flash.tile_runs` combines its tiles into runs, and three loops for each of
+    five runs go over them (`docs/masks.md`). Where queries are streamed, it is `dual`, with the runs of query tiles of
+    each tile of keys. Masks over sorted arrays that are understood are not evaluated at run time. Documents in any
+    order, `ids[i] == ids[j]`, become:
     ```mlir
     %classes = flash.tile_classes(%B, %c1, %Nq, %Nk) tiles(64, 64) { ... } keeps { ... }
     %runs = flash.tile_runs(%B, %c1, %Nq, %Nk) tiles(64, 64) { ... an element of %classes ... }
     ...
-    %begin = tensor.extract %runs[%b, %c0, %tile, %c0, %c0]      // of the first run; %full, %behind, %end alike
+    %begin = tensor.extract %runs[%b, %c0, %tile, %c0, %c0]      // of the first run; %full, %full_end, %end alike
     %t:3 = scf.for %j = %begin to %full ... { flash.online_attention ... mask (...) { ... } }
-    %u:3 = scf.for %j = %full to %behind ... { flash.online_attention ... }
-    %v:3 = scf.for %j = %behind to %end ... { flash.online_attention ... mask (...) { ... } }
+    %u:3 = scf.for %j = %full to %full_end ... { flash.online_attention ... }
+    %v:3 = scf.for %j = %full_end to %end ... { flash.online_attention ... mask (...) { ... } }
     ...                                                          // four more runs
     ```
 
-    It never fails. It says in an optimisation remark (category "flash") what it found, and what it did not do:
-    - "arith.muli, opaque to the analysis of masks: it bounds no loop": of a comparison of `i * j`, say; the others
-      still bound it;
+    The pass never fails. Optimisation remarks (category "flash") say what it found, and what it did not do:
+    - "arith.muli, opaque to the analysis of masks: it bounds no loop", for a comparison of `i * j`, for example; the
+      mask's other comparisons still bound the loop;
     - the loop is left alone: "the innermost loop does not go over keys (flash-swap-loops comes first)", "the loop's
       step is not the number of keys in a tile", "a tile spans several heads", "the loop carries more than the
       state", "the loop has side effects", "the position of the tile of queries changes inside the loop".
 
-    Where a step streams queries past a tile of keys (`flash.accumulate_column_sums`) all of this holds with i and j,
-    and queries and keys, exchanged: the bounds are the dual ones (`MaskView::Dual`).
+    For a step that streams queries past a tile of keys (`flash.accumulate_column_sums`) all of this holds with i and j,
+    and queries and keys, exchanged: its bounds are the dual ones (`MaskView::Dual`).
   }];
-  let options = [Option<"maps", "maps", "bool", "true", "run the mask for tiles that the bounds leave open">];
+  let options = [Option<"maps", "maps", "bool", "true",
+           "evaluate the mask at run time for tiles that the bounds leave undecided">];
   let statistics = [
     Statistic<"numBounded", "num-bounded", "streamed loops bounded by their mask">,
-    Statistic<"numRanged", "num-ranged", "key loops over runs of tiles, by running the mask">,
-    Statistic<"numUnmasked", "num-unmasked", "loops made that need no mask">,
+    Statistic<"numRanged", "num-ranged", "streamed loops over runs of tiles by a mask that is evaluated at run time">,
+    Statistic<"numUnmasked", "num-unmasked", "loops without a mask made">,
     Statistic<"numOpaque", "num-opaque", "conjuncts of masks that are not understood">];
 }
 
 def PrintMaskBounds : Pass<"flash-print-mask-bounds"> {
   let summary = "print what flash-bound-loops knows about masks";
   let description = [{
-    For every step with a mask, `flash.online_attention` say, prints on standard output what is kept, as a union of
-    conjunctions of bounds on j; the intervals of key tiles that hold a kept pair, and those that hold one that is not
-    kept; what the mask computes of which they use the value for the tile's `[first]` or `[last]` query; and the class:
-    exact, conservative or opaque, and why. Where the loop's tiles are moved (`flash-bound-loops`), intervals are not
-    rounded, and the position that tiles begin at is the `origin`. `begin` and `end` are the original loop's bounds,
-    `i0` the first query of the tile, `rows` the number of its queries. The IR does not change. Tiles whose sizes are
-    dynamic are refused.
+    Prints on standard output, for every step with a mask (such as `flash.online_attention`):
 
-    The dual says the same of the query tiles for a tile of `keys` keys from `j0` on. It is the mask with i and j
-    exchanged, so `[first]` is the tile's first key. Of a step that streams queries it is what the loop needs, and
-    printed in any case.
+    - the pairs that are kept, as a union of conjunctions of bounds on j;
+    - the intervals of key tiles that have a kept pair, and those of key tiles that have a pair that is not kept;
+    - the values of the mask that these intervals use for the tile's `[first]` or `[last]` query;
+    - the class of the mask, exact, conservative or opaque, and why.
+
+    If the loop's tiles are moved (`flash-bound-loops`), intervals are not rounded, and `origin` is the position at
+    which tiles begin. `begin` and `end` are the original loop's bounds, `i0` is the first query of the tile, and `rows`
+    the number of its queries. The IR does not change. The pass refuses tiles of dynamic sizes.
+
+    With `dual` the pass prints the same for the query tiles of a tile of `keys` keys from `j0` on: it reads the mask
+    with i and j exchanged, so that `[first]` is the tile's first key. For a step that streams queries the dual view is
+    always printed, since its loop needs it.
   }];
   let options = [Option<"dual", "dual", "bool", "false", "print the intervals of query tiles for each tile of keys">];
 }

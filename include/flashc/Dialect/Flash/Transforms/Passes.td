@@ -5,11 +5,11 @@
 include "mlir/Pass/PassBase.td"
 
 def ToTensors : Pass<"flash-to-tensors"> {
-  let summary = "ops on memrefs become ops on tensors";
+  let summary = "turn ops on memrefs into ops on tensors";
   let description = [{
-    Rewrites a `flash.attention` or `flash.column_sums` on memrefs into one on tensors, between reads of its operands
-    and writes of its results. The algorithm passes work on tensors only; so that they see one form, this pass comes
-    first. An op on tensors is left alone.
+    Rewrites an op of L0 on memrefs, such as `flash.attention`, into one on tensors, between reads of its operands and
+    writes of its results. The pass runs first, since the algorithm passes work on tensors only. An op on tensors is
+    left alone.
 
     Before:
     ```mlir
@@ -23,29 +23,30 @@ def ToTensors : Pass<"flash-to-tensors"> {
     bufferization.materialize_in_destination %to in restrict writable %o : (tensor<...>, memref<...>) -> ()  // and lse
     ```
 
-    `restrict` is what the op promises: `outs` overlap neither each other nor anything the op reads. An operand that
-    is passed twice (self-attention with k = v) is read through one tensor.
+    `restrict` expresses a promise of the op: its `outs` overlap neither each other nor memory that the op reads. An
+    operand that is passed twice (self-attention with k = v) is read through one tensor.
 
-    It never refuses: every verified op can be rewritten.
+    The pass never refuses: every verified op can be rewritten.
   }];
   let dependentDialects = ["bufferization::BufferizationDialect"];
 }
 
 def Fuse : Pass<"flash-fuse"> {
-  let summary = "what computes a captured tensor moves into the score or the mask";
+  let summary = "move the code that computes a captured tensor into the score or the mask";
   let description = [{
-    A score or a mask that reads a tensor which elementwise ops computed, `tensor.extract %t[...]`, gets their scalar
-    code in place of the read, at its indices; the tensor is then never in memory. Repeats until what is read are
-    arguments, or tensors that cannot move. What nobody reads any more is erased.
+    Replaces each read `tensor.extract %t[...]` in a score or a mask, of a tensor that elementwise ops compute, by their
+    scalar code at the indices of the read, so that the tensor is never in memory. The pass repeats this until scores
+    and masks only read arguments and tensors that cannot move, and erases unused ops.
 
-    These move: `linalg.generic` and the named ops of linalg whose loops are all parallel (`linalg.map`, `broadcast`,
-    `transpose`, `fill`, `add`, ...); ops of `arith` and `math` on tensors; splats; `tensor.cast`, `tensor.splat`,
-    `tensor.generate`, `tensor.extract_slice`; `tensor.expand_shape` and `tensor.collapse_shape` that add or drop
-    dimensions of one element.
+    These ops move: `linalg.generic` and the named ops of linalg whose loops are all parallel (`linalg.map`,
+    `broadcast`, `transpose`, `fill`, `add`, ...); ops of `arith` and `math` on tensors; splats; `tensor.cast`,
+    `tensor.splat`, `tensor.generate`, `tensor.extract_slice`; `tensor.expand_shape` and `tensor.collapse_shape` that
+    add or drop dimensions of one element.
 
-    Why here: first, since the code of a mask becomes loop bounds (`flash-bound-loops`) and that of a score depends on
-    fewer indices than its tensor; and a kernel captures arguments only, so a tensor that is left is refused by
-    `convert-flash-to-tile`. Standard attention (`flash-decompose` alone) keeps the tensors.
+    Why here: the code of a mask becomes loop bounds (`flash-bound-loops`), and the code of a score depends on fewer
+    indices than its tensor has, so the pass runs before all others that read them. A kernel captures arguments only, so
+    that `convert-flash-to-tile` refuses a tensor that is left. Standard attention (`flash-decompose` alone) keeps the
+    tensors.
 
     Before:
     ```mlir
@@ -73,8 +74,8 @@ def Fuse : Pass<"flash-fuse"> {
         } -> ...
     ```
 
-    Leaves a read alone, with a missed-optimisation remark "'<op>' stays in memory: ..." on it:
-    - "it is used by more than scores and masks", so that it is computed in any case;
+    The pass leaves a read alone, with a missed-optimisation remark "'<op>' stays in memory: ..." on it:
+    - "it is used by more than scores and masks", so that the tensor is computed in any case;
     - "its loops are not all parallel", "the indexing map of its result is not a permutation", "its body has side
       effects";
     - "its elements differ" (a dense constant), "it splits a dimension", "it joins dimensions";
@@ -86,12 +87,12 @@ def Fuse : Pass<"flash-fuse"> {
 }
 
 def Decompose : Pass<"flash-decompose"> {
-  let summary = "flash ops become linalg";
+  let summary = "decompose flash ops into linalg";
   let description = [{
-    Rewrites every flash op that is left into `linalg.generic` with `arith` and `math` inside. On the untouched
-    `flash.attention` the result **is** Algorithm 0, standard attention with S and P materialised in f32, and it is the
-    reference that every other algorithm is compared with. After it no flash op remains, and upstream one-shot
-    bufferization and the loops lowering take the program to LLVM.
+    Rewrites every flash op into `linalg.generic` with `arith` and `math` inside. The result for an untouched
+    `flash.attention` **is** Algorithm 0, standard attention with S and P materialised in f32, which is the reference
+    for every other algorithm. After the pass no flash op remains, and upstream one-shot bufferization and the lowering
+    to loops take the program to LLVM.
 
     Before:
     ```mlir
@@ -112,21 +113,21 @@ def Decompose : Pass<"flash-decompose"> {
     `flash.column_sums` and `flash.accumulate_column_sums`, whose probabilities are exp(S - lse). Query heads that share
     a key head read it through an indexing map, `h floordiv (Hq / Hk)`.
 
-    Searches of arrays that are declared sorted (`flash.count_le`, `flash.nth`) become loops of `scf` and reads, and
-    `flash.assume_sorted` becomes its operand. So do tables of tiles (`flash.tile_classes`, with what `flash.tile_range`
-    asks of them, and `flash.tile_runs`).
+    Searches of arrays that are declared sorted (`flash.count_le`, `flash.nth`) and tables of tiles
+    (`flash.tile_classes` with its `flash.tile_range`, `flash.tile_runs`) become loops of `scf` and reads, and
+    `flash.assume_sorted` becomes its operand.
 
-    An attention on memrefs is first rewritten as `flash-to-tensors` does. It never refuses.
+    An attention on memrefs is first rewritten as by `flash-to-tensors`. The pass never refuses.
   }];
   let dependentDialects = ["bufferization::BufferizationDialect"];
 }
 
 def OnlineSoftmax : Pass<"flash-online-softmax"> {
-  let summary = "softmax over whole rows becomes a fold with a running maximum and sum";
+  let summary = "turn softmax over whole rows into a fold with a running maximum and sum";
   let description = [{
     Replaces `flash.attention` by `flash.online_attention`, which folds keys into a state (acc, m, l), and
-    `flash.finalize`, which turns the state into o and lse (Milakov and Gimelshein 2018). Here one step folds all keys;
-    that the fold may be cut anywhere is what `flash-tile` uses next.
+    `flash.finalize`, which turns the state into o and lse (Milakov and Gimelshein 2018). After this pass one step folds
+    all keys. The fold may be cut between any two keys, which `flash-tile` uses next.
 
     Before:
     ```mlir
@@ -144,9 +145,9 @@ def OnlineSoftmax : Pass<"flash-online-softmax"> {
     ```
 
     `flash.column_sums` becomes one `flash.accumulate_column_sums` over all queries, which folds them into sums that
-    begin with 0, and with `sum_groups` a `linalg.generic` behind it adds up the heads of each group.
+    begin with 0. With `sum_groups` a `linalg.generic` after it adds up the heads of each group.
 
-    Refuses an op on memrefs: "expected an op on tensors".
+    The pass refuses an op on memrefs: "expected an op on tensors".
   }];
   let options = [
     Option<"normalize", "normalize", "::mlir::flash::Normalize", "::mlir::flash::Normalize::Deferred",
@@ -161,8 +162,8 @@ def Tile : Pass<"flash-tile"> {
   let description = [{
     Tiles every step (StepOpInterface) with tiles of `q-tile` queries by `kv-tile` keys of one head, in loops over
     batch, head, key tiles and, innermost, query tiles. The state (acc, m, l of `flash.online_attention`) stays in whole
-    tensors, of which each step reads and writes the slice of its queries: line by line the FlashAttention paper's
-    Algorithm 1.
+    tensors, and each step reads and writes the slice of its queries. The result is Algorithm 1 of the FlashAttention
+    paper, line by line.
 
     Before: `flash-online-softmax`'s one step over all keys. After (bounds static and divisible):
     ```mlir
@@ -176,35 +177,40 @@ def Tile : Pass<"flash-tile"> {
             tensor.insert_slice %t#0 into %acc[%b, %h, %i, 0] ...                            // and m, l
     ```
 
-    Tiles have static shapes. Where a sequence is not known to be a multiple of its tile, the slice has the clamped size
-    `affine.min(64, N - i)` and is padded (`tensor.pad`) to the tile with zeros (-inf for m); the result is cut back;
-    `j < Nk` (`i < Nq`, where queries are streamed) is joined to the mask; reads of the regions (a bias) are clamped
-    into their tensors, and divisors that are computed from positions, which may be 0 behind the end only, are replaced
-    by 1 there.
+    Tiles have static shapes. If a sequence is not known to be a multiple of its tile:
+
+    - the slice has the clamped size `affine.min(64, N - i)` and is padded (`tensor.pad`) to the tile with zeros (-inf
+      for m), and the result is cut back;
+    - the mask also requires `j < Nk` (`i < Nq` where queries are streamed);
+    - indices of reads in the regions (a bias) are clamped into their tensors;
+    - divisors that are computed from positions, which may be 0 only at positions after the end, are replaced by 1
+      there.
 
     An op that already is one tile of these sizes inside a loop is left alone.
 
-    Refuses a tile size below 1: "expected a positive tile size".
+    The pass refuses a tile size below 1: "expected a positive tile size".
   }];
   let options = [
     Option<"qTile", "q-tile", "int64_t", "64", "queries per tile (Br)">,
     Option<"kvTile", "kv-tile", "int64_t", "64", "keys per tile (Bc)">,
-    Option<"residentTile", "resident-tile", "int64_t", "0", "where q-tile or kv-tile is 0: rows of what stays">,
-    Option<"streamedTile", "streamed-tile", "int64_t", "0", "where q-tile or kv-tile is 0: rows of what comes past">];
+    Option<"residentTile", "resident-tile", "int64_t", "0",
+           "rows of the resident dimension's tile, where q-tile or kv-tile is 0">,
+    Option<"streamedTile", "streamed-tile", "int64_t", "0",
+           "rows of the streamed dimension's tile, where q-tile or kv-tile is 0">];
   let statistics = [
     Statistic<"numTiled", "num-tiled", "steps tiled">];
 }
 
 def SwapLoops : Pass<"flash-swap-loops"> {
-  let summary = "queries outside, keys inside: FlashAttention-2";
+  let summary = "interchange loops, queries outside and keys inside: FlashAttention-2";
   let description = [{
-    Interchanges the loops of a tiled step so that the streamed loop is innermost, of attention the key loop. Its state
-    (acc, m, l) becomes tiles that the loop carries, the division by the row sum moves behind it, and only o and lse are
-    ever written.
+    Interchanges the loops of a tiled step so that the streamed loop (the key loop of attention) is innermost. The state
+    (acc, m, l) becomes tiles that this loop carries, the division by the row sum moves after the loop, and only o and
+    lse are written to memory.
 
     Why here: after `flash-tile` (Algorithm 1) every key tile reads and writes the state of every query tile in device
-    memory. The state never leaves the chip after this pass; `flash-bound-loops` then finds one key loop per query tile,
-    and `flash-parallelize` finds query loops whose iterations share nothing.
+    memory. After this pass the state never leaves the chip; `flash-bound-loops` finds one key loop per query tile, and
+    `flash-parallelize` finds query loops whose iterations are independent.
 
     Before (the output of `flash-tile`; slices of the last tile may be padded and cut):
     ```mlir
@@ -230,32 +236,32 @@ def SwapLoops : Pass<"flash-swap-loops"> {
           tensor.insert_slice %ot into %o[%b, %h, %i, 0] ...                               // and lse
     ```
 
-    What is proved, from the IR alone, before anything changes:
+    The pass proves from the IR alone, before it changes anything:
     1. The state is read and written only through slices of these three tensors, each written where it was read.
     2. Every loop but one moves the slices: its iterations own disjoint slices, which together cover the tensors.
     3. The remaining loop, the key loop, carries nothing else; its bounds, and those of the loops inside it, do not
        depend on other loops' state or on its own position.
     4. The bodies have no side effects.
-    5. After the nest the state goes to one `flash.finalize` and nowhere else. It is in the same block, divides by the
-       row sum where `flash.online_attention` leaves that to it, and nothing in between writes what the nest may read:
-       the new nest takes its place.
+    5. After the nest the only use of the state is one `flash.finalize`, which is in the same block and divides by the
+       row sum if `flash.online_attention` does not. The new nest takes its place, so that no op between the two writes
+       what the nest may read.
     6. acc, m and l move together, in dimensions b, h and i, and tiles have a static shape.
 
     Loops that were folded away (one head, one tile) may be missing. Pure ops that do not depend on the key tile move
-    out of the key loop. `normalize` becomes deferred where the state starts as acc = 0, m = -inf, l = 0; otherwise it
-    stays, and the first tiles are slices of the given state. An attention in this form already is only switched to
-    deferred. An op outside loops that does not end in `flash.finalize` is left alone.
+    out of the key loop. `normalize` becomes deferred if the state starts as acc = 0, m = -inf, l = 0; otherwise it
+    stays, and the first tiles are slices of the given state. If an attention already has this form, only its
+    `normalize` becomes deferred. An op outside loops whose state does not go to a `flash.finalize` is left alone.
 
-    The loops of `flash.accumulate_column_sums`, keys outside and queries inside, are in order already, and its state is
-    the result. What is left to do, and proved in the same way but for 5., is that the sums become a tile that the loop
-    over queries carries.
+    The loops of `flash.accumulate_column_sums`, keys outside and queries inside, are already in order, and its state is
+    the result. Its sums become a tile that the loop over queries carries, by the same proof without 5.
 
-    Of `flash.accumulate_gradients <dq, dk, dv>` the tiles of dk and dv are carried already. They begin with zeros in
-    place of a slice of the zeros in memory, where each iteration of the loops around has its own slice; dq, which all
-    of them add to, stays. Where one tile is all queries, there is no loop, and the step's operands change.
+    In the loops of `flash.accumulate_gradients <dq, dk, dv>` the tiles of dk and dv are already carried. They now begin
+    with zeros in place of slices of the zeros in memory, if each iteration of the loops around has its own slice; dq,
+    to which all iterations add, stays in memory. If one tile has all queries, there is no loop, and the step's operands
+    change.
 
-    Refuses, with "cannot swap loops: ..." on the loop in the way, a note at the op that shows it, and the nest
-    unchanged:
+    The pass refuses, with "cannot swap loops: ..." on the loop that prevents it, a note at the op that shows the
+    reason, and the nest unchanged:
     - "the iterations do not own their slices of acc: ...", "expected acc to be written back where it was read",
       "expected acc to be read by a slice and written back by a slice", "acc is used by more than this
       flash.online_attention" (or m, or l; and so below);
@@ -276,14 +282,14 @@ def SwapLoops : Pass<"flash-swap-loops"> {
 }
 
 def Parallelize : Pass<"flash-parallelize"> {
-  let summary = "the loops over batch, heads and query tiles become one parallel loop";
+  let summary = "turn the loops over batch, heads and query tiles into one parallel loop";
   let description = [{
-    Replaces the perfectly nested loops around `flash.finalize`, or around the streamed loops of a step that needs none
+    Replaces the perfectly nested loops around `flash.finalize`, or around the streamed loops of a step without one
     (`flash.accumulate_column_sums`, `flash.accumulate_gradients`), by one `scf.forall` over their common iteration
     space (FlashAttention-2, section 3.2: parallel over batch, heads and the sequence).
 
-    Why here: after `flash-swap-loops` an iteration computes its tile of o and lse from start to end. What lowers
-    `scf.forall` next (the kernel's grid, or threads on a CPU) may run the iterations in any order.
+    Why here: after `flash-swap-loops` an iteration computes its tile of o and lse from start to end. The lowering of
+    `scf.forall` (to the kernel's grid, or to threads on a CPU) may run the iterations in any order.
 
     Before:
     ```mlir
@@ -305,20 +311,21 @@ def Parallelize : Pass<"flash-parallelize"> {
         tensor.parallel_insert_slice %lt into %lse[%b, %h, %i] ...
     ```
 
-    A slice may also be added to, by steps whose state moves with what they stream past (dq in a nest by keys); it need
-    not be the iteration's own then, and may be all of the tensor. The iteration adds to zeros instead:
+    Steps whose state moves with the streamed dimension (dq in a nest by keys) add to a slice that need not be the
+    iteration's own, and may be the whole tensor. Each iteration then adds to zeros, and the sums are added to the
+    slice:
     ```mlir
     %dq1 = tensor.extract_slice %dq[%b, %h, 0, 0] ...        %zeros = linalg.fill ...
-    %dq2 = <steps that add to %dq1>                          %dq2 = <the same steps, that add to %zeros>
+    %dq2 = <steps that add to %dq1>                          %dq2 = <the same steps, which add to %zeros>
     tensor.insert_slice %dq2 into %dq[%b, %h, 0, 0] ...      flash.parallel_add_slice %dq2 into %dq[%b, %h, 0, 0] ...
     ```
 
-    Ops between the loops move inside. The nest ends where a loop carries more than the slices of o and lse: a loop
-    around it is the program's own and stays. A `flash.finalize` outside such a nest (Algorithm 1 before
-    `flash-swap-loops`, or one tile) or in a parallel loop already is left alone.
+    Ops between the loops move inside. The nest ends at a loop that carries more than the slices of o and lse: such a
+    loop belongs to the program and stays. A `flash.finalize` outside such a nest (Algorithm 1 before
+    `flash-swap-loops`, or one tile), or in a parallel loop, is left alone.
 
-    Refuses, with "cannot parallelize: ..." on the loop in the way, a note at the op that shows it, and the nest
-    unchanged:
+    The pass refuses, with "cannot parallelize: ..." on the loop that prevents it, a note at the op that shows the
+    reason, and the nest unchanged:
     - "the iterations do not own the slices they write: ...", "all iterations of the loop write the same slice";
     - "expected every iteration to write one slice of each tensor that the loop carries", "an iteration reads what
       others have written";
@@ -330,21 +337,21 @@ def Parallelize : Pass<"flash-parallelize"> {
 }
 
 def SplitKV : Pass<"flash-split-kv"> {
-  let summary = "fold parts of the keys side by side, then merge them: Flash-Decoding";
+  let summary = "fold parts of the keys in parallel, then merge them: Flash-Decoding";
   let description = [{
-    Reassociates the fold over keys of every `flash.online_attention` (Dao et al. 2023): with few queries, as in
-    decoding, parts of the keys are the parallelism.
+    Reassociates the fold over keys of every `flash.online_attention` (Dao et al. 2023), so that parts of the keys are
+    folded in parallel. This gives parallelism where queries are few, as in decoding.
 
-    **With `splits`** an attention (the step on whole sequences and its `flash.finalize`, of flash-online-softmax)
-    becomes the tiled loops of a decoding kernel. The rows of a tile are `rows` at most: the query heads of a group
-    times as many query tokens as there is room for. The keys that the mask needs of a tile of queries (all, if its
-    bounds are not known, or differ between the heads of a tile) are cut into `splits` parts of equally many tiles of
-    `kv-tile` keys.
+    **With `splits`** an attention (the step on whole sequences and its `flash.finalize`, as `flash-online-softmax`
+    makes them) becomes the tiled loops of a decoding kernel. A tile has at most `rows` rows: the query heads of a group
+    times as many query tokens as fit. The keys that a tile of queries needs by the mask (all keys, if the mask's bounds
+    are not known or differ between the heads of a tile) are cut into `splits` parts of equally many tiles of `kv-tile`
+    keys.
 
     Before: one step over everything. After, of 8 query heads in groups of 4:
     ```mlir
     %parts:2 = scf.forall (%b, %h, %i, %s) = (0, 0, 0, 0) to (B, 8, Nq, 2) step (1, 4, 4, 1) shared_outs(...) {
-      %begin, %end = ...                          // of the keys that queries %i to %i + 3 need
+      %begin, %end = ...                          // bounds of the keys that queries %i to %i + 3 need
       %n     = (%end - %begin) ceildiv 16         // tiles
       %lower = %begin + 16 * (%n * %s floordiv 2)
       %upper = %begin + 16 * (%n * (%s + 1) floordiv 2)
@@ -356,14 +363,15 @@ def SplitKV : Pass<"flash-split-kv"> {
     }
     %o, %lse = flash.merge_states ins(%parts#0, %parts#1) ...
     ```
-    With `splits=1` the loop's results are those of the attention, and nothing is merged. Sinks join when parts are
-    merged, once.
+    With `splits=1` the loop's results are those of the attention, and nothing is merged. Sinks are added once, when
+    parts are merged.
 
-    **With `chunk`** a part is as many keys of each sequence, from 0 on, and there are as many parts as the longest one
-    has: what is added to what depends on a row's own keys alone, not on the other sequences of a batch.
+    **With `chunk`** each part has `chunk` keys of each sequence, counted from key 0, and there are as many parts as the
+    longest sequence has. So the order of additions depends on a row's own keys alone, and not on the other sequences of
+    a batch.
 
-    **Without either** the parts are chunks of `kv-chunk` keys of whole sequences, by the upstream partial-reduction
-    interface; run it before `flash-tile`, which then tiles the chunks:
+    **Without either** the parts are chunks of `kv-chunk` keys of whole sequences, made by the upstream
+    partial-reduction interface. Run the pass before `flash-tile`, which then tiles the chunks:
     ```mlir
     %p:3 = scf.forall (%j) = (0) to (Nk) step (1024) shared_outs(%accs, %ms, %ls) {  // [chunks, B, Hq, Nq, ...]
       %chunk = %j floordiv 1024
@@ -375,25 +383,25 @@ def SplitKV : Pass<"flash-split-kv"> {
     %l   = linalg.generic ... // sum over chunks of w * ls
     %acc = linalg.generic ... // sum over chunks of w * accs (each_step: w * ls * accs, divided by l)
     ```
-    The chunk that sticks out is padded and masked as `flash-tile` does. An op inside a loop is left alone.
+    A chunk that exceeds the sequence is padded and masked as by `flash-tile`. An op inside a loop is left alone.
 
-    Refuses a chunk or a number of parts below 1, and an attention with `splits` that does not end in a flash.finalize
-    with normalize = deferred.
+    The pass refuses a chunk or a number of parts below 1, and with `splits` an attention whose state does not go to a
+    `flash.finalize` with normalize = deferred.
   }];
   let options = [Option<"kvChunk", "kv-chunk", "int64_t", "1024", "keys per chunk of whole sequences">,
-                 Option<"splits", "splits", "int64_t", "0", "parts of each tile's keys; 0: chunks">,
-                 Option<"chunk", "chunk", "int64_t", "0", "keys of a part, of tiled loops; 0: equal parts">,
-                 Option<"rows", "rows", "int64_t", "16", "rows of a tile at most: query heads times tokens">,
+                 Option<"splits", "splits", "int64_t", "0", "parts of each tile's keys, or 0 for chunks">,
+                 Option<"chunk", "chunk", "int64_t", "0", "keys of a part in tiled loops, or 0 for equal parts">,
+                 Option<"rows", "rows", "int64_t", "16", "the most rows of a tile: query heads times tokens">,
                  Option<"kvTile", "kv-tile", "int64_t", "16", "keys of a tile">];
 }
 
 def SplitKeyLoops : Pass<"flash-split-key-loops"> {
-  let summary = "parts of a query tile's keys side by side, then merged: Flash-Decoding of FlashAttention-2";
+  let summary = "fold parts of a query tile's keys in parallel, then merge them: Flash-Decoding of FlashAttention-2";
   let description = [{
-    Where there are fewer tiles of queries than multiprocessors, as of one short prompt against a long cache, the keys
-    are more parallelism (Dao et al. 2023). Unlike `flash-split-kv`, which makes tiles of few rows, this cuts the loops
-    that `flash-bound-loops` and `flash-parallelize` have left, so that tiles keep their size and each part the bounds
-    of the mask.
+    Cuts the key loops of each query tile into parts, which run in parallel (Dao et al. 2023). This gives parallelism
+    where there are fewer tiles of queries than multiprocessors, such as for one short prompt with a long cache. Unlike
+    `flash-split-kv`, which makes tiles of few rows, the pass cuts the loops that `flash-bound-loops` and
+    `flash-parallelize` leave, so that tiles keep their size and each part keeps the bounds of the mask.
 
     Before:
     ```mlir
@@ -417,34 +425,38 @@ def SplitKeyLoops : Pass<"flash-split-key-loops"> {
     }
     %o, %lse = flash.merge_states ins(%parts#0, %parts#1) sinks(%sinks) ...
     ```
-    Loops with gaps between them have parts with the tiles that begin in the part's keys: there the parts have
-    unequally many. Where the keys are fewer than the parts, some are empty, and give nothing.
+    If there are gaps between the loops, a part has the tiles that begin in its range of keys, so that parts may have
+    unequally many tiles. If there are fewer tiles of keys than parts, some parts are empty and add nothing.
 
-    Assumes that tiles begin at the first key, and all loops that follow on each other at a tile of that grid, as
-    `flash-bound-loops` has it. Leaves what is no such parallel loop alone.
+    The pass assumes that tiles begin at the first key, and that each further loop begins at a tile of the same grid, as
+    `flash-bound-loops` makes them. It leaves other parallel loops alone.
 
-    Refuses, with "cannot split keys: ...": a number of parts below 1; no loop over keys; bounds that are runs of a
-    table (`flash.tile_runs`); results that are used more than once in the parallel loop.
+    The pass refuses, with "cannot split keys: ...": a number of parts below 1; a parallel loop without a loop over
+    keys; bounds that are runs of a table (`flash.tile_runs`); results that are used more than once in the parallel
+    loop.
   }];
   let options = [Option<"splits", "splits", "int64_t", "2", "parts of each tile's keys">];
 }
 
 def PageKV : Pass<"flash-page-kv"> {
-  let summary = "read tiles of keys and values where they lie in a cache: PagedAttention";
+  let summary = "read tiles of keys and values directly from a cache: PagedAttention";
   let description = [{
-    Before, a slice of all keys and values as they would be if they were in one place:
+    Replaces each slice of a `flash.cache_view`, with its padding, by a `flash.cache_tile`, which reads the tile from
+    the cache.
+
+    Before, a slice of the view, which has all keys and values of a sequence in one tensor:
     ```mlir
     %k = flash.cache_view %pool lengths(%lengths : ...) pages(%table : ...) : ... -> tensor<?x8x?x128xbf16>
     ... %s = tensor.extract_slice %k[%b, %h, %j, 0] [1, 1, %n, 128] [1, 1, 1, 1] ...
         %t = tensor.pad %s ... : tensor<1x1x?x128xbf16> to tensor<1x1x64x128xbf16>
     ```
-    After, a tile through the table of pages, with zeros behind the sequence's end:
+    After, a tile by the table of pages, with zeros after the sequence's end:
     ```mlir
     ... %t = flash.cache_tile %pool[%b, %h, %j] lengths(%lengths : ...) pages(%table : ...) : ...
                 -> tensor<1x1x64x128xbf16>
     ```
-    Extents of the view become those of its arrays. What reads the view in any other way keeps it, and
-    `flash-decompose` makes an array of it there. Run it behind the passes that tile.
+    Extents of the view become extents of its arrays. Other ops that read the view keep it, and `flash-decompose` turns
+    it into an array for them. Run the pass after the passes that tile.
   }];
 }
 
