@@ -9,7 +9,7 @@ namespace mlir::flash {
 /// The name of the attribute that names a function's argument.
 constexpr llvm::StringLiteral kArgumentNameAttr = "flash.name";
 
-/// The argument of the entry block that a tensor shows (through casts and bufferization.to_tensor), or null.
+/// Returns the argument of the entry block that `value` is, through casts and bufferization.to_tensor, or null.
 BlockArgument getRootArgument(Value value);
 
 } // namespace mlir::flash

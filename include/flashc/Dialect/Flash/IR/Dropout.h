@@ -7,20 +7,21 @@
 
 namespace mlir::flash {
 
-/// Dropout of an op: what `philox` holds, and with which rate.
+/// The dropout of an op: its random state and its rate.
 struct Dropout {
   Dropout(Value philox, std::optional<llvm::APFloat> p) : philox(philox), p(p ? p->convertToFloat() : 0.0f) {}
 
-  /// An element is kept if its byte is at least this: the rate, as a multiple of 1/256.
+  /// The rate in units of 1/256. An element is kept if its random byte is at least this.
   int64_t getThreshold() const;
-  /// What is kept is multiplied with this: 1 / (1 - rate).
+  /// The factor of elements that are kept: 1 / (1 - rate).
   double getScale() const { return 256.0 / double(256 - getThreshold()); }
 
   Value philox; // [2] i64: the seed and the offset
   float p;
 };
 
-/// Whether element (b, h, i, j), all of type index, is kept: an i1. `seed` and `offset` are i64.
+/// Emits whether the element at `position` (b, h, i, j), all of type index, is kept: an i1. `seed` and `offset` are
+/// i64.
 Value emitIsKept(OpBuilder &b, Location loc, const Dropout &dropout, Value seed, Value offset,
                  ArrayRef<Value> position);
 

@@ -1,4 +1,4 @@
-//===- EightBits.h - numbers of caches of 8 bits ------------------------------------------------------------------===//
+//===- EightBits.h - quantised elements of 8-bit caches -----------------------------------------------------------===//
 #ifndef FLASHC_DIALECT_FLASH_IR_EIGHTBITS_H
 #define FLASHC_DIALECT_FLASH_IR_EIGHTBITS_H
 
@@ -6,8 +6,8 @@
 
 namespace mlir::flash {
 
-/// The bits, an i8, of the element of type `type`, f8E4M3FN or i8, that is nearest to the f32 `value` over `scale`: to
-/// the even one of two, saturated. NaN is NaN of f8E4M3FN, and 0 of i8.
+/// Rounds the f32 `value` / `scale` to `type`, f8E4M3FN or i8, to the nearest element (ties to even), saturated.
+/// Returns the bits as an i8. NaN becomes NaN in f8E4M3FN, and 0 in i8.
 Value emitQuantised(ImplicitLocOpBuilder &b, Value value, Value scale, Type type);
 
 } // namespace mlir::flash

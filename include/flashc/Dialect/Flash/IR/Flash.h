@@ -36,41 +36,41 @@
 
 namespace mlir::flash {
 
-/// What a backward pass computes.
+/// The gradients that a backward pass computes.
 constexpr Gradients kAllGradients = Gradients::DQ | Gradients::DK | Gradients::DV;
 
-/// `c [B, Hq, Nk]` or `[B, Hq, Nk, D]`, added up over the `groupSize` query heads of each of `keyHeads` key heads.
+/// Adds up `c`, `[B, Hq, Nk]` or `[B, Hq, Nk, D]`, over the `groupSize` query heads of each of `keyHeads` key heads.
 Value emitGroupSums(OpBuilder &b, Location loc, Value c, OpFoldResult keyHeads, int64_t groupSize);
-/// The gradients of sinks, `[Hq]`: minus the sum over batches and queries of exp(sinks - lse) * delta. In f32.
+/// Emits the gradients of sinks, `[Hq]` in f32: minus the sum over batches and queries of exp(sinks - lse) * delta.
 Value emitSinkGradients(OpBuilder &b, Location loc, Value sinks, Value lse, Value delta);
 
-/// What emitSinkGradients was given; nothing if `value` is not what it makes.
+/// The operands of emitSinkGradients; `matchSinkGradients` returns none if `value` is not its result.
 struct SinkGradients {
   Value sinks, lse, delta;
 };
 std::optional<SinkGradients> matchSinkGradients(Value value);
 
-/// The delta of a backward pass, `[B, Hq, Nq]`: rowsum(o * dout), minus `dlse` if it is not null. In f32.
+/// Emits the delta of a backward pass, `[B, Hq, Nq]` in f32: rowsum(o * dout), minus `dlse` if it is not null.
 Value emitRowDots(OpBuilder &b, Location loc, Value o, Value dout, Value dlse);
-/// What `emitRowDots` was given, if `delta` is its result.
+/// The operands of `emitRowDots`; `matchRowDots` returns none if `delta` is not its result.
 struct RowDots {
   Value o, dout, dlse;
 };
 std::optional<RowDots> matchRowDots(Value delta);
-/// `x`, a tensor of rank 4 in f32, rounded to `type`.
+/// Rounds `x`, a tensor of rank 4 in f32, to `type`.
 Value emitRounded(OpBuilder &b, Location loc, Value x, Type type);
-/// Whether `op` is what `emitRounded` makes.
+/// Whether `op` is an op that `emitRounded` creates.
 bool isRounding(linalg::GenericOp op);
 
-/// The position (b, h, i, j) that the region of a flash.scatter_sum is given for the element `at` of sums of
-/// `gradients`, where there are `queries` queries.
+/// Emits the position (b, h, i, j) that the region of a flash.scatter_sum gets for the element of its sums at the
+/// indices `at`. The sums are of the kind `gradients`, and there are `queries` queries.
 SmallVector<Value> emitPairOfSum(OpBuilder &b, Location loc, Gradients gradients, ValueRange at, Value queries);
 
-/// Has the regions of a step on whole sequences take pairs beyond the last query or key, too, which its tiles stick out
-/// to: its mask keeps none of them, and reads stay inside their arrays.
+/// Makes the regions of a step on whole sequences valid for pairs beyond the last query or key, since its tiles may
+/// exceed the sequences: its mask then keeps none of these pairs, and reads stay inside their arrays.
 void guardTilesOfPairs(OpBuilder &b, StepOpInterface op);
 
-/// Clones the single block of `region` here with `arguments` for its arguments; returns what it yields.
+/// Clones the single block of `region` at `b`, with `arguments` for its arguments. Returns the value that it yields.
 Value inlineRegion(OpBuilder &b, Region &region, ValueRange arguments);
 
 } // namespace mlir::flash

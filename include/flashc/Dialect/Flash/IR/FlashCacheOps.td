@@ -23,40 +23,42 @@ class Flash_CacheOp<string mnemonic, list<Trait> traits = []> : Flash_Op<mnemoni
 
 def Flash_CacheViewOp : Flash_CacheOp<"cache_view", [
     DeclareOpInterfaceMethods<ReifyRankedShapedTypeOpInterface, ["reifyResultShapes"]>]> {
-  let summary = "the keys or values of sequences in a cache, in pages or not, as [B, Hk, N, D]";
+  let summary = "view the keys or values of sequences in a cache, paged or not, as [B, Hk, N, D]";
   let description = [{
-    What attention reads as `k` or `v` where it lies in a cache (Kwon et al. 2023, PagedAttention):
+    Gives attention its `k` or `v` from a cache (Kwon et al. 2023, PagedAttention):
 
         result[b, h, j, :] = cache[table[b, j div S], h, j mod S, :]    with a table, pages of S rows
         result[b, h, j, :] = cache[b, h, j, :]                          without
         result[b, h, j, :] = 0                                          for j >= lengths[b]
 
     Rows of the cache that are not part of a sequence, after its length or in pages that are not its own, may hold
-    anything, and so may entries of the table after the last page of a sequence: no page is looked up there. Rows of an
-    entry that is no number of a page are NaN: a query may not see them. Kernels read zeros there.
+    anything. So may entries of the table after the last page of a sequence, which are not read. If an entry is not the
+    number of a page, its rows are NaN, and queries must not see them; kernels read zeros there.
 
-    With scales the cache has elements of 8 bits, and the result is what they stand for, rounded to T once:
+    With scales the cache has elements of 8 bits, and the result has the numbers that they represent, rounded to T once:
 
-        result[b, h, j, :] = scales[p, h] * cache[p, h, j mod S, :]     p the page, or b; 0 where the extent is 1
+        result[b, h, j, :] = scales[p, h] * cache[p, h, j mod S, :]     p is the page, or b without a table
+
+    An index of `scales` is 0 where its extent is 1.
 
     | value   | shape                                                    | element type |
     |---------|----------------------------------------------------------|--------------|
     | cache   | `[pages, Hk, S, D]` with a table, `[B, Hk, N, D]` without | T, or with scales f8E4M3FN or i8 |
     | scales  | `[1 or pages, 1 or Hk]`; pages with a table only          | f32          |
-    | lengths | `[B]`, from 0 to N; without it all sequences have N      | i32          |
+    | lengths | `[B]`, from 0 to N; without lengths all sequences have N rows | i32     |
     | table   | `[B, M]`: numbers of pages; N = M * S                    | i32          |
     | result  | `[B, Hk, N, D]`                                          | T            |
 
-    The cache may have any strides in memory: `[pages, S, Hk, D]` is the same op.
+    The cache may have any strides in memory, so that a cache `[pages, S, Hk, D]` is a transposed view for this op.
 
     Constraints:
-    - (C1) the result has the element type of the cache, or with scales bf16, f16 or f32, its Hk and D; D is static, and
-      with a table S.
+    - (C1) the result has Hk, D and the element type of the cache, or with scales bf16, f16 or f32; D is static, and
+      with a table S, too.
     - (C2) B agrees wherever it is known, and N is M * S, or the cache's.
     - (C3) there are lengths or a table.
-    - (C4) there are scales where the cache has 8 bits, and there only.
+    - (C4) there are scales if and only if the cache has elements of 8 bits.
 
-    Lowers to: `linalg.generic` (`flash-decompose`); where tiles of it are read, `flash.cache_tile` (`flash-page-kv`).
+    Lowers to: `linalg.generic` (`flash-decompose`); reads of its tiles become `flash.cache_tile` (`flash-page-kv`).
 
     Example:
     ```mlir
@@ -77,10 +79,10 @@ def Flash_CacheViewOp : Flash_CacheOp<"cache_view", [
 }
 
 def Flash_CacheTileOp : Flash_CacheOp<"cache_tile"> {
-  let summary = "a tile of keys or values of one sequence and head, out of a cache";
+  let summary = "read a tile of keys or values of one sequence and head from a cache";
   let description = [{
-    Where a tile of `flash.cache_view` lies: of sequence `b` and key head `h`, rows `j` to `j` + n - 1, with zeros
-    behind the sequence's length and behind N. `flash-page-kv` makes it of a slice.
+    Reads rows `j` to `j` + n - 1 of sequence `b` and key head `h` of what a `flash.cache_view` with the same operands
+    gives, with zeros after the sequence's length and after N. `flash-page-kv` creates it from a slice of the view.
 
     Constraints: those of `flash.cache_view`; the result is `[1, 1, n, D]`, all static.
 

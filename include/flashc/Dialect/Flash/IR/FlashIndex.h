@@ -13,10 +13,11 @@
 
 namespace mlir::flash {
 
-/// Replaces a flash.wrap_index: by its index if that `isNatural` (>= 0), or else by a comparison, a sum and a select.
+/// Replaces `op` by its index if `isNatural` says that the index is at least 0, otherwise by a comparison, a sum and a
+/// select.
 void expandWrapIndex(RewriterBase &rewriter, WrapIndexOp op, bool isNatural);
 
-/// What an expanded flash.wrap_index was of, of a value that is one; null for another value.
+/// Returns the index of the flash.wrap_index that has been expanded to `value`; null if `value` is not one.
 Value matchWrappedIndex(Value value);
 
 } // namespace mlir::flash

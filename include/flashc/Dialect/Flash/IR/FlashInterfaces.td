@@ -1,4 +1,4 @@
-//===- FlashInterfaces.td - what the passes ask of the flash ops --------------------------------------------------===//
+//===- FlashInterfaces.td - the interfaces by which passes know the flash ops -------------------------------------===//
 #ifndef FLASHC_FLASH_INTERFACES_TD
 #define FLASHC_FLASH_INTERFACES_TD
 
@@ -7,8 +7,8 @@ include "mlir/IR/Interfaces.td"
 def Flash_ScoresOpInterface : OpInterface<"ScoresOpInterface"> {
   let cppNamespace = "::mlir::flash";
   let description = [{
-    An op that computes `S = score(scale * Q K^T) where mask`: `q [B, Hq, Nq, D]`, `k [B, Hk, Nk, D]`, and the two
-    optional regions; one that computes gradients has the score's derivative as a third.
+    An op that computes `S = score(scale * Q K^T) where mask` from `q [B, Hq, Nq, D]`, `k [B, Hk, Nk, D]` and two
+    optional regions, the score and the mask. An op that computes gradients has a third region, the score's derivative.
   }];
   let methods = [
     InterfaceMethod<"", "::mlir::Value", "getQ">,
@@ -17,28 +17,28 @@ def Flash_ScoresOpInterface : OpInterface<"ScoresOpInterface"> {
     InterfaceMethod<"", "::std::optional<uint64_t>", "getGroupSize">,
     InterfaceMethod<"", "::mlir::Region &", "getScore">,
     InterfaceMethod<"", "::mlir::Region &", "getMask">,
-    InterfaceMethod<"The region for the score's derivative, of ops that compute gradients; null for others.",
+    InterfaceMethod<"The region for the score's derivative in ops that compute gradients; null for other ops.",
                     "::mlir::Region *", "getDerivativeRegion", (ins), "", "return nullptr;">,
-    InterfaceMethod<"What drops probabilities, if something does.",
+    InterfaceMethod<"The dropout of the op; none if it has no dropout.",
                     "::std::optional<::mlir::flash::Dropout>", "getDropout", (ins), "", "return ::std::nullopt;">,
     InterfaceMethod<"The kind of kernel that computes it, as a table of schedules names it.",
                     "::llvm::StringRef", "getKernelKind", (ins), "", "return \"forward\";">,
-    InterfaceMethod<"The values that P is multiplied with, `[B, Hk, Nk, Dv]`; null where there is no such product.",
+    InterfaceMethod<"The values that P is multiplied with, `[B, Hk, Nk, Dv]`; null if there is no such product.",
                     "::mlir::Value", "getValues", (ins), "", "return $_op.getV();">,
-    InterfaceMethod<"Whether each sum over pairs must have one order, so that equal arguments give equal bits.",
+    InterfaceMethod<"Whether each sum over pairs must have a fixed order, so that equal arguments give equal bits.",
                     "bool", "isDeterministic", (ins), "", "return false;">
   ];
   let extraSharedClassDeclaration = [{
     bool hasScore() { return !$_op.getScore().empty(); }
     bool hasMask() { return !$_op.getMask().empty(); }
-    /// Whether there is room for the derivative of a score, and nothing in it.
+    /// Whether the op has a score, and a region for its derivative that is empty.
     bool lacksDerivative() {
       ::mlir::Region *derivative = $_op.getDerivativeRegion();
       return hasScore() && derivative && derivative->empty();
     }
     ::mlir::ShapedType getQType() { return ::llvm::cast<::mlir::ShapedType>($_op.getQ().getType()); }
     ::mlir::ShapedType getKType() { return ::llvm::cast<::mlir::ShapedType>($_op.getK().getType()); }
-    /// Query heads per key head: what the attribute says, or else the types.
+    /// The query heads per key head: the attribute if there is one, otherwise from the types.
     int64_t getGroup() {
       ::std::optional<uint64_t> size = $_op.getGroupSize();
       return size ? *size : getQType().getDimSize(1) / getKType().getDimSize(1);
@@ -49,13 +49,13 @@ def Flash_ScoresOpInterface : OpInterface<"ScoresOpInterface"> {
 def Flash_WholeOpInterface : OpInterface<"WholeOpInterface", [Flash_ScoresOpInterface]> {
   let cppNamespace = "::mlir::flash";
   let description = [{
-    An op of L0: on tensors, with results, or on memrefs, with an operand for each output behind the inputs. What the
-    arrays of a launch are to it, and which of their extents agree, is known by this interface only.
+    An op of L0 with scores. On tensors it has results; on memrefs it has an operand for each output, after the inputs.
+    Passes know the roles of a launch's arrays, and which of their extents agree, by this interface only.
   }];
   let methods = [
-    InterfaceMethod<"What is read, in the order of the operands.",
+    InterfaceMethod<"The inputs, in the order of the operands.",
                     "::llvm::SmallVector<::mlir::flash::StepOperand>", "getInputs">,
-    InterfaceMethod<"What is computed, in the order of the results. The numbers are those of operands, on memrefs.",
+    InterfaceMethod<"The outputs, in the order of the results. Their numbers are those of the operands on memrefs.",
                     "::llvm::SmallVector<::mlir::flash::StepOperand>", "getOutputs">
   ];
 }
@@ -63,13 +63,13 @@ def Flash_WholeOpInterface : OpInterface<"WholeOpInterface", [Flash_ScoresOpInte
 def Flash_PlainOpInterface : OpInterface<"PlainOpInterface"> {
   let cppNamespace = "::mlir::flash";
   let description = [{
-    An op of L0 without scores, which one kernel of plain loads and stores computes. On tensors it has results; on
-    memrefs its outputs are operands.
+    An op of L0 without scores, which one memory-bound kernel of plain loads and stores computes. On tensors it has
+    results; on memrefs its outputs are operands.
   }];
   let methods = [
-    InterfaceMethod<"What is read, in the order of the operands.",
+    InterfaceMethod<"The inputs, in the order of the operands.",
                     "::llvm::SmallVector<::mlir::flash::StepOperand>", "getInputs">,
-    InterfaceMethod<"What is computed, in the order of the results. The numbers are those of operands, on memrefs.",
+    InterfaceMethod<"The outputs, in the order of the results. Their numbers are those of the operands on memrefs.",
                     "::llvm::SmallVector<::mlir::flash::StepOperand>", "getOutputs">,
     InterfaceMethod<"Whether elements of outputs keep their value where the op does not write them.",
                     "bool", "updatesOutputs", (ins), "", "return false;">
@@ -79,33 +79,33 @@ def Flash_PlainOpInterface : OpInterface<"PlainOpInterface"> {
 def Flash_StepOpInterface : OpInterface<"StepOpInterface"> {
   let cppNamespace = "::mlir::flash";
   let description = [{
-    One step of a loop nest at L1: it folds a block of its streamed dimension (keys or queries) into the state of a
-    block of the other one, which is resident. `flash.online_attention` streams keys past queries. A step may have
-    scores (ScoresOpInterface); one without scores has no regions, and all its tiles are alike.
+    One step of a loop nest at L1. It folds a block of its streamed dimension (keys or queries) into the state of a
+    block of the other dimension, which is resident: `flash.online_attention` streams keys past queries. A step may have
+    scores (ScoresOpInterface). A step without scores has no regions, and all its tiles are alike.
 
-    The op is a tile of a larger one. It implements TilingInterface over (b, h, i, j), of which the streamed dimension
-    is a reduction, and AggregatedOpInterface. Its position operands say where its first element lies, and its regions
-    see absolute positions. Passes and the crossing to L2 know a step by this interface only: which tiles there are,
-    what they move with, and what is carried from step to step.
+    The op is a tile of a larger op. It implements AggregatedOpInterface, and TilingInterface over (b, h, i, j) with the
+    streamed dimension as a reduction. Its position operands are the position of its first element, and its regions get
+    absolute positions. Passes and the crossing to L2 know a step by this interface only: its tiles, the dimensions that
+    they move with, and the state that is carried from step to step.
   }];
   let methods = [
-    InterfaceMethod<"The dimension that is folded: `J` where keys are streamed, `I` where queries are.",
+    InterfaceMethod<"The dimension that is folded: `J` if keys are streamed, `I` if queries are streamed.",
                     "::mlir::flash::StepDim", "getStreamedDim">,
-    InterfaceMethod<"What is read, in the order of the operands.",
+    InterfaceMethod<"The inputs, in the order of the operands.",
                     "::llvm::SmallVector<::mlir::flash::StepOperand>", "getStepInputs">,
-    InterfaceMethod<"What is carried from step to step, in the order of the results: operands that results replace.",
+    InterfaceMethod<"The state, in the order of the results: the operands that the results replace in the next step.",
                     "::llvm::SmallVector<::mlir::flash::StepOperand>", "getStepState">,
-    InterfaceMethod<"The operands b0, h0, i0, j0: where the tile's first element lies.",
+    InterfaceMethod<"The operands b0, h0, i0, j0: the position of the tile's first element.",
                     "::mlir::OperandRange", "getPosition">,
     InterfaceMethod<"Query heads per key head.", "int64_t", "getGroup">,
-    InterfaceMethod<"Whether flash.finalize makes the results of the state. Otherwise the state is the result.",
+    InterfaceMethod<"Whether flash.finalize computes the results from the state. Otherwise the state is the result.",
                     "bool", "needsFinalize", (ins), "", "return false;">,
-    InterfaceMethod<"Whether L1 tiles it, with loops of the streamed dimension past the resident one. Otherwise it "
+    InterfaceMethod<"Whether L1 tiles the step, in loops over the streamed and the resident dimension. Otherwise it "
                     "stays an op on whole sequences.",
                     "bool", "isTiled", (ins), "", "return true;">
   ];
   let extraClassDeclaration = [{
-    /// What the state is called: "acc, m and l".
+    /// The names of the state, such as "acc, m and l".
     std::string getStateNames();
     /// The step as an op with scores; null if it has none.
     ::mlir::flash::ScoresOpInterface getScores() {
@@ -115,27 +115,27 @@ def Flash_StepOpInterface : OpInterface<"StepOpInterface"> {
     /// The mask region of a step with scores.
     ::mlir::Region &getMask() { return getScores().getMask(); }
     bool hasScore() { return getScores() && getScores().hasScore(); }
-    /// The first input that moves with a dimension, and the number of that dimension in it.
+    /// The first input that moves with `dim`, and the number of the input's dimension that does.
     ::std::pair<::mlir::Value, unsigned> getMoving(::mlir::flash::StepDim dim);
-    /// How many positions of dimension B, H, I or J the tile has; may be dynamic.
+    /// The tile's number of positions in dimension B, H, I or J; may be dynamic.
     int64_t getTileExtent(::mlir::flash::StepDim dim);
   }];
   let extraSharedClassDeclaration = [{
     ::mlir::flash::StepDim getResidentDim() {
       return $_op.getStreamedDim() == ::mlir::flash::StepDim::J ? ::mlir::flash::StepDim::I : ::mlir::flash::StepDim::J;
     }
-    /// Bounds of the loop over the streamed dimension are those of the mask in this view.
+    /// The view of the mask whose bounds are those of the loop over the streamed dimension.
     ::mlir::flash::MaskView getMaskView() {
       return $_op.getStreamedDim() == ::mlir::flash::StepDim::J ? ::mlir::flash::MaskView::Primal
                                                                  : ::mlir::flash::MaskView::Dual;
     }
-    /// Whether a part of the state moves with the streamed dimension: each step adds to another tile of it.
+    /// Whether a part of the state moves with the streamed dimension, so that each step adds to another tile of it.
     bool addsToStreamed() {
       return ::llvm::any_of($_op.getStepState(), [&](const ::mlir::flash::StepOperand &carried) {
         return carried.movesWith($_op.getStreamedDim());
       });
     }
-    /// Where the tile's first element lies in dimension B, H, I or J.
+    /// The position of the tile's first element in dimension B, H, I or J.
     ::mlir::Value getPositionIn(::mlir::flash::StepDim dim) { return $_op.getPosition()[static_cast<unsigned>(dim)]; }
   }];
 }
@@ -143,15 +143,15 @@ def Flash_StepOpInterface : OpInterface<"StepOpInterface"> {
 def Flash_EpilogueOpInterface : OpInterface<"EpilogueOpInterface"> {
   let cppNamespace = "::mlir::flash";
   let description = [{
-    What takes the state of a step when its loops have ended, and makes the results of it.
+    An op that takes the state of a step after its loops, and computes the results from it.
   }];
   let methods = [
     InterfaceMethod<"The state, in the order of the step's results.", "::mlir::OperandRange", "getState">,
-    InterfaceMethod<"What is read beside the state.", "::llvm::SmallVector<::mlir::flash::StepOperand>",
+    InterfaceMethod<"The inputs other than the state.", "::llvm::SmallVector<::mlir::flash::StepOperand>",
                     "getEpilogueInputs">,
-    InterfaceMethod<"What each result is.", "::llvm::SmallVector<::mlir::flash::StepOperand>", "getEpilogueResults">,
-    InterfaceMethod<"Whether a resident position may have seen no streamed one, for all that is known.", "bool",
-                    "mayHaveEmptyRows">
+    InterfaceMethod<"The results, in their order.", "::llvm::SmallVector<::mlir::flash::StepOperand>",
+                    "getEpilogueResults">,
+    InterfaceMethod<"Whether the mask may have kept no pair of a resident position.", "bool", "mayHaveEmptyRows">
   ];
 }
 

@@ -1,4 +1,4 @@
-//===- FlashStep.td - what every step of L1 declares --------------------------------------------------------------===//
+//===- FlashStep.td - the declarations that all steps of L1 share -------------------------------------------------===//
 //
 // An op that is a step (StepOpInterface), of this dialect or of another one, has these traits and this tiling.
 //

@@ -6,8 +6,8 @@
 
 namespace mlir::flash {
 
-/// On what adds up the heads of groups (emitGroupSums): a kernel may take the sum in any order. Without it every run
-/// has the order of the heads' numbers.
+/// The attribute on a sum over the heads of groups (emitGroupSums) that lets a kernel add in any order. Without it the
+/// heads are added in the order of their numbers.
 constexpr llvm::StringLiteral kAnyOrderAttr = "flash.any_order";
 
 } // namespace mlir::flash

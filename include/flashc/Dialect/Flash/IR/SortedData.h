@@ -9,74 +9,73 @@
 
 namespace mlir::flash {
 
-/// A scalar that is read from an array: which array, and the indices that have to lie inside it.
+/// A read of a scalar from an array: the array, and the indices that have to lie inside it.
 struct ElementRead {
   Value array;
   MutableOperandRange indices;
 };
 
-/// On the outer op of `max(min(index, last), 0)`: flash-tile has put it around an index that is inside the array for
-/// all queries and keys that exist.
+/// The attribute on the outer op of a `max(min(index, last), 0)` that flash-tile adds to an index that is inside the
+/// array for all queries and keys that exist.
 inline constexpr StringLiteral kTileClampAttrName = "flash.tile_clamp";
 
-/// tensor.extract, memref.load, flash.count_le and flash.nth; nothing for another op.
+/// Returns the read that `op` is: a tensor.extract, memref.load, flash.count_le or flash.nth. None for other ops.
 std::optional<ElementRead> getElementRead(Operation *op);
 
-/// A position without that.
+/// Returns the index inside of the tile clamp that `position` is, or `position` itself.
 Value stripTileClamp(Value position);
 
-/// The signed predicate that holds with both sides exchanged; others stay.
+/// Returns the signed predicate that is equivalent with both sides exchanged; other predicates are returned unchanged.
 arith::CmpIPredicate swapSides(arith::CmpIPredicate predicate);
 
-/// `x <predicate> limit`, from what makes `x <= limit` and `x >= limit` of it, or `<` and `>` if they are to be strict;
-/// null if it is unsigned.
+/// Emits `x <predicate> limit` from functions that emit `x <= limit` and `x >= limit`, or if strict `x < limit` and
+/// `x > limit`. Null if the predicate is unsigned.
 Value emitSigned(OpBuilder &b, Location loc, arith::CmpIPredicate predicate,
                  llvm::function_ref<Value(bool isStrict)> atMost, llvm::function_ref<Value(bool isStrict)> atLeast);
 
-/// Whether `value`, of `region`, depends on `argument`.
+/// Whether `value`, a value of `region`, depends on `argument`.
 bool dependsOn(Value value, BlockArgument argument, Region &region);
 
-/// Whether `value` is computed, by ops of `region` that only read, from values outside of the region and its arguments
-/// that `isLeaf` holds of. `known` has what was asked before.
+/// Whether ops of `region` that have no effects other than reads compute `value` from values outside of the region and
+/// from arguments for which `isLeaf` holds. `known` caches results.
 bool isComputedFrom(Value value, Region &region, llvm::function_ref<bool(Value)> isLeaf, DenseMap<Value, bool> &known);
 
-/// Makes the bounds on the key that a comparison in a mask with `flash.count_le` of the key's position says (its
-/// canonical form); null if it is no such comparison.
+/// Emits the bounds on the key that are equivalent to `op`, a comparison in a mask with a `flash.count_le` of the key's
+/// position (its canonical form). Null if `op` is no such comparison.
 Value boundKeyByCount(OpBuilder &b, arith::CmpIOp op, Region &mask);
 
-/// How far from 0 lies what flash.nth gives at positions that do not exist: bounds add and subtract a few of them in 32
-/// bits.
+/// The magnitude of the results of flash.nth at positions that do not exist. Sums of a few of them fit 32 bits.
 constexpr int64_t kFarPosition = int64_t(1) << 29;
 
-/// The element of a tensor or memref.
+/// Reads the element at `indices` of a tensor or memref.
 Value readElement(OpBuilder &b, Location loc, Value array, ValueRange indices);
 
 /// Reads the element at a position along the last dimension of an array; null after an error.
 using ReadElement = llvm::function_ref<Value(OpBuilder &, Value position)>;
 
-/// The code of flash.count_le and flash.nth of `value`, in arith and scf, on an array whose last dimension has `extent`
-/// elements. `read` is asked for positions that exist only. Null if it returns null.
+/// Emits the code of a flash.count_le of `value`, or a flash.nth at `position`, in arith and scf, for an array whose
+/// last dimension has `extent` elements. `read` is called for positions that exist only. Null if `read` returns null.
 Value expandSortedRead(OpBuilder &b, CountLeOp op, Value value, Value extent, ReadElement read);
 Value expandSortedRead(OpBuilder &b, NthOp op, Value position, Value extent, ReadElement read);
 
-/// What flash.segment_tile is computed from: the array is `extent` elements long.
+/// The operands of flash.segment_tile. The last dimension of its array has `extent` elements.
 struct SegmentTileOperands {
   Value tile, extent, length;
   int64_t tileSize;
 };
-/// The code of flash.segment_tile: its results, none after an error.
+/// Emits the code of flash.segment_tile. Returns its results; empty after an error.
 SmallVector<Value> expandSegmentTile(OpBuilder &b, Location loc, const SegmentTileOperands &operands, ReadElement read);
 
-/// The same for an op on a tensor or memref, read in place.
+/// Emits the code of `op`, which reads its tensor or memref in place.
 Value expandInPlace(OpBuilder &b, CountLeOp op);
 Value expandInPlace(OpBuilder &b, NthOp op);
 SmallVector<Value> expandInPlace(OpBuilder &b, SegmentTileOp op);
 
-/// Calls `action` for each search in a region of `op` that is the tile's segment for all queries of `op`, which are
-/// those of a flash.segment_tile: it counts the elements up to the query, in the same line.
+/// Calls `action` for each search in `region` of `op`, whose queries are those of a flash.segment_tile, that is the
+/// tile's segment for all of them: a search that counts the elements up to the query in the same line of the array.
 void forEachSegmentCount(StepOpInterface op, Region &region, llvm::function_ref<void(CountLeOp)> action);
 
-/// How many tiles flash.segment_tile numbers.
+/// Emits the number of tiles of flash.segment_tile.
 OpFoldResult countSegmentTiles(OpBuilder &b, Location loc, Value sorted, Value length, int64_t tileSize);
 
 } // namespace mlir::flash

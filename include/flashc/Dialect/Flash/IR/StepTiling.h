@@ -6,8 +6,8 @@
 
 namespace mlir::flash {
 
-/// TilingInterface of every step, over (b, h, i, j), by what its operands move with. Tiles have static shapes: inputs
-/// that exceed their array are padded, and the results are cut back.
+/// The implementation of TilingInterface for every step, over (b, h, i, j), by the dimensions that its operands move
+/// with. Tiles have static shapes: inputs that exceed their array are padded, and the results are cut back.
 SmallVector<Range> getStepDomain(OpBuilder &b, StepOpInterface op);
 SmallVector<utils::IteratorType> getStepIterators(StepOpInterface op);
 FailureOr<TilingResult> emitStepTile(OpBuilder &b, StepOpInterface op, ArrayRef<OpFoldResult> offsets,

@@ -1,7 +1,6 @@
-//===- TileTables.h - what is known at run time only --------------------------------------------------------------===//
+//===- TileTables.h - tables that are computed at run time --------------------------------------------------------===//
 //
-// The code of flash.row_table, flash.tile_range, flash.tile_classes and flash.tile_runs, where it is the same on the
-// CPU and in a kernel.
+// The code of flash.row_table, flash.tile_range, flash.tile_classes and flash.tile_runs that the CPU and kernels share.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 #ifndef FLASHC_DIALECT_FLASH_IR_TILETABLES_H
@@ -13,27 +12,29 @@
 
 namespace mlir::flash {
 
-/// The classes of tiles: of flash.tile_classes, and what the region of a flash.tile_runs yields.
+/// The classes of tiles: the elements of flash.tile_classes, and the values that the region of a flash.tile_runs
+/// yields.
 enum class TileVisit { Skipped, Masked, Full };
 
-/// The class of a tile by whether a pair of it is kept, and whether one is not: i32 from two i1.
+/// Emits the class of a tile (i32) from two i1: whether a pair of the tile is kept, and whether a pair is not kept.
 Value emitTileClass(ImplicitLocOpBuilder &b, Value isKept, Value isCut);
 
-/// Runs that flash-bound-loops asks for: their fifteen loops take four steps of a search, and a kernel's row of the
-/// table one line of a cache, 128 bytes.
+/// The number of runs that flash-bound-loops asks for. A search finds one of their fifteen loops in four steps, and a
+/// row of the table fits one cache line of 128 bytes.
 constexpr int64_t kTileRuns = 5;
 
-/// The runs of one tile of queries while its tiles of keys go by in ascending order, as values of type index. Each run
-/// has four keys (see flash.tile_runs); behind the last run stand the ends of the row of full tiles that is seen now.
+/// Emits code that builds the runs of one tile of queries from its tiles of keys, in ascending order. The state
+/// consists of values of type index: four keys for each run (see flash.tile_runs), and then the two ends of the current
+/// row of full tiles.
 ///
-/// A new run pushes the others forward: of the runs and the new one, the neighbours with the least between them become
-/// one. At first all runs are empty, so that these go first, and a run that touches the new tile takes it.
+/// A tile that touches the last run extends it. Otherwise it begins a new run, for which the two neighbouring runs, the
+/// new one included, with the smallest gap are merged. At first all runs are empty, and these are merged first.
 class RunsBuilder {
 public:
   RunsBuilder(ImplicitLocOpBuilder &b, int64_t numRuns, int64_t kvTile) : b(b), numRuns(numRuns), kvTile(kvTile) {}
 
   SmallVector<Value> emitNone();
-  /// The state behind a tile at `key` that is visited.
+  /// Emits the state after a tile at `key` that is visited.
   SmallVector<Value> emitVisit(ValueRange state, Value key, Value isFull);
   /// The four keys of each run.
   ValueRange getRuns(ValueRange state) const { return state.take_front(4 * numRuns); }
@@ -50,13 +51,13 @@ private:
   int64_t numRuns, kvTile;
 };
 
-/// The place in the table of a flash.tile_runs that a bound of a loop is read from; null for another bound.
+/// Returns the read of a flash.tile_runs table that `bound`, a bound of a loop, is; null for other bounds.
 tensor::ExtractOp matchRunsElement(OpFoldResult bound);
 
-/// An element as it is compared: an i64.
+/// Converts `element`, a value whose range is computed, to an i64, as which it is compared.
 Value emitRangedElement(ImplicitLocOpBuilder &b, Value element);
 
-/// The ops as loops on the CPU.
+/// Expands the ops into loops on the CPU.
 Value expandInPlace(OpBuilder &b, RowTableOp op);
 SmallVector<Value> expandInPlace(OpBuilder &b, TileRangeOp op);
 Value expandInPlace(OpBuilder &b, TileClassesOp op);

@@ -5,15 +5,15 @@
 include "mlir/Pass/PassBase.td"
 
 def DifferentiateScores : Pass<"flash-differentiate-scores"> {
-  let summary = "the score's derivative becomes a region of its op";
+  let summary = "differentiate scores, as a region of their op";
   let description = [{
-    Fills the empty `derivative` region of a `flash.attention_backward` that has a score: d score(s) / ds at the same
-    score and position, by forward mode over `arith`, `math` and `scf`. What does not depend on `s` is not computed
-    again; common subexpressions of the op's regions are merged. docs/backward.md has the rules, and what they say at
+    Fills the empty `derivative` region of a `flash.attention_backward` that has a score with d score(s) / ds at the
+    same score and position, by forward mode over `arith`, `math` and `scf`. Values that do not depend on `s` are not
+    computed again, and common subexpressions of the op's regions are merged. docs/backward.md has the rules, also for
     kinks.
 
-    Why here: after `flash-fuse`, which brings the code of captured tensors into the score, and before
-    `flash-online-softmax`, whose step has to have its derivative. (`flash-decompose` differentiates by itself.)
+    Why here: after `flash-fuse`, which moves the code of captured tensors into the score, and before
+    `flash-online-softmax`, whose step needs the derivative. (`flash-decompose` differentiates by itself.)
 
     Before:
     ```mlir
@@ -36,22 +36,22 @@ def DifferentiateScores : Pass<"flash-differentiate-scores"> {
     }
     ```
 
-    Refuses, on the op, "expected a score that has a derivative", with the note "'<op>' has none" on the op inside. A
-    derivative that is there is left alone, whatever it says.
+    The pass refuses an op with "expected a score that has a derivative", and the note "'<op>' has none" on the op
+    inside of the score. A derivative region that is not empty is left alone.
   }];
   let statistics = [Statistic<"numDifferentiated", "num-differentiated", "scores differentiated">];
 }
 
 def DifferentiateCaptures : Pass<"flash-differentiate-captures"> {
-  let summary = "the gradient of what a score reads becomes sums of score gradients";
+  let summary = "compute gradients of tensors that a score reads from sums of score gradients";
   let description = [{
-    Replaces each `flash.captured_gradient` by, for each read of the captured tensor in its score, a
-    `flash.accumulate_gradients` whose derivative is that of the score with respect to what is read, and a
-    `flash.scatter_sum` that adds its sums to the elements that were read. What the read's indices hang on says which
-    sums these are: of rows, columns, diagonals or pairs.
+    Replaces each `flash.captured_gradient` by two ops for each read of the captured tensor in its score: a
+    `flash.accumulate_gradients`, whose derivative is that of the score with respect to the value read, and a
+    `flash.scatter_sum`, which adds its sums to the elements that were read. The indices of the read decide which sums
+    these are: of rows, columns, diagonals or pairs.
 
-    Why here: after `flash-fuse`, when the score has all code of its own, and before `flash-tile`, which tiles the steps
-    of rows and columns as it does those of dq and dk.
+    Why here: after `flash-fuse`, when the score has all of its code, and before `flash-tile`, which tiles the steps of
+    rows and columns like those of dq and dk.
 
     Before (a table of relative positions):
     ```mlir
@@ -70,25 +70,26 @@ def DifferentiateCaptures : Pass<"flash-differentiate-captures"> {
     %d = flash.scatter_sum ins(%sums) outs(%zeros) queries(%nq) {gradients = #flash.gradients<diagonals>}
         index (%b: index, %h: index, %i: index, %j: index) { flash.yield_index %h, %place }
     ```
-    A tensor that is not read has a gradient of zeros.
+    The gradient of a tensor that is not read is zero.
 
-    Refuses, on the op: a captured tensor that is no argument of the function; a score without a derivative with respect
-    to what is read (with a note on the op in it); and a read inside of control flow, with a note on the read.
+    The pass refuses an op whose captured tensor is not an argument of the function, one whose score has no derivative
+    with respect to the value read (with a note on the op in the score), and one with a read inside of control flow
+    (with a note on the read).
   }];
   let dependentDialects = ["::mlir::linalg::LinalgDialect"];
   let statistics = [Statistic<"numSums", "num-sums", "reads whose gradients are summed">];
 }
 
 def SplitGradients : Pass<"flash-split-gradients"> {
-  let summary = "the gradients of queries and those of keys in loops of their own";
+  let summary = "compute the gradients of queries and those of keys in separate loops";
   let description = [{
-    Replaces each `flash.accumulate_gradients` of dq, dk and dv by one of dk and dv and one of dq. S and dP are computed
-    twice then (seven products in place of five), but each gradient has loops that own its tiles: no two iterations add
-    to one tile, so nothing is summed in device memory, and every run gives the same bits.
+    Replaces each `flash.accumulate_gradients` of dq, dk and dv by one of dk and dv and one of dq. S and dP are then
+    computed twice (seven products in place of five), but each gradient has loops whose iterations own its tiles: no two
+    iterations add to one tile, so that there are no sums in device memory, and every run gives the same bits.
 
-    Why here: after `flash-online-softmax`, before `flash-tile`, which then tiles two ops. `flash-swap-loops` brings the
-    keys of the second one inside, as it does for attention. Without this pass there is one nest, by keys, which adds to
-    dq in memory (FlashAttention-2).
+    Why here: after `flash-online-softmax`, before `flash-tile`, which then tiles two ops. `flash-swap-loops` moves the
+    key loop of the second op inside, as for attention. Without this pass there is one nest, by keys, which adds to dq
+    in memory (FlashAttention-2).
 
     Before:
     ```mlir
@@ -100,25 +101,25 @@ def SplitGradients : Pass<"flash-split-gradients"> {
     %dk, %dv = flash.accumulate_gradients ins(...) outs(%zk, %zv) ... {gradients = #flash.gradients<dk, dv>}
     %dq      = flash.accumulate_gradients ins(...) outs(%zq) ... {gradients = #flash.gradients<dq>}
     ```
-    With `each` the first one is two, so that one accumulator is all that a loop carries (eight products: S is computed
-    three times):
+    With `each` the first op is split into two, so that each loop carries only one accumulator (eight products: S is
+    computed three times):
     ```mlir
     %dk = flash.accumulate_gradients ins(...) outs(%zk) ... {gradients = #flash.gradients<dk>}
     %dv = flash.accumulate_gradients ins(...) outs(%zv) ... {gradients = #flash.gradients<dv>}
     ```
 
-    An op in a loop, or of other gradients, is left alone. It never refuses.
+    An op in a loop, or of other gradients, is left alone. The pass never refuses.
   }];
   let options = [Option<"each", "each", "bool", /*default=*/"false", "dk and dv have loops of their own, too">];
   let statistics = [Statistic<"numSplit", "num-split", "steps split">];
 }
 
 def RecomputeDelta : Pass<"flash-recompute-delta"> {
-  let summary = "the row sums of o * do in each step: FlashAttention, Algorithm 4";
+  let summary = "compute the row sums of o * do in each step: FlashAttention, Algorithm 4";
   let description = [{
-    Computes the tile of delta = rowsum(o * do) that a tiled `flash.accumulate_gradients` reads where it reads it, from
-    tiles of o and do (FlashAttention, Algorithm 4, line 19). Without this pass delta is computed once, before the loops
-    (FlashAttention-2, Algorithm 2, line 4), and o is read once.
+    Computes the tile of delta = rowsum(o * do) that a tiled `flash.accumulate_gradients` reads right before the step,
+    from tiles of o and do (FlashAttention, Algorithm 4, line 19). Without this pass delta is computed once, before the
+    loops (FlashAttention-2, Algorithm 2, line 4), and o is read once.
 
     Before (after `flash-tile`):
     ```mlir
@@ -135,7 +136,7 @@ def RecomputeDelta : Pass<"flash-recompute-delta"> {
       flash.accumulate_gradients ins(..., %delta_tile) ...
     ```
 
-    A step outside loops, or with a delta that is given, is left alone. It never refuses.
+    A step outside of loops, or whose delta is an argument, is left alone. The pass never refuses.
   }];
   let statistics = [Statistic<"numRecomputed", "num-recomputed", "steps that compute delta">];
 }

@@ -1,4 +1,4 @@
-//===- RangedMask.h - a mask over any data, by its range in each tile ---------------------------------------------===//
+//===- RangedMask.h - masks that are evaluated at run time --------------------------------------------------------===//
 #ifndef FLASHC_DIALECT_FLASH_TRANSFORMS_RANGEDMASK_H
 #define FLASHC_DIALECT_FLASH_TRANSFORMS_RANGEDMASK_H
 
@@ -7,25 +7,26 @@
 
 namespace mlir::flash {
 
-/// The runs of streamed tiles that a mask visits which bounds do not say it all of: which ones, a flash.tile_runs in
-/// front of all loops says, from the classes of tiles. Those a flash.tile_classes finds by running the mask, where the
-/// ranges of positions, and of arrays in each tile, leave a tile open. Erased when it dies, unless it has been kept.
+/// The runs of streamed tiles to be visited for a mask whose bounds are not exact. A flash.tile_runs before all loops
+/// computes them from the classes of tiles. A flash.tile_classes computes the classes: from the ranges of positions and
+/// of arrays in each tile, and by running the mask on tiles that these leave undecided. The destructor erases the ops
+/// if they are unused.
 class RangedMask {
 public:
-  /// Null where the loops around `op` do not go over tiles from 0, or the mask needs what only they know. `mask` is the
-  /// op's region, wherever it is now.
+  /// Creates the tables of `op`. Null if the loops around `op` do not go over tiles from 0, or the mask needs values
+  /// that only these loops have. `mask` is the mask region of `op`, which may have been moved out of it.
   static std::unique_ptr<RangedMask> create(StepOpInterface op, Region &mask);
   ~RangedMask();
   RangedMask(const RangedMask &) = delete;
 
-  /// The arrays whose ranges in a tile say something about it.
+  /// The arrays whose ranges in a tile the classes are computed from.
   ArrayRef<Value> getArrays() const { return arrays; }
 
-  /// Skips what lies outside of these stretches of the streamed dimension, too: computed in front of the loop over it,
-  /// for the resident tile. Does nothing where they hang on what is not known outside.
-  void restrictTo(ArrayRef<std::pair<OpFoldResult, OpFoldResult>> stretches);
+  /// Also skips tiles outside of `ranges` of the streamed dimension, which are computed before the loop over it, for
+  /// the resident tile. Does nothing if the ranges depend on values that are not known outside of the loops.
+  void restrictTo(ArrayRef<std::pair<OpFoldResult, OpFoldResult>> ranges);
 
-  /// The four ends of each run (see flash.tile_runs), in front of the streamed loop, as indices. The table stays.
+  /// Reads the four ends of each run (see flash.tile_runs) before the streamed loop, as indices. Keeps the table.
   SmallVector<OpFoldResult> emitRuns();
 
 private:
@@ -38,7 +39,7 @@ private:
   bool isDual() { return op.getStreamedDim() == StepDim::I; }
 
   StepOpInterface op;
-  /// In front of it the tables stand.
+  /// The op before which the tables are created.
   Operation *anchor;
   TileClassesOp classes;
   TileRunsOp table;

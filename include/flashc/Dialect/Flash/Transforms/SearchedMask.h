@@ -7,17 +7,18 @@
 
 namespace mlir::flash {
 
-/// While it lives, the mask region of an op is another one that keeps the same pairs of queries and keys that exist, in
-/// a form that the analysis of masks understands. It is the form to compute bounds from, once for a tile: what it
-/// computes for a pair takes longer. Without arrays that are declared sorted and divisions by captured values it is the
-/// op's own region. In the dual view i and j are exchanged.
+/// Replaces the mask region of an op, during its lifetime, by one that keeps the same pairs of existing queries and
+/// keys in a form that the analysis of masks understands. This form is for computing bounds once for a tile; for every
+/// pair it would cost more than the op's own region. The region is the op's own if it has neither arrays that are
+/// declared sorted nor divisions by captured values. In the dual view i and j are exchanged.
 ///
 /// - A comparison of the key's quotient by a captured value becomes one of the key (`DividedKeys.h`).
 /// - A comparison with the element at the key's position becomes one of that position: `s[j] <= v` is
-///   `j < count_le v in s`, `s[j] >= v` is `j >= count_le v in s {strict}`. One with `s[count_le j in s]`, the end of
-///   the key's segment, becomes one with the count, and that one with the key again.
-/// - Inside a segment, `s[p - 1] <= j < s[p]`, another bound that ascends only while the segment stays the same (the
-///   diagonal of a packed sequence) is brought between the segment's ends, where it ascends altogether.
+///   `j < count_le v in s`, `s[j] >= v` is `j >= count_le v in s {strict}`. A comparison with `s[count_le j in s]`, the
+///   end of the key's segment, becomes one with the count, and then one with the key.
+/// - In a mask with the bounds of a segment, `s[p - 1] <= j < s[p]`, another bound that ascends with the query only
+///   inside of a segment (the diagonal of a packed sequence) is clamped to the segment's ends, so that it always
+///   ascends.
 class SearchedMask {
 public:
   explicit SearchedMask(StepOpInterface op, MaskView view = MaskView::Primal);
@@ -26,10 +27,10 @@ public:
   ~SearchedMask() { restore(); }
   /// Puts the op's own region back.
   void restore();
-  /// Leaves the op the other region, if that searches: in the dual view, where what it computes of the key alone takes
-  /// the place of what it read for each query.
+  /// Leaves the new region in the op, if it has searches. This is for the dual view, where searches that depend on the
+  /// key alone replace reads for each query.
   void keepSearches();
-  /// The op's own region, put back or not.
+  /// The op's own region, whether it is in the op or not.
   Region &getOriginal() { return original.empty() ? mask : original; }
   SearchedMask(const SearchedMask &) = delete;
 
@@ -39,14 +40,14 @@ private:
 
   Region &mask;
   MaskView view = MaskView::Primal;
-  /// Whether it reads sorted arrays, and divides by captured values.
+  /// Whether the mask reads sorted arrays, and whether it divides by captured values.
   bool isSearched, isDivided;
   Region original; // empty if nothing was replaced
 };
 
-/// Replaces the comparisons of a mask region with elements at positions that depend on the key by comparisons of these
-/// positions with searches, which depend on the query. Returns those that are for a position itself, and so in an array
-/// about as long as there are keys; not those for the number of the key's segment.
+/// Replaces each comparison in a mask region with an element at a position that depends on the key by a comparison of
+/// this position with a search, which depends on the query. Returns the searches whose result is a key position, so
+/// that their array is about as long as there are keys, and not those whose result is the number of the key's segment.
 SmallVector<CountLeOp> searchKeys(Region &mask);
 
 } // namespace mlir::flash

@@ -1,4 +1,4 @@
-//===- SeenPositions.h - which keys any query sees ----------------------------------------------------------------===//
+//===- SeenPositions.h - the keys that any query may see ----------------------------------------------------------===//
 #ifndef FLASHC_DIALECT_FLASH_TRANSFORMS_SEENPOSITIONS_H
 #define FLASHC_DIALECT_FLASH_TRANSFORMS_SEENPOSITIONS_H
 
@@ -8,21 +8,22 @@
 
 namespace mlir::flash {
 
-/// Positions before `begin` and from `end` on take part in no pair that a mask keeps; null where there is no such
-/// bound. Their rows may hold anything, NaN too, so that no product may add them up with a weight of 0.
+/// Bounds of the positions that a mask keeps pairs of: positions before `begin` and from `end` on are in no kept pair.
+/// A null value is no bound. Rows outside of the bounds may hold anything, NaN too, so that products must not read them
+/// even with a weight of 0.
 struct SeenPositions {
   Value begin, end;
 };
 
-/// How many queries and keys there are.
+/// The numbers of queries and keys.
 struct PairExtents {
   OpFoldResult queries, keys;
 };
 
-/// Where data bounds the keys (in the dual view, the queries) of the batch and head of `op`, a tile that has a mask: an
-/// element of an array that the mask reads, as a length, an offset or an id, or a number that it compares the key with.
-/// Where tiles follow segments (flash.segment_tile), the keys that the queries of the segment see. Emits the bounds in
-/// front of `op`. None where data bounds nothing, as with a causal mask or a window of positions alone.
+/// Emits, before `op`, a tile that has a mask, the bounds that data give to the keys (in the dual view, the queries) of
+/// its batch and head. Such data are elements of an array that the mask reads (lengths, offsets, ids) or numbers that
+/// it compares the key with. Where tiles follow segments (flash.segment_tile), the bounds are those of the keys that
+/// the queries of the segment see. None if no data bound the keys, as with a causal mask or a window.
 std::optional<SeenPositions> emitSeenPositions(StepOpInterface op, MaskView view, const PairExtents &extents);
 
 } // namespace mlir::flash

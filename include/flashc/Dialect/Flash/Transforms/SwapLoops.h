@@ -1,6 +1,6 @@
 //===- SwapLoops.h - the plan of flash-swap-loops -----------------------------------------------------------------===//
 //
-// What `flash-swap-loops` has proved about a loop nest before it rewrites anything.
+// The facts about a loop nest that `flash-swap-loops` proves before it rewrites anything.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 #ifndef FLASHC_DIALECT_FLASH_TRANSFORMS_SWAPLOOPS_H
@@ -13,14 +13,14 @@
 
 namespace mlir::flash {
 
-/// How one state tensor (of attention: acc, m or l) goes through an iteration of the innermost loop. Each op may be
-/// null; without any the loop carries the tile itself.
+/// The ops by which one state tensor (of attention: acc, m or l) passes through an iteration of the innermost loop.
+/// Each may be null. If all are null, the loop carries the tile itself.
 struct StateAccess {
   tensor::ExtractSliceOp read; // the queries' slice
-  tensor::PadOp pad;           // that slice, padded to the static tile
+  tensor::PadOp pad;           // `read`, padded to the static tile
   tensor::ExtractSliceOp cut;  // the result without the padding
-  tensor::InsertSliceOp write; // back to where it was read; there with `read`
-  Value init, result;          // the tensor before the outermost loop, and behind it
+  tensor::InsertSliceOp write; // back to the slice of `read`; null if `read` is null
+  Value init, result;          // the tensor before the outermost loop, and after it
 };
 
 /// A loop nest around a step whose state can be carried tile by tile.
@@ -28,7 +28,7 @@ struct SwapPlan {
   StepOpInterface op;
   FinalizeOp finalize;                  // null if the step needs none
   SmallVector<scf::ForOp> loops;        // outermost first
-  std::optional<unsigned> streamedLoop; // the position of the loop that folds into the same state tile, if it is there
+  std::optional<unsigned> streamedLoop; // the position of the loop that folds into the same state tile, if there is one
   SmallVector<StateAccess> state;       // in the step's order
   llvm::SmallPtrSet<Operation *, 32> onStream; // ops that have to run in the streamed loop
   bool startsEmpty = false;                    // the state begins as its identities: acc = 0, m = -inf, l = 0
@@ -40,10 +40,10 @@ struct SwapPlan {
   StringRef getName(unsigned k) { return op.getStepState()[k].name; }
 };
 
-/// Proves that the nest around `op` can be swapped. Emits an error on the loop that stands in the way otherwise.
+/// Proves that the nest around `op` can be swapped. Otherwise emits an error on the loop that prevents it, and fails.
 FailureOr<SwapPlan> planSwapLoops(StepOpInterface op);
 
-/// Rewrites the nest: the streamed loop inside all others, and state tiles carried by it.
+/// Rewrites the nest, so that the streamed loop is inside all others and carries the state tiles.
 void applySwapLoops(SwapPlan plan);
 
 } // namespace mlir::flash
