@@ -1,4 +1,4 @@
-//===- FlashDataOps.td - what is declared and computed of the arrays that masks read ------------------------------===//
+//===- FlashDataOps.td - declarations, searches and tables for arrays that masks read -----------------------------===//
 //
 // A part of FlashOps.td, which includes it.
 //
@@ -11,18 +11,18 @@
 //===--------------------------------------------------------------------------------------------------------------===//
 
 def Flash_SortedElement : AnyTypeOf<[I8, I16, I32, I64, Index]>;
-/// An array whose values are declared to be sorted. Verifiers check that its rank is 1 or more.
+/// The type of an array that is declared sorted. Verifiers check that its rank is 1 or more.
 def Flash_SortedArray : AnyTypeOf<[RankedTensorOf<[Flash_SortedElement]>, MemRefOf<[Flash_SortedElement]>]>;
 
 def Flash_AssumeSortedOp : Flash_Op<"assume_sorted", [Pure, AllTypesMatch<["source", "result"]>]> {
-  let summary = "a promise that an array ascends along its last dimension";
+  let summary = "promise that an array ascends along its last dimension";
   let description = [{
-    The result is `source`. Whoever writes the op promises that its elements, as signed integers, ascend along the last
-    dimension, `source[..., x] <= source[..., x + 1]`, and that there is one. Equal neighbours are fine. Where the
-    elements do not ascend, the results of what looks into the array are not defined, but it reads nothing outside.
+    Returns `source`, with the promise that its elements, as signed integers, ascend along the last dimension,
+    `source[..., x] <= source[..., x + 1]`, and that the dimension is not empty. Equal neighbours are allowed. If the
+    elements do not ascend, searches of the array return unspecified results, but read nothing outside of the array.
 
-    The mask analysis builds on the promise: a mask that compares an element at a key's position with one at a query's
-    (documents by sorted ids), or an index with offsets (`flash.count_le`), becomes bounds on the keys.
+    The mask analysis uses the promise: a mask that compares an element at a key's position with one at a query's
+    position (documents by sorted ids), or an index with offsets (`flash.count_le`), becomes bounds on the keys.
 
     Constraints:
     - the array has rank 1 or more, elements of 8, 16, 32 or 64 bits or of type index, and a last dimension that is not
@@ -43,7 +43,7 @@ def Flash_AssumeSortedOp : Flash_Op<"assume_sorted", [Pure, AllTypesMatch<["sour
   let hasCanonicalizer = 1;
 }
 
-/// An op that reads an operand where that is a memref.
+/// An op that reads the operand `array` if that is a memref.
 class Flash_ReadOp<string mnemonic, string array> : Flash_Op<mnemonic, [
     AlwaysSpeculatable, DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
   let hasVerifier = 1;
@@ -51,43 +51,45 @@ class Flash_ReadOp<string mnemonic, string array> : Flash_Op<mnemonic, [
                              # "Mutable(), effects); }";
 }
 
-/// An op that looks into one line of a sorted array.
+/// An op that reads one line of a sorted array.
 class Flash_SortedReadOp<string mnemonic> : Flash_ReadOp<mnemonic, "Sorted"> {
   let results = (outs Index:$result);
 }
 
 def Flash_CountLeOp : Flash_SortedReadOp<"count_le"> {
-  let summary = "how many elements of a sorted array are at most a value, or less than it";
+  let summary = "count the elements of a sorted array that are at most a value, or less than it";
   let description = [{
+    Counts along the last dimension of the array, at `indices` in the other dimensions:
+
         count_le v in s          = #{x : s[indices..., x] <= v}
         count_le v in s {strict} = #{x : s[indices..., x] < v}
 
-    along the last dimension of the array, at `indices` in the others. Both sides are compared as signed integers; there
-    is no `v - 1`, which the least integer does not have. The
-    segment that position `p` lies in, of those that begin at `offsets`, is `count_le p in offsets` - 1: repeated
-    offsets are segments without positions.
+    Both sides are compared as signed integers. `strict` exists because the least integer has no `v - 1`. Among segments
+    that begin at `offsets`, position `p` lies in segment `count_le p in offsets` - 1; repeated offsets are segments
+    without positions.
 
-    It is a binary search, one read for every bit of the extent, none of them outside of the array whatever the value.
+    The op is a binary search, with one read for every bit of the extent; no read is outside of the array, for any
+    value.
 
     | value   | type                                                    |
     |---------|---------------------------------------------------------|
     | value   | an integer of 8, 16, 32 or 64 bits, or an index         |
     | sorted  | `[..., N]`, the result of `flash.assume_sorted`         |
-    | indices | as many as the array has dimensions in front of the last|
+    | indices | one for each dimension of the array but the last        |
     | result  | from 0 to N                                             |
 
-    Constraints: those of the table. `value` and the elements may have different widths.
+    Constraints: those of the table. `value` and the elements of the array may have different widths.
 
-    Canonical form: in a mask, where one side of a comparison counts up to the key's position itself and the other does
-    not depend on it, the search becomes a bound (`flash.nth`): one search per element of the scores less.
+    Canonical form: in a mask, a comparison of a count up to the key's position with a value that does not depend on the
+    key becomes a bound on the key (`flash.nth`), which saves a search for each pair:
 
         count_le j in s <= c    is    j < nth c in s
         count_le j in s == c    is    j >= nth (c - 1) in s and j < nth c in s
 
-    For a `strict` count these are `<=` and `>`.
+    For a `strict` count `<` and `>=` become `<=` and `>`.
 
-    Lowers to: a loop over the bits of the extent, without branches (`flash-decompose`, or where the kernel is built).
-    An extent of up to 64 that is static leaves no loop.
+    Lowers to: a loop over the bits of the extent, without branches (`flash-decompose`, or `convert-flash-to-tile`). A
+    static extent of up to 64 is unrolled.
 
     Example:
     ```mlir
@@ -102,21 +104,20 @@ def Flash_CountLeOp : Flash_SortedReadOp<"count_le"> {
 }
 
 def Flash_NthOp : Flash_SortedReadOp<"nth"> {
-  let summary = "an element of a sorted array, at any position";
+  let summary = "read an element of a sorted array, at any position";
   let description = [{
-    The element at `position` along the last dimension, at `indices` in the others, as an index. There is one at every
-    position: those in front of the first are less than every position of a query or key, those behind the last are
-    greater, and so the result still ascends with the position. It is the other half of `flash.count_le`:
+    Returns the element at `position` along the last dimension, and at `indices` in the others, as an index. `position`
+    may be any number: before the first element the result is less than every position of a query or key, and after the
+    last it is greater, so that the result always ascends with the position. The op is the inverse of `flash.count_le`:
 
         count_le j in s <= c  if and only if  j < nth c in s
 
-    The result lies between -2^29 and 2^29, so that sums of a few fit 32 bits; elements beyond are brought there. So a
-    sequence that a mask with `flash.nth` is for has fewer than 2^29 positions.
+    The result is clamped to [-2^29, 2^29], so that sums of a few results fit 32 bits. A mask with `flash.nth` therefore
+    needs sequences of fewer than 2^29 positions.
 
     Constraints: as for `flash.count_le`.
 
-    Lowers to: a read at the nearest position that exists, and selects (`flash-decompose`, or where the kernel is
-    built).
+    Lowers to: a read at the nearest position that exists, and selects (`flash-decompose`, or `convert-flash-to-tile`).
 
     Example:
     ```mlir
@@ -129,29 +130,30 @@ def Flash_NthOp : Flash_SortedReadOp<"nth"> {
 }
 
 def Flash_SegmentTileOp : Flash_ReadOp<"segment_tile", "Sorted"> {
-  let summary = "one of the tiles that positions are cut into, none of which lies in two segments";
+  let summary = "find a tile by its number, among tiles of positions that do not cross segments";
   let description = [{
-    The positions 0 to N - 1 (`length`), cut at the M elements of a line of a sorted array, at `indices` in the other
-    dimensions, are M + 1 segments, some of which may be empty. Segment n begins at c(n):
+    Finds the positions of tile number `tile`, where positions 0 to N - 1 (N is `length`) are cut into segments, and
+    segments into tiles. The M elements of a line of a sorted array, at `indices` in the other dimensions, cut the
+    positions into M + 1 segments, some of which may be empty. Segment n begins at c(n):
 
         c(0) = 0,   c(n) = min(max(s[indices..., n - 1], 0), N),   c(M + 1) = N
 
-    Each is cut into tiles of T positions from its begin on, the last one of them possibly shorter. Segment n has the
-    tiles with the numbers from floor(c(n) / T) + n on: as many as it needs, and at most one more, which is empty. So
-    where a tile lies is found by a search, and their number is known without looking at the array:
+    Each segment is cut into tiles of T positions from its begin on; its last tile may be shorter. The tiles of segment
+    n have the numbers from floor(c(n) / T) + n on: as many as the segment needs, and at most one more, which is empty.
+    So a search finds the segment of a tile, and the number of tiles is known without reading the array:
 
         count = ceil((N + 1) / T) + M
 
-    `tile` is a number from 0 to count - 1. It has the positions [begin, begin + size), 0 <= size <= T. **Tiles of
-    different numbers share no position, and all of them together have each.** `segment` is n, of which the tile's
-    positions are: `flash.count_le` of any of them. Where size is 0, begin is a position that exists, or 0. Where the
-    array does not ascend, tiles may overlap or be missing, but lie between 0 and N.
+    `tile` is a number from 0 to count - 1. The tile has the positions [begin, begin + size), with 0 <= size <= T.
+    **Each position is in exactly one tile.** `segment` is the number n of the tile's segment, which is the
+    `flash.count_le` of each of its positions. If size is 0, begin is a position that exists, or 0. If the array does
+    not ascend, tiles may overlap or miss positions, but stay between 0 and N.
 
     Constraints:
     - `sorted` is the result of `flash.assume_sorted`, with an index for every dimension but the last;
     - T is positive.
 
-    Lowers to: a binary search, one read for every bit of M (`flash-decompose`, or where the kernel is built).
+    Lowers to: a binary search, one read for every bit of M (`flash-decompose`, or `convert-flash-to-tile`).
 
     Example:
     ```mlir
@@ -170,17 +172,19 @@ def Flash_SegmentTileOp : Flash_ReadOp<"segment_tile", "Sorted"> {
 def Flash_WrapIndexOp : Flash_Op<"wrap_index", [Pure]> {
   let summary = "an index that counts from the end where it is negative";
   let description = [{
+    Wraps a negative index, as in NumPy and PyTorch, where -1 is the last element:
+
         wrap_index x of n = x + n   where x < 0
                             x       elsewhere
 
-    `n` is the extent of a dimension that the result is an index into: as in NumPy and PyTorch, -1 is the last element.
-    An index from -n to n - 1 is inside. Whether it is, is asked where the program runs on the CPU, for each pair of a
-    query and a key whose score or mask hangs on the result, or else not at all: an index that is outside ends the
-    program with a diagnostic (`flash-check-data`). The result may be outside of the array, so that a read clamps it.
+    `n` is the extent of the dimension that the result indexes, and indices from -n to n - 1 are valid. A program on the
+    CPU checks the index, for each pair of a query and a key whose score or mask depends on the result, and an invalid
+    index ends the program with a diagnostic (`flash-check-data`). Kernels do not check it: the result may be outside of
+    the array, and the read clamps it.
 
     `natural` promises that x >= 0.
 
-    Lowers to: x where it is seen not to be negative, or else a comparison, a sum and a select (`flash-wrap-indices`,
+    Lowers to: x if it is known not to be negative, otherwise a comparison, a sum and a select (`flash-wrap-indices`,
     `flash-decompose`).
 
     Example:
@@ -195,28 +199,29 @@ def Flash_WrapIndexOp : Flash_Op<"wrap_index", [Pure]> {
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//
-// Tables of what is known at run time only
+// Tables that are computed at run time
 //===--------------------------------------------------------------------------------------------------------------===//
 
 def Flash_RowTableOp : Flash_Op<"row_table", [SingleBlock, RecursiveMemoryEffects]> {
-  let summary = "a value for every query";
+  let summary = "a table with a value for every query (or key)";
   let description = [{
-    The region computes a value for query `i` of batch `b` and head `h`; the result has them all. So what a mask needs
-    of a query and is long to compute, a search of an array, is computed once, and not for every tile of queries
-    (`flash-tabulate-rows`). The same of keys, where they are streamed: read key for query (`flash-tabulate-columns`).
+    Runs the region for every query `i` of batch `b` and head `h`; the result has all values. So an expensive value that
+    a mask needs for a query, such as a search of an array, is computed once for a query and not for every tile of
+    queries (`flash-tabulate-rows`). `flash-tabulate-columns` makes the same table for streamed keys: then read key for
+    query.
 
         result[b, h, i] = body(b, h, i)
 
     | value   | type                       |                                 |
     |---------|----------------------------|---------------------------------|
-    | batches | index                      | 1 where all batches are alike   |
-    | heads   | index                      | 1 where all heads are alike     |
-    | queries | index                      | 1 where all queries are alike   |
+    | batches | index                      | 1 if all batches are alike      |
+    | heads   | index                      | 1 if all heads are alike        |
+    | queries | index                      | 1 if all queries are alike      |
     | result  | `[batches, heads, queries]`| i32                             |
 
     Constraints: those of the table.
 
-    Canonical form: an extent of the result is its operand.
+    Canonical form: a `tensor.dim` of the result becomes the operand that gives the extent.
 
     Lowers to: loops (`flash-decompose`), or a kernel with a thread for every row (`convert-flash-to-tile`).
 
@@ -247,16 +252,16 @@ def Flash_RowTableOp : Flash_Op<"row_table", [SingleBlock, RecursiveMemoryEffect
 
 def Flash_TileRangeOp : Flash_Op<"tile_range", [SingleBlock, RecursiveMemoryEffects,
                                                 DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmResultNames"]>]> {
-  let summary = "the least and the greatest value that code has of the positions of a tile";
+  let summary = "the least and the greatest value of code over the positions of a tile";
   let description = [{
-    The region computes an integer of one position p, of a query or of a key, of batch `b` and head `h`. Of the
-    positions of a tile that exist:
+    Runs the region, which computes an integer for a position p (of a query or of a key) in a batch and head, for all
+    existing positions of a tile:
 
         least    = min of body(b, h, p), first <= p < min(first + tile, extent)
         greatest = max of the same
 
-    Values are compared as signed integers, an i1 as 0 or 1. What a mask compares the code's value with is compared with
-    these instead, once for a tile (`flash-bound-loops`).
+    Values are compared as signed integers, an i1 as 0 or 1. `flash-bound-loops` replaces comparisons in a mask, for
+    each pair, by comparisons with these two, once for a tile.
 
     | value    | type  |                                                  |
     |----------|-------|--------------------------------------------------|
@@ -294,13 +299,13 @@ def Flash_TileRangeOp : Flash_Op<"tile_range", [SingleBlock, RecursiveMemoryEffe
 }
 
 def Flash_TileClassesOp : Flash_Op<"tile_classes", [SingleBlock, RecursiveMemoryEffects]> {
-  let summary = "what a mask keeps of every tile, by running it";
+  let summary = "a table of the class of every tile: skipped, masked or full, by running the mask";
   let description = [{
-    For a tile of queries, the first of them `i0`, and a tile of keys, the first `j0`, of batch `b` and head `h`: 0, no
-    pair of the tile is kept; 1, some are, or the tile has keys that do not exist; 2, every pair is. The first region
-    says what is known of the tile without looking at its pairs, 1 standing for nothing; where that is 1, the second
-    one, the mask itself, is run for every pair of a query and a key that exist, until it is known that some are kept
-    and some are not.
+    Computes the class of each tile, which is a tile of queries from `i0` on and a tile of keys from `j0` on, of batch
+    `b` and head `h`: 0 if no pair of the tile is kept, 2 if every pair is kept, and otherwise, or if the tile has keys
+    that do not exist, 1. The first region computes the class without looking at pairs, or 1 if it is undecided. If it
+    is 1, the second region, the mask itself, runs for the pairs of a query and a key that exist, until one has been
+    kept and one has not.
 
     | value   | type                                      |                                                  |
     |---------|-------------------------------------------|--------------------------------------------------|
@@ -338,20 +343,22 @@ def Flash_TileClassesOp : Flash_Op<"tile_classes", [SingleBlock, RecursiveMemory
 }
 
 def Flash_TileRunsOp : Flash_Op<"tile_runs", [SingleBlock, RecursiveMemoryEffects]> {
-  let summary = "the runs of key tiles that each tile of queries visits, or the other way round";
+  let summary = "a table of the runs of key tiles that each tile of queries visits, or vice versa";
   let description = [{
-    The region says of a tile of queries, the first of them `i0`, and a tile of keys, the first `j0`, of batch `b` and
-    head `h`: 0, no pair of the tile is kept; 1, anything; 2, every pair is. The result has for every batch, head and
-    tile of queries up to R runs of tiles of keys, in ascending order and disjoint, each by four keys
+    Combines tiles to be visited into runs. The region gives the class of a tile, which is a tile of queries from `i0`
+    on and a tile of keys from `j0` on, of batch `b` and head `h`: 0 if no pair of the tile is kept, 2 if every pair is
+    kept, and 1 if neither is known. For every batch, head and tile of queries the result has up to R runs of tiles of
+    keys, in ascending order and disjoint. A run is given by four keys
 
         begin <= full_begin <= full_end <= end
 
-    such that every tile that is not 0 lies in a run, and all those between `full_begin` and `full_end` are 2. All four
-    are multiples of the tile of keys. Where more than R runs are visited, those with the least between them become one;
-    a run's full tiles are its longest row of them. A run that is not needed is empty.
+    such that every tile whose class is not 0 lies in a run, and all tiles between `full_begin` and `full_end` have
+    class 2. All four are multiples of the tile of keys. If there are more than R runs, the runs with the smallest gaps
+    between them are merged. The full tiles of a run are the longest sequence of full tiles in it. Runs that are not
+    needed are empty.
 
-    With `dual` the runs are of tiles of queries, which each tile of keys visits: read queries for keys and keys for
-    queries in the above. That is for gradients of keys and values, which stream queries.
+    With `dual` the runs are runs of tiles of queries, which each tile of keys visits: read queries for keys and keys
+    for queries above. Gradients of keys and values, which stream queries, use it.
 
     | value   | type                                  |                                                  |
     |---------|---------------------------------------|--------------------------------------------------|
@@ -384,15 +391,15 @@ def Flash_TileRunsOp : Flash_Op<"tile_runs", [SingleBlock, RecursiveMemoryEffect
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
-    /// The dimension whose tiles are in runs, and the other one, whose tiles have a row of runs each.
+    /// The extent of the dimension whose tiles form runs, and that of the other one, each of whose tiles has R runs.
     Value getStreamed() { return getDual() ? getQueries() : getKeys(); }
     Value getResident() { return getDual() ? getKeys() : getQueries(); }
     int64_t getStreamedTile() { return getDual() ? getQTile() : getKvTile(); }
     int64_t getResidentTile() { return getDual() ? getKvTile() : getQTile(); }
-    /// Their first positions in the region.
+    /// The region's arguments for the first positions of a streamed and of a resident tile.
     BlockArgument getStreamedArgument() { return getBody().getArgument(getDual() ? 2 : 3); }
     BlockArgument getResidentArgument() { return getBody().getArgument(getDual() ? 3 : 2); }
-    /// The region's arguments, from the first position of a resident tile and that of a streamed one.
+    /// The region's arguments for a resident and a streamed tile that begin at `resident` and `streamed`.
     SmallVector<Value> getPosition(Value batch, Value head, Value resident, Value streamed) {
       if (getDual())
         std::swap(resident, streamed);

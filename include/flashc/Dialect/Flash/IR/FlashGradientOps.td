@@ -11,10 +11,11 @@ def Flash_AttentionBackwardOp : Flash_WholeOp<"attention_backward", [{
     type($lse) `,` type($dout) (`,` type($dlse)^)? }], [AttrSizedOperandSegments]> {
   let summary = "the gradients of attention with respect to q, k and v";
   let description = [{
-    What `flash.attention` of the same q, k, v, scale, score and mask passes back when `do` is the gradient of its
-    output and `dlse`, if it is given, that of its log-sum-exp. With `X = scale * Q K^T` and `S = score(X) where mask`:
+    Computes the gradients of a `flash.attention` of the same q, k, v, scale, score and mask, where `do` is the gradient
+    of its output and the optional `dlse` that of its log-sum-exp. With `X = scale * Q K^T` and `S = score(X) where
+    mask`:
 
-        P     = exp(S - lse)                       0 where the mask keeps nothing or lse = -inf
+        P     = exp(S - lse)                       0 where the mask drops the pair or lse = -inf
         delta = rowsum(dO * O) - dlse
         dP    = dO V^T
         dX    = P * (dP - delta) * score'(X)       score' is the derivative of the score region with respect to X
@@ -33,15 +34,15 @@ def Flash_AttentionBackwardOp : Flash_WholeOp<"attention_backward", [{
     | sinks, dsinks | `[Hq]`          | f32          |
     | philox     | `[2]`              | i64          |
 
-    With `dropout`, of the same philox and `dropout_p` as in the forward pass, and D as there: dP = D * (dO V^T) and
-    dV = (D * P)^T dO. Whether an element is kept is computed again, not stored.
+    With `dropout`, with the same philox, `dropout_p` and factor D as in the forward pass, dP = D * (dO V^T) and dV = (D
+    * P)^T dO. Whether an element is kept is computed again, not stored.
 
-    With `deterministic` a kernel takes every sum in one order, so that equal arguments give equal bits in every run;
-    otherwise dq may be added up in memory in any order.
+    With `deterministic` a kernel computes every sum in a fixed order, so that equal arguments give equal bits in every
+    run; otherwise dq may be added up in memory in any order.
 
     The gradients of k and v are sums over the query heads that share a key head. Memrefs, regions and `group_size` are
-    those of `flash.attention`. The region `derivative` is what `flash-differentiate-scores` makes of `score`; an op
-    without one differentiates its score where it is decomposed.
+    as for `flash.attention`. `flash-differentiate-scores` fills the region `derivative` from `score`; if it is empty,
+    the decomposition of the op differentiates the score.
 
     Precision: products accumulate in f32; P and dX are rounded to T before the products that read them; the gradients
     are rounded once, from sums over all queries, keys and heads of a group in f32. A row that sees no key (lse = -inf)
@@ -51,7 +52,7 @@ def Flash_AttentionBackwardOp : Flash_WholeOp<"attention_backward", [{
     - (C2) q, k, v, o, do and the gradients have rank 4, lse and dlse have rank 3, sinks and dsinks rank 1.
     - (C3) q, k, v and do share the element type T in {bf16, f16, f32}; o and the gradients have T or f32; lse, dlse,
       sinks and dsinks have f32.
-    - (C8) the derivative region takes what the score region takes, and yields `f32`; it is there with a score only.
+    - (C8) the derivative region has the arguments of the score region, and yields `f32`; it exists with a score only.
     - (C10) on memrefs `outs` holds dq, dk and dv, and with sinks dsinks, and there are no results; on tensors there are
       as many results and no `outs`.
     - (C11, C14) as for `flash.attention`.
@@ -105,30 +106,30 @@ def Flash_GradientsAttr : EnumAttr<Flash_Dialect, Flash_Gradients, "gradients"> 
 def Flash_AccumulateGradientsOp : Flash_StepOp<"accumulate_gradients", [AttrSizedOperandSegments]> {
   let summary = "one step of the gradients of attention, over a block of queries and keys";
   let description = [{
-    Adds what a block of queries and a block of keys give to each other (FlashAttention, Algorithm 4, lines 10 to 22;
-    FlashAttention-2, Algorithm 2). With P, dP and dX as for `flash.attention_backward`, of the block:
+    Adds the gradients from the pairs of a block of queries and a block of keys (FlashAttention, Algorithm 4, lines 10
+    to 22; FlashAttention-2, Algorithm 2). With P, dP and dX of the block as for `flash.attention_backward`:
 
         dv' = dv + T(P)^T dO        dk' = dk + scale * T(dX)^T Q        dq' = dq + scale * T(dX) K
 
-    `gradients` says which of the three there are. Each form of the backward pass has its own:
+    `gradients` says which of the three the op computes. The forms of the backward pass use these:
 
     | gradients      | resident | streamed | the state                                                           |
     |----------------|----------|----------|---------------------------------------------------------------------|
-    | `<dq, dk, dv>` | keys     | queries  | dk and dv of the keys; dq moves with the queries and is added to    |
+    | `<dq, dk, dv>` | keys     | queries  | dk and dv of the keys, and dq, which moves with the queries         |
     | `<dk, dv>`, `<dk>`, `<dv>` | keys | queries | dk and dv of the keys                                     |
     | `<dq>`         | queries  | keys     | dq of the queries                                                   |
 
-    Others are sums of dX itself, for gradients of what a score reads (`flash.captured_gradient`); the derivative is
-    then that of the score with respect to what is read, and there is always one:
+    Other kinds are sums of dX itself, for gradients of values that a score reads (`flash.captured_gradient`). The
+    derivative region is then the derivative of the score with respect to the value read, and is never empty:
 
     | gradients     | resident | streamed                | the state                                                |
     |---------------|----------|-------------------------|----------------------------------------------------------|
     | `<rows>`      | queries  | keys                    | sums of dX over the keys                                 |
     | `<columns>`   | keys     | queries                 | sums of dX over the queries                              |
-    | `<pairs>`     | both     | batches and heads       | dX of each pair; with an extent of 1 for B or Hq its sum |
+    | `<pairs>`     | both     | batches and heads       | dX of each pair; where the extent is 1, its sum          |
     | `<diagonals>` | j - i    | queries, batches, heads | sums of dX over pairs of one distance, at j - i + Nq - 1 |
 
-    An op of pairs or diagonals is of whole sequences: it is not tiled at L1, where it decomposes into loops over rows.
+    An op of pairs or diagonals has whole sequences: it is not tiled at L1, and decomposes into loops over rows.
 
     | value      | shape             | element type |
     |------------|-------------------|--------------|
@@ -145,9 +146,9 @@ def Flash_AccumulateGradientsOp : Flash_StepOp<"accumulate_gradients", [AttrSize
     | pairs      | `[B or 1, Hq or 1, Nq, Nk]` | f32 |
     | diagonals  | `[B or 1, Hq or 1, Nq + Nk - 1]` | f32 |
 
-    The gradients of keys and values are those of one query head; the heads of a group are added up behind the loops.
+    The gradients of keys and values are those of one query head; code after the loops adds up the heads of a group.
 
-    `number` tells the sums of one function apart that are of the same kind.
+    `number` distinguishes sums of the same kind in one function.
 
     Constraints: those of `flash.attention_backward` (C2 to C9, C11) on tensors; results are typed like `outs`. A score
     needs its derivative.
@@ -179,10 +180,10 @@ def Flash_AccumulateGradientsOp : Flash_StepOp<"accumulate_gradients", [AttrSize
     MutableOperandRange getDpsInitsMutable() { return getStateMutable(); }
     Region *getDerivativeRegion() { return &getDerivative(); }
     bool has(Gradients gradient) { return bitEnumContainsAny(getGradients(), gradient); }
-    /// Whether the state is of pairs of queries and keys.
+    /// Whether the state has an element for each pair of a query and a key, or for each diagonal.
     bool isOfPairs() { return has(Gradients::Pairs | Gradients::Diagonals); }
     bool isTiled() { return !isOfPairs(); }
-    /// Whether it is a sum of dX itself.
+    /// Whether the op sums dX itself.
     bool sumsScoreGradients() { return isOfPairs() || has(Gradients::Rows | Gradients::Columns); }
     StringRef getKernelKind() { return "backward"; }
     bool isDeterministic() { return sumsScoreGradients(); }
@@ -200,14 +201,15 @@ def Flash_CapturedGradientOp : Flash_WholeOp<"captured_gradient", [{
     type($lse) `,` type($dout) (`,` type($dlse)^)? }], [AttrSizedOperandSegments]> {
   let summary = "the gradient of attention with respect to a tensor that its score reads";
   let description = [{
-    What `flash.attention` of the same q, k, v, scale, score and mask passes back to `captured`, a tensor that the score
-    reads by `tensor.extract`: a bias, slopes of ALiBi, a table of relative positions, a temperature. With P, dP and
-    delta as for `flash.attention_backward`, the sum over all reads and all (b, h, i, j)
+    Computes the gradient of a `flash.attention` of the same q, k, v, scale, score and mask with respect to `captured`,
+    a tensor that the score reads by `tensor.extract` (a score input): a bias, slopes of ALiBi, a table of relative
+    positions, a temperature. With P, dP and delta as for `flash.attention_backward`, it is the sum over all reads and
+    all (b, h, i, j):
 
         d[index(b, h, i, j)] += P * (dP - delta) * (derivative of the score with respect to what is read)
 
-    Elements that no pair reads, or only pairs that the mask does not keep, have a gradient of 0. Every sum has one
-    order, so that equal arguments give equal bits.
+    Elements that no kept pair reads have a gradient of 0. Every sum has a fixed order, so that equal arguments give
+    equal bits.
 
     | value      | shape              | element type |
     |------------|--------------------|--------------|
@@ -215,9 +217,9 @@ def Flash_CapturedGradientOp : Flash_WholeOp<"captured_gradient", [{
     | captured   | any                | bf16, f16, f32 or f64 |
     | result     | that of `captured` | f32          |
 
-    How the sums are taken follows from what an index hangs on, and an array of Nq x Nk is made of pairs alone:
+    The indices of a read decide how the sums are computed; only sums of pairs need an array of Nq x Nk:
 
-    | indices of a read hang on            | sums                                                            |
+    | indices of a read depend on          | sums                                                            |
     |--------------------------------------|-----------------------------------------------------------------|
     | b, h, and i (or j) alone             | of rows (columns), then of those that share an element          |
     | b, h, and j - i                      | of diagonals, then likewise                                     |
@@ -226,8 +228,7 @@ def Flash_CapturedGradientOp : Flash_WholeOp<"captured_gradient", [{
     Precision: as for `flash.attention_backward`; dX is not rounded.
 
     Constraints: those of `flash.attention_backward` (C2 to C9, C11) for what both have, on tensors only; and
-    - (C12) `captured` is an argument of the function, and so is what fused code makes of it; reads inside of control
-      flow are refused.
+    - (C12) `captured` is an argument of the function; reads inside of control flow are refused.
 
     Lowers to: `flash.accumulate_gradients` and `flash.scatter_sum` (`flash-differentiate-captures`).
 
@@ -257,15 +258,16 @@ def Flash_CapturedGradientOp : Flash_WholeOp<"captured_gradient", [{
 def Flash_ScatterSumOp : Flash_Op<"scatter_sum", [
     RecursiveMemoryEffects, DestinationStyleOpInterface, AllTypesMatch<["init", "result"]>,
     DeclareOpInterfaceMethods<AggregatedOpInterface, ["decomposeOperation"]>]> {
-  let summary = "sums of a step's gradients, added to where code says";
+  let summary = "add a step's sums to the elements of a tensor whose indices code computes";
   let description = [{
     Adds each element of `sums`, the state of a `flash.accumulate_gradients` of the same `gradients` (rows, columns,
-    pairs or diagonals), to the element of `init` whose indices the region computes of its position. Of rows j is 0, of
-    columns i, of diagonals i or j; of pairs b and h are 0 where `sums` has an extent of 1.
+    pairs or diagonals), to the element of `init` whose indices the region computes from the position of the element.
+    For rows j is 0, for columns i is 0, and for diagonals one of i and j is 0. For pairs b and h are 0 where `sums` has
+    an extent of 1.
 
-    The order in which elements are added is one of positions, so that equal arguments give equal bits.
+    Elements are added in the order of their positions, so that equal arguments give equal bits.
 
-    `captured` is the tensor whose gradient it is, of which only the shape matters, and `queries` is Nq.
+    `captured` is the tensor whose gradient the result is; the op only uses its shape. `queries` is Nq.
 
     Example:
     ```mlir
@@ -288,7 +290,7 @@ def Flash_ScatterSumOp : Flash_Op<"scatter_sum", [
   let hasVerifier = 1;
   let extraClassDeclaration = [{
     MutableOperandRange getDpsInitsMutable() { return getInitMutable(); }
-    /// Indices of `init`, in the region.
+    /// The indices of an element of `init`, which the region yields.
     ValueRange getIndices() { return getIndex().front().getTerminator()->getOperands(); }
   }];
 }
@@ -307,14 +309,15 @@ def Flash_ParallelAddSliceOp : Flash_Op<"parallel_add_slice", [
     DeclareOpInterfaceMethods<BufferizableOpInterface, [
       "bufferizesToMemoryRead", "bufferizesToMemoryWrite", "getAliasingValues", "mustBufferizeInPlace",
       "bufferize"]>]> {
-  let summary = "what an iteration of scf.forall adds to a slice that others add to, too";
+  let summary = "add to a slice of a shared output of scf.forall, to which other iterations may add, too";
   let description = [{
-    `tensor.parallel_insert_slice` with a sum in place of a copy: after the `scf.forall` the destination holds what it
-    held before, plus the slices of all iterations. They may overlap, and are added in any order; so bits may differ
-    from run to run. FlashAttention-2 sums dq over the blocks of keys like this, with atomic additions.
+    The op is a `tensor.parallel_insert_slice` that adds instead of copying: after the `scf.forall` the destination has
+    its initial elements plus the slices of all iterations. The slices may overlap, and are added in any order, so that
+    bits may differ from run to run. FlashAttention-2 sums dq over the blocks of keys in this way, with atomic
+    additions.
 
     Constraints:
-    - (C1) the op is in the `scf.forall.in_parallel` of a loop that shares the destination.
+    - (C1) the op is in the `scf.forall.in_parallel` of a loop that has the destination as a shared output.
     - (C2) source and destination have one element type, a float type; the source has the sizes of the slice.
 
     Example:

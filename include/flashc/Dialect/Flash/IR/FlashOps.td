@@ -24,7 +24,7 @@ def Flash_Dialect : Dialect {
     `D` head dimension of queries and keys, `Dv` head dimension of values and outputs, `i` a query position, `j` a key
     position. `m` is the running row maximum, `l` the running row sum, `acc` the running output.
 
-    What is known about an array that a mask reads is declared by an op on it (`flash.assume_sorted`).
+    An op declares what is known about an array that a mask reads (`flash.assume_sorted`).
   }];
   let useDefaultAttributePrinterParser = 1;
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::tensor::TensorDialect",
@@ -36,19 +36,19 @@ def Flash_Dialect : Dialect {
 def Flash_Buffer : AnyTypeOf<[AnyRankedTensor, AnyStridedMemRef]>;
 
 class Flash_Op<string mnemonic, list<Trait> traits = []> : Op<Flash_Dialect, mnemonic, traits> {
-  string dropoutFormat = "(`dropout` `(` $philox^ `:` type($philox) `)`)? "; // of ops that have it
+  string dropoutFormat = "(`dropout` `(` $philox^ `:` type($philox) `)`)? "; // for ops with dropout
   code dropoutDeclaration = [{
     std::optional<Dropout> getDropout() {
       return getPhilox() ? std::optional(Dropout{getPhilox(), getDropoutP()}) : std::nullopt;
     }
   }];
-  /// What ScoresOpInterface asks of column sums, which have no values.
+  /// Methods of ScoresOpInterface for column sums, which have no values.
   code columnSumsDeclaration = [{
     StringRef getKernelKind() { return "column-sums"; }
     Value getValues() { return {}; }
   }];
   string regionsFormat = "attr-dict `` custom<ScoreAndMask>($score, $mask)";
-  string derivativeFormat = "(`derivative` custom<ScoresRegion>($derivative)^)?"; // behind them
+  string derivativeFormat = "(`derivative` custom<ScoresRegion>($derivative)^)?"; // after regionsFormat
 }
 
 def Flash_Normalize : I32EnumAttr<"Normalize", "when the output accumulator is divided by the row sum", [
@@ -61,12 +61,12 @@ def Flash_NormalizeAttr : EnumAttr<Flash_Dialect, Flash_Normalize, "normalize"> 
   let assemblyFormat = "`<` $value `>`";
 }
 
-/// `q`, `k` and `third` with their types.
+/// The format of the operands `q`, `k` and `third` with their types.
 class Flash_ThreeInputs<string third> {
   string format = "$q `,` $k `,` $" # third # " `:` type($q) `,` type($k) `,` type($" # third # ")";
 }
 
-/// L0: an op on whole tensors, with results, or on memrefs, with `outs` behind what is read: q, k and others.
+/// L0: an op on whole tensors, with results, or on memrefs, with `outs` after the inputs (q, k and others).
 class Flash_WholeOp<string mnemonic, string inputsFormat, list<Trait> traits = []> : Flash_Op<mnemonic, [
     RecursiveMemoryEffects, Flash_WholeOpInterface, DeclareOpInterfaceMethods<MemoryEffectsOpInterface>,
     DeclareOpInterfaceMethods<AggregatedOpInterface, ["decomposeOperation"]>] # traits> {
@@ -74,7 +74,7 @@ class Flash_WholeOp<string mnemonic, string inputsFormat, list<Trait> traits = [
   let regions = (region AnyRegion:$score, AnyRegion:$mask);
   string insFormat = "`ins` `(` " # inputsFormat # " `)` ";
   string outsFormat = "(`outs` `(` $outs^ `:` type($outs) `)`)? ";
-  string sinksFormat = "(`sinks` `(` $sinks^ `:` type($sinks) `)`)? "; // of ops that have some
+  string sinksFormat = "(`sinks` `(` $sinks^ `:` type($sinks) `)`)? "; // for ops with sinks
   string endFormat = "(`->` type($results)^)?";
   let assemblyFormat = insFormat # outsFormat # regionsFormat # endFormat;
   let hasVerifier = 1;
@@ -92,8 +92,8 @@ class Flash_WholeOp<string mnemonic, string inputsFormat, list<Trait> traits = [
 def Flash_AttentionOp : Flash_WholeOp<"attention", Flash_ThreeInputs<"v">.format, [AttrSizedOperandSegments]> {
   let summary = "scaled dot-product attention with a score and a mask region";
   let description = [{
-    Exact attention, `O = softmax(score(scale * Q K^T) where mask) V`, for every query head, with
-    `lse = log(sum_j exp(S_ij))` (natural logarithm) beside it.
+    Computes exact attention, `O = softmax(score(scale * Q K^T) where mask) V`, for every query head, and `lse =
+    log(sum_j exp(S_ij))` (natural logarithm).
 
     | value | shape              | element type |
     |-------|--------------------|--------------|
@@ -106,35 +106,35 @@ def Flash_AttentionOp : Flash_WholeOp<"attention", Flash_ThreeInputs<"v">.format
     | lse   | `[B, Hq, Nq]`      | f32          |
 
     T is one of bf16, f16, f32. Query head `h` reads key/value head `h floordiv group_size` (GQA, MQA), where
-    `group_size` is `Hq / Hk`. The attribute says it where the types do not: with a dynamic number of heads.
+    `group_size` is `Hq / Hk`. With a dynamic number of heads the attribute `group_size` gives it.
 
     On tensors the op returns `o` and `lse`; on memrefs it writes them into `outs`. Memrefs may have any strides with a
-    contiguous innermost dimension, so `[B, N, H, D]` and packed layouts come in without a copy.
+    contiguous innermost dimension, so that `[B, N, H, D]` and packed layouts need no copy.
 
-    The optional `score` region maps the scaled score and its position `(s, b, h, i, j)` to the score that softmax sees;
-    the optional `mask` region says whether query `i` sees key `j` of `(b, h)`. Both are pure (they may read, not write)
-    and may capture values from outside. Indices are positions in the whole op's iteration space.
+    The optional `score` region maps the scaled score and its position, `(s, b, h, i, j)`, to the score that softmax
+    gets. The optional `mask` region says whether query `i` sees key `j` of `(b, h)`. Both may read but not write
+    memory, and may capture values from outside. Indices are positions in the iteration space of the whole op.
 
-    With `sinks` the softmax of each row has one column more, whose score is the head's sink and which has no value:
+    With `sinks` the softmax of each row has one more column, whose score is the head's sink and which has no value:
     `lse = log(exp(sinks_h) + sum_j exp(S_ij))` and `O = exp(S - lse) V` (attention to nothing; StreamingLLM, Xiao et
-    al. 2023, and the learned sinks of gpt-oss). The sink is in units of the natural logarithm, and neither the scale
-    nor the score region nor the mask knows it. A row whose mask keeps nothing then has `lse = sinks_h`.
+    al. 2023, and the learned sinks of gpt-oss). The sink is in units of the natural logarithm; the scale, the score
+    region and the mask do not apply to it. A row whose mask keeps nothing then has `lse = sinks_h`.
 
-    With `dropout` each probability is 0 with the rate `dropout_p`, and else divided by 1 - rate, before the second
-    product: `O = D * exp(S - lse) V`. The log-sum-exp does not know of it. `philox` holds a seed and an offset; whether
-    (b, h, i, j) is kept is a function of these and of nothing else (`flashc/Support/Philox.h`). The rate is `dropout_p`
-    rounded to a multiple of 1/256.
+    With `dropout` each probability is multiplied by a factor D before the second product, `O = (D * exp(S - lse)) V`: D
+    is 0 with the probability `dropout_p`, rounded to a multiple of 1/256, and otherwise 1 / (1 - rate). Dropout does
+    not change the log-sum-exp. `philox` holds a seed and an offset; whether (b, h, i, j) is kept is a function of
+    (seed, offset, b, h, i, j) alone (`flashc/Support/Philox.h`).
 
     Precision: products accumulate in f32, softmax is computed in f32, the probabilities are rounded to T before the
-    second product, and the row sum adds the unrounded ones. A row whose mask keeps nothing gives `o = 0` and
+    second product, and the row sum adds the unrounded probabilities. A row whose mask keeps nothing gives `o = 0` and
     `lse = -inf`, never NaN.
 
     Constraints, by the number that the verifier cites:
     - (C1) q, k, v (and `outs`) are all tensors or all memrefs; memrefs are contiguous in the innermost dimension.
     - (C2) q, k, v, o have rank 4, lse has rank 3, sinks has rank 1.
     - (C3) q, k, v share the element type T in {bf16, f16, f32}; o has T or f32; lse and sinks have f32.
-    - (C4) D and Dv are static, multiples of 8, from 8 to 256; q and k agree on D, v and o on Dv.
-      (The multiple of 8 is asked of 16-bit T only; f32, which runs on the CPU, takes any D from 1 to 256.)
+    - (C4) D and Dv are static, multiples of 8, from 8 to 256; q and k agree on D, v and o on Dv. (Only 16-bit T needs
+      multiples of 8; f32, which runs on the CPU, takes any D from 1 to 256.)
     - (C5) Hq and Hk are positive, Hq is a multiple of Hk, k and v agree on Hk, q, o, lse and sinks on Hq. Where both
       are static, `group_size` may be left out, and is Hq / Hk if given. Where one is dynamic, `group_size` is given, is
       positive, and divides a static Hq.
@@ -144,12 +144,13 @@ def Flash_AttentionOp : Flash_WholeOp<"attention", Flash_ThreeInputs<"v">.format
       `i1`.
     - (C9) both regions are free of side effects other than reads.
     - (C10) on memrefs `outs` holds o and lse and there are no results; on tensors there are two results and no `outs`.
-    - (C11) `dropout_p` is there with `philox` only, and its rate is from 1/256 to 255/256.
-    - (C14) on memrefs no output shares memory with another one, with an input, or with what a region reads: views of
-      one buffer are known to be apart, by their offsets and sizes. Arguments of a function are taken to be apart.
+    - (C11) `dropout_p` is given with `philox` only, and its rate is from 1/256 to 255/256.
+    - (C14) on memrefs no output shares memory with another output, with an input, or with memory that a region reads;
+      views of one buffer must be known to be disjoint, by their offsets and sizes. Arguments of a function are assumed
+      to be disjoint.
 
-    Precondition: for queries and keys that exist, integers in the regions are not divided by 0, and reads are inside
-    their arrays. For others that a tile has beside them the compiler sees to it.
+    Precondition: for queries and keys that exist, the regions do not divide integers by 0, and their reads are inside
+    of the arrays. The compiler ensures both for the other queries and keys of a tile.
 
     Lowers to: Algorithm 0 in linalg (`flash-decompose`) or `flash.online_attention` (`flash-online-softmax`).
 
@@ -168,7 +169,7 @@ def Flash_AttentionOp : Flash_WholeOp<"attention", Flash_ThreeInputs<"v">.format
         } -> tensor<2x8x128x64xbf16>, tensor<2x8x128xf32>
     ```
 
-    With any number of heads, four query heads to a key head:
+    Example with any number of heads, and four query heads to a key head:
     ```mlir
     %o, %lse = flash.attention
         ins(%q, %k, %v : tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>)
@@ -186,11 +187,11 @@ def Flash_AttentionOp : Flash_WholeOp<"attention", Flash_ThreeInputs<"v">.format
 }
 
 def Flash_ColumnSumsOp : Flash_WholeOp<"column_sums", Flash_ThreeInputs<"lse">.format> {
-  let summary = "the weight that each key receives from all queries";
+  let summary = "the sum of the probabilities of each key over all queries";
   let description = [{
-    The sums of attention's probabilities over queries, `c_j = sum_i exp(S_ij - lse_i)` with
-    `S = score(scale * Q K^T) where mask` and the log-sum-exp `lse` that `flash.attention` gives for the same q, k,
-    score and mask. Eviction of keys from a cache (H2O, SnapKV) ranks keys by it.
+    Computes the sums of attention's probabilities over queries, `c_j = sum_i exp(S_ij - lse_i)`, with `S = score(scale
+    * Q K^T) where mask` and the log-sum-exp `lse` that `flash.attention` gives for the same q, k, score and mask.
+    Eviction of keys from a cache (H2O, SnapKV) ranks keys by these sums.
 
     | value | shape             | element type |
     |-------|-------------------|--------------|
@@ -199,8 +200,8 @@ def Flash_ColumnSumsOp : Flash_WholeOp<"column_sums", Flash_ThreeInputs<"lse">.f
     | lse   | `[B, Hq, Nq]`     | f32          |
     | c     | `[B, Hq, Nk]`     | f32          |
 
-    With `sum_groups` the query heads that share a key head are added up, and c is `[B, Hk, Nk]`. Memrefs, regions and
-    `group_size` are those of `flash.attention`.
+    With `sum_groups` the sums of the query heads that share a key head are added up, and c is `[B, Hk, Nk]`. Memrefs,
+    regions and `group_size` are as for `flash.attention`.
 
     Precision: products and sums accumulate in f32. A pair that the mask does not keep adds 0, and so does a query whose
     `lse` is -inf, never NaN.
@@ -234,7 +235,7 @@ def Flash_ColumnSumsOp : Flash_WholeOp<"column_sums", Flash_ThreeInputs<"lse">.f
   }];
 }
 
-/// L1: a tile of a larger op with scores, which is folded into a state, `outs`.
+/// L1: a tile of a larger op with scores, which folds it into a state, `outs`.
 class Flash_StepOp<string mnemonic, list<Trait> traits = []>
     : Flash_Op<mnemonic, [RecursiveMemoryEffects, Flash_ScoresOpInterface] # Flash_Step.traits # traits> {
   let regions = (region AnyRegion:$score, AnyRegion:$mask);
@@ -260,7 +261,7 @@ def Flash_OnlineAttentionOp : Flash_StepOp<"online_attention", [
         acc' = c * acc + T(P) V                      normalize = deferred   (FA2)
         acc' = (c * l * acc + T(P) V) / l'           normalize = each_step  (FA1, line 12)
 
-    With `dropout` it is `D * P` that is rounded and multiplied with V, as for `flash.attention`; l adds all of P.
+    With `dropout` the op rounds `D * P` and multiplies it with V, as in `flash.attention`; l adds all of P.
 
     A row that has seen no key (`m' = -inf`) keeps `l' = 0`, `acc' = 0`. The identity of the fold is
     `m = -inf, l = 0, acc = 0`, and the result does not depend on the order of the key blocks.
@@ -273,14 +274,14 @@ def Flash_OnlineAttentionOp : Flash_StepOp<"online_attention", [
     | acc   | `[B, Hq, Nq, Dv]`| f32          |
     | m, l  | `[B, Hq, Nq]`    | f32          |
 
-    The op is a tile of a larger attention: `at(b0, h0, i0, j0)` is where its first element lies, and the regions of
-    `score` and `mask` see absolute indices `b0 + b`, `h0 + h`, `i0 + i`, `j0 + j`. Tiling (TilingInterface, domain
-    `(b, h, i, j)`, `j` a reduction) keeps tile shapes static: a slice that sticks out of its sequence is padded with
-    zeros, and `j < Nk` is joined to the mask. Chunks of keys may also be folded side by side, each into a state with a
-    leading dimension of chunks, and merged (PartialReductionOpInterface, outer-parallel).
+    The op is a tile of a larger attention: `at(b0, h0, i0, j0)` is the position of its first element, and the `score`
+    and `mask` regions get the absolute indices `b0 + b`, `h0 + h`, `i0 + i`, `j0 + j`. Tiling (TilingInterface, domain
+    `(b, h, i, j)`, `j` a reduction) keeps tile shapes static: a slice that exceeds its sequence is padded with zeros,
+    and `j < Nk` is added to the mask. Chunks of keys may also be folded in parallel, into states with a leading
+    dimension of chunks, and merged (PartialReductionOpInterface, outer-parallel).
 
-    Constraints: those of `flash.attention` (C2, C4 to C9, C11) on tensors, acc, m and l in f32, results typed like
-    `outs`.
+    Constraints: those of `flash.attention` (C2, C4 to C9, C11) on tensors; acc, m and l have f32, and the results have
+    the types of `outs`.
 
     Lowers to: linalg (AggregatedOpInterface), or tile ops (`convert-flash-to-tile`).
 
@@ -318,18 +319,20 @@ def Flash_FinalizeOp : Flash_Op<"finalize", [
     Pure, DestinationStyleOpInterface, Flash_EpilogueOpInterface,
     AllShapesMatch<["acc", "o"]>, AllTypesMatch<["m", "l", "lse", "lse_out"]>, AllTypesMatch<["o", "o_out"]>,
     DeclareOpInterfaceMethods<AggregatedOpInterface, ["decomposeOperation"]>]> {
-  let summary = "the state of online softmax becomes the output and its log-sum-exp";
+  let summary = "compute the output and its log-sum-exp from the state of online softmax";
   let description = [{
+    Computes the results of attention from the state (acc, m, l) of `flash.online_attention`:
+
         o   = T(acc / l)     normalize = deferred
         o   = T(acc)         normalize = each_step
         lse = m + log(l)
 
-    With `sinks` (`[Hq]`, f32) the state is folded with that of one column more first, which has no value: m = sinks_h,
+    With `sinks` (`[Hq]`, f32) the state is first merged with that of one more column, which has no value: m = sinks_h,
     l = 1, acc = 0.
 
-    A row that has seen no key, or keys whose scores are all -inf (`l = 0`), gives `o = 0`, `lse = -inf`. With
-    `no_empty_rows` the mask keeps a key of every row that the output has; their scores may still be -inf. Shapes as for
-    `flash.online_attention`; `o` and `lse` as for `flash.attention` (tensors).
+    A row that has seen no key, or only keys whose scores are -inf (`l = 0`), gives `o = 0`, `lse = -inf`.
+    `no_empty_rows` promises that the mask keeps a key for every row of the output; the scores may still be -inf. The
+    shapes are those of `flash.online_attention`, and `o` and `lse` are as for `flash.attention` on tensors.
 
     Example:
     ```mlir
@@ -360,11 +363,11 @@ def Flash_FinalizeOp : Flash_Op<"finalize", [
 }
 
 def Flash_AccumulateColumnSumsOp : Flash_StepOp<"accumulate_column_sums", [AllTypesMatch<["c", "c_out"]>]> {
-  let summary = "one step of the keys' weights, over a block of queries";
+  let summary = "one step of the column sums of probabilities, over a block of queries";
   let description = [{
-    Adds what a block of queries gives to a block of keys:
+    Adds the probabilities of a block of queries to the sums of a block of keys:
 
-        c' = c + colsum(P)        P = exp(S - lse), 0 where the mask keeps nothing or lse = -inf
+        c' = c + colsum(P)        P = exp(S - lse), 0 where the mask drops the pair or lse = -inf
 
     | value | shape            | element type |
     |-------|------------------|--------------|
@@ -373,9 +376,9 @@ def Flash_AccumulateColumnSumsOp : Flash_StepOp<"accumulate_column_sums", [AllTy
     | lse   | `[B, Hq, Nq]`    | f32          |
     | c     | `[B, Hq, Nk]`    | f32          |
 
-    The mirror image of `flash.online_attention`: keys are resident and queries are streamed, so `i` is the reduction,
-    `i < Nq` is joined to the mask of a tile that sticks out, and bounds of the loop over queries are those of the
-    mask's dual view.
+    The op is the mirror image of `flash.online_attention`: keys are resident and queries are streamed. So `i` is the
+    reduction, `i < Nq` is added to the mask of a tile that exceeds the queries, and the bounds of the loop over queries
+    are those of the mask's dual view.
 
     Constraints: those of `flash.column_sums` (C2 to C9) on tensors; the result is typed like `outs`.
 
@@ -409,10 +412,10 @@ def Flash_YieldOp : Flash_Op<"yield", [Pure, ReturnLike, Terminator,
                  "TileRunsOp"]>]> {
   let summary = "the value of a score or mask region, or of a table";
   let description = [{
-    Ends a `score` region with the new score (f32), a `derivative` region with that of the score, a `mask` region with
-    whether the key is kept (i1), the region of a `flash.row_table` with the value of a row (i32), that of a
-    `flash.tile_range` with the value of a position (i1, i32, i64), those of `flash.tile_classes` and `flash.tile_runs`
-    with the class of a tile (i32).
+    Ends a region with its value: a `score` region with the new score (f32), a `derivative` region with the score's
+    derivative (f32), a `mask` region with whether the key is kept (i1), the region of a `flash.row_table` with the
+    value of a row (i32), the region of a `flash.tile_range` with the value of a position (i1, i32, i64), and the
+    regions of `flash.tile_classes` and `flash.tile_runs` with the class of a tile (i32).
   }];
   let arguments = (ins AnyTypeOf<[F32, I1, I32, I64]>:$value);
   let assemblyFormat = "attr-dict $value `:` type($value)";

@@ -1,8 +1,8 @@
-//===- FlashPlainOps.td - what surrounds attention: partial results, caches (L0) ----------------------------------===//
+//===- FlashPlainOps.td - memory-bound ops around attention: partial results, caches (L0) -------------------------===//
 #ifndef FLASHC_FLASH_PLAIN_OPS_TD
 #define FLASHC_FLASH_PLAIN_OPS_TD
 
-/// L0: an op without scores, which one kernel of plain loads and stores computes.
+/// L0: an op without scores, which one memory-bound kernel of plain loads and stores computes.
 class Flash_PlainOp<string mnemonic> : Flash_Op<mnemonic, [
     AttrSizedOperandSegments, Flash_PlainOpInterface, DeclareOpInterfaceMethods<MemoryEffectsOpInterface>,
     DeclareOpInterfaceMethods<AggregatedOpInterface, ["decomposeOperation"]>]> {
@@ -10,17 +10,17 @@ class Flash_PlainOp<string mnemonic> : Flash_Op<mnemonic, [
 }
 
 def Flash_MergeStatesOp : Flash_PlainOp<"merge_states"> {
-  let summary = "partial results of attention, over parts of the keys, become one";
+  let summary = "merge partial results of attention over parts of the keys";
   let description = [{
-    The attention over all keys, from attentions of the same queries over S disjoint parts of them (flash-decoding; the
-    cascades of FlashInfer; ring attention), each with its log-sum-exp:
+    Computes the attention over all keys from attentions of the same queries over S disjoint parts of the keys, each
+    with its log-sum-exp (flash-decoding; the cascades of FlashInfer; ring attention):
 
         m   = max over s of lse_s
         w_s = exp(lse_s - m)
         o   = (sum over s of w_s o_s) / (sum over s of w_s)        lse = m + log(sum over s of w_s)
 
-    With `sinks` there is one part more, without an output, whose log-sum-exp is the head's sink: the parts have none of
-    their own then.
+    With `sinks` there is one more part, without an output, whose log-sum-exp is the head's sink; the parts themselves
+    must then be computed without sinks.
 
     | value     | shape             | element type |
     |-----------|-------------------|--------------|
@@ -32,9 +32,9 @@ def Flash_MergeStatesOp : Flash_PlainOp<"merge_states"> {
 
     T and T' are any of bf16, f16, f32. Log-sum-exps are in units of the natural logarithm.
 
-    Precision: all of it is computed in f32, in ascending order of the parts, and rounded once, so that equal arguments
-    give equal bits. A part with `lse_s = -inf` gives nothing, whatever its o holds, NaN too. Where all parts (and the
-    sink) are -inf, `o = 0` and `lse = -inf`.
+    Precision: sums are computed in f32, in ascending order of the parts, and rounded once, so that equal arguments give
+    equal bits. A part with `lse_s = -inf` adds nothing, whatever its o holds, even NaN. If the log-sum-exps of all
+    parts (and the sink) are -inf, `o = 0` and `lse = -inf`.
 
     Constraints, by the number that the verifier cites:
     - (C1) all values are tensors, or all are memrefs, contiguous in the innermost dimension.
@@ -74,33 +74,33 @@ def Flash_MergeStatesOp : Flash_PlainOp<"merge_states"> {
 }
 
 def Flash_AppendKVOp : Flash_PlainOp<"append_kv"> {
-  let summary = "new tokens go into a cache of keys and values, in place";
+  let summary = "append new tokens to a cache of keys and values, in place";
   let description = [{
     Writes token t of sequence b, for every t below T, to position `p = positions[b] + t` of its cache:
 
         k_cache[page, row, h] = k[b, t, h]        v_cache[page, row, h] = v[b, t, h]
 
-    With a `table` the cache is paged (vLLM): `page = table[b, p floordiv R]` and `row = p mod R`, of pages of R rows.
-    Without one it has the N positions of each sequence, `[B, N, Hk, D]`. Memrefs may have any strides with a contiguous
-    innermost dimension: a cache `[P, Hk, R, D]` comes in as a transposed view, and K and V that are interleaved in one
-    allocation are two views of it.
+    With a `table` the cache has pages of R rows (vLLM): `page = table[b, p floordiv R]` and `row = p mod R`. Without a
+    table the cache has the N positions of each sequence, `[B, N, Hk, D]`, `page = b` and `row = p`. Memrefs may have
+    any strides with a contiguous innermost dimension: a cache `[P, Hk, R, D]` is passed as a transposed view, and K and
+    V that are interleaved in one allocation are two views of it.
 
-    With `rotary` keys are rotated on their way (Su et al. 2021), by the row p of `cos` and `sin`. Of the first R2
-    columns, twice as many as these have, columns c and c + R2 / 2 are a pair (x, y) (Llama, GPT-NeoX), or with
-    `interleaved` columns 2 c and 2 c + 1 (GPT-J):
+    With `rotary` keys are rotated before they are stored (Su et al. 2021), by row p of `cos` and `sin`, which have R2 /
+    2 columns. The first R2 columns of a key are rotated in pairs (x, y): columns c and c + R2 / 2 (Llama, GPT-NeoX), or
+    with `interleaved` columns 2 c and 2 c + 1 (GPT-J):
 
         x' = x cos[p, c] - y sin[p, c]        y' = y cos[p, c] + x sin[p, c]
 
-    With `leftpad` the sequence b begins at row `leftpad[b]` of its cache: its keys are rotated by the row
-    `p - leftpad[b]` of `cos` and `sin`, which does not exist if it is negative.
+    With `leftpad` sequence b begins at row `leftpad[b]` of its cache, so that its keys are rotated by row `p -
+    leftpad[b]` of `cos` and `sin`; if this is negative, the row does not exist.
 
-    With `scales` the caches have elements of 8 bits. What is stored of x is x divided by the scale of the page and the
-    key head, rounded to the nearest, to the even one of two, and saturated: to -128 and 127, or -448 and 448.
+    With `scales` the caches have elements of 8 bits. A number x is stored as x divided by the scale of the page and the
+    key head, rounded to the nearest element (ties to even), and saturated to [-128, 127] or [-448, 448].
 
-    A token whose place does not exist is not written, neither its key nor its value: a position that is negative or
-    beyond the cache, the table, or the rows of `cos`; a page that is negative or beyond the cache; and with `counts` a
-    token t that is not below `counts[b]`. No other element of the caches changes. If two tokens have one place, it
-    holds either of them.
+    A token whose place does not exist is not written, neither its key nor its value. These are tokens whose position is
+    negative or beyond the cache, the table, or the rows of `cos`; tokens whose page is negative or beyond the cache;
+    and with `counts` tokens t that are not below `counts[b]`. No other element of the caches changes. If two tokens
+    have the same place, it holds either of them.
 
     | value     | shape                                    | element type |
     |-----------|------------------------------------------|--------------|
@@ -115,7 +115,7 @@ def Flash_AppendKVOp : Flash_PlainOp<"append_kv"> {
     | k_cache   | `[P, R, Hk, D]`, or `[B, N, Hk, D]`      | T, or with scales f8E4M3FN or i8 |
     | v_cache   | `[P, R, Hk, Dv]`, or `[B, N, Hk, Dv]`    | that of k_cache |
 
-    Precision: rotation and quotients are computed in f32 and rounded once; all else is copied bit by bit.
+    Precision: rotations and quotients are computed in f32 and rounded once; other elements are copied bit by bit.
 
     Constraints, by the number that the verifier cites:
     - (C1) all values are memrefs, contiguous in the innermost dimension.
@@ -124,10 +124,10 @@ def Flash_AppendKVOp : Flash_PlainOp<"append_kv"> {
     - (C4) D, Dv and R2 / 2 are static and positive, R2 is at most D; k and k_cache agree on D, v and v_cache on Dv,
       cos and sin on R2 / 2.
     - (C6) B, T, Hk, P, R, N and the rows of cos and sin agree wherever two operands both know them.
-    - (C13) `interleaved` and `leftpad` are there with `rotary` only.
-    - (C14) as for `flash.attention`: the caches share no memory with each other or with what is read. Two views of one
-      allocation that are known to be apart are fine.
-    - (C15) scales are of one key head or all, and of one page or, with a `table`, all.
+    - (C13) `interleaved` and `leftpad` are given with `rotary` only.
+    - (C14) as for `flash.attention`: the caches share no memory with each other or with the inputs. Two views of one
+      allocation that are known to be disjoint are allowed.
+    - (C15) there is a scale for all key heads or one for each, and one for all pages or, with a `table`, one for each.
 
     Lowers to: loops of scf on memrefs (`flash-decompose`), or a kernel (`convert-flash-to-tile`).
 
@@ -154,14 +154,14 @@ def Flash_AppendKVOp : Flash_PlainOp<"append_kv"> {
   let extraClassDeclaration = [{
     SmallVector<StepOperand> getInputs();
     SmallVector<StepOperand> getOutputs();
-    /// What is not written keeps its value.
+    /// Elements of the caches that are not written keep their value.
     bool updatesOutputs() { return true; }
     MemRefType getKType() { return cast<MemRefType>(getK().getType()); }
     MemRefType getVType() { return cast<MemRefType>(getV().getType()); }
     MemRefType getKCacheType() { return cast<MemRefType>(getKCache().getType()); }
     bool hasEightBits() { return static_cast<bool>(getKScale()); }
     LogicalResult verifyScales(StringRef name, MemRefType scales);
-    /// Columns of cos and sin: half of those that are rotated; 0 without rotation.
+    /// The columns of cos and sin, which are half of the columns that are rotated; 0 without rotation.
     int64_t getNumPairs() { return getCos() ? cast<MemRefType>(getCos().getType()).getDimSize(1) : 0; }
   }];
 }
