@@ -28,7 +28,7 @@ func.func @no_number(%list: memref<?xi32>, %n: index) {
 
 func.func @other_turns(%list: memref<?xi32>, %n: index) {
   scf.for %i = %n to %n step %n iter_args(%x = %n) -> index {
-    // expected-error @+1 {{'tile.draw' op expected a loop from 0 in steps of 1, whose index counts the turns}}
+    // expected-error @+1 {{'tile.draw' op expected a loop from 0 with step 1, whose index is the number of the turn}}
     %next = tile.draw %list[%n] from %n below %n : memref<?xi32> -> index {
     ^bb0(%number: index):
       tile.drawn %number : index

@@ -63,7 +63,7 @@ func.func @mma_depth(%a: !tile.slot<64, 24, bf16>, %b: !tile.slot<24, 64, bf16>)
 // -----
 
 func.func @ones_transposed(%a: !tile.slot<64, 64, bf16>, %ones: !tile.slot<16, 64, bf16>) {
-  // expected-error @+1 {{'tile.mma_async' op expected a B of a multiple of 64 columns beside the ones, not transposed}}
+  // expected-error @+1 {{'tile.mma_async' op expected a B of a multiple of 64 columns with ones, not transposed}}
   %t = tile.mma_async %a, %a ones %ones : !tile.slot<16, 64, bf16> transpose_b
       : !tile.slot<64, 64, bf16>, !tile.slot<64, 64, bf16> -> !tile.token<tensor<64x72xf32, #tile.acc>>
   return
@@ -72,7 +72,7 @@ func.func @ones_transposed(%a: !tile.slot<64, 64, bf16>, %ones: !tile.slot<16, 6
 // -----
 
 func.func @ones_beside_half_a_panel(%a: !tile.slot<64, 64, bf16>, %b: !tile.slot<64, 96, bf16>, %ones: !tile.slot<16, 64, bf16>) {
-  // expected-error @+1 {{'tile.mma_async' op expected a B of a multiple of 64 columns beside the ones, not transposed}}
+  // expected-error @+1 {{'tile.mma_async' op expected a B of a multiple of 64 columns with ones, not transposed}}
   %t = tile.mma_async %a, %b ones %ones : !tile.slot<16, 64, bf16>
       : !tile.slot<64, 64, bf16>, !tile.slot<64, 96, bf16> -> !tile.token<tensor<64x104xf32, #tile.acc>>
   return
@@ -110,7 +110,7 @@ func.func @ones_result(%a: !tile.slot<64, 64, bf16>, %ones: !tile.slot<16, 64, b
 func.func @slopes_not_transposed(%q: !tile.slot<64, 64, bf16>, %k: !tile.slot<64, 64, bf16>) {
   %slopes = tile.alloc_slot slopes : !tile.slot<64, 16, bf16>
   %columns = tile.alloc_slot columns : !tile.slot<64, 16, bf16>
-  // expected-error @+1 {{'tile.mma_async' op expected slopes, the columns that they are times of, and transpose_b together}}
+  // expected-error @+1 {{'tile.mma_async' op expected slopes, columns and transpose_b together}}
   %t = tile.mma_async %q, %k slopes %slopes times %columns : !tile.slot<64, 16, bf16>, !tile.slot<64, 16, bf16> : !tile.slot<64, 64, bf16>, !tile.slot<64, 64, bf16> -> !tile.token<tensor<64x64xf32, #tile.acc>>
   return
 }

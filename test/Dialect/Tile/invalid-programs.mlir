@@ -27,7 +27,7 @@ gpu.module @kernels {
 
 gpu.module @kernels {
   gpu.func @program_sorted() kernel {
-    // expected-error @+1 {{'tile.program' op expected a grid whose work tiles are distributed}}
+    // expected-error @+1 {{'tile.program' op expected a grid together with a distribution of its work tiles}}
     tile.program 2 by <sorted> {
     ^bb0(%w: index):
     }
@@ -51,7 +51,7 @@ gpu.module @kernels {
 
 gpu.module @kernels {
   gpu.func @program_numbers(%n: index) kernel {
-    // expected-error @+1 {{expected a list where there are numbers of it, got 2 without one}}
+    // expected-error @+1 {{expected a list for precomputed numbers, got 2 without one}}
     tile.program 2 grid(%n, %n, %n) by <sorted numbers 2> {
     ^bb0(%w: index):
     }
@@ -76,7 +76,7 @@ gpu.module @kernels {
 
 gpu.module @kernels {
   gpu.func @program_own(%n: index) kernel {
-    // expected-error @+1 {{expected counts of numbers, got -1}}
+    // expected-error @+1 {{expected counts of at least 0, got -1}}
     tile.program 2 grid(%n, %n, %n) by <list own -1> {
     ^bb0(%w: index):
     }

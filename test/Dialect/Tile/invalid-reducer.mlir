@@ -80,7 +80,7 @@ func.func @other_rows(%x: tensor<16x64xf32, #tile.acc>, %sums: memref<?x?x?x1x40
 // -----
 
 func.func @too_few_panels(%x: tensor<64x72xf32, #tile.acc>, %sums: memref<?x?x?x1x4096xf32>, %i: index) {
-  // expected-error @+1 {{'tile.atomic_add' op expected 2 panels that follow one another, got 'memref<?x?x?x1x4096xf32>'}}
+  // expected-error @+1 {{'tile.atomic_add' op expected 2 consecutive panels, got 'memref<?x?x?x1x4096xf32>'}}
   tile.atomic_add %x to %sums[%i, %i, %i, %i] : tensor<64x72xf32, #tile.acc>, memref<?x?x?x1x4096xf32>
   return
 }
@@ -89,7 +89,7 @@ func.func @too_few_panels(%x: tensor<64x72xf32, #tile.acc>, %sums: memref<?x?x?x
 
 !apart = memref<?x?x?x2x4096xf32, strided<[?, ?, 16384, 8192, 1]>>
 func.func @panels_apart(%x: tensor<64x128xf32, #tile.acc>, %sums: !apart, %i: index) {
-  // expected-error @+1 {{'tile.atomic_add' op expected 2 panels that follow one another, got}}
+  // expected-error @+1 {{'tile.atomic_add' op expected 2 consecutive panels, got}}
   tile.atomic_add %x to %sums[%i, %i, %i, %i] : tensor<64x128xf32, #tile.acc>, !apart
   return
 }
@@ -122,7 +122,7 @@ func.func @registers_transposed(%a: tensor<64x64xbf16, #tile.operand_a>, %b: !ti
 
 !t = !tile.token<tensor<64x64xf32, #tile.acc>>
 func.func @two_go_on(%a: !tile.slot<64, 64, bf16>, %acc: !t) {
-  // expected-error @+1 {{'tile.mma_async' op expected the product that it goes on to have no other use}}
+  // expected-error @+1 {{'tile.mma_async' op expected the product that it continues to have no other use}}
   %t = tile.mma_async %a, %a into %acc : !t : !tile.slot<64, 64, bf16>, !tile.slot<64, 64, bf16> -> !t
   %u = tile.mma_async %a, %a into %acc : !t : !tile.slot<64, 64, bf16>, !tile.slot<64, 64, bf16> -> !t
   return

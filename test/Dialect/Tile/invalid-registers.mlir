@@ -129,7 +129,7 @@ func.func @map_yield(%s: tensor<64x64xf32, #tile.acc>, %i: index) {
 // -----
 
 func.func @map_one_value(%s: tensor<64x64xf32, #tile.acc>, %i: index) {
-  // expected-error @+1 {{'tile.map' op expected as many values to be yielded as there are results}}
+  // expected-error @+1 {{'tile.map' op expected to yield as many values as there are results}}
   %r, %o = tile.map %s at(%i, %i) {
   ^bb0(%e: f32, %row: index, %col: index):
     tile.yield %e : f32

@@ -4,7 +4,7 @@
 // protocol-invalid-*.mlir.
 
 func.func @ring_element() {
-  // expected-error @+1 {{'tile.alloc_ring' op expected a 16-bit element type, or f32, got 'i32'}}
+  // expected-error @+1 {{'tile.alloc_ring' op expected a 16-bit element type or f32, got 'i32'}}
   %ring = tile.alloc_ring : !tile.ring<2, 64, 64, i32>
   return
 }
@@ -99,7 +99,7 @@ func.func @alloc_output_rows() {
 // -----
 
 func.func @release_after_nothing(%s: !tile.slot<64, 64, bf16>, %x: tensor<64x64xf32, #tile.acc>) {
-  // expected-error @+1 {{'tile.release' op expected a number of elements with a tile that they are of}}
+  // expected-error @+1 {{'tile.release' op expected 'after' together with a positive number of elements}}
   tile.release %s {elements = 4} : !tile.slot<64, 64, bf16>
   return
 }
@@ -107,7 +107,7 @@ func.func @release_after_nothing(%s: !tile.slot<64, 64, bf16>, %x: tensor<64x64x
 // -----
 
 func.func @release_no_elements(%s: !tile.slot<64, 64, bf16>, %x: tensor<64x64xf32, #tile.acc>) {
-  // expected-error @+1 {{'tile.release' op expected a number of elements with a tile that they are of}}
+  // expected-error @+1 {{'tile.release' op expected 'after' together with a positive number of elements}}
   tile.release %s after %x : tensor<64x64xf32, #tile.acc> : !tile.slot<64, 64, bf16>
   return
 }
@@ -115,7 +115,7 @@ func.func @release_no_elements(%s: !tile.slot<64, 64, bf16>, %x: tensor<64x64xf3
 // -----
 
 func.func @release_fewer_than_none(%s: !tile.slot<64, 64, bf16>, %x: tensor<64x64xf32, #tile.acc>) {
-  // expected-error @+1 {{'tile.release' op expected a number of elements with a tile that they are of}}
+  // expected-error @+1 {{'tile.release' op expected 'after' together with a positive number of elements}}
   tile.release %s after %x : tensor<64x64xf32, #tile.acc> {elements = -1} : !tile.slot<64, 64, bf16>
   return
 }
@@ -123,7 +123,7 @@ func.func @release_fewer_than_none(%s: !tile.slot<64, 64, bf16>, %x: tensor<64x6
 // -----
 
 func.func @release_negative(%s: !tile.slot<64, 64, bf16>, %x: tensor<64x64xf32, #tile.acc>) {
-  // expected-error @+1 {{'tile.release' op expected a number of elements with a tile that they are of}}
+  // expected-error @+1 {{'tile.release' op expected 'after' together with a positive number of elements}}
   tile.release %s {elements = -1} : !tile.slot<64, 64, bf16>
   return
 }

@@ -19,7 +19,7 @@ func.func @store_row_rank(%s: tensor<64xf32, #tile.row>, %m: memref<1x1x64x64xf3
 // -----
 
 func.func @store_part(%s: tensor<64x64xf32, #tile.acc>, %m: memref<1x1x64x?xbf16>, %i: index) {
-  // expected-error @+1 {{'tile.store' op expected the first and the end of columns beside a tile that is stored in f32, got 2 numbers and 'memref<1x1x64x?xbf16>'}}
+  // expected-error @+1 {{'tile.store' op expected the first column and the end of the columns for a tile that is stored in f32, got 2 numbers and 'memref<1x1x64x?xbf16>'}}
   tile.store %s, %m[%i, %i, %i] limit %i columns(%i, %i) : tensor<64x64xf32, #tile.acc>, memref<1x1x64x?xbf16>
   return
 }
@@ -37,7 +37,7 @@ func.func @store_cols(%s: tensor<64x64xf32, #tile.acc>, %m: memref<1x1x64x32xf32
 func.func @store_async_output(%x: tensor<64x64xf32, #tile.acc>, %map: !tile.tensor_map<64 x bf16>, %i: index) {
   %o = tile.alloc_slot output : !tile.slot<64, 64, bf16>
   tile.store_wait
-  // expected-error @+1 {{'tile.store_async' op expected tile.store_wait all in front of it: the store before goes through the same slot}}
+  // expected-error @+1 {{'tile.store_async' op expected tile.store_wait all before it: the store before goes through the same slot}}
   tile.store_async %x, %map[%i, %i, %i] through %o : tensor<64x64xf32, #tile.acc>, !tile.tensor_map<64 x bf16>, !tile.slot<64, 64, bf16>
   return
 }
@@ -85,7 +85,7 @@ func.func @store_async_map_rows(%x: tensor<64x64xf32, #tile.acc>, %map: !tile.te
 // -----
 
 func.func @store_async_limit_alone(%x: tensor<64x64xf32, #tile.acc>, %map: !tile.tensor_map<64 x bf16>, %q: !tile.slot<64, 64, bf16>, %i: index) {
-  // expected-error @+1 {{'tile.store_async' op expected a limit and an array that rows in front of it go to, got one of them}}
+  // expected-error @+1 {{'tile.store_async' op expected 'limit' and 'else' together, got one of them}}
   tile.store_async %x, %map[%i, %i, %i] through %q limit %i : tensor<64x64xf32, #tile.acc>, !tile.tensor_map<64 x bf16>, !tile.slot<64, 64, bf16>
   return
 }
@@ -93,7 +93,7 @@ func.func @store_async_limit_alone(%x: tensor<64x64xf32, #tile.acc>, %map: !tile
 // -----
 
 func.func @store_async_limit_of_inputs(%x: tensor<64x64xf32, #tile.acc>, %map: !tile.tensor_map<64 x bf16>, %q: !tile.slot<64, 64, bf16>, %i: index, %dest: memref<1x1x?x64xbf16>) {
-  // expected-error @+1 {{'tile.store_async' op expected the slot of tile.alloc_slot output behind a limit: all threads read it}}
+  // expected-error @+1 {{'tile.store_async' op expected the slot of tile.alloc_slot output with a limit: all threads read it}}
   tile.store_async %x, %map[%i, %i, %i] through %q limit %i else %dest : tensor<64x64xf32, #tile.acc>, !tile.tensor_map<64 x bf16>, !tile.slot<64, 64, bf16>, memref<1x1x?x64xbf16>
   return
 }

@@ -48,7 +48,7 @@
 // Both stand in front of the loop over keys.
 // REDEFINE: %{edit} = -e '/multiply-last$/d' -e 's,//EARLY,,'
 // RUN: %{refuse}
-// PRODUCTS: error: 'scf.for' op cannot overlap the epilogue: expected one product before the loop over keys, and one behind it
+// PRODUCTS: error: 'scf.for' op cannot overlap the epilogue: expected one product before the loop over keys, and one after it
 
 // REDEFINE: %{check} = EFFECT
 // REDEFINE: %{edit} = -e 's,//EFFECT,,'
@@ -71,15 +71,15 @@
 // REDEFINE: %{check} = HELD
 // REDEFINE: %{edit} = -e '/release-first$/d' -e 's,//HELD,,' -e 's/!ring = !tile.ring<2/!ring = !tile.ring<1/'
 // RUN: %{refuse}
-// HELD: error: 'scf.for' op cannot overlap the epilogue: expected a second slot beside one that a work tile holds
+// HELD: error: 'scf.for' op cannot overlap the epilogue: expected a ring of two slots or more for a slot that a work tile holds
 // HELD: note: the next work tile would wait for this release, and this one for the next
 // HELD-NEXT: tile.release %k :
 
 // REDEFINE: %{check} = CARRIED
 // REDEFINE: %{edit} = -e '/early-count$/d' -e 's,//BEHIND,,'
 // RUN: %{refuse}
-// CARRIED: error: 'scf.for' op cannot overlap the epilogue: expected what the next work tile reads before the last product is waited for
-// CARRIED: note: this op is behind the wait
+// CARRIED: error: 'scf.for' op cannot overlap the epilogue: expected the values that the next work tile reads to be computed before the last product is waited for
+// CARRIED: note: this op is after the wait
 // CARRIED-NEXT: %gv1 = arith.addi
 
 // One load less than the consumers wait for, one more, one from another ring.
@@ -95,7 +95,7 @@
 // REDEFINE: %{check} = RING
 // REDEFINE: %{edit} = -e '/copy-last$/s,%%vring,%%kring,'
 // RUN: %{refuse}
-// RING: error: 'scf.for' op cannot overlap the epilogue: expected rings of their own for the loads behind the loop over keys
+// RING: error: 'scf.for' op cannot overlap the epilogue: expected rings of their own for the loads after the loop over keys
 // RING: note: the next work tile's first load into this ring would come before this one
 // RING-NEXT: tile.copy_async {{.*}} into %kring
 
@@ -105,8 +105,8 @@
 // REDEFINE: %{check} = CARRIED-EARLY
 // REDEFINE: %{edit} = %{early} -e '/earlier-count$/d' -e 's,//BETWEEN,,'
 // RUN: %{refuse}
-// CARRIED-EARLY: error: 'scf.for' op cannot overlap the epilogue: expected what the next work tile reads before the last product is issued
-// CARRIED-EARLY: note: this op is behind the product
+// CARRIED-EARLY: error: 'scf.for' op cannot overlap the epilogue: expected the values that the next work tile reads to be computed before the last product is issued
+// CARRIED-EARLY: note: this op is after the product
 // CARRIED-EARLY-NEXT: %gv1 = arith.addi
 
 // REDEFINE: %{check} = HELD

@@ -25,7 +25,7 @@ func.func @rows(%map: !tile.tensor_map<4 x bf16>, %table: memref<?x?xi32>, %ring
 !ring = !tile.ring<2, 2, 128, f32>
 !slot = !tile.slot<2, 128, f32>
 func.func @numbers(%array: memref<2x?x?x?xf32>, %ring: !ring, %i: index) {
-  // expected-error @+1 {{'tile.load' op expected pages, and rows to be cleared, of a tensor map in a tile.program}}
+  // expected-error @+1 {{'tile.load' op expected pages and rows to be cleared only with a tensor map, in a tile.program}}
   %s = tile.load %array[%i, %i, %i] into %ring clear from %i : memref<2x?x?x?xf32>, !ring -> !slot
   return
 }
@@ -33,7 +33,7 @@ func.func @numbers(%array: memref<2x?x?x?xf32>, %ring: !ring, %i: index) {
 // -----
 
 func.func @nothing(%s: !tile.slot<128, 64, bf16>) {
-  // expected-error @+1 {{'tile.clear_rows' op expected the first row to be cleared, or the end of those, got none}}
+  // expected-error @+1 {{'tile.clear_rows' op expected 'from' or 'before', got neither}}
   tile.clear_rows %s : !tile.slot<128, 64, bf16>
   return
 }
@@ -70,7 +70,7 @@ gpu.module @kernels {
       %s = tile.wait %ring[%c0] : !ring -> !slot
       // expected-note @+1 {{this product is before it}}
       %t = tile.mma_async %q, %s transpose_b : !slot, !slot -> !tile.token<!acc>
-      // expected-error @+1 {{'tile.clear_rows' op expected in front of the products that read the slot}}
+      // expected-error @+1 {{'tile.clear_rows' op expected before the products that read the slot}}
       tile.clear_rows %s from %c0 : !slot
       %x = tile.mma_wait %t : !tile.token<!acc> -> !acc
       tile.release %s : !slot

@@ -49,7 +49,7 @@ gpu.module @kernels {
     gpu.return
   }
 
-  // REMARK: [[@LINE+5]]:5: remark: [Missed] ping-pong | Category:tile | Remark="one consumer takes turns with nobody"
+  // REMARK: [[@LINE+5]]:5: remark: [Missed] ping-pong | Category:tile | Remark="expected several consumers to take turns, got one"
   // CHECK-LABEL: gpu.func @solo(
   // CHECK-NOT:     tile.ping_pong
   // CHECK:         gpu.return

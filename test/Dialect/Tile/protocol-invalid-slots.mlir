@@ -150,7 +150,7 @@ gpu.module @kernels {
       %some = arith.cmpi eq, %x, %c0 : index
       %t = tile.wait %ring[%c1] : !ring -> !slot
       %r = scf.if %some -> (!slot) {
-        // expected-error @+1 {{'scf.yield' op expected a slot to be handed to scf.for only}}
+        // expected-error @+1 {{'scf.yield' op expected a slot to be passed to scf.for only}}
         scf.yield %s : !slot
       } else {
         scf.yield %t : !slot
@@ -174,7 +174,7 @@ gpu.module @kernels {
     } consumer {
     ^bb0(%w: index):
       %s = tile.wait %ring[%c0] : !ring -> !slot
-      // expected-error @+1 {{'scf.while' op expected a slot to be handed to scf.for only}}
+      // expected-error @+1 {{'scf.while' op expected a slot to be passed to scf.for only}}
       %r = scf.while (%h = %s) : (!slot) -> (!slot) {
         scf.condition(%more) %h : !slot
       } do {

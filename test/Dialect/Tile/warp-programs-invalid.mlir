@@ -80,7 +80,7 @@ gpu.module @kernels {
   gpu.func @alone(%acc: !acc, %m: !row) kernel {
     tile.warp_program 8 {
     ^bb0(%w: index):
-      // expected-error @+1 {{'tile.merge_cluster' op expected a cluster of CTAs that divides the warps, got 1 of 8 warps}}
+      // expected-error @+1 {{'tile.merge_cluster' op expected a cluster size of at least 2 that divides the number of warps, got 1 of 8 warps}}
       %x:4 = tile.merge_cluster %acc, %m, %m factor 1.0 : (!acc, !row, !row) -> (!acc, !row, !row, index)
     }
     gpu.return
@@ -102,7 +102,7 @@ gpu.module @kernels {
 gpu.module @kernels {
   gpu.func @size(%x: memref<2x8x4x64xbf16>, %n: index) kernel {
     %ring = tile.alloc_ring : !tile.ring<2, 16, 64, bf16, private true>
-    // expected-error @+1 {{'tile.load_rows' op expected a page for each row where pages have a size, and there only}}
+    // expected-error @+1 {{'tile.load_rows' op expected a page for each row if and only if there is a page size}}
     %k = tile.load_rows %x[%n, %n, %n] size 8 limit %n into %ring : memref<2x8x4x64xbf16>, index, <2, 16, 64, bf16, private true> -> <16, 64, bf16>
     gpu.return
   }
@@ -145,7 +145,7 @@ gpu.module @kernels {
 
 gpu.module @kernels {
   gpu.func @shared_bytes() kernel {
-    // expected-error @+1 {{'tile.alloc_ring' op expected a 16-bit element type, or f32, got 'i8'}}
+    // expected-error @+1 {{'tile.alloc_ring' op expected a 16-bit element type or f32, got 'i8'}}
     %ring = tile.alloc_ring : <2, 64, 64, i8>
     gpu.return
   }
@@ -156,7 +156,7 @@ gpu.module @kernels {
 gpu.module @kernels {
   gpu.func @quads(%q: memref<2x8x4x64xbf16>, %n: index, %k: !tile.slot<16, 64, i8>) kernel {
     %a = tile.read_rows %q[%n, %n, %n] heads 1 tokens 1 limit %n : memref<2x8x4x64xbf16> -> tensor<16x64xbf16, #tile.operand_a>
-    // expected-error @+1 {{'tile.mma_async' op expected an A of columns in quads where B has 8 bits, and there only}}
+    // expected-error @+1 {{'tile.mma_async' op expected A to have its columns in quads if and only if B has 8 bits}}
     %t = tile.mma_async %a, %k transpose_b : tensor<16x64xbf16, #tile.operand_a>, <16, 64, i8> -> <tensor<16x16xf32, #tile.acc>>
     gpu.return
   }

@@ -9,7 +9,7 @@ using namespace mlir;
 using namespace mlir::tile;
 
 namespace {
-/// Integers of the block in which `key` is an argument, and how they repeat as it grows.
+/// Finds the periods in the key of integers of the block that has `key` as an argument.
 class KeyPeriods {
 public:
   explicit KeyPeriods(BlockArgument key) : key(key) {}
@@ -21,14 +21,14 @@ public:
     if (!isNew)
       return known->second;
     Operation *op = getLocal(value);
-    // What a nested region computes may read the key, too.
+    // Code of a nested region may read the key, too.
     bool result = op && (op->getNumRegions() > 0 ||
                          llvm::any_of(op->getOperands(), [&](Value operand) { return dependsOnKey(operand); }));
     return depends[value] = result;
   }
 
-  /// The p > 0 that was found so that `value` is the same at the keys j and j + p, for every j; 1 if it does not depend
-  /// on j.
+  /// Returns a p > 0 such that `value` is the same at the keys j and j + p for every j, if one is found; 1 if the value
+  /// does not depend on j.
   std::optional<int64_t> getPeriod(Value value) {
     if (!dependsOnKey(value))
       return 1;
@@ -67,7 +67,7 @@ private:
     return period;
   }
 
-  /// The element of a tile.map is another one at every key.
+  /// Whether `value` is the element of a tile.map, which differs between keys.
   bool isElement(Value value) {
     auto map = dyn_cast<MapOp>(key.getOwner()->getParentOp());
     return map && value == map.getBody().getArgument(0);
@@ -86,7 +86,7 @@ private:
     return constant.getSExtValue();
   }
 
-  /// A sum of integer multiples of the key and of what does not depend on it.
+  /// Whether `value` is a sum of an integer multiple of the key and of terms that do not depend on the key.
   bool isLinear(Value value) {
     if (value == key || !dependsOnKey(value))
       return true;
@@ -106,19 +106,19 @@ private:
     return op && isWideCast(op) && isLinear(op->getOperand(0));
   }
 
-  /// Casts that keep a position, which is far from the ends of 32 bits.
+  /// Whether `op` is a cast that preserves positions, whose magnitude is far below 2^31.
   static bool isWideCast(Operation *op) {
     return isa<arith::IndexCastOp, arith::ExtSIOp>(op) &&
            (op->getResult(0).getType().isIndex() || op->getResult(0).getType().getIntOrFloatBitWidth() >= 32);
   }
 
-  /// The key itself, which is not negative.
+  /// Whether `value` is the key itself, which is not negative, or a cast of it.
   bool isKey(Value value) {
     Operation *op = getLocal(value);
     return value == key || (op && isWideCast(op) && isKey(op->getOperand(0)));
   }
 
-  /// The c of `x mod c`, of a linear x: a bit mask of 2^n - 1, x - (x floordiv c) * c, or the key's remainder.
+  /// Returns the c of `x mod c` with a linear x: a bit mask of 2^n - 1, x - (x floordiv c) * c, or the key's remainder.
   std::optional<int64_t> getModulus(Operation *op) {
     if (isa<arith::RemSIOp, arith::RemUIOp>(op) && isKey(op->getOperand(0)))
       return getConstant(op->getOperand(1));
@@ -135,7 +135,7 @@ private:
     return divisor && divisor == factor ? divisor : std::nullopt;
   }
 
-  /// The c of `x rem c = 0`, of a linear x. Other remainders depend on x's sign.
+  /// Returns the c of a comparison `x rem c = 0` with a linear x. Other remainders depend on x's sign.
   std::optional<int64_t> getDivisibility(arith::CmpIOp op) {
     bool isEquality = op.getPredicate() == arith::CmpIPredicate::eq || op.getPredicate() == arith::CmpIPredicate::ne;
     auto remainder = op.getLhs().getDefiningOp<arith::RemSIOp>();
@@ -145,7 +145,7 @@ private:
   }
 
   BlockArgument key;
-  // Code shares its values: without what is known of them, n ops could be 2^n steps.
+  // Caches of results: ops share operands, so that n ops could otherwise take 2^n steps.
   llvm::DenseMap<Value, bool> depends, linear;
   llvm::DenseMap<Value, std::optional<int64_t>> periods;
 };

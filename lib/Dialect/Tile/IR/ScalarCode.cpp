@@ -1,4 +1,4 @@
-//===- ScalarCode.cpp - what ops read, and which of them are scalar code ------------------------------------------===//
+//===- ScalarCode.cpp - inputs of ops, and which ops are scalar code ----------------------------------------------===//
 
 #include "flashc/Dialect/Tile/IR/ScalarCode.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -18,7 +18,7 @@ bool tile::hasLoads(Operation *op) {
   return op->walk([](LoadOp) { return WalkResult::interrupt(); }).wasInterrupted();
 }
 
-/// Whether every op of `op` has no effect or is one of `Ops`.
+/// Whether `op` and every op inside of it has no effects or is one of `Ops`.
 template <typename... Ops> static bool hasOnlyEffectsOf(Operation *op) {
   auto stopAtEffect = [](Operation *nested) {
     bool isFine =

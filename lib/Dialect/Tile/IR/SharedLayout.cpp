@@ -1,4 +1,4 @@
-//===- SharedLayout.cpp - what lies where in a CTA's shared memory ------------------------------------------------===//
+//===- SharedLayout.cpp - the layout of a CTA's shared memory -----------------------------------------------------===//
 
 #include "flashc/Dialect/Tile/IR/SharedLayout.h"
 
@@ -37,7 +37,7 @@ static SharedAllocation getAllocation(AllocSlotOp alloc, const GPUTarget &target
 
 int64_t tile::getClusterMergeBytes(MergeClusterOp op) {
   int64_t floats =
-      cast<RankedTensorType>(op.getAcc().getType()).getDimSize(1) / 2 + 4; // of a thread: its tile, two rows
+      cast<RankedTensorType>(op.getAcc().getType()).getDimSize(1) / 2 + 4; // a thread's part of the tile, and two rows
   return op->getParentOfType<WarpProgramOp>().getWarps() * 32 * floats * 4;
 }
 
@@ -58,7 +58,7 @@ KernelLayout::KernelLayout(gpu::GPUFuncOp kernel) {
     });
   };
   addRings(/*areOfF32=*/false);
-  // Multiples of the swizzle's alignment first; columns and f32 may be fewer bytes.
+  // Slots whose size is a multiple of the swizzle's alignment come first; columns and f32 may have other sizes.
   for (SlotRole role : {SlotRole::Output, SlotRole::Ones, SlotRole::Slopes, SlotRole::Columns})
     kernel.walk([&](AllocSlotOp alloc) {
       if (hasRole(alloc.getSlot(), role))
@@ -70,7 +70,7 @@ KernelLayout::KernelLayout(gpu::GPUFuncOp kernel) {
       numbers[op] = allocations.size();
       allocations.push_back(allocation);
     };
-    if (isa<MergeWarpsOp>(op)) // a maximum and a sum of each row
+    if (isa<MergeWarpsOp>(op)) // a maximum and a sum for each row
       add({consumers, kWarpRows * 2 * 4});
     else if (auto merge = dyn_cast<MergeClusterOp>(op))
       add({1, getClusterMergeBytes(merge), /*isRing=*/true});

@@ -22,7 +22,8 @@ using namespace mlir::tile;
 #define GET_TYPEDEF_CLASSES
 #include "flashc/Dialect/Tile/IR/TileOpsTypes.cpp.inc"
 
-/// Sizes in bytes are asked for before ops say which elements they take.
+/// Verifies that `type` has a size in bits. The verifiers of ops check which types they allow, but sizes in bytes are
+/// computed before these run.
 static LogicalResult verifyElement(llvm::function_ref<InFlightDiagnostic()> emitError, Type type) {
   return type.isIntOrFloat() ? success() : emitError() << "expected elements that are integers or floats, got " << type;
 }
@@ -126,10 +127,10 @@ int64_t tile::getReducerRegisters(const GPUTarget &target, ScheduleAttr schedule
   int64_t ofThread = target.getRegistersOfCTA(target.groupThreads * groups) / (target.groupThreads * groups);
   int64_t left =
       ofThread * groups - schedule.getProducerRegisters() - schedule.getConsumers() * schedule.getConsumerRegisters();
-  return std::min({left, ofThread, schedule.getConsumerRegisters()}); // it gives up some, or none
+  return std::min({left, ofThread, schedule.getConsumerRegisters()}); // the reducer gives up registers, or none
 }
 
-/// `tile.schedule` on a kernel: what the kernel asks for must be there.
+/// Verifies `tile.schedule` on a kernel: the target has the registers and the shared memory that the kernel needs.
 LogicalResult TileDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
   if (attribute.getName() != kScheduleAttrName)
     return op->emitError() << "unknown attribute '" << attribute.getName().getValue() << "' of the tile dialect";
@@ -152,7 +153,7 @@ LogicalResult TileDialect::verifyOperationAttribute(Operation *op, NamedAttribut
   int64_t registers = target.groupThreads *
                       (schedule.getProducerRegisters() + schedule.getConsumers() * schedule.getConsumerRegisters());
   int64_t groups = schedule.getConsumers() + 1;
-  if (hasReducer(kernel)) { // which has what is left
+  if (hasReducer(kernel)) { // it has the registers that are left, and needs at least kReducerRegisters
     groups += 1;
     registers += target.groupThreads * kReducerRegisters;
   }

@@ -1,4 +1,4 @@
-//===- TileMaps.cpp - tile.map: what varies where, bounds on the key position -------------------------------------===//
+//===- TileMaps.cpp - tile.map: values that are the same in a row, bounds on the key position ---------------------===//
 
 #include "flashc/Dialect/Tile/IR/Tile.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -9,7 +9,7 @@
 using namespace mlir;
 using namespace mlir::tile;
 
-/// Whether `value` is an argument of the region that is not the same in a row.
+/// Whether `value` is an argument of the region that differs between the elements of a row.
 static bool isOfColumn(MapOp map, Value value) {
   auto argument = dyn_cast<BlockArgument>(value);
   if (!argument || argument.getOwner() != &map.getBody().front() || argument.getArgNumber() == 1)
@@ -17,8 +17,8 @@ static bool isOfColumn(MapOp map, Value value) {
   return argument.getArgNumber() < 3 || isColTile(map.getRows()[argument.getArgNumber() - 3].getType());
 }
 
-/// Whether no code of the region computes `value` from the element or from j, except by tile.first_column if
-/// `inThread`.
+/// Whether no code of the region computes `value` from an argument that differs between the elements of a row. With
+/// `inThread` code may compute it from tile.first_column.
 static bool isSame(MapOp map, Value value, bool inThread) {
   SmallVector<Value> pending = {value};
   llvm::SmallPtrSet<Operation *, 8> seen;
@@ -42,7 +42,8 @@ bool MapOp::isSameInRow(Value value) { return isSame(*this, value, /*inThread=*/
 bool MapOp::isSameInThread(Value value) { return isSame(*this, value, /*inThread=*/true); }
 
 namespace {
-/// Reads sums of a map's region. Code shares its values: without what is known of them, n ops could be 2^n steps.
+/// Reads values of a map's region as sums. It caches results: ops share operands, so that n ops could otherwise take
+/// 2^n steps.
 class SumReader {
 public:
   using Linear = MapOp::Linear;
@@ -202,9 +203,9 @@ private:
   }
 };
 
-/// Brings bounds on a function of j into the form of a bound on j: x - j, j + x, j floordiv c, and casts of them,
-/// compared with what is the same in the row. An equality is two of them. Positions are less than kFar, so what they
-/// are compared with may be brought near first, lest the new limit wrap around.
+/// Turns bounds on a function of j into bounds on j. The function is x - j, j + x, j floordiv c or a cast of one of
+/// them, and the limit is the same in the row. An equality becomes two bounds. Since positions are less than kFar, the
+/// limit may be clamped first, so that the new limit does not wrap around.
 struct IsolateKey : OpRewritePattern<arith::CmpIOp> {
   using OpRewritePattern::OpRewritePattern;
 
@@ -269,7 +270,7 @@ private:
     return divisor.getSExtValue();
   }
 
-  /// Whether `isolate` can take `key` apart down to j.
+  /// Whether `key` is a function of j that `isolate` can invert.
   static bool isOfKey(MapOp map, Value key) {
     if (key == map.getBody().getArgument(2))
       return true;
@@ -289,7 +290,7 @@ private:
     return arith::ConstantOp::create(b, loc, b.getIntegerAttr(type, value));
   }
 
-  /// `limit` within `far` of 0.
+  /// Clamps `limit` to [-far, far], unless it is known to lie there.
   static Value bringNear(OpBuilder &b, MapOp map, Value limit, int64_t far) {
     APInt known;
     if ((matchPattern(limit, m_ConstantInt(&known)) && known.abs().ule(far)) ||
@@ -341,7 +342,7 @@ private:
   }
 };
 
-/// max(x, 0 - x) -> |x|, whose floating point `convert-tile-to-nvvm` knows from element to element.
+/// max(x, 0 - x) -> |x|, which `convert-tile-to-nvvm` can compute in floating point for consecutive elements.
 struct RecognizeMagnitude : OpRewritePattern<arith::MaxSIOp> {
   using OpRewritePattern::OpRewritePattern;
 
@@ -354,8 +355,9 @@ struct RecognizeMagnitude : OpRewritePattern<arith::MaxSIOp> {
   }
 };
 
-/// |x| <= c -> x + c <= 2 c without signs, of x that is no sum of i and j, whose bounds are words. Of the difference of
-/// what is of the row and what is not, the former takes the c. (In 32 bits, -2^31 has no magnitude: it is a large one.)
+/// |x| <= c -> x + c <= 2 c as unsigned numbers. Bounds on sums of i and j stay as they are, since they are computed as
+/// bits of words. If x is a difference of which one side is the same in the row, c is added to that side. (The 32-bit
+/// number -2^31, whose magnitude does not fit, counts as a large number in the new form.)
 struct CompareMagnitude : OpRewritePattern<arith::CmpIOp> {
   using OpRewritePattern::OpRewritePattern;
 

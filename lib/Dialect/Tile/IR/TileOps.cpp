@@ -13,10 +13,10 @@ using namespace mlir;
 using namespace mlir::tile;
 
 static bool is16Bit(Type type) { return type.isBF16() || type.isF16(); }
-/// What products of a warp widen as they read it.
+/// Whether products of a warp widen elements of type `type` as they read them.
 static bool is8Bit(Type type) { return isa<Float8E4M3FNType>(type) || type.isInteger(8); }
 
-/// `number` is at most `most`, in steps.
+/// Verifies that `number` is a multiple of `step`, from `step` to `most`.
 static LogicalResult verifyRange(Operation *op, StringRef what, int64_t number, int64_t step, int64_t most) {
   if (number >= step && number <= most && number % step == 0)
     return success();
@@ -30,7 +30,7 @@ LogicalResult AllocRingOp::verify() {
   bool isF32 = ring.getElementType().isF32();
   bool isWidened = is8Bit(ring.getElementType()) && ring.getIsPrivate() && ring.getRows() == kWarpRows;
   if (!is16Bit(ring.getElementType()) && !isF32 && !isWidened)
-    return emitOpError() << "expected a 16-bit element type, or f32, got " << ring.getElementType();
+    return emitOpError() << "expected a 16-bit element type or f32, got " << ring.getElementType();
   if (isF32 && ring.getIsPrivate())
     return emitOpError() << "expected a ring of f32 that all consumers share";
   if (ring.getStages() < 1)
@@ -41,14 +41,14 @@ LogicalResult AllocRingOp::verify() {
   return verifyRange(*this, "columns", ring.getCols(), target.colStep, target.maxCols);
 }
 
-/// Verifies a load through a table, or of rows that are cleared.
+/// Verifies a load that has a table of pages, or rows to be cleared.
 static LogicalResult verifyPages(LoadOp op) {
   RingType ring = op.getRing().getType();
   auto map = dyn_cast<TensorMapType>(op.getMap().getType());
   if (!map || op->getParentOfType<WarpProgramOp>())
-    return op.emitOpError() << "expected pages, and rows to be cleared, of a tensor map in a tile.program";
+    return op.emitOpError() << "expected pages and rows to be cleared only with a tensor map, in a tile.program";
   if (op.getTable() && (!op.getPageRows() || !op.getEnd()))
-    return op.emitOpError() << "expected the rows of a page and the end of the sequence beside a table";
+    return op.emitOpError() << "expected the number of rows of a page and the end of the sequence with a table";
   int64_t rows = op.getTable() ? std::gcd(int64_t(*op.getPageRows()), ring.getRows()) : ring.getRows();
   if (map.getRows() != rows || map.getElementType() != ring.getElementType())
     return op.emitOpError() << "expected a box of " << rows << " rows to match " << ring << ", got " << map;
@@ -59,7 +59,7 @@ static LogicalResult verifyPages(LoadOp op) {
 
 LogicalResult ClearRowsOp::verify() {
   if (!getFirst() && !getBegin())
-    return emitOpError() << "expected the first row to be cleared, or the end of those, got none";
+    return emitOpError() << "expected 'from' or 'before', got neither";
   return success();
 }
 
@@ -96,12 +96,12 @@ static OperandShape getShapeOfA(Value a, bool isTransposed) {
   return {tensor.getDimSize(0), tensor.getDimSize(1), tensor.getElementType()};
 }
 
-/// The step of slopes, beside a product of `cols` columns.
+/// Verifies the slopes of a product of `cols` columns.
 static LogicalResult verifySlopes(MmaAsyncOp op, int64_t cols) {
   if (!op.getSlopes() && !op.getColumns())
     return success();
   if (!op.getSlopes() || !op.getColumns() || !op.getTransposeB())
-    return op.emitOpError() << "expected slopes, the columns that they are times of, and transpose_b together";
+    return op.emitOpError() << "expected slopes, columns and transpose_b together";
   if (!hasRole(op.getSlopes(), SlotRole::Slopes) || !hasRole(op.getColumns(), SlotRole::Columns))
     return op.emitOpError() << "expected slopes of a tile.alloc_slot slopes and columns of a tile.alloc_slot columns";
   Type element = op.getB().getType().getElementType();
@@ -130,14 +130,14 @@ LogicalResult MmaAsyncOp::verify() {
   if (isWidened && (b.getCols() % 16 != 0 || b.getRows() % 16 != 0))
     return emitOpError() << "expected a B of 8 bits in steps of 16 x 16, got " << b;
   if (auto read = getA().getDefiningOp<ReadRowsOp>(); read && isWidened != read.getQuads())
-    return emitOpError() << "expected an A of columns in quads where B has 8 bits, and there only";
+    return emitOpError() << "expected A to have its columns in quads if and only if B has 8 bits";
   if ((a.rows != target.productRows && !isOfWarp) || a.depth != depth)
     return emitOpError() << "expected A of " << target.productRows << " x " << depth << ", got " << a.rows << " x "
                          << a.depth;
   if (getOnes()) {
     if (getTransposeB() || cols % target.getPanelCols() != 0)
       return emitOpError() << "expected a B of a multiple of " << target.getPanelCols()
-                           << " columns beside the ones, not transposed";
+                           << " columns with ones, not transposed";
     SlotType ones = getOnesType(target, b.getElementType());
     if (getOnes().getType() != ones)
       return emitOpError() << "expected ones of type " << ones << ", got " << getOnes().getType();
@@ -150,7 +150,7 @@ LogicalResult MmaAsyncOp::verify() {
   if (acc && acc != result && acc != getToken().getType())
     return emitOpError() << "expected an accumulator of type " << result << ", got " << acc;
   if (acc && isa<TokenType>(acc) && !getAcc().hasOneUse())
-    return emitOpError() << "expected the product that it goes on to have no other use";
+    return emitOpError() << "expected the product that it continues to have no other use";
   if (!getTransposeB() && depth % target.depthStep != 0)
     return emitOpError() << "expected a depth in steps of " << target.depthStep << ", got " << depth;
   if (getLocalDescriptors() && !isa<SlotType>(getA().getType()))
@@ -167,7 +167,7 @@ LogicalResult PanelOp::verify() {
                        << ", got " << panel;
 }
 
-/// `ring` takes 64 rows of a consumer's: those of the tile `source`, of whole panels.
+/// Verifies that `ring` takes the 64 rows of `source`, a consumer's tile of whole panels.
 static LogicalResult verifyShared(Operation *op, RingType ring, RankedTensorType source) {
   if (ring.getIsPrivate() && ring.getRows() == kTileRows && ring.getCols() == source.getDimSize(1) &&
       ring.getElementType() == source.getElementType() && ring.getCols() % GPUTarget::of(op).getPanelCols() == 0)
@@ -198,7 +198,7 @@ LogicalResult AtomicAddOp::verify() {
     return emitOpError() << "expected " << elements << " elements of each panel, got " << sums;
   if (panels == 1 || (sums.getDimSize(3) >= panels && sums.getStridesAndOffset().first[3] == elements))
     return success();
-  return emitOpError() << "expected " << panels << " panels that follow one another, got " << sums;
+  return emitOpError() << "expected " << panels << " consecutive panels, got " << sums;
 }
 
 LogicalResult MmaWaitOp::verify() {
@@ -218,7 +218,7 @@ LogicalResult RowReduceOp::verify() {
 
 bool tile::hasRole(Value slot, SlotRole role) {
   auto alloc = slot.getDefiningOp<AllocSlotOp>();
-  return alloc && alloc.getRoleAttr() && alloc.getRole() == role; // asked before the op itself is verified, too
+  return alloc && alloc.getRoleAttr() && alloc.getRole() == role; // the op may not have been verified yet
 }
 
 int64_t AllocSlotOp::getBytes(const GPUTarget &target) {
@@ -313,7 +313,7 @@ LogicalResult StoreOp::verify() {
   if (dest.getRank() != (isRow ? 3 : 4) && !mayLackBatch)
     return emitOpError() << "expected a destination of rank " << (isRow ? 3 : 4) << ", got " << dest;
   if (!getColumns().empty() && (isRow || getColumns().size() != 2 || !dest.getElementType().isF32()))
-    return emitOpError() << "expected the first and the end of columns beside a tile that is stored in f32, got "
+    return emitOpError() << "expected the first column and the end of the columns for a tile that is stored in f32, got "
                          << getColumns().size() << " numbers and " << dest;
   if (!isRow && getColumns().empty() && dest.getShape().back() != source.getDimSize(1))
     return emitOpError() << "expected " << source.getDimSize(1) << " columns in the destination, got " << dest;
@@ -322,7 +322,7 @@ LogicalResult StoreOp::verify() {
 
 LogicalResult ReleaseOp::verify() {
   if ((getElements() > 0) != static_cast<bool>(getAfter()) || static_cast<int64_t>(getElements()) < 0)
-    return emitOpError() << "expected a number of elements with a tile that they are of";
+    return emitOpError() << "expected 'after' together with a positive number of elements";
   if (!getAfter())
     return success();
   int64_t held = getAfter().getType().getDimSize(1) / 2;
@@ -344,11 +344,11 @@ LogicalResult StoreAsyncOp::verify() {
                          << getMap().getType();
   auto wait = dyn_cast_or_null<StoreWaitOp>((*this)->getPrevNode());
   if (hasRole(getSlot(), SlotRole::Output) && !(wait && wait.getAll()))
-    return emitOpError() << "expected tile.store_wait all in front of it: the store before goes through the same slot";
+    return emitOpError() << "expected tile.store_wait all before it: the store before goes through the same slot";
   if (!getLimit() != !getDest())
-    return emitOpError() << "expected a limit and an array that rows in front of it go to, got one of them";
+    return emitOpError() << "expected 'limit' and 'else' together, got one of them";
   if (getLimit() && !hasRole(getSlot(), SlotRole::Output))
-    return emitOpError() << "expected the slot of tile.alloc_slot output behind a limit: all threads read it";
+    return emitOpError() << "expected the slot of tile.alloc_slot output with a limit: all threads read it";
   if (getDest() && cast<MemRefType>(getDest().getType()).getElementType() != slot.getElementType())
     return emitOpError() << "expected an array of " << slot.getElementType() << ", got " << getDest().getType();
   return success();
@@ -357,9 +357,9 @@ LogicalResult StoreAsyncOp::verify() {
 LogicalResult WorkAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError, Distribution distribution, ListScope,
                                int64_t numbers, int64_t own) {
   if (numbers < 0 || own < 0)
-    return emitError() << "expected counts of numbers, got " << std::min(numbers, own);
+    return emitError() << "expected counts of at least 0, got " << std::min(numbers, own);
   if (distribution != Distribution::List && numbers + own > 0)
-    return emitError() << "expected a list where there are numbers of it, got " << numbers + own << " without one";
+    return emitError() << "expected a list for precomputed numbers, got " << numbers + own << " without one";
   return success();
 }
 
@@ -369,7 +369,7 @@ LogicalResult ProgramOp::verifyRegions() {
   if (!getGrid().empty() && getGrid().size() != 3)
     return emitOpError() << "expected a grid of three extents, got " << getGrid().size();
   if (getWork() && getGrid().empty())
-    return emitOpError() << "expected a grid whose work tiles are distributed";
+    return emitOpError() << "expected a grid together with a distribution of its work tiles";
   if (getSingle() && !isWork(Distribution::Paired) && !isWork(Distribution::Sorted) && !isWork(Distribution::List))
     return emitOpError() << "expected work tiles of a single grid to be paired, sorted or of a list";
   if (isWork(Distribution::List) != (getList() != nullptr))
@@ -421,7 +421,7 @@ LogicalResult DrawOp::verifyRegions() {
   auto drawn = cast<DrawnOp>(getBody().front().getTerminator());
   auto loop = cast<scf::ForOp>((*this)->getParentOp());
   if (getConstantIntValue(loop.getLowerBound()) != 0 || getConstantIntValue(loop.getStep()) != 1)
-    return emitOpError() << "expected a loop from 0 in steps of 1, whose index counts the turns";
+    return emitOpError() << "expected a loop from 0 with step 1, whose index is the number of the turn";
   if (drawn.getValues().size() != getNumResults())
     return drawn.emitOpError() << "expected " << getNumResults() << " values, got " << drawn.getValues().size();
   return success();
@@ -442,11 +442,11 @@ static LogicalResult verifyYield(Operation *op, Region &body, Type element) {
   return success();
 }
 
-/// The second value that a map yields, if it has a second result.
+/// Verifies the second value that a map yields: it exists if and only if the map has a second result.
 static LogicalResult verifyOffset(MapOp map) {
   Value offset = cast<YieldOp>(map.getBody().front().back()).getOffset();
   if (static_cast<bool>(offset) != static_cast<bool>(map.getOffset()))
-    return map.emitOpError() << "expected as many values to be yielded as there are results";
+    return map.emitOpError() << "expected to yield as many values as there are results";
   if (!offset)
     return success();
   Type type = map.getOffset().getType();

@@ -1,15 +1,14 @@
 //===- TileProtocol.cpp - the ring protocol that tile.warp_specialize checks --------------------------------------===//
 //
 // Invariants:
-//   1. Only the producer acquires, fills, takes numbers and publishes them; only consumers and the reducer wait,
-//   release
-//      and multiply; only consumers share and take turns, and only the reducer adds to device memory.
-//   2. In the producer the acquire of (ring, count) stands right before the copy into (ring, count).
-//   3. A slot is released exactly once, in the block of its wait; or handed to a loop, or to a loop's next iteration,
-//      where the same holds.
-//   4. When it is released or handed on, every product that reads it has been waited for; before that, when a
-//      tile.store_async writes to it, which a tile.store_wait follows.
-//   5. Rows of it are cleared before any product reads it.
+//   1. Only the producer acquires and fills slots, fetches numbers and publishes them; only consumers and the reducer
+//      wait, release and multiply; only consumers share and take turns; and the producer never adds to device memory.
+//   2. In the producer the acquire of (ring, count) comes right before the copy into (ring, count).
+//   3. A slot is released exactly once, in the block of its wait; or passed to a loop, or to the next iteration of a
+//      loop, where the same holds.
+//   4. When a slot is released or passed on, or a tile.store_async writes to it, every product that reads it has been
+//      waited for. A tile.store_wait follows the tile.store_async before the slot is released.
+//   5. The rows of a slot are cleared before any product reads it.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 
@@ -19,7 +18,7 @@
 using namespace mlir;
 using namespace mlir::tile;
 
-/// Invariant 1: none of `Ops` in `region`.
+/// Verifies invariant 1: `region` has none of `Ops`, which belong to `role`.
 template <typename... Ops> static LogicalResult verifyAbsent(Region &region, StringRef role) {
   return failure(region
                      .walk([&](Operation *op) {
@@ -31,7 +30,7 @@ template <typename... Ops> static LogicalResult verifyAbsent(Region &region, Str
                      .wasInterrupted());
 }
 
-/// Invariant 2.
+/// Verifies invariant 2.
 static LogicalResult verifyCopy(CopyAsyncOp copy) {
   auto acquire = dyn_cast_or_null<AcquireOp>(copy->getPrevNode());
   if (acquire && acquire.getRing() == copy.getRing() && acquire.getCount() == copy.getCount() &&
@@ -40,12 +39,12 @@ static LogicalResult verifyCopy(CopyAsyncOp copy) {
   return copy.emitOpError() << "expected the slot to be acquired right before it is filled";
 }
 
-/// Whether `product` has been waited for when `release` runs. A product in a nested loop must be waited for there.
+/// Whether `product` has been waited for before `release`. A product in a nested loop must be waited for in that loop.
 static bool isComplete(MmaAsyncOp product, Operation *release) {
   if (!product.getToken().hasOneUse())
     return false;
   Operation *wait = *product.getToken().user_begin();
-  if (auto next = dyn_cast<MmaAsyncOp>(wait)) // goes on with it
+  if (auto next = dyn_cast<MmaAsyncOp>(wait)) // continues `product`
     return isComplete(next, release) && next->getBlock() == product->getBlock();
   Operation *ancestor = release->getBlock()->findAncestorOpInBlock(*wait);
   return ancestor && ancestor->isBeforeInBlock(release) && wait->getBlock() == product->getBlock();
@@ -63,14 +62,14 @@ static SmallVector<MmaAsyncOp> getProducts(Value slot) {
   return products;
 }
 
-/// Whether `use` hands a slot on: to a loop in front of its first iteration, or to the next iteration.
+/// Whether `use` passes a slot on: to a loop as an initial value, or to the loop's next iteration.
 static bool isHandedOn(OpOperand &use) {
   if (auto loop = dyn_cast<scf::ForOp>(use.getOwner()))
     return llvm::is_contained(loop.getInitArgs(), use.get());
   return isa<scf::YieldOp>(use.getOwner()) && isa<scf::ForOp>(use.getOwner()->getParentOp());
 }
 
-/// Whether `store` has read its slot when `end` runs: a wait stands between them.
+/// Whether `store` has read its slot before `end`: there is a tile.store_wait between them.
 static bool isStoreComplete(StoreAsyncOp store, Operation *end) {
   if (store->getBlock() != end->getBlock() || end->isBeforeInBlock(store))
     return false;
@@ -80,7 +79,7 @@ static bool isStoreComplete(StoreAsyncOp store, Operation *end) {
   return false;
 }
 
-/// Invariant 5, in the block that waits for the slot.
+/// Verifies invariant 5, where `block` is the block that waits for the slot.
 static LogicalResult verifyClear(ClearRowsOp clear, Block *block) {
   if (clear->getBlock() != block)
     return clear.emitOpError() << "expected in the block that waits for the slot";
@@ -88,14 +87,14 @@ static LogicalResult verifyClear(ClearRowsOp clear, Block *block) {
     Operation *ancestor = block->findAncestorOpInBlock(*product);
     if (!ancestor || !ancestor->isBeforeInBlock(clear))
       continue;
-    InFlightDiagnostic diag = clear.emitOpError() << "expected in front of the products that read the slot";
+    InFlightDiagnostic diag = clear.emitOpError() << "expected before the products that read the slot";
     diag.attachNote(product.getLoc()) << "this product is before it";
     return diag;
   }
   return success();
 }
 
-/// Invariants 3 to 5, of a slot that `block` has waited for or has been handed.
+/// Verifies invariants 3 to 5 for `slot`, which its block has waited for or has as an argument.
 static LogicalResult verifySlot(TypedValue<SlotType> slot) {
   Block *block = slot.getParentBlock();
   Operation *owner = slot.getDefiningOp() ? slot.getDefiningOp() : block->getParentOp(), *end = nullptr;
@@ -103,7 +102,7 @@ static LogicalResult verifySlot(TypedValue<SlotType> slot) {
     Operation *user = use.getOwner();
     if (!isa<ReleaseOp>(user) && !isHandedOn(use)) {
       if (isa<RegionBranchOpInterface, RegionBranchTerminatorOpInterface>(user))
-        return user->emitOpError() << "expected a slot to be handed to scf.for only";
+        return user->emitOpError() << "expected a slot to be passed to scf.for only";
       continue;
     }
     if (end)
@@ -126,7 +125,7 @@ static LogicalResult verifySlot(TypedValue<SlotType> slot) {
   for (Operation *user : slot.getUsers())
     if (auto clear = dyn_cast<ClearRowsOp>(user); clear && failed(verifyClear(clear, block)))
       return failure();
-  Operation *last = store ? store : end; // what must find every product complete
+  Operation *last = store ? store : end; // the op before which every product must be complete
   for (MmaAsyncOp product : getProducts(slot))
     if (!isComplete(product, last)) {
       InFlightDiagnostic diag = last->emitOpError() << "expected no product in flight that reads the slot";
@@ -136,7 +135,7 @@ static LogicalResult verifySlot(TypedValue<SlotType> slot) {
   return success();
 }
 
-/// Every slot that waits or loops of `region` produce.
+/// Verifies every slot that a wait or a loop of `region` produces.
 static LogicalResult verifySlots(Region &region) {
   auto isOk = [](ValueRange values) {
     return llvm::all_of(values, [](Value value) {

@@ -1,5 +1,4 @@
-//===- TileWarpOps.cpp - constraints of the ops of warp programs
-//---------------------------------------------------===//
+//===- TileWarpOps.cpp - constraints of the ops of warp programs --------------------------------------------------===//
 
 #include "flashc/Dialect/Tile/IR/Tile.h"
 #include "mlir/IR/Builders.h"
@@ -29,7 +28,7 @@ LogicalResult WarpProgramOp::verifyRegions() {
   return failure(walk.wasInterrupted());
 }
 
-/// What packed rows of `source`, a tile of 16, and an array ask for.
+/// Verifies that `tile` has 16 rows, which hold `heads` times `tokens` packed rows.
 static LogicalResult verifyPacked(Operation *op, RankedTensorType tile, uint64_t heads, uint64_t tokens) {
   if (tile.getDimSize(0) != kWarpRows)
     return op->emitOpError() << "expected a tile of " << kWarpRows << " rows, got " << tile;
@@ -80,11 +79,11 @@ LogicalResult LoadRowsOp::verify() {
   if (ring.getRows() != kWarpRows)
     return emitOpError() << "expected a ring of " << kWarpRows << " rows, got " << ring;
   if (getSize().has_value() != isa<RankedTensorType>(getB().getType()))
-    return emitOpError() << "expected a page for each row where pages have a size, and there only";
+    return emitOpError() << "expected a page for each row if and only if there is a page size";
   return success();
 }
 
-/// What both merges ask of a state.
+/// Verifies the state of a merge: it has 16 rows and is merged in a tile.warp_program.
 static LogicalResult verifyState(Operation *op, RankedTensorType acc, RankedTensorType merged) {
   auto program = op->getParentOfType<WarpProgramOp>();
   if (!program)
@@ -114,7 +113,7 @@ LogicalResult MergeClusterOp::verify() {
   if (merged != acc)
     return emitOpError() << "expected a result of type " << acc << ", got " << merged;
   if (program.getCluster() < 2 || program.getWarps() % program.getCluster() != 0)
-    return emitOpError() << "expected a cluster of CTAs that divides the warps, got " << program.getCluster() << " of "
-                         << program.getWarps() << " warps";
+    return emitOpError() << "expected a cluster size of at least 2 that divides the number of warps, got "
+                         << program.getCluster() << " CTAs of " << program.getWarps() << " warps";
   return success();
 }

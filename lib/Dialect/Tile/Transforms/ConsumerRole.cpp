@@ -5,8 +5,8 @@
 using namespace mlir;
 using namespace mlir::tile;
 
-/// Each thread has read the slot by itself. The one that releases it knows that all have behind a product that began
-/// after they had; without one the warps meet.
+/// Releases a slot of f32, which threads read themselves, after all of them have read it: after the wait for a product
+/// that is issued after the last read, or without such a product after a barrier of the warps.
 static void insertReleaseOfColumns(WaitOp wait) {
   Block *block = wait->getBlock();
   Operation *lastRead = wait, *lastWait = nullptr;
@@ -26,8 +26,8 @@ static void insertReleaseOfColumns(WaitOp wait) {
   ReleaseOp::create(b, wait.getLoc(), wait.getSlot());
 }
 
-/// Releases the slot after the last wait of a product that reads it, in the block that waits for the slot. If a result
-/// passes through it, at the block's end, when the copy has long begun.
+/// Releases the slot after the last wait of a product that reads it, in the block that waits for the slot. If a
+/// tile.store_async goes through the slot, releases it at the block's end, when the copy has long begun.
 static void insertRelease(WaitOp wait) {
   if (wait.getSlot().getType().getElementType().isF32())
     return insertReleaseOfColumns(wait);
@@ -49,7 +49,7 @@ static void insertRelease(WaitOp wait) {
   ReleaseOp::create(b, wait.getLoc(), wait.getSlot());
 }
 
-/// Shared memory lives as long as the CTA: what still leaves it must have been read.
+/// Waits at the end for the last tile.store_async, which must have read shared memory before the CTA ends.
 static void waitForLastStore(Region &consumer) {
   auto isOutput = [](StoreAsyncOp store) {
     return hasRole(store.getSlot(), SlotRole::Output) ? WalkResult::interrupt() : WalkResult::advance();
@@ -60,11 +60,11 @@ static void waitForLastStore(Region &consumer) {
   StoreWaitOp::create(b, consumer.getLoc());
 }
 
-/// Waits for each slot that is left out and releases it, and hands on the turn that its product would have had. The
-/// turn goes first: the other consumers may have to work before the next slot is full. The warps meet before one thread
-/// releases: a warp that is late may otherwise find the slot full of a later load, whose phase looks like none, and
-/// wait forever. Once for all rings, unless one has a single slot: the producer fills that again before it comes to the
-/// next ring's.
+/// Replaces `skip` by a loop that takes and passes the turns of the skipped iterations, waits for each slot and
+/// releases it. The turn comes first, since the other consumers may have to compute before the next slot is full. The
+/// warps synchronise before one thread releases a slot: otherwise a late warp could find the slot filled by a later
+/// load, with a phase that looks like an empty slot, and wait forever. One barrier serves all rings, unless a ring has
+/// a single slot, since the producer needs that slot again before it fills the next ring's.
 static void expandSkip(AdvanceRingOp skip, ArrayRef<Value> counts, Value warpgroup) {
   OpBuilder b(skip);
   Location loc = skip.getLoc();
@@ -93,15 +93,15 @@ static void expandSkip(AdvanceRingOp skip, ArrayRef<Value> counts, Value warpgro
   skip.erase();
 }
 
-/// A consumer runs the visits that it needs.
+/// Gives a consumer's loop its own bounds.
 static void expandOwnVisits(OwnVisitsOp own) {
   own->replaceAllUsesWith(ValueRange{own.getFirst(), own.getLast()});
   own.erase();
 }
 
-/// A consumer hears late what comes next: it has been published by then. Behind its last product, and behind what it
-/// leaves out there, whose slots the producer may need for this work tile; or before the last product, where the next
-/// work tile's head comes before that, too.
+/// Replaces `draw` by a wait for the broadcast, as late as possible, since the producer has published it by then: at
+/// the wait for the last product, and after a tile.advance_ring, whose slots the producer may need for this work tile.
+/// With `isBeforeProduct` the wait comes before the last product, since the next work tile's head will come before it.
 static void expandDraw(DrawOp draw, const RolePlan &plan, Value warpgroup, bool isBeforeProduct) {
   auto loop = cast<scf::ForOp>(draw->getParentOp());
   Operation *place = loop.getBody()->getTerminator();
@@ -124,7 +124,7 @@ static void expandDraw(DrawOp draw, const RolePlan &plan, Value warpgroup, bool 
   draw.erase();
 }
 
-/// Products that are added up elsewhere are shared, and loads become waits for slots.
+/// Passes the A of products that the reducer adds up to it, and replaces loads by waits for their slots.
 static void replaceLoads(Region &consumer, const LoadNumbering &numbering) {
   consumer.walk([&](AddProductOp product) {
     OpBuilder b(product);
@@ -133,7 +133,7 @@ static void replaceLoads(Region &consumer, const LoadNumbering &numbering) {
   });
   struct Cleared {
     WaitOp wait;
-    Value first, begin; // of rows to be cleared
+    Value first, begin; // the operands of tile.clear_rows
   };
   SmallVector<Cleared> waits;
   consumer.walk([&](LoadOp load) {

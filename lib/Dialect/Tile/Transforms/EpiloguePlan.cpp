@@ -1,4 +1,4 @@
-//===- EpiloguePlan.cpp - what of a work tile runs under the end of the one before it ----------------------------===//
+//===- EpiloguePlan.cpp - the part of a work tile that runs during the end of the one before it -------------------===//
 
 #include "Utils.h"
 #include "flashc/Dialect/Tile/Transforms/Transforms.h"
@@ -8,7 +8,7 @@ using namespace mlir::tile;
 
 static InFlightDiagnostic refuse(Operation *op) { return op->emitOpError() << "cannot overlap the epilogue: "; }
 
-/// The one loop of `region`'s block that satisfies `isMatch`, or null.
+/// The only loop in `region`'s block that satisfies `isMatch`; null if there is none, or several.
 static scf::ForOp findLoop(Region &region, llvm::function_ref<bool(scf::ForOp)> isMatch) {
   scf::ForOp found;
   for (auto loop : region.front().getOps<scf::ForOp>()) {
@@ -26,8 +26,8 @@ template <typename OpTy> static bool isLoopOverKeys(Operation *op) {
   return isa<scf::ForOp>(op) && op->walk([](OpTy) { return WalkResult::interrupt(); }).wasInterrupted();
 }
 
-/// Whether the loop's body has an `OpTy` of its own, as a loop over work tiles has: for the first keys or the last, and
-/// the only ones if there is just one tile of keys.
+/// Whether the loop's body itself has an `OpTy`, as that of a loop over work tiles has for the first keys or the last
+/// keys, or for all keys if they are one tile.
 template <typename OpTy> static bool isLoopOverWorkTiles(scf::ForOp loop) { return !loop.getOps<OpTy>().empty(); }
 
 static LogicalResult planProducts(EpilogueOverlap &plan) {
@@ -48,11 +48,11 @@ static LogicalResult planProducts(EpilogueOverlap &plan) {
   };
   if (products.size() != 2 || !plan.firstWait || !plan.lastWait || products.back()->isBeforeInBlock(plan.firstWait) ||
       llvm::any_of(*loop.getBody(), isOutside))
-    return refuse(loop) << "expected one product before the loop over keys, and one behind it";
+    return refuse(loop) << "expected one product before the loop over keys, and one after it";
   return success();
 }
 
-/// The ops of the head that compute something of the work tile's number.
+/// The ops of the head that depend on the work tile's number.
 static llvm::SmallDenseSet<Operation *> findOfWorkTile(const EpilogueOverlap::Side &side) {
   llvm::SmallDenseSet<Operation *> found;
   scf::ForOp loop = side.loop;
@@ -64,8 +64,8 @@ static llvm::SmallDenseSet<Operation *> findOfWorkTile(const EpilogueOverlap::Si
   return found;
 }
 
-/// Finds what the rest reads of the head. Scalars are computed again; with `carriesScalars` those of the work tile's
-/// number are not, as what the head computed of the next work tile.
+/// Finds the values of the head that the rest reads. The rest computes scalars again; with `carriesScalars` the loop
+/// carries those that depend on the work tile's number instead.
 static void planCrossing(EpilogueOverlap::Side &side, bool carriesScalars) {
   llvm::SmallDenseSet<Operation *> head(side.head.begin(), side.head.end());
   llvm::SmallDenseSet<Operation *> ofWorkTile = findOfWorkTile(side);
@@ -89,8 +89,8 @@ static void planCrossing(EpilogueOverlap::Side &side, bool carriesScalars) {
   llvm::copy_if(known, std::back_inserter(side.crossing), isNeeded);
 }
 
-/// The next work tile's slots are waited for while this work tile is not stored: slots that this one still holds must
-/// be others.
+/// Checks that the next work tile's waits for slots, which come before this work tile is stored, are not for slots that
+/// this one still holds.
 static LogicalResult checkHeldSlots(const EpilogueOverlap &plan) {
   for (Operation *op : plan.consumer.head) {
     auto wait = dyn_cast<WaitOp>(op);
@@ -100,7 +100,7 @@ static LogicalResult checkHeldSlots(const EpilogueOverlap &plan) {
       if (!isa<ReleaseOp>(user) || user->isBeforeInBlock(plan.getPlace()))
         continue;
       InFlightDiagnostic diag = refuse(plan.consumer.loop)
-                                << "expected a second slot beside one that a work tile holds";
+                                << "expected a ring of two slots or more for a slot that a work tile holds";
       diag.attachNote(user->getLoc()) << "the next work tile would wait for this release, and this one for the next";
       return diag;
     }
@@ -114,7 +114,7 @@ static InFlightDiagnostic refuseEffect(const EpilogueOverlap &plan, StringRef be
   return diag;
 }
 
-/// What a work tile does up to its first product, and at its side.
+/// Finds the ops of a work tile up to its first product, and those right after it that do not depend on its result.
 static LogicalResult planIssue(EpilogueOverlap &plan) {
   for (Operation &op : *plan.consumer.loop.getBody()) {
     if (plan.first->isBeforeInBlock(&op)) {
@@ -131,8 +131,8 @@ static LogicalResult planIssue(EpilogueOverlap &plan) {
   return success();
 }
 
-/// What comes of the first product: arithmetic up to the loop over keys; where there is none, up to the last product's
-/// tile.
+/// Finds the softmax of the first product's result: the arithmetic up to the loop over keys, or without such a loop up
+/// to the wait for the last product's tile.
 static LogicalResult planSoftmax(EpilogueOverlap &plan) {
   Operation *op = plan.beside.empty() ? plan.first->getNextNode() : plan.beside.back()->getNextNode();
   if (op != plan.firstWait)
@@ -151,7 +151,7 @@ static LogicalResult planSoftmax(EpilogueOverlap &plan) {
                                        "early";
 }
 
-/// The consumers' head: it will run while the last work tile is not finished.
+/// Finds the consumers' head, which will run before the work tile before is finished.
 static LogicalResult planConsumer(EpilogueOverlap &plan) {
   EpilogueOverlap::Side &side = plan.consumer;
   if (failed(planIssue(plan)))
@@ -173,22 +173,23 @@ static LogicalResult planConsumer(EpilogueOverlap &plan) {
   return success();
 }
 
-/// What the next work tile's head reads of this work tile must be known where it runs.
+/// Checks that the values of this work tile that the next work tile's head reads are computed before that head.
 static LogicalResult checkCarried(const EpilogueOverlap &plan) {
   scf::ForOp loop = plan.consumer.loop;
   for (Value carried : loop.getYieldedValues()) {
     Operation *op = carried.getDefiningOp();
     if (!op || op->getBlock() != loop.getBody() || op->isBeforeInBlock(plan.getPlace()))
       continue;
-    InFlightDiagnostic diag = refuse(loop) << "expected what the next work tile reads before the last product is "
+    InFlightDiagnostic diag = refuse(loop) << "expected the values that the next work tile reads to be computed before "
+                                              "the last product is "
                                            << (plan.isSoftmaxEarly ? "issued" : "waited for");
-    diag.attachNote(op->getLoc()) << "this op is behind the " << (plan.isSoftmaxEarly ? "product" : "wait");
+    diag.attachNote(op->getLoc()) << "this op is after the " << (plan.isSoftmaxEarly ? "product" : "wait");
     return diag;
   }
   return success();
 }
 
-/// The producer's head: what is in front of its loop over keys, which is what the consumers' head waits for.
+/// Finds the producer's head: the ops before its loop over keys, which load what the consumers' head waits for.
 static LogicalResult planProducer(EpilogueOverlap &plan) {
   EpilogueOverlap::Side &side = plan.producer;
   llvm::DenseMap<Value, int64_t> waits;
@@ -215,7 +216,7 @@ static LogicalResult planProducer(EpilogueOverlap &plan) {
     if (llvm::is_contained(side.head, copy) || !waits.contains(copy.getRing()))
       continue;
     InFlightDiagnostic diag = refuse(side.loop)
-                              << "expected rings of their own for the loads behind the loop over keys";
+                              << "expected rings of their own for the loads after the loop over keys";
     diag.attachNote(copy.getLoc()) << "the next work tile's first load into this ring would come before this one";
     return diag;
   }

@@ -1,4 +1,4 @@
-//===- GridWorkTiles.h - what the orders of a grid's work tiles have in common ------------------------------------===//
+//===- GridWorkTiles.h - the base classes of the distributions of work tiles --------------------------------------===//
 #ifndef FLASHC_LIB_DIALECT_TILE_TRANSFORMS_GRIDWORKTILES_H
 #define FLASHC_LIB_DIALECT_TILE_TRANSFORMS_GRIDWORKTILES_H
 
@@ -12,18 +12,18 @@
 
 namespace mlir::tile {
 
-/// Who asks for quotients: every thread of a consumer, where a tile waits for them; or the one that loads, beside its
-/// work, with few registers for multipliers and shifts.
+/// The threads that compute quotients: all threads of the consumers, for which they must be uniform and fast, or only
+/// the producer's one thread, which has few registers for multipliers and shifts.
 enum class Quotients { OfAllThreads, OfOneThread };
 
 /// Divides by a number that is known before the loop: n / d = n * m >> s for n and d below 2^31, where 2^(l-1) < d <=
 /// 2^l, s = 31 + l and m = ceil(2^s / d) (Granlund and Montgomery, Division by invariant integers using multiplication,
-/// 1994). m and s are made uniform once; a quotient is then a multiplication and a shift, which ptxas sees to be the
-/// same in every thread. It does not see that of a division.
+/// 1994). m and s are made uniform once. A quotient is then a multiplication and a shift, whose result ptxas knows to
+/// be the same in every thread; it does not know this of a division.
 class Divisor {
 public:
   Divisor(ImplicitLocOpBuilder &b, Value divisor, Quotients quotients) : b(b), divisor(divisor) {
-    if (quotients == Quotients::OfOneThread || matchPattern(divisor, m_Constant())) // left to the back end
+    if (quotients == Quotients::OfOneThread || matchPattern(divisor, m_Constant())) // the back end divides
       return;
     Value one = constant(1), wide = toI64(divisor);
     Value zeros = math::CountLeadingZerosOp::create(b, arith::SubIOp::create(b, wide, one));
@@ -33,7 +33,7 @@ public:
     shift = toI64(UniformOp::create(b, toIndex(amount)));
   }
 
-  /// Quotient and remainder.
+  /// Emits the quotient and the remainder.
   std::pair<Value, Value> divide(Value dividend) {
     Value quotient;
     if (multiplier)
@@ -52,7 +52,7 @@ private:
   Value divisor, multiplier, shift;
 };
 
-/// What all orders of work tiles have.
+/// The base class of all distributions of work tiles.
 class GridWorkTiles : public WorkTiles {
 public:
   GridWorkTiles(ProgramOp program, ImplicitLocOpBuilder &b, Quotients quotients = Quotients::OfAllThreads)
@@ -67,7 +67,7 @@ public:
   }
 
 protected:
-  /// How many run at once; of a single grid about as many.
+  /// Emits the number of CTAs that run at once; for a single grid the number of multiprocessors, which is close to it.
   static Value emitCTAs(ImplicitLocOpBuilder &b, ProgramOp program) {
     if (!program.getSingle())
       return gpu::GridDimOp::create(b, gpu::Dimension::x);
@@ -75,7 +75,7 @@ protected:
     return arith::IndexCastUIOp::create(b, b.getIndexType(), multiprocessors);
   }
 
-  /// The head among those of all batches, and the position in it.
+  /// Emits the x of the work tile of number `item`, and its head among the heads of all batches.
   virtual std::pair<Value, Value> locate(Value item) { llvm_unreachable("expected one of locate and emitWorkTile"); }
 
   Divisor divideBy(Value divisor) { return Divisor(b, divisor, quotients); }
@@ -97,7 +97,7 @@ protected:
   Divisor byHeads;
 };
 
-/// Items that stand for one work tile in each of `sharers` heads.
+/// Distributions of items, each of which stands for one work tile in each of `sharers` heads.
 class SharedWorkTiles : public GridWorkTiles {
 protected:
   SharedWorkTiles(ProgramOp program, ImplicitLocOpBuilder &b, ListScope scope,
@@ -105,13 +105,13 @@ protected:
       : GridWorkTiles(program, b, quotients), scope(scope), items(emitItems()), sharers(emitSharers()),
         byTiles(divideBy(nx)) {}
 
-  /// As few heads as give every CTA `tilesPerCta` work tiles.
+  /// Emits the least number of heads that give every CTA `tilesPerCta` work tiles.
   Value emitFewSharers(int64_t tilesPerCta) {
     Value wanted = arith::CeilDivUIOp::create(b, mul(ctas, index(tilesPerCta)), items);
     return UniformOp::create(b, arith::MinUIOp::create(b, wanted, sharers));
   }
 
-  /// The work tile of an item in one of the heads that share it.
+  /// Emits the work tile (x, y, z) of `item` in `sharer`, one of the heads that share the item.
   std::array<Value, 3> getWorkTile(Value item, Value sharer) {
     if (scope == ListScope::Tiles) {
       auto [z, y] = byHeads.divide(sharer);
@@ -139,7 +139,7 @@ private:
   Divisor byTiles;
 };
 
-/// The list that `tile-order` makes for a program.
+/// Reads the work list that `tile-order` makes for a program.
 class WorkList {
 public:
   WorkList(ProgramOp program, ImplicitLocOpBuilder &b)
@@ -151,7 +151,7 @@ public:
     return arith::IndexCastOp::create(b, b.getIndexType(), load);
   }
 
-  /// The numbers `first` words behind `begin`: the item's, and the warpgroup's own ones.
+  /// Emits loads of the numbers that begin `first` words after `begin`: those of the item, and the warpgroup's own.
   SmallVector<Value> emitNumbers(Value begin, int64_t first) {
     SmallVector<Value> numbers;
     for (int64_t number = 0; number < numShared; ++number)
@@ -163,7 +163,7 @@ public:
     return numbers;
   }
 
-  /// Numbers in an entry.
+  /// The count of numbers in an entry.
   int64_t countNumbers() const { return perEntry; }
 
   const Value list;
@@ -174,11 +174,11 @@ private:
 
   ImplicitLocOpBuilder &b;
   Value warpgroup;
-  /// Numbers of all warpgroups, of each of them, and in an entry.
+  /// The counts of numbers that all warpgroups share, of each warpgroup's own numbers, and of all numbers of an entry.
   int64_t numShared, numOwn, perEntry;
 };
 
-/// The work tiles of a single grid, whose CTAs have one each (SingleWorkTiles.cpp).
+/// Creates the work tiles of a single grid, whose CTAs have one work tile each (SingleWorkTiles.cpp).
 std::unique_ptr<WorkTiles> createSingleWorkTiles(ProgramOp program, ImplicitLocOpBuilder &b);
 
 } // namespace mlir::tile

@@ -1,4 +1,4 @@
-//===- LoadNumbering.h - numbers the loads of a program ----------------------------------------------------------===//
+//===- LoadNumbering.h - numbers the loads of a program -----------------------------------------------------------===//
 #ifndef FLASHC_LIB_DIALECT_TILE_TRANSFORMS_LOADNUMBERING_H
 #define FLASHC_LIB_DIALECT_TILE_TRANSFORMS_LOADNUMBERING_H
 
@@ -19,8 +19,8 @@ inline Value getFilledRing(Operation *op) {
   return product ? product.getRing() : Value();
 }
 
-/// Counts what fills each ring in program order. All roles follow this one count, so that load number g meets wait
-/// number g.
+/// Counts the ops that fill each ring, in program order. All roles use this count, so that load number g and wait
+/// number g are for the same tile.
 class LoadNumbering {
 public:
   LoadNumbering(ProgramOp program, RolePlan &plan) : plan(plan), rewriter(program.getContext()) {
@@ -37,11 +37,11 @@ public:
     number(program.getBody().front(), counters);
   }
 
-  /// The count of a load, or of a shared op.
+  /// The count of `op`, a load or a tile.add_product.
   Value getCount(Operation *op) const { return counts.lookup(op); }
-  /// The counts of the first load of each ring that is skipped.
+  /// For each ring of `skip`, the count of the first load that is skipped.
   ArrayRef<Value> getCounts(AdvanceRingOp skip) const { return skipped.find(skip)->second; }
-  /// How many of the loop's last iter_args are counters.
+  /// The number of the loop's last iter_args that are counters.
   unsigned getNumCounters(scf::ForOp loop) const { return numCounters.lookup(loop); }
 
 private:
@@ -67,7 +67,7 @@ private:
     }
   }
 
-  /// The loop carries the counters of the rings that it loads into.
+  /// Lets the loop carry the counters of the rings that it fills.
   void numberLoop(scf::ForOp loop, llvm::MapVector<Value, Value> &counters) {
     SetVector<Value> rings;
     loop.walk([&](Operation *op) {

@@ -1,4 +1,4 @@
-//===- OverlapEpilogue.cpp - the next work tile's first product runs under this work tile's stores ---------------===//
+//===- OverlapEpilogue.cpp - runs the next work tile's first product while this one is stored ---------------------===//
 
 #include "Utils.h"
 #include "flashc/Dialect/Tile/Transforms/Passes.h"
@@ -15,8 +15,8 @@ namespace mlir::tile {
 using namespace mlir;
 using namespace mlir::tile;
 
-/// Exponentials of an early softmax in front of the wait for the product beside it, where the schedule leaves those in
-/// the loop over keys to ptxas: there it finds them, but here it would wait in front of all of them.
+/// The number of exponentials of an early softmax before the wait for the product in flight, if `wait_after` is 0. In
+/// the loop over keys ptxas then chooses a good place for the wait, but here it would wait before all exponentials.
 static constexpr int64_t kEarlyExponentials = 12;
 
 //===--------------------------------------------------------------------------------------------------------------===//
@@ -24,7 +24,7 @@ static constexpr int64_t kEarlyExponentials = 12;
 //===--------------------------------------------------------------------------------------------------------------===//
 
 namespace {
-/// Clones the parts of a side's work tiles, each with its own mapping.
+/// Clones the parts of the work tiles of one side (producer or consumers), each with its own mapping.
 class WorkTileEmitter {
 public:
   WorkTileEmitter(const EpilogueOverlap::Side &side, OpBuilder &b) : side(side), old(side.loop), b(b) {}
@@ -34,14 +34,14 @@ public:
       b.clone(*op, map);
   }
 
-  /// The head of the work tile `index`, which reads `carried` of the work tile before it.
+  /// Emits the head of the work tile `index`, which reads the values `carried` from the work tile before it.
   IRMapping emitHead(Value index, ValueRange carried) {
     IRMapping map = beginHead(index, carried);
     emit(side.head, map);
     return map;
   }
 
-  /// Begins the head of the work tile behind this one; behind the last, of the last again.
+  /// Begins the head of the work tile after this one; after the last work tile, the head of the last one again.
   IRMapping beginNextHead(const IRMapping &map) {
     auto get = [&](Value value) { return map.lookupOrDefault(value); };
     Location loc = old.getLoc();
@@ -51,19 +51,19 @@ public:
     return beginHead(next, llvm::map_to_vector(old.getYieldedValues(), get));
   }
 
-  /// What a head hands on.
+  /// The values that a head passes on to the rest of its work tile.
   SmallVector<Value> getHanded(const IRMapping &map) {
     return llvm::map_to_vector(side.crossing, [&](Value value) { return map.lookup(value); });
   }
 
-  /// The loop that carries `handed`, with an empty body; the insertion point moves into it.
+  /// Creates the loop that carries `handed`, with an empty body, and moves the insertion point into it.
   scf::ForOp beginLoop(ValueRange handed) {
     auto loop = scf::ForOp::create(b, old.getLoc(), old.getLowerBound(), old.getUpperBound(), old.getStep(), handed);
     b.setInsertionPointToStart(loop.getBody());
     return loop;
   }
 
-  /// Begins the rest of a work tile: its head's scalars again.
+  /// Begins the rest of a work tile: computes the scalars of its head again.
   IRMapping beginRest(Value index, ValueRange handed) {
     IRMapping map;
     map.map(old.getInductionVar(), index);
@@ -85,7 +85,7 @@ private:
   OpBuilder &b;
 };
 
-/// Writes the consumers' new loop: a work tile's rest, with the next work tile's head in it.
+/// Emits the consumers' new loop: the rest of a work tile, which contains the head of the next work tile.
 class ConsumerEmitter {
 public:
   ConsumerEmitter(const EpilogueOverlap &overlap, OpBuilder &b)
@@ -105,15 +105,15 @@ public:
   }
 
 private:
-  /// The rest of a work tile up to `end`, without it.
+  /// Emits the rest of a work tile up to `end`, without `end`.
   void emitRestUpTo(Operation *end) {
     for (; &*place != end; ++place)
       if (!head.contains(&*place))
         b.clone(*place, map);
   }
 
-  /// The last product, then the next work tile's first one, in one turn; that one is in flight until the work tile is
-  /// stored.
+  /// Emits the last product and then the next work tile's first product, in one turn. The latter is in flight until
+  /// this work tile is stored.
   void emitRestBesideProduct() {
     auto isTurn = llvm::IsaPred<PingPongWaitOp>;
     emitRestUpTo(plan.last);
@@ -128,7 +128,8 @@ private:
     emitter.emit(plan.result, next);
   }
 
-  /// The next work tile's first product, then the last one, which is in flight until that work tile's softmax is done.
+  /// Emits the next work tile's first product and then the last product, which is in flight until the softmax of the
+  /// next work tile is computed.
   void emitRestBesideSoftmax() {
     emitRestUpTo(plan.last);
     next = emitter.beginNextHead(map);
@@ -152,12 +153,12 @@ private:
   WorkTileEmitter emitter;
   llvm::SmallDenseSet<Operation *> head;
   Block::iterator place = plan.consumer.loop.getBody()->begin();
-  /// Values of this work tile, and of the head of the next one.
+  /// The new values of this work tile, and those of the head of the next work tile.
   IRMapping map, next;
 };
 } // namespace
 
-/// Returns the new loop.
+/// Replaces the consumers' loop. Returns the new loop.
 static scf::ForOp rewriteConsumer(const EpilogueOverlap &plan) {
   scf::ForOp old = plan.consumer.loop;
   OpBuilder b(old);
@@ -177,7 +178,7 @@ static void rewriteProducer(const EpilogueOverlap &plan) {
   IRMapping first = emitter.emitHead(old.getLowerBound(), old.getInitArgs());
   scf::ForOp loop = emitter.beginLoop(emitter.getHanded(first));
   IRMapping map = emitter.beginRest(loop.getInductionVar(), loop.getRegionIterArgs());
-  // The next work tile's loads go before the copies behind the loop over keys, whose numbers are known by then.
+  // The next work tile's loads go before the copies that follow the loop over keys, whose numbers are known by then.
   SmallVector<Operation *> copies;
   for (Operation &op : old.getBody()->without_terminator()) {
     if (llvm::is_contained(plan.producer.head, &op))

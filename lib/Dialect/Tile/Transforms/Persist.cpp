@@ -1,4 +1,4 @@
-//===- Persist.cpp - CTAs that work on one tile of queries after another ------------------------------------------===//
+//===- Persist.cpp - a loop over work tiles in each CTA -----------------------------------------------------------===//
 
 #include "WorkTiles.h"
 #include "flashc/Dialect/Tile/Transforms/Passes.h"
@@ -15,9 +15,9 @@ namespace mlir::tile {
 using namespace mlir;
 using namespace mlir::tile;
 
-/// A tile that is loaded once per work tile (of Q) into a ring of one slot is loaded after those that its first product
-/// reads with it: their slots are empty earlier, while the consumers still work on the last work tile. A second slot is
-/// empty earlier still.
+/// Moves loads of tiles that are loaded once per work tile (Q), into a ring of one slot, to their first reader, after
+/// the other loads of that product. The slots of these are empty earlier, while the consumers still compute the work
+/// tile before. Loads into rings of two slots or more stay, since their next slot is empty even earlier.
 static void delayPrivateLoads(scf::ForOp items) {
   for (LoadOp load : llvm::to_vector(items.getOps<LoadOp>())) {
     RingType ring = load.getRing().getType();

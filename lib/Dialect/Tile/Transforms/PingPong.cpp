@@ -1,4 +1,4 @@
-//===- PingPong.cpp - the consumers take turns at the tensor cores ------------------------------------------------===//
+//===- PingPong.cpp - lets the consumers take turns at the tensor cores -------------------------------------------===//
 
 #include "Utils.h"
 #include "flashc/Dialect/Tile/Transforms/Passes.h"
@@ -12,8 +12,8 @@ namespace mlir::tile {
 using namespace mlir;
 using namespace mlir::tile;
 
-/// A turn is from a product of slots (Q K^T) to the last product issued before the next wait. Returns how many there
-/// are.
+/// Inserts turns into `block`. A turn begins at a product of slots (Q K^T) and ends at the last product that is issued
+/// before the next wait. Returns the number of turns.
 static int64_t insertTurns(Block &block, Value warpgroup) {
   OpBuilder b(block.getParentOp()->getContext());
   MmaAsyncOp last;
@@ -42,12 +42,12 @@ static int64_t insertTurns(Block &block, Value warpgroup) {
   return numTurns;
 }
 
-/// Returns how many turns `program` has, in its text.
+/// Inserts turns into `program`, or emits a remark. Returns the number of turns in its text.
 static int64_t takeTurns(ProgramOp program) {
   auto miss = [&] { return remark::missed(program.getLoc(), remark::RemarkOpts::name("ping-pong").category("tile")); };
   int64_t numTurns = 0;
   if (program.getConsumers() == 1)
-    miss() << "one consumer takes turns with nobody";
+    miss() << "expected several consumers to take turns, got one";
   else
     program.walk([&](Block *block) { numTurns += insertTurns(*block, program.getWarpgroup()); });
   if (program.getConsumers() > 1 && numTurns == 0)

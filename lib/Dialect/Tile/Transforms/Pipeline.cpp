@@ -1,4 +1,4 @@
-//===- Pipeline.cpp - the stages of several tiles run side by side ------------------------------------------------===//
+//===- Pipeline.cpp - overlaps the stages of several tiles --------------------------------------------------------===//
 
 #include "Utils.h"
 #include "flashc/Dialect/Tile/Transforms/Passes.h"
@@ -24,7 +24,7 @@ public:
 
   scf::ForOp emit() {
     Value tile = loop.getLowerBound();
-    SmallVector<Value> tiles; // that have begun, the latest in front
+    SmallVector<Value> tiles; // the tiles that have begun, the latest first
     for (int64_t stage = 0; stage < last; ++stage) {
       tiles.insert(tiles.begin(), tile);
       emitIteration(tiles, /*first=*/0);
@@ -33,7 +33,7 @@ public:
     scf::ForOp kernel = emitKernel(tile);
     for (int64_t stage = 1; stage <= last; ++stage) {
       tiles = getTilesBefore(loop.getUpperBound(), last + 1 - stage);
-      tiles.insert(tiles.begin(), stage, Value()); // none begins
+      tiles.insert(tiles.begin(), stage, Value()); // no tile begins
       emitIteration(tiles, stage);
     }
     for (auto [arg, result] : llvm::zip_equal(loop.getRegionIterArgs(), loop.getResults()))
@@ -42,7 +42,7 @@ public:
   }
 
 private:
-  /// `count` tiles in front of `tile`, the latest first.
+  /// The `count` tiles before `tile`, the latest first.
   SmallVector<Value> getTilesBefore(Value tile, int64_t count) {
     SmallVector<Value> tiles;
     for (int64_t i = 0; i < count; ++i)
@@ -72,7 +72,7 @@ private:
     return kernel;
   }
 
-  /// Takes what the kernel carries for what the latest iterations have computed.
+  /// Makes `values`, which the kernel carries, the history of the carried values.
   void setHistory(ValueRange values) {
     for (auto [value, ages] : plan.carried) {
       history[value] = llvm::to_vector(values.take_front(ages));
@@ -80,7 +80,7 @@ private:
     }
   }
 
-  /// What `value`, or for an iter_arg its next value, was `age` iterations ago.
+  /// The value that `value` had `age` iterations ago; for an iter_arg, the value that was yielded for it.
   Value getFormer(Value value, size_t age) {
     ArrayRef<Value> values = history[value];
     if (age < values.size() && values[age])
@@ -88,7 +88,7 @@ private:
     return loop.getTiedLoopInit(cast<BlockArgument>(value))->get();
   }
 
-  /// One iteration: the stages from `first` on, of the tiles that have begun.
+  /// Emits one iteration: the stages from `first` on, for the tiles that have begun.
   void emitIteration(ArrayRef<Value> tiles, int64_t first) {
     maps.assign(tiles.size(), IRMapping());
     for (auto [map, tile] : llvm::zip_equal(maps, tiles))
@@ -118,20 +118,20 @@ private:
     }
   }
 
-  /// `value` as a tile's `stage` reads it.
+  /// The new value that `stage` of a tile reads for `value`.
   Value find(Value value, int64_t stage) {
     if (loop.isDefinedOutsideOfLoop(value))
       return value;
     if (Value known = maps[stage].lookupOrNull(value))
       return known;
     int64_t age = plan.getAge(value, stage);
-    if (auto arg = dyn_cast<BlockArgument>(value); arg && age == 0) // the tile before has just computed it
+    if (auto arg = dyn_cast<BlockArgument>(value); arg && age == 0) // computed for the tile before in this iteration
       if (stage + 1 < static_cast<int64_t>(maps.size()))
         return maps[stage + 1].lookup(plan.getNext(arg));
     return getFormer(value, age);
   }
 
-  /// Remembers what this iteration makes of `value`, if it runs its stage.
+  /// Records the value that this iteration computes for `value`, if it runs the stage of `value`.
   void record(Value value, int64_t first) {
     auto arg = dyn_cast<BlockArgument>(value);
     Value made = arg ? plan.getNext(arg) : value;
@@ -144,9 +144,9 @@ private:
   scf::ForOp loop;
   int64_t last;
   OpBuilder &b;
-  /// By stage, what this iteration makes of the loop's values.
+  /// For each stage, the new values of this iteration for the loop's values.
   SmallVector<IRMapping> maps;
-  /// The values of each carried value, by age.
+  /// The history of each carried value: its new values, by age.
   llvm::DenseMap<Value, SmallVector<Value>> history;
   SmallVector<Operation *> inFlight;
 };
@@ -159,8 +159,8 @@ scf::ForOp tile::applyPipeline(const PipelinePlan &plan) {
   return kernel;
 }
 
-/// Plans for the loops with stages, in kernels that ask for it. Reports every loop that cannot be pipelined before it
-/// fails.
+/// Computes plans for the loops with stages, in kernels whose schedule says `overlap`. Fails after reporting every loop
+/// that cannot be pipelined.
 static LogicalResult planLoops(Operation *root, std::vector<PipelinePlan> &plans) {
   bool isOk = true;
   auto plan = [&](scf::ForOp loop) {

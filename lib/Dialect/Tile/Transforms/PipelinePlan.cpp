@@ -1,4 +1,4 @@
-//===- PipelinePlan.cpp - which stage of a pipeline an op runs in, and in which order -----------------------------===//
+//===- PipelinePlan.cpp - the stages of a loop's ops, and their order ---------------------------------------------===//
 
 #include "Utils.h"
 #include "flashc/Dialect/Tile/Transforms/Transforms.h"
@@ -15,7 +15,7 @@ using Step = PipelinePlan::Step;
 static InFlightDiagnostic refuse(scf::ForOp loop) { return loop.emitOpError() << "cannot pipeline: "; }
 
 //===--------------------------------------------------------------------------------------------------------------===//
-// What a plan knows of values
+// The stages of values
 //===--------------------------------------------------------------------------------------------------------------===//
 
 /// The loop's iter_arg that `value` is, or null.
@@ -60,9 +60,9 @@ static MmaWaitOp getWait(MmaAsyncOp product) { return cast<MmaWaitOp>(*product.g
 //===--------------------------------------------------------------------------------------------------------------===//
 
 namespace {
-/// Lists the steps of one iteration, in which the stages from `first` to `last` run: what leads to each stage's first
-/// products, stage by stage, then the rest. A wait that only other stages read is put off as long as anything else is
-/// left to do, and with it what cannot run before.
+/// Lists the steps of one iteration that runs the stages from `first` to `last`: first the steps up to each stage's
+/// first products, stage by stage, and then the others. A wait that only other stages read comes after all steps that
+/// do not depend on it.
 class StepLister {
 public:
   StepLister(const PipelinePlan &plan, int64_t first, int64_t last) : plan(plan) {
@@ -71,7 +71,7 @@ public:
       SmallVector<Step> steps = plan.getSteps(stage);
       ArrayRef<Step> head = ArrayRef(steps).take_front(getHeadSize(steps));
       llvm::append_range(rests, ArrayRef(steps).drop_front(head.size()));
-      // Reads of memory take long: those of all stages side by side, before what waits for slots.
+      // Reads of memory take long, so that the reads of all stages come first, before waits for slots.
       auto isRead = [](Step step) { return isa<memref::LoadOp>(step.op); };
       ArrayRef<Step> early(head.begin(), std::find_if(head.rbegin(), head.rend(), isRead).base());
       llvm::append_range(stage == first ? heads : reads, early);
@@ -98,7 +98,7 @@ public:
   }
 
 private:
-  /// The steps up to the last product before the stage's first wait.
+  /// The number of steps up to the last product before the stage's first wait.
   static size_t getHeadSize(ArrayRef<Step> steps) {
     ArrayRef<Step> begin = steps.take_until([](Step step) { return isa<MmaWaitOp>(step.op); });
     while (!begin.empty() && !isa<MmaAsyncOp>(begin.back().op))
@@ -122,7 +122,7 @@ private:
     return waiting.size() < left.size();
   }
 
-  /// Whether `step` waits for a product that nothing reads in its own stage.
+  /// Whether `step` waits for a product whose value no op of its own stage reads.
   bool isLazy(Step step) const {
     auto isOther = [&](Operation *user) {
       Operation *reader = step.op->getBlock()->findAncestorOpInBlock(*user);
@@ -142,7 +142,7 @@ private:
       if (isMissing)
         return false;
     }
-    // The product of an earlier tile still reads these registers.
+    // The step writes registers that the product of an earlier tile may still read.
     return llvm::none_of(step.op->getUsers(), [&](Operation *user) {
       auto product = dyn_cast<MmaAsyncOp>(user);
       return product && product.getA().getDefiningOp() == step.op && plan.getStage(product.getToken()) > step.stage &&
@@ -164,7 +164,7 @@ SmallVector<Step> PipelinePlan::getOrder(int64_t first, int64_t last) const {
 // The plan
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// Every product must end in the iteration that starts it: a token is not carried.
+/// Checks that every product ends in the iteration that starts it, since the loop does not carry tokens.
 static LogicalResult checkProducts(scf::ForOp loop) {
   WalkResult result = loop.getBody()->walk([&](MmaAsyncOp product) {
     Value token = product.getToken();
@@ -178,7 +178,7 @@ static LogicalResult checkProducts(scf::ForOp loop) {
   return failure(result.wasInterrupted());
 }
 
-/// The ops that only compute something of the loop's index. (Programs write no array that they read.)
+/// Finds the ops that depend on the loop's index alone. (Programs write no array that they read.)
 static void findScalars(PipelinePlan &plan) {
   for (Operation &op : plan.loop.getBody()->without_terminator()) {
     auto isKnown = [&](Value input) {
@@ -191,7 +191,7 @@ static void findScalars(PipelinePlan &plan) {
 }
 
 namespace {
-/// Gives each op of a loop's body its stages.
+/// Assigns a stage to each op of a loop's body.
 class StageAssigner {
 public:
   explicit StageAssigner(PipelinePlan &plan) : plan(plan), loop(plan.loop) {}
@@ -206,7 +206,7 @@ public:
   }
 
 private:
-  /// The stage from which on `value` can be read.
+  /// The first stage that can read `value`.
   int64_t getReadable(Value value) const {
     if (BlockArgument arg = getIterArg(loop, value)) {
       Value next = plan.getNext(arg);
@@ -227,7 +227,7 @@ private:
     return stage;
   }
 
-  /// Returns whether a stage has changed.
+  /// Assigns the earliest stages. Returns whether a stage has changed.
   bool assignEarliest() {
     bool hasChanged = false;
     for (Operation &op : loop.getBody()->without_terminator()) {
@@ -239,7 +239,7 @@ private:
     return hasChanged;
   }
 
-  /// A load runs in the first stage that reads its tile.
+  /// Assigns the first stage that reads its tile to `load`.
   void assignByUsers(LoadOp load) {
     int64_t first = std::numeric_limits<int64_t>::max();
     for (Operation *user : load->getUsers())
@@ -254,7 +254,7 @@ private:
 };
 } // namespace
 
-/// What the products' stages say must be possible.
+/// Checks that no op reads a value of a later stage.
 static LogicalResult checkStages(const PipelinePlan &plan) {
   for (int64_t stage = 0; stage < plan.numStages; ++stage)
     for (Step step : plan.getSteps(stage))
@@ -268,7 +268,7 @@ static LogicalResult checkStages(const PipelinePlan &plan) {
   return success();
 }
 
-/// What has effects is not put off behind what follows it.
+/// Checks that ops with side effects stay before the ops that follow them in their stage.
 static LogicalResult checkEffects(const PipelinePlan &plan) {
   llvm::DenseMap<int64_t, Operation *> latest;
   for (Step step : plan.kernel) {
@@ -287,7 +287,7 @@ static LogicalResult checkEffects(const PipelinePlan &plan) {
   return success();
 }
 
-/// The prologue computes the first tiles before it asks whether there are any.
+/// Checks that the loop has the tiles that the prologue computes, since the prologue has no branches.
 static LogicalResult checkTripCount(const PipelinePlan &plan) {
   scf::ForOp loop = plan.loop;
   if (getConstantIntValue(loop.getStep()) != 1)
@@ -307,7 +307,8 @@ static LogicalResult checkTripCount(const PipelinePlan &plan) {
                       << " (an upper bound of arith.maxsi with a constant)";
 }
 
-/// The new loop's iter_args: those that the first stage yields, then what later stages read.
+/// Computes the new loop's iter_args: first the iter_args that the first stage yields, then the values that later
+/// stages read.
 static void planCarried(PipelinePlan &plan) {
   scf::ForOp loop = plan.loop;
   for (BlockArgument arg : loop.getRegionIterArgs())

@@ -1,4 +1,4 @@
-//===- PlaceWaits.cpp - what runs while a product is in flight ----------------------------------------------------===//
+//===- PlaceWaits.cpp - moves code to where a product is in flight ------------------------------------------------===//
 
 #include "Utils.h"
 #include "flashc/Dialect/Tile/Transforms/Passes.h"
@@ -30,9 +30,9 @@ bool tile::delayRelease(scf::ForOp loop, int64_t elements) {
   return true;
 }
 
-/// Moves what a work tile's first product does not need behind its issue, to be computed while it runs: values of rows,
-/// and if the product runs under the last work tile's stores other scalars, too. (Elsewhere that gains nothing, and
-/// spills.)
+/// Moves ops that a work tile's first product does not need after its issue, so that they run while it is in flight:
+/// values of rows (tile.rows), and with `isUnderStores` also other scalars. `isUnderStores` says that the product will
+/// run while the work tile before is stored. (Otherwise moving scalars gains nothing, and spills.)
 static void delayScalars(Block &block, bool isUnderStores) {
   auto products = block.getOps<MmaAsyncOp>();
   auto first = products.empty() ? MmaAsyncOp() : *products.begin();

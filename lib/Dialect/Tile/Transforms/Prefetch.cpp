@@ -1,4 +1,4 @@
-//===- Prefetch.cpp - a warp starts its loads iterations ahead ----------------------------------------------------===//
+//===- Prefetch.cpp - starts the loads of a warp iterations ahead -------------------------------------------------===//
 
 #include "flashc/Dialect/Tile/IR/Tile.h"
 #include "flashc/Dialect/Tile/Transforms/Passes.h"
@@ -17,7 +17,7 @@ using namespace mlir;
 using namespace mlir::tile;
 
 namespace {
-/// The loads of one loop.
+/// Prefetches the loads of one loop.
 class Prefetcher {
 public:
   explicit Prefetcher(scf::ForOp loop) : loop(loop), b(loop.getLoc(), loop.getContext()) {}
@@ -33,9 +33,9 @@ private:
 
   scf::ForOp loop;
   ImplicitLocOpBuilder b;
-  /// tile.load or tile.load_rows.
+  /// The loads of the loop, each a tile.load or a tile.load_rows.
   SmallVector<Operation *> loads;
-  /// What the places of loads are computed of and memory holds: the numbers of pages.
+  /// The reads of memory from which positions of loads are computed, such as the numbers of pages.
   SmallVector<Operation *> reads;
   int64_t stages = 0;
 };
@@ -46,7 +46,7 @@ static TypedValue<RingType> getRing(Operation *load) {
   return box ? box.getRing() : cast<LoadRowsOp>(load).getRing();
 }
 
-/// What says where a load reads, and is computed in the loop.
+/// The operands of a load that say where it reads and may be computed in the loop.
 static SmallVector<Value> getPlaces(Operation *load) {
   if (auto box = dyn_cast<LoadOp>(load))
     return {box.getB(), box.getH(), box.getRow()};
@@ -64,8 +64,8 @@ LogicalResult Prefetcher::findLoads() {
   for (Operation *load : loads) {
     int64_t ofRing = getRing(load).getType().getStages();
     if (stages && ofRing != stages)
-      return load->emitOpError() << "expected rings of as many stages in all of the loop, got " << stages << " and "
-                                 << ofRing;
+      return load->emitOpError() << "expected all rings of the loop to have equally many stages, got " << stages
+                                 << " and " << ofRing;
     stages = ofRing;
     llvm::SetVector<Operation *> slice;
     BackwardSliceOptions options;
@@ -99,10 +99,11 @@ Value Prefetcher::isInside(Value position) {
   return arith::CmpIOp::create(b, arith::CmpIPredicate::slt, position, loop.getUpperBound());
 }
 
-/// A value of the loop's body is none of its surroundings.
+/// `value` if it is defined outside of the loop, otherwise null.
 static Value getOutside(scf::ForOp loop, Value value) { return loop.isDefinedOutsideOfLoop(value) ? value : Value(); }
 
-/// What is read for the iteration at `position`; places that do not exist are inside of their array all the same.
+/// Emits the reads for the iteration at `position`. Their indices are inside of their arrays even if there is no such
+/// iteration.
 SmallVector<Value> Prefetcher::emitReads(Value position) {
   IRMapping mapping;
   mapping.map(loop.getInductionVar(), position);
@@ -113,7 +114,7 @@ SmallVector<Value> Prefetcher::emitReads(Value position) {
   return numbers;
 }
 
-/// Starts all loads of the iteration at `position`, if there is one: they are number `count` of their rings.
+/// Starts all loads of the iteration at `position`, if there is one. They have the number `count` in their rings.
 void Prefetcher::emitCopies(Value position, ValueRange numbers, Value count) {
   auto exists = scf::IfOp::create(b, TypeRange(), isInside(position), /*addElseBlock=*/false);
   OpBuilder::InsertionGuard guard(b);
@@ -164,7 +165,7 @@ LogicalResult Prefetcher::run() {
     llvm::append_range(yielded, emitReads(emitAfter(next, 1)));
     return yielded;
   };
-  // The body is the old loop's until the new one takes it, and the loads are those that were found.
+  // The new loop takes the ops of the old loop's body, so that `loads` and `reads` stay valid.
   auto replaced = loop.replaceWithAdditionalYields(rewriter, more, /*replaceInitOperandUsesInLoop=*/false, yieldMore);
   if (failed(replaced))
     return failure();

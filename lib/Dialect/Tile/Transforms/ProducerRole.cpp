@@ -7,7 +7,7 @@ using namespace mlir;
 using namespace mlir::tile;
 
 namespace {
-/// Writes the producer: the loads.
+/// Emits the code of the producer: the loads.
 class ProducerEmitter : public RoleEmitter {
   using RoleEmitter::RoleEmitter;
 
@@ -45,13 +45,14 @@ class ProducerEmitter : public RoleEmitter {
       b.clone(op, map);
   }
 
-  /// All of them.
+  /// Gives the producer's loop all iterations.
   void emitVisits(OwnVisitsOp own) {
     map.map(own.getBegin(), index(own.getLoc(), 0));
     map.map(own.getEnd(), get(own.getTotal()));
   }
 
-  /// What the next iteration works on, `taken` a while ago: the consumers are told, and the loop ends if there is none.
+  /// Computes the work tile of the next iteration from `taken`, the value of the counter that was fetched earlier,
+  /// broadcasts it to the consumers, and ends the loop if there is none.
   void emitNext(DrawOp draw, Value taken, scf::ForOp copy) {
     Location loc = draw.getLoc();
     Value limit = get(draw.getLimit()), one = index(loc, 1);
@@ -73,7 +74,8 @@ class ProducerEmitter : public RoleEmitter {
     RepeatIfOp::create(b, loc, exists);
   }
 
-  /// What each consumer draws for itself, one after the other.
+  /// Emits the results of `draw` that differ between consumers: those of the first consumer, then of the next, and so
+  /// on.
   SmallVector<Value> getOwnNext(DrawOp draw, DrawnOp drawn) {
     SmallVector<Value> next;
     if (llvm::none_of(draw.getResults(), [&](Value result) { return plan.isOwn(result); }))
@@ -91,7 +93,7 @@ class ProducerEmitter : public RoleEmitter {
 
   void emitBody(scf::ForOp loop, scf::ForOp copy) override {
     DrawOp draw = findDraw(loop);
-    Value taken; // at once: a number comes from memory
+    Value taken; // fetched first, since the number comes from memory
     if (draw)
       taken = ConsumeOp::create(b, draw.getLoc(), b.getIndexType(), draw.getList(), get(draw.getPlace()));
     emit(*loop.getBody());

@@ -1,4 +1,4 @@
-//===- ReducerRole.cpp - the role that adds sums up in device memory ---------------------------------------------===//
+//===- ReducerRole.cpp - the role that adds to sums in device memory ----------------------------------------------===//
 
 #include "Roles.h"
 
@@ -6,12 +6,12 @@ using namespace mlir;
 using namespace mlir::tile;
 
 namespace {
-/// Writes the reducer: the products that are added to device memory.
+/// Emits the code of the reducer: the products that are added to device memory.
 class ReducerEmitter : public RoleEmitter {
 public:
   using RoleEmitter::RoleEmitter;
 
-  /// What the block has waited for it releases at its end.
+  /// Emits a block, which releases the slots that it has waited for at its end.
   void emit(Block &block) override {
     SmallVector<Value> outer = std::exchange(held, {});
     RoleEmitter::emit(block);
@@ -37,7 +37,7 @@ private:
     llvm::append_range(held, slots);
   }
 
-  /// 64 rows and columns at a time, in a loop: each piece needs few registers.
+  /// Emits the product as a loop over pieces of 64 rows and columns, which need few registers.
   void emitProduct(AddProductOp product) override {
     Location loc = product.getLoc();
     int64_t cols = GPUTarget::of(product).getPanelCols();
@@ -69,7 +69,7 @@ private:
     int64_t cols = GPUTarget::of(product).getPanelCols();
     auto panel = SlotType::get(b.getContext(), a.getRows(), cols, a.getElementType());
     RankedTensorType type = getAccType(cols, b.getF32Type());
-    Value sum; // one product over the depth of all consumers
+    Value sum; // one product over the rows of all consumers
     for (auto [ofA, ofB] : llvm::zip_equal(shared, loaded.lookup(product.getB()))) {
       Value panelOfA = PanelOp::create(b, loc, panel, ofA, rowPanel);
       Value panelOfB = PanelOp::create(b, loc, panel, ofB, colPanel);
@@ -84,9 +84,9 @@ private:
     return arith::MulFOp::create(b, loc, sum, scale);
   }
 
-  /// The slots of all consumers that a load has filled.
+  /// For each load's slot, the slots of all consumers.
   llvm::DenseMap<Value, SmallVector<Value>> loaded;
-  /// Slots to be released at the end of the block.
+  /// The slots to be released at the end of the block.
   SmallVector<Value> held;
 };
 } // namespace

@@ -1,4 +1,4 @@
-//===- RolePlan.cpp - what tile-specialize decides before it rewrites ---------------------------------------------===//
+//===- RolePlan.cpp - the decisions of tile-specialize ------------------------------------------------------------===//
 
 #include "RolePlan.h"
 #include "Utils.h"
@@ -17,8 +17,7 @@ void RolePlan::markIfVarying(Operation *op) {
   varying.insert(op->result_begin(), op->result_end());
 }
 
-/// Marks the results of a draw that are computed from the warpgroup, and in the next iteration of the loop its
-/// argument.
+/// Marks the results of `draw` that depend on the warpgroup, and the arguments of its loop that carry them.
 void RolePlan::markDrawn(DrawOp draw) {
   bool isAll = llvm::any_of(draw->getOperands(), [&](Value operand) { return varies(operand); });
   auto drawn = cast<DrawnOp>(draw.getBody().front().getTerminator());
@@ -32,11 +31,11 @@ void RolePlan::markDrawn(DrawOp draw) {
 }
 
 void RolePlan::findVarying() {
-  // Again where arguments of loops that stand before what is drawn have been found to vary.
+  // Repeated as long as arguments of loops have been marked, since the walk visits their users before the draw.
   for (size_t before = -1; before != varying.size();) {
     before = varying.size();
     program.walk<WalkOrder::PreOrder>([&](Operation *op) {
-      // A loop between own visits stands for one that is the same for all; tile.advance_ring makes up for the rest.
+      // The results of tile.own_visits do not count: with tile.advance_ring all consumers take equally many slots.
       if (op != program && !isa<OwnVisitsOp, DrawOp>(op))
         markIfVarying(op);
       if (isa<DrawnOp>(op))
@@ -65,7 +64,7 @@ LogicalResult RolePlan::addScalars(Operation *user, Value value) {
   }
   if (!scalars.insert(op))
     return success();
-  if (auto own = dyn_cast<OwnVisitsOp>(op)) // the producer makes all visits
+  if (auto own = dyn_cast<OwnVisitsOp>(op)) // the producer runs all iterations
     return addScalars(user, own.getTotal());
   for (Value input : getInputs(op))
     if (failed(addScalars(user, input)))
@@ -73,7 +72,8 @@ LogicalResult RolePlan::addScalars(Operation *user, Value value) {
   return success();
 }
 
-/// The loops around `op` must run alike in every consumer, and nothing else may decide whether `op` runs.
+/// Checks that the loops around `op` run equally often in every consumer, and that no other op decides whether `op`
+/// runs.
 LogicalResult RolePlan::checkLoops(Operation *op) {
   for (Operation *parent = op->getParentOp(); parent != program; parent = parent->getParentOp()) {
     auto loop = dyn_cast<scf::ForOp>(parent);
@@ -109,7 +109,7 @@ LogicalResult RolePlan::checkLoad(LoadOp load) {
   return success();
 }
 
-/// The slot's life must be visible: from its load to the waits of the products that read it.
+/// Checks that the last read of a load's slot is known: that only products read it, whose waits are in their block.
 LogicalResult RolePlan::checkSlot(LoadOp load) {
   for (Operation *user : load.getSlot().getUsers()) {
     if (isa<AddProductOp, ReadColumnsOp>(user) || (isa<StoreAsyncOp>(user) && user->getBlock() == load->getBlock()))
@@ -127,7 +127,7 @@ LogicalResult RolePlan::checkSlot(LoadOp load) {
   return success();
 }
 
-/// What the own visits leave out is skipped: as many in front of `begin`, and `total - end`.
+/// Checks that a tile.advance_ring skips the iterations that `own` leaves out: `begin` of them, and `total - end`.
 LogicalResult RolePlan::checkOwnVisits(OwnVisitsOp own) {
   auto isSkipped = [](Value count) { return llvm::any_of(count.getUsers(), llvm::IsaPred<AdvanceRingOp>); };
   bool isRestSkipped =
@@ -140,7 +140,7 @@ LogicalResult RolePlan::checkOwnVisits(OwnVisitsOp own) {
   return refuse(own) << "expected tile.advance_ring of its begin, and of its total less its end";
 }
 
-/// Both sides compute what a CTA begins with; what it draws the producer alone does.
+/// Checks a draw: producer and consumers compute the CTA's first work tile, and the producer alone computes the others.
 LogicalResult RolePlan::checkDraw(DrawOp draw) {
   auto loop = cast<scf::ForOp>(draw->getParentOp());
   auto holdsBack = [](LoadOp load) { // see tile.publish
@@ -157,7 +157,7 @@ LogicalResult RolePlan::checkDraw(DrawOp draw) {
   return failure(llvm::any_of(needed, [&](Value value) { return failed(addScalars(draw, value)); }));
 }
 
-/// The role that adds runs the loops as the producer does, beside what all consumers have.
+/// Checks a product of the reducer, which runs the same loops as the producer.
 LogicalResult RolePlan::checkProduct(AddProductOp product) {
   isShared = true;
   auto load = product.getB().getDefiningOp<LoadOp>();
@@ -166,7 +166,7 @@ LogicalResult RolePlan::checkProduct(AddProductOp product) {
   WalkResult walk = program.walk(
       [](Operation *op) { return isa<DrawOp, OwnVisitsOp>(op) ? WalkResult::interrupt() : WalkResult::advance(); });
   if (walk.wasInterrupted())
-    return refuse(product) << "expected visits that all consumers make, and work that is not drawn";
+    return refuse(product) << "expected a program without tile.own_visits and tile.draw";
   for (Value value :
        {Value(product.getSums()), Value(product.getBatch()), Value(product.getHead()), Value(product.getRow())}) {
     if (failed(addScalars(product, value)))

@@ -1,4 +1,4 @@
-//===- RolePlan.h - what tile-specialize decides before it rewrites -----------------------------------------------===//
+//===- RolePlan.h - the decisions of tile-specialize --------------------------------------------------------------===//
 #ifndef FLASHC_LIB_DIALECT_TILE_TRANSFORMS_ROLEPLAN_H
 #define FLASHC_LIB_DIALECT_TILE_TRANSFORMS_ROLEPLAN_H
 
@@ -8,7 +8,8 @@
 
 namespace mlir::tile {
 
-/// What the two sides of a program are made of, decided before anything changes.
+/// Decides, before anything changes, which code of a program the producer needs, and which values differ between
+/// consumers.
 class RolePlan {
 public:
   explicit RolePlan(ProgramOp program) : program(program), warpgroup(program.getWarpgroup()) {}
@@ -16,16 +17,16 @@ public:
   /// Emits an error and fails if the program cannot be split.
   LogicalResult compute();
 
-  /// Whether the producer runs `op`, once for all consumers.
+  /// Whether the producer runs `op` once for all consumers.
   bool isProducerScalar(Operation *op) const { return scalars.contains(op) && !varyingOps.contains(op); }
   void addScalar(Operation *op) { scalars.insert(op); }
-  /// The scalar ops that `load` needs once for each consumer, in order.
+  /// The scalar ops, in order, that the producer runs for `load` once for each consumer.
   SmallVector<Operation *> getPrivateScalars(LoadOp load) const;
 
-  /// Whether there is something that consumers share: a role adds it up.
+  /// Whether the program has a tile.add_product, so that it needs a reducer.
   bool hasReducer() const { return isShared; }
 
-  /// Whether a value differs from one consumer to another, such as a result of a tile.draw; and whether an op does.
+  /// Whether a value, or the results of an op, differ between consumers.
   bool isOwn(Value value) const { return varying.contains(value); }
   bool isOwn(Operation *op) const { return varyingOps.contains(op); }
 
@@ -44,9 +45,9 @@ private:
 
   ProgramOp program;
   Value warpgroup;
-  /// Scalar code that the producer needs.
+  /// The scalar ops that the producer needs.
   SetVector<Operation *> scalars;
-  /// What differs from one consumer to another.
+  /// The values that differ between consumers, and the ops that read such values.
   llvm::DenseSet<Value> varying;
   llvm::DenseSet<Operation *> varyingOps;
   bool isShared = false;

@@ -1,6 +1,6 @@
-//===- Roles.h - what the roles of a program do ------------------------------------------------------------------===//
+//===- Roles.h - the roles of a specialized program ---------------------------------------------------------------===//
 //
-// The producer, the reducer and the consumers of a specialized program, a file each.
+// The producer, the reducer and the consumers of a specialized program each have a file.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 #ifndef FLASHC_LIB_DIALECT_TILE_TRANSFORMS_ROLES_H
@@ -11,7 +11,7 @@
 
 namespace mlir::tile {
 
-/// Writes a role other than the consumers': the loops around what it has to do, and the scalars that it needs.
+/// Emits the code of the producer or the reducer: its ops, the loops around them, and the scalars that they need.
 class RoleEmitter {
 public:
   RoleEmitter(ProgramOp program, const RolePlan &plan, const LoadNumbering &numbering, OpBuilder &b)
@@ -35,14 +35,14 @@ protected:
   virtual void emitLoad(LoadOp load) = 0;
   virtual void emitProduct(AddProductOp product) = 0;
   virtual void emitScalar(Operation &op) { b.clone(op, map); }
-  /// Emits the body of `copy`, which stands for `loop`.
+  /// Emits the body of `copy`, which is the role's copy of `loop`.
   virtual void emitBody(scf::ForOp loop, scf::ForOp copy) { emit(*loop.getBody()); }
 
   Value get(Value value) const { return map.lookupOrDefault(value); }
   Value index(Location loc, int64_t value) { return arith::ConstantIndexOp::create(b, loc, value); }
 
   void emitLoop(scf::ForOp loop) {
-    SmallVector<unsigned> args = getDrawnArgs(loop); // what has been drawn for all, and the counters
+    SmallVector<unsigned> args = getDrawnArgs(loop); // the work tile that all consumers share, and the counters
     llvm::erase_if(args, [&](unsigned arg) { return plan.isOwn(loop.getYieldedValues()[arg]); });
     llvm::append_range(
         args, llvm::seq(loop.getNumRegionIterArgs() - numbering.getNumCounters(loop), loop.getNumRegionIterArgs()));
@@ -68,11 +68,12 @@ protected:
   IRMapping map;
 };
 
-/// Writes the producer's body at `b`: the loads.
+/// Emits the producer's body: the loads.
 void emitProducer(ProgramOp program, const RolePlan &plan, const LoadNumbering &numbering, OpBuilder &b);
-/// Writes the reducer's: the products that are added to device memory.
+/// Emits the reducer's body: the products that are added to device memory.
 void emitReducer(ProgramOp program, const RolePlan &plan, const LoadNumbering &numbering, OpBuilder &b);
-/// Makes the body of the program, which `op` has, that of the consumers: loads become waits for slots.
+/// Turns the consumer region of `op`, which has the body of the program, into that of the consumers: loads become waits
+/// for slots.
 void makeConsumer(WarpSpecializeOp op, const RolePlan &plan, const LoadNumbering &numbering, ScheduleAttr schedule);
 
 } // namespace mlir::tile

@@ -1,8 +1,9 @@
-//===- SingleWorkTiles.cpp - which work tile a CTA has that has one -----------------------------------------------===//
+//===- SingleWorkTiles.cpp - the work tile of a CTA that has one --------------------------------------------------===//
 //
-// CTAs start in the order of their numbers, each where one has ended. So nothing but the end is uneven: the last long
-// work tile leaves the others idle. Heads go by one after the other, as the grid has them, and what neighbours read and
-// add to is in L2 at a time; only the work tiles of the last heads go by together, those that take longest first.
+// CTAs start in the order of their numbers, each when another one has ended. So only the end of the launch is uneven,
+// when a last long work tile leaves the other multiprocessors idle. The heads follow one another as in the grid, so
+// that the tiles that neighbours read and add to are in L2 at the same time. Only the work tiles of the last heads are
+// ordered together, those that take longest first.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 
@@ -12,7 +13,7 @@ using namespace mlir;
 using namespace mlir::tile;
 
 namespace {
-/// By default work tiles take the less time the larger x is.
+/// Work tiles of a single grid. In this class work tiles with larger x take less time.
 class SingleWorkTiles : public SharedWorkTiles {
 public:
   SingleWorkTiles(ProgramOp program, ImplicitLocOpBuilder &b, ListScope scope = ListScope::Tiles)
@@ -35,14 +36,15 @@ public:
   }
 
 protected:
-  /// The item of this CTA, `inFront` if its head goes by alone, else the one at `place`; and its numbers.
+  /// Emits the item of this CTA, and its numbers: `inFront` if the CTA's head is not one of the last heads, otherwise
+  /// the item at `place` of the order.
   virtual Value emitItem(Value isFront, Value inFront, Value place) { return select(isFront, inFront, place); }
 
 private:
-  /// The work tiles of the last heads, for each CTA: the longest may be three times as long as the mean.
+  /// The number of the last heads' work tiles for each CTA, since the longest may take three times as long as the mean.
   static constexpr int64_t kTilesPerCta = 3;
 
-  /// The number of this CTA, in the order in which they start.
+  /// Emits the number of this CTA in the order in which CTAs start.
   Value emitNumber() {
     Value y = gpu::BlockIdOp::create(b, gpu::Dimension::y), z = gpu::BlockIdOp::create(b, gpu::Dimension::z);
     return add(cta, mul(nx, add(y, mul(ny, z))));
@@ -51,13 +53,14 @@ private:
   Value lastSharers;
 };
 
+/// Work tiles of a single grid whose order in the last heads is that of a work list.
 class ListedWorkTiles : public SingleWorkTiles {
 public:
   ListedWorkTiles(ProgramOp program, ImplicitLocOpBuilder &b)
       : SingleWorkTiles(program, b, program.getWork()->getScope()), list(program, b) {}
 
 private:
-  /// Behind the list its items have their numbers once more, in their own order.
+  /// After its entries and the works of its items, the list has the numbers of all items once more, in their own order.
   Value emitItem(Value isFront, Value inFront, Value place) override {
     Value entry = mul(place, index(1 + list.countNumbers())), item = select(isFront, inFront, list.emitLoad(entry));
     Value ofItem = add(mul(items, index(2 + list.countNumbers())), mul(inFront, index(list.countNumbers())));

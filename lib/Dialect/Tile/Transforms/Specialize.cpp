@@ -1,4 +1,4 @@
-//===- Specialize.cpp - a producer of tiles, their consumers, and what adds up their sums -------------------------===//
+//===- Specialize.cpp - splits a program into producer, consumers and reducer -------------------------------------===//
 
 #include "Roles.h"
 #include "flashc/Dialect/Tile/Transforms/Passes.h"

@@ -1,4 +1,4 @@
-//===- SplitLoops.cpp - loops in which tile.outside is known ------------------------------------------------------===//
+//===- SplitLoops.cpp - splits loops so that tile.outside is known ------------------------------------------------===//
 
 #include "flashc/Dialect/Tile/Transforms/Passes.h"
 #include "flashc/Dialect/Tile/Transforms/Transforms.h"
@@ -20,7 +20,7 @@ static LogicalResult miss(OutsideOp outside, StringRef reason) {
   return failure();
 }
 
-/// The questions about the iterations of `loop`.
+/// The tile.outside ops in `loop` that are about the loop's index.
 static SmallVector<OutsideOp> getQuestions(scf::ForOp loop) {
   SmallVector<OutsideOp> questions;
   loop.walk([&](OutsideOp outside) {
@@ -30,14 +30,14 @@ static SmallVector<OutsideOp> getQuestions(scf::ForOp loop) {
   return questions;
 }
 
-/// Whether `a <= b` is known.
+/// Whether `a <= b` is known to hold.
 static bool isKnownLE(Value a, Value b) {
   std::optional<int64_t> x = getConstantIntValue(a), y = getConstantIntValue(b);
   return a == b || (x && y && *x <= *y);
 }
 
-/// max(low, min(value, high)), without the parts that are known not to matter. Where high < low every loop between
-/// the results is empty, so the order in which they are clamped does not matter either.
+/// Emits max(low, min(value, high)), without parts that are known to have no effect. If high < low every loop between
+/// the results is empty, so that the order of min and max does not matter.
 static Value clamp(OpBuilder &b, Value value, Value low, Value high) {
   Location loc = value.getLoc();
   if (isKnownLE(value, low) || low == high)
@@ -48,8 +48,8 @@ static Value clamp(OpBuilder &b, Value value, Value low, Value high) {
   return arith::MaxSIOp::create(b, loc, low, least);
 }
 
-/// The loop's upper bound. A maximum with a constant that the loop begins at or beyond does not add iterations: it was
-/// there for the tile that the pipeline's prologue computes.
+/// The loop's upper bound, without a maximum with a constant that is at most the lower bound: this maximum adds no
+/// iterations, and was there for the tile that the pipeline's prologue computes.
 static Value getEnd(scf::ForOp loop) {
   auto max = loop.getUpperBound().getDefiningOp<arith::MaxSIOp>();
   if (max && isKnownLE(max.getRhs(), loop.getLowerBound()))
@@ -59,7 +59,7 @@ static Value getEnd(scf::ForOp loop) {
   return loop.getUpperBound();
 }
 
-/// Moves the ops of the region that runs in front of `branch`, and erases it.
+/// Moves the ops of the region that `condition` selects before `branch`, and erases `branch`.
 static void inlineBranch(scf::IfOp branch, bool condition) {
   Region &region = condition ? branch.getThenRegion() : branch.getElseRegion();
   if (!region.empty()) {
@@ -71,7 +71,7 @@ static void inlineBranch(scf::IfOp branch, bool condition) {
   branch.erase();
 }
 
-/// Replaces every question in `loop` that is the same as `outside` by its answer.
+/// Replaces every tile.outside in `loop` with the bounds of `outside` by `isOutside`.
 static void answer(scf::ForOp loop, OutsideOp outside, bool isOutside) {
   for (OutsideOp other : getQuestions(loop)) {
     if (other.getLower() != outside.getLower() || other.getUpper() != outside.getUpper())
@@ -125,7 +125,7 @@ struct SplitLoops : tile::impl::SplitLoopsBase<SplitLoops> {
   using SplitLoopsBase::SplitLoopsBase;
 
   void runOnOperation() override {
-    // Inner loops are split first: the list is worked off from its end.
+    // Inner loops are split first: the worklist is processed from its end.
     SmallVector<scf::ForOp> worklist;
     getOperation()->walk([&](WarpSpecializeOp op) {
       op.getConsumer().walk<WalkOrder::PreOrder>([&](scf::ForOp loop) { worklist.push_back(loop); });
@@ -134,7 +134,7 @@ struct SplitLoops : tile::impl::SplitLoopsBase<SplitLoops> {
       split(worklist.pop_back_val(), worklist);
   }
 
-  /// Splits at the first question that it can; the parts may hold others.
+  /// Splits `loop` at the first tile.outside at which it can be split; the parts may have others.
   void split(scf::ForOp loop, SmallVectorImpl<scf::ForOp> &worklist) {
     for (OutsideOp outside : getQuestions(loop)) {
       FailureOr<SmallVector<scf::ForOp>> parts = splitLoop(loop, outside);

@@ -1,4 +1,4 @@
-//===- Utils.cpp - what the schedule passes share -----------------------------------------------------------------===//
+//===- Utils.cpp - functions that the schedule passes share -------------------------------------------------------===//
 
 #include "Utils.h"
 #include "mlir/Dialect/Math/IR/Math.h"

@@ -1,4 +1,4 @@
-//===- Utils.h - what the schedule passes share -------------------------------------------------------------------===//
+//===- Utils.h - functions that the schedule passes share ---------------------------------------------------------===//
 #ifndef FLASHC_LIB_DIALECT_TILE_TRANSFORMS_UTILS_H
 #define FLASHC_LIB_DIALECT_TILE_TRANSFORMS_UTILS_H
 
@@ -7,17 +7,18 @@
 
 namespace mlir::tile {
 
-/// The tile.draw that says what the next iteration of `loop` works on, or null.
+/// The tile.draw in `loop` that fetches the work tile of the next iteration, or null.
 DrawOp findDraw(scf::ForOp loop);
-/// The iter_args that carry what has been drawn, by their numbers.
+/// The numbers of the iter_args that carry results of a tile.draw.
 SmallVector<unsigned> getDrawnArgs(scf::ForOp loop);
 
-/// In a loop whose body has two products in flight at once, the first one's slot is released right behind its wait.
-/// Moves the release to the wait for the other product, and ties it to `elements` of the exponentials between them, so
-/// that ptxas leaves that wait behind them. Returns whether it has found all that.
+/// Delays a release in a loop whose body has two products in flight at once, where the first product's slot is released
+/// right after its wait: moves the release to the wait for the second product, and lets it depend on `elements` of the
+/// exponentials between the two waits, so that ptxas leaves the second wait after them. Returns whether the loop has
+/// this form.
 bool delayRelease(scf::ForOp loop, int64_t elements);
 
-/// The schedule of the kernel that `program` is the body of. Emits an error and fails if there is none.
+/// The schedule of the kernel around `program`. Emits an error and fails if there is none.
 FailureOr<ScheduleAttr> getSchedule(Operation *program);
 
 } // namespace mlir::tile

@@ -1,4 +1,4 @@
-//===- WorkTiles.cpp - which work tiles a CTA works on, and where they lie ---------------------------------------===//
+//===- WorkTiles.cpp - the work tiles of a persistent CTA, and their coordinates ----------------------------------===//
 
 #include "GridWorkTiles.h"
 
@@ -6,8 +6,8 @@ using namespace mlir;
 using namespace mlir::tile;
 
 namespace {
-/// CTA c of n works on the work tiles c, c + n, c + 2n, ...; x runs fastest: CTAs that run at the same time read the
-/// same keys.
+/// CTA c of n works on the work tiles c, c + n, c + 2n, .... x runs fastest, so that CTAs that run at the same time
+/// read the same keys.
 class PlainWorkTiles : public GridWorkTiles {
 public:
   PlainWorkTiles(ProgramOp program, ImplicitLocOpBuilder &b) : GridWorkTiles(program, b), byTiles(divideBy(nx)) {}
@@ -23,12 +23,11 @@ private:
   Divisor byTiles;
 };
 
-/// Work tiles whose time falls with x, such as a causal mask's. First come pairs: of two heads side by side, x of one
-/// and nx - 1 - x of the other, all pairs of equal time; CTA c takes the pairs c, c + n, ... Dealt like that to the
-/// end, the last round of pairs would keep only some CTAs busy. So the last heads, with the work tiles of some one and
-/// a half rounds, are dealt work tile by work tile in the order of time (of all of them x = 0, then x = 1, ...): first
-/// one to each CTA that got no pair in the last round of pairs, then to all, in turn from the last CTA to the first and
-/// from the first to the last.
+/// Work tiles that take less time with larger x, such as a causal mask's. A pair is x of one head and nx - 1 - x of the
+/// next head, so that all pairs take equally long. CTA c works on the pairs c, c + n, .... In the last round of pairs
+/// only some CTAs would be busy. So the work tiles of the last heads, about one and a half rounds, are assigned one by
+/// one, the longest first (x = 0 of all these heads, then x = 1, ...): first one to each CTA that has no pair in the
+/// last round of pairs, then to all CTAs, in turn from the last CTA to the first and from the first to the last.
 class PairedWorkTiles : public GridWorkTiles {
 public:
   PairedWorkTiles(ProgramOp program, ImplicitLocOpBuilder &b)
@@ -50,7 +49,8 @@ public:
   }
 
 private:
-  /// Heads that are dealt work tile by work tile: at least one and a half rounds of pairs, and an even number is left.
+  /// The number of last heads, whose work tiles are assigned one by one: they have at least one and a half rounds of
+  /// work tiles, and the number of other heads is even.
   Value emitTail() {
     Value wanted = arith::CeilDivUIOp::create(b, mul(ctas, index(3)), add(nx, nx));
     Value least = arith::MinUIOp::create(b, wanted, heads);
@@ -78,14 +78,15 @@ private:
 
   Value tail;
   Divisor byPairs, byTail;
-  /// Heads in pairs; CTAs with a pair more than others; this CTA's work tiles in pairs; whether it has a pair less;
-  /// work tiles of the tail that go to those that have.
+  /// The number of heads in pairs; the number of CTAs that have a pair more than others; the number of this CTA's work
+  /// tiles in pairs; whether this CTA has a pair less and a work tile of the tail for it; the number of the tail's work
+  /// tiles for CTAs that have a pair less.
   Value pairedHeads, extra, paired, isShort, dealt;
 };
 
-/// Heads that share items go by in groups, so that CTAs that run at the same time read the keys of few heads: as few
-/// heads as give every CTA `tilesPerCta` work tiles, and the last group what is left. A group goes through its items
-/// once.
+/// Heads that share items are processed in groups, so that CTAs that run at the same time read the keys of few heads. A
+/// group has the fewest heads that give every CTA `tilesPerCta` work tiles; the last group also has the remaining
+/// heads. Each group goes through its items once.
 class HeadGroups : public SharedWorkTiles {
 protected:
   HeadGroups(ProgramOp program, ImplicitLocOpBuilder &b, ListScope scope, int64_t tilesPerCta,
@@ -95,8 +96,8 @@ protected:
 
   Value getTotal() { return mul(items, sharers); }
 
-  /// Where work tile `number` lies: the place of its item, which head of those that share it, and the number of its
-  /// group.
+  /// The location of a work tile: the place of its item in the order of items, its head among those that share the
+  /// item, and the number of its group.
   struct Location {
     Value place, sharer, group;
   };
@@ -128,9 +129,9 @@ private:
   Divisor byGroups, inGroup, inLast;
 };
 
-/// WorkTiles that are about as long as their neighbours, the first ones longer: groups go through the tiles forwards
-/// and backwards in turn, so that each begins as the one before it ends, the last one forwards. Of this sequence CTA c
-/// of n takes c, 2n - 1 - c, 2n + c, ...
+/// Work tiles that take about as long as their neighbours, the first ones longer. Groups go through the tiles forwards
+/// and backwards in turn, the last one forwards, so that each group begins with tiles like those with which the group
+/// before it ends. CTA c of n works on number c, 2n - 1 - c, 2n + c, ... of this sequence.
 class GroupedWorkTiles : public HeadGroups {
 public:
   GroupedWorkTiles(ProgramOp program, ImplicitLocOpBuilder &b)
@@ -154,8 +155,8 @@ private:
   Value getPlace(Value round) { return select(isOdd(round), sub(sub(ctas, index(1)), cta), cta); }
 };
 
-/// WorkTiles by a list, the longest first, which CTAs draw: CTA c begins with number c, and the producer takes the next
-/// one that nobody has when it begins to load for the last one that it took.
+/// Work tiles of a work list, the longest first, which the dynamic tile scheduler assigns: CTA c begins with number c,
+/// and its producer fetches the next free number when it begins to load for the number that it fetched last.
 class DrawnWorkTiles : public HeadGroups {
 public:
   DrawnWorkTiles(ProgramOp program, ImplicitLocOpBuilder &b)
@@ -185,7 +186,7 @@ public:
   }
 
 private:
-  /// The work tile of a number, the numbers of its item, and the warpgroup's own ones.
+  /// Emits the work tile of `number`, followed by the numbers of its item and by the warpgroup's own numbers.
   SmallVector<Value> emitEntry(Value number) {
     Location at = locateShared(number);
     Value begin = mul(at.place, index(1 + list.countNumbers())), item = list.emitLoad(begin);

@@ -1,4 +1,4 @@
-//===- WorkTiles.h - which work tiles a CTA works on, and where they lie -----------------------------------------===//
+//===- WorkTiles.h - the work tiles of a CTA, and their coordinates -----------------------------------------------===//
 #ifndef FLASHC_LIB_DIALECT_TILE_TRANSFORMS_WORKTILES_H
 #define FLASHC_LIB_DIALECT_TILE_TRANSFORMS_WORKTILES_H
 
@@ -7,20 +7,20 @@
 
 namespace mlir::tile {
 
-/// The loop over the work tiles of one CTA, and where each of them lies.
+/// Emits the loop over the work tiles of one CTA, and the coordinates of each work tile.
 class WorkTiles {
 public:
-  /// Those of a program with a grid: by a list, or in the order that it says.
+  /// Creates the distribution of `program`, which has a grid: by its work list or its #tile.work, or evenly.
   static std::unique_ptr<WorkTiles> create(ProgramOp program, ImplicitLocOpBuilder &b);
   virtual ~WorkTiles() = default;
 
-  /// Null where a CTA has one work tile.
+  /// Emits the loop; null if each CTA has one work tile.
   virtual scf::ForOp emitLoop() = 0;
 
-  /// The work tile (x, y, z) of an iteration.
+  /// Emits the work tile (x, y, z) of an iteration of `loop`.
   virtual std::array<Value, 3> emitWorkTile(scf::ForOp loop) = 0;
 
-  /// The numbers of the list that a work tile has, and the warpgroup's own; after emitWorkTile.
+  /// The precomputed numbers of the work tile in the list, and the warpgroup's own numbers. Call after emitWorkTile.
   ArrayRef<Value> getNumbers() const { return numbers; }
 
 protected:
