@@ -47,14 +47,14 @@ KernelLayout::KernelLayout(gpu::GPUFuncOp kernel) {
   WarpProgramOp ofWarps = getWarpProgram(kernel);
   int64_t consumers = ofWarps ? ofWarps.getWarps() : schedule ? schedule.getConsumers() : 1;
   SmallVector<SharedAllocation> allocations;
-  auto add = [&](auto alloc) {
-    numbers[alloc] = allocations.size();
-    allocations.push_back(getAllocation(alloc, target, consumers));
+  auto add = [&](Operation *op, SharedAllocation allocation) {
+    numbers[op] = allocations.size();
+    allocations.push_back(allocation);
   };
   auto addRings = [&](bool areOfF32) {
     kernel.walk([&](AllocRingOp alloc) {
       if (alloc.getRing().getType().getElementType().isF32() == areOfF32)
-        add(alloc);
+        add(alloc, getAllocation(alloc, target, consumers));
     });
   };
   addRings(/*areOfF32=*/false);
@@ -62,18 +62,14 @@ KernelLayout::KernelLayout(gpu::GPUFuncOp kernel) {
   for (SlotRole role : {SlotRole::Output, SlotRole::Ones, SlotRole::Slopes, SlotRole::Columns})
     kernel.walk([&](AllocSlotOp alloc) {
       if (hasRole(alloc.getSlot(), role))
-        add(alloc);
+        add(alloc, getAllocation(alloc, target, consumers));
     });
   addRings(/*areOfF32=*/true);
   kernel.walk([&](Operation *op) {
-    auto add = [&](SharedAllocation allocation) {
-      numbers[op] = allocations.size();
-      allocations.push_back(allocation);
-    };
     if (isa<MergeWarpsOp>(op)) // a maximum and a sum for each row
-      add({consumers, kWarpRows * 2 * 4});
+      add(op, {consumers, kWarpRows * 2 * 4});
     else if (auto merge = dyn_cast<MergeClusterOp>(op))
-      add({1, getClusterMergeBytes(merge), /*isRing=*/true});
+      add(op, {1, getClusterMergeBytes(merge), /*isRing=*/true});
   });
   static_cast<SharedLayout &>(*this) =
       layOutShared(target, allocations, drawsNumbers(kernel) ? getPublishWords(kernel) : 0);

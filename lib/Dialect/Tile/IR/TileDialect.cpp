@@ -37,6 +37,8 @@ LogicalResult SlotType::verify(llvm::function_ref<InFlightDiagnostic()> emitErro
   return verifyElement(emitError, elementType);
 }
 
+SlotType RingType::getSlotType() const { return SlotType::get(getContext(), getRows(), getCols(), getElementType()); }
+
 void TileDialect::initialize() {
   addOperations<
 #define GET_OP_LIST
@@ -93,33 +95,34 @@ WarpProgramOp tile::getWarpProgram(gpu::GPUFuncOp kernel) {
   return programs.empty() ? WarpProgramOp() : *programs.begin();
 }
 
+/// Whether `isMatch` holds for an op of `kernel`.
+static bool hasOp(gpu::GPUFuncOp kernel, llvm::function_ref<bool(Operation *)> isMatch) {
+  auto stop = [&](Operation *op) { return isMatch(op) ? WalkResult::interrupt() : WalkResult::advance(); };
+  return kernel.walk(stop).wasInterrupted();
+}
+
 bool tile::drawsNumbers(gpu::GPUFuncOp kernel) {
-  auto draws = [](Operation *op) {
+  return hasOp(kernel, [](Operation *op) {
     auto program = dyn_cast<ProgramOp>(op);
-    bool isFound = isa<DrawOp, PublishOp>(op) ||
-                   (program && (program.isWork(Distribution::Sorted) || program.isWork(Distribution::List)));
-    return isFound ? WalkResult::interrupt() : WalkResult::advance();
-  };
-  return kernel.walk(draws).wasInterrupted();
+    return isa<DrawOp, PublishOp>(op) ||
+           (program && (program.isWork(Distribution::Sorted) || program.isWork(Distribution::List)));
+  });
 }
 
 int64_t tile::getPublishWords(gpu::GPUFuncOp kernel) {
-  auto hasOwn = [](Operation *op) {
+  bool hasOwn = hasOp(kernel, [](Operation *op) {
     auto publish = dyn_cast<PublishOp>(op);
     auto visits = dyn_cast<OwnVisitsOp>(op);
-    bool isFound = (publish && !publish.getOwn().empty()) || (visits && visits.getListed());
-    return isFound ? WalkResult::interrupt() : WalkResult::advance();
-  };
-  return kernel.walk(hasOwn).wasInterrupted() ? kOwnPublishWords : kPublishWords;
+    return (publish && !publish.getOwn().empty()) || (visits && visits.getListed());
+  });
+  return hasOwn ? kOwnPublishWords : kPublishWords;
 }
 
 bool tile::hasReducer(gpu::GPUFuncOp kernel) {
-  auto isFound = [](Operation *op) {
+  return hasOp(kernel, [](Operation *op) {
     auto roles = dyn_cast<WarpSpecializeOp>(op);
-    return isa<AddProductOp>(op) || (roles && !roles.getReducer().empty()) ? WalkResult::interrupt()
-                                                                           : WalkResult::advance();
-  };
-  return kernel.walk(isFound).wasInterrupted();
+    return isa<AddProductOp>(op) || (roles && !roles.getReducer().empty());
+  });
 }
 
 int64_t tile::getReducerRegisters(const GPUTarget &target, ScheduleAttr schedule) {

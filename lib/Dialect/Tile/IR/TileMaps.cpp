@@ -320,9 +320,9 @@ private:
       }
       if (isa<arith::IndexCastOp, arith::ExtSIOp>(op)) {
         Type type = op->getOperand(0).getType();
-        limit = type.isIndex()              ? arith::IndexCastOp::create(b, loc, type, limit).getResult()
-                : limit.getType().isIndex() ? arith::IndexCastOp::create(b, loc, type, limit).getResult()
-                                            : arith::TruncIOp::create(b, loc, type, limit).getResult();
+        bool isOfIndex = type.isIndex() || limit.getType().isIndex();
+        limit = isOfIndex ? arith::IndexCastOp::create(b, loc, type, limit).getResult()
+                          : arith::TruncIOp::create(b, loc, type, limit).getResult();
         key = op->getOperand(0);
         continue;
       }

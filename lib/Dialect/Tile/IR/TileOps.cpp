@@ -67,8 +67,7 @@ LogicalResult LoadOp::verify() {
   RingType ring = getRing().getType();
   auto map = dyn_cast<TensorMapType>(getMap().getType());
   SlotType slot = getSlot().getType();
-  if (slot.getRows() != ring.getRows() || slot.getCols() != ring.getCols() ||
-      slot.getElementType() != ring.getElementType())
+  if (slot != ring.getSlotType())
     return emitOpError() << "expected a slot of " << ring << ", got " << slot;
   auto array = dyn_cast<MemRefType>(getMap().getType());
   if (getTable() || getFirst() || getBegin())
@@ -112,6 +111,10 @@ static LogicalResult verifySlopes(MmaAsyncOp op, int64_t cols) {
   if (op.getColumns().getType() != columns)
     return op.emitOpError() << "expected columns of type " << columns << ", got " << op.getColumns().getType();
   return success();
+}
+
+MmaWaitOp MmaAsyncOp::getWait() {
+  return getToken().hasOneUse() ? dyn_cast<MmaWaitOp>(*getToken().user_begin()) : MmaWaitOp();
 }
 
 LogicalResult MmaAsyncOp::verify() {
@@ -313,7 +316,8 @@ LogicalResult StoreOp::verify() {
   if (dest.getRank() != (isRow ? 3 : 4) && !mayLackBatch)
     return emitOpError() << "expected a destination of rank " << (isRow ? 3 : 4) << ", got " << dest;
   if (!getColumns().empty() && (isRow || getColumns().size() != 2 || !dest.getElementType().isF32()))
-    return emitOpError() << "expected the first column and the end of the columns for a tile that is stored in f32, got "
+    return emitOpError() << "expected the first column and the end of the columns for a tile that is stored in f32, "
+                            "got "
                          << getColumns().size() << " numbers and " << dest;
   if (!isRow && getColumns().empty() && dest.getShape().back() != source.getDimSize(1))
     return emitOpError() << "expected " << source.getDimSize(1) << " columns in the destination, got " << dest;

@@ -70,8 +70,7 @@ LogicalResult LoadRowsOp::verify() {
   RingType ring = getRing().getType();
   SlotType slot = getSlot().getType();
   auto source = cast<MemRefType>(getSource().getType());
-  if (slot.getRows() != ring.getRows() || slot.getCols() != ring.getCols() ||
-      slot.getElementType() != ring.getElementType())
+  if (slot != ring.getSlotType())
     return emitOpError() << "expected a slot of " << ring << ", got " << slot;
   if (source.getElementType() != ring.getElementType() || source.getShape().back() != ring.getCols())
     return emitOpError() << "expected rows of " << ring.getCols() << " x " << ring.getElementType() << ", got "

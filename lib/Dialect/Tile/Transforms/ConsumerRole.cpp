@@ -80,8 +80,7 @@ static void expandSkip(AdvanceRingOp skip, ArrayRef<Value> counts, Value warpgro
   SmallVector<Value, 2> slots;
   for (auto [ring, first] : llvm::zip_equal(skip.getRings(), counts)) {
     Value count = arith::AddIOp::create(b, loc, first, loop.getInductionVar());
-    RingType type = cast<RingType>(ring.getType());
-    auto slot = SlotType::get(b.getContext(), type.getRows(), type.getCols(), type.getElementType());
+    SlotType slot = cast<RingType>(ring.getType()).getSlotType();
     slots.push_back(WaitOp::create(b, loc, slot, ring, count));
     if (!hasSingleSlot && ring != skip.getRings().back())
       continue;

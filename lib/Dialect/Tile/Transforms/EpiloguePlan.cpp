@@ -34,8 +34,7 @@ static LogicalResult planProducts(EpilogueOverlap &plan) {
   scf::ForOp loop = plan.consumer.loop;
   auto products = llvm::to_vector(loop.getOps<MmaAsyncOp>());
   auto getWait = [&](MmaAsyncOp product) {
-    Value token = product.getToken();
-    auto wait = token.hasOneUse() ? dyn_cast<MmaWaitOp>(*token.user_begin()) : nullptr;
+    MmaWaitOp wait = product.getWait();
     return wait && wait->getBlock() == loop.getBody() ? wait : MmaWaitOp();
   };
   plan.first = products.front();
@@ -215,8 +214,7 @@ static LogicalResult planProducer(EpilogueOverlap &plan) {
   for (auto copy : side.loop.getOps<CopyAsyncOp>()) {
     if (llvm::is_contained(side.head, copy) || !waits.contains(copy.getRing()))
       continue;
-    InFlightDiagnostic diag = refuse(side.loop)
-                              << "expected rings of their own for the loads after the loop over keys";
+    InFlightDiagnostic diag = refuse(side.loop) << "expected rings of their own for the loads after the loop over keys";
     diag.attachNote(copy.getLoc()) << "the next work tile's first load into this ring would come before this one";
     return diag;
   }

@@ -53,8 +53,6 @@ SmallVector<Step> PipelinePlan::getSteps(int64_t stage) const {
   return llvm::map_to_vector(ops, [&](Operation *op) { return Step{op, stage}; });
 }
 
-static MmaWaitOp getWait(MmaAsyncOp product) { return cast<MmaWaitOp>(*product.getToken().user_begin()); }
-
 //===--------------------------------------------------------------------------------------------------------------===//
 // The order of steps
 //===--------------------------------------------------------------------------------------------------------------===//
@@ -146,7 +144,7 @@ private:
     return llvm::none_of(step.op->getUsers(), [&](Operation *user) {
       auto product = dyn_cast<MmaAsyncOp>(user);
       return product && product.getA().getDefiningOp() == step.op && plan.getStage(product.getToken()) > step.stage &&
-             isOpen(getWait(product), plan.getStage(product.getToken()));
+             isOpen(product.getWait(), plan.getStage(product.getToken()));
     });
   }
 
@@ -167,8 +165,7 @@ SmallVector<Step> PipelinePlan::getOrder(int64_t first, int64_t last) const {
 /// Checks that every product ends in the iteration that starts it, since the loop does not carry tokens.
 static LogicalResult checkProducts(scf::ForOp loop) {
   WalkResult result = loop.getBody()->walk([&](MmaAsyncOp product) {
-    Value token = product.getToken();
-    auto wait = token.hasOneUse() ? dyn_cast<MmaWaitOp>(*token.user_begin()) : nullptr;
+    MmaWaitOp wait = product.getWait();
     if (wait && wait->getBlock() == loop.getBody() && product->getBlock() == loop.getBody())
       return WalkResult::advance();
     InFlightDiagnostic diag = refuse(loop) << "expected products that start and end in the loop's body";

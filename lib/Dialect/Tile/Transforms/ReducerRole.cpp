@@ -22,8 +22,7 @@ public:
 
 private:
   Value wait(Location loc, Value ring, Value count, int64_t owner) {
-    RingType type = cast<RingType>(ring.getType());
-    auto slot = SlotType::get(b.getContext(), type.getRows(), type.getCols(), type.getElementType());
+    SlotType slot = cast<RingType>(ring.getType()).getSlotType();
     return WaitOp::create(b, loc, slot, ring, count, b.getI64IntegerAttr(owner));
   }
 

@@ -21,13 +21,13 @@ static LogicalResult miss(OutsideOp outside, StringRef reason) {
 }
 
 /// The tile.outside ops in `loop` that are about the loop's index.
-static SmallVector<OutsideOp> getQuestions(scf::ForOp loop) {
-  SmallVector<OutsideOp> questions;
+static SmallVector<OutsideOp> getOutsideOps(scf::ForOp loop) {
+  SmallVector<OutsideOp> found;
   loop.walk([&](OutsideOp outside) {
     if (outside.getIndex() == loop.getInductionVar())
-      questions.push_back(outside);
+      found.push_back(outside);
   });
-  return questions;
+  return found;
 }
 
 /// Whether `a <= b` is known to hold.
@@ -72,8 +72,8 @@ static void inlineBranch(scf::IfOp branch, bool condition) {
 }
 
 /// Replaces every tile.outside in `loop` with the bounds of `outside` by `isOutside`.
-static void answer(scf::ForOp loop, OutsideOp outside, bool isOutside) {
-  for (OutsideOp other : getQuestions(loop)) {
+static void replaceOutside(scf::ForOp loop, OutsideOp outside, bool isOutside) {
+  for (OutsideOp other : getOutsideOps(loop)) {
     if (other.getLower() != outside.getLower() || other.getUpper() != outside.getUpper())
       continue;
     for (Operation *user : llvm::make_early_inc_range(other->getUsers()))
@@ -112,7 +112,7 @@ FailureOr<SmallVector<scf::ForOp>> tile::splitLoop(scf::ForOp loop, OutsideOp ou
     copy.setUpperBound(part.end);
     copy.getInitArgsMutable().assign(state);
     state.assign(copy.result_begin(), copy.result_end());
-    answer(copy, outside, part.isOutside);
+    replaceOutside(copy, outside, part.isOutside);
     parts.push_back(copy);
   }
   loop->replaceAllUsesWith(state);
@@ -136,7 +136,7 @@ struct SplitLoops : tile::impl::SplitLoopsBase<SplitLoops> {
 
   /// Splits `loop` at the first tile.outside at which it can be split; the parts may have others.
   void split(scf::ForOp loop, SmallVectorImpl<scf::ForOp> &worklist) {
-    for (OutsideOp outside : getQuestions(loop)) {
+    for (OutsideOp outside : getOutsideOps(loop)) {
       FailureOr<SmallVector<scf::ForOp>> parts = splitLoop(loop, outside);
       if (failed(parts))
         continue;

@@ -131,6 +131,7 @@ def Tile_Ring : Tile_Type<"Ring", "ring"> {
     int64_t getSlotBytes(const ::flashc::GPUTarget &target) const {
       return tile::getSlotBytes(target, getRows(), getCols(), getElementType());
     }
+    ::mlir::tile::SlotType getSlotType() const;
   }];
 }
 

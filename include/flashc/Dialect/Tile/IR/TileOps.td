@@ -187,6 +187,10 @@ def Tile_MmaAsyncOp : Tile_Op<"mma_async", [AttrSizedOperandSegments, MemoryEffe
     attr-dict `:` type($a) `,` type($b) `->` type($token)
   }];
   let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// The tile.mma_wait that is the only use of the token; null if the token has other uses.
+    ::mlir::tile::MmaWaitOp getWait();
+  }];
 }
 
 def Tile_MmaWaitOp : Tile_Op<"mma_wait", [MemoryEffects<[MemRead, MemWrite]>]> {
