@@ -28,7 +28,7 @@ def Flash_AssumeSortedOp : Flash_Op<"assume_sorted", [Pure, AllTypesMatch<["sour
     - the array has rank 1 or more, elements of 8, 16, 32 or 64 bits or of type index, and a last dimension that is not
       known to be empty.
 
-    Lowers to: `source` (`flash-decompose`, or where the kernel is built).
+    Lowers to: `source` (`flash-decompose`, or `convert-flash-to-tile`).
 
     Example:
     ```mlir
@@ -245,7 +245,7 @@ def Flash_RowTableOp : Flash_Op<"row_table", [SingleBlock, RecursiveMemoryEffect
   let hasVerifier = 1;
   let hasCanonicalizer = 1;
   let extraClassDeclaration = [{
-    /// What the region yields.
+    /// The value that the region yields.
     Value getValue();
   }];
 }
@@ -293,7 +293,7 @@ def Flash_TileRangeOp : Flash_Op<"tile_range", [SingleBlock, RecursiveMemoryEffe
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
-    /// What the region yields.
+    /// The value that the region yields.
     Value getValue();
   }];
 }
