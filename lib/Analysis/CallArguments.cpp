@@ -1,4 +1,4 @@
-//===- CallArguments.cpp - what is known of the arguments of a call -----------------------------------------------===//
+//===- CallArguments.cpp - known shapes and values of the arguments of a call -------------------------------------===//
 
 #include "CallArguments.h"
 #include "mlir/IR/BuiltinAttributes.h"

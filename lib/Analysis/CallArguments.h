@@ -1,4 +1,4 @@
-//===- CallArguments.h - what is known of the arguments of a call -------------------------------------------------===//
+//===- CallArguments.h - known shapes and values of the arguments of a call ---------------------------------------===//
 #ifndef FLASHC_LIB_ANALYSIS_CALLARGUMENTS_H
 #define FLASHC_LIB_ANALYSIS_CALLARGUMENTS_H
 
@@ -16,17 +16,18 @@ public:
   void setShape(mlir::Value argument, llvm::ArrayRef<int64_t> shape) {
     shapes[argument].assign(shape.begin(), shape.end());
   }
-  /// Where the elements of an array with a shape lie in the memory of this process; strides are in elements.
+  /// Sets the address of the first element of an array whose shape is set, in this process's memory; strides are in
+  /// elements.
   void setElements(mlir::Value argument, const void *first, llvm::ArrayRef<int64_t> strides) {
     elements[argument] = {static_cast<const char *>(first), {strides.begin(), strides.end()}};
   }
-  /// A scalar argument's bytes in its own type, lowest first.
+  /// Sets the bytes of a scalar argument in its own type, lowest first.
   void setScalar(mlir::Value argument, uint64_t bits) { scalars[argument] = bits; }
 
   std::optional<int64_t> getExtent(mlir::Value argument, int64_t dim) const;
-  /// The bits of a scalar; none if it is not known.
+  /// Returns the bits of a scalar, or nullopt if it is unknown.
   std::optional<uint64_t> getScalar(mlir::Value argument) const;
-  /// The bits of an element of an argument at positions that may lie outside; none if they do.
+  /// Returns the bits of an element of an array, or nullopt if it is unknown or outside of the array.
   std::optional<uint64_t> read(mlir::Value argument, llvm::ArrayRef<int64_t> positions) const;
 
 private:
@@ -40,11 +41,11 @@ private:
   llvm::DenseMap<mlir::Value, uint64_t> scalars;
 };
 
-/// Of a scalar; an index has 64.
+/// Returns the bit width of a scalar type; 64 for an index.
 unsigned getBitWidth(mlir::Type type);
-/// The integer with these bits; none without bits, and for other types.
+/// Returns the integer with these bits; nullopt without bits, and for types other than integers.
 std::optional<int64_t> toNumber(std::optional<uint64_t> bits, mlir::Type type);
-/// The constant of a scalar type whose bytes, lowest first, are those of `bits`; null for other types.
+/// Returns the constant of a scalar type that has the low bytes of `bits`; null for other types.
 mlir::Attribute makeConstant(mlir::Type type, uint64_t bits);
 
 } // namespace flashc

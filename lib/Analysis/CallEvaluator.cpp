@@ -1,7 +1,5 @@
 //===- CallEvaluator.cpp - integers of a program, computed for one call -------------------------------------------===//
-//
-// What tables hold is in TableEvaluator.cpp.
-//
+// The contents of tables are computed in TableEvaluator.cpp.
 //===--------------------------------------------------------------------------------------------------------------===//
 
 #include "CallEvaluator.h"
@@ -98,7 +96,7 @@ std::optional<SmallVector<int64_t, 4>> CallEvaluator::getAll(ValueRange values) 
   return numbers;
 }
 
-/// The bits of an element of one of the function's arrays.
+/// Returns the bits of an element of one of the function's arrays.
 std::optional<uint64_t> CallEvaluator::read(Value array, ArrayRef<int64_t> positions) {
   Value argument = flash::getRootArgument(array);
   unknown = argument ? argument : array;
@@ -109,8 +107,8 @@ std::optional<uint64_t> CallEvaluator::read(Value array, ArrayRef<int64_t> posit
 // Arithmetic
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// What an integer operation of `bits` bits gives, which wraps around; none if that is undefined or not understood
-/// here.
+/// Returns the result of an integer operation, which wraps around; nullopt if it is undefined or the op is not
+/// supported.
 static std::optional<APInt> applyOperation(Operation *op, const APInt &a, const APInt &b, unsigned bits) {
   using Result = std::optional<APInt>;
   bool isDivision = isa<arith::DivSIOp, arith::DivUIOp, arith::FloorDivSIOp, arith::CeilDivSIOp, arith::CeilDivUIOp,
@@ -165,7 +163,7 @@ static Number computeExpr(AffineExpr expr, ArrayRef<int64_t> operands, unsigned 
   return kind == AffineExprKind::Mod ? *a - quotient * *b : quotient;
 }
 
-/// The only result of an affine map, or the least, or the greatest of them.
+/// Returns the only result of an affine map, or the minimum or maximum of its results.
 static Number computeAffine(Operation *op, ArrayRef<int64_t> operands) {
   AffineMap map = cast<AffineMapAttr>(op->getAttr("map")).getValue();
   Number chosen;
@@ -225,7 +223,7 @@ Number CallEvaluator::computeInteger(OpResult result) {
   return getInteger(fold(result));
 }
 
-/// A constant of the value's scalar type, or null.
+/// Returns a value as a constant of its scalar type, or null.
 Attribute CallEvaluator::getConstant(Value value) {
   if (value.getType().isIntOrIndex()) {
     Number number = get(value);
@@ -243,7 +241,7 @@ Attribute CallEvaluator::getConstant(Value value) {
   return bits ? makeConstant(value.getType(), *bits) : nullptr;
 }
 
-/// What the op's own folding makes of constants, or null.
+/// Returns the constant that the op folds to for constant operands, or null.
 Attribute CallEvaluator::fold(OpResult result) {
   Operation *op = result.getOwner();
   SmallVector<Attribute, 4> operands;
@@ -287,7 +285,7 @@ Value flashc::getTiedValue(Value tensor) {
 
 Number CallEvaluator::getExtent(Value tensor, int64_t dim) {
   auto type = cast<ShapedType>(tensor.getType());
-  if (dim < 0 || dim >= type.getRank()) // of a tensor.dim: undefined, and no error to the verifier
+  if (dim < 0 || dim >= type.getRank()) // the verifier allows it; the result of the tensor.dim is undefined
     return std::nullopt;
   if (!type.isDynamicDim(dim))
     return type.getDimSize(dim);
@@ -296,7 +294,7 @@ Number CallEvaluator::getExtent(Value tensor, int64_t dim) {
   if (Value tied = getTiedValue(tensor))
     return getExtent(tied, dim);
   auto slice = tensor.getDefiningOp<tensor::ExtractSliceOp>();
-  // Rank-reducing slices drop unit sizes only; none of flash's passes makes one.
+  // Rank-reducing slices are not supported; none of flash's passes makes one.
   if (slice && slice.getType().getRank() == slice.getSourceType().getRank())
     return get(slice.getMixedSizes()[dim]);
   if (auto empty = tensor.getDefiningOp<tensor::EmptyOp>())

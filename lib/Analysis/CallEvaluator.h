@@ -1,9 +1,7 @@
 //===- CallEvaluator.h - integers of a program, computed for one call ---------------------------------------------===//
-//
 // The evaluator runs the index arithmetic of L1 with the numbers of a call: extents, scalars, and elements of arrays.
-// Loops are run by the evaluator's users, which set the counter of each iteration. A number is computed once, and again
-// when a counter has moved that it is computed from.
-//
+// Its users run the loops, and set the counter of each iteration. A number is cached until a counter changes that it is
+// computed from.
 //===--------------------------------------------------------------------------------------------------------------===//
 #ifndef FLASHC_LIB_ANALYSIS_CALLEVALUATOR_H
 #define FLASHC_LIB_ANALYSIS_CALLEVALUATOR_H
@@ -17,20 +15,20 @@
 
 namespace flashc {
 
-/// A counter of a loop, and from where to where it counts.
+/// An induction variable of a loop, with its bounds and step.
 struct LoopCounter {
   mlir::Value value;
   mlir::OpFoldResult begin, end, step;
 };
-/// The counters of an scf.for or scf.forall.
+/// Returns the counters of an scf.for or scf.forall.
 llvm::SmallVector<LoopCounter> getLoopCounters(mlir::Operation *loop);
 
-/// A counter has the values begin + step * k for all k in [0, count).
+/// The values of a counter: begin + step * k for all k in [0, count).
 struct Iterations {
   int64_t begin, step, count;
 };
 
-/// Evaluates integers and tensor extents. An i1 that holds is -1.
+/// Evaluates integers and tensor extents. A true i1 is -1.
 class CallEvaluator {
 public:
   using Number = std::optional<int64_t>;
@@ -38,15 +36,15 @@ public:
 
   explicit CallEvaluator(CallArguments call) : call(std::make_shared<const CallArguments>(std::move(call))) {}
 
-  /// Sets a counter of a loop. Counters of outer loops are to be set first.
+  /// Sets the counter of a loop. Counters of outer loops must be set first.
   void set(mlir::Value counter, int64_t number);
 
-  /// None: the value is not known (getUnknown).
+  /// Returns the number of a value; nullopt if it is not known (then see getUnknown).
   Number get(mlir::Value value);
   Number get(mlir::OpFoldResult value);
   Number getExtent(mlir::Value tensor, int64_t dim);
   std::optional<Iterations> getIterations(const LoopCounter &counter);
-  /// After none: the argument or the result of an op that has no number.
+  /// Returns the argument or op result that has no number, after a function returned nullopt.
   mlir::Value getUnknown() const { return unknown; }
 
 private:
@@ -60,7 +58,7 @@ private:
   std::optional<uint64_t> read(mlir::Value array, llvm::ArrayRef<int64_t> positions);
 
   // TableEvaluator.cpp
-  /// The number of an element that a tensor.extract or memref.load reads, if it is an integer.
+  /// Returns the element that a tensor.extract or memref.load reads, if it is an integer.
   Number load(mlir::Value array, llvm::ArrayRef<int64_t> positions);
   Number readSorted(mlir::Value sorted, mlir::ValueRange indices, int64_t position);
   Number countElements(mlir::flash::CountLeOp op);
@@ -71,7 +69,7 @@ private:
   std::optional<Ends> findEnds(mlir::flash::TileRangeOp op);
   Number readRuns(mlir::flash::TileRunsOp op, llvm::ArrayRef<int64_t> place);
 
-  /// A number, which holds until a counter of its level, or an outer one, moves.
+  /// A cached number, valid until a counter of its level or of an outer level changes.
   struct Known {
     int64_t number;
     size_t level, age;
@@ -79,22 +77,21 @@ private:
 
   std::shared_ptr<const CallArguments> call;
   llvm::DenseMap<mlir::Value, Known> known;
-  /// Counters are levels from 1 on, in the order in which they were set first; a level's age tells how often they
-  /// moved.
+  /// Counters are levels from 1 on, in the order in which they were first set; the age of a level counts its changes.
   llvm::DenseMap<mlir::Value, size_t> levels;
   llvm::SmallVector<size_t> ages = {0};
   /// The innermost level that was read.
   size_t level = 0;
   mlir::Value unknown;
-  /// Regions of tables have evaluators of their own, and what tables hold is computed once.
+  /// Regions of tables have evaluators of their own, and the contents of tables are cached.
   std::map<mlir::Block *, std::unique_ptr<CallEvaluator>> regions;
   using Place = std::pair<mlir::Operation *, std::vector<int64_t>>;
   std::map<Place, Ends> ends;
   std::map<Place, std::vector<std::array<int64_t, 4>>> runs;
 };
 
-/// The tensor that `tensor` has the shape (and, in destination style, the memory) of: a loop's argument has those of
-/// its initial value, a result those of its destination. Null if there is none.
+/// Returns the tensor whose shape (and, in destination style, memory) `tensor` has: the initial value of a loop's
+/// argument, the destination of a result. Null if there is none.
 mlir::Value getTiedValue(mlir::Value tensor);
 
 /// Whether one of `values` is computed from `counter` by ops inside its loop.

@@ -46,7 +46,7 @@ double flashc::toDouble(const DynamicAPInt &number) {
 // Where tensors live, and what they depend on
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// How many iterations of a loop are counted one by one.
+/// The maximum number of iterations of a loop that are counted one by one.
 static constexpr int64_t kMaxIterations = int64_t(1) << 17;
 
 static bool isLoop(Operation *op) { return isa<scf::ForOp, scf::ForallOp>(op); }
@@ -55,7 +55,7 @@ static bool isInLoop(Operation *op) {
   return op->getParentOfType<scf::ForOp>() || op->getParentOfType<scf::ForallOp>();
 }
 
-/// Whether loops only add to `value`, and the sum goes to device memory: each of their steps adds there.
+/// Whether loops only add to `value` and the sum goes to device memory, so that each step adds there.
 static bool isAddedOnDevice(Value value) {
   return llvm::any_of(value.getUses(), [](OpOperand &use) {
     if (auto loop = dyn_cast<scf::ForOp>(use.getOwner()))
@@ -88,8 +88,8 @@ static bool changesIn(Value value, Operation *loop) {
          llvm::any_of(op->getOperands(), [&](Value operand) { return changesIn(operand, loop); });
 }
 
-/// The outermost loop in which `slice` stays the same all the time, or null. A thread block keeps nothing for another,
-/// so that the search ends at a parallel loop.
+/// Returns the outermost loop in which `slice` never changes, or null. The search ends at a parallel loop, because a
+/// thread block keeps nothing for another one.
 static Operation *getLoopThatKeeps(tensor::ExtractSliceOp slice) {
   Operation *keeper = nullptr;
   for (Operation *loop = slice->getParentOp(); isa<scf::ForOp>(loop); loop = loop->getParentOp()) {
@@ -100,7 +100,7 @@ static Operation *getLoopThatKeeps(tensor::ExtractSliceOp slice) {
   return keeper;
 }
 
-/// Whether `value` is only ever written over: the destination of ops that do not read it.
+/// Whether all uses of `value` are destinations of ops that do not read it.
 static bool isOnlyDestination(Value value) {
   return llvm::all_of(value.getUses(), [](OpOperand &use) {
     if (isa<flash::FinalizeOp>(use.getOwner()))
@@ -110,7 +110,7 @@ static bool isOnlyDestination(Value value) {
   });
 }
 
-/// Whether `fill` only initialises accumulators of the ops that follow.
+/// Whether `fill` only initialises accumulators of later ops.
 static bool isInitialisation(linalg::FillOp fill) {
   return llvm::all_of(fill->getUses(), [](OpOperand &use) {
     auto op = dyn_cast<DestinationStyleOpInterface>(use.getOwner());
@@ -149,7 +149,7 @@ public:
 
 private:
   using Size = std::optional<DynamicAPInt>;
-  /// What changes in a loop's body from one iteration to the next.
+  /// The greatest change in a loop's body from one iteration to the next.
   enum class Change { Nothing, Sizes, Bounds };
 
   LogicalResult countBlock(Block &block);
@@ -168,10 +168,10 @@ private:
   Size getBytes(Value value);
   Change findChange(Operation *loop, Value counter);
 
-  /// Adds so much, or fails without a number.
+  /// Adds a number to a part of the total; fails without a number.
   LogicalResult add(DynamicAPInt Cost::*part, const Size &number);
   LogicalResult addBytes(DynamicAPInt Cost::*part, Value value) { return add(part, getBytes(value)); }
-  /// None after a diagnostic.
+  /// Returns `known`, or nullopt after a diagnostic.
   template <typename T> std::optional<T> orDiagnose(Operation *op, std::optional<T> known) {
     if (!known)
       op->emitError("cannot count the cost: a loop bound or an extent depends on data");
@@ -184,7 +184,7 @@ private:
   func::FuncOp function;
   CallEvaluator evaluator;
   Cost total;
-  /// Slices that are read before a loop because it does not change them.
+  /// The slices that are read once, before the loop, because the loop does not change them.
   DenseMap<Operation *, SmallVector<tensor::ExtractSliceOp>> kept;
   DenseMap<std::pair<Operation *, Value>, Change> changes;
 };
@@ -277,7 +277,7 @@ LogicalResult CostCounter::countLoop(Operation *op) {
   return countCounters(op, counters);
 }
 
-/// Slices that are read before the loop, if it has an iteration.
+/// Counts the slices that are read before the loop, if the loop has an iteration.
 LogicalResult CostCounter::countKept(Operation *loop, ArrayRef<LoopCounter> counters) {
   for (const LoopCounter &counter : counters) {
     std::optional<Iterations> iterations = orDiagnose(loop, evaluator.getIterations(counter));
@@ -300,7 +300,7 @@ FailureOr<Cost> CostCounter::countIteration(Operation *loop, ArrayRef<LoopCounte
   return own;
 }
 
-/// Counts iterations that cost the same once: all, or, where only tiles' sizes change, all but the last, whose tile may
+/// Counts equal iterations once: all of them, or, if only sizes of tiles change, all but the last one, whose tile may
 /// be cut.
 LogicalResult CostCounter::countCounters(Operation *loop, ArrayRef<LoopCounter> counters) {
   if (counters.empty())
@@ -311,8 +311,7 @@ LogicalResult CostCounter::countCounters(Operation *loop, ArrayRef<LoopCounter> 
   auto [begin, step, count] = *iterations;
   Change change = findChange(loop, counters.front().value);
   if (change == Change::Bounds && count > kMaxIterations)
-    return loop->emitError("expected at most ")
-           << kMaxIterations << " tiles with loops of their own to count, got " << count;
+    return loop->emitError("expected at most ") << kMaxIterations << " iterations to count one by one, got " << count;
   for (int64_t k = 0, times; k < count; k += times) {
     times = change == Change::Nothing ? count : change == Change::Sizes && k == 0 ? std::max<int64_t>(count - 1, 1) : 1;
     FailureOr<Cost> cost = countIteration(loop, counters, begin + k * step);
@@ -323,7 +322,7 @@ LogicalResult CostCounter::countCounters(Operation *loop, ArrayRef<LoopCounter> 
   return success();
 }
 
-/// Extents and bounds count, and slices' offsets do not.
+/// Finds whether extents of tensors or bounds of loops change; offsets of slices are ignored.
 CostCounter::Change CostCounter::findChange(Operation *loop, Value counter) {
   auto [entry, isNew] = changes.try_emplace({loop, counter}, Change::Nothing);
   if (!isNew)
@@ -351,14 +350,15 @@ LogicalResult CostCounter::countSlice(tensor::ExtractSliceOp slice) {
   return addBytes(&Cost::bytesRead, slice);
 }
 
-/// Rows of a cache, in its own element type. How many are part of a sequence is not known.
+/// Counts the rows of a cache tile in the cache's element type. It counts whole tiles, because lengths of sequences are
+/// data.
 LogicalResult CostCounter::countCacheTile(flash::CacheTileOp tile) {
   if (!isOnDevice(tile.getCache()))
     return success();
   return add(&Cost::bytesRead, multiply(tile, tile.getResult(), 4, DynamicAPInt(getElementBytes(tile.getCache()))));
 }
 
-/// What an op reads and writes that works on whole tensors in device memory.
+/// Counts the reads and writes of an op that works on whole tensors in device memory.
 LogicalResult CostCounter::countWholeOperands(Operation *op) {
   auto destination = dyn_cast<DestinationStyleOpInterface>(op);
   auto linalgOp = dyn_cast<linalg::LinalgOp>(op);
@@ -379,7 +379,7 @@ LogicalResult CostCounter::countWholeOperands(Operation *op) {
   return success();
 }
 
-/// Elements that a region reads from captured tensors, once for each of its `points`.
+/// Counts elements that a region reads from captured tensors, once for each of its `points`.
 LogicalResult CostCounter::countCaptures(Operation *op, const Size &points) {
   int64_t bytes = 0;
   op->walk([&](Operation *inner) {

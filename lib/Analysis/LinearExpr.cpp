@@ -24,11 +24,11 @@ LinearExpr LinearExpr::symbol(Value value) {
   return expr;
 }
 
-/// Sums of a few such constants and of positions cannot overflow; those of larger ones, or in narrower integers, can.
+/// Sums of a few constants up to this one and of positions do not overflow; larger constants may.
 static constexpr int64_t kMaxConstant = int64_t(1) << 32;
 
 namespace {
-/// Reads sums. Code shares its values: without what is known of them, n ops could be 2^n steps.
+/// Reads sums. Values are shared: without the cache, n ops could take 2^n steps.
 class SumReader {
 public:
   LinearExpr get(Value value);
@@ -41,7 +41,7 @@ private:
 };
 } // namespace
 
-// A number of an expression times a factor fits 64 bits.
+// The product of a small number and a factor fits 64 bits.
 static bool isSmall(int64_t number) { return -kMaxConstant <= number && number <= kMaxConstant; }
 static bool isFactor(int64_t number) { return -kMaxConstant / 4 <= number && number <= kMaxConstant / 4; }
 

@@ -1,8 +1,6 @@
 //===- LoopRunner.cpp - the loops of a step, run with numbers -----------------------------------------------------===//
-//
-// Every iteration by itself, but for batches and heads whose tiles do not differ, rows that a sample leaves out, and
-// loops that do no more than to visit one tile after the other.
-//
+// Runs every iteration of the loops, except for batches and heads whose tiles do not differ, rows that a sample leaves
+// out, and loops that only visit one tile after the other.
 //===--------------------------------------------------------------------------------------------------------------===//
 
 #include "CallEvaluator.h"
@@ -16,7 +14,7 @@ using flash::StepDim;
 
 namespace {
 
-/// Runs the loops with numbers and notes the tiles that they visit.
+/// Runs the loops with numbers and records the tiles that they visit.
 class LoopRunner {
 public:
   LoopRunner(func::FuncOp function, ArrayRef<LaunchArgument> arguments, const TileGrid &grid);
@@ -33,9 +31,9 @@ private:
   LogicalResult runLoop(Operation *op);
   LogicalResult runCounters(Operation *loop, ArrayRef<LoopCounter> counters);
   bool isStretch(Operation *loop, const LoopCounter &counter, const Iterations &iterations);
-  /// Notes the tile of a step, and the next ones of its row, `count` together.
+  /// Records `count` consecutive tiles of a row, beginning with the tile of step `op`.
   LogicalResult note(flash::StepOpInterface op, int64_t count = 1);
-  /// The op as a step of the nest that is run, or null.
+  /// Returns the op as a step of the nest that is run, or null.
   flash::StepOpInterface matchStep(Operation *op) const;
   Value getResident(flash::StepOpInterface op) const {
     return op.getPositionIn(grid.streamsQueries ? StepDim::J : StepDim::I);
@@ -44,7 +42,7 @@ private:
     return op.getPositionIn(grid.streamsQueries ? StepDim::I : StepDim::J);
   }
 
-  /// What is known, or none after a diagnostic on `op`.
+  /// Returns `known`, or nullopt after a diagnostic on `op`.
   template <typename T> std::optional<T> orDiagnose(Operation *op, std::optional<T> known) {
     if (!known)
       diagnoseUnknown(op);
@@ -59,12 +57,13 @@ private:
   TileGrid grid;
   bool variesByBatch = false, variesByHead = false;
   std::optional<TileMap> map;
-  /// Which of the nests of a backward pass is run: what its steps add to.
+  /// The value of the steps' `gradients` attribute, which tells the nests of a backward pass apart; the first nest is
+  /// run.
   std::optional<Attribute> gradients;
-  /// The ops around tiles, and the counters that resident tiles' positions are computed from.
+  /// The ops around the steps, and the counters that positions of resident tiles are computed from.
   DenseSet<Operation *> ancestors;
   DenseSet<Value> rows;
-  /// What decidesTiles answered.
+  /// Cached results of decidesTiles.
   DenseMap<Value, bool> deciding;
 };
 
@@ -104,7 +103,7 @@ void LoopRunner::diagnoseUnknown(Operation *op) {
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//
-// What the loops are about
+// Which loops there are
 //===--------------------------------------------------------------------------------------------------------------===//
 
 flash::StepOpInterface LoopRunner::matchStep(Operation *op) const {
@@ -112,11 +111,11 @@ flash::StepOpInterface LoopRunner::matchStep(Operation *op) const {
   return step && (!gradients || step->getAttr("gradients") == *gradients) ? step : nullptr;
 }
 
-/// Takes the tile shape of the loops, and finds out what their counters decide.
+/// Reads the tile shape from the loops, and finds the counters that the visited tiles depend on.
 LogicalResult LoopRunner::findTiles() {
   bool isTiled = false;
   WalkResult result = function.walk([&](Operation *op) {
-    isTiled |= isa<flash::FinalizeOp>(op); // stays where the mask keeps nothing at all
+    isTiled |= isa<flash::FinalizeOp>(op); // remains even if the mask keeps nothing
     flash::StepOpInterface step = matchStep(op);
     isTiled |= bool(step);
     return step && failed(findTiles(step)) ? WalkResult::interrupt() : WalkResult::advance();
@@ -147,7 +146,7 @@ LogicalResult LoopRunner::findTiles(flash::StepOpInterface step) {
     ancestors.insert(loop);
     variesByBatch |= decidesTiles(loop, batch);
     variesByHead |= decidesTiles(loop, head);
-    // A batch may have sequences of its own.
+    // Batches are no rows, even though each may have its own sequences.
     for (BlockArgument counter : loop->getRegion(0).getArguments())
       if (counter != batch && counter != head && isComputedFrom(getResident(step), counter))
         rows.insert(counter);
@@ -155,7 +154,7 @@ LogicalResult LoopRunner::findTiles(flash::StepOpInterface step) {
   return success();
 }
 
-/// Whether `counter` is one of `loop`, and the tiles that are visited inside depend on it.
+/// Whether `counter` belongs to `loop`, and the tiles that are visited inside depend on it.
 bool LoopRunner::decidesTiles(Operation *loop, Value counter) {
   auto argument = dyn_cast<BlockArgument>(counter);
   if (!argument || argument.getOwner()->getParentOp() != loop)
@@ -182,7 +181,7 @@ LogicalResult LoopRunner::countSegmentTiles(flash::SegmentTileOp tile) {
   return success();
 }
 
-/// One in how many rows is run, so that it does not take more than `maxTiles` tiles do.
+/// Returns the row step of the map, such that the run takes no longer than `maxTiles` tiles do.
 int64_t LoopRunner::chooseRowStep(int64_t maxTiles) {
   bool runsMask = function.walk([](flash::TileRunsOp) { return WalkResult::interrupt(); }).wasInterrupted();
   int64_t maps = (variesByBatch ? grid.batch : 1) * (variesByHead ? grid.heads : 1);
@@ -232,7 +231,7 @@ LogicalResult LoopRunner::runCounters(Operation *loop, ArrayRef<LoopCounter> cou
     return note(*loop->getRegion(0).getOps<flash::StepOpInterface>().begin(), count);
   }
   bool isSampled = rows.contains(counter);
-  // Iterations that visit the same tiles as the first one are left out.
+  // Iterations that visit the same tiles as the first one are skipped.
   int64_t end = decidesTiles(loop, counter) ? count : std::min<int64_t>(count, 1);
   for (int64_t k = isSampled ? map->getFirstRow() : 0; k < end; k += isSampled ? map->getRowStep() : 1) {
     evaluator.set(counter, begin + k * step);
@@ -242,7 +241,7 @@ LogicalResult LoopRunner::runCounters(Operation *loop, ArrayRef<LoopCounter> cou
   return success();
 }
 
-/// Whether the iterations of a loop with one counter visit neighbours of a row.
+/// Whether the iterations of a loop with one counter visit consecutive tiles of a row.
 bool LoopRunner::isStretch(Operation *loop, const LoopCounter &counter, const Iterations &iterations) {
   Block &body = loop->getRegion(0).front();
   auto steps = body.getOps<flash::StepOpInterface>();
@@ -252,7 +251,7 @@ bool LoopRunner::isStretch(Operation *loop, const LoopCounter &counter, const It
          iterations.step == (grid.streamsQueries ? grid.qTile : grid.kvTile);
 }
 
-/// Tiles of queries that follow sequences, which begin anywhere, have a row by their number.
+/// The row of a tile of queries that follows sequences is its number, since it may begin at any position.
 LogicalResult LoopRunner::note(flash::StepOpInterface op, int64_t count) {
   SmallVector<int64_t, 4> position;
   for (Value value : op.getPosition()) {
@@ -276,7 +275,7 @@ LogicalResult LoopRunner::note(flash::StepOpInterface op, int64_t count) {
       !map->isKnown(row))
     return op->emitError("expected a tile of the attention, got one at batch ")
            << batch << ", head " << head << ", query " << query << ", key " << key;
-  int64_t column = streamed / width; // moved tiles of a row begin in a column each, too
+  int64_t column = streamed / width; // also right for moved tiles: each begins in another column
   if (map->add(batch, head, row, {op.hasMask() ? TileClass::Partial : TileClass::Full, column, column + count}))
     return success();
   return function.emitError("expected every tile once, got the one in row ")

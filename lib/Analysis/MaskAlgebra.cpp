@@ -9,7 +9,7 @@ using Union = MaskAlgebra::Union;
 using Piece = MaskAlgebra::Piece;
 using Pieces = MaskAlgebra::Pieces;
 
-/// More are taken as not understood.
+/// Larger unions and values become unknown.
 static constexpr size_t kMaxConjuncts = 64, kMaxPieces = 16;
 
 //===--------------------------------------------------------------------------------------------------------------===//
@@ -69,7 +69,6 @@ bool MaskAlgebra::isEmpty(const MaskConjunct &conjunct) const {
   return conjunct.constraints.size() > 1 && MaskProver(set.space).isEmpty(conjunct.constraints);
 }
 
-/// Whether every pair of `a` is in `b`.
 bool MaskAlgebra::isSubset(const MaskConjunct &a, const MaskConjunct &b) const {
   return llvm::all_of(b.constraints, [&](const MaskExpr &constraint) {
     return llvm::is_contained(a.constraints, constraint) || MaskProver(set.space).implies(a.constraints, constraint);
@@ -86,8 +85,8 @@ Union MaskAlgebra::simplify(Union all) const {
   return all;
 }
 
-/// Whether `b` and `c` demand less than `a` but for a constraint each, of which one always holds: then every pair of
-/// `a` is in one of them.
+/// Whether `b` and `c` each have a subset of the constraints of `a`, and one more constraint, of which at least one
+/// always holds: then every pair of `a` is in `b` or `c`.
 static bool isCase(const MaskConjunct &a, const MaskConjunct &b, const MaskConjunct &c) {
   const MaskExpr *onlyB = nullptr, *onlyC = nullptr;
   auto find = [&](const MaskConjunct &from, const MaskExpr *&only) {

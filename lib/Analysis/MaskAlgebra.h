@@ -6,19 +6,20 @@
 
 namespace mlir::flash {
 
-/// What a mask is computed with, over the space of one set. Results that grow too large are taken as not understood.
+/// Operations on unions and piecewise linear values over the space of one mask. Results that grow too large become
+/// unknown.
 class MaskAlgebra {
 public:
   using Union = std::vector<MaskConjunct>;
 
-  /// A value where a guard holds. The pieces of a value cover everything.
+  /// A piece of a piecewise value: it has this value where the guard holds. The guards of all pieces cover everything.
   struct Piece {
     MaskConjunct guard;
     MaskExpr value;
   };
   using Pieces = SmallVector<Piece, 1>;
 
-  /// `owner` is the op that is noted in `set` as not understood where no other one is known.
+  /// `owner` is the op that is added to `set.opaque` where no other op is the reason.
   MaskAlgebra(MaskSet &set, Operation *owner) : set(set), owner(owner) {}
 
   //===------------------------------------------------------------------------------------------------------------===//
@@ -27,32 +28,32 @@ public:
 
   static Union everything() { return {MaskConjunct()}; }
   static Union nothing() { return {}; }
-  /// What is not understood may hold and may not.
+  /// Returns an unknown condition, and adds `op` (or the owner) to the opaque ops.
   Union unknown(Operation *op);
-  /// Where an expression is >= 0.
+  /// Returns the pairs for which an expression is >= 0.
   static Union require(const MaskExpr &expr);
 
   Union conjoin(const Union &a, const Union &b);
   Union disjoin(Union a, const Union &b);
 
-  /// Drops conjuncts that are inside others.
+  /// Drops each conjunct that is a subset of another one.
   Union simplify(Union all) const;
-  /// Drops conjuncts that are inside two others together. The complement of `x and y or not(x) and z` is read as three,
-  /// of which one, `not(y) and not(z)`, says nothing new, but would have bounds that fit neither case.
+  /// Drops each conjunct that is a subset of the union of two others. The complement of `x and y or not(x) and z` is
+  /// read as three conjuncts, of which one, `not(y) and not(z)`, is redundant, but its bounds would fit neither case.
   static Union dropCases(Union all);
 
   //===------------------------------------------------------------------------------------------------------------===//
-  // Values; nothing for what is too large
+  // Values; nullopt for results that are too large
   //===------------------------------------------------------------------------------------------------------------===//
 
   static std::optional<Pieces> make(const MaskExpr &expr);
-  /// `onTrue` where `holds`, `onFalse` where `fails`.
+  /// Returns `onTrue` where `holds`, and `onFalse` where `fails`.
   std::optional<Pieces> select(const Union &holds, const Pieces &onTrue, const Union &fails, const Pieces &onFalse);
-  /// A function of two values.
+  /// Applies a function of two values to each pair of pieces.
   std::optional<Pieces> combine(const Pieces &a, const Pieces &b,
                                 function_ref<MaskExpr(const MaskExpr &, const MaskExpr &)> compute);
   std::optional<Pieces> getExtremum(const Pieces &a, const Pieces &b, bool isMin);
-  /// One function where a value is >= 0, another one where it is negative.
+  /// Applies one function where a value is >= 0, and another one where it is negative.
   std::optional<Pieces> getBySign(const Pieces &pieces, function_ref<MaskExpr(const MaskExpr &)> ifNatural,
                                   function_ref<MaskExpr(const MaskExpr &)> ifNegative);
 

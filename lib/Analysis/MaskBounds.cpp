@@ -12,7 +12,7 @@ using namespace mlir::flash;
 //===--------------------------------------------------------------------------------------------------------------===//
 
 namespace {
-/// Turns conjunctions into intervals, in tiles.
+/// Turns conjunctions into intervals of tiles.
 class BoundsBuilder {
 public:
   BoundsBuilder(MaskSet &mask, const MaskLoop &loop, MLIRContext *context)
@@ -46,7 +46,7 @@ public:
   }
 
 private:
-  /// A single interval with cuts at its ends needs no proofs: that is most masks, and compile time counts.
+  /// Most masks are a single interval with cuts at its ends. It needs no proofs, which saves compile time.
   static bool isSimple(ArrayRef<MaskProjection> kept, ArrayRef<MaskProjection> cut) {
     return kept.size() <= 1 && llvm::all_of(cut, [](const MaskProjection &part) {
              return part.bounds.size() + part.conditions.size() <= 1;
@@ -57,7 +57,7 @@ private:
   static MaskExpr variable(unsigned index) { return MaskExpr::variable(index); }
 
   //===------------------------------------------------------------------------------------------------------------===//
-  // What is known where the loop runs
+  // Facts that hold where the loop runs
   //===------------------------------------------------------------------------------------------------------------===//
 
   MaskExpr read(const LinearExpr &expr) {
@@ -104,7 +104,7 @@ private:
   //===------------------------------------------------------------------------------------------------------------===//
 
   std::vector<MaskProjection> project(ArrayRef<MaskConjunct> conjuncts) {
-    // A query behind the end does not exist. Of keys there, in a tile that sticks out, the mask says that itself.
+    // Queries at or after the end do not exist. Keys there, in a tile that exceeds the end, are cut by the mask itself.
     std::optional<MaskExpr> end;
     if (loop.view == MaskView::Dual)
       end = bounds.end;
@@ -123,7 +123,7 @@ private:
     return rows;
   }
 
-  /// Drops what is empty for every tile, and what is inside another one.
+  /// Drops parts that are empty for every tile, and parts that are subsets of another one.
   void prune(std::vector<MaskProjection> &parts) {
     MaskProver prover(space, bounds.facts);
     llvm::erase_if(parts, [&](const MaskProjection &part) { return prover.isEmpty(getRows(part)); });
@@ -143,12 +143,12 @@ private:
   // Where tiles begin
   //===------------------------------------------------------------------------------------------------------------===//
 
-  /// Whether an expression is a multiple of the tile, whatever its variables are.
+  /// Whether an expression is a multiple of the tile size for all values of its variables.
   bool isMultiple(const MaskExpr &expr) const {
     return expr.getConstant() % loop.tileSize == 0 && expr.getDivisor() % loop.tileSize == 0;
   }
 
-  /// Whether a bound of the kept interval is a begin at a position of its own; see mayMoveTiles.
+  /// Whether a bound of the kept interval is a begin at an arbitrary position (condition 2 of mayMoveTiles).
   bool beginsAnywhere(const MaskExpr &row) const {
     if (row[MaskSpace::Tile] != 1)
       return false;
@@ -157,8 +157,8 @@ private:
            !isMultiple(position - bounds.begin);
   }
 
-  /// Whether a bound of the kept interval is an end that is a multiple of the tile if the other direction's tile, of
-  /// those that begin at `from`, is whole.
+  /// Whether a bound of the kept interval is an end that is a multiple of the tile size, provided that the other
+  /// direction's tile is whole and one of the tiles that begin at `from`.
   bool endsWithTile(const MaskExpr &row) {
     if (row[MaskSpace::Tile] != -1 || !loop.from)
       return false;
@@ -200,13 +200,14 @@ private:
     return interval;
   }
 
-  /// Whether the loop's own bounds imply those of a part: `j < Nk`, which `flash-tile` joins to a mask, bounds nothing.
+  /// Whether the loop's own bounds imply the bounds of a part, as for `j < Nk`, which `flash-tile` adds to a mask.
   bool isEverything(const MaskProjection &part) const {
     MaskProver prover(space, bounds.facts);
     return llvm::all_of(getRows(part), [&](const MaskExpr &row) { return prover.isNatural(row); });
   }
 
-  /// Whether a condition is the distance of a last position from a first one, which bound the tiles.
+  /// Whether a condition is the distance between the first and the last position that bound the tiles
+  /// (TileInterval::rooms).
   bool isRoom(const MaskExpr &condition, const MaskProjection &part) const {
     return llvm::any_of(part.bounds, [&](const MaskExpr &low) {
       return low[MaskSpace::Tile] == 1 && llvm::any_of(part.bounds, [&](const MaskExpr &high) {
@@ -215,7 +216,7 @@ private:
     });
   }
 
-  /// The last tile boundary up to a position, and the first from it on.
+  /// Rounds a position down, or up, to a tile boundary.
   AffineExpr tileFloor(AffineExpr position) const {
     return begin + (position - begin).floorDiv(loop.tileSize) * loop.tileSize;
   }
@@ -266,9 +267,9 @@ LoopBounds mlir::flash::computeLoopBounds(MaskSet &mask, const MaskLoop &loop, M
 }
 
 bool mlir::flash::mayMoveTiles(MaskSet &mask, const MaskLoop &loop, MLIRContext *context) {
-  if (mask.kept.size() != 1) // proofs about more take their time
+  if (mask.kept.size() != 1) // saves proofs about several
     return false;
-  MaskLoop moved = loop; // what is known of moved tiles decides how many bounds there are
+  MaskLoop moved = loop; // the facts about moved tiles determine how many bounds there are
   moved.isMoved = true;
   return BoundsBuilder(mask, moved, context).mayMoveTiles();
 }
@@ -292,20 +293,19 @@ MaskClass mlir::flash::classify(const MaskSet &mask, const LoopBounds &bounds) {
   if (llvm::any_of(bounds.kept, [](const TileInterval &interval) { return interval.mayHaveGaps; }))
     return {MaskClass::Conservative,
             bounds.view == MaskView::Dual
-                ? "between the queries of two keys there may be some that no key is seen by, such as those of a "
-                  "sequence without keys"
-                : "between the keys of two queries there may be some that no query sees, such as those of a sequence "
-                  "without queries"};
+                ? "a query between the queries of two keys may see no key, as in a sequence without keys"
+                : "a key between the keys of two queries may be seen by no query, as in a sequence without queries"};
   if (!llvm::all_of(bounds.kept, isExact))
     return {MaskClass::Conservative, "between the bounds there may be tiles without a kept pair"};
   if (!llvm::all_of(bounds.cut, isExact))
-    return {MaskClass::Conservative, "between the bounds of masked tiles there may be whole ones"};
+    return {MaskClass::Conservative, "between the bounds of masked tiles there may be full tiles"};
   if (std::max(bounds.kept.size(), bounds.cut.size()) > LoopBounds::kMaxIntervals)
     return {MaskClass::Conservative, "many intervals are taken as one"};
   return {MaskClass::Exact, ""};
 }
 
-/// Whether the constraints leave no row outside all the sets: a row outside breaks a constraint of each of them.
+/// Whether the sets of rows cover every row that satisfies `outside`. A row outside of all sets breaks at least one
+/// constraint of each set: every choice of broken constraints must be contradictory.
 static bool coverAllRows(const MaskProver &prover, ArrayRef<SmallVector<MaskExpr>> sets,
                          SmallVectorImpl<MaskExpr> &outside) {
   if (prover.isEmpty(outside))

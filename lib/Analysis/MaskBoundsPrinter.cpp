@@ -6,7 +6,7 @@ using namespace mlir;
 using namespace mlir::flash;
 
 namespace {
-/// `a + b * -3 + 2` as its terms: affine expressions have no subtraction.
+/// The terms of a sum such as `a + b * -3 + 2`: affine expressions have no subtraction.
 struct Sum {
   SmallVector<AffineExpr> added, subtracted;
   int64_t constant = 0;
@@ -101,9 +101,9 @@ private:
     print(expr.getRHS(), /*isOperand=*/true);
   }
 
-  /// What is subtracted comes behind what is added; a constant first only where nothing else is added.
+  /// Prints added terms before subtracted ones; the constant is first only if no other term is added.
   void printSum(const Sum &sum) {
-    SmallVector<std::pair<AffineExpr, bool>> terms; // and whether it is subtracted
+    SmallVector<std::pair<AffineExpr, bool>> terms; // a term, and whether it is subtracted
     for (AffineExpr term : sum.added)
       terms.push_back({term, false});
     for (AffineExpr term : sum.subtracted)

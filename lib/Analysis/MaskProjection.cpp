@@ -7,16 +7,16 @@ using namespace mlir;
 using namespace mlir::flash;
 
 namespace {
-/// A constraint, and the set of those of the mask that it comes from.
+/// A constraint, and the set of the mask's constraints that it is derived from, as bits.
 struct Row {
   MaskExpr expr;
   uint64_t origins;
 };
 
-/// One conjunction, from which variables are eliminated one by one.
+/// A conjunction from which variables are eliminated one by one.
 class Elimination {
 public:
-  /// Eliminates what changes with a pair; with `keepsRows` not what changes with i alone.
+  /// Eliminates all variables that change with i or j; with `keepsRows`, only the ones that change with j.
   Elimination(MaskSpace &space, ArrayRef<MaskExpr> facts, bool keepsRows = false)
       : space(space), facts(facts), keepsRows(keepsRows) {}
 
@@ -43,7 +43,8 @@ public:
     rows.push_back({tight, origins});
   }
 
-  /// Eliminates from a conjunction, in which constraints have their number's bit for an origin, and `bounds` none.
+  /// Eliminates from the constraints of a conjunction, whose origin is the bit of their number, and from `bounds`,
+  /// which have no origin.
   void run(const MaskConjunct &conjunct, ArrayRef<MaskExpr> bounds) {
     for (auto [index, constraint] : llvm::enumerate(ArrayRef(conjunct.constraints).take_front(kMaxConstraints)))
       add(constraint, uint64_t(1) << index);
@@ -60,7 +61,7 @@ public:
 private:
   static constexpr size_t kMaxConstraints = 64;
 
-  /// Adds what defines the variables that occur.
+  /// Adds the definitions of the variables that occur.
   void addDefinitions() {
     BitVector done(space.size());
     for (size_t n = 0; n < rows.size(); ++n) {
@@ -75,7 +76,7 @@ private:
     }
   }
 
-  /// Eliminates all variables that change with i and j, those first for which it is exact.
+  /// Eliminates all variables that change with i and j; variables whose elimination is exact come first.
   void eliminateAll() {
     while (!isEmpty) {
       unsigned best = 0;
@@ -94,14 +95,14 @@ private:
 
   bool isPosition(unsigned variable) const { return space.isPosition(variable, /*ofKey=*/keepsRows); }
 
-  /// Whether an expression changes with what is eliminated or bounded.
+  /// Whether an expression contains a variable that is eliminated, or Tile.
   bool hasPosition(const MaskExpr &expr) const {
     return llvm::any_of(expr.getVariables(),
                         [&](unsigned variable) { return variable == MaskSpace::Tile || isPosition(variable); });
   }
 
-  /// The number of rows that eliminating a variable makes; many more if it may not be exact. Nothing if it does not
-  /// occur.
+  /// Returns the number of rows that the elimination of a variable makes, plus 1000 if it may be inexact; nullopt if
+  /// the variable does not occur.
   std::optional<size_t> getCost(unsigned variable) const {
     size_t lower = 0, upper = 0;
     bool isUnitLower = true, isUnitUpper = true;
@@ -126,7 +127,7 @@ private:
       else
         (row.expr[variable] > 0 ? lower : upper).push_back(row);
     }
-    constexpr size_t kMaxRows = 128; // More are left out, which is safe.
+    constexpr size_t kMaxRows = 128; // If there are more, all are left out, which is safe.
     if (lower.size() * upper.size() > kMaxRows) {
       isExact = false;
       return;
@@ -136,13 +137,13 @@ private:
         combine(low, high, variable, before);
   }
 
-  /// `a * x >= low` and `b * x <= high` have a common x only if `b * low <= a * high`; and if one factor is 1, or there
-  /// is room for a multiple of the other between the two, always then.
+  /// Combines `a * x >= low` and `b * x <= high`, which have a common x only if `b * low <= a * high`. The reverse
+  /// holds too if one factor is 1, or if the room between the two always has a multiple of the other factor.
   void combine(const Row &lowRow, const Row &highRow, unsigned variable, ArrayRef<Row> all) {
     int64_t a = lowRow.expr[variable], b = -highRow.expr[variable];
     MaskExpr low = lowRow.expr.without(variable) * -1, high = highRow.expr.without(variable);
     uint64_t origins = lowRow.origins | highRow.origins;
-    if (a > 1 && b > 1 && !hasPosition(low)) { // x is whole: its bound may be rounded
+    if (a > 1 && b > 1 && !hasPosition(low)) { // x is an integer: its bound may be rounded
       low = space.ceilDiv(low, a);
       a = 1;
     } else if (a > 1 && b > 1 && !hasPosition(high)) {
@@ -166,7 +167,7 @@ private:
 };
 } // namespace
 
-/// Bounds that come from several constraints, and that the others do not imply.
+/// Drops bounds that are derived from several constraints and that the other bounds imply.
 static void dropImplied(SmallVectorImpl<Row> &rows, const MaskProver &prover) {
   SmallVector<MaskExpr> others;
   for (size_t n = rows.size(); n-- > 0;) {
@@ -181,8 +182,9 @@ static void dropImplied(SmallVectorImpl<Row> &rows, const MaskProver &prover) {
   }
 }
 
-/// Whether the keys of each query lie between functions that ascend, the key at the query's own position among them.
-/// Then those of consecutive queries touch, and all of a tile's lie between the functions at its ends, without a gap.
+/// Whether the keys of each query lie between ascending functions of the query, and include the key at the query's own
+/// position. Then the key ranges of consecutive queries touch, and the keys of a tile are all keys between the
+/// functions at its ends, without a gap.
 static bool isChain(const MaskSpace &space, const MaskConjunct &conjunct) {
   return llvm::all_of(conjunct.constraints, [&](const MaskExpr &constraint) {
     int64_t factor = constraint[MaskSpace::Key];
@@ -200,7 +202,8 @@ static bool isChain(const MaskSpace &space, const MaskConjunct &conjunct) {
   });
 }
 
-/// Row functions are known at the ends of a tile of queries only: that is exact for one of them, alone, or in a chain.
+/// Whether the values of row functions between the ends of a tile of queries matter. They do not if the conjunct has
+/// one row function and nothing else that changes with the query, or if it is a chain.
 static bool hasUnknownRows(const MaskSpace &space, const MaskConjunct &conjunct) {
   unsigned numFunctions = 0, numOthers = 0;
   for (const MaskExpr &constraint : conjunct.constraints)
@@ -231,7 +234,7 @@ MaskProjection mlir::flash::projectOntoTiles(MaskSpace &space, const MaskConjunc
   result.mayHaveGaps = result.isExact && hasUnknownRows(space, conjunct);
   result.isExact &= !result.mayHaveGaps;
   SmallVector<Row> &rows = elimination.rows;
-  // What comes from no constraint holds for every tile. Those of one constraint come first, in their order.
+  // Rows without an origin hold for every tile. Rows with one origin come first, in the order of the constraints.
   llvm::erase_if(rows, [](const Row &row) { return row.origins == 0; });
   llvm::stable_sort(rows, [](const Row &a, const Row &b) {
     return std::make_pair(llvm::popcount(a.origins), llvm::countr_zero(a.origins)) <

@@ -6,24 +6,24 @@
 
 namespace mlir::flash {
 
-/// A conjunction of constraints seen from a loop over tiles: `MaskSpace::Tile` is where a tile begins.
+/// The constraints that a conjunction puts on the tiles of a loop; variable `MaskSpace::Tile` is the begin of a tile.
 struct MaskProjection {
-  SmallVector<MaskExpr> bounds;     // with Tile in them
-  SmallVector<MaskExpr> conditions; // without
+  SmallVector<MaskExpr> bounds;     // constraints that contain Tile
+  SmallVector<MaskExpr> conditions; // constraints that do not
   bool isEmpty = false;
   bool isExact = true;      // each tile within the bounds has a pair that satisfies all constraints
-  bool mayHaveGaps = false; // not exact, since keys between those of two queries may be no query's
+  bool mayHaveGaps = false; // inexact, because a key between the keys of two queries may belong to no query
 };
 
-/// Eliminates i, j and the quotients of them, where j is in [Tile, Tile + tileSize), in front of `end` if that is
-/// given, and i in [First, First + Count). Fourier and Motzkin's elimination, with a proof at each step that no tile is
-/// added which only fractions would reach. What does not follow from a single constraint and the tile is left out where
-/// the other bounds and the facts imply it.
+/// Eliminates i, j and their quotients, where j is in [Tile, Tile + tileSize) and, if `end` is given, below `end`, and
+/// i is in [First, First + Count). Uses Fourier-Motzkin elimination; at each step it proves that no tile is added that
+/// only fractional positions would reach. A bound that follows from several constraints is dropped if the other bounds
+/// and the facts imply it.
 MaskProjection projectOntoTiles(MaskSpace &space, const MaskConjunct &conjunct, int64_t tileSize,
                                 const std::optional<MaskExpr> &end, ArrayRef<MaskExpr> facts);
 
-/// Eliminates j, which goes over [begin, end), and the quotients of it: constraints on i, of which each that satisfies
-/// them all has a key in the conjunct. False if that may not be so.
+/// Eliminates j, which is in [begin, end), and its quotients. Appends to `result` constraints on i such that each query
+/// that satisfies all of them has a key in the conjunct. Returns false if that is not proven.
 bool projectOntoRows(MaskSpace &space, const MaskConjunct &conjunct, const MaskExpr &begin, const MaskExpr &end,
                      ArrayRef<MaskExpr> facts, SmallVectorImpl<MaskExpr> &result);
 

@@ -8,7 +8,7 @@ using namespace mlir::flash;
 using namespace mlir::presburger;
 
 namespace {
-/// A simplex over those variables of the space that occur.
+/// A simplex over the variables of the space that occur in the constraints.
 class System {
 public:
   System(const MaskSpace &space, ArrayRef<MaskExpr> constraints, ArrayRef<MaskExpr> facts)
@@ -29,7 +29,7 @@ public:
     return simplex && simplex->isEmpty();
   }
 
-  /// Of an expression whose variables all occur.
+  /// Returns the maximum of an expression whose variables all occur.
   std::optional<int64_t> getMost(const MaskExpr &expr) {
     std::optional<Simplex> simplex = makeSimplex();
     if (!simplex || simplex->isEmpty())
@@ -47,13 +47,13 @@ private:
       use(variable);
   }
 
-  /// Adds a fact that says something about the variables that occur.
+  /// Adds a fact if all of its variables occur.
   void addFact(const MaskExpr &fact) {
     if (hasAll(fact))
       rows.push_back(fact);
   }
 
-  /// With rows up to the first that leaves nothing; none when the budget is spent.
+  /// Makes the simplex of the rows; it stops at a row that makes it empty. Returns nullopt if the budget is spent.
   std::optional<Simplex> makeSimplex() {
     space.proofBudget -= rows.size() * (numColumns + 1);
     if (space.proofBudget < 0)
@@ -96,7 +96,7 @@ private:
 };
 } // namespace
 
-/// Whether two constraints are opposite half-spaces that do not meet: most contradictions are.
+/// Whether two constraints are opposite half-spaces that do not meet, the most common contradiction.
 static bool contradict(const MaskExpr &a, const MaskExpr &b) {
   MaskExpr sum = a + b;
   return sum.isConstant() && sum.getConstant() < 0;

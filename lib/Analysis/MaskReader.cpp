@@ -12,7 +12,7 @@ using namespace mlir::flash;
 namespace {
 using Predicate = arith::CmpIPredicate;
 
-/// Reads one mask region, into the set itself and into its complement.
+/// Reads one mask region as the set that it keeps and the complement.
 class MaskReader : MaskAlgebra {
 public:
   MaskReader(Region &mask, function_ref<bool(Value)> isAvailable)
@@ -27,7 +27,7 @@ public:
   }
 
 private:
-  /// What `compute` gives for `key`, computed once. Whoever asks again learns of the same op that was not understood.
+  /// Returns the result of `compute` for `key`, and caches it together with the op that was not understood.
   template <typename Map, typename Key, typename Function> auto remember(Map &known, const Key &key, Function compute) {
     if (auto found = known.find(key); found != known.end()) {
       culprit = culprit ? culprit : found->second.culprit;
@@ -44,7 +44,7 @@ private:
   // Conditions
   //===------------------------------------------------------------------------------------------------------------===//
 
-  /// The pairs for which a condition holds, or those for which it does not.
+  /// Returns the pairs for which a condition holds or, if `holds` is false, does not hold.
   Union visit(Value condition, bool holds) {
     auto known = visited.find({condition, holds});
     if (known != visited.end())
@@ -86,12 +86,12 @@ private:
     return unknown(op);
   }
 
-  /// The pairs for which two conditions are equal, or different.
+  /// Returns the pairs for which two conditions are equal, or different.
   Union visitEqual(Value a, Value b, bool areEqual) {
     return disjoin(conjoin(visit(a, true), visit(b, areEqual)), conjoin(visit(a, false), visit(b, !areEqual)));
   }
 
-  /// Nothing if a side is not understood.
+  /// Returns nullopt if a side is not understood.
   std::optional<Union> visitCompare(arith::CmpIOp op, bool holds) {
     Predicate predicate = holds ? op.getPredicate() : arith::invertPredicate(op.getPredicate());
     Value lhs = op.getLhs(), rhs = op.getRhs();
@@ -108,7 +108,7 @@ private:
     return atLeast(lhs, rhs, isStrict);
   }
 
-  /// `x < limit` unsigned is `0 <= x < limit` for a limit that is not negative.
+  /// Reads an unsigned `x < limit` as `0 <= x < limit`, for a limit that is not negative.
   std::optional<Union> belowUnsigned(Value x, Value limit, bool isStrict, bool holds) {
     std::optional<Pieces> limits = getPieces(limit), values = getPieces(x);
     if (!limits || !values || limits->size() != 1 || !set.space.isNatural(limits->front().value))
@@ -123,7 +123,7 @@ private:
     return result;
   }
 
-  /// `a >= b + margin`. A minimum and a maximum are conjunctions and disjunctions of comparisons.
+  /// Reads `a >= b + margin`. A minimum or maximum becomes a conjunction or disjunction of comparisons.
   std::optional<Union> atLeast(Value a, Value b, int64_t margin) {
     return remember(comparisons, std::pair{std::pair{a, b}, margin}, [&] { return compareValues(a, b, margin); });
   }
@@ -157,7 +157,7 @@ private:
   // Integers
   //===------------------------------------------------------------------------------------------------------------===//
 
-  /// An integer as a piecewise linear function; nothing if it is not one.
+  /// Returns an integer as a piecewise linear function, or nullopt if it is not one.
   std::optional<Pieces> getPieces(Value value) {
     return remember(pieces, value, [&] { return computePieces(value); });
   }
@@ -177,7 +177,7 @@ private:
   std::optional<Pieces> getTerm(Value value) {
     if (value == query || value == key)
       return make(MaskExpr::variable(value == query ? MaskSpace::Query : MaskSpace::Key));
-    if (matchPattern(value, m_Constant())) // too large to compute with
+    if (matchPattern(value, m_Constant())) // a constant that is too large
       return std::nullopt;
     if (isUniform(value))
       return make(MaskExpr::variable(set.space.getSymbol(value)));
@@ -212,7 +212,7 @@ private:
     return make(MaskExpr::variable(set.space.getRowFunction(value, compareWithQuery(value, region))));
   }
 
-  /// Whether all that a row function captures is available.
+  /// Whether all values that a row function captures are available.
   bool isRowAvailable(Value value) {
     auto isLeaf = [&](Value leaf) { return leaf == query || (leaf != key && isAvailable(leaf)); };
     return isComputedFrom(value, region, isLeaf, available);
@@ -232,7 +232,7 @@ private:
     return MaskAlgebra::getExtremum(*lhs, *rhs, isa<arith::MinSIOp>(op));
   }
 
-  /// A condition as 0 or 1, and what is not negative as itself.
+  /// Reads an unsigned extension: of a condition, as 0 or 1; of an integer that is not negative, as the integer.
   std::optional<Pieces> getUnsigned(Value operand) {
     if (!operand.getType().isInteger(1))
       return isNatural(operand) ? getPieces(operand) : std::nullopt;
@@ -247,7 +247,7 @@ private:
     return pieces;
   }
 
-  /// One function where `value` is >= 0, another one where it is negative.
+  /// Applies one function where `value` is >= 0, and another one where it is negative.
   std::optional<Pieces> getBySign(Value value, function_ref<MaskExpr(const MaskExpr &)> ifNatural,
                                   function_ref<MaskExpr(const MaskExpr &)> ifNegative) {
     std::optional<Pieces> pieces = getPieces(value);
@@ -256,7 +256,7 @@ private:
     return MaskAlgebra::getBySign(*pieces, ifNatural, ifNegative);
   }
 
-  /// Quotients and remainders by constants, bit masks and shifts among them.
+  /// Reads quotients and remainders by constants, also as bit masks and shifts.
   std::optional<Pieces> getQuotient(Operation *op) {
     APInt constant;
     if (op->getNumOperands() != 2 || !matchPattern(op->getOperand(1), m_ConstantInt(&constant)) ||
@@ -283,7 +283,7 @@ private:
     }
     if (isa<arith::DivUIOp, arith::RemUIOp>(op) && (divisor <= 0 || !isNatural(dividend)))
       return std::nullopt;
-    if (divisor <= 0) // floordivsi and others by a negative constant are not worth their signs
+    if (divisor <= 0) // quotients by negative constants are not supported
       return std::nullopt;
     if (isa<arith::FloorDivSIOp>(op))
       return map(dividend, floorBy(divisor));
@@ -313,9 +313,9 @@ private:
   RowFunctions rows;
   function_ref<bool(Value)> isAvailable;
   MaskSet set;
-  Operation *culprit = nullptr; // the innermost one that made a comparison not understood
+  Operation *culprit = nullptr; // the innermost op because of which a comparison is not understood
 
-  // Code shares its values: without what is known of them, n ops could be 2^n steps.
+  // Values are shared: without these caches, n ops could take 2^n steps.
   template <typename Result> struct Known {
     Result result;
     Operation *culprit;

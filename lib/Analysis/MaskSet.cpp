@@ -116,7 +116,7 @@ MaskExpr MaskSpace::floorDiv(const MaskExpr &expr, int64_t divisor) {
   // Multiples of the divisor come out of the quotient.
   MaskExpr whole, rest;
   for (unsigned index = 0; index < expr.size(); ++index) {
-    // Of the constant what is left is not negative; of a coefficient, as little as possible in size.
+    // The rest of the constant is not negative; the rest of a coefficient is as small as possible in absolute value.
     int64_t quotient = index == One ? llvm::divideFloorSigned(expr[index], divisor) : expr[index] / divisor;
     if (index != One && 2 * std::abs(expr[index] - quotient * divisor) > divisor)
       quotient += expr[index] < 0 ? -1 : 1;
@@ -191,7 +191,8 @@ void MaskSpace::print(raw_ostream &os, PrintValue printValue, const MaskExpr &ex
 
 void MaskSpace::printConstraint(raw_ostream &os, PrintValue printValue, const MaskExpr &expr, bool isEquality,
                                 MaskView view) const {
-  // Solved for the key, or else for the query; otherwise what is added stands on the left, the rest on the right.
+  // The constraint is solved for the key if it occurs, else for the query if it occurs; otherwise terms with positive
+  // coefficients are on the left, all others on the right.
   MaskExpr left, right;
   unsigned target = expr[Key] != 0 ? Key : Query;
   for (unsigned index = One; index < expr.size(); ++index) {

@@ -1,4 +1,4 @@
-//===- MaskWidth.cpp - how many keys a query sees -----------------------------------------------------------------===//
+//===- MaskWidth.cpp - the number of keys that a query sees -------------------------------------------------------===//
 
 #include "flashc/Analysis/MaskProver.h"
 
@@ -6,7 +6,8 @@ using namespace mlir;
 using namespace mlir::flash;
 
 namespace {
-/// Rewrites constraints on the key for another key of the same query, which is variable `Tile`: no mask has that.
+/// Rewrites constraints on the key as constraints on another key of the same query. The other key is variable `Tile`,
+/// which no mask contains.
 class OtherKey {
 public:
   explicit OtherKey(MaskSpace &space) : space(space) {}

@@ -56,7 +56,7 @@ static Trend flip(Trend trend) {
   return trend == Trend::Ascending ? Trend::Descending : trend == Trend::Descending ? Trend::Ascending : trend;
 }
 
-/// That of a sum, a minimum or a maximum.
+/// Returns the trend of a sum, a minimum or a maximum.
 static Trend join(Trend a, Trend b) {
   if (a == Trend::Constant || a == b)
     return b;
@@ -92,14 +92,14 @@ Trend RowFunctions::computeElement(Value array, ValueRange indices, Value positi
   return ofRows;
 }
 
-/// What stands behind casts that hold the value of an index.
+/// Looks through index casts.
 static Value stripCasts(Value value) {
   while (auto cast = value.getDefiningOp<arith::IndexCastOp>())
     value = cast.getIn();
   return value;
 }
 
-/// The quotient that a value is a multiple of, `(x floordiv d) * d`; null if it is none.
+/// Matches `(x floordiv d) * d` and returns the quotient, or null.
 static arith::FloorDivSIOp matchMultiple(Value value) {
   auto product = value.getDefiningOp<arith::MulIOp>();
   if (!product)
@@ -109,7 +109,7 @@ static arith::FloorDivSIOp matchMultiple(Value value) {
   return isMultiple ? quotient : arith::FloorDivSIOp();
 }
 
-/// The value of an op in front of the region's end, where no operand depends on the key.
+/// Computes the trend of the result of an op in the region.
 Trend RowFunctions::compute(Value value) {
   Operation *op = value.getDefiningOp();
   bool onlyReads = isMemoryEffectFree(op) || hasSingleEffect<MemoryEffects::Read>(op);
@@ -144,7 +144,7 @@ Trend RowFunctions::compute(Value value) {
         return isOneOfThem ? join(get(select.getTrueValue()), get(select.getFalseValue())) : Trend::Unknown;
       })
       .Case([&](arith::MulIOp) {
-        // Of a negative divisor too: then the quotient descends.
+        // This holds for a negative divisor too: then the quotient descends.
         if (arith::FloorDivSIOp quotient = isNarrow ? arith::FloorDivSIOp() : matchMultiple(value))
           if (get(quotient.getRhs()) == Trend::Constant)
             return get(quotient.getLhs());
@@ -156,7 +156,7 @@ Trend RowFunctions::compute(Value value) {
       .Default(Trend::Unknown);
 }
 
-/// Whether a value is an element of a sorted array and a constant.
+/// Matches the sum of an element of a sorted array and a constant.
 static std::optional<std::pair<SortedElement, int64_t>> matchShiftedElement(Value value) {
   LinearExpr expr = LinearExpr::get(value);
   Value shifted = expr.getShifted();
@@ -164,8 +164,9 @@ static std::optional<std::pair<SortedElement, int64_t>> matchShiftedElement(Valu
   return element ? std::optional(std::make_pair(*element, expr.getConstant())) : std::nullopt;
 }
 
-/// `min(max(x, s[p - 1] + c), s[p] + c)` for an ascending p: between two queries with different p it does not descend,
-/// since the one's upper limit is at most the other's lower limit. So x has to ascend only where p stays the same.
+/// Matches `min(max(x, s[p - 1] + c), s[p] + c)` for an ascending p. Between two queries with different p it does not
+/// descend, since the upper limit of the first query is at most the lower limit of the second one. So x must ascend
+/// only where p stays the same.
 bool RowFunctions::isSegmentClamp(Operation *op) {
   auto max = isa<arith::MinSIOp>(op) ? op->getOperand(0).getDefiningOp<arith::MaxSIOp>() : arith::MaxSIOp();
   auto low = max ? matchShiftedElement(max.getRhs()) : std::nullopt;
@@ -203,11 +204,11 @@ bool RowFunctions::isSearched(Value value) {
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//
-// Beside the position itself
+// Comparisons with the query
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// Where the block of d positions that i is in begins and ends, `m` and `m + d` of `m = (i floordiv d) * d`; for d < 0
-/// that is `m + d + 1` and `m + 1`.
+/// Matches the begin and the end of the block of d positions that contains i: `m` and `m + d`, where `m = (i floordiv
+/// d) * d`; for d < 0 they are `m + d + 1` and `m + 1`.
 static std::optional<Side> compareBlockWithQuery(arith::SelectOp select, const LinearExpr &query) {
   auto isPositive = select.getCondition().getDefiningOp<arith::CmpIOp>();
   if (!isPositive || isPositive.getPredicate() != arith::CmpIPredicate::sgt ||
@@ -228,7 +229,7 @@ static std::optional<Side> compareBlockWithQuery(arith::SelectOp select, const L
   return std::nullopt;
 }
 
-/// The table of which a value is the query's own row, or null.
+/// Returns the table if a value is the query's own row of a flash.row_table, or null.
 static RowTableOp matchOwnRow(Value value, Region &mask) {
   auto row = stripCasts(value).getDefiningOp<tensor::ExtractOp>();
   bool isOwn = row && stripTileClamp(row.getIndices().back()) == mask.getArgument(2);
@@ -241,7 +242,7 @@ std::optional<Side> mlir::flash::compareWithQuery(Value value, Region &mask) {
   LinearExpr query = LinearExpr::symbol(mask.getArgument(2));
   if (auto select = value.getDefiningOp<arith::SelectOp>())
     return compareBlockWithQuery(select, query);
-  // How many elements are at most s[i] (or less): i is one of those (or is behind them).
+  // The number of elements that are at most s[i] is above i; the number of elements less than s[i] is at most i.
   if (auto count = value.getDefiningOp<CountLeOp>()) {
     auto element = matchShiftedElement(count.getValue());
     bool isOwn = element &&
@@ -251,7 +252,7 @@ std::optional<Side> mlir::flash::compareWithQuery(Value value, Region &mask) {
       return std::nullopt;
     return element->second >= count.getStrict() ? Side::Above : Side::AtMost;
   }
-  // The elements in front of and behind those that are at most i.
+  // With c as the number of elements that are at most i, s[c] is above i, and s[c - 1] is at most i.
   std::optional<SortedElement> element = matchSortedElement(value);
   if (!element)
     return std::nullopt;

@@ -1,4 +1,4 @@
-//===- TableEvaluator.cpp - searches of arrays, and tables of what they hold --------------------------------------===//
+//===- TableEvaluator.cpp - searches of arrays, and the contents of tables ----------------------------------------===//
 
 #include "CallEvaluator.h"
 #include "flashc/Dialect/Flash/IR/SortedData.h"
@@ -13,7 +13,7 @@ using Number = CallEvaluator::Number;
 Number CallEvaluator::load(Value array, ArrayRef<int64_t> positions) {
   if (auto rows = array.getDefiningOp<flash::RowTableOp>())
     return yield(rows.getBody().front(), positions);
-  // What is known without running the mask: a tile that would be run counts as one with the mask.
+  // Reads only what is known without evaluating the mask: an undecided tile counts as one with the mask.
   if (auto classes = array.getDefiningOp<flash::TileClassesOp>())
     return yield(classes.getKnown().front(), {positions[0], positions[1], positions[2] * int64_t(classes.getQTile()),
                                               positions[3] * int64_t(classes.getKvTile())});
@@ -22,7 +22,7 @@ Number CallEvaluator::load(Value array, ArrayRef<int64_t> positions) {
   return toNumber(read(array, positions), getElementTypeOrSelf(array));
 }
 
-/// What a region yields. It depends on its arguments alone, besides the call.
+/// Returns the number that a region yields. It depends on its arguments and the call only.
 Number CallEvaluator::yield(Block &body, ArrayRef<int64_t> arguments) {
   auto &inside = regions[&body];
   if (!inside)
@@ -47,7 +47,8 @@ Number CallEvaluator::readSorted(Value sorted, ValueRange indices, int64_t posit
   return load(sorted, *positions);
 }
 
-/// Step for step what the kernel does (expandSortedRead), so that this is also what it finds where a promise is broken.
+/// Runs the same steps as the kernel (expandSortedRead), so that the result is the same even if the array is not
+/// sorted.
 Number CallEvaluator::countElements(flash::CountLeOp op) {
   Number value = get(op.getValue()), extent = getExtent(op.getSorted(), op.getIndices().size());
   if (!value || !extent)
@@ -74,7 +75,7 @@ Number CallEvaluator::getNth(flash::NthOp op) {
   return element ? Number(std::clamp(*element, -flash::kFarPosition, flash::kFarPosition)) : std::nullopt;
 }
 
-/// The number, begin and end of the segment that a tile is of, like expandSegmentTile.
+/// Returns number, begin and end of the segment that a tile is of; the same search as expandSegmentTile.
 std::optional<std::array<int64_t, 3>> CallEvaluator::findSegment(flash::SegmentTileOp op, int64_t length,
                                                                  int64_t tile) {
   Number extent = getExtent(op.getSorted(), op.getIndices().size());
@@ -120,7 +121,7 @@ Number CallEvaluator::placeTile(flash::SegmentTileOp op, unsigned result) {
 // Tables of tiles
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// The least and the greatest value that the region has in the tile.
+/// Returns the minimum and the maximum of the values that the region has in the tile.
 std::optional<CallEvaluator::Ends> CallEvaluator::findEnds(flash::TileRangeOp op) {
   auto operands = getAll(op->getOperands());
   if (!operands)
@@ -142,14 +143,14 @@ std::optional<CallEvaluator::Ends> CallEvaluator::findEnds(flash::TileRangeOp op
 }
 
 namespace {
-/// What RunsBuilder computes in a program (Dialect/Flash/IR/TileTables.h), of one row of tiles, in numbers.
+/// The runs of one row of tiles, which RunsBuilder computes in a program (Dialect/Flash/IR/TileTables.h).
 class TileRunList {
 public:
   using Run = std::array<int64_t, 4>; // begin, full_begin, full_end, end
 
   TileRunList(int64_t numRuns, int64_t tile) : runs(numRuns, Run{0, 0, 0, 0}), tile(tile) {}
 
-  /// Another tile that is visited; they ascend.
+  /// Adds a visited tile; tiles are added in ascending order.
   void visit(int64_t first, bool isFull);
   std::vector<Run> take() { return std::move(runs); }
 

@@ -1,7 +1,5 @@
 //===- TileMap.cpp - which tiles the loops skip, mask and compute as they are -------------------------------------===//
-//
-// The loops that fill a map are run in LoopRunner.cpp.
-//
+// LoopRunner.cpp runs the loops that fill a map.
 //===--------------------------------------------------------------------------------------------------------------===//
 
 #include "flashc/Analysis/TileMap.h"

@@ -49,7 +49,7 @@ static bool isClampedTile(OpFoldResult size, int64_t step, Value iv, const Linea
   return min && isClamped(min, step, extent - LinearExpr::symbol(iv));
 }
 
-/// Proves the part of one dimension that is moved by `loop`; returns what is missing, or an empty string.
+/// Proves the conditions of a dimension that `loop` moves; returns the condition that is not met, or an empty string.
 static std::string proveMovedDim(OpFoldResult size, scf::ForOp loop, bool mustCover, OpFoldResult extent) {
   std::optional<int64_t> step = getConstantIntValue(loop.getStep());
   if (!step)
@@ -67,7 +67,8 @@ static std::string proveMovedDim(OpFoldResult size, scf::ForOp loop, bool mustCo
   return "";
 }
 
-/// The loop whose counter is the number of the tile of segments that `offset` and `size` are; null if they are none.
+/// Returns the loop whose induction variable is the number of the flash.segment_tile that `offset` and `size` are
+/// results of, or null.
 static const scf::ForOp *findLoopOfSegmentTile(OpFoldResult offset, OpFoldResult size, ArrayRef<scf::ForOp> loops) {
   auto begin = dyn_cast<Value>(offset);
   auto tile = begin ? begin.getDefiningOp<SegmentTileOp>() : SegmentTileOp();

@@ -43,7 +43,7 @@
 // RUN: flashc %s --print-cost --function=head --dims=Nq=2147483647 --q-tile=64 --kv-tile=64 | FileCheck %s --check-prefix=VAST
 // RUN: not flashc %s --print-cost --function=causal --dims=Nq=2147483647 --q-tile=64 --kv-tile=64 2>&1 | FileCheck %s --check-prefix=LOOPS
 // VAST: matmul FLOPs 295147905179352825856,
-// LOOPS: error: expected at most 131072 tiles with loops of their own to count, got 33554432
+// LOOPS: error: expected at most 131072 iterations to count one by one, got 33554432
 
 // RUN: not flashc %s --print-cost --function=nobody 2>&1 | FileCheck %s --check-prefix=NOBODY
 // NOBODY: error: expected a function named 'nobody', got none

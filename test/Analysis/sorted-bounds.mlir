@@ -196,7 +196,7 @@ func.func @packed_causal(%q: !q, %offsets: tensor<?xi32>) -> !q {
 // CHECK-NEXT: j <= %[[END:[0-9]+]] - 1
 // CHECK-NEXT: j <= %[[LAST:[0-9]+]]{{$}}
 // CHECK: cut [begin, begin + ((%[[BEGIN]][last] - begin) ceildiv 32) * 32) or [begin + ((%[[END]][first] - begin) floordiv 32) * 32, end) or [begin + ((%[[LAST]][first] - begin + 1) floordiv 32) * 32, end)
-// CHECK: class conservative: between the keys of two queries there may be some that no query sees, such as those of a sequence without queries
+// CHECK: class conservative: a key between the keys of two queries may be seen by no query, as in a sequence without queries
 // DUAL-LABEL: dual of the mask in @packed_two:
 // DUAL: class conservative
 func.func @packed_two(%q: !q, %offsets_q: memref<5xi64>, %offsets_k: memref<5xi64>) -> !q {

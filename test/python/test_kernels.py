@@ -74,7 +74,7 @@ def test_cost_of_vast_calls():
     # Each tile of queries reads all keys and values, and itself.
     assert whole.cost.bytes_read == float((n + 2 * queries * n) * 64 * 2)
     assert whole.cost.bytes_written == n * (64 * 2 + 4)
-    with pytest.raises(flashc.CompileError, match="expected at most 131072 tiles with loops of their own to count"):
+    with pytest.raises(flashc.CompileError, match="expected at most 131072 iterations to count one by one"):
         flashc.compile(vast, vast, vast, causal=True).cost
 
 

@@ -1,8 +1,6 @@
 //===- LinearExpr.h - a linear combination of SSA values ----------------------------------------------------------===//
-//
-// What index arithmetic computes, as `c0 + c1 * %v1 + c2 * %v2 + ...`: enough to recognise the offsets and sizes of
-// tiles and the comparisons of a mask region, however they are spelled (arith or affine).
-//
+// Index arithmetic as a sum `c0 + c1 * %v1 + c2 * %v2 + ...`: enough to recognise the offsets and sizes of tiles and
+// the comparisons of a mask region in any spelling (arith or affine).
 //===--------------------------------------------------------------------------------------------------------------===//
 #ifndef FLASHC_ANALYSIS_LINEAREXPR_H
 #define FLASHC_ANALYSIS_LINEAREXPR_H
@@ -14,11 +12,11 @@
 
 namespace mlir::flash {
 
-/// A linear combination of values. A value type: it makes no IR, and it stays valid as long as its values do.
+/// A linear combination of values. It makes no IR, and it is valid as long as its values are.
 ///
-/// Index arithmetic is read as if it did not overflow, which holds for positions in a tensor; that includes
-/// arithmetic in `i32` between two `arith.index_cast`. Arithmetic in narrower integers and constants of more than
-/// about 32 bits are left alone (symbols).
+/// Index arithmetic is read as if it did not overflow, which holds for positions in a tensor, also for arithmetic in
+/// `i32` between two `arith.index_cast`. Arithmetic in narrower integers and constants of more than about 32 bits
+/// become symbols.
 class LinearExpr {
 public:
   struct Term {
@@ -36,7 +34,8 @@ public:
   static LinearExpr get(Value value);
   static LinearExpr get(OpFoldResult value);
 
-  /// One result of an affine map over `operands` (dimensions, then symbols); nothing when it is not linear (mod, div).
+  /// Reads one result of an affine map over `operands` (dimensions, then symbols); nullopt if it is not linear (mod,
+  /// div).
   static std::optional<LinearExpr> get(AffineExpr expr, unsigned numDims, ValueRange operands);
 
   LinearExpr &operator+=(const LinearExpr &other) { return add(other, 1); }
@@ -46,7 +45,8 @@ public:
   friend LinearExpr operator-(LinearExpr a, const LinearExpr &b) { return a -= b; }
   friend LinearExpr operator*(LinearExpr a, int64_t factor) { return a *= factor; }
 
-  /// Equal whatever the values are; two tensor.dim of the same dimension count as one value.
+  /// Whether the expressions are equal for all values of their symbols; two tensor.dim of the same dimension are one
+  /// symbol.
   bool operator==(const LinearExpr &other) const { return (*this - other).isConstant(0); }
 
   ArrayRef<Term> getTerms() const { return terms; }
@@ -54,12 +54,12 @@ public:
   std::optional<int64_t> getConstantValue() const;
   bool isConstant(int64_t value) const { return terms.empty() && constant == value; }
 
-  /// The value that it is, but for the constant; null if it has other terms.
+  /// Returns `v` if the expression is `v + constant`, or null.
   Value getShifted() const { return terms.size() == 1 && terms[0].coefficient == 1 ? terms[0].value : Value(); }
 
-  /// The coefficient of `value`, 0 when it does not occur.
+  /// Returns the coefficient of `value`, or 0.
   int64_t getCoefficient(Value value) const;
-  /// The same expression with `value` set to zero.
+  /// Returns the expression with `value` set to zero.
   LinearExpr without(Value value) const;
 
 private:

@@ -1,7 +1,5 @@
 //===- TileMap.h - which tiles the loops skip, mask and compute as they are ---------------------------------------===//
-//
-// The loops of a step at L1, run with numbers for one call: what a kernel of the same tiles visits.
-//
+// A map of the tiles that a kernel visits: the loops around a step at L1 are run with the numbers of one call.
 //===--------------------------------------------------------------------------------------------------------------===//
 #ifndef FLASHC_ANALYSIS_TILEMAP_H
 #define FLASHC_ANALYSIS_TILEMAP_H
@@ -20,7 +18,7 @@ enum class TileClass : uint8_t {
   Full     ///< visited without
 };
 
-/// Counts of any size: 2^31 queries and keys are 2^50 tiles a head.
+/// Counts of tiles. The integers have arbitrary precision: 2^31 queries and keys are 2^50 tiles a head.
 struct TileCounts {
   llvm::DynamicAPInt skipped, partial, full;
 
@@ -30,13 +28,15 @@ struct TileCounts {
   llvm::DynamicAPInt total() const { return skipped + partial + full; }
 };
 
-/// What is computed, and by which tiles.
+/// The extents of an attention and the shape of its tiles.
 struct TileGrid {
   int64_t batch = 1, heads = 1, queries = 1, keys = 1;
   int64_t qTile = 1, kvTile = 1;
-  /// The number of tiles of queries that follow sequences (flash.segment_tile), some of them empty; 0: no tiles do.
+  /// The number of tiles of queries that begin where packed sequences do (flash.segment_tile), including empty ones; 0
+  /// if tiles do not follow sequences.
   int64_t segmentTiles = 0;
-  /// Whether queries come past resident keys, as for gradients of keys: a row is a tile of keys then.
+  /// Whether queries are streamed past resident keys, as for gradients of keys: a row of the map is a tile of keys
+  /// then.
   bool streamsQueries = false;
 
   int64_t getRows() const {
@@ -48,18 +48,18 @@ private:
   int64_t countKeyTiles() const { return llvm::divideCeil(keys, kvTile); }
 };
 
-/// Neighbours in a row of tiles that are visited, all in the same way: the columns begin to end - 1.
+/// Consecutive tiles of a row that are visited in the same way: columns [begin, end).
 struct TileStretch {
   TileClass tileClass = TileClass::Partial;
   int64_t begin = 0, end = 0;
 };
 
-/// The class of every tile: a row for each resident tile, of queries as a rule, a column for each one that comes past.
-/// A call with too many rows to run has evenly spaced ones, and its counts are estimates.
+/// The class of every tile. The map has a row for each resident tile (normally of queries) and a column for each
+/// streamed tile. If a call has too many rows to run, the map has evenly spaced rows, and its counts are estimates.
 class TileMap {
 public:
-  /// Every tile skipped. Maps that do not vary are kept once. One in `rowStep` rows is known, from the middle of the
-  /// first `rowStep` on.
+  /// Makes a map in which every tile is skipped. Batches (heads) that do not vary share one map. One in `rowStep` rows
+  /// is known, beginning with the middle one of the first `rowStep` rows.
   TileMap(const TileGrid &grid, bool variesByBatch, bool variesByHead, int64_t rowStep = 1);
 
   const TileGrid &getGrid() const { return grid; }
@@ -78,11 +78,11 @@ public:
   /// Adds tiles to a known row. Returns false if one of them is there already.
   bool add(int64_t batch, int64_t head, int64_t row, const TileStretch &tiles);
 
-  /// Tiles of one head, and of all heads of all batches: exact, or from the rows that are known.
+  /// Counts the tiles of one head, or of all heads of all batches: exact counts, or estimates from the known rows.
   TileCounts count(int64_t batch, int64_t head) const;
   TileCounts count() const;
 
-  /// The classes of the tiles of one head, row by row. Not of a sample.
+  /// Returns the classes of the tiles of one head, row by row. The map must not be a sample.
   std::vector<TileClass> getTiles(int64_t batch, int64_t head) const;
 
 private:
@@ -96,13 +96,13 @@ private:
   std::vector<Row> rows;
 };
 
-/// The map of the loops in `function` (L1; of several nests, as of gradients, those of the first) called with
-/// `arguments`, whose addresses are in the memory of this process, or 0: elements that are not known. The grid's tiles
-/// are those of the loops, if there are any. Fails after a diagnostic, which names what a loop bound reads and nobody
-/// gave.
+/// Maps the loops in `function` (at L1; the first nest if there are several, as for gradients), called with
+/// `arguments`. Their addresses are in the memory of this process, or 0 if the elements are unknown. The tile shape of
+/// `grid` is replaced by the one of the loops. Fails after a diagnostic, which names the argument that a loop bound
+/// reads and that is unknown.
 ///
-/// The time grows with the number of rows and, where the mask is run (flash.tile_runs), of tiles. Of more than
-/// `maxTiles` tiles, a row whose bounds are formulas being as dear as kTilesOfRow, it is a sample.
+/// The time grows with the number of rows and, if the mask is evaluated at run time (flash.tile_runs), of tiles. Above
+/// `maxTiles` tiles the map is a sample; a row whose bounds are formulas counts as kTilesOfRow tiles.
 constexpr int64_t kTilesOfRow = 16;
 mlir::FailureOr<TileMap> mapTiles(mlir::func::FuncOp function, mlir::ArrayRef<LaunchArgument> arguments, TileGrid grid,
                                   int64_t maxTiles = int64_t(1) << 22);
