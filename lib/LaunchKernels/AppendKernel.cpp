@@ -11,18 +11,18 @@ using namespace mlir;
 using namespace flashc;
 using Predicate = arith::CmpIPredicate;
 
-/// A sequence that gets one token of eight heads of 128 columns is one CTA.
+/// One CTA suffices for a sequence with one new token of eight heads of 128 columns.
 static constexpr int64_t kThreads = 128, kBytes = 16;
 
 namespace {
-/// How a row of keys or values is cut into the threads' vectors.
+/// How a row of keys or values is divided into the threads' vectors.
 struct RowSplit {
   explicit RowSplit(flash::AppendKVOp op) {
     MemRefType k = op.getKType();
     depth = k.getDimSize(3), valueDepth = op.getVType().getDimSize(3), pairs = op.getNumPairs();
     isInterleaved = op.getInterleaved();
     width = kBytes * 8 / k.getElementTypeBitWidth();
-    // Partners are in one vector, or in two.
+    // The two elements of a rotated pair are in one vector (interleaved), or in the same place of two vectors.
     int64_t rotated = isInterleaved ? 2 * pairs : pairs;
     while (depth % width || valueDepth % width || rotated % width)
       width /= 2;
@@ -34,9 +34,9 @@ struct RowSplit {
   bool isInterleaved;
 };
 
-/// CTA n has tile n mod X of sequence n / X, of X that a sequence has; its thread t has vector t of the tile, in the
-/// order of tokens, heads and columns, of keys and of values: 16 bytes, or fewer where the depths ask for it. Nothing
-/// of the launch hangs on what arrays hold.
+/// CTA n has tile n mod X of sequence n / X, where X is the number of tiles of a sequence; its thread t has vector t of
+/// the tile, in the order of tokens, heads and columns, of keys and of values. A vector has 16 bytes, or fewer if the
+/// depths require it. The grid does not depend on the contents of arrays.
 class AppendBody : public KernelBody {
 public:
   AppendBody(gpu::GPUFuncOp kernel, KernelSignature &signature, flash::AppendKVOp op)
@@ -55,7 +55,7 @@ public:
 
 private:
   unsigned getArgument(Value array) { return flash::getRootArgument(array).getArgNumber(); }
-  /// The extent of an array, which is an argument of the host function as all are.
+  /// Returns an extent of an array; all arrays are arguments of the host function.
   Value getExtent(Value array, int64_t dim) { return scalars.getExtent(b, op, array, dim); }
 
   Value loadIndex(Value array, ValueRange place) {
@@ -63,7 +63,7 @@ private:
     return arith::IndexCastOp::create(b, b.getIndexType(), number);
   }
 
-  /// Elements that neighbour each other.
+  /// Loads consecutive elements of a row.
   Value loadVector(Value array, SmallVector<Value> row, Value at, int64_t width) {
     row.push_back(at);
     return vector::LoadOp::create(b, VectorType::get({width}, getElementTypeOrSelf(array.getType())),
@@ -83,7 +83,8 @@ private:
     return signature.getMemRef(getArgument(array), width == 1 ? 0 : std::min(bytes, kBytes), isOfBytes);
   }
 
-  /// The number of positions that there are. A position has 32 bits, of which a negative one has the highest.
+  /// Returns the number of positions of a cache. Positions are compared as unsigned 32-bit numbers, so that negative
+  /// ones exceed it.
   Value getLimit() {
     Value limit = getExtent(op.getKCache(), 1);
     if (op.getTable())
@@ -111,7 +112,7 @@ private:
     });
   }
 
-  /// Both are read before one of them is written.
+  /// Reads key and value before it writes one of them.
   void emitVectors(SmallVector<Value> place) {
     SmallVector<Value> row{batch, token, head};
     if (split.depth == split.valueDepth) {
@@ -124,7 +125,7 @@ private:
            [&] { storeVector(loadVector(op.getV(), row, column, split.width), op.getVCache(), place); });
   }
 
-  /// What a cache of 8 bits holds of a vector that goes to `place`, a page, a row and a head.
+  /// Returns a vector quantised for an 8-bit cache; `place` is its page, row and head.
   Value emitQuantised(Value vector, Value array, ArrayRef<Value> place) {
     Value scales = array == op.getKCache() ? op.getKScale() : op.getVScale();
     auto type = cast<MemRefType>(scales.getType());
@@ -160,7 +161,7 @@ private:
     return split.isInterleaved ? rotateInside(key) : rotateHalves(key, row);
   }
 
-  /// Element `number` of a vector, in f32.
+  /// Returns element `number` of a vector in f32.
   Value getElement(Value vector, int64_t number) { return widen(vector::ExtractOp::create(b, vector, number)); }
 
   Value makeKey(ArrayRef<Value> elements) {
@@ -168,7 +169,7 @@ private:
     return op.hasEightBits() ? all : round(all, op.getKType().getElementType());
   }
 
-  /// The vector has columns of one half, and its partner the same of the other.
+  /// Rotates a vector of one half of the row with the vector of the same columns in the other half.
   Value rotateHalves(Value key, SmallVector<Value> row) {
     Value half = index(split.pairs), isFirst = isBelow(column, half);
     Value pair = select(isFirst, column, sub(column, half));
@@ -185,7 +186,7 @@ private:
     return makeKey(elements);
   }
 
-  /// The vector has whole pairs.
+  /// Rotates a vector that consists of whole pairs.
   Value rotateInside(Value key) {
     int64_t pairs = split.width / 2;
     Value first = div(column, index(2));
@@ -207,11 +208,11 @@ private:
   flash::AppendKVOp op;
   RowSplit split;
   Value batch, token, head, column;
-  /// The row of cos and sin of the token.
+  /// The row of cos and sin that the token is rotated by.
   Value angle;
 };
 
-/// The kernel of an op whose operands are arguments of the host function.
+/// The kernel of a flash.append_kv, whose operands are arguments of the host function.
 class AppendKernel : public LaunchKernel {
 public:
   using LaunchKernel::LaunchKernel;

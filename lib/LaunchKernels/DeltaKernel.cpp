@@ -11,17 +11,17 @@ using namespace mlir;
 using namespace flashc;
 
 static constexpr int64_t kThreads = 256, kRows = 64, kBytes = 16;
-/// The shift and delta of a query, in f32.
+/// The bytes of a query's shift and delta, in f32.
 static constexpr int64_t kBytesOfQuery = 2 * 4;
 
-/// The queries that the table of delta is rounded up to.
+/// Returns the number of queries of a tile; the table of delta has whole tiles.
 static int64_t getTile(const TileTables &tables, Value delta) {
   return tables.getTables()[*tables.getNumber(delta)].bytes / kBytesOfQuery;
 }
 
 namespace {
-/// CTA (n, h, b) has queries kRows n to kRows n + kRows - 1. Neighbouring lanes share a row, a vector of 16 bytes (of
-/// the wider type) each, and the rest of a warp has the rows after it.
+/// CTA (n, h, b) has queries kRows n to kRows n + kRows - 1. Consecutive lanes share a row, with a vector of 16 bytes
+/// (of the wider type) each; the next lanes of the warp have the next rows.
 class DeltaBody : public KernelBody {
 public:
   DeltaBody(gpu::GPUFuncOp kernel, KernelSignature &signature, Value delta, Value lse, ArrayRef<const AddedSums *> sums)
@@ -61,7 +61,7 @@ public:
   }
 
 private:
-  /// The sums of this CTA's rows, which are a panel's.
+  /// Clears the sums of this CTA's rows, which are one panel high.
   LogicalResult clearOfQueries(const AddedSums &added, Value rows, Value thread) {
     Value array = added.getArray(b, scalars);
     if (!array)
@@ -70,8 +70,8 @@ private:
     return success();
   }
 
-  /// This CTA's share of the sums of a head that a group of heads adds to: every n-th row of panels, of the n CTAs that
-  /// the group has.
+  /// Clears this CTA's share of the sums of a head that a group of heads adds to: every n-th row of panels, where n is
+  /// the number of CTAs of the group.
   LogicalResult clearOfGroup(const AddedSums &added, Value first, Value thread) {
     Value array = added.getArray(b, scalars), end = added.countPanelRows(b, scalars);
     if (!array || !end)
@@ -95,7 +95,7 @@ private:
     });
   }
 
-  /// The sum of the row's products, in all lanes that share it.
+  /// Returns the sum of the row's products, in all lanes that share the row.
   FailureOr<Value> emitSum(Value exists) {
     SmallVector<Value> arrays;
     for (Value source : {dots.o, dots.dout}) {
@@ -115,7 +115,7 @@ private:
     return emitLaneSum(branch.getResult(0), lanes);
   }
 
-  /// What this lane's vectors of o and do give.
+  /// Returns the sum of the products of this lane's elements of o and do.
   Value emitProducts(ArrayRef<Value> arrays) {
     Value begin = mul(lane, perVector), end = index(depth), step = index(lanes * perVector);
     return emitFor(begin, end, step, constant(0), [&](Value column, Value total) {
@@ -134,7 +134,7 @@ private:
     });
   }
 
-  /// Stores the shift and delta of a query: -inf and 0 of one that does not exist.
+  /// Stores the shift and delta of a query; -inf and 0 if the query does not exist.
   LogicalResult store(Value sum, Value exists, Value statistics) {
     auto branch = scf::IfOp::create(b, TypeRange{b.getF32Type(), b.getF32Type()}, exists, /*withElseRegion=*/true);
     {
@@ -168,16 +168,16 @@ private:
   Value delta, lse;
   flash::RowDots dots;
   ArrayRef<const AddedSums *> sums;
-  /// Elements of a row, elements of a vector, and the lanes that share a row.
+  /// The number of elements of a row, of elements of a vector, and of lanes that share a row.
   int64_t depth, perVector, lanes;
   Value batch, head, query, lane;
 };
 
-/// Fills the table of what a backward pass asks of each query, the shift of its exponents, -log2(e) lse, and delta
-/// (flash::emitRowDots), with dlse taken off: [2, B, Hq, N] in f32, with Nq rounded up to tiles of queries as N.
-/// Queries that do not exist have a delta of 0 and a shift of -inf, so that their probabilities are 0; so has one that
-/// sees no key. The kernel also sets sums to zero, to which the main kernels add: of its own queries those of dq, and
-/// of the heads that queries share those of dk and dv.
+/// Fills the table of the numbers that a backward pass reads for each query: the shift of its exponents, -log2(e) lse,
+/// and delta (flash::emitRowDots) minus dlse. The table is [2, B, Hq, N] in f32, where N is Nq rounded up to tiles of
+/// queries. Queries that do not exist have a delta of 0 and a shift of -inf, so that their probabilities are 0; a query
+/// that sees no key has the same shift. The kernel also clears sums that the main kernels add to: dq of its own
+/// queries, and dk and dv of heads that queries share.
 class DeltaKernel : public LaunchKernel {
 public:
   explicit DeltaKernel(Value delta) : LaunchKernel(delta.getDefiningOp()), dots(*flash::matchRowDots(delta)) {}
@@ -212,7 +212,7 @@ public:
       for (unsigned result = 0; result < other->results.size(); ++result)
         if (const AddedSums *added = other->getAddedSums(result))
           sums.push_back(added);
-    // Rows of padding after the last one, too: those of a tile of queries at most.
+    // The grid includes the padding rows after the last query, fewer than a tile of queries.
     int64_t tile = getTile(context.tables, nest.delta);
     GridFormula ctas = ceilDiv(ceilDiv(*getFormula(dots.o, 2), tile) * tile, kRows);
     return emitKernel<DeltaBody>(context, "_delta", kThreads, {ctas, *getFormula(dots.o, 1), *getFormula(dots.o, 0)},

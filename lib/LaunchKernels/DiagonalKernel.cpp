@@ -11,20 +11,19 @@ using namespace flashc;
 static constexpr int64_t kThreads = 256, kUnrolled = 8; // loads that are in flight together
 
 namespace {
-/// Tiles of pairs that the main kernel leaves in the workspace, [B, H, tiles * rows, cols] in f32: the element (r, c)
-/// of tile t is the sum over all pairs with j - i = (t - q) * cols + c - r that it stands for, with q = rows / cols *
-/// ceil(Nq / rows). What becomes of them is [B, H, Nq + Nk - 1]: sums of all pairs with j - i = d at d + Nq - 1.
+/// Tiles of pairs that the main kernel stores in the workspace, [B, H, tiles * rows, cols] in f32. With q = rows / cols
+/// * ceil(Nq / rows), element (r, c) of tile t is a sum of pairs with j - i = (t - q) * cols + c - r. This kernel
+/// computes from them [B, H, Nq + Nk - 1]: element d + Nq - 1 is the sum of all pairs with j - i = d.
 struct DiagonalSums {
   DiagonalSums(flash::AccumulateGradientsOp op, const LaunchNest &nest);
 
-  Value tiles, sums; // whose tables they are
+  Value tiles, sums; // the values in L1 whose tables are read and written
   SmallVector<OpFoldResult, 4> tileExtents, extents;
   OpFoldResult queries, keys;
   int64_t rows, cols;
 };
 
-/// CTA (n, h, b) has sums 256 n and following. The thread of a sum adds up one element of each row, from the first one
-/// on.
+/// CTA (n, h, b) has the sums from 256 n on. The thread of a sum adds one element of each row, from the first row on.
 class DiagonalBody : public KernelBody {
 public:
   DiagonalBody(gpu::GPUFuncOp kernel, KernelSignature &signature, const DiagonalSums &sums)
@@ -51,7 +50,7 @@ public:
 
 private:
   Value emitSum(Value number, Value queries) {
-    // j - i, plus the extent of what lies before the tiles of distance 0: a column for row 0.
+    // `first` is the column of row 0: j - i, plus the columns of all tiles before distance 0.
     Value before = mul(ceilDiv(queries, rows), rows), first = add(sub(number, sub(queries, index(1))), before);
     Value zero = constant(0);
     return emitFor(index(0), rows, index(kUnrolled), zero, [&](Value begin, Value sum) {
@@ -82,7 +81,7 @@ public:
     std::optional<GridFormula> queries = getFormula(sums.queries), keys = getFormula(sums.keys);
     if (failed(tiles) || !queries || !keys)
       return failure();
-    // One sum more than there are: that is a formula.
+    // The table has one sum too many, so that its size is a formula.
     TileTables::Table added{sums.sums, mul64(tiles->tiles, *queries + *keys), tiles->bytes};
     tiles->tiles =
         mul64(tiles->tiles, ceilDiv(*queries, sums.rows) * (sums.rows / sums.cols) + ceilDiv(*keys, sums.cols));

@@ -14,21 +14,21 @@ using namespace flashc;
 static constexpr int64_t kThreads = 256;
 
 namespace {
-/// A flash::emitGroupSums of a nest's result, [B, Hq, N] or [B, Hq, N, D] in L1. The main kernel leaves the result in
+/// A flash::emitGroupSums of a nest's result, [B, Hq, N] or [B, Hq, N, D] in L1. The main kernel stores the result in
 /// the workspace.
 struct GroupSums {
   Value input;
   ArrayRef<OpFoldResult> extents;
   int64_t groupSize;
 
-  /// Elements that a thread has: as many as 16 bytes of the rounded ones, where there is a fourth dimension.
+  /// The elements of a thread: 16 bytes of the rounded elements if there is a fourth dimension.
   int64_t getWidth() const { return extents.size() == 4 ? 8 : 1; }
-  /// Threads that a row has.
+  /// The threads of a row.
   int64_t getVectors() const { return extents.size() == 4 ? *getConstantIntValue(extents[3]) / getWidth() : 1; }
 };
 
-/// CTA (n, hk, b), numbered with n the fastest, has columns 256 n to 256 n + 255 of [B, Hk, N], or [B, Hk, N D / 8]
-/// where a column is eight elements. A thread adds up the heads of its group, the first one first.
+/// CTA (n, hk, b), with n as the fastest, has columns 256 n to 256 n + 255 of [B, Hk, N], or of [B, Hk, N D / 8] where
+/// a column is eight elements. A thread sums the heads of its group, beginning with the first.
 class GroupBody : public KernelBody {
 public:
   GroupBody(gpu::GPUFuncOp kernel, KernelSignature &signature, const GroupSums &sums, ArrayRef<unsigned> outputs)
@@ -117,7 +117,7 @@ private:
 };
 } // namespace
 
-/// Whether it adds up the heads of groups.
+/// Whether `op` sums the heads of groups.
 static bool isGroupSums(linalg::GenericOp op, int64_t groupSize) {
   if (op.getNumDpsInputs() != 1 || op.getNumReductionLoops() != 1)
     return false;
@@ -128,13 +128,14 @@ static bool isGroupSums(linalg::GenericOp op, int64_t groupSize) {
          op.getOutputs().front().getDefiningOp<linalg::FillOp>();
 }
 
-/// How many groups the op has, the heads of which it adds up.
+/// Returns the number of groups whose heads the op sums.
 static OpFoldResult getGroups(linalg::GenericOp sums) {
   auto fill = sums.getOutputs().front().getDefiningOp<linalg::FillOp>();
   return fill.getOutputs().front().getDefiningOp<tensor::EmptyOp>().getMixedSizes()[1];
 }
 
-/// Results that are used for nothing else. In any order the main kernel's CTAs add to them themselves.
+/// Matches results whose only use is a sum over the heads of groups. If the sum may have any order, the main kernel's
+/// CTAs add to it themselves (makeRoundKernel).
 void flashc::matchGroup(LaunchNest &nest) {
   for (auto [number, result] : llvm::enumerate(nest.results)) {
     SmallVector<OpOperand *> uses = nest.getUses(number);

@@ -8,7 +8,7 @@
 using namespace mlir;
 using namespace flashc;
 
-/// `type`, a number's or a vector's, with another element type.
+/// Returns `type`, a scalar or vector, with another element type.
 static Type withElement(Type type, Type element) {
   auto vector = dyn_cast<VectorType>(type);
   return vector ? vector.clone(element) : element;

@@ -9,15 +9,15 @@
 
 namespace flashc {
 
-/// Each is defined in a file of its own, and adds the kernels of its kind to a nest's list.
+/// Each match function is defined in the file of its kernel; it adds the kernels of its kind to a nest's list.
 #define LAUNCH_KERNEL(Name) void match##Name(LaunchNest &nest);
 #include "LaunchKernels.def"
 
 constexpr int64_t kLanes = 32; // of a warp
 
-/// Writes a kernel of plain loads and stores at `b`, which begins at the kernel's start. A class for each kernel
-/// derives from it and adds `LogicalResult emit()`. One argument of a call at most makes an op: which comes first would
-/// depend on the compiler.
+/// Writes a kernel of plain loads and stores. A class for each kernel derives from it and adds `LogicalResult emit()`.
+/// In a call, at most one argument may create an op: the order in which arguments are evaluated depends on the
+/// compiler.
 class KernelBody {
 public:
   KernelBody(mlir::gpu::GPUFuncOp kernel, KernelSignature &signature)
@@ -53,9 +53,9 @@ protected:
   mlir::Value select(mlir::Value condition, mlir::Value x, mlir::Value y) {
     return mlir::arith::SelectOp::create(b, condition, x, y);
   }
-  /// A number, or a vector of numbers, of f32 in another type; the same if that is its own.
+  /// Rounds f32, a scalar or a vector, to another element type.
   mlir::Value round(mlir::Value x, mlir::Type element);
-  /// A number, or a vector of numbers, in f32.
+  /// Extends a scalar or vector to f32.
   mlir::Value widen(mlir::Value x);
 
   mlir::Value thread() { return mlir::gpu::ThreadIdOp::create(b, mlir::gpu::Dimension::x); }
@@ -63,17 +63,18 @@ protected:
 
   void emitIf(mlir::Value condition, llvm::function_ref<void()> body);
   void emitFor(mlir::Value begin, mlir::Value end, mlir::Value step, llvm::function_ref<void(mlir::Value)> body);
-  /// `body` gets the position and what the one before it gave, first `init`. Null if it gives null.
+  /// Emits a loop with one iteration argument: `body` is given the position and the argument, and returns the next one,
+  /// or null after an error. Returns the result of the loop, or null.
   mlir::Value emitFor(mlir::Value begin, mlir::Value end, mlir::Value step, mlir::Value init,
                       llvm::function_ref<mlir::Value(mlir::Value, mlir::Value)> body);
 
-  /// The sum of `value` over neighbouring `lanes`, a power of two up to 32, in all of them.
+  /// Returns the sum of `value` over groups of `lanes` consecutive lanes (a power of two up to 32), in each lane.
   mlir::Value emitLaneSum(mlir::Value value, int64_t lanes);
-  /// A number of f32 in shared memory for each warp of the CTA.
+  /// Returns an array in shared memory with an f32 for each warp of the CTA.
   mlir::Value emitScratch(int64_t warps);
-  /// Stores the sum of each warp in its place, and waits until all have. `thread` has `value`.
+  /// Stores each warp's sum of `value` to `scratch`, and waits for all warps.
   void shareSum(mlir::Value value, mlir::Value thread, mlir::Value scratch);
-  /// The sum of the sums that warps have stored.
+  /// Returns the sum of the warps' sums in `scratch`.
   mlir::Value emitSharedSum(mlir::Value scratch);
 
   mlir::ImplicitLocOpBuilder b;
@@ -82,14 +83,13 @@ protected:
   ScalarCloner scalars;
 };
 
-/// Makes the kernel `name`, of `threads` threads a CTA, which `emitBody` fills but for its end. Returns how it is
-/// launched, with a grid of one CTA, or fails after an error.
+/// Makes the kernel whose name is the host function's and `suffix`, with `threads` threads a CTA. `emitBody` writes its
+/// body. Returns how it is launched, with a grid of one CTA, or fails after an error.
 mlir::FailureOr<ManifestKernel>
 emitPlainKernel(const LaunchContext &context, llvm::StringRef suffix, int64_t threads,
                 llvm::function_ref<mlir::LogicalResult(mlir::gpu::GPUFuncOp, KernelSignature &)> emitBody);
 
-/// Makes the kernel whose name is the host function's and `suffix`, out of the code of a `Body` that is given
-/// `arguments`.
+/// Makes a kernel as emitPlainKernel does; `Body(kernel, signature, arguments...)` writes its body.
 template <typename Body, typename... Arguments>
 mlir::FailureOr<ManifestKernel> emitKernel(const LaunchContext &context, llvm::StringRef suffix, int64_t threads,
                                            std::array<GridFormula, 3> grid, const Arguments &...arguments) {
@@ -102,16 +102,16 @@ mlir::FailureOr<ManifestKernel> emitKernel(const LaunchContext &context, llvm::S
   return info;
 }
 
-/// The extent of an array of the launch, which is a constant or that of an argument.
+/// Returns the formula of an extent that is a constant or the extent of an argument.
 inline GridFormula getSize(mlir::OpFoldResult extent) { return *getFormula(extent); }
 
-/// The table that holds a value of these extents, two at least, in f32, row by row (ScalarCloner::getTableArray).
-/// `isNumbered`: a kernel goes through its elements by their numbers, which have 32 bits; then a launch of more is
-/// refused. Emits an error and fails if an extent is no formula.
+/// Returns the table for an f32 value of these extents (two or more), row by row (ScalarCloner::getTableArray).
+/// `isNumbered` means that a kernel numbers the elements in 32 bits; larger launches are then refused. Emits an error
+/// and fails if an extent is no formula.
 mlir::FailureOr<TileTables::Table> getArrayTable(mlir::Value value, mlir::ArrayRef<mlir::OpFoldResult> extents,
                                                  bool isNumbered = false);
 
-/// Fails if there is no table, after an error.
+/// Adds a table; fails if there is none, after an error.
 inline mlir::LogicalResult addTable(TileTables &tables, mlir::FailureOr<TileTables::Table> table) {
   if (succeeded(table))
     tables.add(*table);

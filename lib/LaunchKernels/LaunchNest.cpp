@@ -12,16 +12,16 @@ using namespace mlir;
 using namespace flashc;
 
 //===--------------------------------------------------------------------------------------------------------------===//
-// What the nest is asked
+// Questions about a nest
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// Whether a slice comes from flash-tile, so that the output is whole in the end, and not from the user's program,
-/// which may return only a part of the output, or the output as a part of something else.
+/// Whether a slice comes from flash-tile, so that the whole output is stored, and not from the user's program, which
+/// may return a part of the output, or the output as a part of a larger array.
 static bool isWholeSlice(const LaunchNest &nest, Operation *slice, const NestResult &result) {
   Operation *loop = nest.end->getParentOp();
   if (loop != nest.func)
     return slice->getParentOp() == loop;
-  // One tile, without a loop: the slice cuts its padding off.
+  // Without a loop there is one tile, and the slice cuts its padding off.
   SmallVector<int64_t> whole(cast<ShapedType>(result.value.getType()).getShape());
   whole[2] = *getConstantIntValue(result.extents[2]);
   return cast<ShapedType>(slice->getResult(0).getType()).getShape() == ArrayRef(whole);
@@ -34,7 +34,7 @@ Value LaunchNest::getCarried(OpOperand &use, unsigned result) const {
     return forall.getTiedOpResult(forall.getTiedOpOperand(cast<BlockArgument>(dest)));
   };
   if (auto generic = dyn_cast<linalg::GenericOp>(user); generic && flash::isRounding(generic))
-    return generic.getResult(0); // where it is stored
+    return generic.getResult(0); // the store rounds
   if (isa<tensor::CastOp>(user) || (isa<tensor::ExtractSliceOp>(user) && isWholeSlice(*this, user, results[result])))
     return user->getResult(0);
   if (auto insert = dyn_cast<tensor::InsertSliceOp>(user);
@@ -113,11 +113,11 @@ SmallVector<unsigned, 1> flashc::findOutputs(func::FuncOp func, Value value) {
   return outputs;
 }
 
-/// Whether `op` shows the array of an operand and reads none of its elements.
+/// Whether the result of `op` shares memory with its operand and no element is read.
 static bool isView(Operation *op) { return isa<bufferization::ToTensorOp, memref::CastOp, tensor::CastOp>(op); }
 
-/// Diagnoses anything but `write` that reads or writes the array: kernels write while others still read. Its extents
-/// may be asked for.
+/// Emits an error if an op other than `write` reads or writes the array, since kernels write it while others still
+/// read. Ops that read its extents are allowed.
 static LogicalResult checkDestination(bufferization::MaterializeInDestinationOp write, Value array) {
   for (Operation *user : array.getUsers()) {
     if (user == write || isa<memref::DimOp, tensor::DimOp>(user))
@@ -143,7 +143,7 @@ static LogicalResult addWrite(LaunchNest &nest, bufferization::MaterializeInDest
   return checkDestination(write, dest);
 }
 
-/// Follows a result to where it is returned or written. `isWritten`: it is.
+/// Follows a result to where it is returned or written. Sets `isWritten` if it reaches an output.
 static LogicalResult traceOutput(LaunchNest &nest, Value value, unsigned result, bool &isWritten) {
   for (OpOperand &use : value.getUses()) {
     Operation *user = use.getOwner();
@@ -172,7 +172,7 @@ static LogicalResult traceOutput(LaunchNest &nest, Value value, unsigned result,
   return success();
 }
 
-/// Whether `op` may stand in a function that becomes a kernel; what it holds is looked at by itself.
+/// Whether `op` may be in a function that becomes kernels; ops in its regions are checked by themselves.
 static bool isPartOfAttention(Operation *op) {
   return isa<bufferization::MaterializeInDestinationOp, bufferization::ToTensorOp, tensor::ParallelInsertSliceOp,
              flash::ParallelAddSliceOp>(op) ||

@@ -12,10 +12,10 @@
 using namespace mlir;
 using namespace flashc;
 
-/// CTAs are small, since rows may be few; the parts that are read at once are in flight together.
+/// CTAs are small, because there may be few rows; a thread loads kAtOnce parts before it uses them.
 static constexpr int64_t kThreads = 128, kBytes = 16, kAtOnce = 8;
 
-/// Elements of a row that a thread has.
+/// Returns the number of elements of a row that a thread has.
 static int64_t getWidth(ShapedType parts) {
   int64_t width = kBytes * 8 / parts.getElementTypeBitWidth();
   while (parts.getShape().back() % width)
@@ -26,18 +26,18 @@ static int64_t getWidth(ShapedType parts) {
 static int64_t getVectors(ShapedType parts) { return parts.getShape().back() / getWidth(parts); }
 
 namespace {
-/// A flash.merge_states, and where its parts and its results are.
+/// A flash.merge_states, and the location of its parts and results.
 struct MergedStates {
   flash::MergeStatesOp op;
-  /// The extents S, B, H, N and D, in L1, of parts that are tables of the launch: o_parts and lse_parts in f32, row by
-  /// row. Parts that are arguments have none.
+  /// The extents S, B, H, N and D in L1, if the parts are tables of the launch: o_parts and lse_parts in f32, row by
+  /// row. Empty if the parts are arguments.
   SmallVector<OpFoldResult, 5> extents;
   /// The arguments of the launch that o and lse are written to.
   SmallVector<unsigned, 1> outputs, lses;
 };
 
-/// Thread t of the grid has vector t mod V of row t / V, in the order of B, H, N: 16 bytes of the row's columns, or
-/// fewer where those do not divide it. It reads the row's parts in ascending order.
+/// Thread t of the grid has vector t mod V of row t / V, with rows in the order of B, H, N. A vector is 16 bytes of the
+/// row's columns, or fewer if 16 bytes do not divide the row. The thread reads the row's parts in ascending order.
 class MergeBody : public KernelBody {
 public:
   MergeBody(gpu::GPUFuncOp kernel, KernelSignature &signature, const MergedStates &states)
@@ -87,7 +87,7 @@ private:
     return scalars.get(b, op.getLoc(), states.extents[dim]);
   }
 
-  /// An argument, or a table of the launch; null after an error.
+  /// Returns the array of parts, an argument or a table of the launch; null after an error.
   Value getParts(Value parts, ArrayRef<OpFoldResult> ofTable, int64_t elements) {
     if (!ofTable.empty())
       return scalars.getTableArray(b, parts, ofTable);
@@ -103,7 +103,7 @@ private:
     return elements == 1 ? 0 : elements * type.getIntOrFloatBitWidth() / 8;
   }
 
-  /// That of no part, or of the sink.
+  /// Returns the state before the first part: empty, or the sink's.
   FailureOr<State> emitFirstState() {
     Value none = zeros(getType(b.getF32Type()));
     if (!op.getSinks()) {
@@ -117,7 +117,8 @@ private:
     return State{sink, select(isNone, zero, one), none};
   }
 
-  /// Over some parts at a time. Behind the last part it is read again, with no weight.
+  /// Loops over the parts, `atOnce` in each iteration. Places after the last part read the last part again, with weight
+  /// 0.
   State emitLoop(const State &first) {
     Value begin = index(0), step = index(atOnce);
     auto loop = scf::ForOp::create(b, begin, extents[0], step, ValueRange{first.m, first.l, first.acc});
@@ -153,13 +154,13 @@ private:
     return {m, l, acc};
   }
 
-  /// exp(x - shift).
+  /// Returns exp(x - shift).
   Value emitWeight(Value x, Value shift) {
     Value distance = arith::SubFOp::create(b, x, shift);
     return math::Exp2Op::create(b, mulF(distance, constant(llvm::numbers::log2ef)));
   }
 
-  /// acc + weight * elements, of which nothing is used in a part that is empty: it may hold NaN.
+  /// Returns acc + weight * elements, or acc if the part is empty: its elements may be NaN.
   Value emitSum(Value acc, Value elements, Value weight, Value isEmpty) {
     elements = widen(elements);
     elements = select(isEmpty, zeros(elements.getType()), elements);
@@ -191,10 +192,10 @@ private:
   int64_t width, atOnce;         // columns of a thread, and parts that it reads at once
   SmallVector<Value, 4> extents; // S, B, H, N
   Value o, lse, column;
-  SmallVector<Value> place; // of the row
+  SmallVector<Value> place; // the indices of the row
 };
 
-/// Merges the parts of a nest's keys, or those that a function is given.
+/// Merges the parts of a nest's keys, or the parts that are a function's arguments.
 class MergeKernel : public LaunchKernel {
 public:
   explicit MergeKernel(flash::MergeStatesOp op) : LaunchKernel(op) {}
@@ -206,7 +207,7 @@ public:
         succeeded(addTable(tables, getArrayTable(states.op.getLseParts(), ArrayRef(states.extents).drop_back()))));
   }
 
-  /// One array of parts times batches.
+  /// The array has the parts of all batches as its first dimension.
   SmallVector<Value> getDestinations(const LaunchNest &nest, unsigned result, OpBuilder &b,
                                      ScalarCloner &scalars) const override {
     OpBuilder inL1(nest.end);

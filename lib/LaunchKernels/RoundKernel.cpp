@@ -9,8 +9,8 @@
 using namespace mlir;
 using namespace flashc;
 
-/// A panel, and how a warpgroup holds it: eight columns of a row are in a quad of lanes, two in each, beside those of
-/// the row eight below.
+/// A panel, and its order in memory, that of a warpgroup's registers: eight columns of a row are in four consecutive
+/// lanes, each of which holds two of them and the same two of the row eight below.
 static constexpr int64_t kPanel = 64, kElements = kPanel * kPanel, kBlock = 8, kBlockElements = kBlock * kPanel,
                          kQuadElements = 16, kThreads = 256;
 
@@ -53,8 +53,8 @@ Value AddedSums::getArray(OpBuilder &b, ScalarCloner &scalars) const {
 }
 
 namespace {
-/// CTA (n, h, b) has panel n mod P of rows n / P, and thread t columns 8 (t mod 8) and following of rows r and r + 8,
-/// with r = 16 (t / 64) + t / 8 mod 8.
+/// CTA (n, h, b) has panel n mod P of rows of panels n / P. Thread t has columns 8 (t mod 8) to 8 (t mod 8) + 7 of rows
+/// r and r + 8, where r = 16 (t / 64) + t / 8 mod 8.
 class RoundBody : public KernelBody {
 public:
   RoundBody(gpu::GPUFuncOp kernel, KernelSignature &signature, const AddedSums &sums, ArrayRef<unsigned> outputs)
@@ -69,7 +69,8 @@ public:
     Value ofRow = rem(ofThread, kBlock), pair = div(ofThread, kBlock), warp = div(pair, 8), inWarp = rem(pair, 8);
     Value column = add(mul(panel, kPanel), mul(ofRow, kBlock));
     Value row = add(mul(rows, kPanel), add(mul(warp, 16), inWarp));
-    // What depends on the main kernel's results comes after the wait that programmatic launch puts before reads.
+    // Everything that depends on the main kernel's results comes after the wait that programmatic launch puts before
+    // reads.
     emitIf(isBelow(column, index(sums.getDepth())), [&] {
       Value first = add(mul(ofRow, kBlockElements), add(mul(warp, 8 * kQuadElements), mul(inWarp, kQuadElements)));
       std::array<SmallVector<Value>, 2> elements = load(array, {batch, head, rows, panel}, first);
@@ -82,7 +83,7 @@ public:
   }
 
 private:
-  /// Those of the two rows.
+  /// Loads the elements of the thread's two rows.
   std::array<SmallVector<Value>, 2> load(Value array, ArrayRef<Value> panel, Value first) {
     std::array<SmallVector<Value>, 2> elements;
     for (int64_t lane = 0; lane < 4; ++lane) {
@@ -142,7 +143,7 @@ std::unique_ptr<LaunchKernel> flashc::makeRoundKernel(unsigned result, AddedSums
   return std::make_unique<RoundKernel>(result, std::move(sums), op);
 }
 
-/// What moves with streamed tiles, without groups: matchGroup has those.
+/// Matches results that depend on streamed tiles and have no groups; matchGroup matches the ones with groups.
 void flashc::matchRound(LaunchNest &nest) {
   for (auto [number, result] : llvm::enumerate(nest.results))
     if (result.isAddedUp)

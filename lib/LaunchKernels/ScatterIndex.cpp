@@ -39,7 +39,7 @@ public:
 private:
   unsigned getNumDims() const { return gradients == Gradients::Pairs ? 4 : 3; }
   Value getArgument(unsigned dim) { return region.getArgument(gradients == Gradients::Columns && dim == 2 ? 3 : dim); }
-  /// Whether the third dimension is that of j - i.
+  /// Whether `dim` is the dimension of the distance j - i.
   bool isDistance(unsigned dim) const { return gradients == Gradients::Diagonals && dim == 2; }
 
   bool isPosition(Value value, unsigned dim) {
@@ -67,14 +67,15 @@ private:
     return known[{value, dim}] = depends;
   }
 
-  /// Joins two values that are added, or whose maximum is taken.
+  /// Returns the direction of a sum or maximum of two values.
   static std::optional<int> join(std::optional<int> x, std::optional<int> y) {
     if (!x || !y || (*x && *y && *x != *y))
       return std::nullopt;
     return *x ? x : y;
   }
 
-  /// 1: never falls as the position grows; -1: never rises; 0: neither. None: not known.
+  /// Returns 1 if a value never falls as the position grows, -1 if it never rises, 0 if it does not change; nullopt if
+  /// that is not known.
   std::optional<int> getDirection(Value value, unsigned dim) {
     if (!dependsOn(value, dim))
       return 0;
@@ -119,7 +120,7 @@ private:
   Region &region;
   Gradients gradients;
   DenseMap<std::pair<Value, unsigned>, bool> known;
-  /// The signs of the index that is analyzed.
+  /// The wraps in the index that is analyzed.
   SmallVector<ScatterIndex::Sign, 1> signs;
 };
 } // namespace

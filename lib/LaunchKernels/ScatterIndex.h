@@ -6,38 +6,38 @@
 
 namespace flashc {
 
-/// What an index of a flash.scatter_sum hangs on.
+/// How an index of a flash.scatter_sum depends on the position of a summand.
 struct ScatterIndex {
   enum class Kind {
-    /// It is the position.
+    /// The index is the position in dimension `dim`.
     Same,
-    /// It never falls, or never rises, as the position grows.
+    /// The index never falls, or never rises, as the position in dimension `dim` grows.
     Rising,
     Falling,
-    /// It depends on several positions, or on one in both directions.
+    /// The index depends on positions in several dimensions, or is not monotonic.
     Any,
-    /// It depends on no position.
+    /// The index depends on no position.
     Constant
   };
-  /// An index that counts from the end where it is negative (flash.wrap_index), before that is done: on each side of
-  /// where the sign changes the whole one rises, or falls.
+  /// An index that counts from the end where it is negative (flash.wrap_index), before the wrap. The wrapped index is
+  /// monotonic on each side of the point where the sign changes.
   struct Sign {
     mlir::Value index;
     bool isRising;
   };
 
   Kind kind = Kind::Any;
-  /// Which dimension of the sums the position is, unless the kind is Any or Constant.
+  /// The dimension of the sums that the index depends on, unless the kind is Any or Constant.
   unsigned dim = 0;
-  /// Belong to a Rising or a Falling index, and to one with a lastDirection. The sign of an index inside of another
-  /// comes first.
+  /// The wraps in an index that is Rising, Falling, or has a lastDirection. An inner index comes before the index that
+  /// contains it.
   mlir::SmallVector<Sign, 1> signs = {};
   /// For the kind Any: 1 if the index never falls, -1 if it never rises, as the last position of a pair grows and the
-  /// others stay; 0: neither is known.
+  /// others stay the same; 0 if neither is known.
   int lastDirection = 0;
 };
 
-/// The analysis of each index.
+/// Analyzes each index of `op`.
 mlir::SmallVector<ScatterIndex> analyzeScatterIndices(mlir::flash::ScatterSumOp op);
 
 } // namespace flashc

@@ -9,8 +9,8 @@ using namespace flashc;
 
 static constexpr int64_t kThreads = 256;
 
-/// Threads that share an element: one, where its summands are few, a warp, or the CTA, where all positions have
-/// summands.
+/// Returns the number of threads that share an element of the result: one if it has few summands, a warp if it has
+/// many, the whole CTA if all positions are summands.
 static int64_t getGroup(flash::ScatterSumOp op, ArrayRef<ScatterIndex> indices) {
   unsigned rank = op.getSums().getType().getRank();
   auto isOf = [&](unsigned dim, ArrayRef<ScatterIndex::Kind> kinds) {
@@ -29,9 +29,9 @@ static int64_t getGroup(flash::ScatterSumOp op, ArrayRef<ScatterIndex> indices) 
 }
 
 namespace {
-/// CTA n has kThreads / group elements of one line of the result. The threads that have an element look for its
-/// summands, and add them up in an order that hangs on the extents alone: where an index moves with one position in one
-/// direction, the summands' positions are an interval, whose ends are found by bisection; other indices are compared.
+/// CTA n has kThreads / group elements of one line of the result. The threads of an element find its summands, and add
+/// them in an order that depends only on the extents. If an index is monotonic in one position, the positions of the
+/// summands are a range, whose ends are found by bisection; other indices are compared with the element's.
 class ScatterBody : public KernelBody {
 public:
   ScatterBody(gpu::GPUFuncOp kernel, KernelSignature &signature, const ScatterSums &sums)
@@ -71,7 +71,8 @@ private:
   struct Range {
     Value begin, end;
   };
-  /// Positions in one dimension, in order: one range, or one for each sign of an index that counts from the end.
+  /// The positions in one dimension in ascending order: one range, or one for each sign of an index that counts from
+  /// the end.
   using Ranges = SmallVector<Range, 1>;
 
   bool isNarrowed() const {
@@ -93,7 +94,7 @@ private:
     return success();
   }
 
-  /// The positions in each dimension of the sums whose indices may be the element's.
+  /// Returns, for each dimension of the sums, the positions whose indices may be the element's.
   FailureOr<SmallVector<Ranges>> emitRanges(ValueRange element) {
     SmallVector<Ranges> ranges;
     for (Value extent : extents)
@@ -109,7 +110,7 @@ private:
                    b.createOrFold<arith::MinSIOp>(range.end, next)};
         continue;
       }
-      SmallVector<Value> at(extents.size(), this->index(0)); // the index hangs on one of them
+      SmallVector<Value> at(extents.size(), this->index(0)); // the index depends on one dimension
       bool isRising = index.kind == Kind::Rising;
       if (failed(emitNarrowing(number, at, index.dim, isRising, element[number], ranges[index.dim])))
         return failure();
@@ -117,13 +118,13 @@ private:
     return ranges;
   }
 
-  /// Narrows ranges of dimension `dim`, others being at `at`, to the positions where index `number`, which moves in one
-  /// direction, is `value`.
+  /// Narrows the ranges of dimension `dim` to the positions where index `number`, which is monotonic in them, is
+  /// `value`. The positions in other dimensions are `at`.
   LogicalResult emitNarrowing(unsigned number, ArrayRef<Value> at, unsigned dim, bool isRising, Value value,
                               Ranges &ranges) {
     if (failed(splitAtSigns(indices[number], at, dim, ranges)))
       return failure();
-    // Where a rising index is at least the value, and where it is more; a falling one at most, and less.
+    // The range ends where a rising index exceeds the value, or a falling one is below it.
     Value beyond = isRising ? add(value, index(1)) : sub(value, index(1));
     for (Range &range : ranges) {
       Range within = range;
@@ -135,7 +136,7 @@ private:
     return success();
   }
 
-  /// Cuts ranges where an index changes its sign, so that in each of them what it is wrapped to rises, or falls.
+  /// Splits ranges where an index changes its sign, so that the wrapped index is monotonic in each of them.
   LogicalResult splitAtSigns(const ScatterIndex &index, ArrayRef<Value> at, unsigned dim, Ranges &ranges) {
     for (const ScatterIndex::Sign &sign : index.signs) {
       Ranges parts;
@@ -150,17 +151,17 @@ private:
     return success();
   }
 
-  /// An index of the pair at `at`, a position in each dimension of the sums.
+  /// Returns an index of the summand at position `at` of the sums.
   Value emitIndex(Value index, ValueRange at) {
-    ScalarCloner inside = scalars; // what it maps holds here only
+    ScalarCloner inside = scalars; // a copy, whose mappings end here
     SmallVector<Value> pair = flash::emitPairOfSum(b, b.getLoc(), op.getGradients(), at, queries);
     for (auto [argument, value] : llvm::zip_equal(op.getIndex().getArguments(), pair))
       inside.map(argument, value);
     return inside.get(b, index);
   }
 
-  /// The first position of dimension `dim` in a range, others being at `at`, from which on an index has reached a
-  /// value.
+  /// Returns the first position of a range of dimension `dim` at which an index has reached a value. The positions in
+  /// other dimensions are `at`.
   Value emitBound(Value indexValue, ArrayRef<Value> at, unsigned dim, bool isRising, Value reached, Range among) {
     Type type = b.getIndexType();
     bool isEmitted = true;
@@ -198,7 +199,7 @@ private:
     return count;
   }
 
-  /// How many positions each dimension has, and their product.
+  /// Appends the number of positions of each dimension to `counts`, and returns their product.
   Value emitCounts(ArrayRef<Ranges> ranges, SmallVectorImpl<Value> &counts) {
     Value total = index(1);
     for (const Ranges &ofDim : ranges) {
@@ -208,7 +209,7 @@ private:
     return total;
   }
 
-  /// The position with a number among those of a dimension.
+  /// Returns position `number` of a dimension, counted through all of its ranges.
   Value emitPosition(const Ranges &ranges, Value number) {
     Value position = add(ranges.front().begin, number);
     for (auto [at, range] : llvm::enumerate(ArrayRef(ranges).drop_front())) {
@@ -219,7 +220,7 @@ private:
     return position;
   }
 
-  /// Place `number` of those in all dimensions, each of which has so many positions.
+  /// Returns summand `number`, as a position in each dimension; `counts` are the dimensions' numbers of positions.
   SmallVector<Value> emitPlace(ArrayRef<Ranges> ranges, ArrayRef<Value> counts, Value number) {
     SmallVector<Value> at(ranges.size());
     for (size_t dim = ranges.size(); dim-- > 0;) {
@@ -229,8 +230,8 @@ private:
     return at;
   }
 
-  /// The sum at `at`, or 0 if it is another element's. `isNarrowed`: indices that move in one direction with the last
-  /// position are known to be the element's.
+  /// Returns the summand at `at`, or 0 if it belongs to another element. `isNarrowed` means that indices with a
+  /// lastDirection are known to be the element's.
   Value emitTerm(ArrayRef<Value> at, ValueRange element, bool isNarrowed) {
     Value zero = constant(0);
     Value term = memref::LoadOp::create(b, array, at);
@@ -247,8 +248,8 @@ private:
     return term;
   }
 
-  /// The sum where indices move in one direction with the last position: for each of the other positions, every
-  /// group-th one of which is this thread's, the last ones are narrowed to the element's.
+  /// Returns the sum of this thread if there is an index with a lastDirection: for every group-th place in the other
+  /// dimensions, the range of last positions is narrowed to the element's.
   Value emitNarrowedSum(ArrayRef<Ranges> ranges, ValueRange element, Value lane) {
     ArrayRef<Ranges> outer = ranges.drop_back();
     SmallVector<Value> counts;
@@ -270,7 +271,7 @@ private:
     });
   }
 
-  /// The sum over this thread's positions in all ranges: every group-th one.
+  /// Returns the sum over this thread's summands, every group-th one of all ranges.
   Value emitSum(ArrayRef<Ranges> ranges, ValueRange element, Value lane) {
     SmallVector<Value> counts;
     Value total = emitCounts(ranges, counts), zero = constant(0);
@@ -280,7 +281,7 @@ private:
     });
   }
 
-  /// The sum of all threads that share an element, in the first one of them.
+  /// Returns the sum over all threads that share an element, in the first of them.
   Value emitGroupSum(Value sum, Value lane) {
     if (group < kThreads)
       return group == 1 ? sum : emitLaneSum(sum, kLanes);
@@ -302,18 +303,18 @@ private:
   SmallVector<ScatterIndex> indices;
   int64_t group;
   Value array, queries;
-  /// A number for each warp.
+  /// An f32 in shared memory for each warp.
   Value scratch;
   SmallVector<Value> extents;
 };
 
-/// The kernel of sums that other kernels of the launch leave in the workspace.
+/// The kernel of a flash.scatter_sum whose summands another kernel of the launch stores in the workspace.
 class ScatterKernel : public LaunchKernel {
 public:
   explicit ScatterKernel(ScatterSums sums) : LaunchKernel(sums.op, sums.outputs), sums(std::move(sums)) {}
 
   LogicalResult addTables(const LaunchNest &, TileTables &tables) const override {
-    if (tables.getNumber(sums.table)) // of diagonals
+    if (tables.getNumber(sums.table)) // added by DiagonalKernel
       return success();
     return addTable(tables, getArrayTable(sums.table, sums.extents, /*isNumbered=*/true));
   }

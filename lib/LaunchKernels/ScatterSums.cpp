@@ -8,7 +8,7 @@ using namespace mlir;
 using namespace flashc;
 using flash::Gradients;
 
-/// What adds to the result of `op`.
+/// Returns the scatter_sum that adds to the result of `op`, or null.
 static flash::ScatterSumOp getNext(flash::ScatterSumOp op) {
   for (OpOperand &use : op.getResult().getUses())
     if (auto next = dyn_cast<flash::ScatterSumOp>(use.getOwner()); next && use.get() == next.getInit())
@@ -23,14 +23,14 @@ std::optional<ScatterSums> ScatterSums::find(const LaunchNest &nest) {
   flash::ScatterSumOp last = op;
   while (flash::ScatterSumOp next = getNext(last))
     last = next;
-  // The main kernel leaves tiles of diagonals in the table of the sums.
+  // The summands of diagonals are in the table that DiagonalKernel writes.
   Value table = op.getGradients() == Gradients::Diagonals ? op.getResult() : op.getSums();
   return ScatterSums{op, table, nest.results.front().extents, !op.getInit().getDefiningOp<flash::ScatterSumOp>(),
                      findOutputs(nest.func, last.getResult())};
 }
 
 bool ScatterSums::isDirect() const {
-  flash::ScatterSumOp op = this->op; // whose accessors are not const
+  flash::ScatterSumOp op = this->op; // a copy, because its accessors are not const
   if (op.getGradients() != Gradients::Pairs || !isFirst)
     return false;
   RankedTensorType type = cast<RankedTensorType>(op.getSums().getType());

@@ -14,18 +14,18 @@ struct ScatterSums {
   /// The value whose table holds the sums, and their extents in L1.
   mlir::Value table;
   mlir::SmallVector<mlir::OpFoldResult, 4> extents;
-  /// Whether it adds to zeros; otherwise to what the one before it has written.
+  /// Whether the sums are added to zeros; otherwise they are added to the output of the scatter_sum before this one.
   bool isFirst;
-  /// Arguments of the launch that it writes.
+  /// The arguments of the launch that the sums are written to.
   mlir::SmallVector<unsigned, 1> outputs;
 
   static std::optional<ScatterSums> find(const LaunchNest &nest);
 
-  /// Whether the sums are pairs, each of which is the element of the result at its own position, in the order of the
-  /// dimensions: then the main kernel writes the result, as far as there are pairs, and needs no table.
+  /// Whether the summands are pairs, each at its own position of the result, with dimensions in order: then the main
+  /// kernel writes the elements that have a pair directly to the result, without a table.
   bool isDirect() const;
   void addRoles(LaunchRoles &roles) const;
-  /// The extents of the result, and one of them in a kernel.
+  /// The extents of the result as formulas, and one of them in a kernel.
   mlir::SmallVector<GridFormula> getSizes() const;
   mlir::Value emitSize(mlir::ImplicitLocOpBuilder &b, KernelSignature &signature, int64_t dim) const;
   int64_t getRank() const { return getShape().size(); }
@@ -34,7 +34,7 @@ private:
   mlir::ArrayRef<int64_t> getShape() const { return mlir::flash::ScatterSumOp(op).getInit().getType().getShape(); }
 };
 
-/// 1 of no factors.
+/// Returns the product; 1 without factors.
 GridFormula multiply(mlir::ArrayRef<GridFormula> factors);
 
 } // namespace flashc

@@ -12,8 +12,8 @@ using namespace flashc;
 static constexpr int64_t kThreads = 512;
 
 namespace {
-/// CTA h has query head h; its threads take turns at the queries of all batches, in one order, so that equal arguments
-/// give equal bits.
+/// CTA h has query head h. Its threads take turns over the queries of all batches in a fixed order, so that equal
+/// arguments give equal bits.
 class SinkBody : public KernelBody {
 public:
   SinkBody(gpu::GPUFuncOp kernel, KernelSignature &signature, Operation *op, const flash::SinkGradients &of,
@@ -47,7 +47,7 @@ private:
       auto load = [&](int64_t number) -> Value {
         return memref::LoadOp::create(b, statistics, ValueRange{index(number), batch, head, query});
       };
-      Value shift = load(0), delta = load(1); // -log2(e) lse, and -inf where there is no key and no sink
+      Value shift = load(0), delta = load(1); // shift is -log2(e) lse, or -inf without a key and a sink
       Value weight = math::Exp2Op::create(b, addF(exponent, shift));
       return arith::SubFOp::create(b, sum, mulF(weight, delta));
     });
@@ -58,7 +58,7 @@ private:
   ArrayRef<unsigned> outputs;
 };
 
-/// The kernel of a flash::emitSinkGradients, after the table of delta.
+/// The kernel of a flash::emitSinkGradients; it reads the table that DeltaKernel writes.
 class SinkKernel : public LaunchKernel {
 public:
   SinkKernel(linalg::GenericOp op, const flash::SinkGradients &of, func::FuncOp func)

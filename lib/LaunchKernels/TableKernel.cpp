@@ -6,7 +6,8 @@
 using namespace mlir;
 using namespace flashc;
 
-/// How far the warps of a CTA lie apart along a row of tiles; odd, as rows are mostly powers of two.
+/// The distance of a CTA's warps along a row of tiles; odd, because the number of tiles in a row is mostly a power of
+/// two.
 static constexpr int64_t kWarpDistance = 37;
 
 LogicalResult TableWriter::emit() {
@@ -43,7 +44,8 @@ Value TableWriter::emitWarp(Value inCTA) {
   return add(mul(inCTA, ctas), moved);
 }
 
-/// Whether lanes may look at one class of tiles each: as many as the grid leaves each warp.
+/// Whether each lane of a warp may evaluate a tile of its own; the number of tiles of a warp then follows from the
+/// grid.
 static bool areOfLanes(ArrayRef<Operation *> ops) {
   return llvm::all_of(ops, [](Operation *op) {
     auto classes = dyn_cast<flash::TileClassesOp>(op);
@@ -51,7 +53,7 @@ static bool areOfLanes(ArrayRef<Operation *> ops) {
   });
 }
 
-/// A warp that no table fills may be left beside each but the last: see emitKernel.
+/// Every table except for the last one may leave the rest of a warp without tiles: see countWarpsOfLanes.
 FailureOr<Value> TableWriter::emitTilesOfWarp() {
   if (!areOfLanes(ops))
     return index(1);
@@ -80,7 +82,7 @@ FailureOr<Value> TableWriter::emitTable(Operation *op, Value first) {
   FailureOr<SmallVector<Value>> extents = cloner->getTableExtents(b, op->getResult(0));
   if (failed(extents))
     return failure();
-  tile = sub(warp, first); // of a warp in front of the first it is beyond all
+  tile = sub(warp, first); // wraps around for warps before the first
   auto rows = dyn_cast<flash::RowTableOp>(op);
   if (rows)
     tile = add(mul(tile, kTableRows), lane);
@@ -112,7 +114,7 @@ LogicalResult TableWriter::emitRowValue(flash::RowTableOp op, ValueRange place) 
 // Lanes
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// Reduces the upper halves of 64 bits first, then the lower halves of lanes that have the right upper half.
+/// Reduces the upper halves of 64 bits first, then the lower halves of lanes whose upper half is the result.
 Value TableWriter::emitReduce(Value value, bool isMin) {
   Type i32Type = b.getI32Type(), i64Type = b.getI64Type();
   auto reduce = [&](Value half, NVVM::ReduxKind kind) -> Value {
@@ -150,17 +152,18 @@ Value TableWriter::emitAnyOfCTA(Value condition) {
 // Kernels
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// The warps of a kernel for `tiles` of several tables: of many each has more, up to one for each lane, while there are
-/// enough warps for all multiprocessors. A table leaves the rest of its last warp.
+/// Returns the number of warps of a kernel for `tiles` tiles of several tables. A warp has up to 32 tiles, one for each
+/// lane, as long as there are enough warps for all multiprocessors. A table may leave the rest of its last warp without
+/// tiles.
 static GridFormula countWarpsOfLanes(const GridFormula &tiles, int64_t tables) {
   constexpr int64_t kWarpsPerMultiprocessor = 64;
-  GridFormula perWarp = min(ceilDiv(tiles + 1, GridFormula::smCount() * kWarpsPerMultiprocessor), kLanes); // not 0
+  GridFormula perWarp = min(ceilDiv(tiles + 1, GridFormula::smCount() * kWarpsPerMultiprocessor), kLanes); // at least 1
   GridFormula warps = ceilDiv(tiles, perWarp);
   return tables > 1 ? warps + (tables - 1) : warps;
 }
 
 namespace {
-/// The tables of one kind: eight warps in a CTA, a warp for each tile.
+/// The kernel of all tables of one kind: a CTA has eight warps, a warp has a tile.
 class TableKernel : public LaunchKernel {
 public:
   TableKernel(SmallVector<Operation *> ops, StringRef suffix)
@@ -197,7 +200,7 @@ template <typename Op> static void matchTablesOf(LaunchNest &nest, StringRef suf
     nest.kernels.push_back(std::make_unique<TableKernel>(std::move(ops), suffix));
 }
 
-/// Each kind may read those before it.
+/// A table may read tables of the kinds before its own.
 void flashc::matchTable(LaunchNest &nest) {
   matchTablesOf<flash::RowTableOp>(nest, "_rows");
   matchTablesOf<flash::TileClassesOp>(nest, "_classes");

@@ -8,14 +8,15 @@
 using namespace mlir;
 using namespace flashc;
 
-/// How many positions of a tile a lane has.
+/// Returns the number of positions of a tile that a lane has.
 static int64_t countOfLane(int64_t tile) { return llvm::divideCeil(tile, kLanes); }
 
-/// Operations of a mask that stand in a kernel for all keys of a lane and several queries, of which there are up to:
+/// The most operations of a mask that are inlined in a kernel for all keys of a lane and several queries, and the most
+/// queries.
 static constexpr int64_t kMostInlined = 500, kMostQueries = 8;
 
 LogicalResult TableWriter::emitClasses(flash::TileClassesOp op, Value first, ArrayRef<Value> extents, Value count) {
-  // What nested code asks for stands in front of it.
+  // Nested code reads these extents: they are emitted before it.
   if (!cloner->get(b, op.getKeys()) || !cloner->get(b, op.getQueries()))
     return failure();
   Value ofTable = sub(warp, first), begin = mul(ofTable, tilesOfWarp);
@@ -99,7 +100,8 @@ Value TableWriter::emitOpenTiles(flash::TileClassesOp op, Value first, ArrayRef<
                                  Value isOpen, Value visit) {
   Value isOwn = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, ownWarp, other);
   Value isOwnOpen = arith::AndIOp::create(b, isOwn, isOpen);
-  /// If `condition` holds in one thread, what `emitThen` gives, else `otherwise`.
+  /// Emits `emitThen` under the condition that `condition` holds in one thread of the CTA; otherwise the result is
+  /// `otherwise`.
   auto ifAny = [&](Value condition, Value otherwise, llvm::function_ref<Value()> emitThen) -> Value {
     auto branch = scf::IfOp::create(b, b.getI32Type(), emitAnyOfCTA(condition), /*withElseRegion=*/true);
     OpBuilder::InsertionGuard guard(b);
@@ -135,7 +137,7 @@ Value TableWriter::emitOpenTiles(flash::TileClassesOp op, Value first, ArrayRef<
 }
 
 Value TableWriter::emitKnown(flash::TileClassesOp op, ValueRange place) {
-  ScalarCloner inside = *cloner; // what it maps holds here only
+  ScalarCloner inside = *cloner; // a copy, whose mappings end here
   Value position[] = {place[0], place[1], mul(place[2], op.getQTile()), mul(place[3], op.getKvTile())};
   for (auto [argument, value] : llvm::zip_equal(op.getKnown().getArguments(), position))
     inside.map(argument, value);
@@ -152,7 +154,7 @@ LogicalResult TableWriter::emitRange(flash::TileRangeOp op, ScalarCloner &known)
   Value first = (*operands)[2], end = arith::MinUIOp::create(b, add(first, index(op.getTile())), (*operands)[3]);
   Value last = sub(end, index(1)), least, greatest;
   for (int64_t number = 0; number < countOfLane(op.getTile()); ++number) {
-    // One that does not exist stands for the last.
+    // Positions after the last one are replaced by the last.
     Value own = arith::MinUIOp::create(b, add(add(first, lane), index(kLanes * number)), last);
     ScalarCloner inside = known;
     Value value = inside.cloneRegion(b, op.getBody(), {(*operands)[0], (*operands)[1], own});
@@ -168,14 +170,14 @@ LogicalResult TableWriter::emitRange(flash::TileRangeOp op, ScalarCloner &known)
   return success();
 }
 
-/// Operations of the mask for a query and all keys of a lane.
+/// Returns the number of operations of the mask for one query and all keys of a lane.
 static int64_t countOps(flash::TileClassesOp op) {
   int64_t count = 0;
   op.getMask().walk([&](Operation *) { ++count; });
   return count * countOfLane(op.getKvTile());
 }
 
-/// How many queries a warp looks at in one step.
+/// Returns the number of queries that a warp evaluates in one step.
 static int64_t getStep(flash::TileClassesOp op) {
   return std::clamp<int64_t>(llvm::bit_floor(uint64_t(kMostInlined / countOps(op))), 1, kMostQueries);
 }
@@ -196,7 +198,7 @@ Value TableWriter::emitSample(flash::TileClassesOp op, ValueRange place) {
     return {};
   int64_t step = getStep(op), apart = llvm::divideCeil(int64_t(op.getQTile()), step);
   Value last = sub(ends->end, index(1));
-  SmallVector<Value> some; // one that does not exist stands for the last
+  SmallVector<Value> some; // queries after the last one are replaced by the last
   for (int64_t number = 0; number < step; ++number)
     some.push_back(arith::MinUIOp::create(b, add(ends->query, index(apart * number + apart / 2)), last));
   auto [kept, cut] = emitPairs(op, place, some, ends->key, ends->keys);
@@ -206,7 +208,7 @@ Value TableWriter::emitSample(flash::TileClassesOp op, ValueRange place) {
   return emitNot(arith::AndIOp::create(b, emitAnyOfWarp(kept), isCut));
 }
 
-/// Passes over the queries of the tile, some of each warp in a step.
+/// Emits a loop over the queries of the tile; in each step every warp evaluates some.
 Value TableWriter::emitClassByPairs(flash::TileClassesOp op, ValueRange place) {
   std::optional<TileEnds> ends = getEnds(op, place);
   if (!ends)
@@ -228,7 +230,7 @@ Value TableWriter::emitClassByPairs(flash::TileClassesOp op, ValueRange place) {
         b.restoreInsertionPoint(inner.saveInsertionPoint());
         Value first = add(state[0], mul(ownWarp, step));
         SmallVector<Value> some;
-        for (int64_t number = 0; number < step; ++number) // one that does not exist stands for the last
+        for (int64_t number = 0; number < step; ++number) // queries after the last one are replaced by the last
           some.push_back(arith::MinUIOp::create(b, add(first, index(number)), last));
         auto [kept, cut] = emitPairs(op, place, some, ends->key, ends->keys);
         isEmitted &= kept != nullptr;
@@ -244,17 +246,17 @@ Value TableWriter::emitClassByPairs(flash::TileClassesOp op, ValueRange place) {
   return flash::emitTileClass(b, loop.getResult(1), loop.getResult(2));
 }
 
-/// Adds a pair to whether one is kept, and whether one is not. Null after an error.
+/// Evaluates the mask for a pair, and updates whether a pair is kept, and whether one is cut. Null after an error.
 std::pair<Value, Value> TableWriter::emitPair(flash::TileClassesOp op, ValueRange pair, Value kept, Value cut) {
-  ScalarCloner inside = *cloner; // what it maps holds here only
+  ScalarCloner inside = *cloner; // a copy, whose mappings end here
   Value keep = inside.cloneRegion(b, op.getMask(), pair);
   if (!keep)
     return {};
   return {arith::OrIOp::create(b, kept, keep), arith::OrIOp::create(b, cut, emitNot(keep))};
 }
 
-/// Whether one of this lane's keys is kept for a query, and whether one is not. Null after an error. Of a short mask
-/// each key has code of its own: what hangs on the key alone is then computed in front of the loop over queries.
+/// Returns whether one of this lane's keys is kept for a query, and whether one is cut; null after an error. A short
+/// mask is inlined for each key, so that code that depends on the key alone moves before the loop over queries.
 std::pair<Value, Value> TableWriter::emitPairs(flash::TileClassesOp op, ValueRange place, ArrayRef<Value> queries,
                                                Value key, Value keys) {
   Value no = arith::ConstantOp::create(b, b.getBoolAttr(false));
@@ -263,7 +265,7 @@ std::pair<Value, Value> TableWriter::emitPairs(flash::TileClassesOp op, ValueRan
     Value last = sub(end, index(1)), kept = no, cut = no;
     for (Value query : queries)
       for (int64_t number = 0; kept && number < countOfLane(op.getKvTile());
-           ++number) { // one that does not exist stands for the last
+           ++number) { // keys after the last one are replaced by the last
         Value own = arith::MinUIOp::create(b, add(add(key, lane), index(kLanes * number)), last);
         std::tie(kept, cut) = emitPair(op, {place[0], place[1], query, own}, kept, cut);
       }

@@ -10,7 +10,7 @@ std::optional<TableWriter::Votes> TableWriter::emitVotes(flash::TileRunsOp op, V
   Value end = cloner->get(b, op.getStreamed()), resident = mul(place[2], op.getResidentTile());
   Value key = add(first, mul(lane, op.getStreamedTile()));
   Value exists = isBelow(key, end);
-  ScalarCloner inside = *cloner; // what it maps holds here only
+  ScalarCloner inside = *cloner; // a copy, whose mappings end here
   Value existing = select(exists, key, first);
   Value visit = inside.cloneRegion(b, op.getBody(), op.getPosition(place[0], place[1], resident, existing));
   if (!visit)
@@ -58,7 +58,7 @@ LogicalResult TableWriter::emitRuns(flash::TileRunsOp op, ValueRange place) {
     return failure();
   Value masked = counts->getResult(0), all = add(masked, counts->getResult(1));
   Value bit = arith::ShLIOp::create(b, i32(1), arith::IndexCastOp::create(b, b.getI32Type(), lane));
-  Value before = arith::SubIOp::create(b, bit, i32(1)); // the lanes in front of this one
+  Value before = arith::SubIOp::create(b, bit, i32(1)); // bits of the lanes before this one
   auto storeKeys = [&](const Votes &votes, ValueRange state) {
     for (auto [isOfLane, bits, first] :
          {std::tuple(votes.isMasked, votes.masked, state[0]), std::tuple(votes.isFull, votes.full, state[1])}) {
@@ -78,7 +78,7 @@ LogicalResult TableWriter::emitRuns(flash::TileRunsOp op, ValueRange place) {
   b.setInsertionPointToStart(branch.thenBlock());
   store(masked, index(VisitsRow::kMaskedVisits));
   store(all, index(VisitsRow::kVisits));
-  // Without tiles the first is visited all the same (Visits).
+  // A row without tiles visits the first tile all the same (Visits).
   Value isEmpty = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, all, index(0));
   auto none = scf::IfOp::create(b, isEmpty);
   b.setInsertionPointToStart(none.thenBlock());

@@ -1,9 +1,8 @@
 //===- LaunchKernel.h - a kernel before or after the main ones of a launch ----------------------------------------===//
-//
-// A launch has a main kernel for each nest of loops of a function, and launch kernels before and after the main ones:
-// they compute what a nest reads, or complete its results. A launch kernel is one file of lib/LaunchKernels and one
-// line of LaunchKernels.def there. Everyone else loops over the nests' lists of them (LaunchNest.h).
-//
+// A launch has a main kernel for each nest of loops of a function, and launch kernels before and after the main
+// kernels: they compute arrays that a nest reads, or complete its results. A kind of launch kernels is one file of
+// lib/LaunchKernels and one line of LaunchKernels.def there. All other code loops over the nests' lists of launch
+// kernels (LaunchNest.h).
 //===--------------------------------------------------------------------------------------------------------------===//
 #ifndef FLASHC_LAUNCHKERNELS_LAUNCHKERNEL_H
 #define FLASHC_LAUNCHKERNELS_LAUNCHKERNEL_H
@@ -16,7 +15,7 @@ namespace flashc {
 struct AddedSums;
 struct LaunchNest;
 
-/// The launch that a launch kernel becomes a part of: the function that it computes, the module of its kernels, their
+/// The launch that a launch kernel becomes a part of: the host function, the module of the launch's kernels, their
 /// tables, and its nests.
 struct LaunchContext {
   mlir::func::FuncOp host;
@@ -25,9 +24,9 @@ struct LaunchContext {
   mlir::ArrayRef<const LaunchNest *> nests = {};
 };
 
-/// A launch kernel. Its functions are given the nest whose list has it, with the tiles that the schedule chose. A
-/// launch calls addTables of all its kernels; getDestinations and getAddedSums while main kernels are emitted; then
-/// addRoles of all kernels, and emit.
+/// A launch kernel. Each function is passed the nest that owns the kernel, with the tile sizes of the chosen schedule.
+/// The order of calls is: addTables of all kernels of the launch; getDestinations and getAddedSums while main kernels
+/// are emitted; addRoles of all kernels; emit.
 class LaunchKernel {
 public:
   enum class Time {
@@ -36,9 +35,9 @@ public:
     Last    // after all others
   };
 
-  /// `op`: the op of L1 that the kernel stands for, if there is one. Where several nests have a kernel of one op, the
-  /// launch has the first. `outputs`: the arguments of the launch, numbered before its results, that this kernel writes
-  /// and no nest does.
+  /// `op` is the op of L1 that the kernel computes, or null. If several nests have a kernel of one op, the launch takes
+  /// the first. `outputs` are the arguments of the launch (entry arguments are numbered first, then results) that only
+  /// this kernel writes.
   explicit LaunchKernel(mlir::Operation *op = nullptr, mlir::SmallVector<unsigned, 1> outputs = {})
       : op(op), outputs(std::move(outputs)) {}
   virtual ~LaunchKernel() = default;
@@ -47,20 +46,21 @@ public:
   mlir::ArrayRef<unsigned> getOutputs() const { return outputs; }
 
   virtual Time getTime() const { return Time::After; }
-  /// Adds the tables of the workspace through which this kernel and others pass values. Fails after an error.
+  /// Adds the tables of the workspace that this kernel and others use to pass values. Fails after an error.
   virtual mlir::LogicalResult addTables(const LaunchNest &nest, TileTables &tables) const { return mlir::success(); }
-  /// The arrays that the main kernel stores a result of the nest to, for this kernel to read; none if this kernel does
-  /// not take the result, null ones after an error.
+  /// Returns the arrays to which the main kernel stores a result of the nest that this kernel reads; none if this
+  /// kernel does not read the result, null arrays after an error.
   virtual mlir::SmallVector<mlir::Value> getDestinations(const LaunchNest &nest, unsigned result, mlir::OpBuilder &b,
                                                          ScalarCloner &scalars) const {
     return {};
   }
-  /// The sums to which the main kernel adds a result of the nest, in place of storing it; null if it stores the result.
-  /// A kernel before the main one sets the sums to 0 (DeltaKernel.cpp).
+  /// Returns the sums to which the main kernel adds a result of the nest; null if it stores the result instead. A
+  /// kernel before the main one sets the sums to 0 (DeltaKernel.cpp).
   virtual const AddedSums *getAddedSums(unsigned result) const { return nullptr; }
-  /// Adds the roles of arguments of the launch that are this kernel's, and not the nest's.
+  /// Adds the roles of arguments of the launch that this kernel uses and the nest does not.
   virtual void addRoles(LaunchRoles &roles) const {}
-  /// Makes the kernel, whose name begins with the host function's. Returns how it is launched, or fails after an error.
+  /// Makes the kernel; its name begins with the host function's name. Returns how it is launched, or fails after an
+  /// error.
   virtual mlir::FailureOr<ManifestKernel> emit(const LaunchNest &nest, const LaunchContext &context) const = 0;
 
 protected:

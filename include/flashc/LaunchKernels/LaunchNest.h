@@ -8,21 +8,21 @@
 
 namespace flashc {
 
-/// One dimension of the parallel loop: the position in it, how far it goes, and its step.
+/// One dimension of the parallel loop: its induction variable, its upper bound, and its step.
 struct ParallelDim {
   mlir::Value position;
   mlir::OpFoldResult extent;
   int64_t step;
 };
 
-/// A value that the loops of a nest compute, a tile or a whole one.
+/// A value that the loops of a nest compute, for one tile or for all tiles.
 struct NestResult {
   mlir::Value value;
-  /// Its name, and what the dimensions of the outputs move with, after all launch kernels.
+  /// The result's name, and the StepDim of each dimension of the outputs, after all launch kernels.
   mlir::flash::StepOperand info;
-  /// In L1, of all tiles together.
+  /// The extents in L1 of the result of all tiles together.
   mlir::SmallVector<mlir::OpFoldResult, 4> extents = {};
-  /// Whether iterations of the parallel loop add to the same elements, which move with streamed tiles.
+  /// Whether iterations of the parallel loop add to the same elements, because these depend on the streamed tile.
   bool isAddedUp = false;
 };
 
@@ -34,19 +34,19 @@ struct NestOutput {
   mlir::Type elementType;
 };
 
-/// Parts of each tile's keys, which are iterations of the parallel loop (flash-split-kv, flash-split-key-loops).
+/// The loop over parts of each tile's keys, a dimension of the parallel loop (flash-split-kv, flash-split-key-loops).
 struct KeyParts {
   ParallelDim dim;
-  /// What merges several parts, whose results then are the outputs.
+  /// The op that merges several parts and whose results are the outputs.
   mlir::flash::MergeStatesOp merge = {};
 };
 
-/// The loops of one step in L1, as far as launch kernels may know them. LoopNest of convert-flash-to-tile is the whole.
+/// The part of a nest of loops in L1 that launch kernels may read. LoopNest of convert-flash-to-tile derives from it.
 struct LaunchNest {
   mlir::func::FuncOp func;
-  /// Where scalars for kernels may be computed in L1: all of the nest comes before.
+  /// The op before which scalars for kernels may be computed in L1; the whole nest is before it.
   mlir::Operation *end = nullptr;
-  /// Among the nests of the function.
+  /// The number of this nest among the nests of the function.
   unsigned number = 0;
   bool isOnly = true;
   int64_t residentTile = 0, streamedTile = 0, groupSize = 1;
@@ -59,44 +59,43 @@ struct LaunchNest {
 
   /// The uses of a result after the loops.
   mlir::SmallVector<mlir::OpOperand *> getUses(unsigned result) const;
-  /// The op of a kind that has the first result as its first operand; null if there is none.
+  /// Returns the op of type `Op` whose first operand is the first result, or null.
   template <typename Op> Op findUser() const {
     for (mlir::OpOperand *use : results.empty() ? mlir::SmallVector<mlir::OpOperand *>() : getUses(0))
       if (auto op = mlir::dyn_cast<Op>(use->getOwner()); op && use->getOperandNumber() == 0)
         return op;
     return {};
   }
-  /// The value that `use` makes of a result, or of what a launch kernel made of the result, on its way out of the
-  /// loops: the same with another type, without padding, or in the array of all tiles. Null if `use` does something
-  /// else.
+  /// Returns the value that carries a result on after `use`, on its way out of the loops: the same elements in another
+  /// type, without padding, or as a part of the array of all tiles. Null if `use` does something else.
   mlir::Value getCarried(mlir::OpOperand &use, unsigned result) const;
-  /// The arguments of the launch that a result is written to.
+  /// Returns the arguments of the launch that a result is written to.
   mlir::SmallVector<unsigned, 1> getOutputs(unsigned result) const;
-  /// Parts of kernels' names: for a kernel that only one result of the nest has, and for one that only one nest has.
+  /// Returns a part of kernels' names, for a kernel of one result of the nest, and for a kernel of one nest.
   std::string getSuffix(unsigned result) const;
   std::string getNumberSuffix() const { return number ? std::to_string(number) : ""; }
 
-  /// The arrays that the main kernel stores a result to: those of the first launch kernel that takes it, or the
-  /// outputs. Fails after an error.
+  /// Returns the arrays that the main kernel stores a result to: the destinations of the first launch kernel that reads
+  /// the result, or else the outputs. Fails after an error.
   mlir::FailureOr<mlir::SmallVector<mlir::Value>> getDestinations(unsigned result, mlir::OpBuilder &b,
                                                                   ScalarCloner &scalars) const;
-  /// The sums that it adds a result to (LaunchKernel::getAddedSums); null: it does not.
+  /// Returns the sums that the main kernel adds a result to (LaunchKernel::getAddedSums), or null.
   const AddedSums *getAddedSums(unsigned result) const;
-  /// The kernel of an op; null if there is none.
+  /// Returns the kernel of an op, or null.
   const LaunchKernel *findKernel(mlir::Operation *op) const;
   bool isAnyAddedUp() const {
     return llvm::any_of(results, [](const NestResult &result) { return result.isAddedUp; });
   }
 };
 
-/// Finds the kernels of a nest of which all else is known.
+/// Finds the launch kernels of a nest whose other members are set.
 void matchKernels(LaunchNest &nest);
 
-/// Finds the kernels, and follows the nest's results to where they are returned or written to arguments. Emits an error
-/// and fails where a result is used otherwise, or nothing is written.
+/// Finds the launch kernels, and follows the nest's results to where they are returned or written to arguments. Emits
+/// an error and fails if a result has another use, or nothing is written.
 mlir::LogicalResult matchLaunch(LaunchNest &nest);
 
-/// The arguments of a launch that a value of a function is written to, or results that it is.
+/// Returns the arguments of a launch (then results) that a value of a function is written to or returned as.
 mlir::SmallVector<unsigned, 1> findOutputs(mlir::func::FuncOp func, mlir::Value value);
 
 } // namespace flashc
