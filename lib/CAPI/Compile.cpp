@@ -9,7 +9,7 @@ using namespace flashc::capi;
 
 static constexpr llvm::StringLiteral kDTypeNames[] = {"bf16", "f16", "f32", "i1", "i8", "i32", "i64", "f64"};
 
-/// The name of an element type among the first `count`, or an error that says what was expected.
+/// Returns the name of an element type among the first `count`, or an error that says what was expected.
 static llvm::Expected<std::string> getName(FlashcDType dtype, size_t count, const llvm::Twine &what) {
   if (unsigned(dtype) < count)
     return kDTypeNames[dtype].str();
@@ -39,7 +39,7 @@ static llvm::Expected<AttentionSpec::Capture> convert(const FlashcCapture &captu
   return result;
 }
 
-/// The description in C++; an error says what cannot be.
+/// Converts a description; the error names the wrong field.
 static llvm::Expected<AttentionSpec> convert(const FlashcAttention &attention) {
   AttentionSpec spec;
   spec.isDouble = attention.dtype == FLASHC_F64;
@@ -104,7 +104,7 @@ static bool readsArrays(llvm::StringRef code, const AttentionSpec &spec) {
   });
 }
 
-/// The question of an attention that reads a cache on a GPU.
+/// Returns the question of an attention that reads a cache on a GPU.
 static Question makeQuestion(const AttentionSpec &spec, const GPUTarget &target, int64_t multiprocessors) {
   Question question;
   question.target = target.name.str();
@@ -160,7 +160,7 @@ FlashcStatus capi::getText(FlashcContext handle, const void *description, llvm::
     llvm::Expected<std::string> text = print();
     if (!text)
       return fail(FLASHC_INVALID_ARGUMENT, text.takeError(), message);
-    // The verifier knows what the op does not allow.
+    // The verifier rejects everything else that the op does not allow.
     Session session(unwrap(handle)->registry, Author::Flashc);
     if (failed(session.parse(*text)))
       return fail(FLASHC_COMPILE_ERROR, session.takeError(), message);
@@ -190,7 +190,7 @@ FlashcStatus flashcAttentionGetText(FlashcContext context, const FlashcAttention
   return getText(context, attention, "an attention", [&] { return print(*attention); }, out, message);
 }
 
-/// The kernel that an attention and a launch ask for; an error says which of them cannot be.
+/// Chooses the kernel for an attention and a launch; the error names the wrong field.
 static llvm::Expected<KernelPlan> choose(const AttentionSpec &spec, const FlashcCacheLaunch &launch,
                                          const FlashcCompileOptions &options) {
   if (!spec.hasCache || std::min({spec.batch, spec.keyHeads, spec.queries, spec.keys, launch.multiprocessors}) < 1)

@@ -11,11 +11,11 @@ using namespace flashc::capi;
 
 namespace {
 
-/// What a FlashcExplanation is.
+/// The object behind a FlashcExplanation.
 struct ExplanationHandle {
   const Explanation explanation;
   const std::string text, json;
-  /// Lists of tiles, made when they are asked for, by batch and head (0 where maps do not vary).
+  /// Lists of tiles, made when they are first read, by batch and head (0 where maps do not vary).
   mutable std::mutex mutex;
   mutable std::map<std::pair<int64_t, int64_t>, std::vector<TileClass>> tiles = {};
 };
@@ -26,7 +26,7 @@ static const ExplanationHandle *unwrap(FlashcExplanation explanation) {
   return static_cast<const ExplanationHandle *>(explanation.ptr);
 }
 
-/// The arguments suit the attention of `module` as they would have to at a launch.
+/// Checks that the arguments suit the attention of `module`, as a launch does.
 static FlashcStatus check(ModuleOp module, const PipelineOptions &pipeline, ArrayRef<LaunchArgument> arguments,
                           Session &session, char **message) {
   FailureOr<CompiledKernel> kernel = compileForCPU(module, pipeline);
@@ -40,7 +40,8 @@ static FlashcStatus check(ModuleOp module, const PipelineOptions &pipeline, Arra
   return succeed(message);
 }
 
-/// Explains the request of `what`, an argument that may be null like any other, called with these arguments.
+/// Explains a call of a program with these arguments. `what` names `source` in errors, with its article; it may be null
+/// like any argument.
 static FlashcStatus explainCall(FlashcContext context, const void *source, llvm::StringRef what,
                                 llvm::function_ref<llvm::Expected<KernelRequest>()> getRequest,
                                 const FlashcArgument *given, size_t count, FlashcExplanation *out, char **message) {
@@ -63,7 +64,7 @@ static FlashcStatus explainCall(FlashcContext context, const void *source, llvm:
     return fail(FLASHC_COMPILE_ERROR, session.takeError(), message);
   if (FlashcStatus status = check(**module, request->pipeline, *arguments, session, message))
     return status;
-  // compileForCPU found that there is one.
+  // compileForCPU checked that there is one function.
   auto functions = llvm::make_filter_range((*module)->getOps<func::FuncOp>(), [](func::FuncOp function) {
     return function.isPublic() && !function.isExternal();
   });

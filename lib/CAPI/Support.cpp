@@ -12,16 +12,16 @@
 using namespace flashc;
 
 //===--------------------------------------------------------------------------------------------------------------===//
-// Memory that is not there
+// Failed allocations
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// LLVM would end the process.
+/// Replaces LLVM's handler, which ends the process.
 [[noreturn]] static void throwBadAlloc(void *, const char *, bool) { throw std::bad_alloc(); }
 
 FlashcStatus capi::guard(char **message, llvm::function_ref<FlashcStatus()> body) {
   static const bool isHandled = (llvm::install_bad_alloc_error_handler(throwBadAlloc), true);
   (void)isHandled;
-  // LLVM's notes of what it is about, for its crash reports, point into frames that are left.
+  // LLVM's stack of notes for crash reports points into frames that an exception leaves.
   const void *notes = llvm::SavePrettyStackState();
   try {
     return body();
@@ -33,7 +33,7 @@ FlashcStatus capi::guard(char **message, llvm::function_ref<FlashcStatus()> body
   }
 }
 
-/// Null without the memory.
+/// Returns null if there is no memory.
 static char *tryToCopy(llvm::StringRef text) {
   auto *copy = static_cast<char *>(std::malloc(text.size() + 1));
   if (!copy)

@@ -9,10 +9,11 @@
 
 namespace flashc::capi {
 
-/// What a FlashcContext is: everything that calls share. Handles share it too, so that they may outlive each other.
+/// The object behind a FlashcContext: everything that calls share. Handles share it, so that they may outlive each
+/// other.
 class Context {
 public:
-  /// `cacheDirectory` may be empty: there is none.
+  /// `cacheDirectory` is empty if there is none.
   Context(std::string cacheDirectory, std::optional<DiskCache::Options> diskOptions);
 
   const mlir::DialectRegistry registry;
@@ -21,23 +22,23 @@ public:
   KernelCache kernels;
   OnceMap<std::shared_ptr<const HostKernel>> hostKernels;
 
-  /// The GPU's side, made when it is first asked for; the error says why there is none.
+  /// Returns the GPU runtime, which the first call creates; the error says why there is none.
   llvm::Expected<Runtime *> getRuntime();
-  /// Kernels that it loaded.
+  /// Returns the number of kernels that the runtime loaded.
   uint64_t getNumLoads();
 
 private:
-  std::mutex mutex; ///< of `runtime`
+  std::mutex mutex; ///< guards `runtime`
   std::unique_ptr<Runtime> runtime;
 };
 
-/// What a FlashcKernel is.
+/// The object behind a FlashcKernel.
 struct KernelHandle {
   std::shared_ptr<Context> context;
   std::shared_ptr<const CachedKernel> kernel;
 };
 
-/// What a FlashcLoadedKernel is: one of the two kernels.
+/// The object behind a FlashcLoadedKernel, with one of the two kernels.
 struct LoadedKernelHandle {
   std::shared_ptr<Context> context;
   std::shared_ptr<const LoadedKernel> gpu;
@@ -52,13 +53,13 @@ inline const LoadedKernelHandle &unwrap(FlashcLoadedKernel kernel) {
   return *static_cast<LoadedKernelHandle *>(kernel.ptr);
 }
 
-/// Calls `body`, and makes a status of what it throws: FLASHC_OUT_OF_MEMORY, since neither LLVM nor flashc throws
-/// anything, but the C++ library does where the system has no memory, thread or lock to give. LLVM's own failure to get
-/// memory throws too. Every function of the API that may allocate is one call of this or of guardOr, so that no
-/// exception reaches a caller, who may not be C++.
+/// Calls `body`, and turns an exception into FLASHC_OUT_OF_MEMORY: neither LLVM nor flashc throws, but the C++ library
+/// does if the system has no more memory, threads or locks, and so does LLVM's handler for failed allocations. Every
+/// function of the API that may allocate is one call of this or of guardOr, so that no exception reaches a caller, who
+/// may not be C++.
 FlashcStatus guard(char **message, llvm::function_ref<FlashcStatus()> body);
 
-/// The same for functions that have no status: `otherwise` stands for failure.
+/// Calls `body` as guard does, and returns `otherwise` after an exception.
 template <typename T> T guardOr(T otherwise, llvm::function_ref<T()> body) {
   guard(nullptr, [&] {
     otherwise = body();
@@ -67,39 +68,39 @@ template <typename T> T guardOr(T otherwise, llvm::function_ref<T()> body) {
   return otherwise;
 }
 
-/// A copy that flashcStringDestroy frees.
+/// Returns a copy that flashcStringDestroy frees.
 char *copyText(llvm::StringRef text);
 
-/// Leaves `text`, without the last newline, in `*message` if the caller wants it and there is the memory; returns
-/// `status`.
+/// Returns `status`, and sets `*message` to `text` without the last newline, if `message` is not null and there is
+/// memory.
 FlashcStatus fail(FlashcStatus status, llvm::StringRef text, char **message);
-/// The same with the error's text; an isArgumentMismatch is FLASHC_ARGUMENT_MISMATCH instead, an isCompileError
+/// Fails with the error's text; an isArgumentMismatch becomes FLASHC_ARGUMENT_MISMATCH, an isCompileError
 /// FLASHC_COMPILE_ERROR.
 FlashcStatus fail(FlashcStatus status, llvm::Error error, char **message);
 
-/// Success, with `*message` null.
+/// Returns FLASHC_OK, with `*message` null.
 FlashcStatus succeed(char **message);
 
-/// What to compile, and how; null options stand for the defaults.
+/// Makes a request; null options stand for the defaults.
 KernelRequest makeRequest(std::string text, const FlashcCompileOptions *options, Author author = Author::Caller);
 
-/// Finds or compiles the kernel of `text`, and hands it to the caller.
+/// Finds or compiles the kernel of `text`, and returns it in `*out`.
 FlashcStatus compileInto(FlashcContext handle, std::string text, Author author, const FlashcCompileOptions *options,
                          FlashcKernel *out, char **message);
 
-/// The text of an attention.
+/// Prints an attention as a module.
 llvm::Expected<std::string> print(const FlashcAttention &attention);
 
-/// The functions that give the text or the kernel of a description, which may be null like any argument. `what` is its
-/// article and name in errors, and `print` makes its text.
+/// The common part of API functions that return the text or the kernel of a description, which may be null like any
+/// argument. `what` names the description in errors, with its article; `print` makes its text.
 FlashcStatus getText(FlashcContext handle, const void *description, llvm::StringRef what,
                      llvm::function_ref<llvm::Expected<std::string>()> print, char **out, char **message);
 FlashcStatus compile(FlashcContext handle, const void *description, llvm::StringRef what,
                      llvm::function_ref<llvm::Expected<std::string>()> print, const FlashcCompileOptions *options,
                      FlashcKernel *out, char **message);
 
-/// Arguments as the launcher takes them. `needsStrides`: null strides are a mistake; they stand for none otherwise.
-/// None after a null pointer where there should be one.
+/// Converts arguments for the launcher. Returns nullopt if a pointer is null that must not be. Strides may be null if
+/// `needsStrides` is false, and are 0 then.
 std::optional<llvm::SmallVector<LaunchArgument, 8>> convert(const FlashcArgument *arguments, size_t count,
                                                             bool needsStrides);
 

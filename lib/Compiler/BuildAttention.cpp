@@ -27,7 +27,7 @@ static constexpr std::pair<StringLiteral, bool AttentionSpec::*> kFlags[] = {
 static constexpr std::pair<StringLiteral, float AttentionSpec::*> kNumbers[] = {
     {"dropout_p", &AttentionSpec::dropoutP}};
 
-/// Sets the field that `option`, a name or `name=value`, is about; false: there is none, or the value is no number.
+/// Sets the field of `option`, a name or `name=value`. Returns false if there is none, or the value is no number.
 static bool setOption(AttentionSpec &spec, StringRef option) {
   auto [name, value] = option.split('=');
   for (auto [flag, field] : kFlags)
@@ -48,7 +48,7 @@ Error AttentionSpec::setOptions(StringRef text) {
       std::string names = join(make_first_range(kFlags), ", ");
       for (auto [name, field] : kNumbers)
         names += ", " + name.str() + "=number";
-      return makeError("expected options of %s, got '%s'", names.c_str(), option.str().c_str());
+      return makeError("expected options to be among %s, got '%s'", names.c_str(), option.str().c_str());
     }
   return Error::success();
 }
@@ -61,7 +61,7 @@ namespace {
 /// The text of a region's body, split at its end.
 struct Code {
   StringRef body;
-  /// What `flash.yield` yields, such as `%keep`.
+  /// The operand of `flash.yield`, such as `%keep`.
   StringRef result;
 };
 } // namespace
@@ -86,10 +86,10 @@ static Expected<Code> splitCode(StringRef text, StringRef type, const char *fiel
 // Checks
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// Beyond this a bound of a window could pass 32 bits, which an index has in a kernel.
+/// The largest bound of a window that fits an index, which has 32 bits in a kernel.
 static constexpr int64_t kMaxWindow = int64_t(1) << 30;
 
-/// A window as wide as this reaches every key: extents have 31 bits.
+/// Whether a window reaches every key: extents have 31 bits.
 static bool isUnbounded(int64_t window) { return window < 0 || window >= std::numeric_limits<int32_t>::max(); }
 
 static Error checkCapture(const AttentionSpec::Capture &capture, StringSet<> &names) {
@@ -134,14 +134,15 @@ static Error checkSpec(const AttentionSpec &spec) {
     return makeError("expected page_size of a cache to be positive, or 0 for one without pages, got %lld",
                      static_cast<long long>(spec.pageSize));
   if (!spec.cacheDType.empty() && !spec.hasCache)
-    return makeError("expected cache_type of a cache only");
+    return makeError("expected cache_type for a cache only");
   if ((spec.hasPageScales && (spec.cacheDType.empty() || spec.pageSize == 0)) ||
       (spec.hasHeadScales && spec.cacheDType.empty()))
-    return makeError("expected page_scales and head_scales of a cache of 8 bits only, and page_scales of one in pages");
+    return makeError(
+        "expected page_scales and head_scales for a cache of 8 bits only, and page_scales for a paged one only");
   if (spec.hasSinks && sumsColumns(spec))
-    return makeError("expected no sinks beside column sums: the log-sum-exp has them");
+    return makeError("expected no sinks for column sums: the log-sum-exp includes them");
   if (spec.dropoutP != 0.0f && sumsColumns(spec))
-    return makeError("expected no dropout beside column sums: they add up probabilities before it");
+    return makeError("expected no dropout for column sums: they sum probabilities before dropout");
   if (spec.operation == AttentionSpec::Operation::CapturedGradient) {
     if (spec.captured >= spec.captures.size())
       return makeError("expected captured to be the number of a capture, got %zu of %zu", spec.captured,
@@ -151,7 +152,7 @@ static Error checkSpec(const AttentionSpec &spec) {
       return makeError("expected captured to be an array of bf16, f16, f32 or f64, got %s '%s' of %s",
                        capture.isScalar ? "scalar" : "array", capture.name.c_str(), capture.dtype.c_str());
     if (spec.hasSinks)
-      return makeError("expected no sinks beside the gradient of a capture: the log-sum-exp has them");
+      return makeError("expected no sinks for the gradient of a capture: the log-sum-exp includes them");
   }
   for (auto [name, value] : positive)
     if (value <= 0)
@@ -185,7 +186,7 @@ static Error checkSpec(const AttentionSpec &spec) {
 // Printing
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// A type as text. An extent of -1 prints as `?`.
+/// Returns a tensor type as text. An extent of -1 prints as `?`.
 static std::string getTensor(ArrayRef<int64_t> shape, StringRef element) {
   std::string text = "tensor<";
   for (int64_t extent : shape)
@@ -197,7 +198,7 @@ static std::string getType(const AttentionSpec::Capture &capture) {
   return capture.isScalar ? capture.dtype : getTensor(capture.shape, capture.dtype);
 }
 
-/// `value` so that MLIR's parser gives the same bits back: decimal where that can be, or the bits.
+/// Prints `value` such that MLIR's parser reads the same bits: as a decimal if possible, else as the bits.
 static std::string getFloat(float value) {
   APFloat number(value);
   SmallString<32> text;
@@ -217,7 +218,7 @@ struct NamedTensor {
   std::string type;
 };
 
-/// Prints one attention. Names of its own contain a dot, so that they are none of the captures'.
+/// Prints one attention. The printer's own names contain a dot, so that they differ from the captures' names.
 class Printer {
 public:
   explicit Printer(const AttentionSpec &spec)
@@ -248,7 +249,7 @@ private:
   void printConstants();
   void printViews();
   void printPosition();
-  /// What regions call the query's number among the launch's; `%i` is its position.
+  /// Returns the regions' name of the query's number in the launch; `%i` is its position.
   StringRef getQuery() const { return spec.hasCache ? "flashc.i" : "i"; }
   SmallVector<std::string> printWindow();
   void printMask(const std::optional<Code> &code);
@@ -265,16 +266,16 @@ private:
   std::string q, k, v, kCache, vCache, o, lse, c;
   StringRef operation;
   SmallVector<NamedTensor> inputs, results;
-  /// Behind the inputs.
+  /// Operands after the inputs.
   std::optional<NamedTensor> sinks, philox, lengths, table, kScale, vScale;
-  /// j - (i + Nk - Nq) is from -left to right.
+  /// A pair is kept if -left <= j - (i + Nk - Nq) <= right.
   std::optional<int64_t> left, right;
   std::string text;
   raw_string_ostream os{text};
 };
 } // namespace
 
-/// Keys and values as if they lay in one place.
+/// Prints views that read a cache as whole keys and values.
 void Printer::printViews() {
   for (auto [name, cache, type, view, scale] : {std::tuple("%flashc.keys", "%k", &kCache, &k, &kScale),
                                                 std::tuple("%flashc.values", "%v", &vCache, &v, &vScale)}) {
@@ -287,7 +288,7 @@ void Printer::printViews() {
   }
 }
 
-/// In a region of a cache's attention: how long the sequence is, and the query's position in it, which needs no shift.
+/// Prints, in a region of attention with a cache, the length of the sequence and the query's position in it.
 void Printer::printPosition() {
   if (!spec.hasCache)
     return;
@@ -298,7 +299,7 @@ void Printer::printPosition() {
      << "        %flashc.shift = arith.constant 0 : index\n";
 }
 
-/// What the window, and code that asks for the lengths, need outside the regions.
+/// Prints the constants outside of the regions that the window and code that reads the lengths need.
 void Printer::printConstants() {
   if (spec.hasCache)
     printViews();
@@ -345,7 +346,7 @@ SmallVector<std::string> Printer::printWindow() {
   return conditions;
 }
 
-/// The window and the code, joined by arith.andi, which the mask analysis takes apart again.
+/// Prints the window and the code, joined by arith.andi, which the mask analysis takes apart again.
 void Printer::printMask(const std::optional<Code> &code) {
   os << "      mask (%b: index, %h: index, %" << getQuery() << ": index, %j: index) {\n";
   printPosition();
@@ -363,7 +364,7 @@ void Printer::printMask(const std::optional<Code> &code) {
   os << "        flash.yield " << keep << " : i1\n      }\n";
 }
 
-/// What the operation reads and computes, in the order of the op's operands and results.
+/// Chooses the operands and results of the op, in its order.
 void Printer::chooseTensors() {
   inputs = {{"%q", q}, {"%k", spec.hasCache ? kCache : k}};
   if (sumsColumns(spec)) {
@@ -412,7 +413,7 @@ static std::string joinTypes(ArrayRef<NamedTensor> tensors) {
   return join(map_range(tensors, [](const NamedTensor &tensor) { return tensor.type; }), ", ");
 }
 
-/// The function's head.
+/// Prints the head of the function.
 void Printer::printSignature(ArrayRef<NamedTensor> returned) {
   os << "func.func @" << operation << "(";
   interleaveComma(inputs, os, [&](const NamedTensor &input) { os << input.name << ": " << input.type; });
@@ -427,7 +428,7 @@ void Printer::printSignature(ArrayRef<NamedTensor> returned) {
   printConstants();
 }
 
-/// The op up to its regions.
+/// Prints the op up to its regions.
 void Printer::printOp() {
   SmallVector<NamedTensor> read = inputs;
   if (spec.hasCache)
@@ -462,7 +463,7 @@ void Printer::printRegions(const std::optional<Code> &score, const std::optional
 }
 
 std::string Printer::print(const std::optional<Code> &score, const std::optional<Code> &mask) {
-  // The op has both results; what is not returned is no output of the kernel, and nothing computes it.
+  // The op has both results; a result that is not returned is no output of the kernel, and is not computed.
   bool dropsLse = spec.operation == AttentionSpec::Operation::Attention && !spec.logSumExp;
   ArrayRef<NamedTensor> returned = ArrayRef(results).drop_back(dropsLse ? 1 : 0);
   printSignature(returned);

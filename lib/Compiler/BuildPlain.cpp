@@ -22,12 +22,12 @@ static std::string getShape(unsigned numAny, int64_t depth) {
   return depth ? text + std::to_string(depth) + "x" : text;
 }
 
-/// A tensor of `numAny` extents that are known at launch, and of `depth`, unless that is 0.
+/// Returns a tensor type of `numAny` dynamic extents, and of `depth` unless that is 0.
 static std::string getTensor(unsigned numAny, int64_t depth, StringRef type) {
   return "tensor<" + getShape(numAny, depth) + type.str() + ">";
 }
 
-/// A memref of any strides but the last.
+/// Returns the type of a memref whose strides except for the last are dynamic.
 static std::string getMemRef(unsigned numAny, int64_t depth, StringRef type) {
   SmallVector<StringRef> strides(numAny + (depth != 0), "?");
   strides.back() = "1";
@@ -42,7 +42,7 @@ struct Named {
 };
 } // namespace
 
-/// ` keyword(%a, %b : type, type)`, or nothing if there are no values.
+/// Returns ` keyword(%a, %b : type, type)`, or an empty string without values.
 static std::string getOperands(StringRef keyword, ArrayRef<Named> values) {
   if (values.empty())
     return "";
@@ -83,9 +83,10 @@ Expected<std::string> flashc::printAppend(const AppendSpec &spec) {
   if (spec.rotaryDim < 0 || spec.rotaryDim % 2)
     return createStringError(formatv("expected rotary_dim to be even and not negative, got {0}", spec.rotaryDim));
   if (spec.hasLeftpad && !spec.rotaryDim)
-    return createStringError("expected leftpad of rotated keys only, whose rotary_dim is positive");
+    return createStringError("expected leftpad for rotated keys only, with a positive rotary_dim");
   if (spec.cacheDType.empty() ? spec.hasPageScales || spec.hasHeadScales : spec.hasPageScales && !spec.isPaged)
-    return createStringError("expected page_scales and head_scales of caches of 8 bits only, and page_scales of pages");
+    return createStringError(
+        "expected page_scales and head_scales for caches of 8 bits only, and page_scales for paged ones only");
   StringRef stored = spec.cacheDType.empty() ? spec.dtype : spec.cacheDType;
   SmallVector<Named, 3> news{{"k", getMemRef(3, spec.headDim, spec.dtype)},
                              {"v", getMemRef(3, spec.valueDim, spec.dtype)},

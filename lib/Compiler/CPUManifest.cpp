@@ -9,7 +9,7 @@
 using namespace mlir;
 using namespace flashc;
 
-/// The one function with a body.
+/// Returns the one public function with a body.
 static FailureOr<func::FuncOp> findFunction(ModuleOp module) {
   func::FuncOp found;
   for (auto function : module.getOps<func::FuncOp>()) {
@@ -17,7 +17,7 @@ static FailureOr<func::FuncOp> findFunction(ModuleOp module) {
       continue;
     if (found)
       return module.emitError("expected one public function, got @")
-             << found.getName() << " and @" << function.getName() << ": name one";
+             << found.getName() << " and @" << function.getName() << "; choose one by name";
     found = function;
   }
   if (!found)

@@ -22,7 +22,7 @@
 using namespace mlir;
 using namespace flashc;
 
-/// A scope of its own below the options' one; one that does nothing if there is none.
+/// Returns a scope below the options' one; one that does nothing if there is none.
 static TimingScope nestTiming(const CompileOptions &options, StringRef step) {
   return options.timing ? options.timing->nest(step) : TimingScope();
 }
@@ -41,7 +41,7 @@ LogicalResult flashc::runPasses(ModuleOp module, llvm::function_ref<LogicalResul
   if ((options.configure && failed(options.configure(pm))) || failed(build(pm)))
     return failure();
   pm.enableTiming(scope);
-  pm.enableVerifier(false); // behind all of them instead of behind each: a third of the time
+  pm.enableVerifier(false); // verifying once after all passes saves a third of the time
   return failed(pm.run(module)) ? failure() : verify(module);
 }
 
@@ -66,7 +66,7 @@ LogicalResult flashc::checkTarget(ModuleOp module, StringRef target) {
   return module.emitError("expected the target to be one of ") << GPUTarget::getNames() << ", got '" << target << "'";
 }
 
-/// The names that the back end would otherwise meet late, or not at all.
+/// Checks names that the back end would otherwise reject late, or not at all.
 static LogicalResult checkOptions(ModuleOp module, const PipelineOptions &pipeline) {
   if (failed(checkTarget(module, pipeline.target)))
     return failure();
@@ -113,7 +113,7 @@ FailureOr<OwningOpRef<ModuleOp>> flashc::lowerToLoops(ModuleOp module, const Com
   return loops;
 }
 
-/// L1 of the entry of a choice, which learns what becomes of the mask.
+/// Lowers the entry of a choice to L1, and sets choice.mask.
 static FailureOr<OwningOpRef<ModuleOp>> lowerToLoops(ModuleOp module, ScheduleChoice &choice,
                                                      const CompileOptions &options) {
   OwningOpRef<ModuleOp> renamed;
@@ -133,7 +133,7 @@ static FailureOr<OwningOpRef<ModuleOp>> lowerToLoops(ModuleOp module, ScheduleCh
   return loops;
 }
 
-/// What the lowering has decided of a schedule, as the launch says it.
+/// Sets the fields of `schedule` that the lowering decided, which the launch has.
 static void adoptSchedule(ModuleOp kernel, Schedule &schedule) {
   SmallVector<Launch, 2> launches = *Launch::getAll(kernel);
   for (const Launch &launch : launches)
@@ -141,16 +141,17 @@ static void adoptSchedule(ModuleOp kernel, Schedule &schedule) {
 }
 
 namespace {
-/// An entry on its way down, and what it is for.
+/// An entry that is being lowered, and the choice that it is for.
 struct Entry {
   OwningOpRef<ModuleOp> module;
   ScheduleChoice choice;
 };
 } // namespace
 
-/// L1 for one choice of schedule, in the order in which a launch asks: for short packed sequences and for any others,
-/// or once where that is known, or nothing depends on it. The first of the entries for short sequences is for all
-/// choices from that one on: what suits few queries suits short sequences.
+/// Lowers one choice of schedule to L1. It adds up to two entries, in the order in which a launch tests them: one for
+/// short packed sequences, and one for all others; or a single one if the answer is known, or nothing depends on it.
+/// The first entry for short sequences serves all choices from its own on: a tile for few queries suits short
+/// sequences.
 static LogicalResult addEntries(ModuleOp module, ScheduleChoice choice, const CompileOptions &options,
                                 SmallVectorImpl<Entry> &entries) {
   CompileOptions tiled = withSchedule(options, choice);
@@ -182,20 +183,20 @@ static LogicalResult addEntries(ModuleOp module, ScheduleChoice choice, const Co
   return success();
 }
 
-/// Refuses what was asked for and cannot be had, of what only the lowering knows.
+/// Rejects overrides that the lowering could not follow.
 static LogicalResult checkOverrides(ModuleOp kernel, const Schedule &given, const Schedule &decided,
                                     StringRef overrides) {
   if (hasOverride(overrides, "store") && given.store == Store::QSlot && decided.store == Store::Registers)
-    return kernel.emitError(
-        "schedule: expected store=own-slot or registers where tiles of queries follow "
-        "packed sequences: their last ones are not stored by TMA, after the next Q may have its slot");
+    return kernel.emitError("schedule: expected store=own-slot or registers where tiles of queries follow "
+                            "packed sequences: the last tile of a sequence is not stored by TMA, and the next Q may be "
+                            "in its slot by then");
   return success();
 }
 
-/// L1 to `level`; the entry's schedule becomes what the lowering has decided.
+/// Lowers an entry from L1 to `level`; its schedule becomes the one that the lowering decided.
 static LogicalResult lowerEntry(Entry &entry, const CompileOptions &options, KernelLevel level) {
   Schedule given = entry.choice.schedule;
-  // Decided once: L1 shows less of the shapes and more of the mask.
+  // The schedule is decided on L0: L1 shows less of the shapes and more of the mask.
   for (auto function : entry.module->getOps<func::FuncOp>())
     function->setAttr(kScheduleAttrName, given.getAttr(function.getContext()));
   CompileOptions tiled = withSchedule(options, entry.choice);
@@ -264,7 +265,7 @@ FailureOr<std::string> flashc::compileEntry(const LoweredKernel &kernel, size_t 
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//
-// What a compilation consists of
+// Whole compilations
 //===--------------------------------------------------------------------------------------------------------------===//
 
 ArrayRef<StringRef> flashc::getLevelNames() {

@@ -15,13 +15,13 @@ static flash::AttentionOp findAttention(ModuleOp module) {
   return found;
 }
 
-/// Keys or values as they lie in memory.
+/// Returns keys or values as they are stored.
 static Value getStored(Value array) {
   auto view = array.getDefiningOp<flash::CacheViewOp>();
   return view ? view.getCache() : array;
 }
 
-/// The question of an attention whose keys and values are read as caches are, with its known extents.
+/// Returns the question of an attention, whose keys and values may be a cache, with its known extents.
 static Question makeQuestion(flash::AttentionOp op, const GPUTarget &target) {
   auto get = [](ShapedType type, int64_t dim) { return type.isDynamicDim(dim) ? 0 : type.getDimSize(dim); };
   Question question;
@@ -73,7 +73,7 @@ CompileOptions flashc::withPlan(const CompileOptions &options, const KernelPlan 
   PipelineOptions &pipeline = result.pipeline;
   pipeline.algorithm = "split-kv";
   pipeline.splits = plan.schedule->splits, pipeline.chunk = plan.schedule->chunk;
-  pipeline.schedule.clear(); // the function carries it
+  pipeline.schedule.clear(); // it is an attribute of the function
   return result;
 }
 

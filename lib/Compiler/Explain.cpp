@@ -16,7 +16,7 @@ using namespace flashc;
 // The tiles
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// The one attention of a function, or what else has scores of queries and keys.
+/// Returns the one attention, or other op with scores, of a function.
 static FailureOr<flash::ScoresOpInterface> findAttention(func::FuncOp function) {
   SmallVector<flash::ScoresOpInterface> found;
   function.walk([&](flash::ScoresOpInterface op) { found.push_back(op); });
@@ -25,7 +25,7 @@ static FailureOr<flash::ScoresOpInterface> findAttention(func::FuncOp function) 
   return found.front();
 }
 
-/// The extents that an attention has in a call; all are positive.
+/// Returns the extents of an attention in a call; all are positive.
 static FailureOr<TileGrid> getGrid(flash::ScoresOpInterface attention, ArrayRef<LaunchArgument> arguments) {
   TileGrid grid;
   for (auto [number, value] : {std::pair(0, attention.getQ()), {1, attention.getK()}}) {
@@ -43,7 +43,8 @@ static FailureOr<TileGrid> getGrid(flash::ScoresOpInterface attention, ArrayRef<
   return grid;
 }
 
-/// What the map of a mask that is run costs: for each of its tiles a class and a place in the row's list (VisitsRow).
+/// Describes the cost of the map of a mask that is evaluated at run time: a class for each tile, and a place in the
+/// row's list (VisitsRow).
 static std::string describeMap(flash::TileClassesOp classes, const TileMap &tiles) {
   const TileGrid &grid = tiles.getGrid();
   int64_t maps = (tiles.getVariesByBatch() ? grid.batch : 1) * (tiles.getVariesByHead() ? grid.heads : 1);
@@ -61,10 +62,10 @@ static std::string describeMap(flash::TileClassesOp classes, const TileMap &tile
                          .wasInterrupted();
   std::string text;
   llvm::raw_string_ostream os(text);
-  os << "its map of " << count << " tiles takes " << bytes << " bytes, and the mask is run on up to " << open
+  os << "its map of " << count << " tiles takes " << bytes << " bytes, and the mask is evaluated on up to " << open
      << (tiles.isSample() ? ", as far as a sample says; " : "; ");
-  os << (readsArrays ? "it reads arrays, so that each launch without a plan makes it anew"
-                     : "it is made once for launches of the same lengths");
+  os << (readsArrays ? "it reads arrays, so each launch without a plan computes the map again"
+                     : "the map is computed once for launches of the same lengths");
   return text;
 }
 
@@ -99,7 +100,7 @@ FailureOr<Explanation> flashc::explain(func::FuncOp source, ArrayRef<LaunchArgum
     return failure();
   (*loops)->walk([&](flash::TileClassesOp classes) {
     mask->reasons.push_back(describeMap(classes, *tiles));
-    return WalkResult::interrupt(); // of gradients, another one has the same
+    return WalkResult::interrupt(); // gradients have a second one with the same map
   });
   return Explanation{source.getName().str(), std::move(*mask), std::move(chosen->source), std::move(*tiles)};
 }

@@ -9,7 +9,8 @@
 using namespace mlir;
 using namespace flashc;
 
-/// Everything that decides what comes out, one a line; a table, which has several, after its length.
+/// Returns everything that determines the result, one item per line; a table, which has several lines, follows its
+/// length.
 static std::string getKey(const PipelineOptions &pipeline, StringRef function, StringRef text) {
   std::string key;
   llvm::raw_string_ostream(key) << pipeline.target << "\n"
@@ -34,13 +35,13 @@ static CompileOptions getOptions(const PipelineOptions &pipeline) {
 // CachedKernel
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// A program in a context of its own. One thread at a time has it.
+/// A program in its own context. One thread at a time has it.
 struct KernelCache::Program {
   std::unique_ptr<Session> session;
   OwningOpRef<ModuleOp> module;
 };
 
-/// The same at L2.
+/// A program at L2.
 struct CachedKernel::Lowered {
   std::unique_ptr<Session> session;
   LoweredKernel kernel;
@@ -95,13 +96,13 @@ llvm::Expected<CachedKernel::Text> CachedKernel::joinEntries() const {
   if (pipeline.target == kCPUTarget)
     return std::make_shared<const std::string>();
   size_t count = llvm::cantFail(Manifest::parse(description.manifest)).getNumEntries();
-  // A future hands on what its thread throws, and waits for it wherever this function is left.
+  // A future rethrows what its thread throws, and its destructor waits for the thread.
   std::vector<std::future<llvm::Expected<Text>>> others;
   for (size_t number = 0; number + 1 < count; ++number)
     others.push_back(std::async(std::launch::async, [this, number] { return getSharedEntry(number); }));
   llvm::Expected<Text> last = getSharedEntry(count - 1);
   llvm::Error error = last ? llvm::Error::success() : last.takeError();
-  // The text has the entry for every other launch first.
+  // The text has the entry for all other launches first, which is the last by number.
   std::vector<std::string> parts;
   if (!error)
     parts.push_back(**last);
@@ -126,7 +127,8 @@ llvm::Expected<const char *> CachedKernel::getPTX() const {
 // KernelCache
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// Two builds may compile differently: without knowing which one this is, nothing on disk can be trusted.
+/// Whether the build of this compiler is known. Two builds may compile differently, so without it the cache on disk is
+/// not used.
 static bool isKnownBuild() { return !getBuildID().empty(); }
 
 std::optional<std::vector<std::string>> KernelCache::findOnDisk(const std::string &key, size_t count) {
@@ -144,7 +146,7 @@ void KernelCache::storeOnDisk(const std::string &key, ArrayRef<StringRef> value)
 llvm::Expected<std::unique_ptr<CachedKernel::Lowered>> KernelCache::lower(Program program,
                                                                           const PipelineOptions &pipeline) {
   FailureOr<LoweredKernel> kernel = lowerToKernel(*program.module, getOptions(pipeline), KernelLevel::Expanded);
-  program.module = nullptr; // the context that it is in goes to others
+  program.module = nullptr; // its context moves on with the session
   if (failed(kernel))
     return program.session->takeError();
   return std::unique_ptr<CachedKernel::Lowered>(
@@ -177,7 +179,7 @@ llvm::Expected<KernelCache::KernelPtr> KernelCache::findOrLower(Program program,
     return (*lowered)->session->takeError();
   bool hasVariants = (*lowered)->kernel.decision.choices.size() > 1;
   KernelPtr kernel = make(*description, std::move(*lowered));
-  // Where there is nothing to choose, who asks for the kernel learns at once whether it has code.
+  // Without variants, an error in the code is reported at once.
   if (!hasVariants)
     if (auto text = kernel->getSharedEntry(0); !text)
       return text.takeError();

@@ -10,7 +10,7 @@
 using namespace mlir;
 using namespace flashc;
 
-/// Arithmetic is visible only when the flash ops are decomposed.
+/// Decomposes the flash ops of a module, so that their arithmetic is visible.
 static FailureOr<OwningOpRef<ModuleOp>> decompose(ModuleOp module, const CompileOptions &options) {
   OwningOpRef<ModuleOp> decomposed = module.clone();
   auto build = [](OpPassManager &pm) { return pm.addPass(flash::createDecompose()), success(); };
@@ -29,7 +29,7 @@ static bool hasWholeScores(ModuleOp module) {
       .wasInterrupted();
 }
 
-/// The tiles of the kernel that a call takes.
+/// Returns the tiles of the kernel that a call takes.
 static FailureOr<LaunchTiles> chooseTiles(ModuleOp module, LaunchShapes shapes, const CompileOptions &options) {
   flash::ScoresOpInterface attention;
   module.walk([&](flash::ScoresOpInterface op) {
@@ -52,8 +52,8 @@ static FailureOr<LaunchTiles> chooseTiles(ModuleOp module, LaunchShapes shapes, 
   return LaunchTiles{tiled, tiled, ""};
 }
 
-/// Where each step works on a tile, traffic is that of the loops as they are. Scores of whole sequences, to which
-/// passes of the options' own may lead, are in memory.
+/// Lowers a module for counting traffic: loops whose steps work on a tile are counted as they are. Scores of whole
+/// sequences, which the options' own passes may lead to, are in memory.
 static FailureOr<OwningOpRef<ModuleOp>> lowerForTraffic(ModuleOp module, const CompileOptions &options) {
   auto loops = lowerToLoops(module, options);
   if (failed(loops) || !options.addAlgorithm || !hasWholeScores(**loops))
@@ -71,7 +71,7 @@ static FailureOr<OwningOpRef<ModuleOp>> lowerForArithmetic(ModuleOp module, cons
 FailureOr<Cost> flashc::countAlgorithmCost(func::FuncOp source, ArrayRef<SmallVector<int64_t, 4>> shapes,
                                            const CompileOptions &options) {
   WalkResult plain = source.walk([](flash::PlainOpInterface op) {
-    op->emitOpError() << "expected an op with scores: the cost of others is not counted";
+    op->emitOpError() << "expected an op with scores; the cost of other ops is not counted";
     return WalkResult::interrupt();
   });
   if (plain.wasInterrupted())

@@ -27,8 +27,8 @@ static LaunchTiles takeTiles(const ScheduleChoice &choice, const CompileOptions 
   return result;
 }
 
-/// The choice of the entry for short packed sequences, which is the first whose tiles of queries follow them, if a
-/// launch takes that; else none.
+/// Returns the choice of the entry for short packed sequences (the first choice whose tiles of queries follow
+/// sequences) if a launch takes that entry, else nullopt.
 static FailureOr<std::optional<ScheduleChoice>> findShort(ModuleOp module, ArrayRef<ScheduleChoice> asked,
                                                           const CompileOptions &options, LaunchShapes shapes) {
   bool maySearch = module.walk([](flash::CountLeOp) { return WalkResult::interrupt(); }).wasInterrupted();
@@ -49,14 +49,14 @@ static FailureOr<std::optional<ScheduleChoice>> findShort(ModuleOp module, Array
   return std::optional<ScheduleChoice>();
 }
 
-/// How many queries the launch has; many, if that is not an argument's extent.
+/// Returns the number of queries of the launch; the largest integer if it is not an argument's extent.
 static int64_t countQueries(flash::ScoresOpInterface attention, LaunchShapes shapes) {
   BlockArgument argument = flash::getRootArgument(attention.getQ());
   return argument && argument.getArgNumber() < shapes.size() ? shapes[argument.getArgNumber()][2]
                                                              : std::numeric_limits<int64_t>::max();
 }
 
-/// The tiles of the entry that the launch chooses.
+/// Returns the tiles of the entry that the launch takes.
 static FailureOr<LaunchTiles> chooseEntry(ModuleOp module, int64_t queries, LaunchShapes shapes,
                                           const CompileOptions &options) {
   FailureOr<ScheduleDecision> decision = decideSchedules(module, options);
@@ -66,7 +66,7 @@ static FailureOr<LaunchTiles> chooseEntry(ModuleOp module, int64_t queries, Laun
   const ScheduleChoice *choice = llvm::find_if(
       choices, [&](const ScheduleChoice &choice) { return !choice.maxQueries || queries <= *choice.maxQueries; });
   LaunchTiles tiles = takeTiles(*choice, options);
-  if (hasOwnTiles(options)) // and one entry
+  if (hasOwnTiles(options)) // then there is one entry
     return tiles;
   auto ofShort = findShort(module, choices.take_front(choice - choices.begin() + 1), options, shapes);
   if (failed(ofShort))
@@ -93,7 +93,7 @@ FailureOr<LaunchTiles> flashc::chooseLaunchTiles(flash::ScoresOpInterface attent
   bool hasKernel =
       pipeline.target != kCPUTarget && pipeline.algorithm == "fa2" && !attention.getQType().getElementType().isF32();
   if (!hasKernel)
-    return keep("by default, since this has no kernel for a GPU");
+    return keep("by default, since there is no GPU kernel");
   return chooseEntry(module, countQueries(attention, shapes), shapes, options);
 }
 

@@ -7,25 +7,25 @@
 
 namespace flashc {
 
-/// L1's options for the kernel that a launch takes.
+/// The options to lower to L1 with the tiles of the kernel that a launch takes.
 struct LaunchTiles {
-  /// With the tiles that a CTA loads and stores.
+  /// The options with the tiles that a CTA loads and stores.
   CompileOptions loaded;
-  /// With the tiles that are computed: consumers that visit their own keys have tiles of their own rows.
+  /// The options with the tiles that are computed: with per-warpgroup key ranges, each consumer's rows are a tile.
   CompileOptions computed;
-  /// Where they come from, for people.
+  /// The origin of the tiles, for people.
   std::string source;
 };
 
 /// The extents of a launch's arguments.
 using LaunchShapes = llvm::ArrayRef<llvm::ArrayRef<int64_t>>;
 
-/// The tiles of the kernel that a launch with arguments of `shapes` takes for the one attention of its module, and
-/// `options` for what has no kernel. Fails after a diagnostic.
+/// Returns the tiles of the kernel that a launch with arguments of `shapes` takes for the one attention of its module,
+/// or `options` if there is no kernel. Fails after a diagnostic.
 mlir::FailureOr<LaunchTiles> chooseLaunchTiles(mlir::flash::ScoresOpInterface attention, LaunchShapes shapes,
                                                const CompileOptions &options);
 
-/// How many rows of queries and keys L1's tiles have.
+/// The numbers of queries and keys of L1's tiles.
 struct TileSizes {
   int64_t queries, keys;
 };

@@ -15,7 +15,7 @@
 using namespace mlir;
 using namespace flashc;
 
-/// What `print` prints. A formula has one line, and so does a part of a mask without one.
+/// Returns the lines that `print` prints: one per formula, and one per part of a mask without a formula.
 static std::vector<std::string> printLines(llvm::function_ref<void(llvm::raw_ostream &)> print) {
   std::string text;
   llvm::raw_string_ostream os(text);
@@ -26,7 +26,7 @@ static std::vector<std::string> printLines(llvm::function_ref<void(llvm::raw_ost
       continue;
     bool isUnknown = line.consume_front("opaque:");
     if (lines.empty())
-      line.consume_front("or "); // of a union
+      line.consume_front("or "); // the first conjunct of a union
     std::string formula = ((isUnknown ? "unknown:" : "") + line).str();
     if (!isUnknown || !llvm::is_contained(lines, formula))
       lines.push_back(std::move(formula));
@@ -34,7 +34,7 @@ static std::vector<std::string> printLines(llvm::function_ref<void(llvm::raw_ost
   return lines;
 }
 
-/// The bounds of a loop that begins at 0, as those of any loop are harder to read.
+/// Replaces the begin of a loop by 0 if it is 0, which makes the bounds easier to read.
 static flash::LoopBounds simplify(flash::LoopBounds bounds, MLIRContext *context) {
   if (!bounds.begin.isConstant() || bounds.begin.getConstant() != 0)
     return bounds;
@@ -47,8 +47,7 @@ static flash::LoopBounds simplify(flash::LoopBounds bounds, MLIRContext *context
   return bounds;
 }
 
-/// Puts the loop around a step whose only tile has all that is streamed, which canonicalization has taken away. Returns
-/// whether it did.
+/// Restores the loop around a step with a single streamed tile, which canonicalization removed. Returns whether it did.
 static bool addLoopOfOneTile(flash::StepOpInterface op) {
   OpOperand &position = op->getOpOperand(op.getPosition().getBeginOperandIndex() + unsigned(op.getStreamedDim()));
   int64_t tile = op.getTileExtent(op.getStreamedDim());
@@ -77,9 +76,9 @@ static MaskExplanation explainMask(func::FuncOp function, flash::StepOpInterface
     IRMapping mapping;
     OwningOpRef<func::FuncOp> copy(cast<func::FuncOp>(function->clone(mapping)));
     auto alone = cast<flash::StepOpInterface>(mapping.lookup(op.getOperation()));
-    if (mayRunMask && addLoopOfOneTile(alone)) // nobody runs a mask to choose from one tile
+    if (mayRunMask && addLoopOfOneTile(alone)) // a single tile does not need a mask at run time
       return explainMask(*copy, alone, arguments, /*mayRunMask=*/false);
-    return {"opaque", {"the loop is not one that can be bounded"}, {}, {}};
+    return {"opaque", {"flash-bound-loops cannot bound this loop"}, {}, {}};
   }
   ValueNames names(function, op, arguments);
   auto getName = [&](Value array) { return names.describe(array); };
@@ -91,7 +90,7 @@ static MaskExplanation explainMask(func::FuncOp function, flash::StepOpInterface
   if (!maskClass.reason.empty())
     result.reasons.push_back(maskClass.reason);
   result.formulas = printLines([&](llvm::raw_ostream &os) { found->mask.print(os, printValue, op.getMaskView()); });
-  if (found->ranged) { // the formulas are not what bounds the loops
+  if (found->ranged) { // the loops are not bounded by the formulas
     result.bounds = {"tiles that hold a kept pair"};
     return result;
   }
@@ -101,7 +100,7 @@ static MaskExplanation explainMask(func::FuncOp function, flash::StepOpInterface
 
 namespace {
 
-/// Looks at the mask when flash-bound-loops is about to.
+/// Reads the mask before flash-bound-loops runs.
 struct MaskObserver : PassInstrumentation {
   MaskObserver(std::optional<MaskExplanation> &mask, std::vector<std::string> arguments)
       : mask(mask), arguments(std::move(arguments)) {}
@@ -109,7 +108,7 @@ struct MaskObserver : PassInstrumentation {
   void runBeforePass(Pass *pass, Operation *root) override {
     if (pass->getArgument() != "flash-bound-loops" || mask)
       return;
-    mask.emplace();                             // what has no mask region keeps every pair
+    mask.emplace();                             // an attention without a mask region keeps every pair
     root->walk([&](flash::StepOpInterface op) { // the first nest's, which is the main kernel's
       if (!op.hasMask())
         return WalkResult::advance();

@@ -7,8 +7,8 @@
 
 namespace flashc {
 
-/// The same options, under which the lowering of `function` to L1 sets `mask`, if its passes bound loops. `mask` must
-/// outlive them.
+/// Returns options with which the lowering of `function` to L1 sets `mask`, if its passes bound loops. `mask` must
+/// outlive the options.
 CompileOptions observeMask(const CompileOptions &options, mlir::func::FuncOp function,
                            std::optional<MaskExplanation> &mask);
 

@@ -10,7 +10,7 @@
 
 using namespace mlir;
 
-/// The parser is recursive: refuses text that nests brackets so deep that it would run out of stack.
+/// Rejects text that nests brackets so deeply that the recursive parser would run out of stack.
 static LogicalResult checkNesting(const llvm::SourceMgr &sources, MLIRContext &context) {
   constexpr int kMaxDepth = 1000;
   StringRef text = sources.getMemoryBuffer(sources.getMainFileID())->getBuffer();
@@ -37,7 +37,8 @@ static LogicalResult checkNesting(const llvm::SourceMgr &sources, MLIRContext &c
   return success();
 }
 
-/// MLIR's verifier lets such programs be, for the sake of code that is never run; what they mean is undefined.
+/// Rejects dimensions that are out of range. MLIR's verifier allows them in code that is never run; their meaning is
+/// undefined.
 static LogicalResult checkDimensions(ModuleOp module) {
   WalkResult walk = module.walk([](ShapedDimOpInterface op) {
     std::optional<int64_t> dim = getConstantIntValue(op.getDimension());

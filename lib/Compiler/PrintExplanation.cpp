@@ -26,7 +26,7 @@ static void printShare(llvm::raw_ostream &os, llvm::StringRef name, const llvm::
   os << llvm::formatv("  {0,-8}{1,12}{2,8:f1} %\n", name, toText(count), 100.0 * toDouble(count) / toDouble(total));
 }
 
-/// Calls `visit` with every batch and head that has a map of its own, and with its name.
+/// Calls `visit` with every batch and head that has its own map, and with a name for them.
 static void forEachMap(const TileMap &tiles, llvm::function_ref<void(int64_t, int64_t, const std::string &)> visit) {
   for (int64_t batch = 0; batch < (tiles.getVariesByBatch() ? tiles.getGrid().batch : 1); ++batch)
     for (int64_t head = 0; head < (tiles.getVariesByHead() ? tiles.getGrid().heads : 1); ++head) {
@@ -39,7 +39,7 @@ static void forEachMap(const TileMap &tiles, llvm::function_ref<void(int64_t, in
     }
 }
 
-/// A line for each batch and head, where their counts are not all the same.
+/// Prints a line for each batch and head, unless all their counts are equal.
 static void printEach(llvm::raw_ostream &os, const TileMap &tiles) {
   constexpr int64_t kMaxLines = 64;
   TileCounts first = tiles.count(0, 0);
@@ -121,7 +121,7 @@ std::string Explanation::toJSON() const {
     writer.attribute("varies_by_head", tiles.getVariesByHead());
     writer.attribute("counted_rows", tiles.getKnownRows());
     writer.attributeObject("counts", [&] {
-      // They may exceed what json::Value holds.
+      // The counts may exceed json::Value's integers.
       TileCounts counts = tiles.count();
       for (auto [name, count] :
            {std::pair("skipped", counts.skipped), {"partial", counts.partial}, {"full", counts.full}})

@@ -33,10 +33,10 @@ static StringRef getName(DiagnosticSeverity severity) {
   return "remark";
 }
 
-/// The name that the parser gives a text: of no file.
+/// The file name of the parsed text in locations.
 static constexpr StringLiteral kText = "text";
 
-/// Ops without a location of their own, of which the text's lines mean nothing to a caller, lose theirs.
+/// Drops locations in the text itself, whose lines mean nothing to a caller.
 static void dropTextLocations(ModuleOp module) {
   Location unknown = UnknownLoc::get(module.getContext());
   auto isOfText = [](Location location) {
@@ -53,13 +53,14 @@ static void dropTextLocations(ModuleOp module) {
   });
 }
 
-/// A message without what is known to readers of IR alone: the op's name in front of it, a constraint's number behind.
+/// Removes the parts of a message that only readers of IR know: the op's name at its begin, and the number of a
+/// constraint at its end.
 static std::string makePlain(StringRef message) {
   static llvm::Regex op("^'[a-z_.]+' op "), constraint(" \\(C[0-9]+\\)$");
   return constraint.sub("", op.sub("", message));
 }
 
-/// No place if it is all of the module.
+/// The location of the whole module (line 0) is not printed.
 void Session::print(Diagnostic &diagnostic) {
   llvm::raw_string_ostream os(diagnostics);
   if (author == Author::Flashc) {
@@ -81,7 +82,7 @@ void Session::print(Diagnostic &diagnostic) {
 
 FailureOr<OwningOpRef<ModuleOp>> Session::parse(StringRef text) {
   llvm::SourceMgr sources;
-  // A copy: MLIR's parser wants a zero byte at the end.
+  // A copy, because MLIR's parser needs a zero byte at the end.
   sources.AddNewSourceBuffer(llvm::MemoryBuffer::getMemBufferCopy(text, kText), llvm::SMLoc());
   FailureOr<OwningOpRef<ModuleOp>> module = parseModule(sources, context);
   if (succeeded(module) && author == Author::Flashc)

@@ -42,7 +42,7 @@ ShortSequences flashc::findShortSequences(ModuleOp module, ModuleOp loops) {
   if (!queries || !keys || !count)
     return {};
   int64_t rows = tile.getTileSize();
-  int64_t extra = 2 * rows; // for the two sequences that M + 1 counts too many
+  int64_t extra = 2 * rows; // because M + 1 is two more than the number of sequences
   ShortSequences result;
   result.conditions = {{ceilDiv(queries->getFormula() + extra, count->getFormula() + 1), rows},
                        {ceilDiv(keys->getFormula(), queries->getFormula() + 1), 2}};

@@ -1,10 +1,9 @@
 //===- ShortSequences.h - packed sequences that are shorter than a tile -------------------------------------------===//
-//
-// Tiles of queries that begin at packed sequences (flash-align-queries) visit up to one tile of keys more for each
-// sequence than those of one long sequence; tiles on the grid visit up to one more for each tile of queries, a diagonal
-// that is cut twice, and mask all that they visit. So where there are more sequences than tiles, the grid is less work.
-// That follows from extents, which a launch knows without the offsets.
-//
+// Two ways to place tiles of queries for packed sequences are compared. Tiles that begin at the sequences
+// (flash-align-queries) visit up to one key tile more per sequence than tiles of one long sequence would. Tiles on the
+// grid visit up to one more per tile of queries (a diagonal that is cut twice), and mask all key tiles that they visit.
+// So if there are more sequences than tiles, the grid is less work. A launch knows that from extents, without the
+// offsets.
 //===--------------------------------------------------------------------------------------------------------------===//
 #ifndef FLASHC_LIB_COMPILER_SHORTSEQUENCES_H
 #define FLASHC_LIB_COMPILER_SHORTSEQUENCES_H
@@ -16,24 +15,24 @@
 
 namespace flashc {
 
-/// Where tiles of queries are then, and why, for people.
+/// The placement of tiles for short sequences and its reason, for people.
 constexpr llvm::StringLiteral kOnGrid = "on their grid, since sequences are shorter than a tile";
 
-/// Which launches of an attention are better off with tiles of queries on the grid.
+/// The launches of an attention for which tiles of queries on the grid are better.
 struct ShortSequences {
-  /// Those that meet all of these; without any, none: tiles of queries follow no sequences, or arrays that are no
-  /// arguments, for which there is no kernel.
+  /// A launch with short sequences meets all of these conditions. Without any, no launch has short sequences: tiles of
+  /// queries do not follow sequences, or they follow arrays that are not arguments, for which there is no kernel.
   llvm::SmallVector<LaunchCondition, 2> conditions;
-  /// The answer, where every extent is known.
+  /// Whether sequences are short, if every extent is known.
   std::optional<bool> areShort;
 };
 
-/// Of the one attention of `module` (L0), of which `loops` is L1 with flash-align-queries. The conditions are
-///   Nq <= T (M - 1)   of M offsets, that is M - 1 sequences, and tiles of T queries; as a mean that is at most T, and
-///                     without a division by zero: ceildiv(Nq + 2 T, M + 1) <= T
-///   Nk <= 2 (Nq + 1)  a tile of the grid visits the keys of all its sequences, one tile after the other: with one
-///   query
-///                     and many keys in each, that is no less work, and less of it at a time
+/// Finds the conditions for the one attention of `module` (L0); `loops` is the same module at L1 with
+/// flash-align-queries. They are
+/// - Nq <= T (M - 1), for M offsets (that is, M - 1 sequences) and tiles of T queries: the mean length is at most T.
+///   Without a division by zero that is ceildiv(Nq + 2 T, M + 1) <= T.
+/// - Nk <= 2 (Nq + 1): a tile of the grid visits the keys of all its sequences one after the other; for sequences of
+///   one query and many keys that is no less work, and less parallel.
 ShortSequences findShortSequences(mlir::ModuleOp module, mlir::ModuleOp loops);
 
 /// Whether a launch with arguments of these shapes meets all of `conditions`.

@@ -15,7 +15,7 @@ using namespace flashc;
 
 ValueNames::ValueNames(func::FuncOp function, flash::StepOpInterface tile, std::vector<std::string> arguments)
     : state(function), arguments(std::move(arguments)) {
-  // Of a mask in the dual view the third argument is the key, which is resident.
+  // In the dual view the third argument of a mask is the key, which is resident.
   static constexpr StringLiteral kQueries[] = {"i", "i0", "(i0 + rows - 1)"}, kKeys[] = {"j", "j0", "(j0 + keys - 1)"};
   static constexpr StringLiteral kTile[] = {"b", "h", "i0", "j0"};
   bool isDual = tile.getMaskView() == flash::MaskView::Dual;
@@ -39,7 +39,7 @@ std::string ValueNames::printOperand(Value value) {
   return name;
 }
 
-/// An extent of q, k, v by its letter; of another argument as extent(name, dimension).
+/// Returns an extent of q, k or v by its letter, and of another argument as extent(name, dimension).
 std::string ValueNames::describeExtent(Operation *dim) {
   APInt number;
   BlockArgument argument = flash::getRootArgument(dim->getOperand(0));
@@ -76,7 +76,7 @@ static StringRef getFunctionName(Operation *op) {
       .Default(op->getName().stripDialect());
 }
 
-/// Without the parentheses around a sum or product, which a list needs not.
+/// Joins formulas by commas, without the parentheses around each.
 static std::string joinBare(ArrayRef<std::string> formulas) {
   std::string text;
   llvm::raw_string_ostream os(text);
@@ -97,7 +97,7 @@ std::string ValueNames::describeOp(Operation *op, At at) {
   for (Value operand : op->getOperands())
     operands.push_back(describe(operand, at));
   if (auto extract = dyn_cast<tensor::ExtractOp>(op))
-    if (auto table = extract.getTensor().getDefiningOp<flash::RowTableOp>()) { // what computes the row
+    if (auto table = extract.getTensor().getDefiningOp<flash::RowTableOp>()) { // the code that computes the row
       for (auto [argument, position] : llvm::zip_equal(table.getBody().getArguments(), ArrayRef(operands).drop_front()))
         names[unsigned(at)][argument] = position;
       return describe(table.getValue(), at);
@@ -106,7 +106,7 @@ std::string ValueNames::describeOp(Operation *op, At at) {
     return operands[0];
   if (isa<tensor::ExtractOp, memref::LoadOp>(op))
     return index(operands[0], ArrayRef(operands).drop_front());
-  if (isa<flash::SegmentTileOp>(op)) // the segment: that of any query
+  if (isa<flash::SegmentTileOp>(op)) // the number of the segment of any query
     return "count_le(i, " + index(operands[1], ArrayRef(operands).drop_front(2).drop_back()) + ")";
   if (auto count = dyn_cast<flash::CountLeOp>(op))
     return (count.getStrict() ? "count_lt(" : "count_le(") + joinBare(operands[0]) + ", " +
@@ -125,7 +125,7 @@ std::string ValueNames::describeOp(Operation *op, At at) {
 }
 
 std::string ValueNames::describe(Value value, At at) {
-  value = flash::stripTileClamp(value); // which does nothing for queries and keys that exist
+  value = flash::stripTileClamp(value); // the clamp changes nothing for queries and keys that exist
   APInt constant;
   if (matchPattern(value, m_ConstantInt(&constant)))
     return llvm::toString(constant, 10, /*Signed=*/true);
@@ -141,7 +141,7 @@ std::string ValueNames::describe(Value value, At at) {
   if (!isNew)
     return entry->second;
   Operation *op = value.getDefiningOp();
-  // What has regions, or makes a tensor, says more by its name than as a formula.
+  // Ops with regions, and tensors, are named instead of described by a formula.
   if (!op || op->getNumRegions() || op->getNumOperands() == 0 || !value.getType().isIntOrIndexOrFloat())
     return entry->second;
   std::string text = describeOp(op, at);

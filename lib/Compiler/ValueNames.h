@@ -12,16 +12,16 @@
 
 namespace flashc {
 
-/// Writes the values of a function at L1 as formulas of what its caller knows: extents (B, Hq, Hk, Nq, Nk), arguments
-/// by their names, the positions b, h, i, j of a mask and i0, j0 of a tile.
+/// Writes values of a function at L1 as formulas of names that its caller knows: extents (B, Hq, Hk, Nq, Nk), arguments
+/// by name, the positions b, h, i, j of a mask and i0, j0 of a tile.
 class ValueNames {
 public:
-  /// `arguments`: the names of the function's arguments.
+  /// `arguments` are the names of the function's arguments.
   ValueNames(mlir::func::FuncOp function, mlir::flash::StepOpInterface tile, std::vector<std::string> arguments);
 
   using At = mlir::flash::MaskSpace::At;
-  /// For any query, or for the first or the last one of the tile. A sum or product is in parentheses. What has no
-  /// formula has its SSA name.
+  /// Returns the formula of a value for any query, or for the first or last query of the tile. A sum or product is in
+  /// parentheses. A value without a formula has its SSA name.
   std::string describe(mlir::Value value, At at = At::Anywhere);
 
 private:
@@ -31,7 +31,7 @@ private:
 
   mlir::AsmState state;
   std::vector<std::string> arguments;
-  /// By where a value is taken.
+  /// The names of values, for each query (At) that a value is taken for.
   llvm::DenseMap<mlir::Value, std::string> names[3];
 };
 

@@ -33,7 +33,7 @@ std::string flashc::getVariantName(ModuleOp module, const ScheduleChoice &choice
 
 void flashc::renameEntry(ModuleOp module, StringRef name) { findFunction(module).setName(name); }
 
-/// The launches that a choice is for.
+/// Returns the conditions of the launches that a choice is for.
 static SmallVector<LaunchCondition, 2> getConditions(unsigned queriesArgument, const ScheduleChoice &choice) {
   SmallVector<LaunchCondition, 2> conditions;
   if (choice.maxQueries)
@@ -52,14 +52,14 @@ void flashc::addVariant(ModuleOp kernel, OwningOpRef<ModuleOp> variant, unsigned
       launch.set(&op);
     }
   gpu::GPUModuleOp into = *kernel.getOps<gpu::GPUModuleOp>().begin();
-  if (GPUTarget::getFeature(into) < GPUTarget::getFeature(from)) // the later version of PTX, which all of it has then
+  if (GPUTarget::getFeature(into) < GPUTarget::getFeature(from)) // the module needs the later of the PTX versions
     into.setTargetsAttr(from.getTargetsAttr());
   into.getBody()->getOperations().splice(into.getBody()->end(), from.getBody()->getOperations());
 }
 
 OwningOpRef<ModuleOp> flashc::selectEntry(ModuleOp kernel, size_t number) {
   SmallVector<Launch, 2> launches = *Launch::getAll(kernel);
-  // The module's first entry is the manifest's last. Those with folded grids follow, in the same order.
+  // The module's first entry is the manifest's last one. Entries with folded grids follow, in the same order.
   auto kept = launches[(number + 1) % launches.size()].getKernels();
   OwningOpRef<ModuleOp> entry = kernel.clone();
   gpu::GPUModuleOp module = *entry->getOps<gpu::GPUModuleOp>().begin();

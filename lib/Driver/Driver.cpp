@@ -29,7 +29,7 @@
 using namespace mlir;
 using namespace flashc;
 
-/// What the command line says, for the compiler.
+/// Returns the compiler's options for a command line.
 static CompileOptions getCompileOptions(const DriverOptions &options, TimingScope &timing) {
   CompileOptions result;
   result.pipeline = options.pipeline;
@@ -78,14 +78,14 @@ LogicalResult Compilation::emit() {
   return failed(kernel) ? failure() : emitKernel(*kernel->module);
 }
 
-/// Whether a path is of something that is no file: a device, a pipe.
+/// Whether a path is a device or a pipe.
 static bool isDevice(StringRef path) {
   llvm::sys::fs::file_status status;
   return !llvm::sys::fs::status(path, status) && llvm::sys::fs::exists(status) &&
          !llvm::sys::fs::is_regular_file(status) && !llvm::sys::fs::is_directory(status);
 }
 
-/// Writes the code and, when it goes to a file, its manifest beside it: kernel.ptx, kernel.json.
+/// Writes the code and, if it goes to a file, its manifest next to it: kernel.ptx, kernel.json.
 LogicalResult Compilation::emitKernel(ModuleOp kernel) {
   FailureOr<std::string> code = translateKernel(kernel, compileOptions);
   if (succeeded(code) && options.emit == EmitKind::Cubin) {
@@ -143,7 +143,7 @@ LogicalResult Compilation::run(llvm::SourceMgr &sources) {
   return success();
 }
 
-/// Reads the input and hands it to MLIR with a handler that prints diagnostics with their source lines.
+/// Compiles the input, with a handler that prints diagnostics with their source lines.
 static LogicalResult compileInput(const DriverOptions &options) {
   llvm::ErrorOr<llvm::SmallString<0>> input = readFile(options.inputFile);
   if (!input) {
@@ -158,7 +158,7 @@ static LogicalResult compileInput(const DriverOptions &options) {
   DialectRegistry registry;
   registerAllDialects(registry);
   MLIRContext context(registry, MLIRContext::Threading::DISABLED);
-  context.printOpOnDiagnostic(false); // the source line says which op; the whole module may be pages
+  context.printOpOnDiagnostic(false); // the source line shows the op; printing it may take pages
   llvm::SourceMgr sources;
   StringRef name = options.inputFile == "-" ? StringRef("<stdin>") : StringRef(options.inputFile);
   sources.AddNewSourceBuffer(llvm::MemoryBuffer::getMemBufferCopy(*input, name), llvm::SMLoc());
@@ -176,10 +176,10 @@ static int runOnce(int argc, char **argv) {
 }
 
 int flashc::runDriver(int argc, char **argv) {
-  // LLVM has one command line and one standard output in a process.
+  // A process has one LLVM command line and one standard output.
   static std::mutex mutex;
   std::lock_guard<std::mutex> lock(mutex);
-  // What llvm::InitLLVM does for a program, but for its end: that frees what other threads may be using.
+  // The same as llvm::InitLLVM, except for its end, which frees memory that other threads may use.
   llvm::sys::Process::FixupStandardFileDescriptors();
   static bool isHandlerSet = (llvm::sys::PrintStackTraceOnErrorSignal("flashc"), true);
   (void)isHandlerSet;

@@ -10,7 +10,8 @@
 using namespace mlir;
 using namespace flashc;
 
-/// An argument as a launch has it. `tensor` keeps the elements; the large ones, which no mask reads, have none.
+/// Makes an argument as a launch has it. `tensor` keeps the elements; q, k, v and outputs, which no mask reads, have
+/// none.
 static LaunchArgument makeArgument(const FunctionInputs &inputs, size_t number, uint64_t seed, HostTensor &tensor) {
   const ArgumentInfo &info = inputs.arguments[number];
   LaunchArgument argument;

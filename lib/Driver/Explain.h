@@ -7,8 +7,8 @@
 
 namespace flashc {
 
-/// Prints which tiles the functions of `module` visit, with the extents that --dims and --shape give and, where loop
-/// bounds read data, the inputs of --run. Fails after a diagnostic.
+/// Prints the tiles that the functions of `module` visit, with the extents of --dims and --shape and, if loop bounds
+/// read data, the inputs of --run. Fails after a diagnostic.
 mlir::LogicalResult printExplanations(mlir::ModuleOp module, const CompileOptions &compileOptions,
                                       const DriverOptions &options);
 

@@ -18,11 +18,11 @@ namespace cl = llvm::cl;
 
 namespace {
 
-/// The options as LLVM's command line library wants them.
+/// The options, as objects of LLVM's command line library.
 struct CommandLine {
   cl::OptionCategory category{"flashc options"};
   cl::opt<std::string> input{cl::Positional, cl::desc("<input.mlir>"), cl::init("-"), cl::cat(category)};
-  cl::opt<std::string> output{"o", cl::desc("Write the output to this file; a .json manifest goes beside a .ptx"),
+  cl::opt<std::string> output{"o", cl::desc("Write the output to this file; a .json manifest goes next to a .ptx"),
                               cl::value_desc("file"), cl::cat(category)};
   cl::opt<std::string> target{"target", cl::desc("GPU architecture (default: sm_90a)"), cl::init(kDefaultTarget.str()),
                               cl::value_desc("arch"), cl::cat(category)};
@@ -38,7 +38,7 @@ struct CommandLine {
   cl::opt<int64_t> kvTile{"kv-tile", cl::desc("Keys per tile (default: 64, or the schedule's)"), cl::cat(category)};
   cl::opt<SplitGradients> splitGradients{
       "split-gradients",
-      cl::desc("Of a backward pass: gradients in loops of their own (default: dq is added up in memory)"),
+      cl::desc("Backward pass: compute these gradients in separate loops (default: dq is added up in memory)"),
       cl::values(clEnumValN(SplitGradients::Queries, "queries", "dq"), clEnumValN(SplitGradients::Queries, "", "dq"),
                  clEnumValN(SplitGradients::Each, "each", "dq, dk and dv, each")),
       cl::ValueOptional,
@@ -55,7 +55,7 @@ struct CommandLine {
   cl::opt<bool> printResults{"print-results", cl::desc("Print every element of the results"), cl::cat(category)};
   cl::opt<uint64_t> seed{"seed", cl::desc("Seed of the random inputs (default: 0)"), cl::cat(category)};
   cl::opt<std::string> dims{
-      "dims", cl::desc("Dynamic extents (default: B=1,Hk=2,Nq=63,Nk=65; Hq follows, and of Nq and Nk one the other)"),
+      "dims", cl::desc("Dynamic extents (default: B=1,Hk=2,Nq=63,Nk=65; Hq follows Hk, Nq and Nk follow each other)"),
       cl::value_desc("B=n,Hq=n,Hk=n,Nq=n,Nk=n"), cl::cat(category)};
   cl::opt<std::string> shape{"shape", cl::desc("Shapes of arguments: q, k, v, o, lse, or arg<number>"),
                              cl::value_desc("q=1x8x63x128,..."), cl::cat(category)};
@@ -86,7 +86,7 @@ static bool parseEmit(llvm::StringRef text, EmitKind &kind) {
   return complain("expected --emit to be one of " + llvm::join(names, ", ") + ", got '" + text + "'");
 }
 
-/// Far above any useful tile; the product of two such tiles still fits memory and 32 bits.
+/// The largest tile, far above any useful one; the product of two such tiles fits memory and 32 bits.
 static constexpr int64_t kMaxTile = 16384;
 
 static bool checkNames(const CommandLine &line) {
@@ -119,7 +119,7 @@ static bool readTable(llvm::StringRef path, std::string &text) {
   return true;
 }
 
-/// L1 has the parts of the keys that a schedule asks for; its other fields are a kernel's.
+/// Reads the parts of the keys from a schedule, which L1 has; other fields are for kernels.
 static bool readParts(llvm::StringRef schedule, PipelineOptions &pipeline) {
   if (llvm::Error error = checkOverrides(schedule))
     return complain("schedule: " + llvm::toString(std::move(error)));
@@ -162,7 +162,7 @@ static bool fill(const CommandLine &line, DriverOptions &options) {
     return false;
   options.inputs.seed = line.seed;
   if (!options.runOnCPU && !options.runOnGPU)
-    options.inputs.maxElements = int64_t(1) << 44; // as the launcher's; nothing is made but what masks read
+    options.inputs.maxElements = int64_t(1) << 44; // the launcher's limit; only inputs that masks read are made
   std::optional<std::string> mistake;
   if (line.dims.getNumOccurrences())
     mistake = parseDims(line.dims, options.inputs);
@@ -181,8 +181,8 @@ static constexpr const char *kOverview =
 
 static void printVersion(llvm::raw_ostream &os) { os << "flashc " FLASHC_VERSION " (LLVM " LLVM_VERSION_STRING ")\n"; }
 
-/// Does what --help, --version and their kin ask for. LLVM's own handling would end the process, and in a program that
-/// calls flashcMain that is not ours to end.
+/// Handles --help, --version and similar options. LLVM's own handling would end the process, which may be a program
+/// that calls flashcMain.
 static bool printInformation(int argc, char **argv) {
   for (int index = 1; index < argc; ++index) {
     llvm::StringRef name = argv[index];
@@ -205,8 +205,8 @@ static bool printInformation(int argc, char **argv) {
   return false;
 }
 
-/// LLVM keeps the options of a process in one registry, which holds these until the process ends: the driver may run
-/// more than once.
+/// Returns the options, which live until the process ends: LLVM keeps them in one registry, and the driver may run more
+/// than once.
 static CommandLine &getCommandLine() {
   static CommandLine *line = [] {
     auto *line = new CommandLine();
@@ -214,7 +214,7 @@ static CommandLine &getCommandLine() {
     mlir::registerMLIRContextCLOptions();
     mlir::registerPassManagerCLOptions();
     cl::HideUnrelatedOptions(line->category);
-    // MLIR's own options stay hidden but for the one that a user of passes needs first.
+    // MLIR's own options stay hidden, except for one that is useful with --passes.
     if (cl::Option *option = cl::getRegisteredOptions().lookup("mlir-print-ir-after-all"))
       option->setHiddenFlag(cl::NotHidden);
     cl::SetVersionPrinter(printVersion);

@@ -10,17 +10,17 @@
 
 namespace flashc {
 
-/// What the compiler's output is, in the order of the lowering; it begins with the values of Level.
+/// The compiler's output, in the order of the lowering; the first values are the ones of Level.
 enum class EmitKind { Flash, Loops, Tile, NVVM, LLVM, PTX, Cubin };
 
 struct DriverOptions {
   std::string inputFile = "-";
   std::string outputFile;
   EmitKind emit = EmitKind::PTX;
-  /// Whether something is to be written at all; --run, --check and --print-* alone write no code.
+  /// Whether code is written; --run, --check and --print-* alone write none.
   bool wantsOutput = true;
   PipelineOptions pipeline;
-  /// A textual pipeline instead of the algorithm's, or empty.
+  /// A textual pipeline that replaces the algorithm's, or empty.
   std::string passes;
   std::string function;
   bool runOnCPU = false, runOnGPU = false;
@@ -30,11 +30,11 @@ struct DriverOptions {
   InputOptions inputs;
 };
 
-/// Parses the command line. Returns none if that was all: after --help and --version with `*status` 0, after a message
-/// about a mistake with 1. Not for two threads at once.
+/// Parses the command line. Returns nullopt if there is nothing more to do: with `*status` 0 after --help and
+/// --version, with 1 after an error message. Must not run on two threads at once.
 std::optional<DriverOptions> parseCommandLine(int argc, char **argv, int *status);
 
-/// Puts the options of MLIR's libraries back to their defaults, for those who use them after the driver.
+/// Resets the options of MLIR's libraries to their defaults, for code that uses them after the driver.
 void forgetCommandLine();
 
 } // namespace flashc

@@ -13,7 +13,7 @@ static LogicalResult complain(llvm::StringRef path, const llvm::Twine &reason) {
   return failure();
 }
 
-/// Writes everything out and takes note of errors that the stream would otherwise abort for.
+/// Flushes a stream and reports an error for which the stream's destructor would abort.
 static LogicalResult finish(llvm::raw_fd_ostream &os, llvm::StringRef path) {
   os.flush();
   if (!os.has_error())
@@ -23,7 +23,7 @@ static LogicalResult finish(llvm::raw_fd_ostream &os, llvm::StringRef path) {
   return complain(path, error.message());
 }
 
-/// Devices and pipes cannot be replaced by a file.
+/// Writes to a device or pipe, which cannot be replaced by a file.
 static LogicalResult writeInPlace(llvm::StringRef path, llvm::StringRef contents) {
   std::error_code error;
   llvm::raw_fd_ostream os(path, error);
@@ -35,7 +35,7 @@ static LogicalResult writeInPlace(llvm::StringRef path, llvm::StringRef contents
 
 namespace {
 
-/// One output: its contents lie in a temporary file beside it, unless it is a device or a pipe.
+/// An output whose contents are in a temporary file next to it, unless it is a device or a pipe.
 struct StagedFile {
   const OutputFile &output;
   std::optional<llvm::sys::fs::TempFile> temporary;
@@ -59,7 +59,7 @@ LogicalResult StagedFile::stage() {
     return success();
   auto created = llvm::sys::fs::TempFile::create(output.path + ".tmp-%%%%%%");
   if (!created) {
-    // Without the temporary file's name, which the user never gave.
+    // The message omits the temporary file's name, which the user does not know.
     std::error_code error = llvm::errorToErrorCode(created.takeError());
     return complain(output.path, error.message());
   }
@@ -83,7 +83,7 @@ LogicalResult flashc::writeOutputs(llvm::ArrayRef<OutputFile> outputs) {
   for (const OutputFile &output : outputs)
     if (succeeded(result))
       result = files.emplace_back(StagedFile{output, std::nullopt}).stage();
-  // What can still fail goes before what replaces a file.
+  // Writes in place can still fail, so they come before files are replaced.
   for (bool replaces : {false, true})
     for (StagedFile &file : files)
       if (succeeded(result) && file.temporary.has_value() == replaces)

@@ -8,19 +8,19 @@
 
 namespace flashc {
 
-/// Writes `contents` to `path` ("-": standard output) through a temporary file beside it, so that a reader never sees
-/// half of it. What exists and is no regular file (a device, a pipe) is written in place. Diagnoses at `path` what goes
-/// wrong.
+/// Writes `contents` to `path` ("-": standard output) through a temporary file next to it, so that a reader never sees
+/// a part. An existing path that is no regular file (a device, a pipe) is written in place. Errors are printed with
+/// `path`.
 mlir::LogicalResult writeOutput(llvm::StringRef path, llvm::StringRef contents);
 
 struct OutputFile {
   llvm::StringRef path, contents;
 };
 
-/// The same for files that belong together: none is replaced before all contents lie on the disk.
+/// Writes files that belong together: no file is replaced before the contents of all are on disk.
 mlir::LogicalResult writeOutputs(llvm::ArrayRef<OutputFile> outputs);
 
-/// Diagnoses what could not be written to standard output.
+/// Flushes standard output; fails after an error message.
 mlir::LogicalResult flushStandardOutput();
 
 } // namespace flashc

@@ -7,7 +7,7 @@
 
 namespace flashc {
 
-/// Prints what the functions of `module` cost by the chosen algorithm, with the extents that --dims and --shape give.
+/// Prints the cost of the functions of `module` by the chosen algorithm, with the extents of --dims and --shape.
 mlir::LogicalResult printCost(mlir::ModuleOp module, const CompileOptions &compileOptions,
                               const DriverOptions &options);
 

@@ -8,8 +8,8 @@
 
 namespace flashc {
 
-/// Prints to standard output what the functions of `module` computed: their checks, if there are any, and otherwise (or
-/// with --print-results) their outputs. Fails if a check did, and where --print-results has nothing to print.
+/// Prints the results of runs to standard output: their checks, if there are any, and otherwise (or with
+/// --print-results) their outputs. Fails if a check failed, or if --print-results has nothing to print.
 mlir::LogicalResult printRuns(mlir::ModuleOp module, llvm::ArrayRef<FunctionRun> runs, const DriverOptions &options);
 
 } // namespace flashc

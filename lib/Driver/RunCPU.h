@@ -12,15 +12,15 @@ class OpPassManager;
 
 namespace flashc {
 
-/// The functions that --run is about: every public one with a body (keepFunction leaves the one that --function names).
-/// Diagnoses a module with none.
+/// Returns the functions for --run: every public function with a body (keepFunction leaves only the one of --function).
+/// Fails after a diagnostic if there is none.
 mlir::FailureOr<llvm::SmallVector<mlir::func::FuncOp>> selectFunctions(mlir::ModuleOp module);
 
 /// Adds the passes that lead from the input to L1; fails after a diagnostic.
 using PipelineBuilder = llvm::function_ref<mlir::LogicalResult(mlir::OpPassManager &)>;
 
-/// Runs those passes on `module` and then its functions on the CPU; prints to standard output. Fails after a diagnostic
-/// if anything cannot be run or a check fails.
+/// Runs the passes of `buildPipeline` on `module` and then its functions on the CPU; prints to standard output. Fails
+/// after a diagnostic, or if a check failed.
 mlir::LogicalResult runOnCPU(mlir::ModuleOp module, PipelineBuilder buildPipeline, const DriverOptions &options);
 
 } // namespace flashc

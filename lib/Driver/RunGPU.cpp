@@ -13,13 +13,13 @@
 using namespace mlir;
 using namespace flashc;
 
-/// For what goes wrong outside the user's program: one line, no location.
+/// Prints an error that is not about the user's program: one line, no location.
 static LogicalResult complain(llvm::Error error) {
   llvm::errs() << "flashc: error: " << llvm::toString(std::move(error)) << "\n";
   return failure();
 }
 
-/// What the dimensions of an output of the function's ops move with; empty if no output has this name.
+/// Returns the StepDim of each dimension of an output of the function's ops; empty if no output has this name.
 static SmallVector<flash::StepDim, 4> findDims(func::FuncOp function, StringRef name) {
   SmallVector<flash::StepDim, 4> dims;
   auto find = [&](auto op) {
@@ -32,7 +32,7 @@ static SmallVector<flash::StepDim, 4> findDims(func::FuncOp function, StringRef 
   return dims;
 }
 
-/// An array, poisoned, for a result that the function returns.
+/// Makes a poisoned array for a result that the function returns.
 static FailureOr<HostTensor> makeResult(func::FuncOp function, const ManifestArgument &info,
                                         const FunctionInputs &inputs) {
   SmallVector<int64_t> shape(info.shape.begin(), info.shape.end());
@@ -78,7 +78,7 @@ LogicalResult flashc::runOnGPU(ModuleOp module, const CompileOptions &compileOpt
   };
   auto launch = [&](StringRef function, const FunctionInputs &inputs,
                     MutableArrayRef<HostTensor> arguments) -> FailureOr<SmallVector<HostTensor>> {
-    // Copies of a HostTensor share its buffer: what the kernel writes is written in place.
+    // Copies of a HostTensor share its buffer, so the kernel writes to the original.
     SmallVector<HostTensor> all(arguments.begin(), arguments.end());
     for (const ManifestArgument &info : llvm::drop_begin(manifest->arguments, arguments.size())) {
       FailureOr<HostTensor> result = makeResult(functions->front(), info, inputs);

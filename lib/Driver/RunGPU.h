@@ -8,9 +8,9 @@
 
 namespace flashc {
 
-/// Launches the kernel of `module`, which is as the user wrote it and holds one function to run, on the first GPU with
-/// seeded random inputs; prints the time, the outputs or their checks. `compile` is called once there is a driver.
-/// Fails after a diagnostic, or if a check failed.
+/// Launches the kernel of `module`, which is as the user wrote it and has one function to run, on the first GPU with
+/// seeded random inputs; prints the time, and the outputs or their checks. Compiles only if there is a driver. Fails
+/// after a diagnostic, or if a check failed.
 mlir::LogicalResult runOnGPU(mlir::ModuleOp module, const CompileOptions &compileOptions, const DriverOptions &options);
 
 } // namespace flashc

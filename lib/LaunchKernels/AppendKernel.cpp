@@ -221,7 +221,7 @@ public:
     auto append = cast<flash::AppendKVOp>(op);
     RowSplit split(append);
     if (split.isInterleaved && split.width == 1)
-      return append.emitOpError() << "expected D and Dv to be even beside 'interleaved', got " << split.depth << " and "
+      return append.emitOpError() << "expected D and Dv to be even for 'interleaved', got " << split.depth << " and "
                                   << split.valueDepth;
     GridFormula ofSequence = *getFormula(append.getK(), 1) * *getFormula(append.getK(), 2) * split.getVectors();
     GridFormula ctas = *getFormula(append.getK(), 0) * ceilDiv(ofSequence, kThreads);

@@ -11,7 +11,7 @@
 
 using namespace mlir;
 
-/// ptxas from PATH, from $CUDA_HOME, or from the toolkit's usual folder.
+/// Finds ptxas in PATH, in $CUDA_HOME/bin, or in the toolkit's usual folder.
 static llvm::ErrorOr<std::string> findPtxas() {
   if (llvm::ErrorOr<std::string> found = llvm::sys::findProgramByName("ptxas"))
     return found;
@@ -24,7 +24,7 @@ static llvm::ErrorOr<std::string> findPtxas() {
 }
 
 namespace {
-/// A file that goes when this does.
+/// A temporary file that the destructor removes.
 struct TemporaryFile {
   explicit TemporaryFile(StringRef suffix) { error = llvm::sys::fs::createTemporaryFile("flashc", suffix, path); }
   ~TemporaryFile() { llvm::sys::fs::remove(path); }

@@ -26,7 +26,7 @@ ArrayAttr GPUTarget::getAttr(MLIRContext *context, StringRef feature) const {
   return ArrayAttr::get(context, attr);
 }
 
-/// What the gpu.module around `op`, or `op` itself, is for; null if it does not say.
+/// Returns the target of the gpu.module at or around `op`; null if it names none.
 static NVVM::NVVMTargetAttr getTargetAttr(Operation *op) {
   auto module = dyn_cast<gpu::GPUModuleOp>(op);
   if (!module)

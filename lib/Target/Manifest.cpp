@@ -8,7 +8,7 @@
 using namespace mlir;
 using namespace flashc;
 
-/// What L2's passes have changed since the kernel was made.
+/// Sets the fields that passes of L2 changed after the kernel was made.
 static void complete(ManifestKernel &info, Operation *kernel) {
   if (auto bytes = kernel->getAttrOfType<IntegerAttr>("flashc.shared_memory"))
     info.dynamicSharedMemory = bytes.getInt();

@@ -63,7 +63,7 @@ static std::unique_ptr<llvm::TargetMachine> createTargetMachine(Operation *op, S
                                    llvm::Reloc::Static, std::nullopt, llvm::CodeGenOptLevel::Aggressive));
 }
 
-/// The only gpu.module, or null with an error.
+/// Returns the only gpu.module, or null after an error.
 static gpu::GPUModuleOp getKernelModule(ModuleOp module) {
   auto kernels = llvm::to_vector(module.getOps<gpu::GPUModuleOp>());
   if (kernels.size() == 1)
@@ -72,7 +72,7 @@ static gpu::GPUModuleOp getKernelModule(ModuleOp module) {
   return nullptr;
 }
 
-/// Sums, products and addresses.
+/// Whether an instruction is an integer sum, product or address.
 static bool isSum(const llvm::Instruction &instruction) {
   switch (instruction.getOpcode()) {
   case llvm::Instruction::Add:
@@ -87,7 +87,8 @@ static bool isSum(const llvm::Instruction &instruction) {
   }
 }
 
-/// The most sums of a kernel in one of its blocks, and the most of them that follow from each other.
+/// Returns the greatest number of sums in one block, and the greatest number of sums in a block that depend on each
+/// other.
 static std::pair<int64_t, int64_t> countSums(const llvm::Module &module) {
   int64_t most = 0, deepest = 0;
   llvm::DenseMap<const llvm::Value *, int64_t> depths;
@@ -108,13 +109,13 @@ static std::pair<int64_t, int64_t> countSums(const llvm::Module &module) {
 
 namespace {
 
-/// Leaves out what takes LLVM a time that grows with the square of a block: its strength reduction of straight-line
-/// code subtracts sums from each other as expressions. A mask of several remainders has up to 2500 sums in a block, and
-/// the pass takes 6 s of the 6.5 that its kernel needs. It saves one instruction in a hundred; dilated windows, which
-/// have up to 440 sums, keep it, and kernels without remainders have a hundred.
+/// Skips LLVM passes whose time grows with the square of a block. Strength reduction of straight-line code subtracts
+/// sums from each other as expressions. A mask of several remainders has up to 2500 sums in a block, and the pass takes
+/// 6 s of the 6.5 that its kernel needs. It saves one instruction in a hundred; dilated windows, which have up to 440
+/// sums, keep it, and kernels without remainders have a hundred.
 ///
-/// Hundreds of sums of each other, where other kernels have 31, and large masks and scores in a loop take it 20 s, and
-/// the reassociation of sums, which looks at each as an expression of all the others, as long.
+/// For chains of hundreds of sums (other kernels have 31), and for large masks and scores in a loop, it takes 20 s, and
+/// so does the reassociation of sums, which reads each sum as an expression of all others.
 class BackEndGate : public llvm::OptPassGate {
 public:
   explicit BackEndGate(const llvm::Module &module) {
@@ -133,14 +134,14 @@ private:
   bool isLong, isDeep;
 };
 
-/// A gpu.module as LLVM IR, with the machine that it is for. `llvmModule` is null after an error.
+/// A gpu.module as LLVM IR, with its target machine. `llvmModule` is null after an error.
 struct TranslatedModule {
   llvm::LLVMContext context;
   std::unique_ptr<llvm::TargetMachine> machine;
   std::unique_ptr<llvm::Module> llvmModule;
 
   TranslatedModule(gpu::GPUModuleOp kernels, StringRef target);
-  /// The PTX, or nothing if the back end has none. Needs nothing but this object, on any thread.
+  /// Returns the PTX, or an empty text if the back end has none. It uses only this object, and may run on any thread.
   std::string emit();
 };
 
@@ -189,7 +190,7 @@ FailureOr<std::string> flashc::translateToLLVMIR(ModuleOp module, StringRef targ
 // PTX
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// For each kernel of `kernels` a module with it and with the symbols that it uses, in order.
+/// Returns a module for each kernel of `kernels`, with the symbols that the kernel uses, in order.
 static SmallVector<OwningOpRef<gpu::GPUModuleOp>, 2> splitKernels(gpu::GPUModuleOp kernels) {
   SmallVector<OwningOpRef<gpu::GPUModuleOp>, 2> parts;
   for (auto kernel : kernels.getOps<LLVM::LLVMFuncOp>()) {
@@ -209,13 +210,13 @@ FailureOr<std::string> flashc::translateToPTX(ModuleOp module, StringRef target)
   gpu::GPUModuleOp kernels = getKernelModule(module);
   if (!kernels)
     return failure();
-  // Most of the time goes into the back end: each kernel gets a thread, in a context of its own.
+  // The back end takes most of the time: each kernel gets a thread, with its own context.
   std::vector<std::unique_ptr<TranslatedModule>> parts;
   for (OwningOpRef<gpu::GPUModuleOp> &part : splitKernels(kernels))
     if (!parts.emplace_back(std::make_unique<TranslatedModule>(*part, target))->llvmModule)
       return failure();
   std::vector<std::string> texts(parts.size());
-  // A future hands on what its thread throws, and waits for it wherever this function is left.
+  // A future rethrows what its thread throws, and its destructor waits for the thread.
   std::vector<std::future<std::string>> others;
   for (size_t index = 1; index < parts.size(); ++index)
     others.push_back(std::async(std::launch::async, [&parts, index] { return parts[index]->emit(); }));

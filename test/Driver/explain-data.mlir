@@ -10,7 +10,7 @@
 
 // LENGTHS: explain @lengths (B = 3, Hq = 2, Nq = 63, Nk = 1000)
 // LENGTHS: j <= lens[b] - 1
-// LENGTHS: tiles: 64 queries x 64 keys, by default, since this has no kernel for a GPU
+// LENGTHS: tiles: 64 queries x 64 keys, by default, since there is no GPU kernel
 // LENGTHS: each head of a batch:
 // LENGTHS-NEXT: batch 0: skipped {{[0-9]+}}, partial {{[01]}}, full {{[0-9]+$}}
 // LENGTHS-NEXT: batch 1: skipped {{[0-9]+}}, partial {{[01]}}, full {{[0-9]+$}}
@@ -107,7 +107,7 @@ func.func @part(%q: tensor<1x2x?x8xf32>, %k: tensor<1x2x?x8xf32>, %v: tensor<1x2
 // The end of the keys, which is part of every mask, is no bound.
 // PAIRS: mask: mapped
 // PAIRS-NEXT: because tiles are visited by running the mask
-// PAIRS-NEXT: because its map of 16 tiles takes {{[0-9]+}} bytes, and the mask is run on up to 16; it reads arrays, so that each launch without a plan makes it anew
+// PAIRS-NEXT: because its map of 16 tiles takes {{[0-9]+}} bytes, and the mask is evaluated on up to 16; it reads arrays, so each launch without a plan computes the map again
 // PAIRS-NEXT: keeps the pairs (i, j) with
 // PAIRS-NEXT: j <= Nk - 1
 // PAIRS-NEXT: unknown: tensor.extract of an array that is not declared sorted
@@ -127,7 +127,7 @@ func.func @pairs(%q: tensor<1x2x?x8xf32>, %k: tensor<1x2x?x8xf32>, %v: tensor<1x
 // Nothing is known of these flags but their range in each tile: few tiles of 64 have none set, or all.
 // FLAGS: mask: mapped
 // FLAGS-NEXT: because tiles are visited by running the mask, where the range of flags in each tile leaves it open
-// FLAGS-NEXT: because its map of {{[0-9]+}} tiles takes {{[0-9]+}} bytes, and the mask is run on up to {{[0-9]+}}; it reads arrays
+// FLAGS-NEXT: because its map of {{[0-9]+}} tiles takes {{[0-9]+}} bytes, and the mask is evaluated on up to {{[0-9]+}}; it reads arrays
 // FLAGS: unknown: tensor.extract
 // FLAGS-NEXT: visits the keys, for queries i0 to i0 + rows - 1
 // FLAGS-NEXT: tiles that hold a kept pair

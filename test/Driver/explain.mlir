@@ -33,7 +33,7 @@
 // Loops that nobody bounded visit every tile.
 // FA1: mask: opaque
 // FA1-NEXT: because the passes do not bound loops (flash-bound-loops)
-// FA1: tiles: 64 queries x 64 keys, by default, since this has no kernel for a GPU
+// FA1: tiles: 64 queries x 64 keys, by default, since there is no GPU kernel
 // FA1: partial            4   100.0 %
 // PASSES: mask: opaque
 // PASSES: tiles: 16 queries x 16 keys, by the passes

@@ -11,7 +11,7 @@
 
 // SCHEDULE: 'flash.merge_states' op expected no schedule for a kernel without tiles, got 'kv-tile=64'
 
-// COST: 'flash.merge_states' op expected an op with scores: the cost of others is not counted
+// COST: 'flash.merge_states' op expected an op with scores; the cost of other ops is not counted
 
 // PTX: .entry merge(
 // PTX: ld.global.v4.b32

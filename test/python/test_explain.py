@@ -288,8 +288,8 @@ def test_masks_that_are_not_exact_say_why():
     explanation = flashc.explain(*specs(), mask=lambda b, h, i, j: i // size == (j + i) // size)
     assert explanation.mask_class == "mapped" and explanation.reasons == [
         "tiles are visited by running the mask",
-        "its map of 12 tiles takes 132 bytes, and the mask is run on up to 12; it is made once for launches of the "
-        "same lengths"
+        "its map of 12 tiles takes 132 bytes, and the mask is evaluated on up to 12; the map is computed once for "
+        "launches of the same lengths"
     ]
 
 

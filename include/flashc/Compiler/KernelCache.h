@@ -12,7 +12,7 @@ namespace flashc {
 
 class KernelCache;
 
-/// What a kernel is wanted for.
+/// A program to compile, and the options.
 struct KernelRequest {
   /// A module in MLIR's text form.
   std::string text;
@@ -22,28 +22,29 @@ struct KernelRequest {
   Author author = Author::Caller;
 };
 
-/// A kernel with the program that it came from. Threads may share it; the cache that made it outlives it.
+/// A kernel and the program that it was compiled from. Threads may share it; the cache that made it outlives it.
 ///
-/// A launch needs one entry, and code takes longest by far (L3, LLVM's back end). So a kernel is lowered to L2, where
-/// its manifest is known and programs are refused, and an entry becomes PTX when it is first asked for, once for all
-/// threads.
-/// 1. The kernel at L2 is kept for the first entry that is compiled. Any other is lowered again, from `source`: it may
-///    be wanted in another process, or never, and the kernel with its MLIRContext takes megabytes.
-/// 2. An entry that fails is an error of who asks for it, and is tried again by who asks next.
+/// A launch needs one entry, and the step from L2 to PTX takes longest by far (LLVM's back end). So a kernel is lowered
+/// to L2, where its manifest is known and programs are rejected; an entry is compiled to PTX when it is first needed,
+/// once for all threads.
+/// 1. The kernel at L2 is kept for the first entry that is compiled. For any other entry `source` is lowered again: the
+///    entry may be compiled in another process, or never, and the kernel with its MLIRContext takes megabytes.
+/// 2. If the compilation of an entry fails, its caller gets the error, and the next caller tries again.
 class CachedKernel {
 public:
   ~CachedKernel();
 
-  /// The module, L0 or L1, as MLIR prints it: one function; for the CPU with locations, which a run may have to name.
+  /// The module (L0 or L1) as MLIR prints it, with one function; for the CPU with locations, which a run may print.
   const std::string source;
   const PipelineOptions pipeline;
   const Author author;
   const KernelDescription description;
 
-  /// PTX of an entry, by its number in the manifest: from memory, from disk, or from the compiler. The error is the
-  /// compiler's diagnostics, one a line.
+  /// Returns the PTX of an entry, by its number in the manifest, from memory, from disk, or from the compiler. The
+  /// error has the compiler's diagnostics, one per line.
   llvm::Expected<std::string> getEntry(size_t number) const;
-  /// PTX of all of them; those that are not there are compiled at once. Empty for the CPU. It lives as long as this.
+  /// Returns the PTX of all entries; missing ones are compiled in parallel. Empty for the CPU. It lives as long as this
+  /// object.
   llvm::Expected<const char *> getPTX() const;
 
 private:
@@ -59,29 +60,30 @@ private:
   llvm::Expected<Text> joinEntries() const;
 
   KernelCache &cache;
-  /// By number; all of them under "all".
+  /// The PTX of entries by number, and of all entries together under "all".
   mutable OnceMap<Text> texts;
-  mutable std::mutex mutex; ///< of `lowered`
+  mutable std::mutex mutex; ///< guards `lowered`
   mutable std::unique_ptr<Lowered> lowered;
-  /// Whether the program went through the compiler in this process.
+  /// Whether the program was compiled in this process.
   mutable std::atomic<bool> isCompiled;
 };
 
-/// Kernels by the program that they came from: in memory, on disk, or from the compiler. Threads may share it.
+/// Kernels by the programs that they were compiled from: in memory, on disk, or from the compiler. Threads may share
+/// it.
 ///
-/// A kernel is known by the text that asked for it and by its canonical form (as MLIR prints it: no comments, no names
-/// of values, no locations); on disk by the canonical form, the options and the build of the compiler, each of its
-/// entries in a file of its own. The kernel of a CPU is a program that was checked: its machine code is made where it
-/// runs (HostKernel).
+/// A kernel in memory is found by the text of the request and by its canonical form (as MLIR prints it: without
+/// comments, names of values and locations); on disk by the canonical form, the options and the build of the compiler,
+/// with a file for each entry. The kernel for a CPU is a checked program: its machine code is made in the process that
+/// runs it (HostKernel).
 class KernelCache {
 public:
-  /// `registry` (that of registerAllDialects) and `disk`, which may be null, outlive the cache.
+  /// `registry` (the one of registerAllDialects) and `disk`, which may be null, must outlive the cache.
   KernelCache(const mlir::DialectRegistry &registry, DiskCache *disk) : registry(registry), disk(disk) {}
 
-  /// The kernel of a program. The error is the compiler's diagnostics, one a line.
+  /// Returns the kernel of a program. The error has the compiler's diagnostics, one per line.
   llvm::Expected<std::shared_ptr<const CachedKernel>> get(const KernelRequest &request);
 
-  /// Programs that went through the compiler, and entries that became PTX there.
+  /// The numbers of programs that were compiled, and of entries that were compiled to PTX.
   uint64_t getNumCompilations() const { return numCompilations; }
   uint64_t getNumEntries() const { return numEntries; }
   uint64_t getNumMemoryHits() const { return numMemoryHits; }

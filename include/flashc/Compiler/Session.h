@@ -10,21 +10,21 @@
 
 namespace flashc {
 
-/// Who wrote a program's text: a caller, who knows its lines, or flashc, around code whose ops have locations of their
-/// own where a caller has a line for them.
+/// The author of a program's text. A caller knows the text's lines. A text that flashc wrote around a caller's code has
+/// locations of the caller's lines, on ops that come from one.
 enum class Author { Caller, Flashc };
 
-/// For one compilation of a program in text form, on one thread.
+/// A context for one compilation of a program in text form, on one thread.
 class Session {
 public:
   explicit Session(const mlir::DialectRegistry &registry, Author author = Author::Caller);
 
   mlir::MLIRContext &getContext() { return context; }
-  /// The module in `text`, verified. Fails after a diagnostic.
+  /// Parses and verifies the module in `text`. Fails after a diagnostic.
   mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> parse(llvm::StringRef text);
-  /// What was diagnosed since the last call: `line:column: error: ...`, one a line, notes below what they belong to. Of
-  /// a text by flashc the place is that of the caller's line (`file:line: ...`) or none, and neither the op's name nor
-  /// the number of its constraint is said.
+  /// Returns the diagnostics since the last call: `line:column: error: ...`, one per line, each followed by its notes.
+  /// For a text by flashc the location is the caller's line (`file:line: ...`) or missing, and the op's name and the
+  /// number of its constraint are omitted.
   llvm::Error takeError();
 
 private:

@@ -4,9 +4,9 @@
 
 namespace flashc {
 
-/// The program `flashc`: parses the command line and does what it says. Returns the exit code: 0, or 1 after a
-/// diagnostic on standard error. A program that registers passes of its own before the call can name them in --passes.
-/// May be called again, and by any thread; calls wait for each other.
+/// Runs the program `flashc` on a command line. Returns the exit code: 0, or 1 after a diagnostic on standard error. A
+/// program that registers its own passes before the call can name them in --passes. May be called several times, and
+/// from any thread; concurrent calls wait for each other.
 int runDriver(int argc, char **argv);
 
 } // namespace flashc

@@ -1,7 +1,5 @@
 //===- Ampere.h - facts about sm_80, each with its source ---------------------------------------------------------===//
-//
-// PTX for sm_80 runs on all later GPUs, too (PTX ISA, .target). Only kernels of warp programs are made for it.
-//
+// PTX for sm_80 also runs on all later GPUs (PTX ISA, .target). Only kernels of warp programs support it.
 //===--------------------------------------------------------------------------------------------------------------===//
 #ifndef FLASHC_TARGET_AMPERE_H
 #define FLASHC_TARGET_AMPERE_H
@@ -13,7 +11,7 @@ namespace flashc {
 inline constexpr GPUTarget kAmpere = [] {
   GPUTarget target;
   target.name = "sm_80";
-  // .shared::cta is of PTX ISA 7.8.
+  // .shared::cta needs PTX ISA 7.8.
   target.ptxFeature = "+ptx80";
   target.atomicAddFeature = "+ptx80";
   // CUDA C++ programming guide, table of compute capabilities: 163 KB.
@@ -29,7 +27,7 @@ inline constexpr GPUTarget kAmpere = [] {
   target.maxBoxRows = 256;
   // A100 (NVIDIA A100 Tensor Core GPU architecture, table 1).
   target.multiprocessors = 108;
-  // That of tiles that TMA copies, so that products read both alike.
+  // The swizzle of TMA copies, so that products read both kinds of tiles in the same way.
   target.swizzleBytes = 128;
   target.swizzleAlignment = 1024;
   return target;

@@ -17,7 +17,7 @@ inline constexpr GPUTarget kHopper = [] {
   target.maxSharedMemory = 232448;
   target.registersPerSM = 65536;
   // `setmaxnreg` takes 24 to 256 (PTX ISA 9.7.20.5). A warp gets registers in units of 256 (programming guide,
-  // occupancy): five warpgroups are launched with 96 a thread; asking for more than these 61440 waits forever.
+  // occupancy): five warpgroups are launched with 96 per thread; a request for more than these 61440 waits forever.
   target.minRegisters = 24;
   target.maxRegisters = 256;
   // PTX ISA 9.7.13.1.

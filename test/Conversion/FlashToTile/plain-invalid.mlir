@@ -66,7 +66,7 @@ func.func @nested(%parts: !o, %lses: !lse, %o: memref<1x4x32x16xf32>, %lse: memr
 
 func.func @odd(%k: memref<2x3x2x15xbf16>, %v: memref<2x3x2x16xbf16>, %positions: memref<2xi32>, %cos: memref<99x6xbf16>,
                %sin: memref<99x6xbf16>, %k_cache: memref<2x9x2x15xbf16>, %v_cache: memref<2x9x2x16xbf16>) {
-  // expected-error @+1 {{expected D and Dv to be even beside 'interleaved', got 15 and 16}}
+  // expected-error @+1 {{expected D and Dv to be even for 'interleaved', got 15 and 16}}
   flash.append_kv ins(%k, %v, %positions : memref<2x3x2x15xbf16>, memref<2x3x2x16xbf16>, memref<2xi32>)
     rotary(%cos, %sin : memref<99x6xbf16>, memref<99x6xbf16>)
     outs(%k_cache, %v_cache : memref<2x9x2x15xbf16>, memref<2x9x2x16xbf16>) {interleaved}

@@ -128,10 +128,10 @@ TEST(BuildAttention, PrintsSinks) {
   spec.operation = AttentionSpec::Operation::Backward;
   expectGood(spec, [](Parsed &parsed) { EXPECT_EQ(parsed.getFunction().getNumResults(), 4u); });
   spec.operation = AttentionSpec::Operation::ColumnSums;
-  expectError(spec, "expected no sinks beside column sums: the log-sum-exp has them");
+  expectError(spec, "expected no sinks for column sums: the log-sum-exp includes them");
   spec.hasSinks = false;
   spec.dropoutP = 0.1f;
-  expectError(spec, "expected no dropout beside column sums: they add up probabilities before it");
+  expectError(spec, "expected no dropout for column sums: they sum probabilities before dropout");
 }
 
 TEST(BuildAttention, BackwardHasValues) {
@@ -358,10 +358,10 @@ TEST(BuildAttention, TakesOptionsByName) {
   EXPECT_FALSE(llvm::errorToBool(spec.setOptions("sinks,dropout_p=0.25,deterministic")));
   EXPECT_TRUE(spec.hasSinks && spec.isDeterministic && spec.dropoutP == 0.25f);
   for (StringRef text : {"sink", "sinks=1", "dropout_p", "dropout_p=much", "sinks,"})
-    EXPECT_EQ(
-        llvm::toString(spec.setOptions(text)),
-        ("expected options of deterministic, sinks, dropout_p=number, got '" + (text == "sinks," ? "" : text) + "'")
-            .str());
+    EXPECT_EQ(llvm::toString(spec.setOptions(text)),
+              ("expected options to be among deterministic, sinks, dropout_p=number, got '" +
+               (text == "sinks," ? "" : text) + "'")
+                  .str());
 }
 
 TEST(BuildAttention, NamesTheWrongField) {
