@@ -7,6 +7,7 @@
 #   %capi_explain  test/CAPI/explain-test.c   %capi_memory   test/CAPI/memory-test.c
 #   %capi_lazy     test/CAPI/lazy-test.c      %capi_plain      test/CAPI/plain-test.c
 #   %cc          the C compiler            %cxx             the C++ compiler
+#   %vary        writes the programs of a test of diagnostics (test/Inputs/vary.py)
 #   %unittests   the GoogleTest programs (with REQUIRES: unittests)
 # Features: `ptxas` (an assembler is installed), `disassembler` (nvdisasm or cuobjdump is), `gpu` (the CUDA driver loads
 # and reports a device), `unittests` (they were built: GoogleTest was found), `lld` (it linked the programs), `pytest`
@@ -70,6 +71,7 @@ config.substitutions.append(("%capi_lazy", os.path.join(capi_dir, "flashc-lazy-t
 config.substitutions.append(("%capi_memory", os.path.join(capi_dir, "flashc-memory-test")))
 config.substitutions.append(("%capi_plain", os.path.join(capi_dir, "flashc-plain-test")))
 config.substitutions.append((r"%capi\b", os.path.join(capi_dir, "flashc-capi-test")))
+config.substitutions.append(("%vary", "%python %flashc_src/test/Inputs/vary.py"))
 config.substitutions.append(("%flashc_src", config.flashc_src_root))
 config.substitutions.append(("%flashc_version", config.flashc_version))
 config.substitutions.append(("%flashc_obj", config.flashc_obj_root))

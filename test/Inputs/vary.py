@@ -1,0 +1,88 @@
+#!/usr/bin/env python3
+r"""Writes the programs of a test of diagnostics: each program of a file, followed by variations of it.
+
+A test of diagnostics holds a valid program once, and says for each diagnostic what is changed to get it:
+
+    // RUN: %vary %s | flashc-opt --some-pass --split-input-file --verify-diagnostics
+    func.func @loop(...) {
+      %r = scf.for %i = %c0 to %c64 step %c32 ...
+    }
+    // VARY small_step: the tiles of two iterations overlap.
+    //   %c64 step %c32 => %c64 step %c16 | error: cannot swap loops: expected ...
+    // VARY store: a store would run in another order.
+    //   %r = | error: cannot swap loops: expected ...
+    //   %r = => memref.store %x, %m[%c0] : memref<1xf32> | note: see 'memref.store'
+    //   \n%r =
+
+A change is `old => new`, with `\n` for a new line. `old` must occur once in the program. `| error: message` (or note,
+remark, warning, error-re) expects a diagnostic for the line before the bar; a text without an arrow only says which
+line that is. A line that begins with a bar or with `\n` continues the line before. Programs are separated by
+`// -----`, as for --split-input-file. The program without a change is written, too: the test sees that it is accepted.
+"""
+
+import re
+import sys
+
+DIAGNOSTIC = r" \| (?=(?:error|note|remark|warning)(?:-re)?: )"
+
+
+def read_variations(lines):
+    """Yields the name and the changes of every variation that comment lines describe."""
+    name, changes = None, []
+    for line in lines:
+        if start := re.match(r"// VARY (\w+)", line):
+            if name:
+                yield name, changes
+            name, changes = start[1], []
+        elif name and line.startswith("//   "):
+            text = line.removeprefix("//   ")
+            if text.startswith("| "):
+                changes[-1] += " " + text
+            elif text.startswith("\\n"):
+                changes[-1] += text
+            else:
+                changes.append(text)
+    if name:
+        yield name, changes
+
+
+def vary(program, name, changes):
+    """Returns `program` with `changes` and with comments that expect their diagnostics."""
+    expected = []
+
+    def mark(line):
+        """Returns `line` without its diagnostics, ending with a mark if there are any."""
+        text, *diagnostics = re.split(DIAGNOSTIC, line)
+        expected.append([diagnostic.split(": ", 1) for diagnostic in diagnostics])
+        return text + f"\0{len(expected) - 1}\0" if diagnostics else text
+
+    for change in changes:
+        old, arrow, new = re.fullmatch(r"(.*?)(?:( =>) ?(.*))?", change).groups("")
+        marked = "\n".join(map(mark, (new if arrow else old).split("\\n")))
+        old = re.split(DIAGNOSTIC, old)[0]
+        if program.count(old) != 1:
+            sys.exit(f"{name}: expected '{old}' to occur once, got {program.count(old)} times")
+        program = program.replace(old, marked)
+    lines = []
+    for line in program.splitlines():
+        for index in re.findall(r"\0(\d+)\0", line):
+            lines += [f"// expected-{kind} @below {{{{{message}}}}}" for kind, message in expected[int(index)]]
+        lines.append(re.sub(r"\0\d+\0", "", line))
+    return "\n".join(lines)
+
+
+def main(path):
+    with open(path) as file:
+        programs = file.read().split("\n// -----\n")
+    written = []
+    for text in programs:
+        start = text.find("// VARY ")
+        program, comments = (text, "") if start < 0 else (text[:start], text[start:])
+        written.append(program)
+        for name, changes in read_variations(comments.splitlines()):
+            written.append(f"// {name}\n" + vary(program, name, changes))
+    print("\n// -----\n".join(written))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
