@@ -11,13 +11,15 @@ A test of diagnostics holds a valid program once, and says for each diagnostic w
     //   %c64 step %c32 => %c64 step %c16 | error: cannot swap loops: expected ...
     // VARY store: a store would run in another order.
     //   %r = | error: cannot swap loops: expected ...
-    //   %r = => memref.store %x, %m[%c0] : memref<1xf32> | note: see 'memref.store'
-    //   \n%r =
+    //   %r = =>
+    //     memref.store %x, %m[%c0] : memref<1xf32> | note: see 'memref.store'
+    //     %r =
 
-A change is `old => new`, with `\n` for a new line. `old` must occur once in the program. `| error: message` (or note,
-remark, warning, error-re) expects a diagnostic for the line before the bar; a text without an arrow only says which
-line that is. A line that begins with a bar or with `\n` continues the line before. Programs are separated by
-`// -----`, as for --split-input-file. The program without a change is written, too: the test sees that it is accepted.
+A change is `old => new`, where `old` occurs once in the program, and `new` may go on in lines that are indented further.
+`| error: message` (or note, remark, warning, error-re) expects a diagnostic for the line before the bar; a text without
+an arrow only says which line that is. Programs are separated by `// -----`, as for --split-input-file. A program is
+written without a change, too, so that the test sees that it is accepted, unless it has a line `// VARIED`, for a program
+that is complete only with a change.
 """
 
 import re
@@ -34,14 +36,12 @@ def read_variations(lines):
             if name:
                 yield name, changes
             name, changes = start[1], []
+        elif name and (diagnostic := re.match(r"//     +(\| .*)", line)):
+            changes[-1] += " " + diagnostic[1]
+        elif name and line.startswith("//     "):
+            changes[-1] += "\n" + line.removeprefix("//     ")
         elif name and line.startswith("//   "):
-            text = line.removeprefix("//   ")
-            if text.startswith("| "):
-                changes[-1] += " " + text
-            elif text.startswith("\\n"):
-                changes[-1] += text
-            else:
-                changes.append(text)
+            changes.append(line.removeprefix("//   "))
     if name:
         yield name, changes
 
@@ -57,8 +57,8 @@ def vary(program, name, changes):
         return text + f"\0{len(expected) - 1}\0" if diagnostics else text
 
     for change in changes:
-        old, arrow, new = re.fullmatch(r"(.*?)(?:( =>) ?(.*))?", change).groups("")
-        marked = "\n".join(map(mark, (new if arrow else old).split("\\n")))
+        old, arrow, new = re.fullmatch(r"(.*?)(?:( =>)[ \n]?(.*))?", change, re.DOTALL).groups("")
+        marked = "\n".join(map(mark, (new if arrow else old).split("\n")))
         old = re.split(DIAGNOSTIC, old)[0]
         if program.count(old) != 1:
             sys.exit(f"{name}: expected '{old}' to occur once, got {program.count(old)} times")
@@ -78,7 +78,9 @@ def main(path):
     for text in programs:
         start = text.find("// VARY ")
         program, comments = (text, "") if start < 0 else (text[:start], text[start:])
-        written.append(program)
+        program = re.sub(r"\A((//.*)?\n)*", "", program)
+        if "// VARIED\n" not in program:
+            written.append(program)
         for name, changes in read_variations(comments.splitlines()):
             written.append(f"// {name}\n" + vary(program, name, changes))
     print("\n// -----\n".join(written))

@@ -41,35 +41,44 @@ func.func @nest(%q: !state4, %k: !kv, %v: !kv, %acc: !state4, %m: !state3, %l: !
 
 // VARY overlapping_query_tiles: Tiles of 64 queries, every 32 queries.
 //   %c64 iter_args => %c32 iter_args
-//   | error: cannot swap loops: the iterations do not own their slices of acc: expected tiles as large as the loop step 32, clamped at the loop's end in dimension 2
+//     | error: cannot swap loops: the iterations do not own their slices of acc: expected tiles as large as the loop step 32, clamped at the loop's end in dimension 2
 //   %at = | note: see 'tensor.extract_slice'
 // VARY not_all_queries: The last query tile would keep its initial state: the loop must cover all of it.
 //   %c128 step => %c64 step
-//   | error: cannot swap loops: the iterations do not own their slices of acc: expected the loop to run from 0 to the extent of the dimension in dimension 2
+//     | error: cannot swap loops: the iterations do not own their slices of acc: expected the loop to run from 0 to the extent of the dimension in dimension 2
 //   %at = | note: see 'tensor.extract_slice'
 // VARY written_elsewhere: acc is written where it was not read.
 //   %r:3
-//   | error: cannot swap loops: the iterations do not own their slices of acc: expected the whole extent in dimension 2
+//     | error: cannot swap loops: the iterations do not own their slices of acc: expected the whole extent in dimension 2
 //   %acc1[0, 0, %i, 0] [1, 1, 64, 8] [1, 1, 1, 1] : !tile4 => %acc1[0, 0, %c0, 0] [1, 1, 64, 8] [1, 1, 1, 1] : !tile4
-//   | note: see 'tensor.insert_slice'
+//     | note: see 'tensor.insert_slice'
 // VARY tile_used_twice: The tile of m has another use.
 //   %r:3 | error: cannot swap loops: m is used by more than this flash.online_attention
-//   %a, => %more = arith.negf %mt : !tile3 | note: see 'arith.negf'\n%a,
+//   %a, =>
+//     %more = arith.negf %mt : !tile3 | note: see 'arith.negf'
+//     %a,
 // VARY state_outlives_nest: the maximum is used after the loops, where it will not exist.
 //   %s:3 | error: cannot swap loops: expected m to be used by one flash.finalize only
-//   %o1, %lse1 = => %more = arith.negf %s#1 : !state3 | note: see 'arith.negf'\n%o1, %lse1 =
+//   %o1, %lse1 = =>
+//     %more = arith.negf %s#1 : !state3 | note: see 'arith.negf'
+//     %o1, %lse1 =
 // VARY bound_depends_on_keys: The query loop's bound is computed from the key position.
-//   %r:3 => %t = arith.addi %j, %c128 : index
-//   \n%end = arith.subi %t, %j : index | note: see 'arith.subi'
-//   \n%r:3
+//   %r:3 =>
+//     %t = arith.addi %j, %c128 : index
+//     %end = arith.subi %t, %j : index | note: see 'arith.subi'
+//     %r:3
 //   %c128 step => %end step | error: cannot swap loops: the loop's bounds depend on the loops around it
 // VARY side_effect: A store in the key loop would run in another order.
 //   %s:3 | error: cannot swap loops: expected a loop body without side effects
-//   %r:3 => memref.store %x, %buffer[%c0] : memref<1xf32> | note: see 'memref.store'\n%r:3
+//   %r:3 =>
+//     memref.store %x, %buffer[%c0] : memref<1xf32> | note: see 'memref.store'
+//     %r:3
 // VARY carries_more: the key loop carries a count together with the state.
 //   3 = scf.for %j = %c0 to %c64 step %c32 iter_args(%acc0 = %acc, %m0 = %m, %l0 = %l) -> (!state4, !state3, !state3) => 4 = scf.for %j = %c0 to %c64 step %c32 iter_args(%acc0 = %acc, %m0 = %m, %l0 = %l, %count = %c0) -> (!state4, !state3, !state3, index)
-//   | error: cannot swap loops: expected the loop to carry acc, m and l only, got 4 values
-//   scf.yield %r#0, => %count1 = arith.addi %count, %c32 : index\nscf.yield %r#0,
+//     | error: cannot swap loops: expected the loop to carry acc, m and l only, got 4 values
+//   scf.yield %r#0, =>
+//     %count1 = arith.addi %count, %c32 : index
+//     scf.yield %r#0,
 //   %r#2 : !state4, !state3, !state3 => %r#2, %count1 : !state4, !state3, !state3, index
 // VARY swapped_state: m and l trade places from one query tile to the next.
 //   %r:3 | error: cannot swap loops: expected the loop to yield m as the step inside leaves it
@@ -77,11 +86,13 @@ func.func @nest(%q: !state4, %k: !kv, %v: !kv, %acc: !state4, %m: !state3, %l: !
 // VARY two_key_loops: Two loops fold into the same state: which one goes inside is not decided here.
 //   %s:3 | note: see 'scf.for'
 //   %r:3 => %u:3 = scf.for %again = %c0 to %c64 step %c32 iter_args(%acc9 = %acc0, %m9 = %m0, %l9 = %l0) -> (!state4, !state3, !state3) {
-//   | error: cannot swap loops: expected one loop that carries a state tile from step to step, got two
-//   \n%r:3
+//     | error: cannot swap loops: expected one loop that carries a state tile from step to step, got two
+//     %r:3
 //   %acc0, %m1 = %m0, %l1 = %l0 => %acc9, %m1 = %m9, %l1 = %l9
-//   %r#2 : !state4, !state3, !state3 => %r#2 : !state4, !state3, !state3\n}
-//   \nscf.yield %u#0, %u#1, %u#2 : !state4, !state3, !state3
+//   %r#2 : !state4, !state3, !state3 =>
+//     %r#2 : !state4, !state3, !state3
+//     }
+//     scf.yield %u#0, %u#1, %u#2 : !state4, !state3, !state3
 
 // -----
 
@@ -145,13 +156,13 @@ func.func @padded(%q: !tile4, %k: !kv, %v: !kv, %acc: !state4, %m: !state3, %l: 
 // VARY cut_too_large: The cut takes another number of rows than the slice has.
 //   %s:3 | error: cannot swap loops: expected the cut of m to be as large as its slice
 //   %t#1[0, 0, 0] [1, 1, %n] [1, 1, 1] : !tile3 to !cut3 => %t#1[0, 0, 0] [1, 1, %c64] [1, 1, 1] : !tile3 to !cut3
-//   | note: see 'tensor.extract_slice'
+//     | note: see 'tensor.extract_slice'
 // VARY padding_first: the padding comes first.
 //   %r:3 | error: cannot swap loops: expected acc to be padded at its end only
 //   low[0, 0, 0, 0] high[0, 0, %pad, 0] => low[0, 0, %pad, 0] high[0, 0, 0, 0] | note: see 'tensor.pad'
 // VARY overlapping_to_the_end: The slices reach to the end of the tensor: the first tile overlaps the second.
 //   %r:3
-//   | error: cannot swap loops: the iterations do not own their slices of acc: expected tiles as large as the loop step 64, clamped at the loop's end in dimension 2
+//     | error: cannot swap loops: the iterations do not own their slices of acc: expected tiles as large as the loop step 64, clamped at the loop's end in dimension 2
 //   64, 100 => 100
 //   %as = | note: see 'tensor.extract_slice'
 // VARY slice_moves_with_keys: How many rows a slice has depends on the key: it cannot be read before the key loop.
@@ -202,26 +213,30 @@ func.func @batches(%q: !state4, %k: !state4, %v: !state4, %acc: !state4, %m: !st
 // VARY transposed_l: The row sum of head (b, h) is taken from (h, b): both loops move it, but not as they move acc.
 //   %r:3 | error: cannot swap loops: expected acc, m and l to move with the same loops
 //   %l2[%b, %h, 0] [1, 1, 64] [1, 1, 1] : !state3 => %l2[%h, %b, 0] [1, 1, 64] [1, 1, 1] : !state3
-//   | note: see 'tensor.extract_slice'
+//     | note: see 'tensor.extract_slice'
 //   %l2[%b, %h, 0] [1, 1, 64] [1, 1, 1] : !tile3 => %l2[%h, %b, 0] [1, 1, 64] [1, 1, 1] : !tile3
 // VARY overwritten: the array that the score reads is written between the nest and flash.finalize.
 //   %r:3 | error: cannot swap loops: what the nest reads may be written before flash.finalize
-//   scale = 1.0 : f32} => scale = 1.0 : f32} score (%s0: f32, %bb: index, %hh: index, %i: index, %jj: index) {
-//   \n  %x = memref.load %bias[%jj] : memref<64xf32>
-//   \n  flash.yield %x : f32
-//   \n}
-//   %o1, %lse1 = => %zero = arith.constant 0.0 : f32
-//   \nscf.for %z = %c0 to %c64 step %c1 { | note: see 'scf.for'
-//   \n  memref.store %zero, %bias[%z] : memref<64xf32>
-//   \n}
-//   \n%o1, %lse1 =
+//   scale = 1.0 : f32} =>
+//     scale = 1.0 : f32} score (%s0: f32, %bb: index, %hh: index, %i: index, %jj: index) {
+//       %x = memref.load %bias[%jj] : memref<64xf32>
+//       flash.yield %x : f32
+//     }
+//   %o1, %lse1 = =>
+//     %zero = arith.constant 0.0 : f32
+//     scf.for %z = %c0 to %c64 step %c1 { | note: see 'scf.for'
+//       memref.store %zero, %bias[%z] : memref<64xf32>
+//     }
+//     %o1, %lse1 =
 // VARY finalized_elsewhere: flash.finalize is in a loop: the nest would run several times.
 //   %r:3 | error: cannot swap loops: expected flash.finalize in the same block
-//   %o1, %lse1 = => %o1, %lse1 = scf.for %z = %c0 to %c64 step %c1 iter_args(%o0 = %o, %lse0 = %lse) -> (!state4, !state3) {
-//   \n%o2, %lse2 = | note: see 'flash.finalize'
-//   return => scf.yield %o2, %lse2 : !state4, !state3
-//   \n}
-//   \nreturn
+//   %o1, %lse1 = =>
+//     %o1, %lse1 = scf.for %z = %c0 to %c64 step %c1 iter_args(%o0 = %o, %lse0 = %lse) -> (!state4, !state3) {
+//     %o2, %lse2 = | note: see 'flash.finalize'
+//   return =>
+//     scf.yield %o2, %lse2 : !state4, !state3
+//     }
+//     return
 // VARY normalized_twice: The accumulator is divided by the row sum at each step, and once more at the end.
 //   %r:3 | error: cannot swap loops: expected flash.finalize to normalize as flash.online_attention does
 //   %o1, %lse1 = | note: see 'flash.finalize'

@@ -1,7 +1,7 @@
 // RUN: flashc-opt %s --split-input-file --verify-diagnostics
 
 // Every constraint of shared memory: rings, loads, releases, slots of no ring. Those of the ring protocol are in
-// protocol-invalid-*.mlir.
+// protocol-invalid.mlir.
 
 func.func @ring_element() {
   // expected-error @+1 {{'tile.alloc_ring' op expected a 16-bit element type or f32, got 'i32'}}
