@@ -17,9 +17,9 @@ A test of diagnostics holds a valid program once, and says for each diagnostic w
 
 A change is `old => new`, where `old` occurs once in the program, and `new` may go on in lines that are indented further.
 `| error: message` (or note, remark, warning, error-re) expects a diagnostic for the line before the bar; a text without
-an arrow only says which line that is. Programs are separated by `// -----`, as for --split-input-file. A program is
-written without a change, too, so that the test sees that it is accepted, unless it has a line `// VARIED`, for a program
-that is complete only with a change.
+an arrow only says which line that is. Such lines right below VARY replace a line `// BODY` of the program. Programs are
+separated by `// -----`, as for --split-input-file, and written without a change, too: the test sees that they are
+accepted.
 """
 
 import re
@@ -39,6 +39,8 @@ def read_variations(lines):
         elif name and (diagnostic := re.match(r"//     +(\| .*)", line)):
             changes[-1] += " " + diagnostic[1]
         elif name and line.startswith("//     "):
+            if not changes:
+                changes.append("// BODY =>")
             changes[-1] += "\n" + line.removeprefix("//     ")
         elif name and line.startswith("//   "):
             changes.append(line.removeprefix("//   "))
@@ -78,9 +80,8 @@ def main(path):
     for text in programs:
         start = text.find("// VARY ")
         program, comments = (text, "") if start < 0 else (text[:start], text[start:])
-        program = re.sub(r"\A((//.*)?\n)*", "", program)
-        if "// VARIED\n" not in program:
-            written.append(program)
+        program = re.sub(r"\A((// (?!expected-).*)?\n)*", "", program)
+        written.append(program)
         for name, changes in read_variations(comments.splitlines()):
             written.append(f"// {name}\n" + vary(program, name, changes))
     print("\n// -----\n".join(written))

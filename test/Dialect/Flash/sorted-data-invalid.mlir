@@ -1,100 +1,43 @@
-// RUN: flashc-opt %s --split-input-file --verify-diagnostics
+// RUN: %vary %s | flashc-opt --split-input-file --verify-diagnostics
 
-func.func @rank_0(%a: tensor<i32>) {
-  // expected-error @+1 {{expected an array of rank 1 or more, got 'tensor<i32>'}}
-  %s = flash.assume_sorted %a : tensor<i32>
+func.func @invalid(%a: tensor<i32>, %a2: memref<2x0xi32>, %a3: tensor<?xf32>, %a4: tensor<?xi1>, %a5: tensor<?xi32>,
+    %i: index, %a6: tensor<2x?xi32>, %x: f32) {
+  // BODY
   return
 }
 
-// -----
-
-func.func @empty(%a: memref<2x0xi32>) {
-  // expected-error @+1 {{expected an element along the last dimension, got 'memref<2x0xi32>'}}
-  %s = flash.assume_sorted %a : memref<2x0xi32>
-  return
-}
-
-// -----
-
-func.func @element(%a: tensor<?xf32>) {
-  // expected-error @+1 {{operand #0 must be}}
-  %s = flash.assume_sorted %a : tensor<?xf32>
-  return
-}
-
-// -----
-
-func.func @narrow(%a: tensor<?xi1>) {
-  // expected-error @+1 {{operand #0 must be}}
-  %s = flash.assume_sorted %a : tensor<?xi1>
-  return
-}
-
-// -----
-
-func.func @not_declared(%a: tensor<?xi32>, %i: index) {
-  // expected-error @+1 {{expected an array that flash.assume_sorted declares}}
-  %n = flash.count_le %i in %a : index, tensor<?xi32>
-  return
-}
-
-// -----
-
-func.func @nth_not_declared(%a: tensor<?xi32>, %i: index) {
-  // expected-error @+1 {{expected an array that flash.assume_sorted declares}}
-  %n = flash.nth %i in %a : tensor<?xi32>
-  return
-}
-
-// -----
-
-func.func @no_index(%a: tensor<2x?xi32>, %i: index) {
-  %s = flash.assume_sorted %a : tensor<2x?xi32>
-  // expected-error @+1 {{expected an index for every dimension but the last of an array of rank 2, got 0}}
-  %n = flash.count_le %i in %s : index, tensor<2x?xi32>
-  return
-}
-
-// -----
-
-func.func @nth_too_many_indices(%a: tensor<?xi32>, %i: index) {
-  %s = flash.assume_sorted %a : tensor<?xi32>
-  // expected-error @+1 {{expected an index for every dimension but the last of an array of rank 1, got 1}}
-  %n = flash.nth %i in %s[%i] : tensor<?xi32>
-  return
-}
-
-// -----
-
-func.func @value(%a: tensor<?xi32>, %x: f32) {
-  %s = flash.assume_sorted %a : tensor<?xi32>
-  // expected-error @+1 {{operand #0 must be}}
-  %n = flash.count_le %x in %s : f32, tensor<?xi32>
-  return
-}
-
-// -----
-
-func.func @segments_not_declared(%a: tensor<?xi32>, %i: index) {
-  // expected-error @+1 {{expected an array that flash.assume_sorted declares}}
-  %n:3 = flash.segment_tile %i of %a length %i tiles 16 : tensor<?xi32>
-  return
-}
-
-// -----
-
-func.func @segments_of_nothing(%a: tensor<?xi32>, %i: index) {
-  %s = flash.assume_sorted %a : tensor<?xi32>
-  // expected-error @+1 {{expected a positive tile size, got 0}}
-  %n:3 = flash.segment_tile %i of %s length %i tiles 0 : tensor<?xi32>
-  return
-}
-
-// -----
-
-func.func @segments_without_index(%a: tensor<2x?xi32>, %i: index) {
-  %s = flash.assume_sorted %a : tensor<2x?xi32>
-  // expected-error @+1 {{expected an index for every dimension but the last of an array of rank 2, got 0}}
-  %n:3 = flash.segment_tile %i of %s length %i tiles 16 : tensor<2x?xi32>
-  return
-}
+// VARY rank_0
+//     %s = flash.assume_sorted %a : tensor<i32> | error: expected an array of rank 1 or more, got 'tensor<i32>'
+// VARY empty
+//     %s = flash.assume_sorted %a2 : memref<2x0xi32>
+//     | error: expected an element along the last dimension, got 'memref<2x0xi32>'
+// VARY element
+//     %s = flash.assume_sorted %a3 : tensor<?xf32> | error: operand #0 must be
+// VARY narrow
+//     %s = flash.assume_sorted %a4 : tensor<?xi1> | error: operand #0 must be
+// VARY not_declared
+//     %n = flash.count_le %i in %a5 : index, tensor<?xi32> | error: expected an array that flash.assume_sorted declares
+// VARY nth_not_declared
+//     %n = flash.nth %i in %a5 : tensor<?xi32> | error: expected an array that flash.assume_sorted declares
+// VARY no_index
+//     %s = flash.assume_sorted %a6 : tensor<2x?xi32>
+//     %n = flash.count_le %i in %s : index, tensor<2x?xi32>
+//     | error: expected an index for every dimension but the last of an array of rank 2, got 0
+// VARY nth_too_many_indices
+//     %s = flash.assume_sorted %a5 : tensor<?xi32>
+//     %n = flash.nth %i in %s[%i] : tensor<?xi32>
+//     | error: expected an index for every dimension but the last of an array of rank 1, got 1
+// VARY value
+//     %s = flash.assume_sorted %a5 : tensor<?xi32>
+//     %n = flash.count_le %x in %s : f32, tensor<?xi32> | error: operand #0 must be
+// VARY segments_not_declared
+//     %n:3 = flash.segment_tile %i of %a5 length %i tiles 16 : tensor<?xi32>
+//     | error: expected an array that flash.assume_sorted declares
+// VARY segments_of_nothing
+//     %s = flash.assume_sorted %a5 : tensor<?xi32>
+//     %n:3 = flash.segment_tile %i of %s length %i tiles 0 : tensor<?xi32>
+//     | error: expected a positive tile size, got 0
+// VARY segments_without_index
+//     %s = flash.assume_sorted %a6 : tensor<2x?xi32>
+//     %n:3 = flash.segment_tile %i of %s length %i tiles 16 : tensor<2x?xi32>
+//     | error: expected an index for every dimension but the last of an array of rank 2, got 0

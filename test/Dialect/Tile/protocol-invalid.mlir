@@ -17,7 +17,7 @@ gpu.module @kernels {
       // PRODUCER
     } consumer {
     ^bb0(%w: index):
-      // CONSUMER
+      // BODY
     }
     gpu.return
   }
@@ -35,7 +35,7 @@ gpu.module @kernels {
 // VARY turn_in_producer
 //   // PRODUCER => tile.ping_pong_wait %c0 | error: 'tile.ping_pong_wait' op expected in the consumer only
 // VARY producer_only
-//   // CONSUMER => tile.acquire %ring[%c0] : !ring | error: 'tile.acquire' op expected in the producer only
+//     tile.acquire %ring[%c0] : !ring | error: 'tile.acquire' op expected in the producer only
 // VARY copy_without_acquire
 //   // PRODUCER =>
 //     tile.copy_async %map[%c0, %c0, %c0] into %ring[%c0] : !map, !ring
@@ -66,20 +66,17 @@ gpu.module @kernels {
 // Invariant 3: a slot is released once, where it is waited for or in the loop that it is handed to.
 
 // VARY never_released
-//   // CONSUMER => %s = tile.wait %ring[%c0] : !ring -> !slot | error: 'tile.wait' op expected its slot to be released
+//     %s = tile.wait %ring[%c0] : !ring -> !slot | error: 'tile.wait' op expected its slot to be released
 // VARY released_twice
-//   // CONSUMER =>
 //     %s = tile.wait %ring[%c0] : !ring -> !slot
 //     tile.release %s : !slot | error: 'tile.release' op expected the slot to be released once
 //     tile.release %s : !slot
 // VARY released_in_a_loop
-//   // CONSUMER =>
 //     %s = tile.wait %ring[%c0] : !ring -> !slot
 //     scf.for %i = %c0 to %x step %c1 {
 //       tile.release %s : !slot | error: 'tile.release' op expected in the block that waits for the slot
 //     }
 // VARY handed_on_and_released
-//   // CONSUMER =>
 //     %s = tile.wait %ring[%c0] : !ring -> !slot
 //     tile.release %s : !slot | error: 'tile.release' op expected the slot to be released once
 //     %r = scf.for %i = %c0 to %x step %c1 iter_args(%h = %s) -> (!slot) {
@@ -87,7 +84,6 @@ gpu.module @kernels {
 //     }
 //     tile.release %r : !slot
 // VARY handed_on_twice
-//   // CONSUMER =>
 //     %s = tile.wait %ring[%c0] : !ring -> !slot
 //     %r:2 = scf.for %i = %c0 to %x step %c1 iter_args(%g = %s, %h = %s) -> (!slot, !slot) {
 //     | error: 'scf.for' op expected the slot to be released once
@@ -96,7 +92,6 @@ gpu.module @kernels {
 //     tile.release %r#0 : !slot
 //     tile.release %r#1 : !slot
 // VARY handed_on_in_a_loop
-//   // CONSUMER =>
 //     %s = tile.wait %ring[%c0] : !ring -> !slot
 //     scf.for %i = %c0 to %x step %c1 {
 //       %r = scf.for %j = %c0 to %x step %c1 iter_args(%h = %s) -> (!slot) {
@@ -106,7 +101,6 @@ gpu.module @kernels {
 //       tile.release %r : !slot
 //     }
 // VARY handed_to_a_branch
-//   // CONSUMER =>
 //     %s = tile.wait %ring[%c0] : !ring -> !slot
 //     %some = arith.cmpi eq, %x, %c0 : index
 //     %t = tile.wait %ring[%c1] : !ring -> !slot
@@ -118,7 +112,6 @@ gpu.module @kernels {
 //     tile.release %s : !slot
 //     tile.release %t : !slot
 // VARY handed_to_another_loop
-//   // CONSUMER =>
 //     %s = tile.wait %ring[%c0] : !ring -> !slot
 //     %r = scf.while (%h = %s) : (!slot) -> (!slot) {
 //     | error: 'scf.while' op expected a slot to be handed to scf.for only
@@ -129,7 +122,6 @@ gpu.module @kernels {
 //     }
 //     tile.release %r : !slot
 // VARY not_released_in_a_loop
-//   // CONSUMER =>
 //     %s = tile.wait %ring[%c0] : !ring -> !slot
 //     %r = scf.for %i = %c0 to %x step %c1 iter_args(%h = %s) -> (!slot) {
 //     | error: 'scf.for' op expected its slot to be released
@@ -138,14 +130,12 @@ gpu.module @kernels {
 //     }
 //     tile.release %r : !slot
 // VARY not_released_after_a_loop
-//   // CONSUMER =>
 //     %s = tile.wait %ring[%c0] : !ring -> !slot
 //     %r = scf.for %i = %c0 to %x step %c1 iter_args(%h = %s) -> (!slot) {
 //     | error: 'scf.for' op expected its slot to be released
 //       scf.yield %h : !slot
 //     }
 // VARY released_and_handed_on
-//   // CONSUMER =>
 //     %s = tile.wait %ring[%c0] : !ring -> !slot
 //     %r = scf.for %i = %c0 to %x step %c1 iter_args(%h = %s) -> (!slot) {
 //       tile.release %h : !slot | error: 'tile.release' op expected the slot to be released once
@@ -156,34 +146,29 @@ gpu.module @kernels {
 // Invariants 3 and 4 where a tile is stored through a slot.
 
 // VARY store_is_not_waited_for
-//   // CONSUMER =>
 //     %s = tile.wait %ring[%c0] : !ring -> !slot
 //     tile.store_async %o, %map[%c0, %c0, %c0] through %s : !acc, !map, !slot
 //     | error: 'tile.store_async' op expected a tile.store_wait between it and the release of its slot
 //     tile.release %s : !slot
 // VARY store_is_waited_for_before
-//   // CONSUMER =>
 //     %s = tile.wait %ring[%c0] : !ring -> !slot
 //     tile.store_wait
 //     tile.store_async %o, %map[%c0, %c0, %c0] through %s : !acc, !map, !slot
 //     | error: 'tile.store_async' op expected a tile.store_wait between it and the release of its slot
 //     tile.release %s : !slot
 // VARY store_after_the_release
-//   // CONSUMER =>
 //     %s = tile.wait %ring[%c0] : !ring -> !slot
 //     tile.release %s : !slot
 //     tile.store_async %o, %map[%c0, %c0, %c0] through %s : !acc, !map, !slot
 //     | error: 'tile.store_async' op expected a tile.store_wait between it and the release of its slot
 //     tile.store_wait
 // VARY store_is_waited_for_after_the_release
-//   // CONSUMER =>
 //     %s = tile.wait %ring[%c0] : !ring -> !slot
 //     tile.store_async %o, %map[%c0, %c0, %c0] through %s : !acc, !map, !slot
 //     | error: 'tile.store_async' op expected a tile.store_wait between it and the release of its slot
 //     tile.release %s : !slot
 //     tile.store_wait
 // VARY store_is_waited_for_in_a_loop
-//   // CONSUMER =>
 //     %s = tile.wait %ring[%c0] : !ring -> !slot
 //     tile.store_async %o, %map[%c0, %c0, %c0] through %s : !acc, !map, !slot
 //     | error: 'tile.store_async' op expected a tile.store_wait between it and the release of its slot
@@ -192,7 +177,6 @@ gpu.module @kernels {
 //     }
 //     tile.release %s : !slot
 // VARY store_in_a_loop
-//   // CONSUMER =>
 //     %s = tile.wait %ring[%c0] : !ring -> !slot
 //     scf.for %i = %c0 to %x step %c1 {
 //       tile.store_async %o, %map[%c0, %c0, %c0] through %s : !acc, !map, !slot
@@ -201,7 +185,6 @@ gpu.module @kernels {
 //     }
 //     tile.release %s : !slot
 // VARY two_stores
-//   // CONSUMER =>
 //     %s = tile.wait %ring[%c0] : !ring -> !slot
 //     tile.store_async %o, %map[%c0, %c0, %c0] through %s : !acc, !map, !slot
 //     | error: 'tile.store_async' op expected one tile to pass through the slot
@@ -209,12 +192,10 @@ gpu.module @kernels {
 //     tile.store_async %o, %map[%c0, %c0, %c0] through %s : !acc, !map, !slot
 //     tile.release %s : !slot
 // VARY store_without_release
-//   // CONSUMER =>
 //     %s = tile.wait %ring[%c0] : !ring -> !slot | error: 'tile.wait' op expected its slot to be released
 //     tile.store_async %o, %map[%c0, %c0, %c0] through %s : !acc, !map, !slot
 //     tile.store_wait
 // VARY store_during_a_product
-//   // CONSUMER =>
 //     %s = tile.wait %ring[%c0] : !ring -> !slot
 //     %t = tile.mma_async %s, %s transpose_b : !slot, !slot -> !tile.token<!acc>
 //     | note: this product has not been waited for
@@ -224,7 +205,6 @@ gpu.module @kernels {
 //     tile.store_wait
 //     tile.release %s : !slot
 // VARY product_after_a_store
-//   // CONSUMER =>
 //     %s = tile.wait %ring[%c0] : !ring -> !slot
 //     tile.store_async %o, %map[%c0, %c0, %c0] through %s : !acc, !map, !slot
 //     | error: 'tile.store_async' op expected no product in flight that reads the slot
@@ -234,7 +214,6 @@ gpu.module @kernels {
 //     %v = tile.mma_wait %t : !tile.token<!acc> -> !acc
 //     tile.release %s : !slot
 // VARY store_before_it_is_handed_on
-//   // CONSUMER =>
 //     %s = tile.wait %ring[%c0] : !ring -> !slot
 //     tile.store_async %o, %map[%c0, %c0, %c0] through %s : !acc, !map, !slot
 //     | error: 'tile.store_async' op expected a tile.store_wait between it and the release of its slot
@@ -247,20 +226,17 @@ gpu.module @kernels {
 // Invariant 4: no product reads a slot that is released or handed on.
 
 // VARY released_in_flight
-//   // CONSUMER =>
 //     %s = tile.wait %ring[%c0] : !ring -> !slot
 //     %t = tile.mma_async %s, %s transpose_b : !slot, !slot -> !tile.token<!acc>
 //     | note: this product has not been waited for
 //     tile.release %s : !slot | error: 'tile.release' op expected no product in flight that reads the slot
 //     %v = tile.mma_wait %t : !tile.token<!acc> -> !acc
 // VARY never_waited_for
-//   // CONSUMER =>
 //     %s = tile.wait %ring[%c0] : !ring -> !slot
 //     %t = tile.mma_async %s, %s transpose_b : !slot, !slot -> !tile.token<!acc>
 //     | note: this product has not been waited for
 //     tile.release %s : !slot | error: 'tile.release' op expected no product in flight that reads the slot
 // VARY waited_for_in_a_branch
-//   // CONSUMER =>
 //     %s = tile.wait %ring[%c0] : !ring -> !slot
 //     %t = tile.mma_async %s, %s transpose_b : !slot, !slot -> !tile.token<!acc>
 //     | note: this product has not been waited for
@@ -270,7 +246,6 @@ gpu.module @kernels {
 //     }
 //     tile.release %s : !slot | error: 'tile.release' op expected no product in flight that reads the slot
 // VARY handed_on_in_flight
-//   // CONSUMER =>
 //     %s = tile.wait %ring[%c0] : !ring -> !slot
 //     %t = tile.mma_async %s, %s transpose_b : !slot, !slot -> !tile.token<!acc>
 //     | note: this product has not been waited for
@@ -281,7 +256,6 @@ gpu.module @kernels {
 //     %v = tile.mma_wait %t : !tile.token<!acc> -> !acc
 //     tile.release %r : !slot
 // VARY yielded_in_flight
-//   // CONSUMER =>
 //     %s = tile.wait %ring[%c0] : !ring -> !slot
 //     %r = scf.for %i = %c0 to %x step %c1 iter_args(%h = %s) -> (!slot) {
 //       %t = tile.mma_async %h, %h transpose_b : !slot, !slot -> !tile.token<!acc>
@@ -290,7 +264,6 @@ gpu.module @kernels {
 //     }
 //     tile.release %r : !slot
 // VARY read_by_its_owner_before
-//   // CONSUMER =>
 //     %s = tile.wait %ring[%c0] : !ring -> !slot
 //     %r = scf.for %i = %c0 to %x step %c1 iter_args(%h = %s) -> (!slot) {
 //     | error: 'scf.for' op expected no product in flight that reads the slot
