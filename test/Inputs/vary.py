@@ -17,9 +17,9 @@ A test of diagnostics holds a valid program once, and says for each diagnostic w
 
 A change is `old => new`, where `old` occurs once in the program, and `new` may go on in lines that are indented further.
 `| error: message` (or note, remark, warning, error-re) expects a diagnostic for the line before the bar; a text without
-an arrow only says which line that is. Such lines right below VARY replace a line `// BODY` of the program. Programs are
-separated by `// -----`, as for --split-input-file, and written without a change, too: the test sees that they are
-accepted.
+an arrow only says which line that is. Such lines right below VARY replace the line of the program that ends with
+`// BODY`, and a function @NAME has the name of its variation, for CHECK-LABEL. Programs are separated by `// -----`, as
+for --split-input-file, and written without a change, too: the test sees that they are accepted.
 """
 
 import re
@@ -62,6 +62,8 @@ def vary(program, name, changes):
         old, arrow, new = re.fullmatch(r"(.*?)(?:( =>)[ \n]?(.*))?", change, re.DOTALL).groups("")
         marked = "\n".join(map(mark, (new if arrow else old).split("\n")))
         old = re.split(DIAGNOSTIC, old)[0]
+        if old == "// BODY":
+            old = re.search(r".*// BODY$", program, re.MULTILINE)[0].lstrip()
         if program.count(old) != 1:
             sys.exit(f"{name}: expected '{old}' to occur once, got {program.count(old)} times")
         program = program.replace(old, marked)
@@ -80,11 +82,11 @@ def main(path):
     for text in programs:
         start = text.find("// VARY ")
         program, comments = (text, "") if start < 0 else (text[:start], text[start:])
-        program = re.sub(r"\A((// (?!expected-).*)?\n)*", "", program)
+        program = re.sub(r"\A((// (?!expected-).*)?\n)+|(\n(//.*)?)+\Z", "", program)
         written.append(program)
         for name, changes in read_variations(comments.splitlines()):
-            written.append(f"// {name}\n" + vary(program, name, changes))
-    print("\n// -----\n".join(written))
+            written.append(f"// {name}\n" + vary(program.replace("@NAME", "@" + name), name, changes))
+    print("\n\n// -----\n\n".join(written))
 
 
 if __name__ == "__main__":

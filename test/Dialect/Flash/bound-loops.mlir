@@ -1,14 +1,31 @@
-// RUN: flashc-opt %s --flash-bound-loops --canonicalize --cse | FileCheck %s
+// RUN: %vary %s | flashc-opt --split-input-file --flash-bound-loops --canonicalize --cse | FileCheck %s
 
 // That the bounds are sound and tight is checked by brute force in test/Analysis/bound-loops-property.test.
-
-!q = tensor<1x1x64x8xf32>
-!row = tensor<1x1x64xf32>
-!tile = tensor<1x1x32x8xf32>
 
 // CHECK-DAG: #[[END_MAP:.*]] = affine_map<()[s0] -> (256, ((s0 + 64) ceildiv 32) * 32)>
 // CHECK-DAG: #[[FULL_MAP:.*]] = affine_map<()[s0, s1] -> (s0, 256, ((s1 + 1) floordiv 32) * 32)>
 // CHECK-DAG: #[[ORDER:.*]] = affine_map<()[s0] -> (0, s0)>
+
+!q = tensor<1x1x64x8xf32>
+!row = tensor<1x1x64xf32>
+!tile = tensor<1x1x32x8xf32>
+func.func @NAME(%q: !q, %k: tensor<1x1x256x8xf32>, %m: !row, %b0: index, %i0: index) -> (!q, !row, !row) {
+  %c0 = arith.constant 0 : index
+  %c32 = arith.constant 32 : index
+  %c64 = arith.constant 64 : index
+  %c256 = arith.constant 256 : index
+  %r:3 = scf.for %pos = %c0 to %c256 step %c32 iter_args(%s0 = %q, %s1 = %m, %s2 = %m) -> (!q, !row, !row) {
+    %t = tensor.extract_slice %k[0, 0, %pos, 0] [1, 1, 32, 8] [1, 1, 1, 1] : tensor<1x1x256x8xf32> to !tile
+    %s:3 = flash.online_attention ins(%q, %t, %t : !q, !tile, !tile) outs(%s0, %s1, %s2 : !q, !row, !row)
+        at(%b0, %c0, %i0, %pos) {normalize = #flash.normalize<deferred>, scale = 1.0 : f32}
+        mask (%b: index, %h: index, %i: index, %j: index) {
+          %p = arith.cmpi sle, %j, %i : index // BODY
+          flash.yield %p : i1
+        } -> !q, !row, !row
+    scf.yield %s#0, %s#1, %s#2 : !q, !row, !row
+  }
+  return %r#0, %r#1, %r#2 : !q, !row, !row
+}
 
 // Causal: whole tiles up to the diagonal, then the tiles on it. The state goes through both loops.
 // CHECK-LABEL: func @causal
@@ -24,23 +41,7 @@
 // CHECK:           flash.online_attention {{.*}} mask
 // CHECK-NOT:     scf.for
 // CHECK:         return %[[B]]#0, %[[B]]#1, %[[B]]#2
-func.func @causal(%q: !q, %k: tensor<1x1x256x8xf32>, %m: !row, %b0: index, %i0: index) -> (!q, !row, !row) {
-  %c0 = arith.constant 0 : index
-  %c32 = arith.constant 32 : index
-  %c64 = arith.constant 64 : index
-  %c256 = arith.constant 256 : index
-  %r:3 = scf.for %pos = %c0 to %c256 step %c32 iter_args(%s0 = %q, %s1 = %m, %s2 = %m) -> (!q, !row, !row) {
-    %t = tensor.extract_slice %k[0, 0, %pos, 0] [1, 1, 32, 8] [1, 1, 1, 1] : tensor<1x1x256x8xf32> to !tile
-    %s:3 = flash.online_attention ins(%q, %t, %t : !q, !tile, !tile) outs(%s0, %s1, %s2 : !q, !row, !row)
-        at(%b0, %c0, %i0, %pos) {normalize = #flash.normalize<deferred>, scale = 1.0 : f32}
-        mask (%b: index, %h: index, %i: index, %j: index) {
-          %p = arith.cmpi sle, %j, %i : index
-          flash.yield %p : i1
-        } -> !q, !row, !row
-    scf.yield %s#0, %s#1, %s#2 : !q, !row, !row
-  }
-  return %r#0, %r#1, %r#2 : !q, !row, !row
-}
+// VARY causal
 
 // A window of keys around the diagonal: masked, whole, masked.
 // CHECK-LABEL: func @window
@@ -52,27 +53,92 @@ func.func @causal(%q: !q, %k: tensor<1x1x256x8xf32>, %m: !row, %b0: index, %i0: 
 // CHECK:         scf.for %{{[a-z0-9]+}} = %[[FULL_END]] to %{{.*}} step %c32
 // CHECK:           flash.online_attention {{.*}} mask
 // CHECK-NOT:     scf.for
-func.func @window(%q: !q, %k: tensor<1x1x256x8xf32>, %m: !row, %b0: index, %i0: index) -> (!q, !row, !row) {
-  %c0 = arith.constant 0 : index
-  %c32 = arith.constant 32 : index
-  %c64 = arith.constant 64 : index
-  %c256 = arith.constant 256 : index
-  %r:3 = scf.for %pos = %c0 to %c256 step %c32 iter_args(%s0 = %q, %s1 = %m, %s2 = %m) -> (!q, !row, !row) {
-    %t = tensor.extract_slice %k[0, 0, %pos, 0] [1, 1, 32, 8] [1, 1, 1, 1] : tensor<1x1x256x8xf32> to !tile
-    %s:3 = flash.online_attention ins(%q, %t, %t : !q, !tile, !tile) outs(%s0, %s1, %s2 : !q, !row, !row)
-        at(%b0, %c0, %i0, %pos) {normalize = #flash.normalize<deferred>, scale = 1.0 : f32}
-        mask (%b: index, %h: index, %i: index, %j: index) {
-          %c100 = arith.constant 100 : index
-          %distance = arith.subi %i, %j : index
-          %near = arith.cmpi slt, %distance, %c100 : index
-          %causal = arith.cmpi sle, %j, %i : index
-          %p = arith.andi %near, %causal : i1
-          flash.yield %p : i1
-        } -> !q, !row, !row
-    scf.yield %s#0, %s#1, %s#2 : !q, !row, !row
-  }
-  return %r#0, %r#1, %r#2 : !q, !row, !row
-}
+// VARY window
+//     %c100 = arith.constant 100 : index
+//     %distance = arith.subi %i, %j : index
+//     %near = arith.cmpi slt, %distance, %c100 : index
+//     %causal = arith.cmpi sle, %j, %i : index
+//     %p = arith.andi %near, %causal : i1
+
+// A length per batch, read in the region: the read moves in front of the loops, for this tile's batch.
+// CHECK-LABEL: func @lengths
+// CHECK-SAME:    %[[B:[a-z0-9]+]]: index, %{{[a-z0-9]+}}: index, %[[LENGTHS:[a-z0-9]+]]: tensor<?xi32>
+// CHECK:         %[[LENGTH:.*]] = tensor.extract %[[LENGTHS]][%[[B]]]
+// CHECK:         %[[N:.*]] = arith.index_cast %[[LENGTH]] : i32 to index
+// CHECK:         affine.min #{{.*}}()[%[[N]]]
+// CHECK:         scf.for %{{[a-z0-9]+}} = %c0 to %[[FULL:.*]] step
+// CHECK:         scf.for %{{[a-z0-9]+}} = %[[FULL]] to %{{.*}} step
+// CHECK-NOT:     scf.for
+// VARY lengths
+//     %length = tensor.extract %lengths[%b] : tensor<?xi32>
+//     %j32 = arith.index_cast %j : index to i32
+//     %p = arith.cmpi slt, %j32, %length : i32
+//   %i0: index) => %i0: index, %lengths: tensor<?xi32>)
+
+// A condition on the query alone: no tile is needed if no query satisfies it, none is whole unless all do.
+// CHECK-LABEL: func @query_limit
+// CHECK:         %[[SOME:.*]] = arith.cmpi sge
+// CHECK:         %[[END:.*]] = arith.select %[[SOME]], %c256, %c0
+// CHECK:         %[[ALL:.*]] = arith.cmpi sge
+// CHECK:         %[[FULL:.*]] = arith.select %[[ALL]], %{{.*}}, %c0
+// CHECK:         scf.for %{{[a-z0-9]+}} = %c0 to %[[FULL]] step
+// CHECK:         scf.for %{{[a-z0-9]+}} = %[[FULL]] to %[[END]] step
+// VARY query_limit
+//     %p = arith.cmpi slt, %i, %n : index
+//   %i0: index) => %i0: index, %n: index)
+
+// Tiles are counted from where the loop begins.
+// CHECK-LABEL: func @offset_begin
+// CHECK:         scf.for %{{[a-z0-9]+}} = %c64 to %c128 step
+// CHECK:         flash.online_attention
+// CHECK-NOT:     mask
+// CHECK:         flash.online_attention {{.*}} mask
+// CHECK-NOT:     flash.online_attention
+// VARY offset_begin
+//     %c130 = arith.constant 130 : index
+//     %p = arith.cmpi slt, %j, %c130 : index
+//   %c0 to => %c64 to
+
+// A mask that keeps everything goes away; the loop stays whole.
+// CHECK-LABEL: func @always
+// CHECK:         scf.for %{{[a-z0-9]+}} = %c0 to %c256 step
+// CHECK:         flash.online_attention
+// CHECK-NOT:     mask
+// CHECK-NOT:     scf.for
+// VARY always
+//     %p = arith.cmpi slt, %j, %c256 : index
+
+// A mask that keeps nothing: the loop that is left has no iterations, since no position is negative.
+// CHECK-LABEL: func @never
+// CHECK-SAME:    index, %[[I:.*]]: index)
+// CHECK:         %[[END:.*]] = arith.minsi %[[I]], %c0
+// CHECK:         scf.for %{{.*}} = %c0 to %[[END]] step %c32
+// CHECK-NOT:     scf.for
+// CHECK:         return
+// VARY never
+//     %p = arith.constant false
+
+// A flag per head: without it every key is kept. It is 0 or 1 in front of the loops.
+// CHECK-LABEL: func @flag
+// CHECK:         %[[FLAG:.*]] = tensor.extract
+// CHECK:         %[[N:.*]] = arith.index_castui %[[FLAG]] : i1 to index
+// CHECK:         scf.for
+// CHECK:           flash.online_attention
+// CHECK-NOT:       mask
+// CHECK:         scf.for
+// CHECK:           flash.online_attention {{.*}} mask
+// VARY flag
+//     %causal = arith.cmpi sle, %j, %i : index
+//     %true = arith.constant true
+//     %flag = tensor.extract %flags[%h] : tensor<?xi1>
+//     %p = arith.select %flag, %causal, %true : i1
+//   %i0: index) => %i0: index, %flags: tensor<?xi1>)
+
+// -----
+
+!q = tensor<1x1x64x8xf32>
+!row = tensor<1x1x64xf32>
+!tile = tensor<1x1x32x8xf32>
 
 // Only the last tile of 100 keys needs the mask. The slices of the others are no longer clamped.
 // CHECK-LABEL: func @tail
@@ -103,136 +169,6 @@ func.func @tail(%q: !q, %k: tensor<1x1x100x8xf32>, %m: !row, %b0: index, %i0: in
         at(%b0, %c0, %i0, %pos) {normalize = #flash.normalize<deferred>, scale = 1.0 : f32}
         mask (%b: index, %h: index, %i: index, %j: index) {
           %p = arith.cmpi slt, %j, %c100 : index
-          flash.yield %p : i1
-        } -> !q, !row, !row
-    scf.yield %s#0, %s#1, %s#2 : !q, !row, !row
-  }
-  return %r#0, %r#1, %r#2 : !q, !row, !row
-}
-
-// A length per batch, read in the region: the read moves in front of the loops, for this tile's batch.
-// CHECK-LABEL: func @lengths
-// CHECK-SAME:    %[[B:[a-z0-9]+]]: index, %{{[a-z0-9]+}}: index, %[[LENGTHS:[a-z0-9]+]]: tensor<?xi32>
-// CHECK:         %[[LENGTH:.*]] = tensor.extract %[[LENGTHS]][%[[B]]]
-// CHECK:         %[[N:.*]] = arith.index_cast %[[LENGTH]] : i32 to index
-// CHECK:         affine.min #{{.*}}()[%[[N]]]
-// CHECK:         scf.for %{{[a-z0-9]+}} = %c0 to %[[FULL:.*]] step
-// CHECK:         scf.for %{{[a-z0-9]+}} = %[[FULL]] to %{{.*}} step
-// CHECK-NOT:     scf.for
-func.func @lengths(%q: !q, %k: tensor<1x1x256x8xf32>, %m: !row, %b0: index, %i0: index, %lengths: tensor<?xi32>) -> (!q, !row, !row) {
-  %c0 = arith.constant 0 : index
-  %c32 = arith.constant 32 : index
-  %c64 = arith.constant 64 : index
-  %c256 = arith.constant 256 : index
-  %r:3 = scf.for %pos = %c0 to %c256 step %c32 iter_args(%s0 = %q, %s1 = %m, %s2 = %m) -> (!q, !row, !row) {
-    %t = tensor.extract_slice %k[0, 0, %pos, 0] [1, 1, 32, 8] [1, 1, 1, 1] : tensor<1x1x256x8xf32> to !tile
-    %s:3 = flash.online_attention ins(%q, %t, %t : !q, !tile, !tile) outs(%s0, %s1, %s2 : !q, !row, !row)
-        at(%b0, %c0, %i0, %pos) {normalize = #flash.normalize<deferred>, scale = 1.0 : f32}
-        mask (%b: index, %h: index, %i: index, %j: index) {
-          %length = tensor.extract %lengths[%b] : tensor<?xi32>
-          %j32 = arith.index_cast %j : index to i32
-          %p = arith.cmpi slt, %j32, %length : i32
-          flash.yield %p : i1
-        } -> !q, !row, !row
-    scf.yield %s#0, %s#1, %s#2 : !q, !row, !row
-  }
-  return %r#0, %r#1, %r#2 : !q, !row, !row
-}
-
-// A condition on the query alone: no tile is needed if no query satisfies it, none is whole unless all do.
-// CHECK-LABEL: func @query_limit
-// CHECK:         %[[SOME:.*]] = arith.cmpi sge
-// CHECK:         %[[END:.*]] = arith.select %[[SOME]], %c256, %c0
-// CHECK:         %[[ALL:.*]] = arith.cmpi sge
-// CHECK:         %[[FULL:.*]] = arith.select %[[ALL]], %{{.*}}, %c0
-// CHECK:         scf.for %{{[a-z0-9]+}} = %c0 to %[[FULL]] step
-// CHECK:         scf.for %{{[a-z0-9]+}} = %[[FULL]] to %[[END]] step
-func.func @query_limit(%q: !q, %k: tensor<1x1x256x8xf32>, %m: !row, %b0: index, %i0: index, %n: index) -> (!q, !row, !row) {
-  %c0 = arith.constant 0 : index
-  %c32 = arith.constant 32 : index
-  %c64 = arith.constant 64 : index
-  %c256 = arith.constant 256 : index
-  %r:3 = scf.for %pos = %c0 to %c256 step %c32 iter_args(%s0 = %q, %s1 = %m, %s2 = %m) -> (!q, !row, !row) {
-    %t = tensor.extract_slice %k[0, 0, %pos, 0] [1, 1, 32, 8] [1, 1, 1, 1] : tensor<1x1x256x8xf32> to !tile
-    %s:3 = flash.online_attention ins(%q, %t, %t : !q, !tile, !tile) outs(%s0, %s1, %s2 : !q, !row, !row)
-        at(%b0, %c0, %i0, %pos) {normalize = #flash.normalize<deferred>, scale = 1.0 : f32}
-        mask (%b: index, %h: index, %i: index, %j: index) {
-          %p = arith.cmpi slt, %i, %n : index
-          flash.yield %p : i1
-        } -> !q, !row, !row
-    scf.yield %s#0, %s#1, %s#2 : !q, !row, !row
-  }
-  return %r#0, %r#1, %r#2 : !q, !row, !row
-}
-
-// Tiles are counted from where the loop begins.
-// CHECK-LABEL: func @offset_begin
-// CHECK:         scf.for %{{[a-z0-9]+}} = %c64 to %c128 step
-// CHECK:         flash.online_attention
-// CHECK-NOT:     mask
-// CHECK:         flash.online_attention {{.*}} mask
-// CHECK-NOT:     flash.online_attention
-func.func @offset_begin(%q: !q, %k: tensor<1x1x256x8xf32>, %m: !row, %b0: index, %i0: index) -> (!q, !row, !row) {
-  %c0 = arith.constant 0 : index
-  %c32 = arith.constant 32 : index
-  %c64 = arith.constant 64 : index
-  %c256 = arith.constant 256 : index
-  %r:3 = scf.for %pos = %c64 to %c256 step %c32 iter_args(%s0 = %q, %s1 = %m, %s2 = %m) -> (!q, !row, !row) {
-    %t = tensor.extract_slice %k[0, 0, %pos, 0] [1, 1, 32, 8] [1, 1, 1, 1] : tensor<1x1x256x8xf32> to !tile
-    %s:3 = flash.online_attention ins(%q, %t, %t : !q, !tile, !tile) outs(%s0, %s1, %s2 : !q, !row, !row)
-        at(%b0, %c0, %i0, %pos) {normalize = #flash.normalize<deferred>, scale = 1.0 : f32}
-        mask (%b: index, %h: index, %i: index, %j: index) {
-          %c130 = arith.constant 130 : index
-          %p = arith.cmpi slt, %j, %c130 : index
-          flash.yield %p : i1
-        } -> !q, !row, !row
-    scf.yield %s#0, %s#1, %s#2 : !q, !row, !row
-  }
-  return %r#0, %r#1, %r#2 : !q, !row, !row
-}
-
-// A mask that keeps everything goes away; the loop stays whole.
-// CHECK-LABEL: func @always
-// CHECK:         scf.for %{{[a-z0-9]+}} = %c0 to %c256 step
-// CHECK:         flash.online_attention
-// CHECK-NOT:     mask
-// CHECK-NOT:     scf.for
-func.func @always(%q: !q, %k: tensor<1x1x256x8xf32>, %m: !row, %b0: index, %i0: index) -> (!q, !row, !row) {
-  %c0 = arith.constant 0 : index
-  %c32 = arith.constant 32 : index
-  %c64 = arith.constant 64 : index
-  %c256 = arith.constant 256 : index
-  %r:3 = scf.for %pos = %c0 to %c256 step %c32 iter_args(%s0 = %q, %s1 = %m, %s2 = %m) -> (!q, !row, !row) {
-    %t = tensor.extract_slice %k[0, 0, %pos, 0] [1, 1, 32, 8] [1, 1, 1, 1] : tensor<1x1x256x8xf32> to !tile
-    %s:3 = flash.online_attention ins(%q, %t, %t : !q, !tile, !tile) outs(%s0, %s1, %s2 : !q, !row, !row)
-        at(%b0, %c0, %i0, %pos) {normalize = #flash.normalize<deferred>, scale = 1.0 : f32}
-        mask (%b: index, %h: index, %i: index, %j: index) {
-          %p = arith.cmpi slt, %j, %c256 : index
-          flash.yield %p : i1
-        } -> !q, !row, !row
-    scf.yield %s#0, %s#1, %s#2 : !q, !row, !row
-  }
-  return %r#0, %r#1, %r#2 : !q, !row, !row
-}
-
-// A mask that keeps nothing: the loop that is left has no iterations, since no position is negative.
-// CHECK-LABEL: func @never
-// CHECK-SAME:    index, %[[I:.*]]: index)
-// CHECK:         %[[END:.*]] = arith.minsi %[[I]], %c0
-// CHECK:         scf.for %{{.*}} = %c0 to %[[END]] step %c32
-// CHECK-NOT:     scf.for
-// CHECK:         return
-func.func @never(%q: !q, %k: tensor<1x1x256x8xf32>, %m: !row, %b0: index, %i0: index) -> (!q, !row, !row) {
-  %c0 = arith.constant 0 : index
-  %c32 = arith.constant 32 : index
-  %c64 = arith.constant 64 : index
-  %c256 = arith.constant 256 : index
-  %r:3 = scf.for %pos = %c0 to %c256 step %c32 iter_args(%s0 = %q, %s1 = %m, %s2 = %m) -> (!q, !row, !row) {
-    %t = tensor.extract_slice %k[0, 0, %pos, 0] [1, 1, 32, 8] [1, 1, 1, 1] : tensor<1x1x256x8xf32> to !tile
-    %s:3 = flash.online_attention ins(%q, %t, %t : !q, !tile, !tile) outs(%s0, %s1, %s2 : !q, !row, !row)
-        at(%b0, %c0, %i0, %pos) {normalize = #flash.normalize<deferred>, scale = 1.0 : f32}
-        mask (%b: index, %h: index, %i: index, %j: index) {
-          %p = arith.constant false
           flash.yield %p : i1
         } -> !q, !row, !row
     scf.yield %s#0, %s#1, %s#2 : !q, !row, !row
@@ -279,36 +215,6 @@ func.func @sink_window(%q: !q, %k: tensor<1x1x256x8xf32>, %m: !row, %b0: index) 
     scf.yield %r#0, %r#1, %r#2 : !q, !row, !row
   }
   return %all#0, %all#1, %all#2 : !q, !row, !row
-}
-
-// A flag per head: without it every key is kept. It is 0 or 1 in front of the loops.
-// CHECK-LABEL: func @flag
-// CHECK:         %[[FLAG:.*]] = tensor.extract
-// CHECK:         %[[N:.*]] = arith.index_castui %[[FLAG]] : i1 to index
-// CHECK:         scf.for
-// CHECK:           flash.online_attention
-// CHECK-NOT:       mask
-// CHECK:         scf.for
-// CHECK:           flash.online_attention {{.*}} mask
-func.func @flag(%q: !q, %k: tensor<1x1x256x8xf32>, %m: !row, %b0: index, %i0: index, %flags: tensor<?xi1>) -> (!q, !row, !row) {
-  %c0 = arith.constant 0 : index
-  %c32 = arith.constant 32 : index
-  %c64 = arith.constant 64 : index
-  %c256 = arith.constant 256 : index
-  %r:3 = scf.for %pos = %c0 to %c256 step %c32 iter_args(%s0 = %q, %s1 = %m, %s2 = %m) -> (!q, !row, !row) {
-    %t = tensor.extract_slice %k[0, 0, %pos, 0] [1, 1, 32, 8] [1, 1, 1, 1] : tensor<1x1x256x8xf32> to !tile
-    %s:3 = flash.online_attention ins(%q, %t, %t : !q, !tile, !tile) outs(%s0, %s1, %s2 : !q, !row, !row)
-        at(%b0, %c0, %i0, %pos) {normalize = #flash.normalize<deferred>, scale = 1.0 : f32}
-        mask (%b: index, %h: index, %i: index, %j: index) {
-          %causal = arith.cmpi sle, %j, %i : index
-          %true = arith.constant true
-          %flag = tensor.extract %flags[%h] : tensor<?xi1>
-          %p = arith.select %flag, %causal, %true : i1
-          flash.yield %p : i1
-        } -> !q, !row, !row
-    scf.yield %s#0, %s#1, %s#2 : !q, !row, !row
-  }
-  return %r#0, %r#1, %r#2 : !q, !row, !row
 }
 
 // Every query sees itself: no row is without a key, and flash.finalize is told so, whatever the scores are.
