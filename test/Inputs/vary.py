@@ -19,7 +19,8 @@ A change is `old => new`, where `old` occurs once in the program, and `new` may 
 `| error: message` (or note, remark, warning, error-re) expects a diagnostic for the line before the bar; a text without
 an arrow only says which line that is. Such lines right below VARY replace the line of the program that ends with
 `// BODY`, and a function @NAME has the name of its variation, for CHECK-LABEL. Programs are separated by `// -----`, as
-for --split-input-file, and written without a change, too: the test sees that they are accepted.
+for --split-input-file, and written without a change, too: the test sees that they are accepted. If a part of a program
+stands between two lines `// EACH`, its variations follow one another in the one program instead.
 """
 
 import re
@@ -82,10 +83,11 @@ def main(path):
     for text in programs:
         start = text.find("// VARY ")
         program, comments = (text, "") if start < 0 else (text[:start], text[start:])
-        program = re.sub(r"\A((// (?!expected-).*)?\n)+|(\n(//.*)?)+\Z", "", program)
-        written.append(program)
-        for name, changes in read_variations(comments.splitlines()):
-            written.append(f"// {name}\n" + vary(program.replace("@NAME", "@" + name), name, changes))
+        program = re.sub(r"\A((// (?!expected-).*)?\n)+|(\n(//(?! EACH).*)?)+\Z", "", program)
+        before, part, after = re.fullmatch(r"(?s)(?:(.*)// EACH\n(.*)// EACH\n?)?(.*)", program).groups("")
+        variations = [vary((part or program).replace("@NAME", "@" + name), name, changes)
+                      for name, changes in read_variations(comments.splitlines())]
+        written += [before + "\n".join(variations) + after] if part else [program, *variations]
     print("\n\n// -----\n\n".join(written))
 
 

@@ -1,8 +1,8 @@
 // What tile.map means stays what it is, whatever the bounds on j are merged to and compared with: the program before and
 // after is run for limits near the tile and far from it, on some threads.
-// RUN: flashc-opt %s --mlir-print-unique-ssa-ids > %t.before
-// RUN: flashc-opt %s --convert-tile-to-nvvm --mlir-print-unique-ssa-ids | %python %S/Inputs/run_maps.py %t.before
-// RUN: flashc-opt %s --canonicalize --convert-tile-to-nvvm --mlir-print-unique-ssa-ids \
+// RUN: %vary %s | flashc-opt --mlir-print-unique-ssa-ids > %t.before
+// RUN: %vary %s | flashc-opt --convert-tile-to-nvvm --mlir-print-unique-ssa-ids | %python %S/Inputs/run_maps.py %t.before
+// RUN: %vary %s | flashc-opt --canonicalize --convert-tile-to-nvvm --mlir-print-unique-ssa-ids \
 // RUN:   | %python %S/Inputs/run_maps.py %t.before
 
 !acc = tensor<64x16xf32, #tile.acc>
@@ -10,47 +10,6 @@
 
 gpu.module @kernels {
   func.func private @visit(index, index, f32)
-
-  // j <= i and j < n
-  gpu.func @two_upper(%n: index, %m: index, %row: index, %col: index) kernel attributes {tile.schedule = #schedule} {
-    tile.warp_specialize 1 registers(24, 240) producer {
-    } consumer {
-    ^bb0(%w: index):
-      %x = arith.constant dense<2.0> : !acc
-      %y = tile.map %x at(%row, %col) {
-      ^bb0(%s: f32, %i: index, %j: index):
-        %cut = arith.constant -1.0 : f32
-        %a = arith.cmpi sle, %j, %i : index
-        %b = arith.cmpi slt, %j, %n : index
-        %ab = arith.andi %a, %b : i1
-        %r = arith.select %ab, %s, %cut : f32
-        func.call @visit(%i, %j, %r) : (index, index, f32) -> ()
-        tile.yield %r : f32
-      } : !acc
-    }
-    gpu.return
-  }
-
-  // i - n < j and m <= j
-  gpu.func @two_lower(%n: index, %m: index, %row: index, %col: index) kernel attributes {tile.schedule = #schedule} {
-    tile.warp_specialize 1 registers(24, 240) producer {
-    } consumer {
-    ^bb0(%w: index):
-      %x = arith.constant dense<2.0> : !acc
-      %y = tile.map %x at(%row, %col) {
-      ^bb0(%s: f32, %i: index, %j: index):
-        %cut = arith.constant -1.0 : f32
-        %oldest = arith.subi %i, %n : index
-        %a = arith.cmpi slt, %oldest, %j : index
-        %b = arith.cmpi sle, %m, %j : index
-        %ab = arith.andi %a, %b : i1
-        %r = arith.select %ab, %s, %cut : f32
-        func.call @visit(%i, %j, %r) : (index, index, f32) -> ()
-        tile.yield %r : f32
-      } : !acc
-    }
-    gpu.return
-  }
 
   // n > j, i >= j, j > m, j >= i - 5, and s > 100
   gpu.func @both_sides(%n: index, %m: index, %row: index, %col: index) kernel attributes {tile.schedule = #schedule} {
@@ -88,26 +47,6 @@ gpu.module @kernels {
         %ebd = arith.andi %eb, %d : i1
         %all = arith.andi %ac, %ebd : i1
         %r = arith.select %all, %s, %cut : f32
-        func.call @visit(%i, %j, %r) : (index, index, f32) -> ()
-        tile.yield %r : f32
-      } : !acc
-    }
-    gpu.return
-  }
-
-  // n > j or j > m: bounds that are not merged.
-  gpu.func @either(%n: index, %m: index, %row: index, %col: index) kernel attributes {tile.schedule = #schedule} {
-    tile.warp_specialize 1 registers(24, 240) producer {
-    } consumer {
-    ^bb0(%w: index):
-      %x = arith.constant dense<2.0> : !acc
-      %y = tile.map %x at(%row, %col) {
-      ^bb0(%s: f32, %i: index, %j: index):
-        %cut = arith.constant -1.0 : f32
-        %a = arith.cmpi sgt, %n, %j : index
-        %b = arith.cmpi sgt, %j, %m : index
-        %ab = arith.ori %a, %b : i1
-        %r = arith.select %ab, %s, %cut : f32
         func.call @visit(%i, %j, %r) : (index, index, f32) -> ()
         tile.yield %r : f32
       } : !acc
@@ -224,8 +163,8 @@ gpu.module @kernels {
     gpu.return
   }
 
-  // j + 3 < n and m <= j - 2, or j = i - 4: bounds on functions of j. The canonicalizer takes positions to be below 2^30.
-  gpu.func @functions_of_j_near(%n: index, %m: index, %row: index, %col: index) kernel attributes {tile.schedule = #schedule} {
+  // EACH
+  gpu.func @NAME(%n: index, %m: index, %row: index, %col: index) kernel attributes {tile.schedule = #schedule} {
     tile.warp_specialize 1 registers(24, 240) producer {
     } consumer {
     ^bb0(%w: index):
@@ -233,22 +172,46 @@ gpu.module @kernels {
       %y = tile.map %x at(%row, %col) {
       ^bb0(%s: f32, %i: index, %j: index):
         %cut = arith.constant -1.0 : f32
-        %c2 = arith.constant 2 : index
-        %c3 = arith.constant 3 : index
-        %c4 = arith.constant 4 : index
-        %behind = arith.addi %j, %c3 : index
-        %before = arith.subi %j, %c2 : index
-        %a = arith.cmpi slt, %behind, %n : index
-        %b = arith.cmpi sle, %m, %before : index
-        %both = arith.andi %a, %b : i1
-        %distance = arith.subi %i, %j : index
-        %c = arith.cmpi eq, %distance, %c4 : index
-        %ab = arith.ori %both, %c : i1
-        %r = arith.select %ab, %s, %cut : f32
+        // BODY
+        %r = arith.select %keep, %s, %cut : f32
         func.call @visit(%i, %j, %r) : (index, index, f32) -> ()
         tile.yield %r : f32
       } : !acc
     }
     gpu.return
   }
+  // EACH
 }
+
+// j <= i and j < n
+// VARY two_upper
+//     %a = arith.cmpi sle, %j, %i : index
+//     %b = arith.cmpi slt, %j, %n : index
+//     %keep = arith.andi %a, %b : i1
+
+// i - n < j and m <= j
+// VARY two_lower
+//     %oldest = arith.subi %i, %n : index
+//     %a = arith.cmpi slt, %oldest, %j : index
+//     %b = arith.cmpi sle, %m, %j : index
+//     %keep = arith.andi %a, %b : i1
+
+// n > j or j > m: bounds that are not merged.
+// VARY either
+//     %a = arith.cmpi sgt, %n, %j : index
+//     %b = arith.cmpi sgt, %j, %m : index
+//     %keep = arith.ori %a, %b : i1
+
+// j + 3 < n and m <= j - 2, or j = i - 4: bounds on functions of j. The canonicalizer takes positions to be below 2^30.
+// VARY functions_of_j_near
+//     %c2 = arith.constant 2 : index
+//     %c3 = arith.constant 3 : index
+//     %c4 = arith.constant 4 : index
+//     %behind = arith.addi %j, %c3 : index
+//     %before = arith.subi %j, %c2 : index
+//     %a = arith.cmpi slt, %behind, %n : index
+//     %b = arith.cmpi sle, %m, %before : index
+//     %both = arith.andi %a, %b : i1
+//     %distance = arith.subi %i, %j : index
+//     %c = arith.cmpi eq, %distance, %c4 : index
+//     %keep = arith.ori %both, %c : i1
