@@ -13,7 +13,7 @@ from flashc import masks, ops
 from flashc._trace import mask_arguments
 from flashc._trace.trace import trace
 
-SHAPES = [(2, 1, 64, 128), (2, 1, 131, 197), (2, 1, 197, 67), (2, 1, 1, 1), (2, 3, 5, 90)]
+SHAPES = [(2, 1, 64, 128), (2, 1, 67, 133), (2, 1, 131, 67), (2, 1, 1, 1), (2, 3, 5, 90)]
 
 
 def kept(mask, shape):
@@ -146,7 +146,7 @@ def test_mask_of_positions(name):
     ((211,), (9,), (1,)), ((197,), (10,), (5,)), ((17, 13), (4, 7), (3, 1)), ((5, 7, 6), (2, 2, 2), (2, 1, 3))])
 def test_mask_of_grid(shape, sizes, dilations):
     mask = masks.neighborhood(shape, sizes, dilations)
-    check(mask, in_neighborhood(shape, sizes, dilations), SHAPES[1:2])
+    check(mask, in_neighborhood(shape, sizes, dilations), [(1, 1, 131, 197)])
     spec = flashc.ArraySpec((2, 2, 512, 64), "bf16")
     assert ".entry" in flashc.compile(spec, spec, spec, mask=mask).ptx
 
