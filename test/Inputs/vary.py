@@ -15,7 +15,8 @@ A test of diagnostics holds a valid program once, and says for each diagnostic w
     //     memref.store %x, %m[%c0] : memref<1xf32> | note: see 'memref.store'
     //     %r =
 
-A change is `old => new`, where `old` occurs once in the program, and `new` may go on in lines that are indented further.
+A change is `old => new`, where `old` occurs once in the program, and `new` may go on in lines that are indented
+further.
 `| error: message` (or note, remark, warning, error-re) expects a diagnostic for the line before the bar; a text without
 an arrow only says which line that is. Such lines right below VARY replace the line of the program that ends with
 `// BODY`, and a function @NAME has the name of its variation, for CHECK-LABEL. Programs are separated by `// -----`, as

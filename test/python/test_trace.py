@@ -84,7 +84,8 @@ def by_head(functions, names):
     """The function that is the n-th of `names` for head n."""
     def choose(*place):
         values = [functions[name](*place) for name in names]
-        return functools.reduce(lambda rest, n: np.where(place[-3] == n, values[n], rest), range(1, len(names)), values[0])
+        return functools.reduce(lambda rest, n: np.where(place[-3] == n, values[n], rest), range(1, len(names)),
+                                values[0])
     return choose
 
 

@@ -24,7 +24,7 @@ func.func @invalid(%list: memref<?xi32>, %n: index, %exists: i1, %x_arg: index) 
 // VARY other_turns
 //     scf.for %i = %n to %n step %n iter_args(%x = %n) -> index {
 //       %next = tile.draw %list[%n] from %n below %n : memref<?xi32> -> index {
-//       | error: 'tile.draw' op expected a loop from 0 in steps of 1, whose index counts the turns
+//       | error: 'tile.draw' op expected a loop from 0 with step 1, whose index is the number of the turn
 //       ^bb0(%number: index):
 //         tile.drawn %number : index
 //       }

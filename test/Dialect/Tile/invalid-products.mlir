@@ -39,11 +39,11 @@ func.func @invalid(%a: tensor<64x64xbf16, #tile.acc>, %b: !tile.slot<64, 64, bf1
 //     | error: 'tile.mma_async' op expected a depth in steps of 16, got 24
 // VARY ones_transposed
 //     %t = tile.mma_async %a3, %a3 ones %ones : !tile.slot<16, 64, bf16> transpose_b
-//     | error: 'tile.mma_async' op expected a B of a multiple of 64 columns beside the ones, not transposed
+//     | error: 'tile.mma_async' op expected a B of a multiple of 64 columns with ones, not transposed
 //         : !tile.slot<64, 64, bf16>, !tile.slot<64, 64, bf16> -> !tile.token<tensor<64x72xf32, #tile.acc>>
 // VARY ones_beside_half_a_panel
 //     %t = tile.mma_async %a3, %b6 ones %ones : !tile.slot<16, 64, bf16>
-//     | error: 'tile.mma_async' op expected a B of a multiple of 64 columns beside the ones, not transposed
+//     | error: 'tile.mma_async' op expected a B of a multiple of 64 columns with ones, not transposed
 //         : !tile.slot<64, 64, bf16>, !tile.slot<64, 96, bf16> -> !tile.token<tensor<64x104xf32, #tile.acc>>
 // VARY ones_element
 //     %t = tile.mma_async %a3, %a3 ones %ones2 : !tile.slot<16, 64, f16>
@@ -61,7 +61,7 @@ func.func @invalid(%a: tensor<64x64xbf16, #tile.acc>, %b: !tile.slot<64, 64, bf1
 //     %slopes = tile.alloc_slot slopes : !tile.slot<64, 16, bf16>
 //     %columns = tile.alloc_slot columns : !tile.slot<64, 16, bf16>
 //     %t = tile.mma_async %q, %k slopes %slopes times %columns : !tile.slot<64, 16, bf16>, !tile.slot<64, 16, bf16> : !tile.slot<64, 64, bf16>, !tile.slot<64, 64, bf16> -> !tile.token<tensor<64x64xf32, #tile.acc>>
-//     | error: 'tile.mma_async' op expected slopes, the columns that they are times of, and transpose_b together
+//     | error: 'tile.mma_async' op expected slopes, columns and transpose_b together
 // VARY slopes_of_a_ring
 //     %columns = tile.alloc_slot columns : !tile.slot<64, 16, bf16>
 //     %t = tile.mma_async %q, %k slopes %slopes_arg times %columns : !tile.slot<64, 16, bf16>, !tile.slot<64, 16, bf16> transpose_b : !tile.slot<64, 64, bf16>, !tile.slot<64, 64, bf16> -> !tile.token<tensor<64x64xf32, #tile.acc>>

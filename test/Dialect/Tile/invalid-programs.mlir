@@ -17,7 +17,7 @@ gpu.module @kernels {
 //     ^bb0(%w: index):
 //     }
 // VARY program_sorted
-//     tile.program 2 by <sorted> { | error: 'tile.program' op expected a grid whose work tiles are distributed
+//     tile.program 2 by <sorted> { | error: 'tile.program' op expected a grid together with a distribution of its work tiles
 //     ^bb0(%w: index):
 //     }
 // VARY program_two_orders
@@ -27,7 +27,7 @@ gpu.module @kernels {
 //     }
 // VARY program_numbers
 //     tile.program 2 grid(%n, %n, %n) by <sorted numbers 2> {
-//     | error: expected a list where there are numbers of it, got 2 without one
+//     | error: expected a list for precomputed numbers, got 2 without one
 //     ^bb0(%w: index):
 //     }
 // VARY program_number
@@ -36,7 +36,7 @@ gpu.module @kernels {
 //       %x = tile.list_number 2 | error: 'tile.list_number' op expected a number of the 2 in the list, got 2
 //     }
 // VARY program_own
-//     tile.program 2 grid(%n, %n, %n) by <list own -1> { | error: expected counts of numbers, got -1
+//     tile.program 2 grid(%n, %n, %n) by <list own -1> { | error: expected counts of at least 0, got -1
 //     ^bb0(%w: index):
 //     }
 // VARY program_single

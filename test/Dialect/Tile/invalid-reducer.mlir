@@ -48,10 +48,10 @@ func.func @invalid(%array: memref<3x?x?x?xf32>, %ring_arg: !tile.ring<2, 2, 64, 
 //     | error: 'tile.atomic_add' op expected a tile of 64 rows, got 'tensor<16x64xf32, #tile.acc>'
 // VARY too_few_panels
 //     tile.atomic_add %x3 to %sums[%i, %i, %i, %i] : tensor<64x72xf32, #tile.acc>, memref<?x?x?x1x4096xf32>
-//     | error: 'tile.atomic_add' op expected 2 panels that follow one another, got 'memref<?x?x?x1x4096xf32>'
+//     | error: 'tile.atomic_add' op expected 2 consecutive panels, got 'memref<?x?x?x1x4096xf32>'
 // VARY panels_apart
 //     tile.atomic_add %x_arg to %sums2[%i, %i, %i, %i] : tensor<64x128xf32, #tile.acc>, !apart
-//     | error: 'tile.atomic_add' op expected 2 panels that follow one another, got
+//     | error: 'tile.atomic_add' op expected 2 consecutive panels, got
 // VARY other_elements
 //     tile.atomic_add %x4 to %sums3[%i, %i, %i, %i] : tensor<64x64xf32, #tile.acc>, memref<?x?x?x1x64xf32>
 //     | error: 'tile.atomic_add' op expected 4096 elements of each panel, got 'memref<?x?x?x1x64xf32>'
@@ -63,7 +63,7 @@ func.func @invalid(%array: memref<3x?x?x?xf32>, %ring_arg: !tile.ring<2, 2, 64, 
 //     | error: 'tile.mma_async' op expected a slot as A for transpose_a, got 'tensor<64x64xbf16, #tile.operand_a>'
 // VARY two_go_on
 //     %t = tile.mma_async %a2, %a2 into %acc : !t : !tile.slot<64, 64, bf16>, !tile.slot<64, 64, bf16> -> !t
-//     | error: 'tile.mma_async' op expected the product that it goes on to have no other use
+//     | error: 'tile.mma_async' op expected the product that it continues to have no other use
 //     %u = tile.mma_async %a2, %a2 into %acc : !t : !tile.slot<64, 64, bf16>, !tile.slot<64, 64, bf16> -> !t
 
 // -----

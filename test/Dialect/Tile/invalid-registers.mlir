@@ -64,7 +64,7 @@ func.func @invalid(%s: tensor<32x64xf32, #tile.acc>, %s2: tensor<64x64xf32, #til
 //     } : tensor<64x64xf32, #tile.acc>
 // VARY map_one_value
 //     %r, %o = tile.map %s2 at(%i, %i) {
-//     | error: 'tile.map' op expected as many values to be yielded as there are results
+//     | error: 'tile.map' op expected to yield as many values as there are results
 //     ^bb0(%e: f32, %row: index, %col: index):
 //       tile.yield %e : f32
 //     } : tensor<64x64xf32, #tile.acc>, tensor<64xf32, #tile.lane_partial>

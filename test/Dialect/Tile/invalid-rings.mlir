@@ -12,7 +12,7 @@ func.func @invalid(%map: !tile.tensor_map<64 x bf16>, %ring_arg: !tile.ring<2, 6
 
 // VARY ring_element
 //     %ring = tile.alloc_ring : !tile.ring<2, 64, 64, i32>
-//     | error: 'tile.alloc_ring' op expected a 16-bit element type, or f32, got 'i32'
+//     | error: 'tile.alloc_ring' op expected a 16-bit element type or f32, got 'i32'
 // VARY ring_of_vectors
 //     %ring = tile.alloc_ring : !tile.ring<2, 64, 64, vector<4xf32>>
 //     | error: expected elements that are integers or floats, got 'vector<4xf32>'
@@ -47,16 +47,16 @@ func.func @invalid(%map: !tile.tensor_map<64 x bf16>, %ring_arg: !tile.ring<2, 6
 //     | error: 'tile.alloc_slot' op expected 64 rows, got '!tile.slot<16, 64, bf16>'
 // VARY release_after_nothing
 //     tile.release %s_arg {elements = 4} : !tile.slot<64, 64, bf16>
-//     | error: 'tile.release' op expected a number of elements with a tile that they are of
+//     | error: 'tile.release' op expected 'after' together with a positive number of elements
 // VARY release_no_elements
 //     tile.release %s_arg after %x : tensor<64x64xf32, #tile.acc> : !tile.slot<64, 64, bf16>
-//     | error: 'tile.release' op expected a number of elements with a tile that they are of
+//     | error: 'tile.release' op expected 'after' together with a positive number of elements
 // VARY release_fewer_than_none
 //     tile.release %s_arg after %x : tensor<64x64xf32, #tile.acc> {elements = -1} : !tile.slot<64, 64, bf16>
-//     | error: 'tile.release' op expected a number of elements with a tile that they are of
+//     | error: 'tile.release' op expected 'after' together with a positive number of elements
 // VARY release_negative
 //     tile.release %s_arg {elements = -1} : !tile.slot<64, 64, bf16>
-//     | error: 'tile.release' op expected a number of elements with a tile that they are of
+//     | error: 'tile.release' op expected 'after' together with a positive number of elements
 // VARY release_after_row
 //     tile.release %s_arg after %x2 : tensor<64xf32, #tile.row> {elements = 2} : !tile.slot<64, 64, bf16>
 //     | error: 'tile.release' op operand #1 must be a tile of 64 rows, or 16 of a warp, with encoding #tile.acc, but got 'tensor<64xf32, #tile.row>'

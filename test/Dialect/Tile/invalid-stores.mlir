@@ -22,7 +22,7 @@ func.func @invalid(%s: tensor<64xf32, #tile.lane_partial>, %m: memref<1x1x64xf32
 //     | error: 'tile.store' op expected a destination of rank 3, got 'memref<1x1x64x64xf32>'
 // VARY store_part
 //     tile.store %s3, %m3[%i, %i, %i] limit %i columns(%i, %i) : tensor<64x64xf32, #tile.acc>, memref<1x1x64x?xbf16>
-//     | error: 'tile.store' op expected the first and the end of columns beside a tile that is stored in f32, got 2 numbers and 'memref<1x1x64x?xbf16>'
+//     | error: 'tile.store' op expected the first column and the end of the columns for a tile that is stored in f32, got 2 numbers and 'memref<1x1x64x?xbf16>'
 // VARY store_cols
 //     tile.store %s3, %m4[%i, %i, %i] limit %i : tensor<64x64xf32, #tile.acc>, memref<1x1x64x32xf32>
 //     | error: 'tile.store' op expected 64 columns in the destination, got 'memref<1x1x64x32xf32>'
@@ -30,7 +30,7 @@ func.func @invalid(%s: tensor<64xf32, #tile.lane_partial>, %m: memref<1x1x64xf32
 //     %o = tile.alloc_slot output : !tile.slot<64, 64, bf16>
 //     tile.store_wait
 //     tile.store_async %x, %map[%i, %i, %i] through %o : tensor<64x64xf32, #tile.acc>, !tile.tensor_map<64 x bf16>, !tile.slot<64, 64, bf16>
-//     | error: 'tile.store_async' op expected tile.store_wait all in front of it: the store before goes through the same slot
+//     | error: 'tile.store_async' op expected tile.store_wait all before it: the store before goes through the same slot
 // VARY store_async_source
 //     tile.store_async %x2, %map[%i, %i, %i] through %q : tensor<64x64xbf16, #tile.operand_a>, !tile.tensor_map<64 x bf16>, !tile.slot<64, 64, bf16>
 //     | error: 'tile.store_async' op operand #0 must be a tile of 64 rows, or 16 of a warp, with encoding #tile.acc, but got 'tensor<64x64xbf16, #tile.operand_a>'
@@ -48,10 +48,10 @@ func.func @invalid(%s: tensor<64xf32, #tile.lane_partial>, %m: memref<1x1x64xf32
 //     | error: 'tile.store_async' op expected a map of 64 rows of 'bf16', got '!tile.tensor_map<128 x bf16>'
 // VARY store_async_limit_alone
 //     tile.store_async %x, %map[%i, %i, %i] through %q limit %i : tensor<64x64xf32, #tile.acc>, !tile.tensor_map<64 x bf16>, !tile.slot<64, 64, bf16>
-//     | error: 'tile.store_async' op expected a limit and an array that rows in front of it go to, got one of them
+//     | error: 'tile.store_async' op expected 'limit' and 'else' together, got one of them
 // VARY store_async_limit_of_inputs
 //     tile.store_async %x, %map[%i, %i, %i] through %q limit %i else %dest : tensor<64x64xf32, #tile.acc>, !tile.tensor_map<64 x bf16>, !tile.slot<64, 64, bf16>, memref<1x1x?x64xbf16>
-//     | error: 'tile.store_async' op expected the slot of tile.alloc_slot output behind a limit: all threads read it
+//     | error: 'tile.store_async' op expected the slot of tile.alloc_slot output with a limit: all threads read it
 // VARY store_async_dest
 //     %o = tile.alloc_slot output : !tile.slot<64, 64, bf16>
 //     tile.store_wait all

@@ -20,10 +20,10 @@ func.func @invalid(%map: !tile.tensor_map<128 x bf16>, %table: memref<?x?xi32>, 
 //     | error: 'tile.load' op expected boxes of a multiple of 8 rows, got 4
 // VARY numbers
 //     %s = tile.load %array[%i, %i, %i] into %ring2 clear from %i : memref<2x?x?x?xf32>, !ring2 -> !slot2
-//     | error: 'tile.load' op expected pages, and rows to be cleared, of a tensor map in a tile.program
+//     | error: 'tile.load' op expected pages and rows to be cleared only with a tensor map, in a tile.program
 // VARY nothing
 //     tile.clear_rows %s_arg : !tile.slot<128, 64, bf16>
-//     | error: 'tile.clear_rows' op expected the first row to be cleared, or the end of those, got none
+//     | error: 'tile.clear_rows' op expected 'from' or 'before', got neither
 
 // -----
 
@@ -53,7 +53,7 @@ gpu.module @kernels {
 //       %s = tile.wait %ring[%c0] : !ring -> !slot
 //       %t = tile.mma_async %q, %s transpose_b : !slot, !slot -> !tile.token<!acc> | note: this product is before it
 //       tile.clear_rows %s from %c0 : !slot
-//       | error: 'tile.clear_rows' op expected in front of the products that read the slot
+//       | error: 'tile.clear_rows' op expected before the products that read the slot
 //       %x = tile.mma_wait %t : !tile.token<!acc> -> !acc
 //       tile.release %s : !slot
 //     }

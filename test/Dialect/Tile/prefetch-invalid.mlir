@@ -26,7 +26,7 @@ gpu.module @kernels {
 //       scf.for %u = %n to %n step %c1 {
 //         %v = tile.load %map[%n, %n, %u] into %ring : !tile.tensor_map<16 x bf16>, !ring -> !slot
 //         %x = tile.load %map[%n, %n, %u] into %other : !tile.tensor_map<16 x bf16>, !three -> !slot
-//         | error: 'tile.load' op expected rings of as many stages in all of the loop, got 2 and 3
+//         | error: 'tile.load' op expected all rings of the loop to have equally many stages, got 2 and 3
 //       }
 //     }
 // VARY carried

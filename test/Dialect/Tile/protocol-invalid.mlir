@@ -105,7 +105,7 @@ gpu.module @kernels {
 //     %some = arith.cmpi eq, %x, %c0 : index
 //     %t = tile.wait %ring[%c1] : !ring -> !slot
 //     %r = scf.if %some -> (!slot) {
-//       scf.yield %s : !slot | error: 'scf.yield' op expected a slot to be handed to scf.for only
+//       scf.yield %s : !slot | error: 'scf.yield' op expected a slot to be passed to scf.for only
 //     } else {
 //       scf.yield %t : !slot
 //     }
@@ -114,7 +114,7 @@ gpu.module @kernels {
 // VARY handed_to_another_loop
 //     %s = tile.wait %ring[%c0] : !ring -> !slot
 //     %r = scf.while (%h = %s) : (!slot) -> (!slot) {
-//     | error: 'scf.while' op expected a slot to be handed to scf.for only
+//     | error: 'scf.while' op expected a slot to be passed to scf.for only
 //       scf.condition(%more) %h : !slot
 //     } do {
 //     ^bb0(%h: !slot):

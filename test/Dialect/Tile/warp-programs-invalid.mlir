@@ -44,7 +44,7 @@ gpu.module @kernels {
 //     tile.warp_program 8 {
 //     ^bb0(%w: index):
 //       %x:4 = tile.merge_cluster %acc, %m, %m factor 1.0 : (!acc, !row, !row) -> (!acc, !row, !row, index)
-//       | error: 'tile.merge_cluster' op expected a cluster of CTAs that divides the warps, got 1 of 8 warps
+//       | error: 'tile.merge_cluster' op expected a cluster size of at least 2 that divides the number of warps, got 1 CTAs of 8 warps
 //     }
 // VARY pages_of_rows
 //     %p = tile.read_pages %table[%n, %n] of %n size 8 : memref<?x?xi32> -> tensor<64xi32, #tile.row>
@@ -52,7 +52,7 @@ gpu.module @kernels {
 // VARY size
 //     %ring = tile.alloc_ring : !tile.ring<2, 16, 64, bf16, private true>
 //     %k = tile.load_rows %x3[%n, %n, %n] size 8 limit %n into %ring : memref<2x8x4x64xbf16>, index, <2, 16, 64, bf16, private true> -> <16, 64, bf16>
-//     | error: 'tile.load_rows' op expected a page for each row where pages have a size, and there only
+//     | error: 'tile.load_rows' op expected a page for each row if and only if there is a page size
 // VARY source
 //     %ring = tile.alloc_ring : !tile.ring<2, 16, 64, bf16, private true>
 //     %k = tile.load_rows %x4[%n, %n, %n] limit %n into %ring : memref<2x8x4x32xbf16>, index, <2, 16, 64, bf16, private true> -> <16, 64, bf16>
@@ -67,11 +67,11 @@ gpu.module @kernels {
 //     | error: 'tile.load_rows' op expected a ring of 16 rows, got '!tile.ring<2, 64, 64, bf16, private true>'
 // VARY shared_bytes
 //     %ring = tile.alloc_ring : <2, 64, 64, i8>
-//     | error: 'tile.alloc_ring' op expected a 16-bit element type, or f32, got 'i8'
+//     | error: 'tile.alloc_ring' op expected a 16-bit element type or f32, got 'i8'
 // VARY quads
 //     %a = tile.read_rows %q[%n, %n, %n] heads 1 tokens 1 limit %n : memref<2x8x4x64xbf16> -> tensor<16x64xbf16, #tile.operand_a>
 //     %t = tile.mma_async %a, %k_arg transpose_b : tensor<16x64xbf16, #tile.operand_a>, <16, 64, i8> -> <tensor<16x16xf32, #tile.acc>>
-//     | error: 'tile.mma_async' op expected an A of columns in quads where B has 8 bits, and there only
+//     | error: 'tile.mma_async' op expected A to have its columns in quads if and only if B has 8 bits
 // VARY half_a_step
 //     %t = tile.mma_async %a_arg, %v : tensor<16x16xbf16, #tile.operand_a>, <16, 40, i8> -> <tensor<16x40xf32, #tile.acc>>
 //     | error: 'tile.mma_async' op expected a B of 8 bits in steps of 16 x 16, got '!tile.slot<16, 40, i8>'

@@ -310,14 +310,14 @@ TEST(ScheduleTable, VisitsOwnKeysWhereTheMaskSaysThem) {
   EXPECT_EQ(of(": own-keys=true,q-stages=2,epilogue=plain", "", true), "own");
   EXPECT_EQ(of(": own-keys=true,q-stages=2,epilogue=plain", "epilogue=softmax", true), "all overlap");
   EXPECT_EQ(of(": own-keys=true", "epilogue=softmax,own-keys=true,q-stages=2", true),
-            "expected epilogue=plain for own-keys: the next tile's first product would come before the turns that "
-            "this one hands on");
+            "expected epilogue=plain for own-keys: the next tile's first product would run before this tile passes its "
+            "turn on");
   EXPECT_EQ(of(": q-stages=2", "own-keys=true,epilogue=product", true),
-            "expected epilogue=plain for own-keys: the next tile's first product would come before the turns that "
-            "this one hands on");
+            "expected epilogue=plain for own-keys: the next tile's first product would run before this tile passes its "
+            "turn on");
   EXPECT_EQ(of(": stages=2", "own-keys=true", false),
-            "expected a mask with one interval of keys that moves with the query, and beside it, if its bounds read no "
-            "array, others that are the same for all, for own-keys");
+            "expected a mask with one interval of keys that moves with the query for own-keys (and, if its bounds read "
+            "no array, intervals that are the same for all queries)");
 }
 
 TEST(ScheduleTable, LeavesTurnsOutForOwnKeysOnly) {
@@ -352,9 +352,8 @@ TEST(ScheduleTable, VisitsOwnKeysByAListOnlyWhereARowIsForThat) {
   EXPECT_EQ(of("rows=listed: own-keys=true", "persistent=false"), "all");
   EXPECT_EQ(of(": stages=2", "own-keys=true"), "own");
   EXPECT_EQ(of(": stages=2", "own-keys=true,order=list"), "own");
-  const char *refusal =
-      "expected persistent=true and order=auto or list for own-keys of a mask whose bounds read arrays: "
-      "a list has what each consumer would search for";
+  const char *refusal = "expected persistent=true and order=auto or list for own-keys of a mask whose bounds read "
+                        "arrays: the work list has the bounds of each consumer";
   EXPECT_EQ(of(": stages=2", "own-keys=true,order=closed"), refusal);
   EXPECT_EQ(of(": stages=2", "own-keys=true,persistent=false"), refusal);
 }

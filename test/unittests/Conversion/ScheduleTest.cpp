@@ -101,8 +101,8 @@ TEST(Schedule, SaysWhatItNeedsAndWhatThereIs) {
             "expected overlap for wait-after");
   EXPECT_EQ(llvm::toString(checkSchedule(parse("own-keys=true"), kHopper, 64, 64)), "");
   EXPECT_EQ(llvm::toString(checkSchedule(parse("own-keys=true,q-stages=2,epilogue=product"), kHopper, 64, 64)),
-            "expected epilogue=plain for own-keys: the next tile's first product would come before the turns that "
-            "this one hands on");
+            "expected epilogue=plain for own-keys: the next tile's first product would run before this tile passes its "
+            "turn on");
 }
 
 TEST(Schedule, RefusesWordsThatNoFieldHas) {
