@@ -14,13 +14,14 @@ namespace flashc {
 /// Whether sm_90a has instructions for an op of `math` as it is.
 bool isMathInstruction(mlir::Operation *op);
 
-/// Refuses what convert-kernel-to-llvm has no code for: other functions of scalars, and indices of more than 32 bits.
+/// Emits an error and fails for ops that convert-kernel-to-llvm has no code for: other functions of scalars, and
+/// indices of more than 32 bits.
 llvm::LogicalResult checkScalarCode(mlir::Operation *root);
 
-/// Patterns for ops that LLVM and libm do not have, or that LLVM would compute by a difference (expm1, log1p).
+/// Adds patterns for ops that LLVM and libm lack, or that LLVM would compute by a difference (expm1, log1p).
 void populateExpandToLibmPatterns(mlir::RewritePatternSet &patterns);
 
-/// Patterns for those, and for functions of f32, f16 and bf16 that sm_90a has no instruction for.
+/// Adds these patterns, and patterns for functions of f32, f16 and bf16 that sm_90a has no instruction for.
 void populateExpandMathPatterns(mlir::RewritePatternSet &patterns);
 
 } // namespace flashc

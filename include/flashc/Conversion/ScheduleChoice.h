@@ -1,8 +1,8 @@
 //===- ScheduleChoice.h - the schedules of an attention in IR -----------------------------------------------------===//
 //
-// L1's tiles follow from the schedule, so it is chosen before the algorithm's passes run; `convert-flash-to-tile` is
-// then told all of it. Where the number of queries is not known there may be several: variants of one kernel, of which
-// the launch takes one.
+// The tiles of L1 follow from the schedule, so it is chosen before the algorithm's passes run, and passed on to
+// `convert-flash-to-tile`. If the number of queries is unknown there may be several schedules: variants of one kernel,
+// of which a launch takes one.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 #ifndef FLASHC_CONVERSION_SCHEDULECHOICE_H
@@ -15,59 +15,63 @@
 
 namespace flashc {
 
-/// What a user asks for.
+/// The user's wishes.
 struct ScheduleRequest {
   llvm::StringRef target = kDefaultTarget;
-  /// Fields, whatever a table says.
+  /// Overrides of fields.
   llvm::StringRef overrides;
-  /// Text of a table that is looked at before the built-in one.
+  /// Text of a table that has precedence over the built-in one.
   llvm::StringRef table;
-  /// Whether there may be variants. Not where somebody else decided on L1's tiles.
+  /// Whether there may be variants: not if the user chose the tiles of L1.
   bool mayVary = true;
 };
 
 /// A schedule, and the row that it came from.
 struct ScheduleChoice {
   Schedule schedule;
-  /// It is for up to so many queries; none: for any number.
+  /// The most queries for which the choice holds. None: any number.
   std::optional<int64_t> maxQueries;
   ScheduleRow row;
-  /// If there are any: it is for launches with short packed sequences, which meet all of these (ShortSequences.h).
+  /// Conditions of launches with short packed sequences, for which alone the choice is, if there are any
+  /// (ShortSequences.h).
   llvm::SmallVector<LaunchCondition, 2> shortSequences = {};
-  /// How well the loops over keys follow the mask, for people: "exact", "conservative: ...", "opaque: ..."; empty where
-  /// nobody has looked.
+  /// How exactly the loops over keys follow the mask, for people: "exact", "conservative: ...", "opaque: ...". Empty if
+  /// not analysed.
   std::string mask = {};
-  /// Where tiles of queries begin, for people; empty where there are no packed sequences to choose by.
+  /// Where tiles of queries begin, for people. Empty without packed sequences.
   std::string queryTiles = {};
 };
 
 struct ScheduleDecision {
   Question question;
-  /// Those of the request.
+  /// The overrides of the request.
   std::string overrides;
-  /// Why the mask is of its class.
+  /// The reason for the mask's class.
   std::string maskReason;
-  /// In the order in which a launch asks: by growing number of queries. The last is for every other launch.
+  /// Choices in the order in which a launch tests them: by ascending number of queries. The last one is for every other
+  /// launch.
   llvm::SmallVector<ScheduleChoice, 2> choices;
-  /// The argument whose dimension 2 is the number of queries; only of use with several choices.
+  /// The argument whose dimension 2 is the number of queries; used only if there are several choices.
   unsigned queriesArgument = 0;
-  /// Why keys in a cache are read by this kind of kernel; the schedule of a decoding kernel, which has no choices.
+  /// The plan for keys in a cache: why this kind of kernel reads them, and the schedule of a decoding kernel, for which
+  /// there are no other choices.
   KernelPlan plan = {};
 };
 
-/// The schedules for the one attention of a module in any form of L0 or L1: a row, overridden, checked. Emits an error
-/// on the attention if one does not fit the hardware, and on the module for a table that cannot be read. A module with
-/// a plain op instead gets one choice, of kind Plain, which says nothing.
+/// Chooses the schedules for the only attention of a module in any form of L0 or L1: a row with overrides applied and
+/// checked. Emits an error on the attention if a schedule does not fit the hardware, and on the module for a table that
+/// cannot be parsed. A module with a plain op gets one choice of kind Plain without fields.
 mlir::FailureOr<ScheduleDecision> decideSchedules(mlir::ModuleOp module, const ScheduleRequest &request);
 
-/// Says which row a schedule is of; an indented line.
+/// Prints the row of a schedule as an indented line.
 void printRow(llvm::raw_ostream &os, const ScheduleRow &row);
 
-/// Says why an entry has its schedule: the row, where each field comes from, the budgets; some indented lines.
+/// Prints why an entry has its schedule: the row, the origin of each field, the use of the hardware's resources;
+/// several indented lines.
 void printChoice(llvm::raw_ostream &os, const ScheduleChoice &choice, const ScheduleDecision &decision);
 
-/// The one schedule for an op or a step of given dimensions, by the built-in table; errors go to `op`. A step without
-/// scores has the schedules of the forward pass without a mask.
+/// The schedule for an op or a step of given dimensions by the built-in table. Errors are emitted on `op`. A step
+/// without scores gets the schedule of a forward pass without a mask.
 mlir::FailureOr<Schedule> resolveSchedule(mlir::Operation *op, llvm::StringRef target, int64_t d, int64_t dv,
                                           mlir::Type element, const KernelOutputs &outputs, llvm::StringRef overrides);
 

@@ -39,7 +39,7 @@ bool flashc::isMathInstruction(Operation *op) {
 static LogicalResult checkOp(Operation *op) {
   auto constant = dyn_cast<arith::ConstantIndexOp>(op);
   if (constant && !llvm::isInt<32>(constant.value())) {
-    // The canonicalizer moves constants and drops their places.
+    // The canonicalizer moves constants and drops their locations.
     Operation *user = constant->use_empty() ? op : *constant->user_begin();
     return user->emitError() << "expected an index of 32 bits in a kernel, got " << constant.value();
   }
@@ -60,7 +60,8 @@ LogicalResult flashc::checkScalarCode(Operation *root) {
 
 namespace {
 
-/// Scalar code in f32. One argument of a call at most makes an op: which comes first would depend on the compiler.
+/// A builder of scalar code in f32. At most one argument of each call creates an op, since the order of evaluation of
+/// arguments depends on the compiler.
 struct Code : ImplicitLocOpBuilder {
   using ImplicitLocOpBuilder::ImplicitLocOpBuilder;
 
@@ -87,7 +88,7 @@ struct Code : ImplicitLocOpBuilder {
     return sum;
   }
 
-  /// log(1 + x), from the series of 2 artanh(x / (2 + x)) where the sum 1 + x would drop digits of x.
+  /// log(1 + x), by the series of 2 artanh(x / (2 + x)) where the sum 1 + x would drop digits of x.
   Value log1p(Value x) {
     Value ratio = div(x, add(x, 2.0));
     Value series = polynomial(mul(ratio, ratio), {2.0, 2.0 / 3, 2.0 / 5, 2.0 / 7, 2.0 / 9});
@@ -97,7 +98,7 @@ struct Code : ImplicitLocOpBuilder {
   }
 };
 
-/// One op on f32 as code.
+/// Expands one op on f32.
 template <typename OpTy, Value (*expand)(Code &code, Value x)>
 LogicalResult expandF32(OpTy op, PatternRewriter &rewriter) {
   if (!op.getType().isF32())
@@ -124,9 +125,9 @@ Value expandSinh(Code &code, Value x) {
   return code.select(code.less(code.abs(x), 0.5), small, large);
 }
 
-/// x + x p(x^2) up to 0.93, and beyond 1 - 2^(|x| q(|x|)) with the sign of x: p of degree 5 and q of degree 6, fitted
-/// to least relative errors of erf (2e-8 and 1e-9; with the rounding 1.2 units in the last place). Beyond 4, where the
-/// fit ends, the power is less than half a unit, and q descends.
+/// x + x p(x^2) up to 0.93, and above it 1 - 2^(|x| q(|x|)) with the sign of x. p of degree 5 and q of degree 6 are
+/// fitted to the least relative errors of erf (2e-8 and 1e-9; with rounding 1.2 units in the last place). The fit ends
+/// at 4; above it q descends, and the power is less than half a unit.
 Value expandErf(Code &code, Value x) {
   Value square = code.mul(x, x), magnitude = code.abs(x);
   Value p = code.polynomial(square, {0.12837915, -0.37612486, 0.11281721, -0.026763124, 0.004988004, -0.00059642526});
@@ -138,7 +139,7 @@ Value expandErf(Code &code, Value x) {
   return code.select(isSmall, small, math::CopySignOp::create(code, large, x));
 }
 
-/// log(|x| + sqrt(x^2 + 1)) with the sign of x, as log1p(|x| + x^2 / (1 + sqrt(x^2 + 1))); log(2 |x|) where x is large.
+/// log(|x| + sqrt(x^2 + 1)) with the sign of x, as log1p(|x| + x^2 / (1 + sqrt(x^2 + 1))); log(2 |x|) for large x.
 Value expandAsinh(Code &code, Value x) {
   Value one = code.number(1.0), magnitude = code.abs(x), square = code.mul(x, x);
   Value root = math::SqrtOp::create(code, code.add(square, one));
@@ -154,7 +155,7 @@ Value expandAtanh(Code &code, Value x) {
   return math::CopySignOp::create(code, code.mul(code.log1p(ratio), 0.5), x);
 }
 
-/// The angle in the first octant, mirrored into the one of the point (x, y); 0 for the origin.
+/// The angle in the first octant, mirrored into the octant of the point (x, y); 0 for the origin.
 LogicalResult expandAtan2(math::Atan2Op op, PatternRewriter &rewriter) {
   if (!op.getType().isF32())
     return rewriter.notifyMatchFailure(op, "not on f32");
@@ -172,7 +173,7 @@ LogicalResult expandAtan2(math::Atan2Op op, PatternRewriter &rewriter) {
   return success();
 }
 
-/// x^y in f32, as C's powf has it for finite numbers: a negative x asks for a whole y.
+/// x^y in f32 like C's powf for finite numbers: a negative x needs an integer y.
 Value createPower(Code &code, Value x, Value y) {
   Value zero = code.number(0.0), one = code.number(1.0), half = code.mul(y, 0.5);
   Value logarithm = math::Log2Op::create(code, code.abs(x));
@@ -182,7 +183,7 @@ Value createPower(Code &code, Value x, Value y) {
   Value negated = code.select(isEven, power, arith::NegFOp::create(code, power));
   negated = code.select(isWhole, negated, code.number(std::numeric_limits<float>::quiet_NaN()));
   power = code.select(code.less(x, zero), negated, power);
-  return code.select(code.equal(y, zero), one, power); // 0 times an infinity otherwise
+  return code.select(code.equal(y, zero), one, power); // otherwise 0 times an infinity
 }
 
 LogicalResult expandPowF(math::PowFOp op, PatternRewriter &rewriter) {
@@ -190,7 +191,7 @@ LogicalResult expandPowF(math::PowFOp op, PatternRewriter &rewriter) {
   APFloat exponent(0.0f);
   if (matchPattern(op.getRhs(), m_ConstantFloat(&exponent)) && exponent.isInteger() &&
       std::abs(exponent.convertToDouble()) <= 64) {
-    // Products, which an upstream pattern writes.
+    // An upstream pattern expands these to products.
     auto whole = static_cast<int64_t>(exponent.convertToDouble());
     Value times = arith::ConstantOp::create(code, rewriter.getI32IntegerAttr(whole));
     rewriter.replaceOpWithNewOp<math::FPowIOp>(op, op.getLhs(), times);
@@ -225,7 +226,7 @@ LogicalResult expandFPowI(math::FPowIOp op, PatternRewriter &rewriter) {
   return success();
 }
 
-/// Compares the magnitude with infinity, or with it and the least normal number.
+/// Compares the magnitude with infinity, or with infinity and the least normal number.
 template <typename OpTy> LogicalResult expandClass(OpTy op, PatternRewriter &rewriter) {
   auto type = dyn_cast<FloatType>(op.getOperand().getType());
   if (!type)
@@ -249,7 +250,7 @@ template <typename OpTy> LogicalResult expandClass(OpTy op, PatternRewriter &rew
   return success();
 }
 
-/// Square and multiply, for as many bits as the exponent has. A power of a negative exponent is 0 but for 1 and -1.
+/// Squares and multiplies for each bit of the exponent. A power with a negative exponent is 0, except of 1 and -1.
 LogicalResult expandIPowI(math::IPowIOp op, PatternRewriter &rewriter) {
   if (!isa<IntegerType>(op.getType()))
     return rewriter.notifyMatchFailure(op, "not on scalars");
@@ -297,7 +298,7 @@ void flashc::populateExpandToLibmPatterns(RewritePatternSet &patterns) {
   math::populateExpansionPatterns(patterns, {"clampf", "fpowi"});
 }
 
-/// Functions that f16 and bf16 compute in f32.
+/// Functions that are computed in f32 for f16 and bf16.
 static bool isWidened(StringRef name) {
   static const StringRef names[] = {"acos", "acosh", "asin",  "asinh", "atan", "atan2", "atanh", "cbrt",  "cos",
                                     "cosh", "erf",   "erfc",  "exp",   "exp2", "expm1", "log",   "log10", "log1p",
@@ -305,7 +306,7 @@ static bool isWidened(StringRef name) {
   return name.consume_front("math.") && llvm::is_contained(names, name);
 }
 
-/// Functions with a polynomial of upstream's.
+/// Functions for which upstream has a polynomial.
 static bool isApproximated(StringRef name) {
   return llvm::is_contained({"math.acos", "math.asin", "math.atan", "math.cbrt", "math.erfc"}, name);
 }
@@ -335,7 +336,7 @@ struct ExpandMath : flashc::impl::ExpandMathBase<ExpandMath> {
         ops.push_back(op);
     });
     if (ops.empty())
-      return; // and so nothing is paid for the patterns
+      return; // nothing to expand: the patterns cost no time
     numOps += ops.size();
     RewritePatternSet patterns(&getContext());
     if (libm)

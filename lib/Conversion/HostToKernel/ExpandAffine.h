@@ -6,7 +6,7 @@
 
 namespace flashc {
 
-/// What an affine.apply, affine.min or affine.max computes of `operands`, as arith; nothing if `op` is another op.
+/// Emits the value of an affine.apply, affine.min or affine.max of `operands` as arith. Null if `op` is another op.
 mlir::Value expandAffine(mlir::OpBuilder &b, mlir::Operation *op, mlir::ValueRange operands);
 
 } // namespace flashc

@@ -28,7 +28,7 @@ Value KernelSignature::getTensorMap(unsigned argument, int64_t rows) {
 Value KernelSignature::getMemRef(unsigned argument, int64_t alignment, bool isOfBytes) {
   auto type = cast<ShapedType>(getType(argument));
   Type element = type.getElementType();
-  if (element.isIndex()) // 64 bits in memory, as in scalar parameters; an index has 32 in the kernel.
+  if (element.isIndex()) // an index has 64 bits in memory and as a parameter, and 32 in the kernel
     element = IntegerType::get(host.getContext(), 64);
   if (isOfBytes)
     element = IntegerType::get(host.getContext(), 8);

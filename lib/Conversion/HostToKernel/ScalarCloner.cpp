@@ -20,8 +20,8 @@ using namespace flashc;
 // Leaves
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// Whether a kernel computes with a type; if `isStored`, whether arrays and parameters may have it too (they are in the
-/// manifest).
+/// Whether a kernel can compute with a type; if `isStored`, whether arrays and parameters, which the manifest lists,
+/// can have it, too.
 static bool isSupported(Type type, bool isStored) {
   if (auto integer = dyn_cast<IntegerType>(type)) {
     unsigned width = integer.getWidth();
@@ -48,7 +48,7 @@ Value ScalarCloner::getArgument(OpBuilder &b, BlockArgument argument) {
   return arith::IndexCastOp::create(b, argument.getLoc(), b.getIndexType(), parameter);
 }
 
-/// The argument of the host function that an array is, or null after an error.
+/// The argument of the host function that an array is. Null after an error.
 static BlockArgument getArrayArgument(Operation *op, Value array) {
   BlockArgument argument = flash::getRootArgument(array);
   if (!argument) {
@@ -81,7 +81,7 @@ Value ScalarCloner::getDim(OpBuilder &b, Operation *op, Value source, Value inde
   return {};
 }
 
-/// The place of an element in an array without gaps.
+/// The offset of an element in an array without gaps.
 static Value emitPlace(OpBuilder &b, Location loc, ValueRange extents, ValueRange positions) {
   Value place = positions.front();
   for (auto [extent, position] : llvm::zip_equal(extents.drop_front(), positions.drop_front())) {
@@ -92,7 +92,7 @@ static Value emitPlace(OpBuilder &b, Location loc, ValueRange extents, ValueRang
 }
 
 Value ScalarCloner::loadElement(OpBuilder &b, Operation *op, Value source, ValueRange positions) {
-  if (flash::matchRowDots(source)) { // in the workspace
+  if (flash::matchRowDots(source)) { // delta is in the workspace
     Value statistics = getStatistics(b, op, source);
     SmallVector<Value> place{arith::ConstantIndexOp::create(b, op->getLoc(), 1)};
     llvm::append_range(place, positions);
@@ -140,7 +140,7 @@ Value ScalarCloner::getTableArray(OpBuilder &b, Value table, ArrayRef<OpFoldResu
   SmallVector<OpFoldResult> sizes;
   SmallVector<int64_t> shape;
   for (auto [dim, extent] : llvm::enumerate(extents)) {
-    std::optional<int64_t> known = dim < 3 ? std::nullopt : getConstantIntValue(extent); // depths
+    std::optional<int64_t> known = dim < 3 ? std::nullopt : getConstantIntValue(extent); // static head dimensions
     shape.push_back(known.value_or(ShapedType::kDynamic));
     Value size = known ? Value() : get(b, loc, extent);
     if (!known && !size)
@@ -298,7 +298,7 @@ LogicalResult ScalarCloner::cloneOp(OpBuilder &b, Operation *op) {
   else if (auto tile = dyn_cast<flash::SegmentTileOp>(op))
     return cloneSegmentTile(b, tile);
   else if (isa<flash::AssumeSortedOp>(op))
-    return success(); // an array, which is met where it is read
+    return success(); // an array is handled where it is read
   else
     return cloneGeneric(b, op);
   if (!leaf)
@@ -332,13 +332,13 @@ Value ScalarCloner::get(OpBuilder &b, Location loc, OpFoldResult value) {
 //===--------------------------------------------------------------------------------------------------------------===//
 
 LogicalResult ScalarCloner::cloneInvariants(OpBuilder &b, Region &region, Value batch, Value head) {
-  auto isArray = [](Value value) { return isa<ShapedType>(value.getType()); }; // Met where it is indexed.
+  auto isArray = [](Value value) { return isa<ShapedType>(value.getType()); }; // handled where it is indexed
   llvm::SetVector<Value> captures;
   getUsedValuesDefinedAbove(region, captures);
   for (Value value : captures)
     if (!isArray(value) && !get(b, value))
       return failure();
-  // Both regions end with the arguments b, h, i, j.
+  // The arguments of both regions end with b, h, i, j.
   Block::BlockArgListType position = region.getArguments().take_back(4);
   map(position[0], batch);
   if (head)
@@ -353,7 +353,7 @@ LogicalResult ScalarCloner::cloneInvariants(OpBuilder &b, Region &region, Value 
   return success();
 }
 
-/// Code that is cheaper than to hold its result in registers through the loop.
+/// Whether recomputing the op in the loop is cheaper than holding its result in registers.
 static bool isCheap(Operation *op) {
   if (isa<arith::DivSIOp, arith::DivUIOp, arith::FloorDivSIOp, arith::RemSIOp, arith::RemUIOp>(op))
     return matchPattern(op->getOperand(1), m_Constant());

@@ -27,7 +27,7 @@ using namespace mlir;
 
 namespace {
 
-/// A function of one f32 as one PTX instruction, with a factor on the way in or out.
+/// A function of f32 that is one PTX instruction, with a factor on its input or output.
 struct Approximation {
   StringRef instruction;
   double factorIn = 1.0, factorOut = 1.0;
@@ -50,7 +50,7 @@ std::optional<Approximation> getApproximation(Operation *op) {
       .Default([](Operation *) { return std::nullopt; });
 }
 
-/// An instruction without side effects.
+/// Emits an instruction without side effects.
 Value createPtx(OpBuilder &builder, Location loc, const Twine &text, StringRef constraints, ValueRange operands) {
   return LLVM::InlineAsmOp::create(builder, loc, TypeRange(operands[0].getType()), operands, text.str(), constraints,
                                    /*has_side_effects=*/false, /*is_align_stack=*/false,
@@ -80,8 +80,8 @@ struct MathLowering : ConversionPattern {
       return LLVM::FMulOp::create(rewriter, loc, value, constant);
     };
     Value in = scale(operands[0], approximation->factorIn);
-    // Intrinsics let LLVM schedule and fold the functions that kernels are full of, and take it less time than inline
-    // PTX.
+    // LLVM can schedule and fold intrinsics, and takes less time for them than for inline PTX; kernels have many of
+    // these functions.
     Value out;
     if (isa<math::Exp2Op, math::ExpOp>(op))
       out = createIntrinsic(rewriter, loc, "llvm.nvvm.ex2.approx.ftz.f", in);
@@ -165,7 +165,7 @@ struct KernelLowering : OpConversionPattern<gpu::GPUFuncOp> {
     if (auto threads = op->getAttrOfType<IntegerAttr>("flashc.threads")) {
       function->setAttr(NVVM::NVVMDialect::getReqntidAttrName(),
                         rewriter.getDenseI32ArrayAttr(static_cast<int32_t>(threads.getInt())));
-      // One CTA per SM: setmaxnreg has no effect without a register cap at entry.
+      // One CTA per SM: setmaxnreg has no effect without a register limit at entry.
       function->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(), rewriter.getI32IntegerAttr(1));
     }
     if (auto cluster = op->getAttrOfType<IntegerAttr>("flashc.cluster"))

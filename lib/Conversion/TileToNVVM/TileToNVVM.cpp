@@ -24,7 +24,7 @@ namespace flashc {
 using namespace mlir;
 using namespace flashc::tiletonvvm;
 
-/// Who lowers what has instructions of its own on a target: products, rings, copies, roles.
+/// The patterns of each target for ops with instructions of its own: products, rings, copies, roles.
 static constexpr std::pair<const flashc::GPUTarget *, decltype(&populateHopperPatterns)> kTargets[] = {
     {&kHopper, populateHopperPatterns}};
 
@@ -50,7 +50,7 @@ private:
     return kernel->hasAttr(tile::kScheduleAttrName) || tile::getWarpProgram(kernel);
   }
 
-  /// The CTAs of a cluster are known to the kernel; its pushes are of a later version of PTX (st.async, 8.1).
+  /// Sets the number of CTAs of a cluster, and the later version of PTX that its st.async needs (8.1).
   void markCluster(gpu::GPUFuncOp kernel, int64_t cluster) {
     if (cluster < 2)
       return;
@@ -59,7 +59,7 @@ private:
     kernel->setAttr("flashc.cluster", Builder(&getContext()).getI32IntegerAttr(cluster));
   }
 
-  /// Converts what a kernel of either kind has, by `patterns` and those for types.
+  /// Converts a kernel of either kind by `patterns` and patterns for types.
   LogicalResult apply(gpu::GPUFuncOp kernel, TileTypeConverter &converter, RewritePatternSet patterns) {
     ConversionTarget target(getContext());
     scf::populateSCFStructuralTypeConversionsAndLegality(converter, patterns, target);
@@ -75,8 +75,8 @@ private:
     return applyPartialConversion(kernel, target, std::move(patterns));
   }
 
-  /// Tells the back end of masks and scores that are too much code for some of its passes. Those that were measured
-  /// have a hundred ops at most.
+  /// Marks kernels whose masks and scores are too much code for some passes of the back end. Those that were measured
+  /// have at most a hundred ops.
   void markLongCode(gpu::GPUFuncOp kernel) {
     int64_t most = 0;
     kernel.walk([&](tile::MapOp map) {
@@ -103,7 +103,7 @@ private:
     });
     if (walk.wasInterrupted())
       return failure();
-    // What the launcher must provide is known here: the rings are about to become addresses.
+    // The launcher must know the size of shared memory, which is known before rings become addresses.
     kernel->setAttr("flashc.shared_memory", Builder(&getContext()).getI64IntegerAttr(tile::KernelLayout(kernel).bytes));
     expandRepeatedLoops(kernel);
     markLongCode(kernel);

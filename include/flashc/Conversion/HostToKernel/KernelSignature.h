@@ -8,9 +8,9 @@
 
 namespace flashc {
 
-/// Gives a kernel one parameter for everything of the host function that it uses, in the order of first use, and
-/// records how a launcher makes each of them (docs/manifest.md). A launch argument is an argument of the host function
-/// or, after those, one of its results.
+/// Adds a parameter to a kernel for each value of the host function that it uses, in the order of first use, and
+/// records how a launcher makes the parameter (docs/manifest.md). A launch argument is an argument of the host function
+/// or, numbered after the arguments, one of its results.
 class KernelSignature {
 public:
   KernelSignature(mlir::func::FuncOp host, mlir::gpu::GPUFuncOp kernel, const TileTables &tables)
@@ -19,11 +19,11 @@ public:
   /// A TMA map with boxes of `rows` rows.
   mlir::Value getTensorMap(unsigned argument, int64_t rows);
   /// A memref with dynamic strides, contiguous in its innermost dimension. Its address and its other strides are
-  /// multiples of `alignment` bytes (0: of the element). `isOfBytes`: elements, of 8 bits, are i8.
+  /// multiples of `alignment` bytes (0: of an element). `isOfBytes`: elements of 8 bits have type i8.
   mlir::Value getMemRef(unsigned argument, int64_t alignment = 0, bool isOfBytes = false);
   /// A dynamic extent, of type index.
   mlir::Value getExtent(unsigned argument, unsigned dim);
-  /// The value of a scalar, in its own type; an index comes as i64, since an index parameter is an extent.
+  /// The value of a scalar in its own type; for an index i64, since an index parameter is an extent.
   mlir::Value getScalar(unsigned argument);
   /// A table (TileTables), as an array of one dimension.
   mlir::Value getTable(unsigned number);
@@ -40,7 +40,7 @@ private:
   struct Parameter {
     Kind kind;
     unsigned argument; // or the number of a table
-    int64_t detail;    // rows of a tensor map, alignment of a memref, dimension of an extent
+    int64_t detail;    // rows of a tensor map, alignment of a memref, or dimension of an extent
     mlir::Value value;
   };
 

@@ -10,7 +10,8 @@ using namespace flashc::tiletonvvm;
 
 namespace {
 
-/// Code of a mask, in one thread. A block has 8 columns, whose four flags are the signs of a word's bytes.
+/// Emits a dropout mask for one thread. A block has 8 columns, whose four flags for this thread are the sign bits of a
+/// word's bytes.
 class MaskEmitter {
 public:
   MaskEmitter(DropoutMaskOp op, Emitter &emit, KernelContext &kernel)
@@ -19,7 +20,8 @@ public:
         key(emit.toI32(op.getKey())),
         common(flashc::emitPhiloxKey(emit.builder, emit.loc, op.getSeed(), op.getOffset(), emit.toI32(op.getBatch()),
                                      emit.toI32(op.getHead()))) {
-    // LLVM would compute the keys of all rounds in front of the loop, and have no registers for them.
+    // The loop hides the key: LLVM would compute the keys of all rounds before the loop, for which there are no
+    // registers.
     for (Value &word : common.key)
       word = emit.ptx(emit.builder.getI32Type(), "mov.b32 $0, $1;", "=r,r,r", {word, op.getTransposed() ? query : key},
                       /*sideEffects=*/false);
@@ -36,7 +38,7 @@ private:
   Value permute(Value x, Value y, int64_t selector) {
     return emit.intrinsic(emit.builder.getI32Type(), "llvm.nvvm.prmt", {x, y, emit.i32(selector)});
   }
-  /// The last words of counters: this lane's among those of its block.
+  /// The last words of the counters of this lane in its blocks.
   Value getKeys(Value key) { return emit.add(emit.mul(emit.shr(key, 5), 4), kernel.laneCol); }
   Value getQueries(Value query, Value lane) { return emit.add(emit.mul(emit.shr(query, 4), 8), lane); }
 
@@ -47,8 +49,8 @@ private:
   flashc::PhiloxKey common;
 };
 
-/// A call's four words, compared. A byte x is at least t if the sum of its low seven bits and 128 - t mod 128 carries
-/// into its highest bit, and that one is set too; or, for t up to 127, if one of both is.
+/// Compares the four words of a call with the threshold t. A byte x is at least t if the sum of its low seven bits and
+/// 128 - t mod 128 carries into its highest bit, and the highest bit is set; for t up to 127, if one of both holds.
 std::array<Value, 4> MaskEmitter::emitFlags(Value keys, Value queries) {
   std::array<Value, 4> words =
       flashc::emitPhilox(emit.builder, emit.loc, {keys, queries, common.place, common.offset}, common.key);
@@ -60,9 +62,9 @@ std::array<Value, 4> MaskEmitter::emitFlags(Value keys, Value queries) {
   return words;
 }
 
-/// Where the number of keys is no multiple of 32, the tile may begin in the middle of a call's 32.
+/// If the number of keys is no multiple of 32, the tile may begin in the middle of the 32 keys of a call.
 SmallVector<Value> MaskEmitter::emitRowsOfQueries() {
-  Value first = emit.add(query, kernel.row); // its lane is that of g
+  Value first = emit.add(query, kernel.row); // the row of the lane with g
   Value queries = getQueries(first, emit.bitAnd(first, 7));
   int64_t numBlocks = columns / 8, perCall = flashc::kPhiloxKeys / 8;
   bool mayBeginAtHalf = numBlocks % perCall != 0;
@@ -78,12 +80,12 @@ SmallVector<Value> MaskEmitter::emitRowsOfQueries() {
   return words;
 }
 
-/// Lanes compute flags as if the 16 keys of their warp were columns and blocks of 16 queries rows. Half a word of 32
-/// bits is an element of `movmatrix` then, with the flags of 16 blocks: bit n of its first byte is that of the n-th
-/// block of 8 queries and the first 8 keys, of its second byte that of the others.
+/// Lanes compute flags as if the 16 keys of their warp were columns, and blocks of 16 queries rows. Half a 32-bit word
+/// is then an element of `movmatrix` with the flags of 16 blocks: bit n of its first byte is the flag of the n-th block
+/// of 8 queries for the first 8 keys, bit n of its second byte for the other keys.
 SmallVector<Value> MaskEmitter::emitRowsOfKeys() {
   Value lane = emit.bitAnd(kernel.row, 7);
-  Value firstKey = emit.add(key, emit.add(kernel.row, emit.mul(lane, -1))); // of the warp
+  Value firstKey = emit.add(key, emit.add(kernel.row, emit.mul(lane, -1))); // the first key of the warp
   Value keys = getKeys(firstKey);
   Value isAtHalf = emit.equal(emit.bitAnd(firstKey, flashc::kPhiloxKeys / 2), flashc::kPhiloxKeys / 2);
   SmallVector<Value> result;
@@ -95,7 +97,7 @@ SmallVector<Value> MaskEmitter::emitRowsOfKeys() {
       std::array<Value, 4> words = emitFlags(keys, queries);
       Value first = emit.select(isAtHalf, words[2], words[0]), second = emit.select(isAtHalf, words[3], words[1]);
       for (int64_t half : {0, 1}) {
-        // Bytes 2 * half and 2 * half + 1 of both: of the first key of the lane, and of the second.
+        // Bytes 2 * half and 2 * half + 1 of both words are for the lane's first key and for its second.
         Value signs = permute(first, second, half == 0 ? 0x5140 : 0x7362);
         int64_t n = (column - begin) / 8 + half;
         Value flags = emit.bitAnd(emit.shr(signs, 7 - n), static_cast<int32_t>(0x01010101u << n));
@@ -104,7 +106,8 @@ SmallVector<Value> MaskEmitter::emitRowsOfKeys() {
     }
     Value exchanged = emit.ptx(emit.builder.getI32Type(), "movmatrix.sync.aligned.m8n8.trans.b16 $0, $1;", "=r,r",
                                {packed}, /*sideEffects=*/true);
-    // Bytes are (query, keys) = (0, first 8), (0, others), (1, first 8), (1, others), and elements go by keys first.
+    // The bytes are (query, keys) = (0, first 8), (0, others), (1, first 8), (1, others); elements are ordered by keys
+    // first.
     exchanged = permute(exchanged, exchanged, 0x3120);
     for (int64_t n = 0; n < (end - begin) / 8; ++n)
       result.push_back(shl(exchanged, 7 - n));
@@ -117,14 +120,14 @@ TileValues lowerDropoutMask(DropoutMaskOp op, Adaptor<DropoutMaskOp> adaptor, Em
   return {op.getTransposed() ? mask.emitRowsOfKeys() : mask.emitRowsOfQueries()};
 }
 
-/// A byte's sign in all bytes of an element, and what is left of the element.
+/// Spreads the sign of a byte over an element's bytes, and clears the element where the flag is not set.
 TileValues lowerKeep(KeepOp op, Adaptor<KeepOp> adaptor, Emitter &emit, KernelContext &kernel) {
   bool isPacked = hasEncoding<OperandAAttr>(op.getSource().getType());
   Type i32 = emit.builder.getI32Type(), f32 = emit.builder.getF32Type();
   SmallVector<Value> results;
   for (auto [e, value] : llvm::enumerate(adaptor.getSource())) {
     int64_t perBlock = isPacked ? 2 : 4, inBlock = e % perBlock;
-    // prmt repeats the sign of byte n where the selector has 8 + n.
+    // prmt repeats the sign of byte n if the selector is 8 + n.
     int64_t selector = isPacked ? 0x9988 + 0x2222 * inBlock : 0x8888 + 0x1111 * inBlock;
     Value flags = adaptor.getFlags()[e / perBlock];
     Value mask = emit.intrinsic(i32, "llvm.nvvm.prmt", {flags, flags, emit.i32(selector)});

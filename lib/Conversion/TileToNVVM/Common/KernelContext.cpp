@@ -46,9 +46,9 @@ KernelContext flashc::tiletonvvm::createKernelContext(gpu::GPUFuncOp kernel) {
 
 int64_t flashc::tiletonvvm::getElementsPerThread(RankedTensorType tile) {
   if (hasEncoding<OperandAAttr>(tile))
-    return tile.getDimSize(1) / 4; // 32-bit registers of two elements
+    return tile.getDimSize(1) / 4; // 32-bit registers of two elements each
   if (hasEncoding<FlagsAttr>(tile))
-    return tile.getDimSize(1) / 8; // 32-bit registers of four flags
+    return tile.getDimSize(1) / 8; // 32-bit registers of four flags each
   if (isColTile(tile))
     return tile.getDimSize(0) / 4;
   return tile.getRank() == 1 ? 2 : tile.getDimSize(1) / 2;

@@ -8,12 +8,12 @@ using namespace mlir;
 using namespace mlir::tile;
 using namespace flashc::tiletonvvm;
 
-/// The most ops of a map, its elements together: LLVM takes some 20 us for each of them in each of a kernel's four to
-/// eight maps, and ptxas as long again.
+/// The most ops of a map, over all its elements: LLVM takes about 20 us for each op in each of a kernel's four to eight
+/// maps, and ptxas as long again.
 static constexpr int64_t kMostOps = 8192;
 
-/// The ops of the region whose results may differ between the elements of a row that a thread holds: they are computed
-/// from the element or from j, other than by tile.first_column.
+/// Finds the ops of the region whose results may differ between a thread's elements in one row: those that depend on
+/// the element or on j, except through tile.first_column.
 static llvm::SmallPtrSet<Operation *, 32> findVaryingOps(MapOp map) {
   llvm::SmallPtrSet<Operation *, 32> varying;
   Block &body = map.getBody().front();
@@ -27,7 +27,7 @@ static llvm::SmallPtrSet<Operation *, 32> findVaryingOps(MapOp map) {
 }
 
 bool flashc::tiletonvvm::isLargeMap(MapOp map) {
-  if (llvm::any_of(map.getRows().getTypes(), isColTile)) // registers, which no loop can index
+  if (llvm::any_of(map.getRows().getTypes(), isColTile)) // registers, which a loop cannot index
     return false;
   int64_t ops = 0;
   for (Operation *op : findVaryingOps(map))
@@ -37,14 +37,15 @@ bool flashc::tiletonvvm::isLargeMap(MapOp map) {
 
 namespace {
 
-/// Emits the loop of one row.
+/// Emits the loop over one row.
 class RowLoop {
 public:
   RowLoop(MapOp map, OpBuilder &b, Value col)
       : map(map), body(map.getBody().front()), yield(cast<tile::YieldOp>(body.getTerminator())), b(b), col(col),
         varying(findVaryingOps(map)) {}
 
-  /// The new elements, in the order of their columns. `row`: the region's arguments but the element and its column.
+  /// Returns the new elements in the order of their columns. `row`: the region's arguments except the element and its
+  /// column.
   SmallVector<Value> emit(SmallVector<Value> elements, IRMapping row, SmallVector<Value> &offsets) {
     for (Operation &op : body.without_terminator()) {
       if (isa<FirstColumnOp>(op))
@@ -54,8 +55,8 @@ public:
     }
     if (yield.getOffset())
       offsets.push_back(row.lookupOrDefault(yield.getOffset()));
-    // Registers cannot be indexed. The element in turn is the first of those that the loop carries, and comes back as
-    // the last one: behind the loop all are in their places again.
+    // Registers cannot be indexed, so the loop carries the elements in a rotation: each iteration takes the first and
+    // yields it as the last. After the loop all are in their original order.
     Emitter at(b, map.getLoc());
     auto loop = scf::ForOp::create(b, map.getLoc(), at.index(0), at.index(elements.size()), at.index(1), elements,
                                    [&](OpBuilder &nested, Location loc, Value number, ValueRange carried) {
@@ -69,7 +70,7 @@ public:
 private:
   Value emitElement(OpBuilder &nested, Value element, Value number, IRMapping mapping) {
     Emitter at(nested, map.getLoc());
-    // Columns 8 n and 8 n + 1, as getColumn has it.
+    // Columns 8 n and 8 n + 1, like getColumn.
     Value column = at.add(at.mul(at.shr(number, 1), 8), at.bitAnd(number, 1));
     mapping.map(body.getArgument(0), element);
     mapping.map(body.getArgument(2), at.add(col, column));

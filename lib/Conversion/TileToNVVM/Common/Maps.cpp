@@ -12,9 +12,9 @@ using namespace flashc::tiletonvvm;
 
 namespace {
 
-/// The region of a tile.map, once per element. What depends on (b, h), i or j alone is the same code in many elements,
-/// which common subexpression elimination merges. Two things are not cloned as they stand: conditions of bounds on j,
-/// which are the bits of words, and positions that become floating point.
+/// Repeats the region of a tile.map for each element. Code that depends on (b, h), i or j alone is the same for many
+/// elements, and common subexpression elimination merges it. Two kinds of code are not cloned as they are: conditions
+/// that bound j, which become bits of words, and positions that are converted to floating point.
 class MapExpander {
 public:
   MapExpander(MapOp op, ValueRange source, ArrayRef<ValueRange> rows, const KernelContext &kernel, OpBuilder &b)
@@ -24,7 +24,7 @@ public:
     col = emit.add(op.getCol(), emit.toIndex(emit.mul(kernel.laneCol, 2)));
   }
 
-  /// The elements; and what of each row is to be added to them, if the map has that.
+  /// Returns the elements; `offsets` gets the values to be added to whole rows, if the map has a second result.
   SmallVector<Value> expand(SmallVector<Value> &offsets) {
     auto yield = cast<tile::YieldOp>(op.getBody().front().getTerminator());
     findCodeOfOffset(yield);
@@ -33,7 +33,7 @@ public:
     for (memref::LoadOp load : op.getBody().getOps<memref::LoadOp>())
       if (isReadAlongRow(op, load))
         reads[load] = readPairs(emit, op, load, {mapArguments(0), mapArguments(2)}, source.size());
-    for (int64_t half = 0; half < 2; ++half) // row by row: eight bits of a word together
+    for (int64_t half = 0; half < 2; ++half) // row by row: eight bits of a word at a time
       for (int64_t e = 0, n = source.size(); e < n; ++e) {
         if (getHalf(e) != half)
           continue;
@@ -61,7 +61,7 @@ private:
     return mapping;
   }
 
-  /// What only the second result needs is for the first element of a row.
+  /// Finds code that only the second result needs, which is emitted for the first element of a row.
   void findCodeOfOffset(tile::YieldOp yield) {
     auto isOfOffset = [&](OpOperand &use) {
       return codeOfOffset.contains(use.getOwner()) || (use.getOwner() == yield && use.getOperandNumber() == 1);
@@ -91,9 +91,9 @@ private:
       b.clone(nested, mapping);
   }
 
-  /// A condition of two, as an instruction of its own: LLVM would select twice, and a predicate costs less than a
-  /// select. Conditions on distances are shared by elements, and predicates, of which there are seven, do not hold them
-  /// all: there LLVM's way is faster (a dilated window took 1.3 times as long).
+  /// Joins two conditions by one predicate instruction: LLVM would select twice, and a predicate costs less than a
+  /// select. Conditions on distances i - j are left to LLVM: many elements share them, and the seven predicates cannot
+  /// hold them all (a dilated window took 1.3 times as long).
   bool joinConditions(Operation &nested, IRMapping &mapping) {
     bool isCondition = isa<arith::AndIOp, arith::OrIOp>(nested) && nested.getResult(0).getType().isInteger(1) &&
                        !op.isSameInRow(nested.getResult(0));
@@ -110,7 +110,7 @@ private:
   bool isWord(Value value);
   Value getWord(Value value, int64_t half, int64_t group, IRMapping &mapping);
   Value getBoundWord(const MapOp::Bound &bound, int64_t half, int64_t group, IRMapping &mapping);
-  /// Whether it is computed from a sum of multiples of both i and j.
+  /// Whether the value is computed from a sum of multiples of both i and j.
   bool isOfDistance(Value value);
   std::optional<int64_t> getRepeat(Value value);
   Value getRepeatedWord(Value value, int64_t repeat, int64_t half, int64_t group);
@@ -131,7 +131,7 @@ private:
   llvm::DenseMap<Value, bool> wordLike, ofDistance;
   llvm::DenseMap<std::pair<Value, int64_t>, Value> words, counts;
   llvm::DenseMap<Operation *, Value> firstPositions;
-  /// What is read of an array for every element.
+  /// Values that are loaded from an array for every element.
   llvm::DenseMap<Operation *, SmallVector<Value>> reads;
 };
 
@@ -141,7 +141,8 @@ private:
 // Conditions
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// A bound on j, or what repeats along j, or such joined with each other and with what is the same in a row.
+/// Whether the value is a bound on j, a condition that repeats along j, or a combination of these with values that are
+/// constant in a row.
 bool MapExpander::isWord(Value value) {
   Operation *def = value.getDefiningOp();
   if (!def || !value.getType().isInteger(1) || def->getBlock() != &op.getBody().front())
@@ -157,9 +158,9 @@ bool MapExpander::isWord(Value value) {
   return wordLike[value] = result;
 }
 
-/// How many of a thread's elements in a row lie before the bound (before the first that an upper bound cuts off): of
-/// its columns, 8 n and 8 n + 1, those that are less than the distance. Limits out of sight are brought near first, so
-/// that the difference cannot wrap.
+/// The number of a thread's elements in a row that are before a bound (before the first that an upper bound excludes):
+/// of its columns, 8 n and 8 n + 1, those that are less than the distance. Limits that are far away are first clamped,
+/// so that the difference cannot wrap around.
 Value MapExpander::countBefore(const MapOp::Bound &bound, IRMapping &mapping) {
   auto max = [&](Value x, Value y) -> Value { return arith::MaxSIOp::create(b, emit.loc, x, y); };
   auto min = [&](Value x, Value y) -> Value { return arith::MinSIOp::create(b, emit.loc, x, y); };
@@ -172,7 +173,7 @@ Value MapExpander::countBefore(const MapOp::Bound &bound, IRMapping &mapping) {
 }
 
 Value MapExpander::getBoundWord(const MapOp::Bound &bound, int64_t half, int64_t group, IRMapping &mapping) {
-  // Bounds of several elements share a limit, and not an offset.
+  // Bounds of several elements share a limit, but have different offsets.
   Value &count = counts[{bound.limit, 8 * half + 2 * bound.offset + bound.isUpper}];
   if (!count)
     count = countBefore(bound, mapping);
@@ -192,7 +193,7 @@ std::optional<int64_t> MapExpander::getRepeat(Value value) {
   return tile::getRepeat(value, op.getBody().getArgument(2), cast<RankedTensorType>(op.getType()).getDimSize(1));
 }
 
-/// What computes `value` in the region.
+/// The ops that compute `value` in the region.
 llvm::SetVector<Operation *> MapExpander::getSlice(Value value) {
   Block &body = op.getBody().front();
   BackwardSliceOptions options;
@@ -225,8 +226,8 @@ Value MapExpander::evaluate(Value value, int64_t e) {
   return mapping.lookup(value);
 }
 
-/// The word of a condition that repeats after `repeat` blocks of columns: every bit of its first blocks selects bits of
-/// the word.
+/// The word of a condition that repeats after `repeat` blocks of columns: each bit of its first blocks selects a
+/// pattern of bits.
 Value MapExpander::getRepeatedWord(Value value, int64_t repeat, int64_t half, int64_t group) {
   Value word = emit.i32(0);
   for (int64_t first = 0; first < 2 * repeat; ++first) {
@@ -261,7 +262,7 @@ Value MapExpander::getWord(Value value, int64_t half, int64_t group, IRMapping &
   return word;
 }
 
-/// Maps `value` to the element's bit, if it is a word. ptxas tests eight bits of such code at once (R2P).
+/// Maps `value` to the element's bit if it is a word. ptxas tests eight such bits at once (R2P).
 void MapExpander::mapBit(Value value, int64_t e, IRMapping &mapping) {
   if (mapping.contains(value) || !isWord(value))
     return;
@@ -274,8 +275,8 @@ void MapExpander::mapBit(Value value, int64_t e, IRMapping &mapping) {
 // Positions
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// An f32 of a position, or of its absolute value: that of the thread's first element plus a constant, which is exact
-/// up to 2^24 and rounded twice beyond. A conversion takes four times as long as an addition.
+/// Converts a position, or its absolute value, to f32 by adding a constant to the conversion for the thread's first
+/// element: exact up to 2^24, and rounded twice above. A conversion takes four times as long as an addition.
 bool MapExpander::convertPosition(arith::SIToFPOp convert, int64_t e, IRMapping &mapping) {
   auto isWide = [](Type type) { return type.isIndex() || type.getIntOrFloatBitWidth() >= 32; };
   Value position = convert.getIn();

@@ -1,7 +1,7 @@
 //===- PlainKernels.cpp - kernels without tiles -------------------------------------------------------------------===//
 //
-// Kernels that prepare something for others (tile-order): scalar code of threads, arrays in device memory, and one
-// array in shared memory, a memref.global of the workgroup's address space.
+// Kernels that prepare data for others (tile-order): scalar code of threads, arrays in device memory, and one array in
+// shared memory, which is a memref.global of the workgroup's address space.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 
@@ -49,7 +49,7 @@ struct MemRefStoreLowering : OpConversionPattern<memref::StoreOp> {
 
 int64_t getBytes(VectorType type) { return type.getNumElements() * type.getElementTypeBitWidth() / 8; }
 
-/// Vectors are aligned to their size.
+/// Loads of vectors are aligned to their size.
 struct VectorLoadLowering : OpConversionPattern<vector::LoadOp> {
   using OpConversionPattern::OpConversionPattern;
   LogicalResult matchAndRewrite(vector::LoadOp op, OneToNOpAdaptor adaptor,

@@ -22,11 +22,11 @@ Value flashc::tiletonvvm::addColumn(Emitter &emit, Value col, int64_t distance) 
 //===--------------------------------------------------------------------------------------------------------------===//
 
 static bool isInside(MapOp map, Value value) {
-  Region *region = value.getParentRegion(); // null where the conversion has replaced the value's op
+  Region *region = value.getParentRegion(); // null if the conversion has replaced the op of the value
   return region && map.getBody().isAncestor(region);
 }
 
-/// Whether `index` is j, or j kept between bounds that are the same in its row.
+/// Whether `index` is j, or j clamped between bounds that are constant in its row.
 static bool isColumn(MapOp map, Value index) {
   if (index == map.getBody().getArgument(2))
     return true;
@@ -37,7 +37,7 @@ static bool isColumn(MapOp map, Value index) {
   return map.isSameInRow(def->getOperand(1 - isSecond)) && isColumn(map, def->getOperand(isSecond));
 }
 
-/// Whether code of the region computes `value` without its row.
+/// Whether code of the region computes `value` without the row.
 static bool isSameInColumn(MapOp map, Value value) {
   if (!isInside(map, value) || value == map.getBody().getArgument(2))
     return true;
@@ -51,8 +51,8 @@ bool flashc::tiletonvvm::isReadAlongRow(MapOp map, memref::LoadOp load) {
   Type pair = ReadPairOp::getPairType(load.getType());
   if (!pair || indices.empty() || !isColumn(map, indices.back()))
     return false;
-  // Masked tiles keep j inside the array. Arrays that mask all tiles have bytes; for others such tiles are few, and
-  // another branch in them makes ptxas spill at d = 256.
+  // In masked tiles j is clamped to the array. Arrays for which all tiles are masked have 8-bit elements. For others
+  // masked tiles are few, and another branch in them makes ptxas spill at d = 256.
   bool isKept = indices.back() != map.getBody().getArgument(2);
   return (!isKept || pair.isInteger()) &&
          llvm::all_of(indices.drop_back(), [&](Value index) { return map.isSameInRow(index); });
@@ -60,7 +60,7 @@ bool flashc::tiletonvvm::isReadAlongRow(MapOp map, memref::LoadOp load) {
 
 namespace {
 
-/// Reads for the elements of a thread what a load of a map gives.
+/// Loads the values of a map's load for the elements of a thread.
 class PairReader {
 public:
   PairReader(Emitter &emit, MapOp map, memref::LoadOp load, std::array<IRMapping, 2> rows, int64_t elements)
@@ -95,7 +95,7 @@ public:
   }
 
 private:
-  /// An index of the load in one of the thread's rows, so many columns to the right of its first element.
+  /// An index of the load in one of the thread's rows, `column` columns to the right of its first element.
   Value getIndex(Emitter &at, Value index, int64_t half, int64_t column) {
     IRMapping mapping = rows[half];
     mapping.map(map.getBody().getArgument(2), addColumn(at, firstColumn, column));
@@ -103,8 +103,8 @@ private:
     return flashc::cloneSlice(at.builder, index, mapping, getOutside);
   }
 
-  /// Whether the warp's threads can read one of their rows in pairs: all pairs are aligned if its first one is, and all
-  /// columns are inside the bounds that keep them if the first one and the last are.
+  /// Whether the warp's threads can load one of their rows in pairs: all pairs are aligned if the first one is, and no
+  /// clamp moves a column if none moves the first and the last.
   Value isPossible(int64_t half) {
     SmallVector<Value> first = indices[half];
     first.push_back(firstColumn);
@@ -161,7 +161,7 @@ private:
   std::array<IRMapping, 2> rows;
   int64_t elements, halves;
   Value firstColumn;
-  /// All but the column, in each of the rows that are read.
+  /// The indices except the column, in each of the rows that are loaded.
   std::array<SmallVector<Value>, 2> indices;
 };
 
@@ -178,13 +178,13 @@ SmallVector<Value> flashc::tiletonvvm::readPairs(Emitter &emit, MapOp map, memre
 
 namespace {
 
-/// A captured tensor, read by user code.
+/// Loads from a captured tensor in a region.
 struct MemRefLoadLowering : OpConversionPattern<memref::LoadOp> {
   using OpConversionPattern::OpConversionPattern;
   LogicalResult matchAndRewrite(memref::LoadOp op, OneToNOpAdaptor adaptor,
                                 ConversionPatternRewriter &rewriter) const override {
     Emitter emit(rewriter, op.getLoc());
-    // An i1 tensor is a byte per element, as LLVM lays it out.
+    // An i1 tensor has one byte for each element, like LLVM's i1.
     Value pointer = getElementPointer(emit, adaptor.getMemref(), op.getMemRefType(), op.getIndices());
     rewriter.replaceOpWithNewOp<LLVM::LoadOp>(op, op.getType(), pointer);
     return success();
@@ -217,7 +217,7 @@ struct IsAlignedLowering : OpConversionPattern<IsAlignedOp> {
   }
 };
 
-/// A stride in 64 bits: the product of extents that it is, which may have more than the 32 of an index in a kernel.
+/// A stride in 64 bits: a product of extents, which may exceed the 32 bits of an index in a kernel.
 Value emitStride(Emitter &emit, Value stride) {
   if (std::optional<int64_t> constant = getConstantIntValue(stride))
     return emit.i64(*constant);
@@ -226,7 +226,7 @@ Value emitStride(Emitter &emit, Value stride) {
   return emit.toI64(emit.toI32(stride));
 }
 
-/// The pointer and the strides of a memref, which it says itself.
+/// A memref whose pointer and strides are those of the op.
 struct ReinterpretCastLowering : OpConversionPattern<memref::ReinterpretCastOp> {
   using OpConversionPattern::OpConversionPattern;
   LogicalResult matchAndRewrite(memref::ReinterpretCastOp op, OneToNOpAdaptor adaptor,

@@ -10,7 +10,7 @@ using namespace flashc::tiletonvvm;
 
 namespace {
 
-/// Any elementwise op on tiles (arith, math) becomes one scalar op per element that the thread holds.
+/// Converts an elementwise op on tiles (arith, math) to one scalar op for each element that the thread holds.
 struct ElementwiseLowering : ConversionPattern {
   ElementwiseLowering(TileTypeConverter &converter, MLIRContext *context)
       : ConversionPattern(converter, MatchAnyOpTypeTag(), /*benefit=*/1, context) {}
@@ -25,7 +25,7 @@ struct ElementwiseLowering : ConversionPattern {
     SmallVector<Value> results;
     for (int64_t i = 0, e = getElementsPerThread(tile); i < e; ++i) {
       OperationState state(op->getLoc(), op->getName());
-      for (ValueRange operand : operands) // a scalar operand (a select's condition) serves every element
+      for (ValueRange operand : operands) // a scalar operand (a select's condition) applies to every element
         state.addOperands(operand.size() == 1 ? operand[0] : operand[i]);
       state.addTypes(tile.getElementType());
       state.addAttributes(op->getAttrs());
@@ -67,7 +67,7 @@ Value combine(Emitter &emit, ReduceKind kind, Value a, Value b) {
   llvm_unreachable("a kind of reduction without code");
 }
 
-/// Over the four lanes that share a row.
+/// Reduces over the four lanes that share a row.
 Value combineLanes(Emitter &emit, ReduceKind kind, Value value) {
   for (int64_t mask : {1, 2})
     value = combine(emit, kind, value, emit.shuffleXor(value, mask));
@@ -78,7 +78,7 @@ TileValues lowerRowReduce(RowReduceOp op, Adaptor<RowReduceOp> adaptor, Emitter 
   ValueRange source = adaptor.getSource();
   SmallVector<Value> results;
   for (int64_t half = 0; half < 2; ++half) {
-    // Two chains per row hide the latency of a dependent chain without asking for more registers.
+    // Two chains for each row hide the latency of a dependent chain without more registers.
     Value chains[4];
     int64_t next = 0;
     for (auto [element, value] : llvm::enumerate(source)) {
@@ -124,7 +124,7 @@ TileValues lowerScaleRows(ScaleRowsOp op, Adaptor<ScaleRowsOp> adaptor, Emitter 
   return {results};
 }
 
-/// Blocks 2s and 2s + 1 of the accumulator are the A operand of step s, in its own order: pairs of words.
+/// Blocks 2s and 2s + 1 of the accumulator, as pairs of words, are the A operand of step s.
 TileValues lowerToOperandA(ToOperandAOp op, Adaptor<ToOperandAOp> adaptor, Emitter &emit, KernelContext &kernel) {
   auto type = cast<RankedTensorType>(op.getType());
   SmallVector<Value> results;
@@ -133,7 +133,7 @@ TileValues lowerToOperandA(ToOperandAOp op, Adaptor<ToOperandAOp> adaptor, Emitt
   return {results};
 }
 
-/// A bf16 is the upper half of the f32 with its value.
+/// A bf16 is the upper half of the f32 with the same value.
 TileValues lowerFromOperandA(FromOperandAOp op, Adaptor<FromOperandAOp> adaptor, Emitter &emit, KernelContext &kernel) {
   Type element = op.getSource().getType().getElementType(), f32 = emit.builder.getF32Type();
   SmallVector<Value> results;
@@ -164,9 +164,9 @@ Value emitSum(OpBuilder &b, Location loc, Value x, Value y) {
   return arith::BitcastOp::create(b, loc, b.getI32Type(), sum);
 }
 
-/// By pairs, because a maximum runs at half the rate of an addition: the sum of two magnitudes is one instruction. Sums
-/// are not negative, so that as integers they are in the same order, with NaN above all; and three integers have a
-/// maximum in one instruction.
+/// Elements are tested in pairs, because a maximum runs at half the rate of an addition, and the sum of two magnitudes
+/// is one instruction. Sums are not negative, so as integers they have the same order, with NaN above all; and a
+/// maximum of three integers is one instruction.
 TileValues lowerAllWithin(AllWithinOp op, Adaptor<AllWithinOp> adaptor, Emitter &emit, KernelContext &kernel) {
   ValueRange source = adaptor.getSource();
   Value chains[2];

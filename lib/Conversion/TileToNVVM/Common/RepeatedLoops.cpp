@@ -7,7 +7,7 @@
 using namespace mlir;
 using namespace mlir::tile;
 
-/// The body becomes the part in front of the condition: it runs at least once if the counted loop would.
+/// Makes the body the part before the condition: it runs at least once, if the counted loop runs at all.
 static void expandRepeatedLoop(RepeatIfOp repeat) {
   auto loop = cast<scf::ForOp>(repeat->getParentOp());
   Location loc = loop.getLoc();

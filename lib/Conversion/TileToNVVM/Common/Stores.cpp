@@ -1,7 +1,7 @@
 //===- Stores.cpp - tiles from registers to device memory, element addresses in 64 bits ---------------------------===//
 //
-// Stores are predicated, never branched around: a divergent branch in a consumer's loop makes ptxas keep the loop's
-// counters and descriptors per thread, two R2UR before every HGMMA.
+// Stores have predicates and no branches: with a divergent branch in a consumer's loop ptxas keeps the loop's counters
+// and descriptors per thread, with two R2UR before every HGMMA.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 
@@ -54,7 +54,7 @@ Value pointerAt(Emitter &emit, Adaptor<StoreOp> adaptor, Type element, ArrayRef<
   return getElementPointer(emit, adaptor.getDest(), element, indices);
 }
 
-/// Eight bytes, one pair of words, per block of eight columns.
+/// Stores eight bytes, a pair of words, for each block of eight columns.
 void storeF32(Emitter &emit, const KernelContext &kernel, Adaptor<StoreOp> adaptor, Type element,
               ArrayRef<Value> position, int64_t half, Value predicate) {
   ValueRange source = adaptor.getSource();
@@ -65,7 +65,7 @@ void storeF32(Emitter &emit, const KernelContext &kernel, Adaptor<StoreOp> adapt
   }
 }
 
-/// Columns from the first one on, below the end: pairs may lie across it, and at any address.
+/// Stores columns from the first one on, before the end. The end may be within a pair, and pairs need not be aligned.
 void storeColumns(Emitter &emit, const KernelContext &kernel, Adaptor<StoreOp> adaptor, Type element,
                   ArrayRef<Value> position, int64_t half, Value predicate, Value first, Value end) {
   ValueRange source = adaptor.getSource();
@@ -77,7 +77,8 @@ void storeColumns(Emitter &emit, const KernelContext &kernel, Adaptor<StoreOp> a
     }
 }
 
-/// Lane c of four holds word c of rows (blocks) 0 to 3; afterwards it holds row c's words 0 to 3.
+/// Transposes 4 x 4 words in four lanes: lane c holds word c of rows (blocks) 0 to 3 before, and words 0 to 3 of row c
+/// after.
 void transposeQuad(Emitter &emit, const KernelContext &kernel, MutableArrayRef<Value> words) {
   Value odd = emit.equal(emit.bitAnd(kernel.laneCol, 1), 1);
   for (int64_t i : {0, 2}) {
@@ -93,8 +94,8 @@ void transposeQuad(Emitter &emit, const KernelContext &kernel, MutableArrayRef<V
   }
 }
 
-/// Sixteen bytes per 32 columns: four lanes transpose their 4 x 4 words by two exchanges, so that each holds eight
-/// neighbouring columns. What is left of a width that is no multiple of 32 goes four bytes at a time.
+/// Stores sixteen bytes for each 32 columns: four lanes transpose their 4 x 4 words by two exchanges, so that each
+/// holds eight neighbouring columns. The rest of a width that is no multiple of 32 is stored four bytes at a time.
 void store16(Emitter &emit, const KernelContext &kernel, Adaptor<StoreOp> adaptor, Type element,
              ArrayRef<Value> position, int64_t half, Value predicate) {
   ValueRange source = adaptor.getSource();
@@ -122,7 +123,7 @@ TileValues lowerStore(StoreOp op, Adaptor<StoreOp> adaptor, Emitter &emit, Kerne
     Value row = emit.add(emit.add(emit.toI32(op.getRow()), kernel.row), 8 * half);
     Value predicate = getPredicate(emit, row, limit);
     if (hasEncoding<RowAttr>(op.getSource().getType())) {
-      // One lane of the four that hold the row writes it.
+      // One of the four lanes that hold the row stores its value.
       Value first =
           arith::ExtUIOp::create(emit.builder, emit.loc, emit.builder.getI32Type(), emit.equal(kernel.laneCol, 0));
       predicate = arith::AndIOp::create(emit.builder, emit.loc, predicate, first);

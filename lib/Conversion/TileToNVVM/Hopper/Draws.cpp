@@ -1,8 +1,8 @@
 //===- Draws.cpp - what CTAs draw, and how its consumers hear of it -----------------------------------------------===//
 //
-// The producer writes a broadcast to one of kPublishPlaces places in shared memory and arrives at the place's
-// mbarrier, which releases what it wrote; a consumer waits for the phase and reads (PTX ISA 9.7.13.15.13 and .16: both
-// are ordered at the scope of the CTA). Turn t has place t mod kPublishPlaces, and the phase t / kPublishPlaces mod 2.
+// The producer writes a broadcast to one of kPublishPlaces places in shared memory and arrives at the place's mbarrier,
+// which releases the write; a consumer waits for the phase and reads (PTX ISA 9.7.13.15.13 and .16: both are ordered at
+// CTA scope). Turn t has place t mod kPublishPlaces, and phase t / kPublishPlaces mod 2.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 
@@ -17,7 +17,7 @@ namespace {
 constexpr int64_t kWordBytes = 4;
 static_assert(llvm::isPowerOf2_64(kPublishPlaces));
 
-/// Where the broadcast of a turn is (shared-memory addresses).
+/// The addresses of a turn's broadcast in shared memory.
 struct Place {
   Value barrier, words;
 };

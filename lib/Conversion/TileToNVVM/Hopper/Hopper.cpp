@@ -8,12 +8,12 @@ using namespace flashc::tiletonvvm;
 
 static void addTypes(TileTypeConverter &converter, MLIRContext *context) {
   Type i32 = IntegerType::get(context, 32), i64 = IntegerType::get(context, 64);
-  // A ring is where its slots, full and empty barriers begin (shared-memory addresses).
+  // A ring is the addresses of its first slot, full barrier and empty barrier in shared memory.
   converter.addConversion([i32](RingType type, SmallVectorImpl<Type> &types) -> std::optional<LogicalResult> {
     types.append(3, i32);
     return success();
   });
-  // A slot is the address part of its matrix descriptor, and its empty barrier.
+  // A slot is the address field of its matrix descriptor, and its empty barrier.
   converter.addConversion([i32, i64](SlotType type, SmallVectorImpl<Type> &types) -> std::optional<LogicalResult> {
     types.append({i64, i32});
     return success();

@@ -1,9 +1,9 @@
 //===- Products.cpp - asynchronous products as wgmma (PTX ISA 9.7.15) ---------------------------------------------===//
 //
-// What LLVM and ptxas must be told:
+// Facts that LLVM and ptxas need:
 //   - The accumulator is a tied operand of every wgmma and of the wait, so that no use of it can move above the wait.
-//   - A wgmma.fence stands before the first wgmma whose registers were just written; without it ptxas adds one, or
-//     serialises everything (C7519, C7510).
+//   - A wgmma.fence is before the first wgmma whose registers were just written. Without it ptxas adds one, or
+//     serialises all products (C7519, C7510).
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 
@@ -17,7 +17,7 @@ using namespace flashc::tiletonvvm;
 namespace {
 
 /// The fixed fields of a matrix descriptor with the 128-byte swizzle (PTX ISA 9.7.15.5.1.2.2): leading and stride byte
-/// offsets in units of 16 bytes, layout type 1 in bits 62 and 63.
+/// offsets in units of 16 bytes, and layout type 1 in bits 62 and 63.
 constexpr int64_t getDescriptorFields(int64_t leadingBytes, int64_t strideBytes) {
   return (int64_t(1) << 62) | (strideBytes >> 4) << 32 | (leadingBytes >> 4) << 16;
 }
@@ -25,22 +25,22 @@ constexpr int64_t getDescriptorFields(int64_t leadingBytes, int64_t strideBytes)
 /// Eight rows of 128 bytes.
 constexpr int64_t kSwizzleAtomBytes = 1024;
 constexpr int64_t kRowBytes = 128;
-/// wgmma multiplies 16 elements of depth at a time.
+/// One wgmma multiplies 16 elements of depth.
 constexpr int64_t kDepthStep = 16;
 
 /// The descriptor of the step of depth that begins at `depth`.
 Value getDescriptor(Emitter &emit, Value address, SlotType slot, bool depthIsColumn, int64_t depth) {
   int64_t panelBytes = slot.getRows() * kRowBytes;
-  if (depthIsColumn) { // K-major: steps walk along the 128 bytes of a row, then to the next panel
+  if (depthIsColumn) { // K-major: steps advance along the 128 bytes of a row, then to the next panel
     int64_t offset = depth / kHopper.getPanelCols() * panelBytes + depth % kHopper.getPanelCols() * 2;
     return emit.add(address, getDescriptorFields(16, kSwizzleAtomBytes) + (offset >> 4));
   }
-  // MN-major: rows are the depth; the leading offset leads to the next 64 columns
+  // MN-major: rows are the depth, and the leading offset is that of the next 64 columns
   return emit.add(address, getDescriptorFields(panelBytes, kSwizzleAtomBytes) + (depth * kRowBytes >> 4));
 }
 
-/// The same of the last panel of an MN-major slot and the one of ones behind it, for every step: the leading offset
-/// leads from where the step begins to the ones, which lie behind all slots.
+/// The descriptor of the last panel of an MN-major slot together with the panel of ones: the leading offset is from the
+/// beginning of the step to the ones, which are after all slots.
 Value getDescriptorWithOnes(Emitter &emit, Value address, Value ones, SlotType slot, int64_t depth) {
   Value distance = arith::SubIOp::create(emit.builder, emit.loc, ones, address);
   Value leading = arith::ShLIOp::create(emit.builder, emit.loc, distance, emit.i64(16));
@@ -64,7 +64,7 @@ std::string list(StringRef prefix, int64_t first, int64_t count) {
   return text;
 }
 
-/// `count` copies of "=f" and, if tied, the numbers 0 to count - 1.
+/// `count` times "=f" or, if tied, the numbers 0 to count - 1.
 std::string accumulatorConstraints(int64_t count, bool tied) {
   std::string text;
   for (int64_t i = 0; i < count; ++i)
@@ -74,11 +74,11 @@ std::string accumulatorConstraints(int64_t count, bool tied) {
   return text;
 }
 
-/// One wgmma of `cols` columns. `a` is a descriptor or four registers, `b` a descriptor. An empty `acc` begins at
+/// One wgmma of `cols` columns. `a` is a descriptor or four registers, `b` is a descriptor. An empty `acc` starts from
 /// zero (scale-d false).
 SmallVector<Value> emitWgmma(Emitter &emit, MmaAsyncOp op, ArrayRef<Value> acc, ValueRange a, Value b, int64_t cols) {
   int64_t count = cols / 2;
-  int64_t next = acc.empty() ? count : 2 * count; // the first operand number after the accumulators
+  int64_t next = acc.empty() ? count : 2 * count; // the number of the first operand after the accumulators
   bool isDescriptor = a.size() == 1;
   SmallVector<Value> operands(acc.begin(), acc.end());
   llvm::append_range(operands, a);
@@ -100,7 +100,7 @@ SmallVector<Value> emitWgmma(Emitter &emit, MmaAsyncOp op, ArrayRef<Value> acc, 
   return emit.ptx(results, text, constraints, operands);
 }
 
-/// `valuesOfA` are the address of a slot, or registers.
+/// One step of depth. `valuesOfA` is the address of a slot, or registers.
 SmallVector<Value> emitStep(Emitter &emit, MmaAsyncOp op, Adaptor<MmaAsyncOp> adaptor, ValueRange valuesOfA,
                             ArrayRef<Value> acc, int64_t depth) {
   SmallVector<Value> a;
@@ -112,7 +112,7 @@ SmallVector<Value> emitStep(Emitter &emit, MmaAsyncOp op, Adaptor<MmaAsyncOp> ad
   auto getB = [&] { return getDescriptor(emit, adaptor.getB()[0], slot, op.getTransposeB(), depth); };
   if (!op.getOnes())
     return emitWgmma(emit, op, acc, a, getB(), op.getTransposeB() ? slot.getRows() : slot.getCols());
-  // The leading offset leads either to the next panel or to the ones: the panels in front of the last have a wgmma of
+  // The leading offset can be that of the next panel or that of the ones, so the panels before the last have a wgmma of
   // their own.
   int64_t before = slot.getCols() - kHopper.getPanelCols();
   size_t held = acc.empty() ? 0 : before / 2; // elements of these panels
@@ -128,12 +128,12 @@ SmallVector<Value> emitStep(Emitter &emit, MmaAsyncOp op, Adaptor<MmaAsyncOp> ad
 TileValues lowerMmaAsync(MmaAsyncOp op, Adaptor<MmaAsyncOp> adaptor, Emitter &emit, KernelContext &kernel) {
   SlotType b = op.getB().getType();
   int64_t depth = op.getTransposeB() ? b.getCols() : b.getRows();
-  if (!op.getAcc() || !isa<TokenType>(op.getAcc().getType())) // else no register has been written since
+  if (!op.getAcc() || !isa<TokenType>(op.getAcc().getType())) // else no register was written since
     emit.ptx("wgmma.fence.sync.aligned;", "~{memory}", {});
   SmallVector<Value> acc, a = llvm::to_vector(adaptor.getA());
   if (op.getAcc())
     acc = llvm::to_vector(adaptor.getAcc());
-  if (op.getLocalDescriptors()) // an address that is known here only
+  if (op.getLocalDescriptors()) // an address that is known only here
     a[0] = emit.ptx(emit.builder.getI64Type(), "mov.b64 $0, $1;", "=l,l", a[0], /*sideEffects=*/true);
   for (int64_t step = 0; step < depth; step += kDepthStep)
     acc = emitStep(emit, op, adaptor, a, acc, step);

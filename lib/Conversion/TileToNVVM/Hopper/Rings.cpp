@@ -1,8 +1,8 @@
 //===- Rings.cpp - rings, copies and their barriers ---------------------------------------------------------------===//
 //
-// Load number g of a ring uses slot g mod stages. A barrier's phase flips each time it completes: the consumer of load
-// g waits for the full barrier's phase (g / stages) mod 2, the producer for the complement on the empty barrier, so
-// that the first `stages` acquires pass at once (PTX ISA 9.7.13.15).
+// Load number g of a ring uses slot g mod stages. A barrier's phase flips each time it completes. The consumer of load
+// g waits for phase (g / stages) mod 2 of the full barrier; the producer waits for the complement on the empty barrier,
+// so that the first `stages` acquires pass at once (PTX ISA 9.7.13.15).
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 
@@ -75,7 +75,7 @@ TileValues lowerAcquire(AcquireOp op, Adaptor<AcquireOp> adaptor, Emitter &emit,
   return {};
 }
 
-/// Rows of an array of f32, one behind the other (PTX ISA 9.7.9.25.4.1, cp.async.bulk).
+/// Copies consecutive rows of an array of f32 (PTX ISA 9.7.9.25.4.1, cp.async.bulk).
 void copyRows(Emitter &emit, CopyAsyncOp op, ValueRange array, Value data, Value barrier) {
   RingType ring = op.getRing().getType();
   int64_t bytes = 4 * ring.getCols();
@@ -87,16 +87,16 @@ void copyRows(Emitter &emit, CopyAsyncOp op, ValueRange array, Value data, Value
   }
 }
 
-/// `n = at div divisor`, and where that entry of the table's row at $6 lies.
+/// PTX for `n = at div divisor`, and for the address of entry n in the table's row at $6.
 std::string findEntry(int64_t divisor) {
   std::string quotient = llvm::isPowerOf2_64(divisor) ? " shr.u32 n, at, " + std::to_string(llvm::Log2_64(divisor))
                                                       : " div.u32 n, at, " + std::to_string(divisor);
   return quotient + ";\n mad.wide.u32 entry, n, 4, $6;\n";
 }
 
-/// A loop over boxes, which holds few values in the producer's few registers. An entry is read one box ahead. Outside
-/// of the sequence, behind its end or at a negative position, it is -1: outside of the tensor, where a copy writes
-/// zeros and counts their bytes.
+/// Copies boxes in a loop, which needs few of the producer's registers. An entry of the table is read one box ahead.
+/// Outside of the sequence, after its end or at a negative position, the entry is -1: outside of the tensor, where a
+/// copy writes zeros and counts their bytes.
 void copyPages(Emitter &emit, CopyAsyncOp op, Adaptor<CopyAsyncOp> adaptor, Value data, Value barrier) {
   RingType ring = op.getRing().getType();
   int64_t boxRows = cast<TensorMapType>(op.getMap().getType()).getRows(), pageRows = *op.getPageRows();
@@ -138,7 +138,7 @@ TileValues lowerCopyAsync(CopyAsyncOp op, Adaptor<CopyAsyncOp> adaptor, Emitter 
     return {};
   }
   Value b = emit.toI32(op.getB()), h = emit.toI32(op.getH()), row = emit.toI32(op.getRow());
-  // One box of 64 columns per panel (PTX ISA 9.7.9.25.5, cp.async.bulk.tensor).
+  // One box of 64 columns for each panel (PTX ISA 9.7.9.25.5, cp.async.bulk.tensor).
   for (int64_t col = 0, offset = 0; col < ring.getCols();
        col += kHopper.getPanelCols(), offset += ring.getRows() * 2 * kHopper.getPanelCols())
     emit.ptx("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes "
@@ -162,16 +162,16 @@ TileValues lowerWait(WaitOp op, Adaptor<WaitOp> adaptor, Emitter &emit, KernelCo
 
 constexpr int64_t kThreadBytes = 16, kThreadsOfRow = kHopper.swizzleBytes / kThreadBytes;
 
-/// Where threads begin in a slot, and in its rows: they store 16 bytes each, so that sixteen rows of a panel are one
-/// pass over it; all of a row is written, and its swizzle is no matter.
+/// The first address of a thread in a slot, and its row: threads store 16 bytes each, so that one pass covers sixteen
+/// rows of a panel. Whole rows are written, so the swizzle does not matter.
 SmallVector<Value> getClearedPlace(ClearRowsOp op, Adaptor<ClearRowsOp> adaptor, Emitter &emit, KernelContext &kernel) {
   Value field = arith::TruncIOp::create(emit.builder, emit.loc, emit.builder.getI32Type(), adaptor.getSlot()[0]);
   Value address = emit.mul(emit.add(field, kernel.inGroup), kThreadBytes);
   return {address, emit.shr(kernel.inGroup, llvm::Log2_64(kThreadsOfRow))};
 }
 
-/// Clears rows of a slot up to `end`. PTX sets r to the first one (`first`), and p where there is none (`isNone`).
-/// Every branch is uniform. $0 and $1 are the values of getClearedPlace, $2 is a bound of the rows, $3 the consumer's
+/// Clears rows of a slot up to `end`. PTX sets r to the first row (`first`), and p if there is none (`isNone`). Every
+/// branch is uniform. $0 and $1 are the values of getClearedPlace, $2 is a bound of the rows, $3 the consumer's
 /// barrier.
 void clearRows(Emitter &emit, SlotType slot, const std::string &first, const std::string &end,
                const std::string &isNone, ArrayRef<Value> operands) {
@@ -194,13 +194,13 @@ void clearRows(Emitter &emit, SlotType slot, const std::string &first, const std
                " setp.lt.s32 p, r, " +
                end +
                ";\n @p bra.uni CLEAR;\n"
-               // Products read through another proxy, and so does the next copy write (PTX ISA 9.7.13.4).
+               // Products read, and the next copy writes, through another proxy (PTX ISA 9.7.13.4).
                " fence.proxy.async.shared::cta;\n bar.sync $3, " +
                std::to_string(kHopper.groupThreads) + ";\n DONE:\n }",
            "r,r,r,r,~{memory}", operands);
 }
 
-/// In tiles that have no such rows it is a comparison and a branch.
+/// In tiles without such rows this is a comparison and a branch.
 TileValues lowerClearRows(ClearRowsOp op, Adaptor<ClearRowsOp> adaptor, Emitter &emit, KernelContext &kernel) {
   SlotType slot = op.getSlot().getType();
   std::string rows = std::to_string(slot.getRows());
@@ -217,7 +217,7 @@ TileValues lowerClearRows(ClearRowsOp op, Adaptor<ClearRowsOp> adaptor, Emitter 
   return {};
 }
 
-/// A thread's two columns of each block.
+/// Reads a thread's two columns of each block.
 TileValues lowerReadColumns(ReadColumnsOp op, Adaptor<ReadColumnsOp> adaptor, Emitter &emit, KernelContext &kernel) {
   SlotType slot = op.getSlot().getType();
   Value field = arith::TruncIOp::create(emit.builder, emit.loc, emit.builder.getI32Type(), adaptor.getSlot()[0]);
@@ -237,11 +237,11 @@ TileValues lowerRelease(ReleaseOp op, Adaptor<ReleaseOp> adaptor, Emitter &emit,
     emit.ptx("mbarrier.arrive.shared::cta.b64 _, [$0];", "r,~{memory}", {adaptor.getSlot()[1]});
     return {};
   }
-  // One thread arrives for its warpgroup, whose products that read the slot have been waited for, or whose warps have
-  // met (tile.advance_ring).
+  // One thread arrives for its warpgroup: the warpgroup has waited for the products that read the slot, or its warps
+  // have met at a barrier (tile.advance_ring).
   std::string text = "{\n .reg .pred p;\n setp.eq.u32 p, $1, 0;\n", constraints = "r,r";
   SmallVector<Value> operands = {adaptor.getSlot()[1], kernel.inGroup};
-  // What the comparisons ask is true, also of NaN; ptxas does not know.
+  // The comparisons are always true, also for NaN, which ptxas cannot prove.
   ValueRange after = adaptor.getAfter();
   for (int64_t i = 0, count = op.getElements(); i < count; ++i) {
     text += " setp.geu.and.f32 p, $" + std::to_string(operands.size()) + ", 0f00000000, p;\n";

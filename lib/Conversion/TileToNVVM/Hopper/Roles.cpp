@@ -1,15 +1,15 @@
 //===- Roles.cpp - the producer, the consumers, and their turns ---------------------------------------------------===//
 //
-//   thread 0          initialises every barrier, fences.
+//   thread 0          initialises every barrier, then fences.
 //   warpgroup 0       writes the panel of ones and the numbers of columns, if there are any; then the CTA synchronises.
 //   warpgroup 0       gives up registers; its first thread runs the producer.
 //   warpgroups 1..C   take registers and run the consumer with w = warpgroup - 1.
 //   warpgroup C + 1   gives up registers and runs the reducer, if there is one.
 //
 // Ping-pong: consumer w waits at named barrier 1 + w (256 threads: its own and those of the consumer before it) and
-// hands over to barrier 1 + (w + 1) mod C. The last consumer arrives once at barrier 1 at the start, so that consumer
-// 0 begins. Every consumer takes the same number of turns: they run the same loops, or hand a turn on for
-// what they leave out of one.
+// then passes the turn on at barrier 1 + (w + 1) mod C. The last consumer arrives once at barrier 1 at the start, so
+// that consumer 0 begins. Every consumer takes the same number of turns: all run the same loops, and pass turns on for
+// iterations that they leave out.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 
@@ -33,7 +33,7 @@ void setRegisters(Emitter &emit, StringRef direction, int64_t registers) {
   emit.ptx(("setmaxnreg." + direction + ".sync.aligned.u32 " + std::to_string(registers) + ";").str(), "~{memory}", {});
 }
 
-/// 16 bytes a thread.
+/// Writes 16 bytes with each thread.
 void writeOnes(Emitter &emit, const KernelContext &kernel, AllocSlotOp slot) {
   static_assert(kHopper.getOnesBytes() == kHopper.groupThreads * 16);
   Value first = emit.add(kernel.sharedBase, kernel.layout.getPlace(slot).data);
@@ -42,7 +42,7 @@ void writeOnes(Emitter &emit, const KernelContext &kernel, AllocSlotOp slot) {
   emit.ptx("st.shared.v4.b32 [$0], {$1, $1, $1, $1};", "r,r,~{memory}", {address, pair});
 }
 
-/// A row a thread, from `first` on: 64 n, n / 32 and n / 32 at the beginning of both halves.
+/// Writes a row with each thread, from `first` on: 64 n, n / 32 and n / 32 at the beginning of both halves.
 void writeColumns(Emitter &emit, const KernelContext &kernel, int64_t offset, SlotType type, int64_t first) {
   Value column = emit.add(kernel.inGroup, first);
   Value address = emit.add(emit.add(kernel.sharedBase, offset), emit.mul(column, kHopper.getStepRowBytes()));
@@ -65,8 +65,8 @@ void writeColumns(Emitter &emit, const KernelContext &kernel, AllocSlotOp slot) 
     writeColumns(emit, kernel, kernel.layout.getPlace(slot).data, type, row);
 }
 
-/// Warpgroup 0 writes what products read beside tiles, and makes it visible to the tensor cores (PTX ISA 9.7.13.4,
-/// fence.proxy.async).
+/// Makes warpgroup 0 write the constants that products read, and makes them visible to the Tensor Cores (PTX ISA
+/// 9.7.13.4, fence.proxy.async).
 void initialiseConstants(Emitter &emit, const KernelContext &kernel) {
   SmallVector<AllocSlotOp> slots;
   for (Operation *op : llvm::make_first_range(kernel.layout.numbers))
@@ -90,14 +90,14 @@ void initialise(Emitter &emit, const KernelContext &kernel, int64_t offset, int6
            {emit.add(kernel.sharedBase, offset), emit.i32(arrivals)});
 }
 
-/// Whether an op of type `OpTy` in `region` has `ring`.
+/// Whether an op of type `OpTy` in `region` uses `ring`.
 template <typename OpTy> bool isUsed(Region &region, Value ring) {
   return llvm::any_of(ring.getUsers(),
                       [&](Operation *op) { return isa<OpTy>(op) && region.isAncestor(op->getParentRegion()); });
 }
 
-/// A full barrier completes with the producer's arrival and its bytes, or with those of a consumer's warps that share;
-/// an empty one when every reader has released.
+/// Initialises the barriers. A full barrier completes with the producer's arrival and its bytes, or with the arrivals
+/// of a consumer's warps that share a tile; an empty barrier completes when every reader has released the slot.
 void initialiseBarriers(Emitter &emit, const KernelContext &kernel, WarpSpecializeOp op) {
   OpBuilder::InsertionGuard guard(emit.builder);
   auto ifThread0 = scf::IfOp::create(emit.builder, emit.loc, TypeRange(), kernel.isThread0, false);
@@ -126,7 +126,7 @@ void initialiseBarriers(Emitter &emit, const KernelContext &kernel, WarpSpeciali
 
 TileValues lowerWarpSpecialize(WarpSpecializeOp op, Adaptor<WarpSpecializeOp> adaptor, Emitter &emit,
                                KernelContext &kernel) {
-  // Patterns emit by their rewriter.
+  // Patterns emit through their rewriter.
   auto &rewriter = static_cast<ConversionPatternRewriter &>(emit.builder);
   initialiseBarriers(emit, kernel, op);
   initialiseConstants(emit, kernel);

@@ -1,8 +1,8 @@
 //===- Bytes.cpp - elements of 8 bits become those of products ----------------------------------------------------===//
 //
-// Both kinds are exact in f16. A float8_e4m3 has an instruction for it (PTX ISA, cvt of .e4m3x2). An i8, with its sign
-// flipped, is the last byte of the f16 1024 + x + 128, which leaves x when 1152 is subtracted. bf16 is reached by way
-// of f32, in which a NaN stays one.
+// Both types are exact in f16. For float8_e4m3 there is an instruction (PTX ISA, cvt of .e4m3x2). An i8 with its sign
+// flipped is the last byte of the f16 1024 + x + 128, from which 1152 is subtracted. bf16 is converted by way of f32,
+// in which NaN stays NaN.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 
@@ -11,7 +11,7 @@
 using namespace mlir;
 using namespace flashc::tiletonvvm;
 
-/// Bytes `chosen` of a word, in this order, as the lower ones of a word.
+/// Moves the bytes `chosen` of a word, in this order, to its lower half.
 static Value chooseBytes(Emitter &emit, Value word, std::array<int, 2> chosen) {
   if (chosen == std::array<int, 2>{0, 1})
     return word;
@@ -20,7 +20,7 @@ static Value chooseBytes(Emitter &emit, Value word, std::array<int, 2> chosen) {
                   /*sideEffects=*/false);
 }
 
-/// Two elements as a pair of f16.
+/// Converts two elements to a pair of f16.
 static Value widenToHalf(Emitter &emit, Type bytes, Value word, std::array<int, 2> chosen) {
   Type i32 = emit.builder.getI32Type();
   if (!bytes.isInteger())

@@ -1,12 +1,12 @@
 //===- Merge.cpp - states of online softmax, of warps and of CTAs, as one -----------------------------------------===//
 //
-// Everything passes in the order in which threads hold it, sixteen bytes a lane side by side: what lane l of one warp
-// writes, lane l of another one reads, and it is the same element of the same row.
+// States are passed in the order in which threads hold them, sixteen bytes for each lane: lane l of one warp reads what
+// lane l of another wrote, which is the same element of the same row.
 //
 // Invariants of a cluster's merge:
 //   1. Before a CTA pushes, all CTAs of the cluster have arrived: their barriers are initialised.
-//   2. A CTA's barrier completes with the bytes of all CTAs, its own among them: then nobody writes to it any more, and
-//      it may end.
+//   2. A CTA's barrier completes with the bytes of all CTAs including itself. After that no CTA writes to it, and it
+//      may end.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 
@@ -40,12 +40,12 @@ SmallVector<Value> loadShared(Emitter &emit, Value address, int64_t offset, int6
   return emit.ptx(types, "ld.shared.v2.f32 {$0, $1}, [" + at + "];", "=f,=f,r,~{memory}", {address});
 }
 
-/// What one row has of several states: maxima and sums.
+/// The maxima and sums of one row in several states.
 struct RowStates {
   SmallVector<Value> max, sum;
 };
 
-/// The merged maximum and sum of a row, and what each state is multiplied with.
+/// The merged maximum and sum of a row, and the factor for each state.
 struct MergedRow {
   Value max, sum;
   SmallVector<Value> factors;
@@ -59,7 +59,7 @@ MergedRow mergeRow(Emitter &emit, const RowStates &states, FloatAttr factor) {
   MergedRow merged;
   for (Value max : states.max)
     merged.max = merged.max ? arith::MaxNumFOp::create(b, emit.loc, merged.max, max).getResult() : max;
-  // Where no state has seen a key all maxima are -inf, and what they are less themselves is no number.
+  // If no state has seen a key, all maxima are -inf, and their differences are NaN.
   Value isEmpty = arith::CmpFOp::create(b, emit.loc, arith::CmpFPredicate::OEQ, merged.max,
                                         constant(-std::numeric_limits<double>::infinity()));
   Value base = emit.select(isEmpty, constant(0.0), merged.max), scale = constant(factor.getValueAsDouble());
@@ -73,7 +73,7 @@ MergedRow mergeRow(Emitter &emit, const RowStates &states, FloatAttr factor) {
   return merged;
 }
 
-/// Adds `elements` of state number `state`, in an accumulator's order.
+/// Adds `elements` of state number `state`, in the order of an accumulator.
 void accumulate(Emitter &emit, ArrayRef<MergedRow> rows, int64_t state, ArrayRef<Value> elements,
                 MutableArrayRef<Value> acc) {
   for (auto [number, element] : llvm::enumerate(elements)) {
@@ -102,7 +102,7 @@ TileValues lowerMergeWarps(MergeWarpsOp op, Adaptor<MergeWarpsOp> adaptor, Emitt
   for (int64_t block = 0; block < blocks; ++block)
     storeShared(emit, own, block * kWarpBytes, SmallVector<Value>(acc.slice(4 * block, 4)));
   Value ownRow = getRowPlace(emit.add(rowBase, emit.mul(kernel.warp, kStatesBytes)));
-  for (int64_t half = 0; half < 2; ++half) // the four lanes of a row write the same
+  for (int64_t half = 0; half < 2; ++half) // the four lanes of a row write the same value
     storeShared(emit, ownRow, half * 8 * kRowBytes, {adaptor.getMax()[half], adaptor.getSum()[half]});
   emitCTABarrier(emit);
 
@@ -161,7 +161,7 @@ TileValues lowerMergeCluster(MergeClusterOp op, Adaptor<MergeClusterOp> adaptor,
   push(chunks - 1, {max[0], sum[0], max[1], sum[1]});
   waitForBarrier(emit, kernel.target, barrier, emit.i32(0));
 
-  // Warps that get nothing read what another one gets.
+  // Warps without a part read the part of another warp.
   Value source = getPlace(emit.i32(0), arith::RemUIOp::create(emit.builder, emit.loc, kernel.warp, emit.i32(ofCTA)));
   RowStates states[2];
   int64_t distance = ofCTA * chunks * kWarpBytes;

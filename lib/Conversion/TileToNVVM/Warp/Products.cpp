@@ -1,13 +1,13 @@
 //===- Products.cpp - products of one warp as mma.sync (PTX ISA 9.7.14.5) -----------------------------------------===//
 //
-// mma.m16n8k16: A is the warp's 16 rows in registers, in the order of #tile.operand_a; B a block of eight columns and
-// 16 elements of depth, two registers a thread, which `ldmatrix` (PTX ISA 9.7.14.5.15) reads from a slot in the
-// 128-byte swizzle: the sixteen bytes c of row r of a panel are at 16 * (c xor r mod 8). The result has an
-// accumulator's order.
+// mma.m16n8k16: A is the warp's 16 rows in registers, in the order of #tile.operand_a. B is a block of eight columns
+// and 16 elements of depth, two registers for each thread, which `ldmatrix` (PTX ISA 9.7.14.5.15) reads from a slot in
+// the 128-byte swizzle: the sixteen bytes c of row r of a panel are at 16 * (c xor r mod 8). The result has the order
+// of an accumulator.
 //
-// Where B has 8 bits a thread gets four bytes in place of two elements (Bytes.cpp widens them): of B^T four neighbours
-// along the depth, which are its part of one step where A is in quads; of B two rows by two columns, which are parts of
-// a block of even columns and of one of odd ones.
+// If B has 8 bits, a thread gets four bytes in place of two elements (Bytes.cpp widens them). For B^T these are four
+// neighbours along the depth, the thread's part of one step if A is in quads. For B these are two rows by two columns,
+// parts of a block of even columns and of a block of odd columns.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 
@@ -31,20 +31,20 @@ public:
     rowInMatrix = emit.bitAnd(lane, 7), lowBit = emit.bitAnd(emit.shr(lane, 3), 1), highBit = emit.shr(lane, 4);
   }
 
-  /// B of two blocks of columns from `block` on, or of the last one alone, for the depth from `depth` on: two registers
-  /// of each block. Lane l says where row l mod 8 of matrix l / 8 is.
+  /// Reads B for the two blocks of columns from `block` on, or for the last block alone, and for the depth from `depth`
+  /// on: two registers for each block. Lane l gives the address of row l mod 8 of matrix l / 8.
   SmallVector<Value> read(int64_t block, int64_t numBlocks, int64_t depth) {
-    // Matrices: the depth's halves of the first block, then those of the second one.
+    // The matrices are the two halves of the depth for the first block, then for the second.
     Value row, chunk;
     int64_t firstRow, firstChunk;
-    if (isTransposed) { // rows are columns of B, the depth is along a row
+    if (isTransposed) { // rows are columns of B, and the depth is along a row
       row = emit.add(emit.mul(highBit, 8), rowInMatrix), chunk = lowBit;
       firstRow = 8 * block, firstChunk = depth / kChunkCols;
     } else {
       row = emit.add(emit.mul(lowBit, 8), rowInMatrix), chunk = highBit;
       firstRow = depth, firstChunk = block;
     }
-    // Both blocks of a pair are in one panel: their first one is even.
+    // Both blocks of a pair are in one panel, since the first is even.
     int64_t panel = firstChunk / 8, offset = (panel * slot.getRows() + firstRow) * kRowBytes;
     Value place = arith::XOrIOp::create(emit.builder, emit.loc, emit.add(chunk, firstChunk % 8), rowInMatrix);
     Value at = emit.add(emit.add(address, emit.mul(row, kRowBytes)), emit.mul(place, 16));
@@ -63,7 +63,7 @@ private:
   bool isTransposed;
 };
 
-/// acc += A B of one block of columns and one step of depth.
+/// Emits acc += A B for one block of columns and one step of depth.
 void emitMma(Emitter &emit, Type element, MutableArrayRef<Value> acc, ArrayRef<Value> a, ArrayRef<Value> b) {
   std::string type = element.isBF16() ? "bf16" : "f16";
   std::string text = "mma.sync.aligned.m16n8k16.row.col.f32." + type + "." + type +
@@ -75,12 +75,13 @@ void emitMma(Emitter &emit, Type element, MutableArrayRef<Value> acc, ArrayRef<V
   llvm::copy(emit.ptx(types, text, "=f,=f,=f,=f,r,r,r,r,r,r,f,f,f,f", operands), acc.begin());
 }
 
-/// acc += A B where B has 8 bits: every matrix of eight rows by sixteen bytes is twice what it is of 16 bits.
+/// Emits acc += A B for B with 8 bits: a matrix of eight rows by sixteen bytes holds twice the elements of one with 16
+/// bits.
 void multiplyBytes(Emitter &emit, MmaAsyncOp op, MatrixReader &reader, ArrayRef<Value> a, MutableArrayRef<Value> acc) {
   SlotType slot = op.getB().getType();
   Type bytes = slot.getElementType(), element = getElementTypeOrSelf(op.getA().getType());
   auto widen = [&](Value word, std::array<int, 2> chosen) { return widenBytes(emit, bytes, element, word, chosen); };
-  if (op.getTransposeB()) { // sixteen bytes are a step of depth, and a pair of them is read at once
+  if (op.getTransposeB()) { // sixteen bytes are a step of depth; two steps are read at once
     for (int64_t step = 0; step < slot.getCols(); step += 2 * kDepthStep)
       for (int64_t block = 0; block < slot.getRows() / 8; block += 2) {
         SmallVector<Value> words = reader.read(block, 2, step / 2);
@@ -119,7 +120,7 @@ TileValues lowerMmaAsync(MmaAsyncOp op, Adaptor<MmaAsyncOp> adaptor, Emitter &em
   SmallVector<Value> acc = llvm::to_vector(adaptor.getAcc());
   if (acc.empty())
     acc.assign(4 * blocks, arith::ConstantOp::create(emit.builder, emit.loc, emit.builder.getF32FloatAttr(0.0f)));
-  // Columns behind the last one of a panel are zeros, and so is A there.
+  // Columns after the last one of a panel are zeros, and so is A there.
   SmallVector<Value> a = llvm::to_vector(adaptor.getA());
   a.resize(llvm::alignTo(a.size(), 4), Value());
   for (Value &word : a)
@@ -139,7 +140,7 @@ TileValues lowerMmaAsync(MmaAsyncOp op, Adaptor<MmaAsyncOp> adaptor, Emitter &em
   return {acc};
 }
 
-/// The registers are there when the instruction has run.
+/// The registers hold the result after the instruction.
 TileValues lowerMmaWait(MmaWaitOp op, Adaptor<MmaWaitOp> adaptor, Emitter &emit, KernelContext &kernel) {
   return {llvm::to_vector(adaptor.getToken())};
 }

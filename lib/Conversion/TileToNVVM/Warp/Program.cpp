@@ -1,11 +1,10 @@
 //===- Program.cpp - what a warp program begins with --------------------------------------------------------------===//
 //
-//   every warp   its lane 0 initialises the barriers of the warp's own rings and fences; its lanes meet. No warp waits
-//   for
-//                another one before the first copies are under way.
-//   a cluster    thread 0 initialises the barrier of what other CTAs will push, says how many bytes that will be, and
-//   the
-//                CTA arrives at the cluster's barrier, which nobody waits for before the merge.
+//   every warp   lane 0 initialises the barriers of the warp's own rings and fences; then the warp's lanes meet. No
+//   warp
+//                waits for another one before its first copies have started.
+//   a cluster    thread 0 initialises the barrier of the data that other CTAs will push, and sets its number of bytes;
+//                then the CTA arrives at the cluster's barrier, for which it waits only before the merge.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 
@@ -26,7 +25,7 @@ Value flashc::tiletonvvm::getLane(Emitter &emit, const KernelContext &kernel) {
 }
 
 void flashc::tiletonvvm::waitForBarrier(Emitter &emit, const GPUTarget &target, Value barrier, Value parity) {
-  // A try may sleep; it is of Hopper.
+  // try_wait may sleep; it exists since Hopper.
   std::string wait = target.hasTMA ? "try_wait" : "test_wait";
   emit.ptx("{\n .reg .pred P;\n WAIT: mbarrier." + wait +
                ".parity.shared::cta.b64 P, [$0], $1;\n"
@@ -36,7 +35,7 @@ void flashc::tiletonvvm::waitForBarrier(Emitter &emit, const GPUTarget &target, 
 
 static void addTypes(TileTypeConverter &converter, MLIRContext *context) {
   Type i32 = IntegerType::get(context, 32);
-  // A ring is where the warp's own slots and their full barriers begin (shared-memory addresses); a slot where it does.
+  // A ring is the addresses of the warp's own slots and of their full barriers in shared memory; a slot is its address.
   converter.addConversion([i32](RingType type, SmallVectorImpl<Type> &types) -> std::optional<LogicalResult> {
     types.append(2, i32);
     return success();
@@ -51,7 +50,8 @@ void initialise(Emitter &emit, Value address, int64_t arrivals) {
   emit.ptx("mbarrier.init.shared::cta.b64 [$0], $1;", "r,r,~{memory}", {address, emit.i32(arrivals)});
 }
 
-/// Who arrives at the barrier of a slot: the lane that starts a copy of TMA, or all whose copies fill it.
+/// The number of arrivals at the barrier of a slot: of one lane that starts a TMA copy, or of all lanes whose copies
+/// fill the slot.
 int64_t countArrivals(AllocRingOp alloc) {
   bool areRows = llvm::any_of(alloc.getRing().getUsers(), llvm::IsaPred<CopyRowsOp>);
   return areRows ? 32 : 1;
@@ -78,7 +78,7 @@ TileValues lowerWarpProgram(WarpProgramOp op, Adaptor<WarpProgramOp> adaptor, Em
       for (int64_t stage = 0; stage < stages; ++stage)
         initialise(emit, emit.add(own, stage * target.barrierBytes), countArrivals(alloc));
     }
-    if (target.hasTMA) // which sees them from outside of the CTA's threads
+    if (target.hasTMA) // TMA accesses them from outside the CTA's threads
       emit.ptx("fence.mbarrier_init.release.cluster;", "~{memory}", {});
   });
   emitWarpBarrier(emit);
@@ -96,7 +96,7 @@ TileValues lowerWarpProgram(WarpProgramOp op, Adaptor<WarpProgramOp> adaptor, Em
       emit.ptx("mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;", "r,r,~{memory}",
                {barrier, emit.i32(getClusterMergeBytes(merge))});
     });
-    // With release it would wait for what is under way (measured: 0.9 us).
+    // With .release the instruction would wait for copies that have started (measured: 0.9 us).
     emit.ptx("barrier.cluster.arrive.relaxed;", "~{memory}", {});
   }
   rewriter.inlineBlockBefore(&op.getBody().front(), op, ValueRange{emit.toIndex(kernel.warp)});

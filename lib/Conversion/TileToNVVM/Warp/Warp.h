@@ -1,8 +1,8 @@
 //===- Warp.h - the lowering of warp programs ---------------------------------------------------------------------===//
 //
-// Kernels whose warps load for themselves (tile.warp_program): rings of one warp, products by mma.sync, and the merge
-// of what the warps and the CTAs of a cluster have. The tiles in registers are those of Common/Lowering.h, of one warp:
-// its 16 rows.
+// Kernels whose warps load their own tiles (tile.warp_program): rings of one warp, products by mma.sync, and the merge
+// of the states of warps and of a cluster's CTAs. Tiles in registers are those of Common/Lowering.h for one warp: 16
+// rows.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 #ifndef FLASHC_LIB_CONVERSION_TILETONVVM_WARP_WARP_H
@@ -12,7 +12,7 @@
 
 namespace flashc::tiletonvvm {
 
-/// All patterns of warp programs, and the types of their ops.
+/// Adds all patterns of warp programs, and the types of their ops.
 void populateWarpPatterns(KernelPatterns &patterns);
 
 void populateWarpProgramPatterns(KernelPatterns &patterns);
@@ -21,12 +21,12 @@ void populateWarpProductPatterns(KernelPatterns &patterns);
 void populateWarpMergePatterns(KernelPatterns &patterns);
 void populatePackedRowPatterns(KernelPatterns &patterns);
 
-/// The lanes of the warp meet, and see each other's writes (PTX ISA 9.7.13.2).
+/// Emits a barrier among the lanes of the warp, after which they see each other's writes (PTX ISA 9.7.13.2).
 void emitWarpBarrier(Emitter &emit);
-/// All warps of the CTA do.
+/// Emits a barrier among all warps of the CTA.
 void emitCTABarrier(Emitter &emit);
-/// Elements `chosen` of the four of a word, f8E4M3FN or i8, as a pair of 16-bit floats; exact. Of f8E4M3FN on Hopper
-/// only.
+/// Converts the elements `chosen` of the four of a word, f8E4M3FN or i8, to a pair of 16-bit floats, exactly. f8E4M3FN
+/// needs Hopper.
 mlir::Value widenBytes(Emitter &emit, mlir::Type bytes, mlir::Type element, mlir::Value word,
                        std::array<int, 2> chosen);
 /// The number of the lane in its warp.
