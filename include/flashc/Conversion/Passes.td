@@ -7,15 +7,15 @@ include "mlir/Pass/PassBase.td"
 def ConvertFlashToTile : Pass<"convert-flash-to-tile", "::mlir::ModuleOp"> {
   let summary = "the loops of FlashAttention-2 become the program of a consumer warpgroup (L1 to L2)";
   let description = [{
-    What changes: a function in the form that the algorithm `fa2` leaves becomes a `gpu.module` with one kernel. The
-    parallel loop becomes the grid, its body a `tile.program` in which every consumer warpgroup works on 64 rows of the
-    query tile.
+    Converts a function in the form that the algorithm `fa2` produces to a `gpu.module` with one kernel. The parallel
+    loop becomes the grid, and its body a `tile.program` in which every consumer warpgroup computes 64 rows of the query
+    tile.
 
     Before (tensor types and offsets left out), and after:
     ```mlir
     func.func @causal(%q, %k, %v) -> (tensor<?x8x?x128xbf16>, tensor<?x8x?xf32>) {
       %o, %lse = scf.forall (%b, %h, %i) = (0, 0, 0) to (%B, 8, %Nq) step (1, 1, 128) shared_outs(...) {
-        %q_tile = tensor.extract_slice %q[%b, %h, %i, 0] ...      // and tensor.pad, where it may stick out
+        %q_tile = tensor.extract_slice %q[%b, %h, %i, 0] ...      // and tensor.pad, if it may exceed the array
         %s:3 = scf.for %j = %c0 to %full step %c128 iter_args(%acc = fill 0, %m = fill -inf, %l = fill 0) {
           %k_tile, %v_tile = ...
           flash.online_attention ins(%q_tile, %k_tile, %v_tile) outs(%acc, %m, %l) at(%b, %h, %i, %j)
@@ -43,17 +43,17 @@ def ConvertFlashToTile : Pass<"convert-flash-to-tile", "::mlir::ModuleOp"> {
       }
     }
     ```
-    A dimension of one iteration may have been folded away: the loop is missing, its position is a constant.
+    A dimension of one iteration may be missing: then its position is a constant.
 
-    The consecutive loops over keys become one: it runs over visited tiles, backwards from the last one if any is
-    masked, and the mask stands under `tile.outside` of the unmasked ones. The loop visits at least one tile, which is
-    masked as a whole where there is none to visit. Bounds are computed from the CTA's query tile, so that all consumers
-    agree on them.
+    The consecutive loops over keys become one loop over visited tiles, backwards from the last tile if any is masked;
+    `tile.outside` of the unmasked tiles decides whether the mask applies. The loop visits at least one tile, which is
+    masked as a whole if no tile needs a visit. Bounds are computed from the CTA's query tile, so that all consumers
+    have the same ones.
 
-    Scores and masks become `tile.map`. What the regions capture becomes kernel parameters: scalars, extents, and arrays
-    whose elements are loaded (`flash-tile` has clamped the positions where a tile sticks out). What a region computes
-    of the batch and the head alone is computed once, ahead of the loop. What a score adds that is affine in j is taken
-    apart, unless there is no maximum (`max=unified`). Before, `s + slope * (j - i)`, and after:
+    Scores and masks become `tile.map`. Values that the regions capture become kernel parameters: scalars, extents, and
+    arrays whose elements are loaded (`flash-tile` has clamped positions of tiles that exceed the arrays). Values that
+    depend only on the batch and the head are computed once, before the loop. Terms of a score that are affine in j are
+    split off, unless there is no maximum (`max=unified`). Before, `s + slope * (j - i)`, and after:
     ```mlir
     %x = tile.map %s at(%row, %j) { ... } : tensor<64x128xf32, #tile.acc>
     %max = tile.row_reduce max %x : ... -> tensor<64xf32, #tile.row>
@@ -65,27 +65,27 @@ def ConvertFlashToTile : Pass<"convert-flash-to-tile", "::mlir::ModuleOp"> {
     %max = tile.combine max %sum : tensor<64xf32, #tile.lane_partial> -> tensor<64xf32, #tile.row>
     ```
 
-    With `tensor-bias` the product adds the slope, and `%u` is `%s`; a score that is not s (times a constant) and such
-    terms is refused.
+    With `tensor-bias` the product adds the slope, and `%u` is `%s`. A score must then be s (times a constant) plus such
+    terms; others are refused.
     ```mlir
-    tile.store_slopes %slope into %slopes : tensor<64xf32, #tile.row>, ...      // in front of the loop over keys
+    tile.store_slopes %slope into %slopes : tensor<64xf32, #tile.row>, ...      // before the loop over keys
     %t = tile.mma_async %q, %k slopes %slopes times %columns : ... transpose_b : ...
     ```
 
-    With `own-keys` the loop over visits goes from the first to the last one that the warpgroup's 64 rows need, by
-    `flash::emitRowBounds`, and `tile.advance_ring` makes up for those in front of it and behind it:
+    With `own-keys` the loop runs from the first to the last visit that the warpgroup's 64 rows need
+    (`flash::emitRowBounds`), and `tile.advance_ring` skips the visits before and after:
     ```mlir
     %begin, %end = tile.own_visits %first to %last of %total
     tile.advance_ring %begin of %k_ring, %v_ring : ...
     scf.for %u = %begin to %end step %c1 ...
     ```
-    Where keys that all rows see lie in front of the interval that moves with them, L1's runs of keys
+    If keys that all rows see come before the interval that moves with the rows, L1's runs of keys
     ```mlir
     scf.for %j = %c0 to %sinks step %c128 ...              // masked
     scf.for %j = %first to %behind step %c128 ...          // in parts: masked, full, masked
     ```
-    become visits of the second run, backwards, with those of the first one from number `%place` on. All warpgroups make
-    these; in front of them and behind each leaves out what it does not need:
+    become visits of the second run, backwards, with the visits of the first run from number `%place` on. All warpgroups
+    make the visits of the first run; before and after them each warpgroup skips visits that it does not need:
     ```mlir
     %isCommon = arith.cmpi sge, %u, %place : index
     %key0 = arith.select %isCommon, %common, %last : index
@@ -94,25 +94,23 @@ def ConvertFlashToTile : Pass<"convert-flash-to-tile", "::mlir::ModuleOp"> {
     %key = arith.subi %key1, %distance : index             // 128 * u
     %needsMask = tile.outside %u of[%ownFullBegin, %ownFullEnd)
     ```
-    A warpgroup whose rows all lie behind the last query has no output, and makes one visit, the last. So where the
-    number of queries is not known to be whole tiles
+    A warpgroup whose rows are all after the last query has no output, and makes only one visit, the last. So if the
+    number of queries may be no multiple of the tile:
     ```mlir
     %isMissing = arith.cmpi sge, %row, %numQueries : index
     %first1 = arith.select %isMissing, %lastVisit, %first : index  // and %last, if it is not %total
     ```
-    Where the bounds read arrays (`flash::hasReadRowBounds`) first and last visit come from `flash::emitReadRowBounds`,
-    for those of the rows that exist, and are `listed`: `tile-order` puts them into the list. A tile whose keys are cut
-    for no row in front has no masked visits behind the full ones, and one whose rows all begin at the same key leaves
-    out none.
+    If the bounds read arrays (`flash::hasReadRowBounds`), first and last visit come from `flash::emitReadRowBounds` for
+    the existing rows, and are `listed`: `tile-order` puts them into the work list.
     ```mlir
     %begin, %end = tile.own_visits %first to %last of %total listed
     ```
 
-    Masks that neither holds for are refused. Where known extents leave no loop the mask, or one that says the same for
-    all rows, the manifest's schedule says `own-keys=false`.
+    Masks without either kind of bounds are refused. If static extents leave no loop with the mask, or a mask that is
+    the same for all rows, the manifest's schedule has `own-keys=false`.
 
-    The map of a soft cap, a score that is tanh times positive constants, becomes several, of which every warp takes one
-    in every tile; with the polynomial of two terms only:
+    The map of a soft cap, a score that is tanh times positive constants, becomes several maps, of which every warp
+    executes one in every tile. With only the polynomial of two terms:
     ```mlir
     %isSmall = tile.all_within %s {limit = 5.600000e+01 : f32} : tensor<64x128xf32, #tile.acc>
     %y = scf.if %isSmall -> (tensor<64x128xf32, #tile.acc>) {
@@ -125,15 +123,14 @@ def ConvertFlashToTile : Pass<"convert-flash-to-tile", "::mlir::ModuleOp"> {
     ```
     Without a maximum (`max=unified`) and a `wait-after` the branches yield the exponentials.
 
-    All `flash.tile_classes` become one kernel, and `flash.tile_runs` another, which the manifest's `before` names; what
-    they write lies in the launch's mask map. Loops over the runs of a table become one over the list of the tiles that
-    are visited.
+    All `flash.tile_classes` become one kernel, and all `flash.tile_runs` another, in the manifest's `before`; their
+    results are in the launch's mask map. Loops over the runs of a table become one loop over the list of visited tiles.
 
-    The `gpu.module` has the option's target, `#nvvm.target`: the passes that follow ask it (GPUTarget.h).
+    The `gpu.module` has the option's target as `#nvvm.target`, for later passes (GPUTarget.h).
 
-    The attribute `flashc.launch` of the kernel says how to launch it (Launch.h, docs/manifest.md); `tile.schedule` is
-    for the passes that follow. The schedule is the function's attribute `flashc.schedule`; a function without one has
-    that of the built-in table (docs/schedules.md), overridden by the option.
+    The kernel's attribute `flashc.launch` describes its launch (Launch.h, docs/manifest.md), and `tile.schedule` the
+    schedule, for later passes. The function's attribute `flashc.schedule` is the schedule; without it the built-in
+    table gives one (docs/schedules.md), to which the option's overrides apply.
 
     Refuses, and leaves the IR as it is (each with a test in `test/Conversion/FlashToTile/invalid*.mlir`,
     `other-algorithms.mlir` and `schedule.mlir`):
@@ -180,13 +177,13 @@ def ConvertFlashToTile : Pass<"convert-flash-to-tile", "::mlir::ModuleOp"> {
 def ConvertTileToNVVM : Pass<"convert-tile-to-nvvm"> {
   let summary = "L2 to L3: tiles become the values that each thread holds, tile ops become PTX";
   let description = [{
-    What changes: every tile op of a kernel (a `gpu.func` with `tile.schedule`). A tile becomes the scalars that one
-    thread holds of it, so that `arith` and `math` on tiles become scalar code; rings become addresses in dynamic
-    shared memory; copies become TMA (`cp.async.bulk.tensor`), products `wgmma`, turns named barriers, stores predicated
-    PTX. Of a `tile.warp_program` products are `mma.sync`, and rows that are no box come by `cp.async`; these patterns,
-    in `TileToNVVM/Warp`, are for all targets. Loops and branches stay `scf`, indices stay `index`. What every target
-    lowers alike is in `TileToNVVM/Common`; the target of the `gpu.module` has patterns for the rest, as sm_90a has in
-    `TileToNVVM/Hopper`.
+    Converts every tile op of a kernel (a `gpu.func` with `tile.schedule`). A tile becomes the scalars of it that one
+    thread holds, so that `arith` and `math` on tiles become scalar code; rings become addresses in dynamic shared
+    memory; copies become TMA (`cp.async.bulk.tensor`), products `wgmma`, turns named barriers, stores predicated PTX.
+    In a `tile.warp_program` products become `mma.sync`, and rows that are no box are copied by `cp.async`; these
+    patterns, in `TileToNVVM/Warp`, are for all targets. Loops and branches stay `scf`, indices stay `index`. Patterns
+    that all targets share are in `TileToNVVM/Common`; the target of the `gpu.module` adds its own, such as those of
+    sm_90a in `TileToNVVM/Hopper`.
 
     Why here: the schedule is final. The next pass, `convert-kernel-to-llvm`, knows no tiles.
 
@@ -202,8 +199,8 @@ def ConvertTileToNVVM : Pass<"convert-tile-to-nvvm"> {
     %s0 = llvm.extractvalue %r[0]
     %e0 = math.exp2 %s0 : f32
     ```
-    The region of a `tile.map` stands once for each element that a thread holds. One of more than 8192 ops in all, which
-    LLVM would take minutes for, stands in a loop over the elements of a row instead.
+    The region of a `tile.map` is repeated for each element that a thread holds. If that gives more than 8192 ops, for
+    which LLVM would take minutes, the region is in a loop over the elements of a row instead.
 
     The kernel keeps two attributes for its launcher: `flashc.threads` and `flashc.shared_memory` (bytes).
   }];
@@ -212,7 +209,7 @@ def ConvertTileToNVVM : Pass<"convert-tile-to-nvvm"> {
 }
 
 def ExpandMath : Pass<"expand-math"> {
-  let summary = "functions without an instruction become code";
+  let summary = "expands math functions for which the target has no instruction";
   let description = [{
     Rewrites the `math` ops that sm_90a has no instruction for into ops that it has instructions for, so that a score or
     a mask may call any of them. f16 and bf16 compute in f32.
@@ -228,10 +225,10 @@ def ExpandMath : Pass<"expand-math"> {
     | ipowi | a loop over the bits of the exponent |
     | sincos; isinf, isnormal | sin and cos; comparisons |
 
-    With exact exp, log, sqrt and division the relative error of a function is at most 5e-6 (2e-6 without atan); the
-    hardware's own errors come on top. A power has 2e-7 times y log2 x.
+    With exact exp, log, sqrt and division the relative error of a function is at most 5e-6 (2e-6 without atan), and
+    that of a power 2e-7 times y log2 x; the errors of the hardware's functions add to these.
 
-    With `libm`, which is for the CPU, only those that LLVM and libm do not have (clampf, fpowi, ipowi, isinf,
+    With `libm`, for the CPU, the pass rewrites only functions that LLVM and libm lack (clampf, fpowi, ipowi, isinf,
     isnormal), and expm1 and log1p, which LLVM would compute by their definition.
 
     Why here: before `convert-tile-to-nvvm`, which copies the code for each element that a thread holds.
@@ -248,7 +245,7 @@ def ExpandMath : Pass<"expand-math"> {
     %y = arith.select %isSmall, %small, %large : f32
     ```
 
-    It leaves alone what it has no code for, functions of f64: `convert-kernel-to-llvm` refuses them by name.
+    Functions of f64 are left unchanged; `convert-kernel-to-llvm` refuses them by name.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::math::MathDialect", "::mlir::scf::SCFDialect"];
   let options = [
@@ -260,17 +257,17 @@ def ExpandMath : Pass<"expand-math"> {
 def ConvertKernelToLLVM : Pass<"convert-kernel-to-llvm", "::mlir::gpu::GPUModuleOp"> {
   let summary = "scalar kernels become LLVM functions for the NVPTX back end";
   let description = [{
-    What changes: everything that `convert-tile-to-nvvm` left: `scf`, `cf`, `arith`, `math` on f32, block ids, and the
-    `gpu.func` itself, which becomes an `llvm.func` with `nvvm.kernel`. `index` becomes i32 (extents fit; addresses were
-    computed in 64 bits). Tensor maps are passed by value (`byval`, aligned to 64 bytes, `nvvm.grid_constant`): without
-    that the kernel would copy them to its stack.
+    Converts the ops that `convert-tile-to-nvvm` leaves: `scf`, `cf`, `arith`, `math` on f32, block ids, and the
+    `gpu.func`, which becomes an `llvm.func` with `nvvm.kernel`. `index` becomes i32 (extents fit; addresses are
+    computed in 64 bits). Tensor maps are passed by value (`byval`, aligned to 64 bytes, `nvvm.grid_constant`);
+    otherwise the kernel would copy them to its stack.
 
     Functions of `math` on f32 use the hardware's approximations (`ex2`, `lg2`, `tanh`, `sin`, `cos`, `sqrt`, `rsqrt`),
-    whose errors the PTX ISA states (9.7.3); what `expand-math` leaves of the others (rounding, bits, signs) has exact
-    instructions, through LLVM's intrinsics.
+    whose errors the PTX ISA states (9.7.3). The other functions that `expand-math` leaves (rounding, bits, signs) have
+    exact instructions, through LLVM's intrinsics.
 
-    Quotients that round down or up are taken apart here and not earlier: `convert-tile-to-nvvm` knows them by what they
-    are.
+    Quotients that round down or up are expanded here and not earlier, since `convert-tile-to-nvvm` recognises their
+    ops.
 
     Before, and after:
     ```mlir
