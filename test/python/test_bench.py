@@ -20,8 +20,8 @@ from flashc.bench._report import CSVWriter, Entry, Row, Table, read_csv
 def test_grid_selects_and_overrides():
     cells = parse_grid(["d=128", "n=512..2048", "causal=1", "batch=3", "heads=8", "group=4"])
     assert cells == [Cell(d=128, causal=True, n=n, batch=3, heads=8, group=4) for n in (512, 1024, 2048)]
-    assert cells[0].key_heads == 2
-    assert str(cells[0]) == "d=128 causal=1 n=512 batch=3 heads=8 group=4"
+    assert cells[0].key_heads == 2 and str(cells[0]) == "d=128 causal=1 n=512 batch=3 heads=8 group=4"
+    assert cells[0].flops == 4 * 3 * 8 * 512 ** 2 * 128 / 2  # two products, half of them as it is causal
 
 
 @pytest.mark.parametrize("items, message", [
@@ -67,48 +67,31 @@ def test_related_cells_have_the_same_flops_and_are_measured_together():
         parse_grid(["d=192x128", "heads=1", "n=512", "causal=0"])]  # 1.25 heads of d=128 do not exist.
 
 
-def test_flops_count_two_products_and_half_if_causal():
-    cell = Cell(d=64, causal=False, n=512, batch=2, heads=4)
-    assert cell.flops == 4 * 2 * 4 * 512 * 512 * 64
-    assert Cell(d=64, causal=True, n=512, batch=2, heads=4).flops == cell.flops / 2
-    assert cell.input_bytes() == 3 * 2 * 4 * 512 * 64 * 2
-
-
 # --- Timing -----------------------------------------------------------------------------------------------------------
 
 class FakeGPU:
-    """Contenders are their milliseconds per call; a burst costs `overhead` too, and the n-th one is `drift` slower."""
+    """Contenders are their milliseconds per call."""
 
-    def __init__(self, overhead=0.0, drift=0.0):
-        self.overhead, self.drift, self.bursts = overhead, drift, []
+    def __init__(self):
+        self.bursts = []
 
     def measure(self, contender, calls):
         self.bursts.append((contender, calls))
-        return self.overhead + contender * calls * (1 + self.drift * len(self.bursts))
+        return contender * calls
 
 
-def test_every_contender_runs_long_enough_in_every_round():
-    gpu = FakeGPU()
-    timings = _timing.time_interleaved({"fast": 0.05, "slow": 7.0}, gpu.measure)
+def test_contenders_run_long_enough_and_take_turns_at_going_first():
+    timings = _timing.time_interleaved({"fast": 0.05, "slow": 7.0}, FakeGPU().measure)
     for name, milliseconds in (("fast", 0.05), ("slow", 7.0)):
-        assert timings[name].total_ms >= 60
-        assert len(timings[name].samples) >= 6
-        assert timings[name].median == pytest.approx(milliseconds)
-        assert timings[name].spread == pytest.approx(0)
-
-
-def test_contenders_take_turns_at_going_first():
+        assert timings[name].total_ms >= 60 and len(timings[name].samples) >= 6
+        assert timings[name].median == pytest.approx(milliseconds) and timings[name].spread == pytest.approx(0)
     gpu = FakeGPU()
     _timing.time_interleaved({"a": 2.0, "b": 3.0, "c": 4.0}, gpu.measure, rounds=6)
-    turns = [contender for contender, _ in gpu.bursts[9:]]
-    assert turns[:9] == [2.0, 3.0, 4.0, 3.0, 4.0, 2.0, 4.0, 2.0, 3.0]
+    assert [contender for contender, _ in gpu.bursts[9:18]] == [2.0, 3.0, 4.0, 3.0, 4.0, 2.0, 4.0, 2.0, 3.0]
 
 
 def test_call_times_leave_waiting_out():
     now, waits = [0], []
-
-    def clock():
-        return now[0]
 
     def call():
         now[0] += 3000
@@ -117,10 +100,9 @@ def test_call_times_leave_waiting_out():
         waits.append(now[0])
         now[0] += 10 ** 9
 
-    times = _timing.call_times(call, wait, calls=100, per_wait=10, clock=clock)
-    assert times == [3.0] * 100
-    assert len(waits) == 12
-    assert _timing.milliseconds(call, clock) == 0.003
+    times = _timing.call_times(call, wait, calls=100, per_wait=10, clock=lambda: now[0])
+    assert times == [3.0] * 100 and len(waits) == 12
+    assert _timing.milliseconds(call, lambda: now[0]) == 0.003
 
 
 # --- The report -------------------------------------------------------------------------------------------------------
@@ -134,6 +116,14 @@ def make_row(n=512, causal=False, flashc=300.0, cell=None, **peers):
     return Row("Some GPU", cell, entries, sm_mhz=1755.0)
 
 
+def write_rows(path, *rows):
+    writer = CSVWriter(str(path))
+    for row in rows:
+        writer.write(row)
+    writer.close()
+    return str(path)
+
+
 def test_ratio_is_to_the_best_peer_and_never_to_cublas():
     row = make_row(cudnn=200.0, fa2=150.0)
     assert row.ratio() == 1.5 and row.best_peer() == "cudnn"
@@ -142,14 +132,18 @@ def test_ratio_is_to_the_best_peer_and_never_to_cublas():
     assert math.isnan(make_row(flashc=math.nan, cudnn=200.0).ratio())
 
 
-def test_table_is_aligned_and_shows_what_is_missing():
-    table = Table(["flashc", "cudnn", "fa2", "cublas"], parse_grid())
-    lines = table.header().splitlines() + [table.line(make_row(cudnn=200.0, fa2="no kernel")),
-                                           table.line(make_row(n=16384, causal=True, cudnn=1234.0, fa2=7.0))]
+def columns(table, *rows):
+    """The texts of the columns of a table's lines, which are equally long: the header, its rule, the rows."""
+    lines = table.header().splitlines() + [table.line(row) for row in rows]
     assert len({len(line) for line in lines}) == 1
-    cells = [cell.strip() for cell in lines[2].strip("|").split("|")]
-    assert cells == ["64", "no", "512", "300", "200", "-", "780", "1755", "cudnn", "1.50"]
-    assert [cell.strip() for cell in lines[3].strip("|").split("|")][-1] == "0.24"
+    return [[text.strip() for text in line.split("|")[1:-1]] for line in lines]
+
+
+def test_table_is_aligned_and_shows_what_is_missing():
+    lines = columns(Table(["flashc", "cudnn", "fa2", "cublas"], parse_grid()),
+                    make_row(cudnn=200.0, fa2="no kernel"), make_row(n=16384, causal=True, cudnn=1234.0, fa2=7.0))
+    assert lines[2] == ["64", "no", "512", "300", "200", "-", "780", "1755", "cudnn", "1.50"]
+    assert lines[3][-1] == "0.24"
 
 
 def test_summary_has_the_means_of_all_halves_and_peers():
@@ -170,10 +164,7 @@ def test_variants_are_measured_against_flashc_and_are_no_peers():
     assert row.own_ratio("flashc:slow") == 0.5 and row.own_ratio("cudnn") == 1.5
     assert math.isnan(row.own_ratio("flashc:bad"))
     assert _report.systems_of([row]) == ["flashc", "flashc:slow", "flashc:bad", "cudnn", "cublas"]
-    table = Table(_report.systems_of([row]), [row.cell])
-    lines = table.header().splitlines() + [table.line(row)]
-    assert len({len(line) for line in lines}) == 1
-    assert [cell.strip() for cell in lines[2].split("|")][4:8] == ["300", "150 (0.500)", "-", "200"]
+    assert columns(Table(_report.systems_of([row]), [row.cell]), row)[2][3:7] == ["300", "150 (0.500)", "-", "200"]
     assert "flashc:slow over flashc: 0.500 (1 cell, 0.500 to 0.500)" in _report.summary([row])
     assert not any("flashc:bad" in line for line in _report.summary([row]))
 
@@ -265,11 +256,9 @@ def test_errors_of_gradients_are_in_the_table_together_with_those_of_cudnn():
     row = with_errors(make_row(cell=BACKWARD, cudnn=200.0, fa2=1.0), flashc=(3.034e-3, 2e-3, 1e-3),
                       cudnn=(2.51e-3, 2e-3, 1e-3), fa2=(9.0, 9.0, 9.0))
     refused = with_errors(make_row(cell=BACKWARD, cudnn="no kernel"), flashc=(3e-3, 2e-3, 1e-3))
-    table = Table(systems, [BACKWARD])
-    lines = table.header().splitlines() + [table.line(row), table.line(refused)]
-    assert len({len(line) for line in lines}) == 1
-    assert [[text.strip() for text in line.split("|")[-4:-1]] for line in (lines[0], *lines[2:])] == [
-        ["dq 1e-3", "dk 1e-3", "dv 1e-3"], ["3.03/2.51", "2.00/2.00", "1.00/1.00"], ["3.00/-", "2.00/-", "1.00/-"]]
+    header, _, *lines = [line[-3:] for line in columns(Table(systems, [BACKWARD]), row, refused)]
+    assert header == ["dq 1e-3", "dk 1e-3", "dv 1e-3"]
+    assert lines == [["3.03/2.51", "2.00/2.00", "1.00/1.00"], ["3.00/-", "2.00/-", "1.00/-"]]
     assert Table(["flashc"], [BACKWARD]).line(row).rstrip("| ").endswith(" 1.00")
     assert "1e-3" not in Table(systems, parse_grid()).header()
 
@@ -324,17 +313,6 @@ def test_cells_of_decoding():
     assert 100 < len(_decode_grid.parse([])) < 120  # Those whose caches fit.
 
 
-@pytest.mark.parametrize("text, message", [
-    ("heads=32", "heads: expected query heads / key heads, a multiple of them, got '32'"),
-    ("depth=1", "expected heads=, d=, b=, n=, page= or layout=, got 'depth=1'"),
-    ("layout=dnh", "layout: expected hnd or nhd, got 'dnh'"),
-    ("page=48", "expected n to be a multiple of page, got 1024 and 48"),
-])
-def test_wrong_cells_of_decoding_are_refused(text, message, capsys):
-    status, _, err = run(["--decode", text], capsys)
-    assert status == 2 and "--decode: " in err and message in err
-
-
 def decoded(batch=1, keys=1024, notes=None, **microseconds):
     times = {name.replace("__", ":"): time for name, time in microseconds.items()}
     return _decode_report.Row(_decode_grid.Cell(batch, keys), times, notes or {})
@@ -361,7 +339,7 @@ def test_summary_of_decoding():
         "note: 32/8 d=128 B=1 N=1024: cudnn: no kernel"]
 
 
-def test_csv_of_decoding_reads_back(tmp_path):
+def test_csv_of_decoding_reads_back(tmp_path, capsys):
     path = tmp_path / "decode.csv"
     rows = [decoded(flashc=10.25, cudnn=20.5), decoded(16, 4096, flashc=63.5)]
     with open(path, "w", newline="", encoding="utf-8") as file:
@@ -371,30 +349,17 @@ def test_csv_of_decoding_reads_back(tmp_path):
         "batch,keys,query_heads,key_heads,depth,page,layout,system,microseconds,tb_per_s",
         "1,1024,32,8,128,0,hnd,flashc,10.25,0.409"]
     assert _decode_report.read_csv([path]) == rows
+    status, out, _ = run(["--decode", "--read", str(path)], capsys)
+    assert status == 0 and out.splitlines()[0].endswith("  2.00")
+    assert "geometric mean of 1 ratios to the best peer: 2.000 (2.000 to 2.00)" in out
+    status, _, err = run(["--decode", "--read", str(tmp_path / "none.csv")], capsys)
+    assert status == 2 and "none.csv" in err
     path.write_text("a,b\n1,2\n")
     with pytest.raises(ValueError, match="expected the columns batch,keys"):
         _decode_report.read_csv([path])
     path.write_text(",".join(_decode_report.COLUMNS) + "\n" + ",".join(["x"] * 10) + "\n")
     with pytest.raises(ValueError, match="decode.csv:2: "):
         _decode_report.read_csv([path])
-
-
-def test_read_makes_the_lines_of_decoding(tmp_path, capsys):
-    path = tmp_path / "decode.csv"
-    with open(path, "w", newline="", encoding="utf-8") as file:
-        _decode_report.write_csv(file, [decoded(flashc=10.0, cudnn=20.0)], with_names=True)
-    status, out, _ = run(["--decode", "--read", str(path)], capsys)
-    assert status == 0 and out.splitlines()[0].endswith("  2.00")
-    assert "geometric mean of 1 ratios to the best peer: 2.000 (2.000 to 2.00)" in out
-    status, _, err = run(["--decode", "--read", str(tmp_path / "none.csv")], capsys)
-    assert status == 2 and "none.csv" in err
-
-
-@pytest.mark.parametrize("arguments, name", [
-    (["--grid", "d=64"], "grid"), (["--backward"], "backward")])
-def test_what_does_not_go_with_decoding(arguments, name, capsys):
-    status, _, err = run(["--decode", "d=64", *arguments], capsys)
-    assert status == 2 and f"expected --decode or --{name}, got both" in err
 
 
 # --- The command line -------------------------------------------------------------------------------------------------
@@ -409,29 +374,31 @@ def run(arguments, capsys):
     return status, captured.out, captured.err
 
 
-def test_cells_prints_a_preset_and_takes_no_grid(capsys):
+@pytest.mark.parametrize("arguments, message", [
+    (["--cells", "related", "--grid", "d=64"], "expected --cells or --grid, got both"),
+    (["--list", "--schedule", "ping-pong"],
+     "expected NAME=OVERRIDES such as no-turns=ping-pong=false, got 'ping-pong'"),
+    (["--list", "--static-shapes", "--schedule", "static=stages=3"], "--schedule: static is there twice"),
+    (["--decode", "d=64", "--grid", "d=64"], "expected --decode or --grid, got both"),
+    (["--decode", "d=64", "--backward"], "expected --decode or --backward, got both"),
+    (["--decode", "heads=32"], "--decode: heads: expected query heads / key heads, a multiple of them, got '32'"),
+    (["--decode", "depth=1"], "--decode: expected heads=, d=, b=, n=, page= or layout=, got 'depth=1'"),
+    (["--decode", "layout=dnh"], "--decode: layout: expected hnd or nhd, got 'dnh'"),
+    (["--decode", "page=48"], "--decode: expected n to be a multiple of page, got 1024 and 48"),
+])
+def test_wrong_arguments_are_refused(arguments, message, capsys):
+    status, _, err = run(arguments, capsys)
+    assert status == 2 and message in err
+
+
+def test_cells_prints_a_preset(capsys):
     status, out, _ = run(["--list", "--cells", "related"], capsys)
     assert status == 0 and "\nf16 d=64 causal=0 n=512 batch=32 heads=32\n" in out
-    status, _, err = run(["--cells", "related", "--grid", "d=64"], capsys)
-    assert status == 2 and "expected --cells or --grid, got both" in err
 
 
 def test_read_knows_the_bars_of_the_backward_pass(capsys, tmp_path):
-    writer = CSVWriter(str(tmp_path / "a.csv"))
-    cell = dataclasses.replace(parse_grid(["d=64", "n=512", "causal=0"])[0], backward=True)
-    writer.write(make_row(cell=cell, cudnn=200.0))
-    writer.close()
-    status, out, _ = run(["--read", str(tmp_path / "a.csv")], capsys)
+    status, out, _ = run(["--read", write_rows(tmp_path / "a.csv", make_row(cell=BACKWARD, cudnn=200.0))], capsys)
     assert status == 0 and "geometric mean over hand: 1.256 (1 of 36 cells, 1.256 to 1.256)" in out
-
-
-@pytest.mark.parametrize("arguments, message", [
-    (["--schedule", "ping-pong"], "expected NAME=OVERRIDES such as no-turns=ping-pong=false, got 'ping-pong'"),
-    (["--static-shapes", "--schedule", "static=stages=3"], "--schedule: static is there twice"),
-])
-def test_wrong_variants_are_refused(arguments, message, capsys):
-    status, _, err = run(["--list", *arguments], capsys)
-    assert status == 2 and message in err
 
 
 def test_plot_without_matplotlib_is_refused_before_anything_runs(monkeypatch, capsys, tmp_path):
@@ -445,11 +412,8 @@ def test_plot_without_matplotlib_is_refused_before_anything_runs(monkeypatch, ca
 
 
 def test_read_makes_the_table_of_several_files(capsys, tmp_path):
-    paths = [str(tmp_path / name) for name in ("a.csv", "b.csv")]
-    for path, row in zip(paths, (make_row(cudnn=200.0), make_row(causal=True, cudnn=600.0))):
-        writer = CSVWriter(path)
-        writer.write(row)
-        writer.close()
+    paths = [write_rows(tmp_path / "a.csv", make_row(cudnn=200.0)),
+             write_rows(tmp_path / "b.csv", make_row(causal=True, cudnn=600.0))]
     status, out, _ = run(["--read", *paths], capsys)
     assert status == 0
     assert out.count("| cudnn |") == 1 and "all cells: 0.866 (2 cells" in out
