@@ -1,13 +1,13 @@
-// RUN: flashc-opt %s --split-input-file --tile-persist --canonicalize --cse | FileCheck %s
+// RUN: %vary %s | flashc-opt --split-input-file --tile-persist --canonicalize --cse | FileCheck %s
 // And every work tile is visited once, whatever the grid and the number of CTAs:
-// RUN: flashc-opt %s --split-input-file --tile-persist | %python %S/Inputs/visit_work_tiles.py paired
-// RUN: flashc-opt %s --split-input-file --tile-persist | %python %S/Inputs/visit_work_tiles.py grouped
+// RUN: %vary %s | flashc-opt --split-input-file --tile-persist | %python %S/Inputs/visit_work_tiles.py paired
+// RUN: %vary %s | flashc-opt --split-input-file --tile-persist | %python %S/Inputs/visit_work_tiles.py grouped
 // By a list, too, of whatever its items are.
-// RUN: flashc-opt %s --split-input-file --tile-persist | %python %S/Inputs/visit_work_tiles.py list_tiles --list=tiles
-// RUN: flashc-opt %s --split-input-file --tile-persist | %python %S/Inputs/visit_work_tiles.py list_batches --list=batches
-// RUN: flashc-opt %s --split-input-file --tile-persist | %python %S/Inputs/visit_work_tiles.py list_heads --list=heads
+// RUN: %vary %s | flashc-opt --split-input-file --tile-persist | %python %S/Inputs/visit_work_tiles.py list_tiles --list=tiles
+// RUN: %vary %s | flashc-opt --split-input-file --tile-persist | %python %S/Inputs/visit_work_tiles.py list_batches --list=batches
+// RUN: %vary %s | flashc-opt --split-input-file --tile-persist | %python %S/Inputs/visit_work_tiles.py list_heads --list=heads
 // Without pairs they come in order; the multipliers and shifts are right for all extents.
-// RUN: flashc-opt %s --split-input-file --tile-persist | %python %S/Inputs/visit_work_tiles.py one_by_one --in-order
+// RUN: %vary %s | flashc-opt --split-input-file --tile-persist | %python %S/Inputs/visit_work_tiles.py one_by_one --in-order
 
 #schedule = #tile.schedule<consumers = 2, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
 
@@ -99,120 +99,6 @@ gpu.module @kernels {
 
 #schedule = #tile.schedule<consumers = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
 
-// Work tiles whose time falls with x: pairs of them, of all heads but the last, which are dealt work tile by work tile
-// (the script above runs it). Everything but the length of the loop is computed alike by every CTA.
-// CHECK-LABEL: gpu.func @paired
-// CHECK-SAME: (%[[NX:.*]]: index, %[[NY:.*]]: index, %[[NZ:.*]]: index, %[[OUT:.*]]: memref<?x?x?xf32>)
-// CHECK: tile.program 1 {
-// CHECK: %[[HEADS:.*]] = arith.muli %[[NY]], %[[NZ]]
-// CHECK: %[[THRICE:.*]] = arith.muli %grid_dim_x, %c3
-// CHECK: %[[WANTED:.*]] = arith.ceildivui %[[THRICE]],
-// CHECK: %[[LEAST:.*]] = arith.minui %[[WANTED]], %[[HEADS]]
-// CHECK: %[[TAIL:.*]] = arith.addi %[[LEAST]],
-// CHECK: %[[PAIRED_HEADS:.*]] = arith.subi %[[HEADS]], %[[TAIL]]
-// CHECK: %[[UPPER:.*]] = tile.uniform %{{.*}}
-// CHECK: scf.for %[[U:.*]] = %c0 to %[[UPPER]] step %c1 {
-// CHECK: %[[IS_PAIRED:.*]] = arith.cmpi ult, %[[U]],
-// CHECK: %[[X:.*]] = arith.select %[[IS_PAIRED]],
-// CHECK: %[[HEAD:.*]] = arith.select %[[IS_PAIRED]],
-// CHECK: memref.store %{{.*}}, %[[OUT]][%{{.*}}, %{{.*}}, %[[X]]]
-gpu.module @kernels {
-  gpu.func @paired(%nx: index, %ny: index, %nz: index, %out: memref<?x?x?xf32>) kernel attributes {tile.schedule = #schedule} {
-    tile.program 1 grid(%nx, %ny, %nz) by <paired> {
-    ^bb0(%w: index):
-      %x = gpu.block_id x
-      %y = gpu.block_id y
-      %z = gpu.block_id z
-      %one = arith.constant 1.0 : f32
-      memref.store %one, %out[%z, %y, %x] : memref<?x?x?xf32>
-    }
-    gpu.return
-  }
-}
-
-// -----
-
-#schedule = #tile.schedule<consumers = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
-
-// Groups of heads, as by a list, in which every work tile's place is its number.
-// CHECK-LABEL: gpu.func @grouped
-// CHECK: %[[TWICE:.*]] = arith.muli %grid_dim_x, %c2
-// CHECK: arith.ceildivui %[[TWICE]], %{{.*}}
-// CHECK: scf.for %[[ROUND:.*]] = %c0 to %{{.*}} step %c1 {
-// CHECK: arith.muli %[[ROUND]], %grid_dim_x
-// CHECK-NOT: memref.load
-// CHECK: memref.store
-gpu.module @kernels {
-  gpu.func @grouped(%nx: index, %ny: index, %nz: index, %out: memref<?x?x?xf32>) kernel attributes {tile.schedule = #schedule} {
-    tile.program 1 grid(%nx, %ny, %nz) by <grouped> {
-    ^bb0(%w: index):
-      %x = gpu.block_id x
-      %y = gpu.block_id y
-      %z = gpu.block_id z
-      %one = arith.constant 1.0 : f32
-      memref.store %one, %out[%z, %y, %x] : memref<?x?x?xf32>
-    }
-    gpu.return
-  }
-}
-
-// -----
-
-#schedule = #tile.schedule<consumers = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
-
-// The same work tiles without pairs.
-// CHECK-LABEL: gpu.func @one_by_one
-// CHECK-NOT: arith.divui
-// CHECK: memref.store
-gpu.module @kernels {
-  gpu.func @one_by_one(%nx: index, %ny: index, %nz: index, %out: memref<?x?x?xf32>) kernel attributes {tile.schedule = #schedule} {
-    tile.program 1 grid(%nx, %ny, %nz) {
-    ^bb0(%w: index):
-      %x = gpu.block_id x
-      %y = gpu.block_id y
-      %z = gpu.block_id z
-      %one = arith.constant 1.0 : f32
-      memref.store %one, %out[%z, %y, %x] : memref<?x?x?xf32>
-    }
-    gpu.return
-  }
-}
-
-// -----
-
-#schedule = #tile.schedule<consumers = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
-
-// Divisions by constants are left to the back end, which knows better.
-// CHECK-LABEL: gpu.func @constant_extents
-// CHECK-NOT: {{math.ctlz|tile.uniform}}
-// CHECK: scf.for %[[ITEM:.*]] = %
-// CHECK-NEXT: %[[HEAD:.*]] = arith.divui %[[ITEM]], %c16
-// CHECK-NEXT: %[[X0:.*]] = arith.muli %[[HEAD]], %c16
-// CHECK-NEXT: %[[X:.*]] = arith.subi %[[ITEM]], %[[X0]]
-// CHECK-NEXT: %[[Z:.*]] = arith.divui %[[HEAD]], %c6
-// CHECK-NEXT: %[[Y0:.*]] = arith.muli %[[Z]], %c6
-// CHECK-NEXT: %[[Y:.*]] = arith.subi %[[HEAD]], %[[Y0]]
-// CHECK-NEXT: memref.store %{{.*}}, %{{.*}}[%[[Z]], %[[Y]], %[[X]]]
-gpu.module @kernels {
-  gpu.func @constant_extents(%nz: index, %out: memref<?x?x?xf32>) kernel attributes {tile.schedule = #schedule} {
-    %nx = arith.constant 16 : index
-    %ny = arith.constant 6 : index
-    tile.program 1 grid(%nx, %ny, %nz) {
-    ^bb0(%w: index):
-      %x = gpu.block_id x
-      %y = gpu.block_id y
-      %z = gpu.block_id z
-      %one = arith.constant 1.0 : f32
-      memref.store %one, %out[%z, %y, %x] : memref<?x?x?xf32>
-    }
-    gpu.return
-  }
-}
-
-// -----
-
-#schedule = #tile.schedule<consumers = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
-
 // A program on the launch's own grid is left alone.
 // CHECK-LABEL: gpu.func @launched
 // CHECK: tile.program 1 {
@@ -233,6 +119,75 @@ gpu.module @kernels {
 // -----
 
 #schedule = #tile.schedule<consumers = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
+gpu.module @kernels {
+  gpu.func @NAME(%nx: index, %ny: index, %nz: index, %out: memref<?x?x?xf32>, %list: memref<?xi32>) kernel
+      attributes {tile.schedule = #schedule} {
+    tile.program 1 grid(%nx, %ny, %nz) {
+    ^bb0(%w: index):
+      %x = gpu.block_id x
+      %y = gpu.block_id y
+      %z = gpu.block_id z
+      %one = arith.constant 1.0 : f32
+      memref.store %one, %out[%z, %y, %x] : memref<?x?x?xf32>
+    }
+    gpu.return
+  }
+}
+
+// Work tiles whose time falls with x: pairs of them, of all heads but the last, which are dealt work tile by work tile
+// (the script above runs it). Everything but the length of the loop is computed alike by every CTA.
+// CHECK-LABEL: gpu.func @paired
+// CHECK-SAME: (%[[NX:.*]]: index, %[[NY:.*]]: index, %[[NZ:.*]]: index, %[[OUT:[a-z0-9]*]]: memref<?x?x?xf32>
+// CHECK: tile.program 1 {
+// CHECK: %[[HEADS:.*]] = arith.muli %[[NY]], %[[NZ]]
+// CHECK: %[[THRICE:.*]] = arith.muli %grid_dim_x, %c3
+// CHECK: %[[WANTED:.*]] = arith.ceildivui %[[THRICE]],
+// CHECK: %[[LEAST:.*]] = arith.minui %[[WANTED]], %[[HEADS]]
+// CHECK: %[[TAIL:.*]] = arith.addi %[[LEAST]],
+// CHECK: %[[PAIRED_HEADS:.*]] = arith.subi %[[HEADS]], %[[TAIL]]
+// CHECK: %[[UPPER:.*]] = tile.uniform %{{.*}}
+// CHECK: scf.for %[[U:.*]] = %c0 to %[[UPPER]] step %c1 {
+// CHECK: %[[IS_PAIRED:.*]] = arith.cmpi ult, %[[U]],
+// CHECK: %[[X:.*]] = arith.select %[[IS_PAIRED]],
+// CHECK: %[[HEAD:.*]] = arith.select %[[IS_PAIRED]],
+// CHECK: memref.store %{{.*}}, %[[OUT]][%{{.*}}, %{{.*}}, %[[X]]]
+// VARY paired
+//   grid(%nx, %ny, %nz) => grid(%nx, %ny, %nz) by <paired>
+
+// Groups of heads, as by a list, in which every work tile's place is its number.
+// CHECK-LABEL: gpu.func @grouped
+// CHECK: %[[TWICE:.*]] = arith.muli %grid_dim_x, %c2
+// CHECK: arith.ceildivui %[[TWICE]], %{{.*}}
+// CHECK: scf.for %[[ROUND:.*]] = %c0 to %{{.*}} step %c1 {
+// CHECK: arith.muli %[[ROUND]], %grid_dim_x
+// CHECK-NOT: memref.load
+// CHECK: memref.store
+// VARY grouped
+//   grid(%nx, %ny, %nz) => grid(%nx, %ny, %nz) by <grouped>
+
+// The same work tiles without pairs.
+// CHECK-LABEL: gpu.func @one_by_one
+// CHECK-NOT: arith.divui
+// CHECK: memref.store
+// VARY one_by_one
+
+// Divisions by constants are left to the back end, which knows better.
+// CHECK-LABEL: gpu.func @constant_extents
+// CHECK-NOT: {{math.ctlz|tile.uniform}}
+// CHECK: scf.for %[[ITEM:.*]] = %
+// CHECK-NEXT: %[[HEAD:.*]] = arith.divui %[[ITEM]], %c16
+// CHECK-NEXT: %[[X0:.*]] = arith.muli %[[HEAD]], %c16
+// CHECK-NEXT: %[[X:.*]] = arith.subi %[[ITEM]], %[[X0]]
+// CHECK-NEXT: %[[Z:.*]] = arith.divui %[[HEAD]], %c6
+// CHECK-NEXT: %[[Y0:.*]] = arith.muli %[[Z]], %c6
+// CHECK-NEXT: %[[Y:.*]] = arith.subi %[[HEAD]], %[[Y0]]
+// CHECK-NEXT: memref.store %{{.*}}, %{{.*}}[%[[Z]], %[[Y]], %[[X]]]
+// VARY constant_extents
+//   (%nx: index, %ny: index, => (
+//   tile.program 1 =>
+//     %nx = arith.constant 16 : index
+//     %ny = arith.constant 6 : index
+//     tile.program 1
 
 // Work tiles by a list are drawn (the script above runs it): a CTA begins with the work tile of its own number, and a
 // region finds that of the number that it draws. Quotients are left to the one thread that does it; what the first work
@@ -265,23 +220,8 @@ gpu.module @kernels {
 // CHECK: tile.drawn %[[INDEX]], %{{.*}}, %{{.*}} : index, index, index
 // CHECK: memref.store %{{.*}}, %{{.*}}[%[[Z]], %[[Y]], %[[X]]]
 // CHECK: scf.yield %[[NEXT]]#0, %[[NEXT]]#1, %[[NEXT]]#2
-gpu.module @kernels {
-  gpu.func @list_tiles(%nx: index, %ny: index, %nz: index, %out: memref<?x?x?xf32>, %list: memref<?xi32>) kernel attributes {tile.schedule = #schedule} {
-    tile.program 1 grid(%nx, %ny, %nz) list(%list : memref<?xi32>) by <list> {
-    ^bb0(%w: index):
-      %x = gpu.block_id x
-      %y = gpu.block_id y
-      %z = gpu.block_id z
-      %one = arith.constant 1.0 : f32
-      memref.store %one, %out[%z, %y, %x] : memref<?x?x?xf32>
-    }
-    gpu.return
-  }
-}
-
-// -----
-
-#schedule = #tile.schedule<consumers = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
+// VARY list_tiles
+//   grid(%nx, %ny, %nz) => grid(%nx, %ny, %nz) list(%list : memref<?xi32>) by <list>
 
 // An entry is an item and its numbers, which the loop carries behind the work tile; the program reads the last.
 // CHECK-LABEL: gpu.func @list_batches
@@ -296,35 +236,10 @@ gpu.module @kernels {
 // CHECK: %[[INDEX:.*]] = arith.index_cast %[[ENTRY]] : i32 to index
 // CHECK: tile.drawn %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %[[INDEX]] :
 // CHECK: memref.store %{{.*}}, %{{.*}}[%[[Z]], %[[Y]], %[[NUMBER]]]
-gpu.module @kernels {
-  gpu.func @list_batches(%nx: index, %ny: index, %nz: index, %out: memref<?x?x?xf32>, %list: memref<?xi32>) kernel attributes {tile.schedule = #schedule} {
-    tile.program 1 grid(%nx, %ny, %nz) list(%list : memref<?xi32>) by <list of batches numbers 2> {
-    ^bb0(%w: index):
-      %x = tile.list_number 1
-      %y = gpu.block_id y
-      %z = gpu.block_id z
-      %one = arith.constant 1.0 : f32
-      memref.store %one, %out[%z, %y, %x] : memref<?x?x?xf32>
-    }
-    gpu.return
-  }
-}
-
-// -----
-
-#schedule = #tile.schedule<consumers = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
+// VARY list_batches
+//   grid(%nx, %ny, %nz) => grid(%nx, %ny, %nz) list(%list : memref<?xi32>) by <list of batches numbers 2>
+//   %x = gpu.block_id x => %x = tile.list_number 1
 
 // CHECK-LABEL: gpu.func @list_heads
-gpu.module @kernels {
-  gpu.func @list_heads(%nx: index, %ny: index, %nz: index, %out: memref<?x?x?xf32>, %list: memref<?xi32>) kernel attributes {tile.schedule = #schedule} {
-    tile.program 1 grid(%nx, %ny, %nz) list(%list : memref<?xi32>) by <list of heads> {
-    ^bb0(%w: index):
-      %x = gpu.block_id x
-      %y = gpu.block_id y
-      %z = gpu.block_id z
-      %one = arith.constant 1.0 : f32
-      memref.store %one, %out[%z, %y, %x] : memref<?x?x?xf32>
-    }
-    gpu.return
-  }
-}
+// VARY list_heads
+//   grid(%nx, %ny, %nz) => grid(%nx, %ny, %nz) list(%list : memref<?xi32>) by <list of heads>
