@@ -7,7 +7,7 @@
 #   %capi_explain  test/CAPI/explain-test.c   %capi_memory   test/CAPI/memory-test.c
 #   %capi_lazy     test/CAPI/lazy-test.c      %capi_plain      test/CAPI/plain-test.c
 #   %cc          the C compiler            %cxx             the C++ compiler
-#   %vary        writes the programs of a test of diagnostics (test/Inputs/vary.py)
+#   %vary        writes a program and its variations (test/Inputs/vary.py)
 #   %unittests   the GoogleTest programs (with REQUIRES: unittests)
 # Features: `ptxas` (an assembler is installed), `disassembler` (nvdisasm or cuobjdump is), `gpu` (the CUDA driver loads
 # and reports a device), `unittests` (they were built: GoogleTest was found), `lld` (it linked the programs), `pytest`

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-r"""Writes the programs of a test of diagnostics: each program of a file, followed by variations of it.
+r"""Writes the programs of a test: each program of a file, followed by variations of it.
 
-A test of diagnostics holds a valid program once, and says for each diagnostic what is changed to get it:
+A test of diagnostics holds a valid program once, and says for each diagnostic which change of the program causes it:
 
     // RUN: %vary %s | flashc-opt --some-pass --split-input-file --verify-diagnostics
     func.func @loop(...) {
@@ -15,13 +15,15 @@ A test of diagnostics holds a valid program once, and says for each diagnostic w
     //     memref.store %x, %m[%c0] : memref<1xf32> | note: see 'memref.store'
     //     %r =
 
-A change is `old => new`, where `old` occurs once in the program, and `new` may go on in lines that are indented
-further.
-`| error: message` (or note, remark, warning, error-re) expects a diagnostic for the line before the bar; a text without
-an arrow only says which line that is. Such lines right below VARY replace the line of the program that ends with
-`// BODY`, and a function @NAME has the name of its variation, for CHECK-LABEL. Programs are separated by `// -----`, as
-for --split-input-file, and written without a change, too: the test sees that they are accepted. If a part of a program
-stands between two lines `// EACH`, its variations follow one another in the one program instead.
+A change is `old => new`. The text `old` occurs once in the program; `new` may go on in lines that are indented further.
+`| error: message` (or note, remark, warning, error-re) expects a diagnostic on the line before the bar. A change
+without an arrow only names a line, for diagnostics. A variation that begins with lines of the deeper indentation
+replaces the line of the program that ends with `// BODY` by them. A function @NAME gets the name of its variation, for
+CHECK-LABEL.
+
+Programs are separated by `// -----`, as for --split-input-file. A program is written without a change, too, so that the
+test sees that it is accepted. If a part of a program stands between two lines `// EACH`, the variations of that part
+follow one another in one program instead.
 """
 
 import re

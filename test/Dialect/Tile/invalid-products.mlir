@@ -1,7 +1,7 @@
 // RUN: %vary %s | flashc-opt --split-input-file --verify-diagnostics
 
 // Every constraint of products, waits for them, and the sums that they bring along. Those of the ring protocol are in
-// protocol-invalid-products.mlir.
+// protocol-invalid.mlir.
 
 func.func @invalid(%a: tensor<64x64xbf16, #tile.acc>, %b: !tile.slot<64, 64, bf16>, %a2: !tile.slot<64, 64, f16>,
     %a3: !tile.slot<64, 64, bf16>, %b2: !tile.slot<128, 32, bf16>, %a4: tensor<64x16xbf16, #tile.operand_a>,

@@ -1,6 +1,6 @@
 // RUN: %vary %s | flashc-opt --split-input-file --verify-diagnostics
 
-// Every constraint of stores. Those of the ring protocol are in protocol-invalid-stores.mlir.
+// Every constraint of stores. Those of the ring protocol are in protocol-invalid.mlir.
 
 func.func @invalid(%s: tensor<64xf32, #tile.lane_partial>, %m: memref<1x1x64xf32>, %i: index,
     %s2: tensor<64xf32, #tile.row>, %m2: memref<1x1x64x64xf32>, %s3: tensor<64x64xf32, #tile.acc>,
