@@ -1,4 +1,4 @@
-//===- BoundKeyByCount.cpp - comparisons of counts up to the key's position ---------------------------------------===//
+//===- BoundKeyByCount.cpp - comparisons of counts up to the key become bounds on the key -------------------------===//
 
 #include "flashc/Dialect/Flash/IR/SortedData.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
@@ -9,7 +9,7 @@ using namespace mlir;
 using namespace mlir::flash;
 
 namespace {
-/// The region of a mask in which a value lies, or null.
+/// The mask region that contains `op`, or null.
 Region *getMaskRegion(Operation *op) {
   while (op && !isa_and_nonnull<ScoresOpInterface>(op->getParentOp()))
     op = op->getParentOp();
@@ -56,7 +56,8 @@ bool mlir::flash::isComputedFrom(Value value, Region &region, function_ref<bool(
 }
 
 namespace {
-/// A comparison of a count up to the key's position, shifted by a constant, with what does not depend on that position.
+/// The comparison `count + shift <predicate> limit`, where `count` counts elements up to the key's position and `limit`
+/// does not depend on that position.
 struct CountComparison {
   CountLeOp count;
   int64_t shift = 0;
@@ -106,12 +107,12 @@ Value mlir::flash::emitSigned(OpBuilder &b, Location loc, arith::CmpIPredicate p
   return arith::OrIOp::create(b, loc, before, behind);
 }
 
-/// count + shift <predicate> limit as bounds on the key's position; null if it is unsigned.
+/// Emits the comparison as bounds on the key's position; null if its predicate is unsigned.
 static Value emitBounds(OpBuilder &builder, Location loc, const CountComparison &compare) {
   ImplicitLocOpBuilder b(loc, builder);
   CountLeOp count = compare.count;
   Value key = count.getValue();
-  // The key against the element behind the first `limit - shift + offset` ones.
+  // Compares the key with the element that has index `limit - shift + offset`.
   auto bound = [&](arith::CmpIPredicate predicate, int64_t offset) -> Value {
     if (count.getStrict())
       predicate = predicate == arith::CmpIPredicate::slt ? arith::CmpIPredicate::sle : arith::CmpIPredicate::sgt;

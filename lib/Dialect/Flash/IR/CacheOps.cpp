@@ -13,7 +13,7 @@ using namespace mlir::flash;
 
 static bool mayBeSame(int64_t x, int64_t y) { return ShapedType::isDynamic(x) || ShapedType::isDynamic(y) || x == y; }
 
-/// What both ops ask of their operands.
+/// Verifies the constraints that flash.cache_view and flash.cache_tile share.
 template <typename CacheOp> static LogicalResult verifyCache(CacheOp op) {
   auto cache = cast<RankedTensorType>(op.getCache().getType()),
        result = cast<RankedTensorType>(op.getResult().getType());
@@ -88,20 +88,20 @@ LogicalResult CacheViewOp::reifyResultShapes(OpBuilder &b, ReifiedRankedShapedTy
 }
 
 namespace {
-/// The arrays of either op.
+/// The arrays of a flash.cache_view or flash.cache_tile.
 struct Cache {
   Value rows, lengths, table, scales;
 };
 } // namespace
 
-/// The f32 that a float8_e4m3 is: sign, four bits of exponent with bias 7, three of mantissa; without infinities, and
-/// NaN where all bits but the sign are 1.
+/// Converts a float8_e4m3 to f32: sign, four bits of exponent with bias 7, three of mantissa; no infinities, and NaN
+/// where all bits but the sign are 1.
 static Value widenFloat8(ImplicitLocOpBuilder &b, Value element) {
   auto constant = [&](uint32_t value) -> Value { return arith::ConstantOp::create(b, b.getI32IntegerAttr(value)); };
   Type f32 = b.getF32Type();
   Value bits = arith::ExtUIOp::create(b, b.getI32Type(), arith::BitcastOp::create(b, b.getI8Type(), element));
   Value magnitude = arith::AndIOp::create(b, bits, constant(0x7F));
-  // As bits of f32 with a bias of 127, of which the subnormal ones are so, too.
+  // The bits are read as an f32, whose bias is 127: the factor 2^120 corrects it. Subnormals become subnormals of f32.
   Value small = arith::BitcastOp::create(b, f32, arith::ShLIOp::create(b, magnitude, constant(20)));
   Value value = arith::MulFOp::create(b, small, arith::ConstantOp::create(b, b.getF32FloatAttr(0x1p120f)));
   Value isNaN = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, magnitude, constant(0x7F));
@@ -111,7 +111,7 @@ static Value widenFloat8(ImplicitLocOpBuilder &b, Value element) {
   return arith::SelectOp::create(b, isNaN, nan, arith::BitcastOp::create(b, f32, signed_));
 }
 
-/// What an element of 8 bits stands for, as a float of type `type`.
+/// The value of an element of 8 bits times its scale, as a float of type `type`.
 static Value dequantise(ImplicitLocOpBuilder &b, Cache cache, Value element, Value page, Value head, Type type) {
   Type f32 = b.getF32Type();
   Value value =
@@ -130,7 +130,7 @@ static Value emitConstant(OpBuilder &b, Location loc, Type element, double value
   return arith::ConstantOp::create(b, loc, b.getFloatAttr(element, number));
 }
 
-/// What `read` gives if `condition` holds, else `otherwise`.
+/// The value of `read` if `condition` holds, else `otherwise`; `read` runs only in the first case.
 static Value emitIf(ImplicitLocOpBuilder &b, Value condition, Type element, double otherwise,
                     llvm::function_ref<Value(ImplicitLocOpBuilder &)> read) {
   auto branch = scf::IfOp::create(
@@ -145,8 +145,8 @@ static Value emitIf(ImplicitLocOpBuilder &b, Value condition, Type element, doub
   return branch.getResult(0);
 }
 
-/// The element (b, h, j, d) of a cache, as a float of type `element`; 0 where `j` is none of the sequence's rows, NaN
-/// where the table's entry is no page. Nothing is read in either case.
+/// The element (b, h, j, d) of a cache, as a float of type `element`. It is 0 if `j` is not a row of the sequence and
+/// NaN if the table's entry is not a page; the cache is not read in these two cases.
 static Value emitElement(ImplicitLocOpBuilder &b, Cache cache, Value batch, Value head, Value key, Value column,
                          Type element) {
   auto getExtent = [&](Value array, int64_t dim) {
@@ -179,7 +179,7 @@ static Value emitElement(ImplicitLocOpBuilder &b, Cache cache, Value batch, Valu
   });
 }
 
-/// [sizes] elements of a cache from `at` on.
+/// A tensor of the elements of a cache at [at, at + sizes).
 static Value emitElements(ImplicitLocOpBuilder &b, Cache cache, ArrayRef<Value> at, ArrayRef<OpFoldResult> sizes,
                           Type type) {
   Type element = getElementTypeOrSelf(type);

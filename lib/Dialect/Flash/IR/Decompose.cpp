@@ -1,4 +1,4 @@
-//===- Decompose.cpp - what the flash ops as linalg share --------------------------------------------------------===//
+//===- Decompose.cpp - shared helpers of the decompositions to linalg ---------------------------------------------===//
 
 #include "Decompose.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -55,7 +55,8 @@ Value decompose::generic(ImplicitLocOpBuilder &b, unsigned numLoops, ArrayRef<In
   return op.getResult(0);
 }
 
-/// Where `isWeight`, nothing is multiplied with a left side of 0.
+/// `acc + factor * sum(a * x)`. With `isWeight`, products whose left side is 0 are left out, so that `x` may be NaN
+/// there.
 static Value addProducts(ImplicitLocOpBuilder &b, const Indexed &a, const Indexed &x, const Indexed &acc,
                          int64_t groupSize, float factor, bool isWeight) {
   Type factorType = getElementTypeOrSelf(x.first.getType());
@@ -64,7 +65,7 @@ static Value addProducts(ImplicitLocOpBuilder &b, const Indexed &a, const Indexe
       [&](ImplicitLocOpBuilder &b, ValueRange args) -> Value {
         // P arrives in f32 and is rounded to V's type here; Q already has K's type.
         Value left = args[0].getType() == factorType ? args[0] : narrow(b, args[0], factorType);
-        // In statements of their own: the order in which C++ evaluates arguments differs between compilers.
+        // One statement each: the order in which C++ evaluates arguments differs between compilers.
         Value wideLeft = widen(b, left);
         Value wideRight = widen(b, args[1]);
         Value product = arith::MulFOp::create(b, wideLeft, wideRight);
@@ -149,7 +150,7 @@ Value decompose::emitDropped(ImplicitLocOpBuilder &b, ScoresOpInterface op, Valu
   return generic(
       b, 4, {{values, {B, H, I, J}}}, {empty, {B, H, I, J}}, [&](ImplicitLocOpBuilder &b, ValueRange args) -> Value {
         Value isKept = emitIsKept(b, b.getLoc(), *dropout, seed, offset, emitPosition(b, at));
-        // By two numbers that f32 has, for whom computes in f64.
+        // 256 and the divisor are exact in f32, so that code that computes in f64 gets an exact factor.
         Value divisor = f32Constant(b, static_cast<float>(256 - dropout->getThreshold()));
         Value kept = arith::DivFOp::create(b, arith::MulFOp::create(b, args[0], f32Constant(b, 256.0f)), divisor);
         return arith::SelectOp::create(b, isKept, kept, f32Constant(b, 0.0f));
@@ -176,7 +177,7 @@ Value mlir::flash::emitGroupSums(OpBuilder &builder, Location loc, Value c, OpFo
   ImplicitLocOpBuilder b(loc, builder);
   SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(b, loc, c);
   sizes[1] = keyHeads;
-  // The third loop is that of j, and the fourth, where there is one, that of d.
+  // The third loop is over j, and the fourth, if there is one, over d.
   SmallVector<unsigned> in{0, H, 2}, out{0, KeyHead, 2};
   if (sizes.size() == 4) {
     in.push_back(3);

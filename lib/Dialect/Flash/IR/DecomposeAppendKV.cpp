@@ -59,7 +59,8 @@ private:
     body();
   }
 
-  /// The number of positions that there are.
+  /// The number of positions that a token may have: rows of the cache, and rows of cos and sin where positions index
+  /// them.
   Value getLimit() {
     Value limit = getDim(op.getKCache(), 1);
     if (op.getTable())
@@ -102,7 +103,7 @@ private:
     memref::StoreOp::create(b, op.hasEightBits() ? quantise(value, memref, row) : value, memref, indices);
   }
 
-  /// What a cache of 8 bits holds of a value in the row `to` of a page and a head.
+  /// Quantises `value` for the row `to` = (page, row, head) of a cache of 8 bits.
   Value quantise(Value value, Value memref, ArrayRef<Value> to) {
     Value scales = memref == op.getKCache() ? op.getKScale() : op.getVScale();
     auto type = cast<MemRefType>(scales.getType());
@@ -126,7 +127,7 @@ private:
 
   ImplicitLocOpBuilder &b;
   AppendKVOp op;
-  /// The row of cos and sin of the token at hand.
+  /// The row of cos and sin for the current token.
   Value angle;
 };
 } // namespace

@@ -22,18 +22,18 @@ static Value replaceSentinel(ImplicitLocOpBuilder &b, Value x, float sentinel, f
   return arith::SelectOp::create(b, hit, f32Constant(b, instead), x);
 }
 
-/// `exp(x - m)`, where `m` is a row maximum that may be -inf: a row that has seen no key has x = m = -inf, and gives 0.
+/// `exp(x - m)`, and 0 in a row that has seen no key, where x = m = -inf.
 static Value expMinusMax(ImplicitLocOpBuilder &b, Value x, Value m) {
   Value shift = replaceSentinel(b, m, kNegInf, 0.0f);
   return math::ExpOp::create(b, arith::SubFOp::create(b, x, shift));
 }
 
-/// `x / l`, where `l` may be 0: a row that has seen no key has x = l = 0, and gives 0.
+/// `x / l`, and 0 in a row that has seen no key, where x = l = 0.
 static Value divideByRowSum(ImplicitLocOpBuilder &b, Value x, Value l) {
   return arith::DivFOp::create(b, x, replaceSentinel(b, l, 0.0f, 1.0f));
 }
 
-/// max(m, rowmax(S)), of scores or of other maxima.
+/// max(m, rowmax(S)), where S are scores, or maxima of parts.
 static Value emitRowMax(ImplicitLocOpBuilder &b, const Indexed &scores, Value m) {
   return generic(b, 4, {scores}, {m, {B, H, I}}, [](ImplicitLocOpBuilder &b, ValueRange args) -> Value {
     return arith::MaximumFOp::create(b, args[0], args[1]);
@@ -47,7 +47,7 @@ static Value emitProbabilities(ImplicitLocOpBuilder &b, Value scores, Value m) {
                  [](ImplicitLocOpBuilder &b, ValueRange args) { return expMinusMax(b, args[0], args[1]); });
 }
 
-/// l + rowsum(P), of probabilities or of other sums.
+/// l + rowsum(P), where P are probabilities, or sums of parts.
 static Value emitRowSum(ImplicitLocOpBuilder &b, const Indexed &probabilities, Value l) {
   return generic(b, 4, {probabilities}, {l, {B, H, I}}, added);
 }
@@ -57,7 +57,8 @@ static Value emitOutputProduct(ImplicitLocOpBuilder &b, Value probabilities, Val
   return addWeighted(b, {probabilities, {B, H, I, J}}, {v, {B, KeyHead, J, D}}, {acc, {B, H, I, D}}, groupSize);
 }
 
-/// `combine(x, row)` for every element `x` of `acc` and its row's `row`, in place. The fourth loop is that of d.
+/// Replaces every element `x` of `acc` by `combine(x, r)`, where `r` is the element of `rows` for its row. The fourth
+/// loop is over d.
 static Value emitRowwise(ImplicitLocOpBuilder &b, Value acc, Value rows,
                          function_ref<Value(ImplicitLocOpBuilder &, Value, Value)> combine) {
   return generic(b, 4, {{rows, {0, 1, 2}}}, {acc, {0, 1, 2, 3}},
@@ -66,7 +67,7 @@ static Value emitRowwise(ImplicitLocOpBuilder &b, Value acc, Value rows,
 
 static Value multiplied(ImplicitLocOpBuilder &b, Value x, Value y) { return arith::MulFOp::create(b, x, y); }
 
-/// exp(oldMax - newMax), by which a state that knows `oldMax` is scaled, and that times `l`.
+/// Returns exp(oldMax - newMax), the factor that rescales a state from `oldMax` to `newMax`, and `l` times this factor.
 static std::pair<Value, Value> emitCorrection(ImplicitLocOpBuilder &b, Value oldMax, Value newMax, Value l) {
   Value empty = tensor::EmptyOp::create(b, tensor::getMixedSizes(b, b.getLoc(), oldMax), b.getF32Type());
   SmallVector<unsigned> row{B, H, I}, loops = row;
@@ -102,7 +103,7 @@ static SmallVector<Value> emitFinalize(ImplicitLocOpBuilder &b, Value acc, Value
   return {output, logSumExp};
 }
 
-/// Folds one column more into a state, without a value: its score is the head's sink.
+/// Folds the sinks into the state: one more column, whose score is the head's sink and whose value is 0.
 static void emitFoldedSinks(ImplicitLocOpBuilder &b, Value sinks, Normalize normalize, Value &acc, Value &m, Value &l) {
   Value before = m;
   m = generic(b, 3, {{sinks, {H}}}, {m, {B, H, I}}, [](ImplicitLocOpBuilder &b, ValueRange args) -> Value {
@@ -168,8 +169,8 @@ FailureOr<SmallVector<Value>> FinalizeOp::decomposeOperation(OpBuilder &builder)
   return emitFinalize(b, acc, m, l, getO(), getLse(), getNormalize());
 }
 
-/// Folds the states of chunks of keys into the op's own, by the rule that folds a block of keys: every state is scaled
-/// to the common maximum and added.
+/// Folds the states of chunks of keys into the op's own state by the rule that folds a block of keys: every state is
+/// rescaled to the common maximum, and all are added.
 FailureOr<MergeResult> OnlineAttentionOp::mergeReductions(OpBuilder &builder, Location loc, ValueRange partial,
                                                           const SetVector<unsigned> &reductionDims) {
   ImplicitLocOpBuilder b(loc, builder);

@@ -28,7 +28,7 @@ Value mlir::flash::emitRowDots(OpBuilder &builder, Location loc, Value o, Value 
     init = generic(b, 3, {{dlse, {B, H, I}}}, {init, {B, H, I}}, [](ImplicitLocOpBuilder &b, ValueRange args) -> Value {
       return arith::SubFOp::create(b, args[1], args[0]);
     });
-  // The fourth loop is that of d.
+  // The fourth loop is over d.
   return generic(b, 4, {{o, {0, 1, 2, 3}}, {dout, {0, 1, 2, 3}}}, {init, {0, 1, 2}},
                  [](ImplicitLocOpBuilder &b, ValueRange args) -> Value {
                    Value left = widen(b, args[0]), right = widen(b, args[1]);
@@ -55,7 +55,7 @@ std::optional<SinkGradients> mlir::flash::matchSinkGradients(Value value) {
   return SinkGradients{sum.getInputs()[0], sum.getInputs()[1], sum.getInputs()[2]};
 }
 
-/// Whether `op` runs loops of these kinds, reads `numInputs` tensors at all of them and yields a result of `Op`.
+/// Whether `op` has `numLoops` loops, reads `numInputs` tensors that all loops index, and yields a result of `Op`.
 template <typename Op> static bool computes(linalg::GenericOp op, unsigned numLoops, unsigned numInputs) {
   return op.getNumLoops() == numLoops && op.getNumDpsInputs() == int64_t(numInputs) && op.getNumDpsInits() == 1 &&
          llvm::all_of(op.getDpsInputOperands(),
@@ -93,7 +93,7 @@ Value mlir::flash::emitRounded(OpBuilder &builder, Location loc, Value x, Type t
 }
 
 namespace {
-/// What the step of a backward pass computes, one value after the other. `at` is where its first element lies.
+/// The values that a step of a backward pass computes. `at` is the position (b, h, i, j) of the step's first element.
 class BackwardAlgebra {
 public:
   template <typename Op>
@@ -121,7 +121,7 @@ public:
     return addWeighted(b, {dx, {B, H, I, J}}, {op.getK(), {B, KeyHead, J, D}}, {dq, {B, H, I, D}}, op.getGroup(),
                        getScale());
   }
-  /// `sums`, which has these loops, + dX.
+  /// sums + dX, where `loops` index `sums`.
   Value emitSums(Value sums, ArrayRef<unsigned> loops) {
     return generic(b, 4, {{dx, {B, H, I, J}}}, {sums, SmallVector<unsigned>(loops)}, added);
   }
@@ -129,8 +129,8 @@ public:
 private:
   float getScale() { return op.getScale().convertToFloat(); }
 
-  /// dX = P * (dP - delta) * score'(X), with dP = D * (dO V^T). Where P is 0 it is 0, whatever the score's derivative
-  /// is there.
+  /// dX = P * (dP - delta) * score'(X), with dP = D * (dO V^T). dX is 0 where P is 0, even if the score's derivative is
+  /// NaN there.
   void emitScoreGradients(ArrayRef<Value> at) {
     SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(b, b.getLoc(), qk);
     Value dp = multiplyAccumulate(b, {dout, {B, H, I, D}}, {v, {B, KeyHead, J, D}},
@@ -185,7 +185,7 @@ FailureOr<SmallVector<Value>> AttentionBackwardOp::decomposeOperation(OpBuilder 
 }
 
 namespace {
-/// A step of pairs or diagonals, one query after the other.
+/// Emits a step that sums over pairs or diagonals, one query after the other.
 class PairLoops {
 public:
   PairLoops(ImplicitLocOpBuilder &b, AccumulateGradientsOp op) : b(b), op(op) {}
@@ -206,7 +206,7 @@ public:
 private:
   Value index(int64_t value) { return arith::ConstantIndexOp::create(b, value); }
 
-  /// What of the state query i adds to: where its keys begin, and of how many it is.
+  /// The offsets of the elements of `state` that query i adds to.
   SmallVector<OpFoldResult> getPlace(ImplicitLocOpBuilder &b, ValueRange at, Value state) {
     SmallVector<OpFoldResult> place{at[0], at[1]};
     for (int64_t dim : {0, 1})

@@ -18,7 +18,7 @@ static Value isNegInf(ImplicitLocOpBuilder &b, Value x) {
   return arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, x, f32Constant(b, kNegInf));
 }
 
-/// exp(lse - m), which is 0 where lse is -inf, also if m is.
+/// exp(lse - m), which is 0 where lse is -inf, even if m is -inf too.
 static Value emitPartWeight(ImplicitLocOpBuilder &b, Value lse, Value m) {
   Value isEmpty = isNegInf(b, m), zero = f32Constant(b, 0.0f);
   Value shift = arith::SelectOp::create(b, isEmpty, zero, m);
@@ -26,7 +26,7 @@ static Value emitPartWeight(ImplicitLocOpBuilder &b, Value lse, Value m) {
 }
 
 namespace {
-/// The merge on tensors. Parts are the fourth loop.
+/// The merge on tensors. The fourth loop is over parts.
 class StateMerger {
 public:
   StateMerger(ImplicitLocOpBuilder &b, Value o, Value lse, Value sinks) : b(b), o(o), lse(lse), sinks(sinks) {
@@ -67,14 +67,14 @@ private:
                    {filledTensor(b, sizes, 0.0f), {B, H, I, D}}, [](ImplicitLocOpBuilder &b, ValueRange args) -> Value {
                      Value element = widen(b, args[0]), weight = emitPartWeight(b, args[1], args[2]);
                      Value product = arith::MulFOp::create(b, element, weight);
-                     // What a part without weight holds may be NaN.
+                     // The output of a part without weight may be NaN.
                      Value isEmpty = isNegInf(b, args[1]), zero = f32Constant(b, 0.0f);
                      product = arith::SelectOp::create(b, isEmpty, zero, product);
                      return arith::AddFOp::create(b, args[3], product);
                    });
   }
 
-  /// The fourth loop is that of the columns here.
+  /// Rounds `acc` to `type`. The fourth loop is over columns here.
   Value emitOutput(Value acc, Type type) {
     SmallVector<unsigned> all{0, 1, 2, 3};
     Value empty = tensor::EmptyOp::create(b, sizes, type);

@@ -1,6 +1,6 @@
 //===- DecomposeScatterSum.cpp - flash.scatter_sum as loops -------------------------------------------------------===//
 //
-//   for each element of the sums, in the order of its position: init[index(b, h, i, j)] += it
+// for each element x of the sums at a position (b, h, i, j), in ascending order: init[index(b, h, i, j)] += x
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 
@@ -32,7 +32,7 @@ SmallVector<Value> mlir::flash::emitPairOfSum(OpBuilder &builder, Location loc, 
   return {at[0], at[1], i, j};
 }
 
-/// It takes flash-differentiate-captures.
+/// The op has no decomposition: flash-differentiate-captures replaces it.
 FailureOr<SmallVector<Value>> CapturedGradientOp::decomposeOperation(OpBuilder &) { return failure(); }
 
 FailureOr<SmallVector<Value>> ScatterSumOp::decomposeOperation(OpBuilder &builder) {

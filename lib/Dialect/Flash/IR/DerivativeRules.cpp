@@ -17,7 +17,7 @@ using llvm::numbers::inv_sqrtpi, llvm::numbers::ln10, llvm::numbers::ln2;
 
 namespace {
 
-/// The derivative of one op. A family of ops is a function, which has nothing to say of others.
+/// The derivative of one op. Each family of ops has a function, which returns none for other ops.
 class Rule : TangentCode {
 public:
   using Result = std::optional<Tangent>;
@@ -30,7 +30,7 @@ public:
     results = llvm::map_to_vector(op->getResults(), widen);
   }
 
-  /// The derivative of the only result.
+  /// The derivative of an op with one result.
   Result get() {
     for (auto family : {&Rule::getOfArithmetic, &Rule::getOfChoice, &Rule::getOfExponential, &Rule::getOfPower,
                         &Rule::getOfAngle, &Rule::getOfHyperbola})
@@ -38,7 +38,7 @@ public:
         return result;
     return std::nullopt;
   }
-  /// The derivatives of a sine and a cosine.
+  /// The derivatives of the two results of math.sincos.
   SmallVector<Tangent> getOfBoth() {
     Tangent first = times(dx(), r(1)), second = scale(times(dx(), r(0)), -1.0);
     return {first, second};
@@ -61,7 +61,7 @@ private:
 
   /// dx / sqrt(value).
   Tangent overRoot(Value value) { return times(dx(), createOrFold<math::RsqrtOp>(value)); }
-  /// 1 - x^2, without the digits that the square would drop.
+  /// 1 - x^2 as (1 - x) (1 + x), which keeps the digits that the square would drop.
   Value getComplement() {
     Value below = sub(1.0, x()), above = add(x(), 1.0);
     return mul(below, above);
@@ -131,13 +131,13 @@ Rule::Result Rule::getOfArithmetic() {
 // Choices
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// -1, 0 or 1.
+/// The sign of `value`: -1, 0 or 1.
 Value Rule::getSign(Value value) {
   Value zero = number(0.0), isZero = equal(value, zero), one = number(1.0);
   return select(isZero, zero, createOrFold<math::CopySignOp>(one, value));
 }
 
-/// Half of both where they are equal.
+/// The tangent of the operand that is the extremum; the mean of both where the operands are equal.
 Tangent Rule::chooseExtremum(Value isFirst, Value first, Value second, Tangent ofFirst, Tangent ofSecond) {
   Tangent mean = scale(sum(ofFirst, ofSecond), 0.5), chosen = choose(isFirst, ofFirst, ofSecond);
   return choose(equal(first, second), mean, chosen);
@@ -147,10 +147,10 @@ Tangent Rule::getExtremum(Predicate isFirst) {
   return chooseExtremum(compare(isFirst, x(), y()), x(), y(), dx(), dy());
 }
 
-/// It is the other operand where one is NaN.
+/// The extremum (minnumf, maxnumf) is the other operand where one is NaN.
 Tangent Rule::getExtremumOfNumbers() { return chooseExtremum(equal(r(), x()), x(), y(), dx(), dy()); }
 
-/// As upstream has it: max(min(x, y), z).
+/// math.clampf is max(min(x, y), z) upstream.
 Tangent Rule::getOfClamp() {
   Value least = createOrFold<arith::MinimumFOp>(x(), y()), z = x(2);
   Tangent ofLeast = getExtremum(Predicate::OLT);
@@ -180,8 +180,8 @@ Rule::Result Rule::getOfChoice() {
 // Exponentials and logarithms
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// The tangent of `value` by `value`, if that is an exponential, a product of such, or the sum of one and what does not
-/// depend on the seed. It is finite where the exponential is not.
+/// The tangent of `value` divided by `value`, if `value` is an exponential, a product of exponentials, or the sum of
+/// one and a value that does not depend on the seed. The quotient is finite even where the exponential is not.
 Rule::Result Rule::getRelative(Value value) {
   if (d(value).isZero())
     return Tangent();
@@ -212,7 +212,7 @@ Rule::Result Rule::getRelativeOfSum(Operation *sum) {
   return times(*relative, isFirst && isa<arith::SubFOp>(sum) ? add(ratio, 1.0) : sub(1.0, ratio));
 }
 
-/// The derivative of the natural logarithm of `value`, an operand.
+/// The derivative of log(value), where `value` is an operand.
 Tangent Rule::getOfLogarithm(Value value) {
   if (Result relative = getRelative(value))
     return *relative;
@@ -330,7 +330,7 @@ Rule::Result Rule::getOfAngle() {
       .Case([&](math::AsinOp) { return overRoot(getComplement()); })
       .Case([&](math::AcosOp) { return scale(overRoot(getComplement()), -1.0); })
       .Case([&](math::AtanOp) { return over(dx(), add(square(x()), 1.0)); })
-      .Case([&](math::Atan2Op) { // of the height, which comes first, and the width
+      .Case([&](math::Atan2Op) { // atan2(height, width)
         Tangent ofHeight = times(dx(), y()), ofWidth = times(dy(), x());
         Value ofX = square(x()), ofY = square(y());
         return over(difference(ofHeight, ofWidth), add(ofX, ofY));
@@ -360,7 +360,7 @@ Rule::Result Rule::getOfHyperbola() {
 // All of them
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// What gives no float of a float but is constant between jumps.
+/// Whether `op` maps floats to integers or conditions, which are constant between jumps.
 static bool isTest(Operation *op) {
   return isa<arith::CmpFOp, arith::FPToSIOp, arith::FPToUIOp, math::IsFiniteOp, math::IsInfOp, math::IsNaNOp,
              math::IsNormalOp>(op);

@@ -7,8 +7,9 @@
 
 namespace mlir::flash {
 
-/// Whether an element may be of both arrays, memrefs or tensors of memrefs: one is the other, or both may be views of
-/// one buffer and are not proven apart. Different arguments of a function are apart, as are different allocations.
+/// Whether two arrays (memrefs, or tensors made of memrefs) may share an element: they are the same array, or both may
+/// be views of one buffer and are not proven disjoint. Different arguments of a function are disjoint, and so are
+/// different allocations.
 bool mayShareMemory(Value first, Value second);
 
 /// Diagnoses an output of `op`, on memrefs, that may share memory with another output, with an input, or with an array

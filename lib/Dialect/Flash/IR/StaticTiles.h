@@ -1,7 +1,7 @@
 //===- StaticTiles.h - slices of static shape (private to the dialect) --------------------------------------------===//
 //
-// A tile has a static shape. Where it sticks out of its sequence, the slice that exists is extracted, padded to the
-// tile's shape with the identity of what it feeds, and the result is cut back to what exists.
+// A tile has a static shape. Where it exceeds its sequence, the slice that exists is extracted and padded to the tile's
+// shape with the identity of the op that reads it, and the result is cut back to the slice's size.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 #ifndef FLASHC_LIB_DIALECT_FLASH_IR_STATICTILES_H
@@ -11,8 +11,8 @@
 
 namespace mlir::flash {
 
-/// The extent that a tile of `size` elements has in its type: `affine.min(64, ...)`, the size of a tile that may stick
-/// out, has 64. A size without a constant bound stays dynamic.
+/// The extent that a tile of `size` elements has in its type: 64 for `affine.min(64, ...)`, the size of a tile that may
+/// exceed its sequence. A size without a constant bound stays dynamic.
 int64_t getTileExtent(OpFoldResult size);
 
 /// Whether a tile of `size` elements (of any of `sizes`) is padded to its static extent.

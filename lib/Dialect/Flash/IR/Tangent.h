@@ -1,4 +1,4 @@
-//===- Tangent.h - a derivative, and code of it -------------------------------------------------------------------===//
+//===- Tangent.h - derivatives of values, and their scalar code ---------------------------------------------------===//
 #ifndef FLASHC_LIB_DIALECT_FLASH_IR_TANGENT_H
 #define FLASHC_LIB_DIALECT_FLASH_IR_TANGENT_H
 
@@ -7,8 +7,8 @@
 
 namespace mlir::flash {
 
-/// The derivative of a value with respect to the seed: `factor * value / divisor`, without the values that are null.
-/// Apart, constants are multiplied with each other, and the divisor of `c * f(x / c)` cancels.
+/// The derivative of a value with respect to the seed: `factor * value / divisor`, where a null value counts as 1. The
+/// three are kept apart so that constants are folded and the divisor of `c * f(x / c)` cancels.
 struct Tangent {
   double factor = 0.0;
   Value value = {}, divisor = {};
@@ -19,11 +19,11 @@ struct Tangent {
   }
 };
 
-/// The type of a float's tangent: f64 for f64, f32 for what is narrower. Null for what has none.
+/// The type of the tangent of a value of type `type`: f64 for f64, f32 for narrower floats, null for other types.
 Type getTangentType(Type type);
 
-/// Emits tangents of one type, and scalar code of that type for them. One argument of a call at most makes an op: which
-/// comes first would depend on the compiler.
+/// Emits tangents of one type, and scalar code of that type. At most one argument of a call may create an op: C++ does
+/// not fix the order in which arguments are evaluated, and so the order of the ops.
 class TangentCode : public ImplicitLocOpBuilder {
 public:
   TangentCode(Location loc, OpBuilder &builder, Type type) : ImplicitLocOpBuilder(loc, builder), type(type) {}
@@ -41,7 +41,7 @@ public:
   Value add(Value x, double y) { return add(x, number(y)); }
   Value sub(Value x, double y) { return sub(x, number(y)); }
   Value sub(double x, Value y) { return sub(number(x), y); }
-  /// A float in `type`.
+  /// Returns the float `x` in `type`.
   Value convert(Value x);
 
   Tangent convert(Tangent t);
@@ -59,7 +59,7 @@ protected:
   Type type;
 };
 
-/// Finds the tangents of a value that is computed before.
+/// Returns the tangent of a value that is computed before.
 using GetTangent = llvm::function_ref<Tangent(Value)>;
 
 /// The tangents of the results of `op`, whose operands have some, in code at the insertion point of `builder`. Fails,
