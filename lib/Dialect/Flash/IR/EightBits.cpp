@@ -1,4 +1,4 @@
-//===- EightBits.cpp - numbers of caches of 8 bits ----------------------------------------------------------------===//
+//===- EightBits.cpp - quantisation to the 8-bit element types of caches ------------------------------------------===//
 
 #include "flashc/Dialect/Flash/IR/EightBits.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -10,24 +10,26 @@ class Quantiser {
 public:
   explicit Quantiser(ImplicitLocOpBuilder &b) : b(b) {}
 
-  /// Between -128 and 127.
+  /// Rounds `x` to an integer between -128 and 127; NaN becomes 0.
   Value toInteger(Value x) {
     Value isNumber = arith::CmpFOp::create(b, arith::CmpFPredicate::ORD, x, x);
     Value low = arith::MaximumFOp::create(b, arith::SelectOp::create(b, isNumber, x, f32(0.0f)), f32(-128.0f));
     return arith::TruncIOp::create(b, b.getI8Type(), roundToInteger(arith::MinimumFOp::create(b, low, f32(127.0f))));
   }
 
-  /// As OCP's e4m3: bias 7, three bits of mantissa, no infinities, NaN where all bits but the sign are 1.
+  /// Rounds `x` to OCP's e4m3: bias 7, three bits of mantissa, no infinities, NaN where all bits but the sign are 1.
   Value toFloat(Value x) {
     Value bits = toBits(x), sign = arith::ShRUIOp::create(b, arith::AndIOp::create(b, bits, i32(1u << 31)), i32(24));
     Value magnitude = arith::AndIOp::create(b, bits, i32(0x7FFFFFFF));
     Value isNaN = compare(arith::CmpIPredicate::ugt, magnitude, i32(0x7F800000));
     Value size = arith::MinUIOp::create(b, magnitude, i32(llvm::bit_cast<uint32_t>(448.0f)));
-    // 20 bits of f32's mantissa go: half of the last one that stays, less 1 where that is even, rounds to the nearest.
+    // 20 bits of f32's mantissa are dropped. Adding half of the last kept bit, less 1 if that bit is 0, rounds to
+    // nearest even.
     Value isOdd = arith::AndIOp::create(b, arith::ShRUIOp::create(b, size, i32(20)), i32(1));
     Value rounded = arith::AddIOp::create(b, arith::AddIOp::create(b, size, i32(0x7FFFF)), isOdd);
     Value normal = arith::SubIOp::create(b, arith::ShRUIOp::create(b, rounded, i32(20)), i32((127 - 7) << 3));
-    // Subnormal numbers are multiples of 2^-9; the eighth is the first normal one, also in bits.
+    // Subnormal numbers are multiples of 2^-9. The eighth multiple is the first normal number, and its bits are those
+    // of 8.
     Value small =
         roundToInteger(arith::MulFOp::create(b, arith::BitcastOp::create(b, b.getF32Type(), size), f32(0x1p9f)));
     Value isSmall = compare(arith::CmpIPredicate::ult, size, i32(llvm::bit_cast<uint32_t>(0x1p-6f)));
@@ -42,7 +44,8 @@ private:
   Value toBits(Value x) { return arith::BitcastOp::create(b, b.getI32Type(), x); }
   Value compare(arith::CmpIPredicate predicate, Value x, Value y) { return arith::CmpIOp::create(b, predicate, x, y); }
 
-  /// The i32 nearest to a number of at most 2^22: where f32 has no fraction, its last bits are the integer.
+  /// The i32 nearest to `x`, for |x| <= 2^22: after adding 1.5 * 2^23 f32 has no fraction, and its last bits are the
+  /// integer.
   Value roundToInteger(Value x) {
     float whole = 0x1.8p23f;
     return arith::SubIOp::create(b, toBits(arith::AddFOp::create(b, x, f32(whole))),

@@ -16,7 +16,7 @@ using namespace mlir::flash;
 // Syntax
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// `(%a: type, ...) { ... }`, behind the region's keyword.
+/// Parses `(%a: type, ...) { ... }` after the region's keyword.
 static ParseResult parseScoresRegion(OpAsmParser &parser, Region &region) {
   SmallVector<OpAsmParser::Argument> arguments;
   return failure(parser.parseArgumentList(arguments, OpAsmParser::Delimiter::Paren, /*allowType=*/true) ||
@@ -31,7 +31,7 @@ static void printScoresRegion(OpAsmPrinter &printer, Operation *, Region &region
   printer.printRegion(region, /*printEntryBlockArgs=*/false);
 }
 
-/// `score (...) { ... } mask (...) { ... }`: each at most once, in either order.
+/// Parses `score (...) { ... } mask (...) { ... }`: each at most once, in either order.
 static ParseResult parseScoreAndMask(OpAsmParser &parser, Region &score, Region &mask) {
   while (true) {
     SMLoc place = parser.getCurrentLocation();
@@ -60,8 +60,8 @@ static void printScoreAndMask(OpAsmPrinter &printer, Operation *op, Region &scor
 //===--------------------------------------------------------------------------------------------------------------===//
 
 namespace {
-/// A value, the names of its extents (B, Hq, Hk, Nq, Nk, D, Dv), and the element type that it has to have; null if that
-/// is looked at elsewhere.
+/// A value, the names of its extents (B, Hq, Hk, Nq, Nk, D, Dv), and its required element type, or null if the element
+/// type is verified elsewhere.
 struct NamedShape {
   StringRef name;
   ShapedType type;
@@ -90,9 +90,9 @@ static LogicalResult verifyElement(Operation *op, const NamedShape &value) {
   return success();
 }
 
-/// Extents of one name are the same wherever they are static.
+/// Verifies that static extents of one name are equal.
 static LogicalResult verifyExtents(Operation *op, ArrayRef<NamedShape> values) {
-  std::map<StringRef, std::pair<StringRef, int64_t>> known; // extent: who has it, how large it is
+  std::map<StringRef, std::pair<StringRef, int64_t>> known; // by extent: a value that has it, and its size
   for (const NamedShape &value : values)
     for (auto [extent, size] : llvm::zip_equal(value.extents, value.type.getShape())) {
       if (ShapedType::isDynamic(size))
@@ -132,7 +132,7 @@ static LogicalResult verifyHeads(Operation *op, const NamedShape &q, const Named
   if (groupSize && *groupSize <= 0)
     return op->emitOpError() << "expected group_size to be positive, got " << *groupSize << " (C5)";
   if (hasDynamic && !groupSize)
-    return op->emitOpError() << "expected group_size beside a dynamic number of heads, got " << q.type << " and "
+    return op->emitOpError() << "expected group_size together with a dynamic number of heads, got " << q.type << " and "
                              << k.type << " (C5)";
   if (!hasDynamic && hq % hk != 0)
     return op->emitOpError() << "expected the number of query heads to be a multiple of the number of key heads, got "
@@ -146,7 +146,8 @@ static LogicalResult verifyHeads(Operation *op, const NamedShape &q, const Named
   return success();
 }
 
-/// One region: its argument types, its yield, and no writes. `isScore`: it takes a score and yields one.
+/// Verifies the argument types, the yield and the side effects of a region. With `isScore` it takes a score and yields
+/// one.
 static LogicalResult verifyRegion(Operation *op, StringRef name, Region &region, bool isScore) {
   if (region.empty())
     return success();
@@ -166,7 +167,7 @@ static LogicalResult verifyRegion(Operation *op, StringRef name, Region &region,
     return op->emitOpError() << "expected the " << name << " region to yield " << yielded << ", got "
                              << (yield ? yield.getValue().getType() : Type(b.getNoneType())) << " (C8)";
   WalkResult walk = region.walk([&](Operation *nested) {
-    // A division is free of them, though it must not be by 0.
+    // Divisions are allowed: isMemoryEffectFree ignores that a division by 0 is undefined.
     if (nested->hasTrait<OpTrait::IsTerminator>() || isMemoryEffectFree(nested) ||
         nested->hasTrait<OpTrait::HasRecursiveMemoryEffects>() || hasSingleEffect<MemoryEffects::Read>(nested))
       return WalkResult::advance();
@@ -177,12 +178,12 @@ static LogicalResult verifyRegion(Operation *op, StringRef name, Region &region,
   return failure(walk.wasInterrupted());
 }
 
-/// The rate, and what is read for it.
+/// Verifies dropout_p and the array `philox` (C1, C11).
 static LogicalResult verifyDropout(ScoresOpInterface op) {
   std::optional<Dropout> dropout = op.getDropout();
   auto p = op->getAttrOfType<FloatAttr>("dropout_p");
   if (dropout.has_value() != (p != nullptr))
-    return op->emitOpError() << "expected dropout_p beside 'dropout', and not without it (C11)";
+    return op->emitOpError() << "expected dropout_p together with 'dropout' only (C11)";
   if (!dropout)
     return success();
   NamedShape philox = getShape("philox", dropout->philox, {"2"}, IntegerType::get(op.getContext(), 64));
@@ -199,7 +200,7 @@ static LogicalResult verifyDropout(ScoresOpInterface op) {
   return success();
 }
 
-/// What holds of every op with scores. The first values are q and k.
+/// Verifies what holds for every op with scores. The first two `values` are q and k.
 static LogicalResult verifyScores(ScoresOpInterface op, ArrayRef<NamedShape> values) {
   const NamedShape &q = values[0], &k = values[1];
   for (const NamedShape &value : values)
@@ -229,7 +230,7 @@ static LogicalResult verifyScores(ScoresOpInterface op, ArrayRef<NamedShape> val
     return failure();
   Region *derivative = op.getDerivativeRegion();
   if (derivative && !derivative->empty() && !op.hasScore())
-    return op->emitOpError() << "expected a derivative beside a score only (C8)";
+    return op->emitOpError() << "expected a derivative together with a score only (C8)";
   return derivative ? verifyRegion(op, "derivative", *derivative, /*isScore=*/true) : success();
 }
 
@@ -244,7 +245,7 @@ static LogicalResult verifyInnermostContiguous(Operation *op, const NamedShape &
   return success();
 }
 
-/// Whether there are as many outputs as the op has: results of tensors, `outs` of memrefs.
+/// Verifies the number of outputs: results on tensors, `outs` on memrefs.
 static LogicalResult verifyNumOutputs(WholeOpInterface op) {
   size_t expected = op.getOutputs().size(), numInputs = op.getInputs().size();
   size_t numResults = op->getNumResults(), numOuts = op->getNumOperands() - numInputs;
@@ -257,7 +258,7 @@ static LogicalResult verifyNumOutputs(WholeOpInterface op) {
                            << numResults << " results and " << numOuts << " outs (C10)";
 }
 
-/// Whether all values of an op are tensors, or all are memrefs, contiguous in the innermost dimension.
+/// Verifies that all values are tensors, or that all are memrefs that are contiguous in the innermost dimension.
 static LogicalResult verifyBuffers(Operation *op, ArrayRef<NamedShape> values) {
   const NamedShape &q = values.front();
   for (const NamedShape &value : values) {
@@ -270,14 +271,14 @@ static LogicalResult verifyBuffers(Operation *op, ArrayRef<NamedShape> values) {
   return success();
 }
 
-/// What holds of every op of L0 that may be on memrefs. The first values are q and k.
+/// Verifies what holds for every op of L0 that may be on memrefs. The first two `values` are q and k.
 static LogicalResult verifyWhole(WholeOpInterface op, ArrayRef<NamedShape> values) {
   if (failed(verifyScores(op, values)))
     return failure();
   return verifyOutputsAreApart(op, op.getInputs(), op.getOutputs());
 }
 
-/// q and k of an op.
+/// The shapes of q and k of an op.
 static SmallVector<NamedShape> getFactors(ScoresOpInterface op) {
   Type element = op.getQType().getElementType();
   return {getShape("q", op.getQ(), {"B", "Hq", "Nq", "D"}, element),
@@ -312,7 +313,7 @@ LogicalResult ColumnSumsOp::verify() {
   return failure(failed(verifyBuffers(*this, values)) || failed(verifyWhole(*this, values)));
 }
 
-/// What both ops of gradients read: q, k, v, do and lse.
+/// The shapes of q, k, v, do and lse, which both gradient ops read.
 static SmallVector<NamedShape> getBackwardInputs(ScoresOpInterface op, Value v, Value dout, Value lse) {
   SmallVector<NamedShape> values = getFactors(op);
   Type element = values[0].element;
@@ -322,7 +323,7 @@ static SmallVector<NamedShape> getBackwardInputs(ScoresOpInterface op, Value v, 
   return values;
 }
 
-/// What whole ops of gradients read besides: o, and the gradient of the log-sum-exp, if it is given.
+/// Adds the shapes of o and of dlse, the gradient of the log-sum-exp, if it is not null. Whole gradient ops read them.
 static void addForwardResults(SmallVectorImpl<NamedShape> &values, Value o, Value dlse) {
   values.push_back(getShape("o", o, {"B", "Hq", "Nq", "Dv"}, {}));
   if (dlse)
@@ -393,8 +394,8 @@ LogicalResult ScatterSumOp::verify() {
     return emitOpError() << "expected " << stringifyGradients(getGradients()) << " of rank " << rank << ", got "
                          << getSums().getType();
   default:
-    return emitOpError() << "expected rows, columns, pairs or diagonals, got <" << stringifyGradients(getGradients())
-                         << ">";
+    return emitOpError() << "expected sums of rows, columns, pairs or diagonals, got <"
+                         << stringifyGradients(getGradients()) << ">";
   }
 }
 
@@ -417,7 +418,7 @@ LogicalResult AccumulateGradientsOp::verify() {
     for (StepDim dim : carried.dims)
       extents.push_back(
           ArrayRef<StringRef>{"B", "Hq", "Nq", "Nk", "Hk", carried.name == "dv" ? "Dv" : "D"}[unsigned(dim)]);
-    if (isOfPairs()) // extents that are others', or 1
+    if (isOfPairs()) // extents are those of other operands, or 1
       extents = {"state 0", "state 1", "state 2", "state 3"};
     extents.resize(carried.dims.size());
     values.push_back(getShape(carried.name, getOperand(carried.number), extents, f32));
@@ -457,7 +458,7 @@ LogicalResult FinalizeOp::verify() {
 
 using Effects = SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>>;
 
-/// On memrefs the inputs are read, and `outs` written.
+/// Adds the effects of an op on memrefs: inputs are read, and `outs` are written.
 static void addEffects(WholeOpInterface op, Effects &effects) {
   if (isa<RankedTensorType>(op->getOperand(0).getType()))
     return;
@@ -468,7 +469,7 @@ static void addEffects(WholeOpInterface op, Effects &effects) {
                          &operand, SideEffects::DefaultResource::get());
 }
 
-/// A memref is read.
+/// Adds a read of `array` if it is a memref.
 static void addRead(OpOperand &array, Effects &effects) {
   if (isa<MemRefType>(array.get().getType()))
     effects.emplace_back(MemoryEffects::Read::get(), &array, SideEffects::DefaultResource::get());

@@ -14,7 +14,7 @@ using Effects = SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effec
 //===--------------------------------------------------------------------------------------------------------------===//
 
 namespace {
-/// A value, the names of its extents, and the element type that it has to have; null if that is looked at elsewhere.
+/// A value, the names of its extents, and its required element type, or null if the element type is verified elsewhere.
 struct NamedShape {
   StringRef name;
   ShapedType type;
@@ -22,7 +22,7 @@ struct NamedShape {
   Type element = {};
 };
 
-/// What holds of the values of any plain op.
+/// Verifies what holds for the values of every plain op.
 class ShapeVerifier {
 public:
   ShapeVerifier(Operation *op, ArrayRef<NamedShape> values) : op(op), values(values) {}
@@ -63,7 +63,7 @@ private:
     return success();
   }
 
-  /// Depths are static and positive, and extents of one name are the same wherever they are static.
+  /// Verifies that depths are static and positive, and that static extents of one name are equal.
   LogicalResult verifyExtent(const NamedShape &value, StringRef extent, int64_t size) {
     bool isDepth = extent.starts_with("D") || extent.starts_with("R2");
     if (isDepth && size <= 0) // or dynamic, which is negative
@@ -80,7 +80,7 @@ private:
 
   Operation *op;
   ArrayRef<NamedShape> values;
-  std::map<StringRef, std::pair<StringRef, int64_t>> known; // extent: who has it, how large it is
+  std::map<StringRef, std::pair<StringRef, int64_t>> known; // by extent: a value that has it, and its size
 };
 } // namespace
 
@@ -119,7 +119,7 @@ LogicalResult AppendKVOp::verifyScales(StringRef name, MemRefType scales) {
 
 LogicalResult AppendKVOp::verify() {
   if (getInterleaved() && !getCos())
-    return emitOpError() << "expected 'interleaved' beside 'rotary' only (C13)";
+    return emitOpError() << "expected 'interleaved' together with 'rotary' only (C13)";
   if (getLeftpad() && !getCos())
     return emitOpError() << "expected 'leftpad' together with 'rotary' only (C13)";
   Type element = getKType().getElementType(), i32 = IntegerType::get(getContext(), 32);
@@ -190,7 +190,7 @@ SmallVector<StepOperand> AppendKVOp::getInputs() {
   for (auto [name, scale] : {std::pair("k_scale", getKScale()), std::pair("v_scale", getVScale())})
     if (scale) {
       auto type = cast<MemRefType>(scale.getType());
-      // One for all moves with nothing that another operand has.
+      // A scale that all pages, or all heads, share moves with no dimension of another operand.
       add(true, name,
           {type.getDimSize(0) == 1 ? Dim::Part : Dim::Page, type.getDimSize(1) == 1 ? Dim::Part : Dim::KeyHead});
     }
@@ -208,7 +208,7 @@ SmallVector<StepOperand> AppendKVOp::getOutputs() {
 // Effects
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// On memrefs the inputs are read, and the outputs written.
+/// Adds the effects of an op on memrefs: inputs are read, and outputs are written.
 static void addEffects(PlainOpInterface op, Effects &effects) {
   size_t numInputs = op.getInputs().size();
   for (OpOperand &operand : op->getOpOperands()) {

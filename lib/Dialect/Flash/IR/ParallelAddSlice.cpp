@@ -1,4 +1,4 @@
-//===- ParallelAddSlice.cpp - what iterations of a parallel loop add to one tensor --------------------------------===//
+//===- ParallelAddSlice.cpp - additions to slices of one tensor by the iterations of a parallel loop --------------===//
 
 #include "flashc/Dialect/Flash/IR/Flash.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -23,7 +23,7 @@ LogicalResult ParallelAddSliceOp::verify() {
   auto dest = dyn_cast<BlockArgument>(getDest());
   auto loop = dyn_cast_or_null<scf::ForallOp>((*this)->getParentOp()->getParentOp());
   if (!isa<InParallelOpInterface>((*this)->getParentOp()) || !loop || !dest || dest.getOwner() != loop.getBody())
-    return emitOpError() << "expected an op in the end of an scf.forall that shares the destination (C1)";
+    return emitOpError() << "expected an op in the terminator of an scf.forall that shares the destination (C1)";
   Type element = getSourceType().getElementType();
   if (!isa<FloatType>(element) || getDestType().getElementType() != element)
     return emitOpError() << "expected tensors of one float type, got " << getSourceType() << " and " << getDestType()
@@ -57,7 +57,7 @@ bool ParallelAddSliceOp::mustBufferizeInPlace(OpOperand &operand, const bufferiz
   return operand == getDestMutable();
 }
 
-/// In front of the loop's end: the slice of the destination becomes its sum with the source.
+/// Adds the source to the slice of the destination, before the loop's terminator.
 LogicalResult ParallelAddSliceOp::bufferize(RewriterBase &rewriter, const bufferization::BufferizationOptions &options,
                                             bufferization::BufferizationState &state) {
   OpBuilder::InsertionGuard guard(rewriter);

@@ -17,7 +17,7 @@ using namespace mlir::flash;
 static bool hasTangentType(Value value) { return static_cast<bool>(getTangentType(value.getType())); }
 
 namespace {
-/// Puts tangents behind the ops of a block that depend on the seed, and of the blocks in it.
+/// Adds the code of tangents after each op of a block, or of a nested block, that depends on the seed.
 class Differentiator {
 public:
   Differentiator(Operation *owner, Value seed) : owner(owner) { tangents[seed] = {1.0}; }
@@ -37,7 +37,8 @@ private:
   LogicalResult visitBranch(Operation *branch);
   LogicalResult visitLoop(LoopLikeOpInterface loop);
   SmallVector<SmallVector<unsigned>> findActive(LoopLikeOpInterface loop, ArrayRef<Block *> blocks);
-  /// The tangents of some of `values`; as further operands of a terminator.
+  /// The tangents of the elements of `values` whose positions are `which`; `append` makes them further operands of a
+  /// terminator.
   SmallVector<Value> emit(OpBuilder &b, ValueRange values, ArrayRef<unsigned> which);
   void append(Operation *terminator, ValueRange values, ArrayRef<unsigned> which);
   LogicalResult refuse(Operation &op);
@@ -57,7 +58,7 @@ LogicalResult Differentiator::refuse(Operation &op) {
   return failure();
 }
 
-/// Whether what is active reaches the op, or the blocks in it.
+/// Whether the op or an op of its regions uses an active value.
 bool Differentiator::depends(Operation &op, llvm::function_ref<bool(Value)> isActive) {
   llvm::SetVector<Value> inputs(op.operand_begin(), op.operand_end());
   getUsedValuesDefinedAbove(op.getRegions(), inputs);
@@ -90,7 +91,7 @@ LogicalResult Differentiator::visitOp(Operation &op) {
 // Control flow
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// The op with more operands and results; its regions move into it.
+/// Recreates `op` with further operands and results. Its regions move into the new op.
 static Operation *widenOp(Operation *op, ValueRange operands, TypeRange types) {
   SmallVector<Value> allOperands(op->getOperands());
   llvm::append_range(allOperands, operands);
@@ -120,11 +121,11 @@ void Differentiator::append(Operation *terminator, ValueRange values, ArrayRef<u
   terminator->insertOperands(terminator->getNumOperands(), emit(b, values, which));
 }
 
-/// Visits an op whose regions all yield the results. A tangent on which the regions disagree becomes another result.
+/// Visits an op whose regions all yield its results. A tangent that differs between the regions becomes another result.
 LogicalResult Differentiator::visitBranch(Operation *branch) {
   SmallVector<Operation *> yields;
   for (Region &region : branch->getRegions()) {
-    if (region.empty()) // of an scf.if that has no results
+    if (region.empty()) // the else of an scf.if without results
       continue;
     if (!region.hasOneBlock())
       return refuse(*branch);
@@ -137,7 +138,7 @@ LogicalResult Differentiator::visitBranch(Operation *branch) {
   for (unsigned k = 0, e = branch->getNumResults(); k < e; ++k) {
     tangents.push_back(get(yields[0]->getOperand(k)));
     bool isCommon = llvm::all_of(yields, [&](Operation *yield) { return get(yield->getOperand(k)) == tangents[k]; });
-    // What several regions have in common is from before them.
+    // A tangent that several regions share is computed before the op.
     if (!isCommon || (yields.size() == 1 && !tangents[k].isZero()))
       added.push_back(k);
   }
@@ -151,8 +152,8 @@ LogicalResult Differentiator::visitBranch(Operation *branch) {
   return success();
 }
 
-/// What a block of scf.for or scf.while is passed. Such blocks pass values to the next one, the last one to the first;
-/// what the first one passes are the results, too.
+/// The arguments by which a block of scf.for or scf.while carries values. A block passes values to the next block, the
+/// last one to the first. The values that the first block passes are also the loop's results.
 static ValueRange getCarried(Block *block) {
   return ValueRange(block->getArguments()).drop_front(isa<scf::ForOp>(block->getParentOp()) ? 1 : 0);
 }
@@ -162,7 +163,7 @@ static ValueRange getPassed(Block *block) {
   return ValueRange(terminator->getOperands()).drop_front(isa<scf::ConditionOp>(terminator) ? 1 : 0);
 }
 
-/// Which of the values that each block is passed may have a tangent in some iteration.
+/// For each block, the positions of the carried values that may have a nonzero tangent in some iteration.
 SmallVector<SmallVector<unsigned>> Differentiator::findActive(LoopLikeOpInterface loop, ArrayRef<Block *> blocks) {
   llvm::SetVector<Value> active;
   auto isActive = [&](Value value) { return active.contains(value) || !get(value).isZero(); };
@@ -190,7 +191,7 @@ SmallVector<SmallVector<unsigned>> Differentiator::findActive(LoopLikeOpInterfac
   });
 }
 
-/// Tangents of carried values are carried, too.
+/// Visits a loop: the tangents of its carried values become carried values.
 LogicalResult Differentiator::visitLoop(LoopLikeOpInterface loop) {
   auto blocks = llvm::map_to_vector(loop->getRegions(), [](Region &region) { return &region.front(); });
   SmallVector<SmallVector<unsigned>> active = findActive(loop, blocks);
@@ -233,7 +234,7 @@ static void eraseDeadOps(Region &region) {
   (void)runRegionDCE(rewriter, region);
 }
 
-/// Drops results of branches: a value may be used no more where its tangent is.
+/// Drops unused results of branches: a value may have no user but its tangent's code.
 static void dropUnusedResults(Region &region) {
   SmallVector<Operation *> branches;
   region.walk([&](scf::IfOp branch) { branches.push_back(branch); });
@@ -252,7 +253,7 @@ LogicalResult mlir::flash::differentiateScore(Region &score, Value seed, Region 
   IRMapping mapping;
   score.cloneInto(&derivative, mapping);
   if (isa<BlockArgument>(seed))
-    eraseDeadOps(derivative); // what nobody reads may have no derivative
+    eraseDeadOps(derivative); // dead ops may have no derivative
   Block &block = derivative.front();
   FailureOr<Value> tangent = differentiateIn(block, mapping.lookup(seed), score.getParentOp());
   if (failed(tangent)) {

@@ -18,8 +18,8 @@ using namespace mlir::flash;
 // Where memory comes from
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// Whether the result of `op` shows the memory of its operand of type `type`: memrefs are views, selected or passed on;
-/// a tensor is computed, but for these ops.
+/// Whether the result of `op` may refer to the memory of its operand of type `type`. A result may be a view of any
+/// memref, or that memref itself; of ops on tensors, only the ones listed here pass their operand's memory on.
 static bool passesMemoryOn(Operation *op, Type type) {
   return isa<BaseMemRefType>(type) || isa<bufferization::ToBufferOp, tensor::CastOp, AssumeSortedOp>(op);
 }
@@ -30,15 +30,15 @@ static void addOperands(Operation *op, llvm::SmallSetVector<Value, 8> &values) {
       values.insert(operand);
 }
 
-/// What the blocks of a region pass on when they end.
+/// Adds the operands of the terminators of a region's blocks.
 static void addTerminators(Region &region, llvm::SmallSetVector<Value, 8> &values) {
   for (Block &block : region)
     if (block.mightHaveTerminator())
       addOperands(block.getTerminator(), values);
 }
 
-/// `memref` and every value whose memory it may show: what it is a view of, and what selects, branches and loops choose
-/// from.
+/// `memref` and every value whose memory it may refer to: the buffers of views, and the operands that selects, branches
+/// and loops choose from.
 static llvm::SmallSetVector<Value, 8> findSources(Value memref) {
   llvm::SmallSetVector<Value, 8> values;
   values.insert(memref);
@@ -59,8 +59,8 @@ static llvm::SmallSetVector<Value, 8> findSources(Value memref) {
   return values;
 }
 
-/// The first of the sources of one array that is one of the other's; null if there is none. One global has a value for
-/// each place that asks for it.
+/// The first of `sources` that is also one of `others`; null if there is none. Two memref.get_global of one global are
+/// the same source.
 static Value findCommonSource(const llvm::SmallSetVector<Value, 8> &sources,
                               const llvm::SmallSetVector<Value, 8> &others) {
   for (Value source : sources) {
@@ -80,7 +80,7 @@ static Value findCommonSource(const llvm::SmallSetVector<Value, 8> &sources,
 //===--------------------------------------------------------------------------------------------------------------===//
 
 namespace {
-/// The views from an array up to a buffer, the array first and the buffer last.
+/// The chain of views from an array to its buffer, the array first and the buffer last.
 using ViewChain = SmallVector<Value, 4>;
 
 struct ByteRange {
@@ -88,7 +88,7 @@ struct ByteRange {
 };
 } // namespace
 
-/// What a view shows a part of; null if the array is none.
+/// The source of the view that `array` is; null if it is not a view.
 static Value getViewed(Value array) {
   if (auto transposed = array.getDefiningOp<memref::TransposeOp>())
     return transposed.getIn();
@@ -96,7 +96,7 @@ static Value getViewed(Value array) {
   return view ? view.getViewSource() : Value();
 }
 
-/// None if it is no chain: something selects on the way.
+/// The chain of views from `array` to `buffer`; none if another op, such as a select, stands between them.
 static std::optional<ViewChain> findViews(Value array, Value buffer) {
   ViewChain chain{array};
   while (chain.back() != buffer) {
@@ -108,7 +108,7 @@ static std::optional<ViewChain> findViews(Value array, Value buffer) {
   return chain;
 }
 
-/// The slice of the chain's buffer that the array is a part of, through casts; null if it is not known as one.
+/// The subview of the chain's buffer, or of casts of it, that contains the array; null if there is none.
 static memref::SubViewOp getOuterSlice(ArrayRef<Value> chain) {
   for (Value view : llvm::reverse(chain.drop_back())) {
     if (auto slice = view.getDefiningOp<memref::SubViewOp>())
@@ -128,8 +128,8 @@ static bool areApartAsSlices(ArrayRef<Value> chain, ArrayRef<Value> other) {
   return succeeded(overlap) && !*overlap;
 }
 
-/// The bytes from the array's first element to its last one, counted from where its buffer is aligned; none if they are
-/// not known.
+/// The range of bytes from the array's first element to its last one, counted from its buffer's aligned pointer; none
+/// if it is not static.
 static std::optional<ByteRange> getBytes(ArrayRef<Value> chain) {
   auto type = dyn_cast<MemRefType>(chain.front().getType());
   SmallVector<int64_t> strides;
@@ -184,17 +184,17 @@ static bool readsElements(Operation *op, Type type) {
   return isa<BaseMemRefType>(type) ? !isMemoryEffectFree(op) : isa<TensorType>(type) && !isa<tensor::DimOp>(op);
 }
 
-/// The arrays of which the regions of `op` read elements.
+/// Adds the arrays whose elements the regions of `op` read.
 static void addCaptures(Operation *op, SmallVectorImpl<NamedArray> &arrays) {
   for (Region &region : op->getRegions())
     region.walk([&](Operation *reader) {
       for (Value operand : reader->getOperands())
         if (readsElements(reader, operand.getType()))
-          arrays.push_back({"what '" + reader->getName().getStringRef().str() + "' reads", operand, reader});
+          arrays.push_back({"the operand of '" + reader->getName().getStringRef().str() + "'", operand, reader});
     });
 }
 
-/// Says where the array is: where the op in a region reads it, or what makes it.
+/// Attaches a note at the op in a region that reads the array, or else at the array's definition.
 static void attachPlace(InFlightDiagnostic &diag, const NamedArray &array) {
   diag.attachNote(array.reader ? array.reader->getLoc() : array.array.getLoc())
       << (array.reader ? array.name + " is here" : array.name + " is this");

@@ -42,13 +42,13 @@ LogicalResult AssumeSortedOp::verify() {
   return success();
 }
 
-/// Promised twice is promised.
+/// An assume_sorted of an assume_sorted is redundant.
 OpFoldResult AssumeSortedOp::fold(FoldAdaptor) {
   return getSource().getDefiningOp<AssumeSortedOp>() ? OpFoldResult(getSource()) : OpFoldResult();
 }
 
 namespace {
-/// An extent is that of the source.
+/// Replaces tensor.dim and memref.dim of the result by those of the source.
 struct ForwardDims : OpRewritePattern<AssumeSortedOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(AssumeSortedOp op, PatternRewriter &rewriter) const override {
@@ -92,10 +92,10 @@ LogicalResult SegmentTileOp::verify() {
 // Expansion
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// Searches of arrays of this many elements are written out where the number is known.
+/// Searches in arrays of a static number of elements up to this one are unrolled.
 static constexpr int64_t kMaxUnrolled = 64;
 
-/// Brings both to one type that holds either: an index where the integer has up to 32 bits.
+/// Converts both to one type that holds the values of either: index if the integer has at most 32 bits.
 static void unifyTypes(ImplicitLocOpBuilder &b, Value &x, Value &y) {
   if (x.getType() == y.getType())
     return;
@@ -112,7 +112,8 @@ static void unifyTypes(ImplicitLocOpBuilder &b, Value &x, Value &y) {
       *value = arith::IndexCastOp::create(b, common, *value);
 }
 
-/// One step of the search: `count` elements are counted; are `step` more?
+/// One step of the search: returns `count + step` if the first `count + step` elements are at most `value` (less, if
+/// `isStrict`), else `count`.
 static Value emitSearchStep(ImplicitLocOpBuilder &b, bool isStrict, Value count, Value step, Value value, Value extent,
                             ReadElement read) {
   Value next = b.createOrFold<arith::AddIOp>(count, step);
@@ -128,7 +129,7 @@ static Value emitSearchStep(ImplicitLocOpBuilder &b, bool isStrict, Value count,
   return arith::SelectOp::create(b, b.createOrFold<arith::AndIOp>(exists, isCounted), next, count);
 }
 
-/// How many bits `extent` has, as an index.
+/// The number of bits of `extent`, as an index.
 static Value emitNumBits(ImplicitLocOpBuilder &b, Value extent) {
   if (std::optional<int64_t> constant = getConstantIntValue(extent))
     return arith::ConstantIndexOp::create(b, *constant > 0 ? llvm::Log2_64(*constant) + 1 : 0);
@@ -174,7 +175,7 @@ static Value expandNth(OpBuilder &builder, Location loc, Value position, Value e
   Value element = read(b, nearest);
   if (!element)
     return Value();
-  // In its own type first, which may hold more than an index of a kernel.
+  // The element is clamped in its own type first, which may hold more than a kernel's index.
   Type type = element.getType();
   auto far = [&](Type type, int64_t sign) -> Value {
     return arith::ConstantOp::create(b, b.getIntegerAttr(type, sign * kFarPosition));
@@ -200,7 +201,7 @@ SmallVector<Value> mlir::flash::expandSegmentTile(OpBuilder &builder, Location l
   ImplicitLocOpBuilder b(loc, builder);
   auto index = [&](int64_t value) -> Value { return arith::ConstantIndexOp::create(b, value); };
   Value size = index(operands.tileSize), zero = index(0), one = index(1);
-  // Where the segment begins that stands behind `position` elements.
+  // The begin of segment number `position`: 1 is the segment that begins at the first element.
   auto getBegin = [&](OpBuilder &nested, Value position) -> Value {
     Value before = arith::SubIOp::create(nested, loc, position, one);
     Value element = expandNth(nested, loc, before, operands.extent, read);
@@ -211,7 +212,7 @@ SmallVector<Value> mlir::flash::expandSegmentTile(OpBuilder &builder, Location l
   auto getFirstTile = [&](OpBuilder &nested, Value begin, Value segment) -> Value {
     return arith::AddIOp::create(nested, loc, arith::DivUIOp::create(nested, loc, begin, size), segment);
   };
-  // As many segments behind the first one have begun as elements have a first tile of at most this number.
+  // The number of the tile's segment is the number of elements whose segment's first tile is at most this tile.
   auto readFirstTile = [&](OpBuilder &nested, Value position) {
     Value number = arith::AddIOp::create(nested, loc, position, one), begin = getBegin(nested, number);
     return begin ? getFirstTile(nested, begin, number) : Value();
@@ -235,7 +236,7 @@ Value mlir::flash::readElement(OpBuilder &b, Location loc, Value array, ValueRan
   return memref::LoadOp::create(b, loc, array, indices);
 }
 
-/// `expand` with the last extent of the array, and what reads along it in place.
+/// Calls `expand` with the last extent of the array and a function that reads elements along the last dimension.
 template <typename SortedReadOp, typename Expand>
 static auto expandWithReads(OpBuilder &b, SortedReadOp op, Expand expand) {
   Value extent = linalg::createOrFoldDimOp(b, op.getLoc(), op.getSorted(), op.getIndices().size());

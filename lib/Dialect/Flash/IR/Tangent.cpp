@@ -1,4 +1,4 @@
-//===- Tangent.cpp - a derivative, and code of it -----------------------------------------------------------------===//
+//===- Tangent.cpp - derivatives of values, and their scalar code -------------------------------------------------===//
 
 #include "Tangent.h"
 #include "mlir/IR/Matchers.h"

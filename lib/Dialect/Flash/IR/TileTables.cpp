@@ -19,7 +19,7 @@ using Predicate = arith::CmpIPredicate;
 // The ops
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// Whether the one block of `body` maps so many indices to an integer of so many bits.
+/// Verifies that `region` takes `numIndices` indices and yields an integer of `bits` bits.
 static LogicalResult verifyBody(Operation *op, Region &region, unsigned numIndices, unsigned bits = 32) {
   Block &body = region.front();
   SmallVector<Type> expected(numIndices, IndexType::get(op->getContext()));
@@ -47,7 +47,7 @@ LogicalResult RowTableOp::verify() {
 Value RowTableOp::getValue() { return cast<YieldOp>(getBody().front().back()).getValue(); }
 
 namespace {
-/// An extent is an operand.
+/// Replaces tensor.dim of a table by the op's operand.
 struct ForwardDims : OpRewritePattern<RowTableOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(RowTableOp op, PatternRewriter &rewriter) const override {
@@ -118,13 +118,13 @@ LogicalResult TileRunsOp::verify() {
 //===--------------------------------------------------------------------------------------------------------------===//
 
 namespace {
-/// The fields of a run.
+/// The fields of a run, a range of key tiles with a range of full tiles inside.
 enum RunField { Begin, FullBegin, FullEnd, End, NumFields };
 } // namespace
 
 SmallVector<Value> RunsBuilder::emitNone() { return SmallVector<Value>(NumFields * numRuns + 2, index(0)); }
 
-/// The number of the first of the two runs that become one; of several, the last.
+/// The number n of the runs n and n + 1 that are merged: the pair with the smallest gap, and the last such pair.
 Value RunsBuilder::emitMergePosition(ArrayRef<Value> runs) {
   Value position, least;
   for (int64_t run = numRuns; run-- > 0;) {
@@ -140,7 +140,8 @@ Value RunsBuilder::emitMergePosition(ArrayRef<Value> runs) {
   return position;
 }
 
-/// A row of full tiles goes on, or begins; the last run has the longest one.
+/// Extends the current sequence of consecutive full tiles, or begins one; the last run's full range becomes its longest
+/// one.
 void RunsBuilder::emitFull(MutableArrayRef<Value> state, Value key, Value next, Value isFull) {
   Value &rowBegin = state[NumFields * numRuns], &rowEnd = state[NumFields * numRuns + 1];
   Value isNext = compare(Predicate::eq, rowEnd, key);
@@ -156,14 +157,14 @@ void RunsBuilder::emitFull(MutableArrayRef<Value> state, Value key, Value next, 
 SmallVector<Value> RunsBuilder::emitVisit(ValueRange state, Value key, Value isFull) {
   Value next = arith::AddIOp::create(b, key, index(kvTile));
   SmallVector<Value> runs(getRuns(state)), result(state);
-  runs.append(NumFields, key); // the new run, empty
+  runs.append(NumFields, key); // the new run, without tiles
   Value position = emitMergePosition(runs);
   for (int64_t run = 0; run < numRuns; ++run) {
     ArrayRef<Value> own = ArrayRef(runs).slice(NumFields * run, NumFields);
     ArrayRef<Value> other = ArrayRef(runs).slice(NumFields * (run + 1), NumFields);
     MutableArrayRef<Value> merged = MutableArrayRef(result).slice(NumFields * run, NumFields);
     Value isBefore = compare(Predicate::slt, index(run), position); // stays
-    Value isFirst = compare(Predicate::eq, index(run), position);   // takes the next one in
+    Value isFirst = compare(Predicate::eq, index(run), position);   // merges with the next run
     Value keepsBegin = arith::OrIOp::create(b, isBefore, isFirst);
     Value isLonger = compare(Predicate::sge, sub(own[FullEnd], own[FullBegin]), sub(other[FullEnd], other[FullBegin]));
     Value keepsFull = arith::OrIOp::create(b, isBefore, arith::AndIOp::create(b, isFirst, isLonger));
@@ -203,7 +204,8 @@ static Value countTiles(ImplicitLocOpBuilder &b, Value extent, int64_t tile) {
   return b.createOrFold<arith::CeilDivSIOp>(extent, arith::ConstantIndexOp::create(b, tile));
 }
 
-/// A loop nest from 0 to `extents` that writes `emitElements` of each position, along last dimensions, into `table`.
+/// Emits a loop nest from 0 to `extents` that fills a tensor of `type`: `emitElements` returns the elements along the
+/// last dimensions at a position.
 static Value emitTable(ImplicitLocOpBuilder &b, RankedTensorType type, ArrayRef<Value> extents,
                        function_ref<SmallVector<Value>(ImplicitLocOpBuilder &, ValueRange)> emitElements) {
   SmallVector<Value> dynamic;
@@ -264,7 +266,7 @@ Value mlir::flash::emitTileClass(ImplicitLocOpBuilder &b, Value isKept, Value is
   return arith::SelectOp::create(b, isKept, ofKept, get(TileVisit::Skipped));
 }
 
-/// The class of one tile, from all of its pairs.
+/// Computes the class of one tile by evaluating the mask for all of its pairs.
 static Value emitClassByPairs(ImplicitLocOpBuilder &b, TileClassesOp op, ValueRange place, Value query, Value key) {
   Value one = arith::ConstantIndexOp::create(b, 1);
   auto getEnd = [&](Value first, int64_t tile) -> Value {

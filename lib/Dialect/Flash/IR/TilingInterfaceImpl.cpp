@@ -1,8 +1,8 @@
 //===- TilingInterfaceImpl.cpp - tiles of the flash ops -----------------------------------------------------------===//
 //
-// Tiles have static shapes (StaticTiles.h): inputs are padded with zeros, states with their identity. Keys, or
-// queries, that are streamed beyond the end are excluded by `j < Nk`, or `i < Nq`, joined to the mask; and both by a
-// step that adds to what it streams past: the exponential of a key of zeros may be infinite, and would meet that.
+// Tiles have static shapes (StaticTiles.h): inputs are padded with zeros, states with their identity. Padded positions
+// of the streamed dimension are excluded by `j < Nk`, or `i < Nq`, which is joined to the mask. A step that adds to
+// streamed tiles excludes padded positions of both dimensions: the exponential of a score of zeros may be infinite.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 
@@ -20,7 +20,7 @@
 using namespace mlir;
 using namespace mlir::flash;
 
-/// `tile` (offsets or sizes over leading loops) with the whole of a last dimension.
+/// `tile` (offsets or sizes of the leading dimensions) with `last` appended for the last dimension.
 static SmallVector<OpFoldResult> appended(ArrayRef<OpFoldResult> tile, OpFoldResult last) {
   SmallVector<OpFoldResult> result(tile);
   result.push_back(last);
@@ -28,10 +28,10 @@ static SmallVector<OpFoldResult> appended(ArrayRef<OpFoldResult> tile, OpFoldRes
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//
-// Regions of a tile that sticks out
+// Regions of a tile that exceeds its sequence
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// Joins `position < limit` to the mask region, which is created if there is none.
+/// Joins `position < limit`, for the position in `dim`, to the mask region, which is created if it is empty.
 static void joinLimit(OpBuilder &b, Location loc, Region &mask, StepDim dim, Value limit) {
   OpBuilder::InsertionGuard guard(b);
   unsigned position = static_cast<unsigned>(dim);
@@ -48,7 +48,7 @@ static void joinLimit(OpBuilder &b, Location loc, Region &mask, StepDim dim, Val
   yield.getValueMutable().assign(arith::AndIOp::create(b, loc, yield.getValue(), inside));
 }
 
-/// Keeps `index` inside dimension `dim` of `source`.
+/// Clamps `index` to dimension `dim` of `source`.
 static Value clampIndex(OpBuilder &b, Location loc, Value index, Value source, unsigned dim) {
   Value size = linalg::createOrFoldDimOp(b, loc, source, dim);
   Value zero = arith::ConstantIndexOp::create(b, loc, 0), one = arith::ConstantIndexOp::create(b, loc, 1);
@@ -58,7 +58,7 @@ static Value clampIndex(OpBuilder &b, Location loc, Value index, Value source, u
   return clamped;
 }
 
-/// Makes an integer division by what may be 0 one by 1 there, which no process ends with.
+/// Replaces the divisor of an integer division by 1 where it is 0, so that the division does not trap.
 static void guardDivisor(OpBuilder &b, Operation *op) {
   Value divisor = op->getOperand(1);
   if (!divisor.getType().isIntOrIndex())
@@ -70,9 +70,10 @@ static void guardDivisor(OpBuilder &b, Operation *op) {
   op->setOperand(1, arith::SelectOp::create(b, op->getLoc(), isZero, constant(1), divisor));
 }
 
-/// The positions of a tile that sticks out are passed to the regions too. What they compute there is dropped, but a
-/// read (of a bias, say) must stay inside its tensor, and a division must not be by 0: clamps every index of a read
-/// that depends on `outside`, and guards every such divisor. Searches of sorted arrays stay inside for any value.
+/// Makes a region safe for positions `outside` of the sequences. The regions run for padded positions too, and their
+/// results there are dropped, but a read (of a bias, say) must stay inside its tensor and a divisor must not be 0. So
+/// every index of a read that depends on `outside` is clamped, and every such divisor is guarded. Searches in sorted
+/// arrays are safe for any value.
 static void guardPositions(OpBuilder &b, Region &region, ArrayRef<BlockArgument> outside) {
   OpBuilder::InsertionGuard guard(b);
   DenseSet<Value> tainted(outside.begin(), outside.end());
@@ -102,9 +103,9 @@ static void guardPositions(OpBuilder &b, Region &region, ArrayRef<BlockArgument>
   });
 }
 
-/// Adapts the regions of `tile`, which may stick out of the sequences of `whole`. What it has beyond the end of the
-/// resident one is cut off, unless that is added to what exists; of the streamed one nothing beyond is folded in: the
-/// mask excludes it, or, of a step without scores, the padding of its inputs.
+/// Adapts the regions of `tile`, which may exceed the sequences of `whole`. Padded resident positions are cut off the
+/// results, and are masked only if the step adds to streamed tiles. Padded streamed positions are masked; in a step
+/// without scores the padding of the inputs makes them contribute nothing.
 static void adaptRegions(OpBuilder &b, StepOpInterface whole, StepOpInterface tile, bool outsideI, bool outsideJ) {
   for (Region &region : tile->getRegions()) {
     if (region.empty())
@@ -156,14 +157,14 @@ SmallVector<Range> mlir::flash::getStepDomain(OpBuilder &b, StepOpInterface op) 
 
 SmallVector<utils::IteratorType> mlir::flash::getStepIterators(StepOpInterface op) {
   SmallVector<utils::IteratorType> types(4, utils::IteratorType::parallel);
-  for (const StepOperand &carried : op.getStepState()) // what a part of the state does not move with, it is a sum over
+  for (const StepOperand &carried : op.getStepState()) // a state that does not move with a dimension is a sum over it
     for (StepDim dim : {StepDim::I, StepDim::J})
       if (!carried.movesWith(dim))
         types[static_cast<unsigned>(dim)] = utils::IteratorType::reduction;
   return types;
 }
 
-/// Whether `size` is all of dimension `dim` of `value`, by how it is computed.
+/// Whether `size` is known to be the extent of dimension `dim` of `value`.
 static bool isWholeDim(OpBuilder &b, OpFoldResult size, Value value, int64_t dim) {
   if (auto known = dyn_cast<Value>(size))
     if (auto dimOp = known.getDefiningOp<tensor::DimOp>())
@@ -172,7 +173,7 @@ static bool isWholeDim(OpBuilder &b, OpFoldResult size, Value value, int64_t dim
   return isEqualConstantIntOrValue(size, tensor::getMixedSize(b, value.getLoc(), value, dim));
 }
 
-/// The number of key heads that a tile of `numHeads` query heads reads, if tiles do not cut through a group.
+/// The number of key heads that a tile of `numHeads` query heads reads; fails if tiles may cut through a group.
 static FailureOr<OpFoldResult> getKeyHeads(OpBuilder &b, StepOpInterface op, OpFoldResult numHeads) {
   std::optional<int64_t> heads = getConstantIntValue(numHeads);
   int64_t group = op.getGroup();
@@ -187,7 +188,8 @@ static FailureOr<OpFoldResult> getKeyHeads(OpBuilder &b, StepOpInterface op, OpF
   return OpFoldResult(b.getIndexAttr(std::max<int64_t>(*heads / group, 1)));
 }
 
-/// A tile's types say its group, unless its heads are dynamic. (A tile may cut a group: it has another size then.)
+/// Sets group_size of a tile with a dynamic number of heads; other tiles' types say it. (A tile that cuts a group has
+/// another group size.)
 static void setTileGroup(StepOpInterface tile) {
   auto isDynamic = [&](StepDim dim) {
     auto [operand, place] = tile.getMoving(dim);
@@ -197,7 +199,8 @@ static void setTileGroup(StepOpInterface tile) {
     tile->removeAttr("group_size");
 }
 
-/// Offsets or sizes of an operand's dimensions: `tile` over (b, h, i, j, key head), and `whole` where it has all.
+/// Offsets or sizes of an operand's dimensions, taken from `tile` over (b, h, i, j, key head), or `whole` for a
+/// dimension that is not tiled.
 static SmallVector<OpFoldResult> getDims(const StepOperand &operand, ArrayRef<OpFoldResult> tile, OpFoldResult whole) {
   return llvm::map_to_vector(
       operand.dims, [&](StepDim dim) { return dim == StepDim::Whole ? whole : tile[static_cast<unsigned>(dim)]; });
@@ -210,10 +213,10 @@ static SmallVector<OpFoldResult> getOffsets(OpBuilder &b, const StepOperand &ope
 static SmallVector<OpFoldResult> getSizes(OpBuilder &b, StepOpInterface op, const StepOperand &operand,
                                           ArrayRef<OpFoldResult> tile) {
   ArrayRef<int64_t> shape = cast<RankedTensorType>(op->getOperand(operand.number).getType()).getShape();
-  return getDims(operand, tile, b.getIndexAttr(shape.back())); // where it has all, that is its last dimension
+  return getDims(operand, tile, b.getIndexAttr(shape.back())); // the dimension that is not tiled is the last one
 }
 
-/// Emits the tile of `op` at `offsets` on `state`; its results are cut back to what exists.
+/// Emits the tile of `op` at `offsets` with state `state`. Its results are cut back to the positions that exist.
 static FailureOr<TilingResult> emitTile(OpBuilder &b, StepOpInterface op, ArrayRef<OpFoldResult> offsets,
                                         ArrayRef<OpFoldResult> sizes, ArrayRef<Value> state,
                                         SmallVector<Operation *> slices) {
@@ -269,8 +272,8 @@ void mlir::flash::getStatePosition(OpBuilder &b, StepOpInterface op, unsigned nu
 // flash.online_attention: PartialReductionOpInterface
 //===--------------------------------------------------------------------------------------------------------------===//
 //
-// Chunks of keys are folded side by side, each into a state of its own: (acc, m, l) with a leading dimension of chunks.
-// mergeReductions (DecomposeAttention.cpp) folds them into one.
+// Chunks of keys are folded independently, each into a state of its own: (acc, m, l) with a leading dimension of
+// chunks. mergeReductions (DecomposeAttention.cpp) folds the states into one.
 
 FailureOr<SmallVector<Value>>
 OnlineAttentionOp::generateInitialTensorForPartialReduction(OpBuilder &b, Location loc, ArrayRef<OpFoldResult> sizes,
@@ -301,8 +304,7 @@ LogicalResult OnlineAttentionOp::getPartialResultTilePosition(
 FailureOr<TilingResult> OnlineAttentionOp::tileToPartialReduction(
     OpBuilder &b, Location loc, ReductionTilingStrategy strategy, ValueRange init, ArrayRef<OpFoldResult> offsets,
     ArrayRef<OpFoldResult> sizes, const SetVector<unsigned> &reductionDims, ArrayRef<OpFoldResult> splitReductionIvs) {
-  // A state has no dimension of keys, so the other strategy, which keeps one partial result per key of a tile, has
-  // nothing to put them in.
+  // The other strategies keep one partial result for each key of a tile, and a state has no dimension of keys.
   if (strategy != ReductionTilingStrategy::PartialReductionOuterParallel)
     return failure();
   SmallVector<Value> state;
