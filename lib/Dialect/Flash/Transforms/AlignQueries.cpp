@@ -1,4 +1,4 @@
-//===- AlignQueries.cpp - tiles of queries begin where sequences do -----------------------------------------------===//
+//===- AlignQueries.cpp - tiles of queries begin where packed sequences begin -------------------------------------===//
 
 #include "flashc/Analysis/TilePartition.h"
 #include "flashc/Dialect/Flash/IR/SortedData.h"
@@ -20,26 +20,27 @@ using namespace mlir;
 using namespace mlir::flash;
 
 namespace {
-/// A loop over tiles of queries, and the sequences whose begins its tiles are to have.
+/// A loop over tiles of queries, and the count of sequences that says where its tiles shall begin.
 struct QueryLoop {
   OnlineAttentionOp op;
   scf::ForOp loop;
   int64_t tile;
-  /// In front of it the number of tiles is computed.
+  /// The op before which the number of tiles is computed.
   Operation *anchor;
   CountLeOp sequence;
-  /// The sizes of slices: a tile, but no query behind the end.
+  /// The sizes of slices: the minimum of a tile and the rest of the queries.
   SmallVector<affine::AffineMinOp> sizes;
 };
 } // namespace
 
-/// Remarks that the loop around `op` stays as it is.
+/// Emits a remark that the loop around `op` stays as it is.
 static std::nullopt_t reject(OnlineAttentionOp op, StringRef reason) {
   remark::missed(op->getLoc(), remark::RemarkOpts::name("align-queries").category("flash")) << reason;
   return std::nullopt;
 }
 
-/// The count, in the mask, of the sequences that begin up to the query, among those that what is known outside says.
+/// The op of the mask that counts the sequences that begin up to the query, in an array that is known outside of
+/// `anchor`; null if there is none.
 static CountLeOp findSequence(OnlineAttentionOp op, Operation *anchor) {
   Region &mask = op.getMask();
   auto isOutside = [&](Value value) { return !anchor->isAncestor(value.getParentRegion()->getParentOp()); };
@@ -56,7 +57,7 @@ static CountLeOp findSequence(OnlineAttentionOp op, Operation *anchor) {
   return found;
 }
 
-/// The outermost loop around `loop` that its end is known in front of.
+/// The outermost loop around `loop` before which the end of `loop` is known.
 static Operation *findAnchor(scf::ForOp loop) {
   while (auto outer = dyn_cast<scf::ForOp>(loop->getParentOp())) {
     if (!outer.isDefinedOutsideOfLoop(loop.getUpperBound()))
@@ -66,7 +67,7 @@ static Operation *findAnchor(scf::ForOp loop) {
   return loop;
 }
 
-/// Whether all that is written at a query of the tile is as large as one of `sizes`.
+/// Whether every slice that `loop` writes at its position has one of `sizes` as its size.
 static bool writesTile(scf::ForOp loop, ArrayRef<affine::AffineMinOp> sizes) {
   return llvm::all_of(loop.getBody()->getOps<tensor::InsertSliceOp>(), [&](tensor::InsertSliceOp write) {
     return llvm::all_of(llvm::zip(write.getMixedOffsets(), write.getMixedSizes()), [&](auto dim) {

@@ -1,4 +1,4 @@
-//===- BoundLoops.cpp - the mask as loop bounds -------------------------------------------------------------------===//
+//===- BoundLoops.cpp - loop bounds from the mask -----------------------------------------------------------------===//
 
 #include "KeySegments.h"
 #include "LoopUtils.h"
@@ -27,7 +27,7 @@ namespace mlir::flash {
 using namespace mlir;
 using namespace mlir::flash;
 
-/// Says in an optimisation remark why a loop stays as it is, or masked.
+/// Emits a missed-optimisation remark that says why a loop, or its mask, stays.
 static void emitMissed(Operation *op, StringRef reason) {
   remark::missed(op->getLoc(), remark::RemarkOpts::name("bound-loops").category("flash")) << reason;
 }
@@ -40,8 +40,8 @@ static StringRef getPlural(StepDim dim) { return dim == StepDim::I ? "queries" :
 
 static OperandRange getInits(StepOpInterface op) { return cast<DestinationStyleOpInterface>(*op).getDpsInits(); }
 
-/// The loop over tiles of the streamed dimension that does nothing but fold `op` into its state, so that an iteration
-/// that the mask leaves empty may be skipped.
+/// The loop over tiles of the streamed dimension around `op`, or null. It must do nothing but fold `op` into its state,
+/// so that an iteration whose tile the mask drops can be skipped.
 static scf::ForOp matchStreamedLoop(StepOpInterface op) {
   auto reject = [&](const Twine &reason) {
     emitMissed(op, reason.str());
@@ -68,9 +68,9 @@ static scf::ForOp matchStreamedLoop(StepOpInterface op) {
   return loop;
 }
 
-/// How many positions of the resident tile exist: all of them, or those that a padded tile was made from. Of fewer than
-/// a tile there is no slice, but the array itself. Where all of them add to what is streamed, all of them count: those
-/// that do not exist are masked.
+/// The number of positions of the resident tile that exist: all of them, or those of the slice (or of an array smaller
+/// than a tile) that is padded to the tile. If the step adds to streamed tiles, all positions count: those that do not
+/// exist are masked.
 static OpFoldResult getNumResident(StepOpInterface op, scf::ForOp loop) {
   StepDim resident = op.getResidentDim();
   OpFoldResult all = OpBuilder(op).getIndexAttr(op.getTileExtent(resident));
@@ -93,7 +93,8 @@ static OpFoldResult getNumResident(StepOpInterface op, scf::ForOp loop) {
 // Rewriting
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// In a loop that visits whole tiles only, the size of a slice clamped at the loop's original end is the tile's.
+/// Replaces the sizes of slices that are clamped at the loop's original end by the tile's size, in a loop over whole
+/// tiles only.
 static void unclampSlices(scf::ForOp loop, Value originalEnd, int64_t tile) {
   LinearExpr rest = LinearExpr::get(originalEnd) - LinearExpr::symbol(loop.getInductionVar());
   SmallVector<affine::AffineMinOp> clamps(loop.getOps<affine::AffineMinOp>());
@@ -111,8 +112,8 @@ static bool isEmpty(const KeySegment &segment) {
   return isEqualConstantIntOrValue(segment.begin, segment.end) || (begin && end && *begin >= *end);
 }
 
-/// A segment without iterations, for a mask that keeps nothing: a kernel is made of a loop, though it may have none. No
-/// position is negative, which folding does not know.
+/// A segment without iterations, for a mask that keeps nothing: a kernel needs a loop. Its bounds use that no position
+/// is negative, which folding does not know, so that the loop is not folded away.
 static KeySegment makeEmptySegment(OpBuilder &b, scf::ForOp loop) {
   auto op = *loop.getOps<StepOpInterface>().begin();
   Location loc = loop.getLoc();
@@ -122,7 +123,7 @@ static KeySegment makeEmptySegment(OpBuilder &b, scf::ForOp loop) {
   return {loop.getLowerBound(), end, /*isFull=*/false};
 }
 
-/// Replaces `loop` by consecutive loops that thread its state; returns those without a mask.
+/// Replaces `loop` by consecutive loops that pass its state on; returns the loops without a mask.
 static SmallVector<scf::ForOp> splitLoop(scf::ForOp loop, SmallVector<KeySegment> segments, int64_t tile) {
   OpBuilder b(loop);
   SmallVector<Value> state(loop.getInitArgs());
@@ -150,7 +151,7 @@ static SmallVector<scf::ForOp> splitLoop(scf::ForOp loop, SmallVector<KeySegment
   return fullLoops;
 }
 
-/// What is known about the loop over the streamed dimension.
+/// Describes the loop over the streamed dimension to the analysis of masks.
 static MaskLoop describe(StepOpInterface op, scf::ForOp loop, OpFoldResult numResident) {
   MaskLoop result;
   result.view = op.getMaskView();
@@ -159,7 +160,7 @@ static MaskLoop describe(StepOpInterface op, scf::ForOp loop, OpFoldResult numRe
   result.begin = LinearExpr::get(loop.getLowerBound());
   result.end = LinearExpr::get(loop.getUpperBound());
   result.count = LinearExpr::get(numResident);
-  // The loop over resident tiles: flash-swap-loops has put it around this one.
+  // flash-swap-loops has put the loop over resident tiles around this one.
   scf::ForOp outer = scf::getForInductionVarOwner(op.getPositionIn(op.getResidentDim()));
   if (outer && getConstantIntValue(outer.getStep()) == result.otherTileSize) {
     result.from = LinearExpr::get(outer.getLowerBound());
@@ -168,14 +169,14 @@ static MaskLoop describe(StepOpInterface op, scf::ForOp loop, OpFoldResult numRe
   return result;
 }
 
-/// Whether tiles may lie where some of their positions do not exist: flash-tile has clamped their slices, and joined
-/// the end of the sequence to the mask, unless it knew that no tile on its grid sticks out.
+/// Whether tiles may begin at any position: flash-tile clamped their slices and joined the sequence's end to the mask,
+/// unless it knew that no tile on its grid exceeds the sequence.
 static bool mayEndAnywhere(const MaskLoop &loop) {
   std::optional<int64_t> length = (*loop.end - *loop.begin).getConstantValue();
   return !length || *length % loop.tileSize != 0;
 }
 
-/// Whether a tile of keys lies in the pages of a cache: those are on the grid of tiles.
+/// Whether a tile of keys lies in the pages of a cache, which are on the grid of tiles.
 static bool liesInPages(StepOpInterface op) {
   Value keys = op.getScores().getK();
   if (auto pad = keys.getDefiningOp<tensor::PadOp>())
@@ -197,9 +198,9 @@ static bool readsArrays(Region &mask) {
       ofPair, [](Operation *inner) { return llvm::any_of(inner->getOperandTypes(), llvm::IsaPred<ShapedType>); });
 }
 
-/// Runs of tiles, or null. Where the bounds say it all there are none; nor where
-/// all of a mask over sorted data is understood: it visits few tiles without need, which are not worth two more
-/// kernels.
+/// Creates the runs of tiles that evaluating the mask gives, or returns null if they are not worth two more kernels:
+/// the bounds are exact, or the analysis understands all of a mask over sorted data, whose bounds keep few tiles
+/// without need.
 static std::unique_ptr<RangedMask> createRanged(StepOpInterface op, Region &original, const MaskSet &mask,
                                                 const LoopBounds &bounds) {
   bool isWorthIt = !mask.opaque.empty() || (classify(mask, bounds).kind != MaskClass::Exact && !readsArrays(original));
@@ -211,13 +212,14 @@ std::optional<KeyBounds> mlir::flash::computeKeyBounds(StepOpInterface op, bool 
   if (!loop)
     return std::nullopt;
   auto searched = std::make_unique<SearchedMask>(op, op.getMaskView());
-  // What the loop computes is not known before it.
+  // Values that the loop computes are not known before it.
   MaskSet mask = readMask(op.getMask(), [&](Value value) {
     return loop.isDefinedOutsideOfLoop(value) || op.getMask().isAncestor(value.getParentRegion());
   });
   MaskLoop described = describe(op, loop, getNumResident(op, loop));
-  // Runs of tiles are on the loop's grid. So are tiles of queries that gradients are added to, and that what else
-  // belongs to queries is read in. Dropout counts by blocks of positions.
+  // Tiles stay on the loop's grid for dropout, which counts in blocks of positions, for pages, and for streamed
+  // queries, to which gradients are added and for which other arrays are read by tile. Runs of tiles are on the grid,
+  // too.
   bool isOnGrid = op.getScores().getDropout() || liesInPages(op) ||
                   (isa<AccumulateGradientsOp>(op.getOperation()) && op.getStreamedDim() == StepDim::I);
   described.isMoved = !isOnGrid && mayEndAnywhere(described) && mayMoveTiles(mask, described, op.getContext());
@@ -241,7 +243,7 @@ bool mlir::flash::beginsAnywhere(OnlineAttentionOp op) {
   return mask.opaque.empty() && mayEndAnywhere(described) && mayMoveTiles(mask, described, op.getContext());
 }
 
-/// "by running the mask, where the range of %x and %y in each tile leaves it open".
+/// Returns e.g. "by running the mask, where the range of %x and %y in each tile leaves it open".
 static std::string describeRanges(const RangedMask &ranged, llvm::function_ref<std::string(Value)> getName) {
   if (ranged.getArrays().empty())
     return "by running the mask";
@@ -257,12 +259,12 @@ MaskClass mlir::flash::classify(const MaskSet &mask, const LoopBounds &bounds, c
 }
 
 namespace {
-/// Names of values as the function prints them.
+/// Prints the names of values as the function's IR has them.
 class Names {
 public:
   explicit Names(Operation *op) : state(op->getParentOfType<FunctionOpInterface>()) {}
 
-  /// `%x`, `%x[first]` or `%x[last]`.
+  /// Prints `%x`, `%x[first]` or `%x[last]`.
   void operator()(raw_ostream &os, Value value, MaskSpace::At at) {
     value.printAsOperand(os, state);
     os << (at == MaskSpace::At::FirstRow ? "[first]" : at == MaskSpace::At::LastRow ? "[last]" : "");
@@ -282,14 +284,14 @@ public:
 };
 } // namespace
 
-/// Tells the end of the attention that each row of the tile has seen a key.
+/// Marks the flash.finalize of the loop: each row of the tile has seen a key.
 static void markRows(scf::ForOp loop) {
   for (Operation *user : loop->getUsers())
     if (auto finalize = dyn_cast<FinalizeOp>(user))
       finalize.setNoEmptyRows(true);
 }
 
-/// Nothing is known: every tile may be kept, and every tile may be cut.
+/// Whether the bounds say nothing: every tile may be kept, and every tile may be cut.
 static bool isTrivial(const LoopBounds &bounds) {
   auto isEverything = [](const TileInterval &interval) {
     return interval.isPrefix() && interval.isSuffix() && interval.conditions.empty();
@@ -314,7 +316,7 @@ struct BoundLoops : flash::impl::BoundLoopsBase<BoundLoops> {
         boundLoop(op, cast<scf::ForOp>(op->getParentOp()), *found);
   }
 
-  /// Without a mask every row sees all keys, if there are any.
+  /// Marks an op without a mask, whose rows all see every key, if there is a key.
   void markUnmasked(StepOpInterface op) {
     auto loop = dyn_cast<scf::ForOp>(op->getParentOp());
     if (!op.needsFinalize() || !loop || op.getPositionIn(op.getStreamedDim()) != loop.getInductionVar() ||
@@ -345,7 +347,8 @@ struct BoundLoops : flash::impl::BoundLoopsBase<BoundLoops> {
     }
     KeyRange range = KeyRange::of(op, loop, getNumResident(op, loop));
     SmallVector<KeySegment> segments = emitKeySegments(op, range, bounds, mask.space);
-    // Beside resident keys what is read for each query is read for each column of every masked tile.
+    // With resident keys, a value that is read for a query is read for each column of every masked tile, so searches
+    // replace reads.
     if (isa<AccumulateGradientsOp>(op.getOperation()) && op.getMaskView() == MaskView::Dual)
       searched->keepSearches();
     else
@@ -354,7 +357,7 @@ struct BoundLoops : flash::impl::BoundLoopsBase<BoundLoops> {
     ++numBounded;
   }
 
-  /// The runs of tiles that a table says, each with its full tiles inside.
+  /// Replaces the loop by loops over the runs of tiles of a table, each with a range of full tiles inside.
   void boundByRuns(StepOpInterface op, scf::ForOp loop, KeyBounds &found) {
     if (op.getContext()->getRemarkEngine()) {
       Names names(op);
@@ -363,7 +366,7 @@ struct BoundLoops : flash::impl::BoundLoopsBase<BoundLoops> {
     }
     SmallVector<std::pair<OpFoldResult, OpFoldResult>> stretches;
     KeyRange range = KeyRange::of(op, loop, getNumResident(op, loop));
-    if (!isTrivial(found.bounds)) // what is understood bounds the runs as it would bound the loops
+    if (!isTrivial(found.bounds)) // the known bounds limit the runs as they would limit the loops
       for (KeySegment &kept : emitKeySegments(op, range, found.bounds, found.mask.space))
         stretches.emplace_back(kept.begin, kept.end);
     found.searched->restore();
@@ -424,13 +427,13 @@ struct PrintMaskBounds : flash::impl::PrintMaskBoundsBase<PrintMaskBounds> {
                  << maskClass.reason << '\n';
   }
 
-  /// What is decided for the loop around `op`.
+  /// Whether tiles of the loop around `op` leave its grid.
   static bool areTilesMoved(StepOpInterface op) {
     std::optional<KeyBounds> found = computeKeyBounds(op);
     return found && found->bounds.isMoved;
   }
 
-  /// What the region computes that the bounds use.
+  /// Prints the ops of the mask that compute values of the bounds.
   static void printSearches(Region &mask, const LoopBounds &bounds, AsmState &state) {
     llvm::SetVector<Operation *> slice;
     BackwardSliceOptions options;

@@ -83,7 +83,8 @@ OpFoldResult BoundsEmitter::clampRooms(const TileInterval &interval, OpFoldResul
   SmallVector<AffineExpr> exprs{b.getAffineDimExpr(0)};
   SmallVector<OpFoldResult> operands{end, begin};
   operands.append(symbols);
-  // What is captured may be large, as an offset that does not exist: times the tile it has to fit 32 bits.
+  // A captured value may be large, such as the offset of a sequence that does not exist. It is limited so that its
+  // product with the tile size fits 32 bits.
   AffineExpr largest = b.getAffineConstantExpr(kFarPosition / bounds.tileSize);
   for (AffineExpr room : interval.rooms) {
     bool isCaptured = false;
@@ -99,7 +100,7 @@ OpFoldResult BoundsEmitter::clampRooms(const TileInterval &interval, OpFoldResul
                                              operands);
 }
 
-/// Row functions are evaluated at the first and the last query.
+/// Maps the mask's query to the first and the last query of the tile, for values that are evaluated there.
 void BoundsEmitter::mapRows(Value first) {
   auto isAt = [&](MaskSpace::At at) {
     return llvm::any_of(bounds.captured, [&](const CapturedValue &captured) { return captured.at == at; });
@@ -110,12 +111,12 @@ void BoundsEmitter::mapRows(Value first) {
     return;
   AffineExpr last = symbol(LoopBounds::First) + symbol(LoopBounds::Count) - 1;
   OpFoldResult position = affine::makeComposedFoldedAffineApply(b, loc, AffineMap::get(0, 4, last), symbols);
-  if (mayHaveNoQuery()) // a position that exists: arrays may be read there
+  if (mayHaveNoQuery()) // arrays may be read at positions that exist only
     position = clamp(position, b.getIndexAttr(0), /*isMin=*/false);
   hoisted[unsigned(MaskSpace::At::LastRow)].map(row, getValueOrCreateConstantIndexOp(b, loc, position));
 }
 
-/// Copies what computes a value inside the mask region out of it.
+/// Copies the code that computes `value` out of the mask region.
 Value BoundsEmitter::hoist(Value value, IRMapping &mapping) {
   return flashc::cloneSlice(b, value, mapping, [&](Value outside) {
     return op.getMask().isAncestor(outside.getParentRegion()) ? Value() : outside;

@@ -7,7 +7,7 @@
 
 namespace mlir::flash {
 
-/// Turns the expressions of LoopBounds into IR.
+/// Emits the expressions of LoopBounds as IR.
 class BoundsEmitter {
 public:
   BoundsEmitter(StepOpInterface op, const KeyRange &range, const LoopBounds &bounds);
@@ -17,27 +17,27 @@ protected:
 
   AffineExpr symbol(unsigned position) const;
 
-  /// Whether the tile of queries may be one that has none, as some of segments have.
+  /// Whether the tile of queries may be empty, as some tiles of segments are.
   bool mayHaveNoQuery() const;
 
-  /// Where the loop ends, rounded to tiles from where it begins.
+  /// The loop's end, rounded to whole tiles from the loop's begin.
   AffineExpr getEnd(bool isCeil) const;
 
-  /// The last tile boundary up to `position`, or the first from it on, of tiles that begin at `begin`.
+  /// Rounds `position` down, or up with `isCeil`, to a boundary of tiles that begin at `begin`.
   OpFoldResult roundFrom(OpFoldResult begin, OpFoldResult position, bool isCeil);
 
-  /// The least or the greatest of some expressions.
+  /// The minimum or the maximum of some expressions.
   OpFoldResult reduce(ArrayRef<AffineExpr> exprs, bool isMin);
   OpFoldResult clamp(OpFoldResult value, OpFoldResult limit, bool isMin);
 
   /// `value` if all conditions are >= 0, else `otherwise`.
   OpFoldResult unless(ArrayRef<AffineExpr> conditions, OpFoldResult value, OpFoldResult otherwise);
 
-  /// `end`, but at most as far behind `begin` as an interval has room.
+  /// The minimum of `end` and `begin` plus each of the interval's rooms (limits on its number of tiles).
   OpFoldResult clampRooms(const TileInterval &interval, OpFoldResult begin, OpFoldResult end);
 
   const LoopBounds &bounds;
-  /// What the expressions' symbols are.
+  /// The values of the expressions' symbols.
   SmallVector<OpFoldResult> symbols;
 
 private:
@@ -49,7 +49,7 @@ private:
   OpBuilder b;
   Location loc;
   bool mayBeEmpty;
-  /// What has been copied out of the mask region, by where it is evaluated.
+  /// The values that are copied out of the mask region, a mapping for each MaskSpace::At.
   IRMapping hoisted[3];
 };
 

@@ -1,4 +1,4 @@
-//===- CaptureIndex.cpp - what the indices of a read hang on ------------------------------------------------------===//
+//===- CaptureIndex.cpp - which positions the indices of a read depend on -----------------------------------------===//
 
 #include "CaptureIndex.h"
 #include "flashc/Analysis/LinearExpr.h"
@@ -33,13 +33,14 @@ private:
     return isOfDistances ? Gradients::Diagonals : Gradients::Pairs;
   }
 
-  /// Whether code of the score computes `value` of `position`.
+  /// Whether `value` of the score depends on `position`.
   bool dependsOn(Value value, Value position) {
     if (value == position)
       return true;
     Operation *def = value.getDefiningOp();
     if (!def)
-      return value.getParentRegion() != &score && score.isAncestor(value.getParentRegion()); // of a nested block
+      return value.getParentRegion() != &score &&
+             score.isAncestor(value.getParentRegion()); // an argument of a nested block
     if (!score.isAncestor(def->getParentRegion()))
       return false;
     auto [found, isNew] = known.try_emplace({value, position}, false);
@@ -57,7 +58,7 @@ private:
 
   bool dependsOnPair(Value value) { return dependsOn(value, query) || dependsOn(value, key); }
 
-  /// Whether a combination of values hangs on i and j by their distance alone.
+  /// Whether `expr` depends on i and j through their distance only.
   bool isOfDistance(const LinearExpr &expr) {
     return expr.getCoefficient(query) == -expr.getCoefficient(key) &&
            llvm::all_of(expr.getTerms(), [&](const LinearExpr::Term &term) {

@@ -1,4 +1,4 @@
-//===- CaptureIndex.h - what the indices of a read hang on --------------------------------------------------------===//
+//===- CaptureIndex.h - which positions the indices of a read depend on -------------------------------------------===//
 #ifndef FLASHC_LIB_DIALECT_FLASH_TRANSFORMS_CAPTUREINDEX_H
 #define FLASHC_LIB_DIALECT_FLASH_TRANSFORMS_CAPTUREINDEX_H
 
@@ -7,19 +7,19 @@
 
 namespace mlir::flash {
 
-/// How gradients are summed that belong to the element of a read.
+/// How the gradients that belong to the element of a read are summed.
 struct CaptureIndex {
-  /// Rows, columns, diagonals or pairs.
+  /// Sums of rows, columns, diagonals or pairs.
   Gradients gradients;
-  /// Whether an index hangs on the batch, and on the head.
+  /// Whether an index depends on the batch, and on the head.
   bool dependsOnBatch, dependsOnHead;
 };
 
-/// Analyzes the index of a read directly in `score`, the region of an op with scores.
+/// Analyzes the indices of a read that stands directly in `score`, the score region of an op.
 CaptureIndex analyzeCaptureIndex(Region &score, tensor::ExtractOp read);
 
-/// Whether code of `region`, a score or a mask, computes `value` of b, h and the distance j - i, and of nothing else
-/// that differs between pairs.
+/// Whether `value` in `region`, a score or a mask, depends on the pair (i, j) through its distance j - i only. It may
+/// depend on b and h.
 bool hangsOnDistance(Region &region, Value value);
 
 } // namespace mlir::flash

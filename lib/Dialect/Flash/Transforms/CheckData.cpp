@@ -1,4 +1,4 @@
-//===- CheckData.cpp - what a program on the CPU may be asked of its arrays ---------------------------------------===//
+//===- CheckData.cpp - checks of the data of a program on the CPU -------------------------------------------------===//
 
 #include "flashc/Dialect/Flash/IR/Arguments.h"
 #include "flashc/Dialect/Flash/IR/FlashIndex.h"
@@ -27,7 +27,7 @@ using Predicate = arith::CmpIPredicate;
 
 static constexpr StringLiteral kCheckedAttr = "flash.checked";
 
-/// What the location calls an array, or else the function.
+/// The name of the array: its location's, or else that of the function's argument.
 static std::string getName(Location location, Value array) {
   if (auto name = location->findInstanceOf<NameLoc>())
     return name.getName().str();
@@ -52,8 +52,9 @@ static scf::ForOp emitLoop(ImplicitLocOpBuilder &b, int64_t first, Value end) {
 //===--------------------------------------------------------------------------------------------------------------===//
 
 namespace {
-/// Computes values of a score or a mask for one pair, and their errors: 0, or the number of an index that is outside of
-/// its array and that the value hangs on. Null stands for what the score decides, and for no error at all.
+/// Emits values of a score or a mask for one pair, and their errors. An error is 0, or the number of an index that is
+/// outside of its array and that decides the value. The value is null if it depends on the score, and the error is null
+/// if there can be none.
 class ErrorFlow {
 public:
   ErrorFlow(ImplicitLocOpBuilder &b, Region &region, ValueRange position, SmallVectorImpl<WrapIndexOp> &indices)
@@ -64,7 +65,7 @@ public:
   Value getValue() { return get(getYielded()); }
   Value getError() { return getError(getYielded()); }
 
-  /// The first of two errors.
+  /// The first of two errors that is not 0.
   static Value join(ImplicitLocOpBuilder &b, Value x, Value y) {
     if (!x || !y)
       return x ? x : y;
@@ -134,7 +135,7 @@ private:
     return join(b, ofX, ofY);
   }
 
-  /// The error of one side, if the other one does not decide alone what the op gives.
+  /// The error of `side`, or 0 where the `other` operand of the and or the or alone decides the result.
   Value getUnlessDecided(Operation *op, Value side, Value other) {
     Value error = getError(side), decides = error ? get(other) : Value();
     if (!decides)
@@ -159,12 +160,12 @@ private:
   DenseMap<Value, Value> errors;
 };
 
-/// The loops over all pairs of one op, in front of it.
+/// Emits loops over all pairs of an op, before the op, that check its indices.
 class IndexChecker {
 public:
   explicit IndexChecker(ScoresOpInterface op) : op(op), b(op.getLoc(), op) {}
 
-  /// Returns how many indices are checked.
+  /// Returns the number of indices that are checked.
   int64_t emit() {
     if (!hasIndices(op.getScore()) && !hasIndices(op.getMask()))
       return 0;
@@ -189,7 +190,7 @@ private:
     return llvm::any_of(region.getOps(), [](Operation &nested) { return isa<WrapIndexOp>(nested); });
   }
 
-  /// How many positions there are: of keys in a cache, those that lie in it.
+  /// The number of positions of a dimension. For keys in a cache it is the sequence's length.
   Value emitExtent(unsigned dim, ArrayRef<Value> position) {
     Value extent = linalg::createOrFoldDimOp(b, b.getLoc(), dim == 3 ? op.getK() : op.getQ(), dim == 3 ? 2 : dim);
     auto view = dim == 3 ? op.getK().getDefiningOp<CacheViewOp>() : CacheViewOp();
@@ -219,11 +220,11 @@ private:
     bool isDim = isa_and_nonnull<tensor::DimOp, memref::DimOp>(dim);
     std::string name = getName(index.getLoc(), isDim ? dim->getOperand(0) : Value());
     return flashc::describePlace(index.getLoc()) + "expected an index into " + name +
-           " between minus its extent and its extent less 1, got one outside, in a score or a mask that hangs on it: "
+           " between minus its extent and its extent less 1, got one outside that decides a score or a mask: "
            "where no element is meant, a select (flashc.ops.where) has to take another value";
   }
 
-  /// What nothing in the loop hangs on is checked once.
+  /// Limits a loop whose position is not used to one iteration.
   static void dropUnused(scf::ForOp loop) {
     if (!loop.getInductionVar().use_empty())
       return;
@@ -242,7 +243,7 @@ private:
 // Promises
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// Loops over all pairs of neighbours of an array.
+/// Emits loops that compare all neighbours along the last dimension of an array.
 static void emitAscends(func::FuncOp function, AssumeSortedOp promise) {
   Value array = promise.getSource();
   ImplicitLocOpBuilder b(promise.getLoc(), function.getContext());
@@ -258,11 +259,11 @@ static void emitAscends(func::FuncOp function, AssumeSortedOp promise) {
   Value x = readElement(b, b.getLoc(), array, before), y = readElement(b, b.getLoc(), array, at);
   cf::AssertOp::create(b, arith::CmpIOp::create(b, Predicate::sle, x, y),
                        flashc::describePlace(promise.getLoc()) + "expected " + getName(promise.getLoc(), array) +
-                           " to ascend along its last dimension, as is promised of it, got elements that do not: sort "
+                           " to ascend along its last dimension, as it is declared to, got elements that do not: sort "
                            "them, or promise nothing");
 }
 
-/// Looks at each array that is there when the function begins to compute.
+/// Emits checks of the arrays that are declared sorted and are known at the function's begin; returns their number.
 static int64_t checkPromises(func::FuncOp function) {
   llvm::MapVector<Value, AssumeSortedOp> promises;
   function.walk([&](AssumeSortedOp promise) {

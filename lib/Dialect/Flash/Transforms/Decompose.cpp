@@ -26,7 +26,7 @@ LogicalResult mlir::flash::decomposeFlashOp(RewriterBase &rewriter, linalg::Aggr
   return success();
 }
 
-/// Searches and tables become loops, and declarations what they are made on.
+/// Expands searches and tables to loops, and replaces declarations by their operands.
 static void expandDeclaredData(RewriterBase &rewriter, Operation *root) {
   auto expand = [&](auto op) {
     rewriter.setInsertionPoint(op);

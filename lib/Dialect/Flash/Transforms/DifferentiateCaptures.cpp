@@ -1,4 +1,4 @@
-//===- DifferentiateCaptures.cpp - the gradient of what a score reads ---------------------------------------------===//
+//===- DifferentiateCaptures.cpp - gradients of the tensors that a score reads ------------------------------------===//
 
 #include "CaptureIndex.h"
 #include "flashc/Dialect/Flash/IR/Arguments.h"
@@ -38,7 +38,7 @@ public:
       return failure();
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPoint(op);
-    // What the op had in front of it stays there if a derivative is refused.
+    // If a derivative is refused, the ops that are created here stay before the op.
     Value result = createZeros(b, loc, tensor::getMixedSizes(b, loc, op.getCaptured()));
     Value delta = emitRowDots(b, loc, op.getO(), op.getDout(), op.getDlse());
     for (auto [number, read] : llvm::enumerate(*reads)) {
@@ -76,7 +76,7 @@ FailureOr<SmallVector<CapturedRead>> Rewriter::findReads() {
     return reads;
   Region &score = op.getScore();
   DominanceInfo dominance;
-  eliminateCommonSubExpressions(b, dominance, op); // a read that is written twice is one
+  eliminateCommonSubExpressions(b, dominance, op); // equal reads become one
   (void)runRegionDCE(b, score);
   WalkResult walk = score.walk([&](Operation *nested) {
     auto read = dyn_cast<tensor::ExtractOp>(nested);
@@ -97,7 +97,7 @@ FailureOr<SmallVector<CapturedRead>> Rewriter::findReads() {
   return reads;
 }
 
-/// The sums of the score's gradients that go with one read.
+/// Emits the sums of the score's gradients that belong to one read.
 FailureOr<Value> Rewriter::emitSums(CapturedRead &read, Value delta, int64_t number) {
   Gradients gradients = read.index.gradients;
   SmallVector<OpFoldResult> sizes{getExtent(op.getQ(), 0), getExtent(op.getQ(), 1)};
@@ -142,7 +142,7 @@ Value Rewriter::emitScatter(CapturedRead &read, Value sums, Value init) {
   for (Operation &nested : op.getScore().front().without_terminator()) {
     if (&nested == read.read)
       break;
-    // What hangs on the score is not part of an index.
+    // Ops that depend on the score are not part of an index.
     if (llvm::all_of(nested.getOperands(), [&](Value operand) {
           return !op.getScore().isAncestor(operand.getParentRegion()) || mapping.contains(operand);
         }))
@@ -162,7 +162,7 @@ namespace {
 struct DifferentiateCaptures : flash::impl::DifferentiateCapturesBase<DifferentiateCaptures> {
   void runOnOperation() override {
     IRRewriter rewriter(&getContext());
-    bool isDone = true; // all are looked at, so that each that is refused has its diagnostic
+    bool isDone = true; // go on after a failure: each refused op gets its diagnostic
     getOperation()->walk([&](CapturedGradientOp op) {
       FailureOr<int64_t> count = differentiateCaptures(rewriter, op);
       isDone &= succeeded(count);

@@ -10,7 +10,7 @@ using namespace mlir::flash;
 
 using Predicate = arith::CmpIPredicate;
 
-/// The quotient by what is no constant that `expr` is, but for a constant; null if it is none.
+/// Returns the quotient q by a divisor that is not constant if `expr` is q plus a constant, else null.
 static arith::FloorDivSIOp matchQuotient(const LinearExpr &expr) {
   Value shifted = expr.getShifted();
   auto quotient = shifted ? shifted.getDefiningOp<arith::FloorDivSIOp>() : arith::FloorDivSIOp();
@@ -18,9 +18,9 @@ static arith::FloorDivSIOp matchQuotient(const LinearExpr &expr) {
 }
 
 namespace {
-/// `(position + rest) floordiv divisor <predicate> limit` of the key or the query, where nothing else depends on it,
-/// and the divisor on neither. The limit depends on neither, or for a key it is the quotient of a query by the same
-/// divisor and a constant.
+/// `(position + rest) floordiv divisor <predicate> limit`, where `position` is the key or the query, and `rest` and
+/// `divisor` depend on neither. `limit` depends on neither, or, for a key, is a quotient of the query by the same
+/// divisor plus a constant.
 struct QuotientComparison {
   BlockArgument position;
   LinearExpr rest, limit;
@@ -72,8 +72,9 @@ private:
     return QuotientComparison{position, rest, limit, quotient.getRhs(), predicate, ofQuery};
   }
 
-  /// Null if it is unsigned. The first and the last position of a quotient depend on the divisor's sign, and a greater
-  /// position has a greater quotient only if that is positive.
+  /// Emits the comparison as bounds on the position; null if its predicate is unsigned. The first and the last position
+  /// of a quotient depend on the divisor's sign, and quotients ascend with the position only if the divisor is
+  /// positive.
   Value emit(ImplicitLocOpBuilder &b, const QuotientComparison &compare) const {
     Value divisor = emitLinear(b, LinearExpr::symbol(compare.divisor));
     Value isPositive = arith::CmpIOp::create(b, Predicate::sgt, divisor, arith::ConstantIndexOp::create(b, 0));
@@ -103,7 +104,8 @@ private:
     return emitSigned(b, b.getLoc(), compare.predicate, atMost, atLeast);
   }
 
-  /// Whether the position is at least the first one whose quotient is `limit + margin`, or in front of those' end.
+  /// Emits whether the position is at least the first one whose quotient is `limit + margin`, or, with `isEnd`, at most
+  /// the last such position.
   Value emitEdge(ImplicitLocOpBuilder &b, const QuotientComparison &compare, Value divisor, Value isPositive,
                  int64_t margin, bool isEnd) const {
     LinearExpr one = LinearExpr::symbol(divisor);

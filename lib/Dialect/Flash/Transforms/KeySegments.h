@@ -1,4 +1,4 @@
-//===- KeySegments.h - the loops that the bounds of a mask ask for ------------------------------------------------===//
+//===- KeySegments.h - the loops over key tiles that the bounds of a mask give ------------------------------------===//
 #ifndef FLASHC_LIB_DIALECT_FLASH_TRANSFORMS_KEYSEGMENTS_H
 #define FLASHC_LIB_DIALECT_FLASH_TRANSFORMS_KEYSEGMENTS_H
 
@@ -8,36 +8,37 @@
 
 namespace mlir::flash {
 
-/// Consecutive tiles of the streamed dimension (called keys here, as they are of attention) that are all kept as a
-/// whole, or that all need the mask.
+/// Consecutive tiles of the streamed dimension (called keys here, as in attention) that are all full, or that all need
+/// the mask.
 struct KeySegment {
   OpFoldResult begin, end;
   bool isFull;
 };
 
-/// Tiles of keys at `begin`, `begin` + tile, ... < `end`, for `count` queries from `first` on; and where their bounds
-/// are computed.
+/// Tiles of keys at `begin`, `begin` + tile, ... < `end`, for `count` queries from `first` on. Their bounds are
+/// computed at `place`.
 struct KeyRange {
   OpBuilder place;
   OpFoldResult begin, end;
   Value first;
   OpFoldResult count;
-  /// Whether `count` may be 0: then there is nothing to visit.
+  /// Whether `count` may be 0, in which case no tile is visited.
   bool mayBeEmpty = false;
 
-  /// Those of the loop around `op`, of which `count` queries exist.
+  /// The tiles of `loop`, which is around `op`, for a tile of queries of which `count` exist.
   static KeyRange of(StepOpInterface op, scf::ForOp loop, OpFoldResult count) {
     return {OpBuilder(loop), getAsOpFoldResult(loop.getLowerBound()), getAsOpFoldResult(loop.getUpperBound()),
             op.getPositionIn(op.getResidentDim()), count};
   }
 };
 
-/// Computes the bounds of tiles of keys. The segments ascend and are disjoint; those that are known to be empty are
-/// left out.
+/// Emits the bounds of segments of key tiles. The segments ascend and are disjoint; a segment that is known to be empty
+/// is left out.
 SmallVector<KeySegment> emitKeySegments(StepOpInterface op, const KeyRange &range, const LoopBounds &bounds,
                                         MaskSpace &space);
 
-/// Whether bounds are one interval of tiles with cuts at its ends: segments are masked, full and masked.
+/// Whether `bounds` are one interval of tiles that may be cut at its ends only, so that its segments are masked, full
+/// and masked.
 bool isOneInterval(const LoopBounds &bounds);
 
 } // namespace mlir::flash

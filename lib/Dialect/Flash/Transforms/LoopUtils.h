@@ -1,4 +1,4 @@
-//===- LoopUtils.h - what the loop passes share -------------------------------------------------------------------===//
+//===- LoopUtils.h - shared helpers of the loop passes ------------------------------------------------------------===//
 
 #ifndef FLASHC_LIB_DIALECT_FLASH_TRANSFORMS_LOOPUTILS_H
 #define FLASHC_LIB_DIALECT_FLASH_TRANSFORMS_LOOPUTILS_H
@@ -14,7 +14,7 @@
 
 namespace mlir::flash {
 
-/// Reports why a nest cannot be rewritten, for one pass: `static constexpr Refusal refuse{"swap loops"};`.
+/// Reports why a pass cannot rewrite a nest: `static constexpr Refusal refuse{"swap loops"};`.
 struct Refusal {
   StringLiteral action;
 
@@ -27,7 +27,7 @@ struct Refusal {
   }
 };
 
-/// Offsets, sizes or strides of a slice, where its op is cloned to.
+/// Maps the offsets, sizes or strides of a slice to a clone's operands.
 inline SmallVector<OpFoldResult> remap(const IRMapping &mapping, ArrayRef<OpFoldResult> values) {
   return llvm::map_to_vector(values, [&](OpFoldResult value) -> OpFoldResult {
     if (auto dynamic = dyn_cast<Value>(value))
@@ -36,11 +36,11 @@ inline SmallVector<OpFoldResult> remap(const IRMapping &mapping, ArrayRef<OpFold
   });
 }
 
-/// The loop around `op` if all that it carries goes through the op in each iteration: the state itself, or of a part of
-/// it that moves with the streamed dimension the tensor whose slice is replaced. Null otherwise.
+/// The loop around `op` if each iteration folds every value that the loop carries by `op`: the value is a state of the
+/// op, or a tensor of which `op` replaces one slice (a state that moves with the streamed dimension). Null otherwise.
 scf::ForOp getFoldingLoop(StepOpInterface op);
 
-/// Whether all that `op` does to memory is to read it.
+/// Whether the only effects of `op` and of its regions are reads.
 inline bool onlyReads(Operation *op) {
   std::optional<SmallVector<MemoryEffects::EffectInstance>> effects = getEffectsRecursively(op);
   return effects && llvm::all_of(*effects, [](const auto &e) { return isa<MemoryEffects::Read>(e.getEffect()); });

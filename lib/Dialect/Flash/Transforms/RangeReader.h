@@ -1,4 +1,4 @@
-//===- RangeReader.h - a mask of one tile, by intervals -----------------------------------------------------------===//
+//===- RangeReader.h - interval arithmetic on the mask of one tile ------------------------------------------------===//
 #ifndef FLASHC_LIB_DIALECT_FLASH_TRANSFORMS_RANGEREADER_H
 #define FLASHC_LIB_DIALECT_FLASH_TRANSFORMS_RANGEREADER_H
 
@@ -10,48 +10,51 @@
 
 namespace mlir::flash {
 
-/// An integer of a mask region is between these two, in i64, for all pairs of a tile. Nothing is known of a value
-/// without an interval.
+/// The bounds, in i64, of an integer of a mask region for all pairs of a tile. A value without an interval may be
+/// anything.
 struct Interval64 {
   Value lo, hi;
   bool isNatural = false; // lo is known to be >= 0
-  /// The arrays whose elements it is computed from, and values that were run: sums of such may wrap around.
+  /// The arrays whose elements the integer is computed from, and the values that flash.tile_range evaluated: sums of
+  /// these may wrap around.
   llvm::SetVector<Value> arrays = {};
 };
 
-/// Whether a condition holds for some pairs of a tile, and whether it does not for some: i1, null for true.
+/// Whether a condition may hold for some pair of a tile, and whether it may fail for some: i1 values, null for true.
 struct ConditionRange {
   Value mayHold, mayFail;
-  llvm::SetVector<Value> arrays = {}; // that say so
+  llvm::SetVector<Value> arrays = {}; // the arrays that these depend on
 
   bool isKnown() const { return mayHold || mayFail; }
 };
 
-/// Bits of an integer, an index having 64.
+/// The number of bits of an integer; 64 for an index.
 inline unsigned getWidth(Type type) { return type.isIndex() ? 64 : type.getIntOrFloatBitWidth(); }
 
-/// The arrays of either.
+/// The union of two sets of arrays.
 inline llvm::SetVector<Value> unite(const llvm::SetVector<Value> &x, const llvm::SetVector<Value> &y) {
   llvm::SetVector<Value> both = x;
   both.insert(y.begin(), y.end());
   return both;
 }
 
-/// Computes a mask region with intervals for integers. What hangs on the query alone, or on the key alone, is between
-/// the least and the greatest value that it has in the tile: those of the tile's ends where it is monotone, and else
-/// those of all its positions (flash.tile_range). What is not understood may have any value.
+/// Evaluates a mask region for a tile with intervals for integers. An integer that depends on the query alone, or on
+/// the key alone, has its least and greatest value in the tile as its interval: they are computed at the tile's ends if
+/// the integer is monotone, and else over all positions (flash.tile_range). Code that the class does not know may have
+/// any value.
 ///
-/// What is computed from elements may wrap around; where it may in a tile, it has any value of its type. Positions and
-/// what is computed from them alone do not overflow, as for the analysis of masks.
+/// Integers that are computed from elements may wrap around; if they may in a tile, they have any value of their type.
+/// Positions, and integers that are computed from positions alone, are assumed not to overflow, as in the analysis of
+/// masks.
 class RangeReader {
 public:
-  /// A tile of keys or of queries: how many, the first one, in the region that is written, and how many there are in
-  /// all.
+  /// A tile of keys or of queries: its size, its first position as a value of the emitted code, and the extent of the
+  /// sequence.
   struct Tile {
     int64_t size;
     Value first, extent;
   };
-  /// `b` writes what is computed for a tile. What is captured from inside of `anchor` is not understood.
+  /// `b` emits the code that runs for a tile. Values that are captured from inside of `anchor` may have any value.
   RangeReader(Region &mask, ImplicitLocOpBuilder &b, Operation *anchor, Value batch, Value head, Tile queries,
               Tile keys);
 
@@ -73,7 +76,7 @@ private:
   Range getByConstant(Operation *op);
   Range getUnsigned(Operation *op);
   Range wrap(Type type, Interval64 range, Value isSafe = {});
-  /// Whether `range` times `factor`, twice, fits 64 bits.
+  /// Whether twice `range` times `factor` fits 64 bits.
   Value isModerate(const Interval64 &range, int64_t factor);
 
   bool isOfEnds(Operation *op);
@@ -91,7 +94,7 @@ private:
   Value compare(arith::CmpIPredicate predicate, Value x, Value y) {
     return b.createOrFold<arith::CmpIOp>(predicate, x, y);
   }
-  /// Null is true.
+  /// Conjunction and disjunction of conditions of which null is true.
   Value both(Value x, Value y) { return !x ? y : !y ? x : b.createOrFold<arith::AndIOp>(x, y); }
   Value either(Value x, Value y) { return !x || !y ? Value() : b.createOrFold<arith::OrIOp>(x, y); }
 
@@ -103,7 +106,7 @@ private:
   DenseMap<Value, bool> knownUniform, ofQuery, ofKey;
   DenseMap<Value, Range> ranges;
   DenseMap<Value, ConditionRange> conditions;
-  int64_t numRangeOps = 0; // in all flash.tile_range
+  int64_t numRangeOps = 0; // operations in all flash.tile_range
 };
 
 } // namespace mlir::flash
