@@ -1,4 +1,4 @@
-//===- Fuse.cpp - what computes a captured tensor moves into the score or the mask --------------------------------===//
+//===- Fuse.cpp - the code that computes a captured tensor moves into the score or the mask -----------------------===//
 
 #include "flashc/Dialect/Flash/Transforms/Passes.h"
 #include "flashc/Dialect/Flash/Transforms/Transforms.h"
@@ -25,7 +25,7 @@ using namespace mlir::flash;
 // What can move
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// Whether every use is a read in a score or a mask, so that nobody needs the tensor once these have the code.
+/// Whether every use is a read in a score or a mask, so that the tensor has no use after its code has moved there.
 static bool isOnlyRead(Value tensor) {
   return llvm::all_of(tensor.getUsers(), [](Operation *user) {
     return isa<tensor::ExtractOp>(user) && user->getParentOfType<ScoresOpInterface>();
@@ -41,7 +41,7 @@ static bool hasEffects(Region &region) {
       .wasInterrupted();
 }
 
-/// Why a structured op is not scalar code for each element of a result, or an empty text.
+/// Why a structured op cannot become scalar code for one element of a result; empty if it can.
 static StringRef findObstacle(linalg::LinalgOp op, OpResult result) {
   if (op.getNumParallelLoops() != op.getNumLoops())
     return "its loops are not all parallel";
@@ -52,14 +52,14 @@ static StringRef findObstacle(linalg::LinalgOp op, OpResult result) {
   return "";
 }
 
-/// Each dimension of more than one element is a dimension of the other side.
+/// Whether each group has at most one dimension of more than one element, which then is a dimension of the other side.
 static bool addsUnitDimsOnly(RankedTensorType type, ArrayRef<ReassociationIndices> groups) {
   return llvm::all_of(groups, [&](const ReassociationIndices &group) {
     return llvm::count_if(group, [&](int64_t dim) { return type.getDimSize(dim) != 1; }) <= 1;
   });
 }
 
-/// Why a tensor is not computed where it is read, or an empty text.
+/// Why a tensor cannot be computed where it is read; empty if it can.
 static StringRef findObstacle(OpResult tensor) {
   Operation *op = tensor.getOwner();
   if (auto structured = dyn_cast<linalg::LinalgOp>(op))
@@ -83,12 +83,13 @@ static StringRef findObstacle(OpResult tensor) {
 //===--------------------------------------------------------------------------------------------------------------===//
 
 namespace {
-/// Writes the code of one element of a tensor, at `b`. It reads the tensors that the producer read.
+/// Emits the code of one element of a tensor at the insertion point of `b`. It reads the tensors that the producer
+/// reads.
 class ElementBuilder {
 public:
   ElementBuilder(OpBuilder &b, Location loc, ValueRange indices) : b(b), loc(loc), indices(indices) {}
 
-  /// The producer of `tensor` has no obstacle.
+  /// Returns the element; findObstacle(tensor) must be empty.
   Value build(OpResult tensor) {
     Operation *op = tensor.getOwner();
     if (auto structured = dyn_cast<linalg::LinalgOp>(op))
@@ -144,8 +145,8 @@ private:
     return inlineBody(*op.getBlock(), loops, mapping, result.getResultNumber());
   }
 
-  /// Copies a body of scalar code; returns what it yields as `number`. `loops` are what linalg.index asks for; a body
-  /// with index arguments only has them as arguments.
+  /// Copies a body of scalar code and returns its yielded value `number`. `loops` are the loop positions, which
+  /// linalg.index returns, or the arguments of the body of a tensor.generate.
   Value inlineBody(Block &body, ValueRange loops, IRMapping mapping, unsigned number) {
     if (isa<tensor::GenerateOp>(body.getParentOp()))
       mapping.map(body.getArguments(), loops);
@@ -163,7 +164,7 @@ private:
     return mapping.lookupOrDefault(body.getTerminator()->getOperand(number));
   }
 
-  /// offset + index * stride for each dimension, 0 for the dropped ones.
+  /// Returns offset + index * stride for each dimension, with index 0 for dropped dimensions.
   SmallVector<Value> getSourceIndices(tensor::ExtractSliceOp slice) {
     llvm::SmallBitVector dropped = slice.getDroppedDims();
     SmallVector<Value> at;
@@ -209,7 +210,7 @@ private:
 };
 } // namespace
 
-/// Erases an op that nobody uses, and then those that only it used.
+/// Erases a dead op, and then the ops that die with it.
 static void eraseIfDead(RewriterBase &rewriter, Operation *op) {
   if (!op || !isOpTriviallyDead(op))
     return;
@@ -219,7 +220,7 @@ static void eraseIfDead(RewriterBase &rewriter, Operation *op) {
     eraseIfDead(rewriter, operand.getDefiningOp());
 }
 
-/// Reads, in scores and masks, of tensors that are computed outside their op.
+/// Finds reads, in scores and masks, of tensors that are computed outside of the op.
 static SmallVector<tensor::ExtractOp> findReads(Operation *root) {
   SmallVector<tensor::ExtractOp> reads;
   root->walk([&](tensor::ExtractOp read) {
@@ -241,7 +242,7 @@ static void emitMissed(tensor::ExtractOp read, StringRef reason) {
 int64_t mlir::flash::fuseProducers(RewriterBase &rewriter, Operation *root) {
   OpBuilder::InsertionGuard guard(rewriter);
   int64_t fused = 0;
-  // A tensor that two others read, and that no score reads yet, moves when both have moved.
+  // Repeats, since a tensor that two other tensors read can move only after both of them.
   for (bool hasChanged = true; hasChanged;) {
     hasChanged = false;
     for (tensor::ExtractOp read : findReads(root)) {

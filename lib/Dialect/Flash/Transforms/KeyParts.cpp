@@ -1,4 +1,4 @@
-//===- KeyParts.cpp - parts of a tile's keys, side by side: Flash-Decoding ----------------------------------------===//
+//===- KeyParts.cpp - parts of a tile's keys that run in parallel: Flash-Decoding ---------------------------------===//
 
 #include "KeyParts.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
@@ -18,7 +18,7 @@ std::pair<OpFoldResult, OpFoldResult> mlir::flash::emitKeysOfPart(OpBuilder &b, 
   };
   Value tiles = getValueOrCreateConstantIndexOp(b, loc, apply((y - x).ceilDiv(tile), {begin, end}));
   auto at = [&](int64_t next) {
-    // Positions are small numbers: no product of three of them is more than an index holds.
+    // tiles * part does not overflow: both are small numbers.
     Value product = arith::MulIOp::create(
         b, loc, tiles, getValueOrCreateConstantIndexOp(b, loc, apply(x + next, {OpFoldResult(part)})));
     return apply(x + y.floorDiv(parts) * tile, {begin, OpFoldResult(product)});

@@ -1,4 +1,4 @@
-//===- KeySegments.cpp - the loops that the bounds of a mask ask for ----------------------------------------------===//
+//===- KeySegments.cpp - the loops over key tiles that the bounds of a mask give ----------------------------------===//
 
 #include "KeySegments.h"
 #include "BoundsEmitter.h"
@@ -12,7 +12,7 @@ namespace {
 // One interval with cuts at its ends
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// Most masks: masked, full, masked.
+/// The segments of most masks: masked, full, masked.
 class SingleInterval : BoundsEmitter {
 public:
   using BoundsEmitter::BoundsEmitter;
@@ -33,7 +33,7 @@ private:
     if (!isSame(begin, symbols[LoopBounds::Begin]) || endExprs.size() > 1)
       end = clamp(end, begin, /*isMin=*/false);
     end = unless(getConditions(), end, begin);
-    // The last tile may stick out of the loop: then it is not whole.
+    // The last tile is not full if it exceeds the loop's end.
     collectCuts(getEnd(/*isCeil=*/false));
     if (!hasFull)
       return {{begin, end, false}};
@@ -43,9 +43,8 @@ private:
     return makeSegments(begin, fullBegin, reduce(suffixes, /*isMin=*/true), end);
   }
 
-  /// Tiles begin at the first key that may be kept, so that none is cut there if all queries have that key, and the
-  /// last one may stick out of the interval, and of the loop. The interval's bounds leave no room to clamp: it is empty
-  /// where they are not in order.
+  /// Tiles begin at the first key that may be kept, so that no tile is cut there if all queries see that key. The last
+  /// tile may exceed the interval and the loop. If the interval's end is before its begin, the interval is empty.
   SmallVector<KeySegment> emitMoved() {
     const TileInterval &kept = bounds.kept.front();
     SmallVector<AffineExpr> beginExprs{symbol(LoopBounds::Begin)}, endExprs{symbol(LoopBounds::End)};
@@ -67,14 +66,14 @@ private:
     return makeSegments(begin, fullBegin, roundFrom(begin, cut, /*isCeil=*/false), end);
   }
 
-  /// Masked, full up to `cut` if that is in order, and masked.
+  /// Returns a masked, a full and a masked segment. The full one ends at `cut`, clamped to [fullBegin, end].
   SmallVector<KeySegment> makeSegments(OpFoldResult begin, OpFoldResult fullBegin, OpFoldResult cut, OpFoldResult end) {
     OpFoldResult fullEnd = clamp(clamp(cut, end, /*isMin=*/true), fullBegin, /*isMin=*/false);
     fullEnd = unless(fullIf, fullEnd, fullBegin);
     return {{begin, fullBegin, false}, {fullBegin, fullEnd, true}, {fullEnd, end, false}};
   }
 
-  /// When there is something to visit.
+  /// The conditions under which there are tiles to visit.
   SmallVector<AffineExpr> getConditions() const {
     SmallVector<AffineExpr> conditions = bounds.kept.front().conditions;
     if (mayHaveNoQuery())
@@ -82,7 +81,7 @@ private:
     return conditions;
   }
 
-  /// `end`: where no tile is whole from, as the loop ends.
+  /// Collects where full tiles may begin and end. No tile that exceeds `end` is full.
   void collectCuts(AffineExpr end) {
     suffixes.push_back(end);
     for (const TileInterval &cut : bounds.cut) {
@@ -102,22 +101,22 @@ private:
 // Several intervals
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// Bounds in tiles, of which all apply.
+/// Bounds in tiles that hold together.
 struct Alternative {
   SmallVector<MaskExpr, 2> bounds;
   SmallVector<MaskExpr, 1> facts;
 };
-/// Bounds of which one applies. Without one nothing is known.
+/// Bounds of which at least one holds. If empty, nothing is known.
 using Alternatives = std::vector<Alternative>;
 
-/// A tile boundary as a value, and what it is at least and at most.
+/// A tile boundary as a value, and its lower and upper bounds.
 struct Point {
   OpFoldResult value;
   Alternatives least, most;
 };
 
-/// What is compared at compile time is not compared at run time, and segments that are empty for every tile are not
-/// made.
+/// Comparisons that can be decided at compile time are not emitted, and neither are segments that are empty for every
+/// tile.
 class SeveralIntervals : BoundsEmitter {
 public:
   SeveralIntervals(StepOpInterface op, const KeyRange &range, const LoopBounds &bounds, MaskSpace &space)
@@ -133,14 +132,14 @@ public:
     collectCuts();
     for (size_t n = 0; n < kept.begins.size(); ++n)
       emitSegments(kept.begins[n], kept.ends[n]);
-    if (mayHaveNoQuery()) // what is proven is about tiles with queries
+    if (mayHaveNoQuery()) // the proofs hold for tiles with queries
       for (KeySegment &segment : segments)
         segment.end = unless(symbol(LoopBounds::Count) - 1, segment.end, segment.begin);
     return std::move(segments);
   }
 
 private:
-  /// Intervals [begins[n], ends[n]).
+  /// The intervals [begins[n], ends[n]).
   struct Intervals {
     SmallVector<Point, 0> begins, ends;
   };
@@ -180,7 +179,7 @@ private:
     return {reduce(expr, /*isMin=*/true), exactly, exactly};
   }
 
-  /// Whether `a <= b`, always.
+  /// Whether `a <= b` is proven for every tile.
   bool isOrdered(const Point &a, const Point &b) const {
     if (isSame(a.value, b.value))
       return true;
@@ -214,7 +213,8 @@ private:
   Point least(const Point &a, const Point &b) { return pick(a, b, /*isMin=*/true); }
   Point most(const Point &a, const Point &b) { return pick(a, b, /*isMin=*/false); }
 
-  /// `point` if the conditions of the interval hold, else `otherwise`; `value` is that already, as far as rooms go.
+  /// Returns `point` if the conditions of the interval hold, else `otherwise`. `value` is the point's value with rooms
+  /// applied.
   Point choose(const TileInterval &interval, Point point, const Point &otherwise, OpFoldResult value) {
     if (interval.conditionExprs.empty())
       return point;
@@ -238,7 +238,7 @@ private:
     return point;
   }
 
-  /// Never before `begin`.
+  /// The end of the interval, which is not before `begin`.
   Point getEnd(const TileInterval &interval, const Point &begin) {
     Point point = loopEnd;
     for (auto [expr, tiles] : llvm::zip(interval.end, interval.endTiles))
@@ -264,15 +264,15 @@ private:
       }
   }
 
-  /// Orders the intervals: at any position, as many begins as ends have been passed as before, so their union is the
-  /// same. Beyond a few, one interval takes their place that covers them all.
+  /// Sorts begins and ends separately. The numbers of begins and of ends up to any position stay the same, and so does
+  /// the union of the intervals. More than kMaxIntervals intervals are replaced by one that covers all.
   void order(Intervals &intervals) {
     if (intervals.begins.size() > LoopBounds::kMaxIntervals) {
       for (size_t n = 1; n < intervals.begins.size(); ++n) {
         intervals.begins[0] = least(intervals.begins[0], intervals.begins[n]);
         intervals.ends[0] = most(intervals.ends[0], intervals.ends[n]);
       }
-      // Where an empty one is does not matter otherwise: it may be behind the loop.
+      // An empty interval may lie after the loop's end: it must not extend the interval that covers all.
       intervals.begins[0] = least(intervals.begins[0], loopEnd);
       intervals.ends[0] = least(intervals.ends[0], loopEnd);
       intervals.begins.truncate(1);
@@ -287,7 +287,7 @@ private:
     for (const TileInterval &interval : bounds.kept) {
       Point begin = getBegin(interval), end = getEnd(interval, begin);
       auto *same = llvm::find(known, ArrayRef(interval.begin));
-      if (same != known.end()) { // the same begin: only the later end counts
+      if (same != known.end()) { // of equal begins, only the greater end counts
         Point &other = kept.ends[same - known.begin()];
         other = most(other, end);
         continue;
@@ -297,7 +297,7 @@ private:
       kept.ends.push_back(end);
     }
     order(kept);
-    // Where two overlap, the later one has the tiles.
+    // If two intervals overlap, the first one ends where the next begins.
     for (size_t n = 0; n + 1 < kept.begins.size(); ++n)
       kept.ends[n] = least(kept.ends[n], kept.begins[n + 1]);
   }
@@ -323,7 +323,7 @@ private:
   // Segments
   //===------------------------------------------------------------------------------------------------------------===//
 
-  /// The segments of a kept interval: cut, full and cut in turns.
+  /// Adds the segments of a kept interval: masked and full ones in turns.
   void emitSegments(const Point &begin, Point end) {
     if (isOrdered(end, begin))
       return;
@@ -341,7 +341,8 @@ private:
     addSegment(fullEnd, end, false);
   }
 
-  /// Adds [begin, end), which is never negative; if it is empty `end` becomes `begin`, so that neighbours are seen.
+  /// Adds the segment [begin, end), or, if it is known to be empty, sets `end` to `begin`, so that the segments before
+  /// and after it are merged if they are of one kind.
   void addSegment(const Point &begin, Point &end, bool isFull) {
     if (isOrdered(end, begin)) {
       end = begin;
@@ -356,7 +357,7 @@ private:
   MaskProver prover;
   Point loopBegin, loopEnd, wholeEnd;
   Intervals kept, inner;
-  Point prefixEnd, suffixBegin; // everything before is cut, everything from there on is cut
+  Point prefixEnd, suffixBegin; // tiles before prefixEnd, and from suffixBegin on, are masked
   SmallVector<KeySegment> segments;
 };
 } // namespace

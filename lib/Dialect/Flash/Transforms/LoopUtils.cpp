@@ -1,4 +1,4 @@
-//===- LoopUtils.cpp - what the loop passes share -----------------------------------------------------------------===//
+//===- LoopUtils.cpp - shared helpers of the loop passes ----------------------------------------------------------===//
 
 #include "LoopUtils.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -6,7 +6,7 @@
 using namespace mlir;
 using namespace mlir::flash;
 
-/// Whether `yielded` is `carried` with the slice replaced that `tile` was read from: by `result`, the new tile.
+/// Whether `yielded` is `carried` with one slice replaced by `result`: the slice that `tile` was read from.
 static bool replacesSlice(Value carried, Value tile, Value result, Value yielded) {
   if (auto pad = tile.getDefiningOp<tensor::PadOp>())
     tile = pad.getSource();

@@ -1,4 +1,4 @@
-//===- NeededKeys.cpp - the keys that a tile of queries needs, apart from loops -----------------------------------===//
+//===- NeededKeys.cpp - the keys that a tile of queries needs, without loops over tiles ---------------------------===//
 
 #include "CaptureIndex.h"
 #include "KeySegments.h"
@@ -12,7 +12,7 @@
 using namespace mlir;
 using namespace mlir::flash;
 
-/// Whether `value`, which is computed in front of `root`, is computed of `position`.
+/// Whether `value` depends on `position` through ops inside of `root`.
 static bool dependsOn(OpFoldResult value, Value position, Operation *root, DenseSet<Value> &seen) {
   auto known = dyn_cast<Value>(value);
   if (!known || !seen.insert(known).second)
@@ -40,7 +40,7 @@ std::optional<NeededKeys> mlir::flash::emitNeededKeys(StepOpInterface op, TileSi
     return getValueOrCreateConstantIndexOp(b, loc, tensor::getMixedSize(b, loc, array, dim));
   };
   Value q = op.getScores().getQ(), queries = getExtent(q, 2), keys = getExtent(op.getScores().getK(), 2);
-  // Loops that stand for all tiles of queries, and do nothing but compute.
+  // Temporary loops over all tiles of queries, whose positions the bounds are computed from.
   NeededKeys needed;
   scf::ForOp outermost;
   for (auto [position, extent, step] :

@@ -17,7 +17,7 @@ namespace mlir::flash {
 using namespace mlir;
 using namespace mlir::flash;
 
-/// A tensor of `type`, whose dynamic extents are dynamic in q too.
+/// An empty tensor of `type`, whose dynamic extents are those of q.
 static Value createEmpty(OpBuilder &b, AttentionOp op, RankedTensorType type) {
   SmallVector<OpFoldResult> sizes;
   for (auto [dim, extent] : llvm::enumerate(type.getShape()))
@@ -44,7 +44,7 @@ static LogicalResult verifyOnTensors(ScoresOpInterface op) {
                            << " (run flash-to-tensors first)";
 }
 
-/// The regions of `op`, which is going to be replaced, become those of `step`.
+/// Moves the regions of `op`, which is going to be replaced, to `step`.
 static void moveRegions(RewriterBase &rewriter, ScoresOpInterface op, ScoresOpInterface step) {
   rewriter.inlineRegionBefore(op.getScore(), step.getScore(), step.getScore().end());
   rewriter.inlineRegionBefore(op.getMask(), step.getMask(), step.getMask().end());
@@ -52,7 +52,7 @@ static void moveRegions(RewriterBase &rewriter, ScoresOpInterface op, ScoresOpIn
     rewriter.inlineRegionBefore(*derivative, *step.getDerivativeRegion(), step.getDerivativeRegion()->end());
 }
 
-/// Replaces `op` by values whose types may know other extents.
+/// Replaces `op` by `values`, cast to the op's result types.
 static void replaceWithCasts(RewriterBase &rewriter, Operation *op, ValueRange values) {
   SmallVector<Value> results;
   for (auto [result, type] : llvm::zip_equal(values, op->getResultTypes()))
@@ -70,7 +70,7 @@ FailureOr<OnlineAttentionOp> mlir::flash::convertToOnlineSoftmax(RewriterBase &r
   Location loc = op.getLoc();
   auto oType = cast<RankedTensorType>(op.getResult(0).getType());
   auto rowType = cast<RankedTensorType>(op.getResult(1).getType());
-  // q and the two results may know different extents; the state has all that any of them knows.
+  // q and the two results may have different static extents; the state has every static extent of any of them.
   SmallVector<int64_t> shape(oType.getShape());
   for (ArrayRef<int64_t> known : {op.getQType().getShape().drop_back(), rowType.getShape()})
     for (auto [extent, other] : llvm::zip_first(known, shape))
@@ -162,7 +162,7 @@ struct OnlineSoftmax : flash::impl::OnlineSoftmaxBase<OnlineSoftmax> {
 
   void runOnOperation() override {
     IRRewriter rewriter(&getContext());
-    bool isConverted = true; // all are looked at, so that each that cannot be converted has its diagnostic
+    bool isConverted = true; // go on after a failure: each op that cannot be converted gets its diagnostic
     getOperation()->walk([&](WholeOpInterface op) {
       isConverted &=
           TypeSwitch<Operation *, bool>(op)

@@ -1,4 +1,4 @@
-//===- PageKV.cpp - tiles of keys and values out of a cache: PagedAttention ---------------------------------------===//
+//===- PageKV.cpp - tiles of keys and values from a cache: PagedAttention -----------------------------------------===//
 
 #include "flashc/Dialect/Flash/Transforms/Passes.h"
 #include "mlir/Dialect/Arith/Utils/Utils.h"
@@ -13,8 +13,8 @@ namespace mlir::flash {
 using namespace mlir;
 using namespace mlir::flash;
 
-/// Replaces a slice of whole rows of `view`, of one sequence and head, padded with zeros or not, by a tile of the
-/// cache.
+/// Replaces a slice of `view` by a tile of the cache, if the slice is whole rows of one sequence and head, padded with
+/// zeros or not.
 static void replaceSlice(RewriterBase &rewriter, CacheViewOp view, tensor::ExtractSliceOp slice) {
   SmallVector<OpFoldResult> offsets = slice.getMixedOffsets(), sizes = slice.getMixedSizes();
   bool isTile = slice.hasUnitStride() && slice.getType().getRank() == 4 && isConstantIntValue(sizes[0], 1) &&
@@ -33,7 +33,7 @@ static void replaceSlice(RewriterBase &rewriter, CacheViewOp view, tensor::Extra
                                            get(offsets[2]), view.getLengths(), view.getTable(), view.getScales());
 }
 
-/// Extents of the view become those of the arrays that it shows.
+/// Replaces tensor.dim of the view by extents of the cache's arrays.
 static void replaceDims(RewriterBase &rewriter, CacheViewOp view) {
   SmallVector<tensor::DimOp> dims;
   for (Operation *user : view->getUsers())

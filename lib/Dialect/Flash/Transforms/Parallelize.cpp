@@ -23,17 +23,18 @@ namespace {
 struct ParallelNest {
   SmallVector<scf::ForOp> loops; // outermost first
   SmallVector<OpFoldResult> lowerBounds, upperBounds, steps;
-  /// The slice that is written of each tensor that the nest carries, in the innermost body; null where the whole tensor
-  /// is added to.
+  /// For each tensor that the nest carries, the op in the innermost body that writes a slice of it; null if the body
+  /// adds to the whole tensor.
   SmallVector<tensor::InsertSliceOp> writes;
-  /// What is added to, or null: the slice before, or the tensor itself.
+  /// For each of these tensors, the slice or the whole tensor that the body adds to; null if the body overwrites its
+  /// slice.
   SmallVector<Value> addedTo;
 };
 } // namespace
 
 static constexpr Refusal refuse{"parallelize"};
 
-/// The loop inside `loop` that takes and returns all that `loop` carries, if there is one.
+/// The loop inside `loop` that takes and returns all values that `loop` carries, or null.
 static scf::ForOp getPerfectlyCarriedLoop(scf::ForOp loop) {
   ValueRange yielded = loop.getYieldedValues();
   auto inner = yielded.empty() ? scf::ForOp() : yielded[0].getDefiningOp<scf::ForOp>();
@@ -43,7 +44,7 @@ static scf::ForOp getPerfectlyCarriedLoop(scf::ForOp loop) {
   return inner;
 }
 
-/// A bound as it is known outside the nest, or null.
+/// The value of a bound outside of the nest, or null if the bound is not known there.
 static OpFoldResult getBoundOutside(scf::ForOp outermost, Value bound) {
   if (std::optional<int64_t> constant = getConstantIntValue(bound))
     return Builder(bound.getContext()).getIndexAttr(*constant);
@@ -64,7 +65,8 @@ static LogicalResult collectBounds(ParallelNest &nest) {
   return success();
 }
 
-/// What a step adds to, if `value` is what it makes of a tile that it streams past, cut or not. Null for other values.
+/// If `value` is a step's result for a state that moves with the streamed dimension, or a slice of it, returns the tile
+/// that the step adds to. Null for other values.
 static Value getStreamedBefore(Value value) {
   if (auto cut = value.getDefiningOp<tensor::ExtractSliceOp>())
     value = cut.getSource();
@@ -79,8 +81,8 @@ static Value getStreamedBefore(Value value) {
   return pad ? pad.getSource() : before;
 }
 
-/// Whether `value` is `origin` with something added to it that does not depend on `origin`: by steps that add to the
-/// tiles that they stream past, in loops that carry nothing else. One tile may be all of `origin`, without a loop.
+/// Whether `value` is `origin` plus terms that do not depend on `origin`. Steps add them to their streamed tiles, in
+/// loops that carry nothing else, or to all of `origin` if it is one tile.
 static bool isSumOnto(Value origin, Value value) {
   if (value == origin)
     return true;
@@ -100,7 +102,8 @@ static bool isSumOnto(Value origin, Value value) {
          read.getMixedSizes() == write.getMixedSizes() && isSumOnto(origin, write.getDest());
 }
 
-/// The slice of `argument` that `write` replaces by a sum onto it, if nothing else is read of `argument`.
+/// The slice of `argument` that `write` replaces by a sum onto this slice; null if there is none, or if `argument` is
+/// read in another way.
 static Value findRead(BlockArgument argument, tensor::InsertSliceOp write) {
   tensor::ExtractSliceOp read;
   for (Operation *user : argument.getUsers()) {
@@ -114,8 +117,8 @@ static Value findRead(BlockArgument argument, tensor::InsertSliceOp write) {
   return isSum ? read.getResult() : Value();
 }
 
-/// Finds the writes of the innermost loop and proves that no two iterations of the nest share a slice, unless all that
-/// they do to it is to add.
+/// Finds the writes of the innermost loop and proves that no two iterations of the nest share a slice, unless both only
+/// add to it.
 static LogicalResult collectWrites(ParallelNest &nest) {
   scf::ForOp innermost = nest.loops.back();
   for (auto [argument, yielded] : llvm::zip(innermost.getRegionIterArgs(), innermost.getYieldedValues())) {
@@ -157,7 +160,7 @@ static FailureOr<ParallelNest> planParallelize(scf::ForOp outermost) {
   return nest;
 }
 
-/// In place of what an iteration adds to: zeros, which it adds to.
+/// Emits the tensor of zeros to which an iteration adds in place of the shared tensor.
 static Value emitZeros(OpBuilder &b, Location loc, Type element, ArrayRef<OpFoldResult> sizes) {
   Value empty = tensor::EmptyOp::create(b, loc, sizes, element);
   Value zero = arith::ConstantOp::create(b, loc, b.getFloatAttr(element, 0.0));
@@ -220,12 +223,12 @@ static void applyParallelize(ParallelNest &nest) {
 static bool isResultOf(Value value, Operation *op) {
   Operation *def = value.getDefiningOp();
   if (isa_and_nonnull<tensor::InsertSliceOp, tensor::ExtractSliceOp, tensor::CastOp>(def))
-    return isResultOf(def->getOperand(0), op); // what is inserted, cut or cast
+    return isResultOf(def->getOperand(0), op); // operand 0 is the inserted, sliced or cast tensor
   return def == op;
 }
 
-/// What makes a finished tile: flash.finalize, or of a step whose state is the result the loop that carries that tile,
-/// or the step itself. Null for other ops, and where the state is not a tile yet (before flash-swap-loops).
+/// The op that makes a finished tile: flash.finalize, or, for a step whose state is the result, the loop that carries
+/// the tile, or else the step itself. Null for other ops, and if the state is not a tile yet (before flash-swap-loops).
 static Operation *getTileOp(Operation *op) {
   auto step = dyn_cast<StepOpInterface>(op);
   if (!step || step.needsFinalize())
@@ -246,8 +249,8 @@ static Operation *getTileOp(Operation *op) {
   return isa<BlockArgument>(state) ? nullptr : op;
 }
 
-/// The outermost loop of the nest that stores the tiles of `op`; none if the op is not in such a nest, or in a parallel
-/// loop already. A loop further out is the program's own and carries what it likes.
+/// The outermost loop of the nest that stores the tiles of `op`; null if there is no such nest, or if the op is in a
+/// parallel loop already. A loop around this nest is part of the program and may carry anything.
 static scf::ForOp getOutermostLoop(Operation *op) {
   auto loop = dyn_cast<scf::ForOp>(op->getParentOp());
   auto isStored = [](Value yielded) { return isa_and_nonnull<tensor::InsertSliceOp>(yielded.getDefiningOp()); };

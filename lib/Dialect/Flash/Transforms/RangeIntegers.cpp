@@ -1,4 +1,4 @@
-//===- RangeIntegers.cpp - integers of a mask of one tile, by intervals -----------------------------------------===//
+//===- RangeIntegers.cpp - interval arithmetic on integers of a mask ----------------------------------------------===//
 
 #include "RangeReader.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -12,11 +12,12 @@ using Predicate = arith::CmpIPredicate;
 using Arrays = llvm::SetVector<Value>;
 
 Value RangeReader::isModerate(const Interval64 &range, int64_t factor) {
-  int64_t limit = ((int64_t(1) << 62) - 1) / factor; // two of them have a sum
+  int64_t limit = ((int64_t(1) << 62) - 1) / factor; // the sum of two fits 64 bits
   return both(compare(Predicate::sge, range.lo, constant(-limit)), compare(Predicate::sle, range.hi, constant(limit)));
 }
 
-/// `range`, or any value of the type where elements may leave it. In 64 bits `isSafe` says whether they do not.
+/// Returns `range`, or the range of all values of `type` where the integer may wrap around. For 64 bits, `isSafe` says
+/// that it does not.
 std::optional<Interval64> RangeReader::wrap(Type type, Interval64 range, Value isSafe) {
   unsigned width = getWidth(type);
   if (range.arrays.empty() && width >= 32)
@@ -63,7 +64,7 @@ std::optional<Interval64> RangeReader::getProduct(arith::MulIOp op) {
   return std::nullopt;
 }
 
-/// A minimum, a maximum, or an absolute value: the maximum of a value and its negative.
+/// The range of a minimum, a maximum, or an absolute value, which is the maximum of a value and its negative.
 std::optional<Interval64> RangeReader::getExtremum(Operation *op) {
   Range x = getRange(op->getOperand(0));
   if (!x)
@@ -89,7 +90,8 @@ std::optional<Interval64> RangeReader::getSelect(arith::SelectOp op) {
   return Interval64{min(x->lo, y->lo), max(x->hi, y->hi), x->isNatural && y->isNatural, unite(x->arrays, y->arrays)};
 }
 
-/// Quotients by a positive constant, which ascend; remainders and bit masks lie between two constants.
+/// The range of a quotient by a positive constant, which is monotone, or of a remainder or a bit mask, which lie
+/// between two constants.
 std::optional<Interval64> RangeReader::getByConstant(Operation *op) {
   APInt number;
   if (op->getNumOperands() != 2 || !matchPattern(op->getOperand(1), m_ConstantInt(&number)) ||
@@ -116,7 +118,7 @@ std::optional<Interval64> RangeReader::getByConstant(Operation *op) {
   return std::nullopt;
 }
 
-/// An unsigned cast: a condition becomes 0 or 1, and what is not negative stays what it is; else it may be any value.
+/// The range of an unsigned cast: 0 to 1 for a condition, the operand's range if it is not negative, else any value.
 std::optional<Interval64> RangeReader::getUnsigned(Operation *op) {
   Value operand = op->getOperand(0);
   if (operand.getType().isInteger(1)) {

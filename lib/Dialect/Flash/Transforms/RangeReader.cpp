@@ -1,4 +1,4 @@
-//===- RangeReader.cpp - a mask of one tile, by intervals ---------------------------------------------------------===//
+//===- RangeReader.cpp - interval arithmetic on the mask of one tile ----------------------------------------------===//
 
 #include "RangeReader.h"
 #include "flashc/Dialect/Flash/IR/SortedData.h"
@@ -12,8 +12,8 @@ using namespace mlir::flash;
 
 using Predicate = arith::CmpIPredicate;
 
-/// Operations that run for positions, of one mask: a kernel has them for every position of a lane. And those by which
-/// lanes exchange what they have.
+/// The most operations of one mask that run for all positions of a tile (a kernel repeats them for every position of a
+/// lane), and the operations that exchange values between lanes.
 static constexpr int64_t kMostRangeOps = 400, kExchangeOps = 10;
 
 RangeReader::RangeReader(Region &mask, ImplicitLocOpBuilder &b, Operation *anchor, Value batch, Value head,
@@ -22,14 +22,14 @@ RangeReader::RangeReader(Region &mask, ImplicitLocOpBuilder &b, Operation *ancho
   uniform.map(mask.getArgument(0), batch);
   uniform.map(mask.getArgument(1), head);
   if (static_cast<int64_t>(llvm::range_size(mask.front())) > kMostRangeOps)
-    numRangeOps = kMostRangeOps; // of a long mask nothing is run
+    numRangeOps = kMostRangeOps; // a long mask has no flash.tile_range
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//
-// What is the same for all pairs
+// Values that are the same for all pairs
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// Whether a value is captured from outside of `anchor`, or the batch or the head.
+/// Whether `leaf` is captured from outside of `anchor`, or is the batch or the head.
 static bool isUniformLeaf(Value leaf, Region &mask, Operation *anchor) {
   if (mask.isAncestor(leaf.getParentRegion())) // an argument
     return leaf != mask.getArgument(2) && leaf != mask.getArgument(3);
@@ -61,7 +61,7 @@ std::optional<Interval64> RangeReader::getPosition(const Tile &tile) {
   return Interval64{first, b.createOrFold<arith::AddIOp>(first, constant(tile.size - 1)), /*isNatural=*/true};
 }
 
-/// Whether a value ascends, or descends, with the position of the query or of the key, and hangs on nothing else that
+/// Whether a value ascends, or descends, with the position of the query or of the key, and depends on nothing else that
 /// differs in a tile.
 bool RangeReader::isMonotone(Value value) {
   if (value == mask.getArgument(2) || value == mask.getArgument(3))
@@ -80,7 +80,7 @@ bool RangeReader::isMonotone(Value value) {
          isMonotone(x);
 }
 
-/// The ends of what hangs on one position alone, from all positions of the tile.
+/// The range of a value that depends on the query alone or on the key alone, computed over all positions of the tile.
 std::optional<Interval64> RangeReader::getByRunning(Value value) {
   auto isOf = [&](unsigned position, DenseMap<Value, bool> &known) {
     auto isLeaf = [&](Value leaf) { return leaf == mask.getArgument(position) || isUniformLeaf(leaf, mask, anchor); };
@@ -112,7 +112,7 @@ std::optional<Interval64> RangeReader::getByRunning(Value value) {
       result.arrays.insert(sorted ? sorted.getSource() : read->array);
     }
   if (result.arrays.empty())
-    result.arrays.insert(value); // it may be of any size: products, bits
+    result.arrays.insert(value); // products or bits may have any size and wrap around
   unsigned width = getWidth(value.getType());
   if (width > 32)
     copy = emitRangedElement(b, copy);
@@ -120,13 +120,13 @@ std::optional<Interval64> RangeReader::getByRunning(Value value) {
     copy = arith::ExtSIOp::create(b, b.getI32Type(), copy);
   YieldOp::create(b, copy);
   b.setInsertionPoint(range);
-  for (unsigned number : {0, 1}) // where all are alike, the op shall not depend on which it is
+  for (unsigned number : {0, 1}) // do not depend on an unused batch or head
     if (body->getArgument(number).use_empty())
       range.setOperand(number, arith::ConstantIndexOp::create(b, 0));
   return result;
 }
 
-/// An element whose place is the same for all pairs of the tile; where it is not, it may be any.
+/// The range of an element of an array: one value if its index is the same for all pairs of the tile, else none.
 std::optional<Interval64> RangeReader::getElement(Operation *op) {
   std::optional<ElementRead> read = getElementRead(op);
   bool isRead = read && isa<tensor::ExtractOp, memref::LoadOp>(op) && op->getResult(0).getType().isIntOrIndex() &&
@@ -135,7 +135,7 @@ std::optional<Interval64> RangeReader::getElement(Operation *op) {
     return std::nullopt;
   Value array = read->array;
   if (auto sorted = array.getDefiningOp<AssumeSortedOp>())
-    array = sorted.getSource(); // a declaration may stand in the mask
+    array = sorted.getSource(); // the mask may contain the declaration
   if (mask.isAncestor(array.getParentRegion()) || !isUniform(array))
     return std::nullopt;
   Interval64 result;
@@ -153,7 +153,7 @@ std::optional<Interval64> RangeReader::getElement(Operation *op) {
   if (!isOne)
     isOne = arith::ConstantOp::create(b, b.getBoolAttr(true));
   SmallVector<Value> indices;
-  for (const Interval64 &place : places) { // element 0 exists, since the mask reads one
+  for (const Interval64 &place : places) { // element 0 exists, since the mask reads an element
     Value index = b.createOrFold<arith::SelectOp>(isOne, place.lo, constant(0));
     indices.push_back(arith::IndexCastOp::create(b, b.getIndexType(), index));
   }
@@ -183,7 +183,7 @@ ConditionRange RangeReader::getComparison(arith::CmpIOp op) {
   Predicate predicate = op.getPredicate();
   if (predicate == Predicate::eq || predicate == Predicate::ne) {
     result.mayHold = both(compare(Predicate::sle, x->lo, y->hi), compare(Predicate::sle, y->lo, x->hi));
-    // All of one tile are the same, and the same as all of the other.
+    // Both sides have one value, and the values are equal, unless one of these bounds differs.
     result.mayFail = either(compare(Predicate::ne, x->lo, y->hi), compare(Predicate::ne, x->hi, y->lo));
     if (predicate == Predicate::ne)
       std::swap(result.mayHold, result.mayFail);
@@ -213,7 +213,7 @@ ConditionRange RangeReader::getEqual(const ConditionRange &x, const ConditionRan
   return result;
 }
 
-/// Whether the ends of the tile say all of a comparison: one side is monotone, and the other the same everywhere.
+/// Whether the ends of the tile decide a comparison: one side is monotone, and the other is the same for all pairs.
 bool RangeReader::isOfEnds(Operation *op) {
   auto comparison = dyn_cast<arith::CmpIOp>(op);
   if (!comparison || llvm::is_contained({Predicate::eq, Predicate::ne}, comparison.getPredicate()))

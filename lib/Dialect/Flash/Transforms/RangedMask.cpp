@@ -1,4 +1,4 @@
-//===- RangedMask.cpp - a mask by what it keeps of each tile ------------------------------------------------------===//
+//===- RangedMask.cpp - evaluates a mask for each tile and lists the tiles that it keeps --------------------------===//
 
 #include "flashc/Dialect/Flash/Transforms/RangedMask.h"
 #include "RangeReader.h"
@@ -17,7 +17,7 @@ using namespace mlir::flash;
 // Loops
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// The op around `op` that stands in the function's own block; null if there is none.
+/// The op of the function's entry block that contains `op`; null if there is none.
 static Operation *findAnchor(StepOpInterface op) {
   auto function = op->getParentOfType<FunctionOpInterface>();
   if (!function || function.isExternal() || !llvm::hasSingleElement(function.getFunctionBody()))
@@ -25,7 +25,8 @@ static Operation *findAnchor(StepOpInterface op) {
   return function.getFunctionBody().front().findAncestorOpInBlock(*op);
 }
 
-/// How far the position goes that a loop counts from 0 in these steps, or the only position 0; null if it is another.
+/// The extent of a position that a loop counts from 0 in steps of `step`; `step` if the position is the constant 0;
+/// null for other positions.
 static OpFoldResult getExtent(Value position, int64_t step, Operation *anchor) {
   if (std::optional<int64_t> constant = getConstantIntValue(position))
     return *constant == 0 ? OpBuilder(anchor).getIndexAttr(step) : OpFoldResult();
@@ -40,7 +41,7 @@ static OpFoldResult getExtent(Value position, int64_t step, Operation *anchor) {
 // The table
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// The class of a tile of keys from what may hold in it.
+/// The class of a tile of keys from the range of the mask's condition.
 static Value emitClass(ImplicitLocOpBuilder &b, const ConditionRange &keep) {
   auto get = [&](TileVisit visit) -> Value {
     return arith::ConstantOp::create(b, b.getI32IntegerAttr(static_cast<int32_t>(visit)));
@@ -53,26 +54,27 @@ static Value emitClass(ImplicitLocOpBuilder &b, const ConditionRange &keep) {
   return visit;
 }
 
-/// No pair beyond the last key is kept: the tile that sticks out is not full, whatever the mask says there.
+/// Makes a tile that exceeds the keys not full: no pair beyond the last key is kept, whatever the mask says there.
 static ConditionRange cutLastTile(ImplicitLocOpBuilder &b, ConditionRange keep, Value key, Value keys, int64_t tile) {
   if (!keep.mayFail)
     return keep;
   Value end = arith::AddIOp::create(b, key, arith::ConstantIndexOp::create(b, tile));
-  Value sticksOut = arith::CmpIOp::create(b, arith::CmpIPredicate::sgt, end, keys);
-  keep.mayFail = arith::OrIOp::create(b, keep.mayFail, sticksOut);
+  Value exceeds = arith::CmpIOp::create(b, arith::CmpIPredicate::sgt, end, keys);
+  keep.mayFail = arith::OrIOp::create(b, keep.mayFail, exceeds);
   return keep;
 }
 
-/// The class of a tile that has positions behind the last one is not full.
+/// Makes the class of a tile that exceeds `length` masked in place of full.
 static Value maskLastTile(ImplicitLocOpBuilder &b, Value visit, Value position, Value length, int64_t tile) {
   Value end = arith::AddIOp::create(b, position, arith::ConstantIndexOp::create(b, tile));
-  Value sticksOut = arith::CmpIOp::create(b, arith::CmpIPredicate::sgt, end, length);
+  Value exceeds = arith::CmpIOp::create(b, arith::CmpIPredicate::sgt, end, length);
   Value masked = arith::ConstantOp::create(b, b.getI32IntegerAttr(static_cast<int32_t>(TileVisit::Masked)));
   Value atMost = arith::MinSIOp::create(b, visit, masked);
-  return arith::SelectOp::create(b, sticksOut, atMost, visit);
+  return arith::SelectOp::create(b, exceeds, atMost, visit);
 }
 
-/// The mask as the table runs it: what it needs of the loops is computed of the tile's positions.
+/// Copies the mask into the table's op. Values of the loops are computed from the tile's position there. Fails if a
+/// value cannot be copied.
 bool RangedMask::copyMask(Region &mask) {
   Type index = mask.getArgument(0).getType();
   OpBuilder b(op.getContext());
@@ -83,7 +85,7 @@ bool RangedMask::copyMask(Region &mask) {
   for (auto [position, argument] : llvm::zip(op.getPosition().take_front(2), body->getArguments()))
     if (!getConstantIntValue(position))
       mapping.map(position, argument);
-  // The region may be put away (SearchedMask): it need not be in an op.
+  // SearchedMask may hold the region, so it need not belong to an op.
   bool isCopied = true;
   mask.walk([&](Operation *inner) {
     for (Value value : inner->getOperands())
@@ -133,7 +135,7 @@ std::unique_ptr<RangedMask> RangedMask::create(StepOpInterface op, Region &mask)
   return ranged->emitClasses(mask) ? std::move(ranged) : nullptr;
 }
 
-/// Erases what stands unused in front of the anchor and computes `value`, from its end on.
+/// Erases an unused flash.tile_classes or constant, and then the operands that become unused.
 static void eraseUnused(Operation *op) {
   if (!op || !op->use_empty() || !isa<TileClassesOp, arith::ConstantOp>(op))
     return;
@@ -146,8 +148,9 @@ static void eraseUnused(Operation *op) {
 
 RangedMask::~RangedMask() { eraseUnused(classes); }
 
-/// Null if the value hangs on something inside of the anchor other than the tile's position. What stands between the
-/// table and the anchor, which may be the loop over keys itself, is copied too.
+/// Copies the code of a value into the table's op. Ops between the table and the anchor, which may be the loop over
+/// keys itself, are copied too. Null if the value depends on a value inside of the anchor other than the tile's
+/// position.
 Value RangedMask::copyIntoTable(OpBuilder &b, Value value, IRMapping &mapping) {
   return flashc::cloneSlice(b, value, mapping, [&](Value outside) {
     Operation *definition = outside.getDefiningOp();
@@ -163,7 +166,7 @@ void RangedMask::restrictTo(ArrayRef<std::pair<OpFoldResult, OpFoldResult>> stre
   IRMapping mapping;
   Value streamed = body.getArgument(static_cast<unsigned>(op.getStreamedDim()));
   for (auto [position, argument] : llvm::zip(op.getPosition(), body.getArguments()))
-    if (argument != streamed && !getConstantIntValue(position)) // a constant may be other things, too
+    if (argument != streamed && !getConstantIntValue(position)) // other uses of a constant are not this position
       mapping.map(position, argument);
   Value isInside;
   for (auto [begin, end] : stretches) {
@@ -182,7 +185,7 @@ void RangedMask::restrictTo(ArrayRef<std::pair<OpFoldResult, OpFoldResult>> stre
   yield.getValueMutable().assign(arith::SelectOp::create(b, isInside, yield.getValue(), skipped));
 }
 
-/// The runs of tiles by their classes. Where nothing depends on the batch or the head, one will do for all.
+/// Emits the table of the runs of tiles by their classes. It has one batch, or one head, if the mask depends on none.
 void RangedMask::emitTable() {
   ImplicitLocOpBuilder b(op.getLoc(), classes);
   for (OpOperand *extent : {&classes.getBatchesMutable(), &classes.getHeadsMutable()}) {
@@ -201,7 +204,7 @@ void RangedMask::emitTable() {
   place[2] = arith::DivUIOp::create(b, place[2], arith::ConstantIndexOp::create(b, table.getQTile()));
   place[3] = arith::DivUIOp::create(b, place[3], arith::ConstantIndexOp::create(b, table.getKvTile()));
   Value visit = tensor::ExtractOp::create(b, classes.getResult(), place);
-  if (isDual()) // the same of a tile of queries that sticks out
+  if (isDual()) // a tile that exceeds the queries is not full
     visit = maskLastTile(b, visit, table.getStreamedArgument(), table.getStreamed(), table.getStreamedTile());
   YieldOp::create(b, visit);
 }

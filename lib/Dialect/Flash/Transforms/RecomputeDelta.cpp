@@ -1,5 +1,4 @@
-//===- RecomputeDelta.cpp - the row sums of a backward pass in each step: FlashAttention, Algorithm 4
-//--------------===//
+//===- RecomputeDelta.cpp - row sums of a backward pass in each step: FlashAttention, Algorithm 4 -----------------===//
 
 #include "flashc/Dialect/Flash/Transforms/Passes.h"
 #include "flashc/Dialect/Flash/Transforms/Transforms.h"
@@ -14,7 +13,7 @@ namespace mlir::flash {
 using namespace mlir;
 using namespace mlir::flash;
 
-/// The slice of delta that `op` reads, if an op outside computes all of it.
+/// The slice of delta that `op` reads; null unless an op outside of the loops computes all of delta.
 static tensor::ExtractSliceOp findSlice(AccumulateGradientsOp op) {
   Value delta = op.getDelta();
   if (auto pad = delta.getDefiningOp<tensor::PadOp>())

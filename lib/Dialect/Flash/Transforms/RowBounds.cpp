@@ -1,4 +1,4 @@
-//===- RowBounds.cpp - the keys of some rows of a tile ------------------------------------------------------------===//
+//===- RowBounds.cpp - the key bounds of some rows of a tile ------------------------------------------------------===//
 
 #include "KeySegments.h"
 #include "flashc/Dialect/Flash/Transforms/SearchedMask.h"
@@ -14,7 +14,7 @@
 using namespace mlir;
 using namespace mlir::flash;
 
-/// Whether it takes an element of an array to know a value of the bounds.
+/// Whether a captured value of the bounds reads an array.
 static bool isRead(const CapturedValue &captured) {
   auto reads = [](Operation *op) { return llvm::any_of(op->getOperandTypes(), llvm::IsaPred<ShapedType>); };
   llvm::SetVector<Operation *> slice;
@@ -26,14 +26,15 @@ static bool isRead(const CapturedValue &captured) {
   return llvm::any_of(slice, reads);
 }
 
-/// Whether an expression hangs on where the rows are.
+/// Whether an expression depends on the position or the number of the rows.
 static bool isOfRows(AffineExpr expr) {
   return expr.isFunctionOfSymbol(LoopBounds::First) || expr.isFunctionOfSymbol(LoopBounds::Count);
 }
 
-/// Whether a bound of the interval moves with the rows, and not by steps: all rows of a chunk see the same keys.
+/// Whether a bound of the interval moves with the rows, and not in steps: with steps, all rows of a chunk see the same
+/// keys.
 static bool movesWithRows(const LoopBounds &bounds) {
-  // One quotient may be in tiles.
+  // Rounding to tiles is one quotient.
   auto moves = [&](AffineExpr bound) {
     int64_t inTiles = 0, others = 0;
     bound.walk([&](AffineExpr expr) {
@@ -50,7 +51,8 @@ static bool movesWithRows(const LoopBounds &bounds) {
 }
 
 namespace {
-/// Bounds of one interval that moves with the rows. Other keys of theirs lie in `fixed`, whatever the rows.
+/// The bounds of one interval that moves with the rows, and intervals `fixed` that do not move and contain all other
+/// keys.
 struct MovingBounds {
   LoopBounds moving;
   SmallVector<TileInterval, 1> fixed;
@@ -64,8 +66,9 @@ static TileInterval dropBounds(const TileInterval &interval, llvm::function_ref<
   return result;
 }
 
-/// Separates the interval that begins where the rows say from others that end at keys which do not move. What else
-/// these end at is dropped, and so is what bounds a cut beside the rows: more is then said to be kept, or cut, than is.
+/// Separates the one interval whose begin depends on the rows from intervals that end at fixed keys. Bounds of these
+/// that depend on the rows are dropped, and so are bounds of a cut that do not: both are conservative, as more tiles
+/// are kept, or masked.
 static std::optional<MovingBounds> separate(LoopBounds bounds) {
   if (isOneInterval(bounds))
     return MovingBounds{std::move(bounds), {}};
@@ -86,7 +89,8 @@ static std::optional<MovingBounds> separate(LoopBounds bounds) {
   return result;
 }
 
-/// The bounds, if they are of use.
+/// Computes the bounds of rows; none if they do not move with the rows, or if the mask is not understood or reads
+/// arrays.
 static std::optional<MovingBounds> computeRowBounds(MaskSet &mask, const MaskLoop &loop, MLIRContext *context) {
   if (!mask.opaque.empty())
     return std::nullopt;
@@ -96,7 +100,7 @@ static std::optional<MovingBounds> computeRowBounds(MaskSet &mask, const MaskLoo
   return bounds;
 }
 
-/// A loop and a tile about which nothing is known.
+/// Describes a loop and a tile of which only the tile sizes are known.
 static MaskLoop getAnyLoop() {
   MaskLoop loop;
   loop.tileSize = loop.otherTileSize = 64;
@@ -110,7 +114,7 @@ bool mlir::flash::hasRowBounds(Region &region) {
   return computeRowBounds(mask, getAnyLoop(), region.getContext()).has_value();
 }
 
-/// The loop over tiles at `begin`, `begin` + tile, ... below `end`, for at most `rows` rows.
+/// Describes the loop over the tiles of `range`, for at most `rows` rows.
 static MaskLoop describe(OnlineAttentionOp op, const KeyRange &range, int64_t rows) {
   MaskLoop loop;
   loop.tileSize = op.getKType().getDimSize(2);
@@ -121,12 +125,12 @@ static MaskLoop describe(OnlineAttentionOp op, const KeyRange &range, int64_t ro
   return loop;
 }
 
-/// The bounds of tiles at `begin`, `begin` + tile, ... below `end` in front of `op`, by its mask.
+/// Computes the bounds of the tiles of `range` by the mask of `op`.
 static std::optional<MovingBounds> computeRowBounds(OnlineAttentionOp op, MaskSet &mask, const KeyRange &range) {
   return computeRowBounds(mask, describe(op, range, *getConstantIntValue(range.count)), op.getContext());
 }
 
-/// What a loop computes is not known outside of it.
+/// Reads the mask of `op` for bounds that are computed before `op`: values of the loop around `op` are unknown.
 static MaskSet readMaskInFrontOf(OnlineAttentionOp op) {
   auto around = dyn_cast<scf::ForOp>(op->getParentOp());
   return readMask(op.getMask(), [&](Value value) {
@@ -159,7 +163,7 @@ OpFoldResult mlir::flash::emitFixedEnd(OpBuilder &b, OnlineAttentionOp op, OpFol
   for (const TileInterval &interval : bounds ? ArrayRef(bounds->fixed) : ArrayRef<TileInterval>()) {
     LoopBounds fixed = bounds->moving;
     fixed.kept = {interval};
-    fixed.cut = {TileInterval()}; // where it is full does not matter
+    fixed.cut = {TileInterval()}; // full tiles do not matter here
     OpFoldResult behind = emitKeySegments(op, range, fixed, mask.space).back().end;
     AffineMap greatest = AffineMap::getMultiDimIdentityMap(2, op.getContext());
     last = last ? affine::makeComposedFoldedAffineMax(b, op.getLoc(), greatest, {last, behind}) : behind;
@@ -175,8 +179,8 @@ static bool isAtRow(const CapturedValue &captured) {
   return captured.at == MaskSpace::At::FirstRow || captured.at == MaskSpace::At::LastRow;
 }
 
-/// Bounds of one interval that read arrays, if they differ between rows, or rows may be missing (`mayBeEmpty`): rows
-/// that do not exist see nothing.
+/// Computes bounds of one interval that read arrays; none unless they differ between rows, or rows may not exist
+/// (`mayBeEmpty`): such rows see no key.
 static std::optional<LoopBounds> computeReadRowBounds(MaskSet &mask, const MaskLoop &loop, MLIRContext *context,
                                                       bool mayBeEmpty) {
   if (!mask.opaque.empty())
@@ -208,7 +212,8 @@ bool mlir::flash::hasReadRowBounds(OnlineAttentionOp op) {
   return computeReadRowBounds(mask, getAnyLoop(), op.getContext(), followsSegments(op)).has_value();
 }
 
-/// The range for those of the rows that exist, if any do: the first one is at a position that arrays may be read at.
+/// Restricts the range to the rows that exist. If none does, its first row is still a position at which arrays may be
+/// read.
 static KeyRange keepRowsInside(OpBuilder &b, OnlineAttentionOp op, KeyRange range, const RowRange &rows) {
   Location loc = op.getLoc();
   auto constant = [&](int64_t value) -> Value { return arith::ConstantIndexOp::create(b, loc, value); };
@@ -222,8 +227,8 @@ static KeyRange keepRowsInside(OpBuilder &b, OnlineAttentionOp op, KeyRange rang
   return range;
 }
 
-/// Drops what the tiles say that rows are among: their begin, if it is the same for all rows; and what is cut in front,
-/// if nothing is.
+/// Drops bounds that hold for the whole tile already: the begin, if it is the same for all rows, and prefix cuts, if
+/// `isFullInFront`.
 static void dropKnown(LoopBounds &bounds, bool isFullInFront) {
   auto isOfAnyRow = [&](AffineExpr expr) {
     if (isOfRows(expr))

@@ -1,4 +1,4 @@
-//===- SearchedMask.cpp - a mask over sorted data, as bounds on the key -------------------------------------------===//
+//===- SearchedMask.cpp - bounds on the key from a mask over sorted data ------------------------------------------===//
 
 #include "flashc/Dialect/Flash/Transforms/SearchedMask.h"
 #include "DividedKeys.h"
@@ -19,7 +19,8 @@ using Predicate = arith::CmpIPredicate;
 //===--------------------------------------------------------------------------------------------------------------===//
 
 namespace {
-/// `element <predicate> limit`, where the position of the element depends on the key and the limit does not.
+/// The comparison `element <predicate> limit`, where the position of the element depends on the key and the limit does
+/// not.
 struct KeyComparison {
   SortedElement element;
   Value limit;
@@ -43,10 +44,11 @@ static std::optional<KeyComparison> matchKeyComparison(arith::CmpIOp op, Region 
   return match(op.getRhs(), op.getLhs(), swapSides(op.getPredicate()));
 }
 
-/// The comparison as bounds on the element's position, or null if it is unsigned. Adds the searches that it is left to.
+/// Emits the comparison as bounds on the element's position, or on the key; null if its predicate is unsigned. Adds the
+/// searches that bounds on the position use to `searches`.
 static Value emitSearch(ImplicitLocOpBuilder &b, const KeyComparison &comparison, Region &mask,
                         SmallVectorImpl<CountLeOp> &searches) {
-  // The position is in front of the elements that are greater than (or, if `isStrict`, at least) the limit.
+  // The search counts the elements that are at most the limit, or, if `isStrict`, less.
   auto compare = [&](Predicate predicate, bool isStrict) -> Value {
     auto count = CountLeOp::create(b, b.getIndexType(), comparison.limit, comparison.element.array,
                                    comparison.element.indices, isStrict);
@@ -80,8 +82,8 @@ SmallVector<CountLeOp> mlir::flash::searchKeys(Region &mask) {
 //===--------------------------------------------------------------------------------------------------------------===//
 
 namespace {
-/// One conjunct as `j >= limit` or `j <= limit`, and the element of a sorted array that the limit, or (of an upper
-/// one) the position behind it, is.
+/// A conjunct `j >= limit` or `j <= limit`. If `limit`, or `limit + 1` for an upper bound, is an element of a sorted
+/// array, it has this element.
 struct KeyBound {
   bool isLower;
   LinearExpr limit;
@@ -93,7 +95,7 @@ class Conjunction {
 public:
   Conjunction(arith::AndIOp root, Region &mask) : root(root), mask(mask) { collect(root); }
 
-  /// Replaces what clamps make ascend.
+  /// Clamps bounds to the segment where this makes them ascend.
   void clamp() {
     for (const std::optional<KeyBound> &low : bounds)
       for (const std::optional<KeyBound> &high : bounds)
@@ -157,7 +159,7 @@ private:
     for (auto [conjunct, bound] : llvm::zip(conjuncts, bounds)) {
       if (!bound || getTrend(bound->limit) != Trend::Unknown)
         continue;
-      // Up to one position outside of the segment: there nothing is left of it.
+      // Bounds may reach one position beyond the segment, where nothing of it is left.
       LinearExpr shift(bound->isLower ? 0 : -1);
       Value limit = emitLinear(b, bound->limit), least = emitLinear(b, low.limit + shift);
       Value most = emitLinear(b, high.limit + LinearExpr(1) + shift);
@@ -206,7 +208,7 @@ static bool readsSortedArray(Region &mask) {
       .wasInterrupted();
 }
 
-/// Exchanges i and j in all that a mask computes.
+/// Exchanges i and j in the code of a mask.
 static void exchangePositions(Region &mask) {
   BlockArgument query = mask.getArgument(2), key = mask.getArgument(3);
   SmallVector<OpOperand *> ofQuery(llvm::make_pointer_range(query.getUses()));

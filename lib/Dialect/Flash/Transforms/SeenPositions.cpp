@@ -1,6 +1,6 @@
-//===- SeenPositions.cpp - which keys any query sees --------------------------------------------------------------===//
+//===- SeenPositions.cpp - the keys that any query sees -----------------------------------------------------------===//
 //
-// The bounds of a loop over tiles of one key, for a tile of all queries.
+// They are the bounds of a loop over tiles of one key, for a tile of all queries.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 
@@ -15,10 +15,10 @@ using namespace mlir;
 using namespace mlir::flash;
 
 namespace {
-/// What a value is computed of.
+/// The sources that a value is computed from.
 struct Sources {
   bool readsMemory = false, readsScalars = false;
-  /// A quotient is the number of a block, whose size is in memory.
+  /// Whether a division is among the ops. Its quotient is the number of a block, whose size is in memory.
   bool divides = false;
 };
 } // namespace
@@ -57,15 +57,16 @@ public:
 private:
   using GetExprs = llvm::function_ref<ArrayRef<AffineExpr>(const TileInterval &)>;
 
-  /// Whether data bounds all kept intervals on one side.
+  /// Whether data bounds every kept interval on the side that `get` returns.
   bool isOfData(GetExprs get) const {
     return llvm::all_of(bounds.kept, [&](const TileInterval &kept) {
       return llvm::any_of(get(kept), [&](AffineExpr expr) { return isBoundOfData(expr); });
     });
   }
 
-  /// A number beside the query's position is a window or a shift, which says nothing of what exists; but rows of a
-  /// cache before a window may be free.
+  /// Whether `expr` is a bound by data, beyond which positions may not exist. A scalar that is added to the query's
+  /// position is a window or a shift and does not count; but for a cache, whose pages before a window may be free, one
+  /// from memory does.
   bool isBoundOfData(AffineExpr expr) const {
     bool isOfPosition = expr.isFunctionOfSymbol(LoopBounds::First) || expr.isFunctionOfSymbol(LoopBounds::Count);
     for (auto [number, captured] : llvm::enumerate(bounds.captured)) {
@@ -82,7 +83,7 @@ private:
     return false;
   }
 
-  /// The least begin, or the greatest end, of the kept intervals; null if one has none.
+  /// The least begin, or the greatest end, of the kept intervals; null if an interval has none.
   Value emitHull(GetExprs get, bool isBegin) {
     OpFoldResult hull;
     for (const TileInterval &kept : bounds.kept) {
@@ -100,7 +101,7 @@ private:
 };
 } // namespace
 
-/// In the dual view, the queries of the keys that any query sees.
+/// The queries for the dual view, with the keys that any query sees.
 static KeyRange getDualRange(OpBuilder &b, StepOpInterface op, const PairExtents &extents) {
   std::optional<SeenPositions> keys = emitSeenPositions(op, MaskView::Primal, extents);
   Location loc = op.getLoc();
@@ -113,7 +114,7 @@ static KeyRange getDualRange(OpBuilder &b, StepOpInterface op, const PairExtents
   return range;
 }
 
-/// The keys of all queries, or of those of the segment that the tile lies in.
+/// The keys of all queries, or those of the queries in the segment of the tile.
 static KeyRange getPrimalRange(OpBuilder &b, StepOpInterface op, const PairExtents &extents) {
   Location loc = op.getLoc();
   Value zero = arith::ConstantIndexOp::create(b, loc, 0);
@@ -137,13 +138,13 @@ static KeyRange getPrimalRange(OpBuilder &b, StepOpInterface op, const PairExten
 
 std::optional<SeenPositions> mlir::flash::emitSeenPositions(StepOpInterface op, MaskView view,
                                                             const PairExtents &extents) {
-  // What holds for one head is not known of another one.
+  // The bounds of one head need not hold for another head.
   if (op.getTileExtent(StepDim::H) != 1 && !op.getMask().getArgument(1).use_empty())
     return std::nullopt;
   OpBuilder b(op);
   KeyRange range = view == MaskView::Primal ? getPrimalRange(b, op, extents) : getDualRange(b, op, extents);
   SearchedMask searched(op, view);
-  MaskSet mask = readMask(op.getMask(), [](Value) { return true; }); // all is known in front of a loop over tiles
+  MaskSet mask = readMask(op.getMask(), [](Value) { return true; }); // all values are known before a loop over tiles
   auto get = [&](OpFoldResult value) {
     return LinearExpr::get(getValueOrCreateConstantIndexOp(b, op.getLoc(), value));
   };

@@ -11,7 +11,8 @@ namespace mlir::flash {
 using namespace mlir;
 using namespace mlir::flash;
 
-/// The step of `op` for those gradients whose numbers among its state are from `begin` to `end`.
+/// Emits the step of `op` for the gradients `gradients`, whose states have the indices `begin` to `end` (exclusive) in
+/// `op`.
 static AccumulateGradientsOp emitPart(RewriterBase &rewriter, AccumulateGradientsOp op, Gradients gradients,
                                       unsigned begin, unsigned end) {
   TypeRange types = op->getResults().slice(begin, end - begin).getTypes();

@@ -1,4 +1,4 @@
-//===- SplitKeyLoops.cpp - parts of the keys of query tiles, side by side -----------------------------------------===//
+//===- SplitKeyLoops.cpp - parts of the keys of query tiles that run in parallel ----------------------------------===//
 
 #include "KeyParts.h"
 #include "LoopUtils.h"
@@ -44,9 +44,9 @@ private:
   scf::ForallOp forall;
   FinalizeOp finalize;
   int64_t splits;
-  /// Over keys, in their order.
+  /// The loops over keys, in ascending order.
   SmallVector<scf::ForOp> loops;
-  /// Whether each of them begins where the one in front of it ends.
+  /// Whether each loop begins where the loop before it ends.
   bool areOneRun = true;
   /// The writes of o and lse, or null.
   tensor::ParallelInsertSliceOp writes[2];
@@ -81,7 +81,7 @@ LogicalResult Splitter::findLoops() {
   return success();
 }
 
-/// Both results, as far as they are used, leave the parallel loop once.
+/// Finds the writes of the two results; each result that is used must leave the parallel loop once.
 LogicalResult Splitter::findWrites() {
   for (auto [result, write] : llvm::zip_equal(finalize->getResults(), writes)) {
     if (result.use_empty())
@@ -98,7 +98,7 @@ LogicalResult Splitter::findWrites() {
   return writes[0] ? success() : refuse(finalize, "expected o to be used");
 }
 
-/// Cuts the loops that are clones of `loops` down to the keys of a part.
+/// Restricts the clones of `loops` to the keys of a part.
 void Splitter::emitBounds(Value part, const IRMapping &mapping) {
   OpBuilder::InsertionGuard guard(b);
   SmallVector<scf::ForOp> copies = llvm::map_to_vector(
@@ -122,14 +122,14 @@ void Splitter::emitBounds(Value part, const IRMapping &mapping) {
       if (copy != copies.back())
         last = least(most(getAsOpFoldResult(copy.getUpperBound()), from), to);
       else
-        last = least(end, to); // tiles may end behind the last key
+        last = least(end, to); // the last tile may exceed the keys
       set(copy.getUpperBoundMutable(), last);
     }
     return;
   }
   for (scf::ForOp copy : copies) {
     OpFoldResult lower = getAsOpFoldResult(copy.getLowerBound()), upper = getAsOpFoldResult(copy.getUpperBound());
-    // The first tile that begins in the part, or behind it.
+    // The first tile boundary of the loop at or after `at`.
     auto cut = [&, lower = lower, upper = upper](OpFoldResult at) {
       OpFoldResult first =
           affine::makeComposedFoldedAffineApply(b, loc, x + (y - x).ceilDiv(tile) * tile, {lower, most(lower, at)});
@@ -141,7 +141,7 @@ void Splitter::emitBounds(Value part, const IRMapping &mapping) {
   }
 }
 
-/// Fills the parallel loop over parts.
+/// Emits the body of the parallel loop over parts.
 void Splitter::emitPart(scf::ForallOp parts) {
   OpBuilder::InsertionGuard guard(b);
   scf::InParallelOp terminator = parts.getTerminator();
@@ -167,7 +167,7 @@ void Splitter::emitPart(scf::ForallOp parts) {
                             sizes = remap(mapping, writes[0].getMixedSizes());
   for (auto [result, output] : llvm::zip_equal(ofPart.getResults(), parts.getRegionIterArgs()))
     emitWriteOfPart(b, result, output, offsets, sizes, part);
-  for (Operation *user : llvm::make_early_inc_range(ofAll->getUsers())) // slices that are written no more
+  for (Operation *user : llvm::make_early_inc_range(ofAll->getUsers())) // unused slices of the outputs
     b.eraseOp(user);
   b.eraseOp(ofAll);
 }

@@ -16,7 +16,7 @@ using namespace mlir;
 using namespace mlir::flash;
 
 namespace {
-/// Makes the loops of one attention.
+/// Emits the loops of one attention.
 class Splitter {
 public:
   Splitter(RewriterBase &b, OnlineAttentionOp op, FinalizeOp finalize, const SplitSizes &sizes)
@@ -39,7 +39,7 @@ private:
   OpFoldResult apply(AffineExpr expr, ArrayRef<OpFoldResult> operands) {
     return affine::makeComposedFoldedAffineApply(b, loc, expr, operands);
   }
-  /// The least of expressions of one dimension, and of a symbol if there are two operands.
+  /// The minimum of expressions whose dimensions are the operands.
   OpFoldResult min(ArrayRef<AffineExpr> exprs, ArrayRef<OpFoldResult> operands) {
     return affine::makeComposedFoldedAffineMin(b, loc, AffineMap::get(operands.size(), 0, exprs, b.getContext()),
                                                operands);
@@ -54,16 +54,16 @@ private:
   OnlineAttentionOp op;
   FinalizeOp finalize;
   SplitSizes sizes;
-  /// Query heads of a tile, which share their key head, and its query tokens.
+  /// The query heads of a tile, which share a key head, and its query tokens.
   int64_t heads, tokens;
   OpFoldResult queries, keys, numParts;
 };
 } // namespace
 
-/// The keys that a tile of queries needs, rounded to tiles of keys from 0 on.
+/// The range of keys that a tile of queries needs, rounded to tiles of keys that begin at 0.
 std::pair<OpFoldResult, OpFoldResult> Splitter::emitNeededKeys(ValueRange position, OpFoldResult count) {
   OpFoldResult zero = b.getIndexAttr(0);
-  // The bounds of one head are not those of another one.
+  // The bounds of one head need not hold for another head.
   if (op.getMask().empty() || (heads > 1 && !op.getMask().getArgument(1).use_empty()))
     return {zero, keys};
   SmallVector<Value> operands(op->getOperands());
@@ -77,7 +77,7 @@ std::pair<OpFoldResult, OpFoldResult> Splitter::emitNeededKeys(ValueRange positi
     b.setInsertionPoint(tile);
     SearchedMask searched(tile);
 
-    MaskSet mask = readMask(tile.getMask(), [](Value) { return true; }); // all is known where the part begins
+    MaskSet mask = readMask(tile.getMask(), [](Value) { return true; }); // all values are known at the part's begin
     auto get = [&](OpFoldResult value) { return LinearExpr::get(getValueOrCreateConstantIndexOp(b, loc, value)); };
     MaskLoop loop;
     loop.tileSize = sizes.kv, loop.otherTileSize = tokens;
@@ -92,7 +92,7 @@ std::pair<OpFoldResult, OpFoldResult> Splitter::emitNeededKeys(ValueRange positi
   return needed;
 }
 
-/// Where part `position[3]` of those keys begins and ends, in whole tiles.
+/// The range of keys of part `position[3]` of the needed keys, in whole tiles.
 std::pair<OpFoldResult, OpFoldResult> Splitter::emitKeysOfPart(ValueRange position, OpFoldResult count) {
   auto [begin, end] = emitNeededKeys(position, count);
   auto x = b.getAffineDimExpr(0), y = b.getAffineDimExpr(1);
@@ -107,7 +107,7 @@ std::pair<OpFoldResult, OpFoldResult> Splitter::emitKeysOfPart(ValueRange positi
   return flash::emitKeysOfPart(b, loc, begin, end, position[3], sizes.splits, sizes.kv);
 }
 
-/// The state before the first key.
+/// The identity of the state, with which each part begins.
 SmallVector<Value> Splitter::emitIdentity() {
   SmallVector<Value> state;
   for (const StepOperand &carried : op.getStepState()) {
@@ -122,7 +122,7 @@ SmallVector<Value> Splitter::emitIdentity() {
   return state;
 }
 
-/// The body of the parallel loop: one part of the keys, for one tile of queries.
+/// Emits the body of the parallel loop: one part of the keys, for one tile of queries.
 LogicalResult Splitter::emitPart(ValueRange position, ValueRange outputs) {
   auto x = b.getAffineDimExpr(0), y = b.getAffineDimExpr(1);
   OpFoldResult count = min({y - x, b.getAffineConstantExpr(tokens)}, {OpFoldResult(position[2]), queries});

@@ -17,7 +17,7 @@ using namespace mlir;
 using namespace mlir::flash;
 
 namespace {
-/// Builds the swapped nest in front of `flash.finalize`, or in the old one's place, from the outside in.
+/// Builds the swapped nest, outer loops first, before `flash.finalize`, or else in place of the old nest.
 class Swapper {
 public:
   explicit Swapper(SwapPlan thePlan)
@@ -42,7 +42,7 @@ public:
   }
 
 private:
-  /// The tensors that tiles are stored into: all of them is written.
+  /// The tensors into which tiles are stored. Every element is overwritten.
   SmallVector<Value> getOutputs() {
     if (finalize)
       return llvm::to_vector_of<Value>(finalize.getDpsInits());
@@ -59,7 +59,8 @@ private:
     });
   }
 
-  /// An empty loop like `loop`, to whose start the builder moves. `carried` become its arguments.
+  /// Creates an empty loop with the bounds of `loop`, moves the insertion point to its begin and replaces `carried`,
+  /// the init values, by the loop's arguments.
   scf::ForOp cloneLoop(scf::ForOp loop, SmallVectorImpl<Value> &carried) {
     auto newLoop = scf::ForOp::create(b, loop.getLoc(), mapping.lookupOrDefault(loop.getLowerBound()),
                                       mapping.lookupOrDefault(loop.getUpperBound()),
@@ -71,8 +72,8 @@ private:
     return newLoop;
   }
 
-  /// Clones every loop but the streamed one, with the ops that may run outside of that, and collects the others. Leaves
-  /// the insertion point in the innermost new loop and its arguments in `outputs`.
+  /// Clones every loop but the streamed one, and the ops that may run outside of the streamed loop; collects the other
+  /// ops. Leaves the insertion point in the innermost new loop and its arguments in `outputs`.
   SmallVector<scf::ForOp> cloneOuterLoops(SmallVectorImpl<Value> &outputs) {
     SmallVector<scf::ForOp> newLoops;
     if (plan.loops.empty())
@@ -140,7 +141,7 @@ private:
     return llvm::to_vector_of<Value>(newLoop.getResults());
   }
 
-  /// Those of the tile's heads; null if there are none.
+  /// The slice of the sinks for the tile's heads; null without sinks.
   Value sliceSinks() {
     Value sinks = finalize.getSinks();
     tensor::InsertSliceOp write = plan.state[0].write;
@@ -153,7 +154,7 @@ private:
                                           OpFoldResult(b.getIndexAttr(1)));
   }
 
-  /// The outputs' tiles.
+  /// The tiles of the outputs, made from the final state tiles.
   SmallVector<Value> finalizeTiles(ArrayRef<Value> outputs, ArrayRef<Value> tiles) {
     if (!finalize)
       return llvm::to_vector(tiles);
@@ -168,7 +169,7 @@ private:
     return llvm::to_vector_of<Value>(tiled->getResults());
   }
 
-  /// Inserts the outputs' tiles where the state used to be written: of attention o and lse where acc and m were.
+  /// Inserts the tiles of the outputs at the place of the state's tiles: o and lse of attention at that of acc and m.
   SmallVector<Value> storeOutputs(ArrayRef<Value> outputs, ArrayRef<Value> tiles) {
     Location loc = finalize ? finalize.getLoc() : op.getLoc();
     SmallVector<Value> stored;
@@ -199,7 +200,7 @@ private:
             step->erase();
       op->erase();
     }
-    llvm::SmallSetVector<Operation *, 4> inits; // row_max and row_sum may begin with one value
+    llvm::SmallSetVector<Operation *, 4> inits; // row_max and row_sum may share an init
     for (StateAccess &access : plan.state)
       if (Operation *init = access.init.getDefiningOp())
         inits.insert(init);
@@ -216,7 +217,7 @@ private:
   SmallVector<Operation *> streamBody; // in execution order
 };
 
-/// Whether a result goes to flash.finalize only, cut or not.
+/// Whether the result, or a slice of it, has flash.finalize as its only user.
 bool isFinalized(Value acc) {
   if (!acc.hasOneUse())
     return false;
@@ -225,7 +226,7 @@ bool isFinalized(Value acc) {
   return cut ? isFinalized(cut.getResult()) : isa<FinalizeOp>(user);
 }
 
-/// Whether it is a step that the pass has nothing to do with: neither tiled nor all there is to compute.
+/// Whether the pass skips `op`: a step that is not tiled, and that is a part of a larger computation.
 bool isPartial(StepOpInterface op) {
   if (op->getParentOfType<scf::ForOp>())
     return false;
@@ -233,8 +234,8 @@ bool isPartial(StepOpInterface op) {
                             : !cast<RankedTensorType>(op->getResult(0).getType()).hasStaticShape();
 }
 
-/// The identity that `carried`, an argument of a loop, begins with, if loops pass on the slices that `write` puts in
-/// and nothing else, and each iteration has its own.
+/// The value that fills the init of `carried`, an argument of a loop. None unless `write` is the only change that the
+/// loops around it make to the tensor and each iteration writes a slice of its own.
 std::optional<Value> getInitialFill(BlockArgument carried, tensor::InsertSliceOp write) {
   SmallVector<scf::ForOp> loops;
   Value init = carried, result = write.getResult();
@@ -257,9 +258,9 @@ std::optional<Value> getInitialFill(BlockArgument carried, tensor::InsertSliceOp
   return fill.getInputs()[0];
 }
 
-/// Lets the resident parts of the state begin as they do in memory, which nothing has written before, for a step that
-/// adds to the tiles that it streams. Returns whether there were any. Where there is one streamed tile, there is no
-/// loop.
+/// For a step that adds to streamed tiles: replaces the slices of resident states that are read before the streamed
+/// loop (or before the step, if there is one streamed tile) by the identity that fills the whole tensor. Returns
+/// whether there was one.
 bool promoteResident(StepOpInterface op) {
   scf::ForOp loop = getFoldingLoop(op);
   bool isPromoted = false;
@@ -304,7 +305,7 @@ struct SwapLoops : flash::impl::SwapLoopsBase<SwapLoops> {
     SmallVector<StepOpInterface> ops;
     getOperation()->walk([&](StepOpInterface op) { ops.push_back(op); });
     for (StepOpInterface op : ops) {
-      if (op.addsToStreamed()) { // flash-tile has brought its loops in order
+      if (op.addsToStreamed()) { // flash-tile has made its loops in this order
         numPromoted += promoteResident(op);
         continue;
       }
@@ -324,7 +325,7 @@ struct SwapLoops : flash::impl::SwapLoopsBase<SwapLoops> {
 void mlir::flash::applySwapLoops(SwapPlan plan) {
   if (!plan.isTilewise())
     return Swapper(std::move(plan)).run();
-  // The tiles are carried already: only the normalisation is left to defer.
+  // The loop carries tiles already: only the normalisation becomes deferred.
   if (!plan.startsEmpty || !plan.finalize)
     return;
   cast<OnlineAttentionOp>(plan.op.getOperation()).setNormalize(Normalize::Deferred);

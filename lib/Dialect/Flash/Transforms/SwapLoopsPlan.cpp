@@ -27,8 +27,8 @@ static Operation *getInnermost(SwapPlan &plan) {
   return plan.loops.empty() ? plan.op.getOperation() : plan.loops.back().getOperation();
 }
 
-/// Finds the ops between the state of `op`'s innermost loop and the op: what is read, and what is written back.
-/// Returns the tensors at both ends.
+/// Finds the ops by which `op` reads state `k` from the tensor that the innermost loop carries, and writes it back.
+/// Returns the tensor that is read and the tensor that is written.
 static std::pair<Value, Value> traceAccess(StepOpInterface op, unsigned k, StateAccess &access) {
   Value in = op->getOperand(op.getStepState()[k].number), out = op->getResult(k);
   if ((access.pad = in.getDefiningOp<tensor::PadOp>()))
@@ -43,14 +43,14 @@ static std::pair<Value, Value> traceAccess(StepOpInterface op, unsigned k, State
   return {in, out};
 }
 
-/// Whether the state argument of the innermost loop is used by this access only, and the access is a plain
-/// read-fold-write of one slice.
+/// Verifies that only this access uses the state argument `in` of the innermost loop, and that it reads, folds and
+/// writes back one slice.
 static LogicalResult verifyAccess(SwapPlan &plan, unsigned k, Value in, Operation *loop) {
   StateAccess &access = plan.state[k];
   if (!access.read != !access.write || (access.write && access.write.getDest() != in))
     return refuse(loop, "expected " + plan.getName(k) + " to be read by a slice and written back by a slice", plan.op);
   SmallVector<Value> reads;
-  if (getCarryingLoop(in)) // else it is what several may begin with
+  if (getCarryingLoop(in)) // else it is an init, which several states may share
     reads.push_back(in);
   for (Operation *slice : {access.read.getOperation(), access.pad.getOperation()})
     if (slice)
@@ -68,8 +68,8 @@ static LogicalResult verifyAccess(SwapPlan &plan, unsigned k, Value in, Operatio
   return success();
 }
 
-/// Follows one state tensor outwards through the loops that carry it, to its init and to `flash.finalize`, if the step
-/// needs one.
+/// Follows state `k` outwards through the loops that carry it, to its init and to `flash.finalize`, if the step needs
+/// one.
 static LogicalResult traceState(SwapPlan &plan, unsigned k) {
   auto [in, out] = traceAccess(plan.op, k, plan.state[k]);
   SmallVector<scf::ForOp> loops;
@@ -108,7 +108,7 @@ static LogicalResult traceState(SwapPlan &plan, unsigned k) {
   return success();
 }
 
-/// Whether the cut leaves what the slice of the state, or all of it, holds.
+/// Whether the cut is as large as the slice of the state, or as the whole state if there is no slice.
 static bool cutsToSlice(StateAccess &access, ArrayRef<OpFoldResult> extents) {
   SmallVector<OpFoldResult> sizes = access.cut.getMixedSizes(), expected(extents);
   if (access.write)
@@ -116,13 +116,15 @@ static bool cutsToSlice(StateAccess &access, ArrayRef<OpFoldResult> extents) {
   return llvm::equal(sizes, expected, isEqualSize);
 }
 
-/// Finds the loop that no slice of the state moves with, and proves that each of the others owns its slices.
+/// Finds the streamed loop, with which no slice of the state moves, and proves that the iterations of the other loops
+/// own their slices.
 static LogicalResult classifyLoops(SwapPlan &plan) {
-  SmallVector<std::optional<unsigned>> loopOfRow(3); // the loops that move the first state by (b, h, i), and so others
+  SmallVector<std::optional<unsigned>> loopOfRow(
+      3); // the loops that move the first state, and so all states, by (b, h, i)
   for (unsigned k = 0; k < plan.state.size(); ++k) {
     StateAccess &access = plan.state[k];
     SmallVector<OpFoldResult> extents = getKnownExtents(access.init);
-    if (access.cut && !plan.loops.empty() && !cutsToSlice(access, extents)) // without a loop any cut will do
+    if (access.cut && !plan.loops.empty() && !cutsToSlice(access, extents)) // without a loop any cut is right
       return refuse(plan.getNest(), "expected the cut of " + plan.getName(k) + " to be as large as its slice",
                     access.cut);
     SmallVector<std::optional<unsigned>> loopOfDim(extents.size());
@@ -143,7 +145,7 @@ static LogicalResult classifyLoops(SwapPlan &plan) {
     }
     if (k == 0)
       loopOfRow.assign(loopOfDim.begin(), loopOfDim.begin() + 3);
-    loopOfDim.resize(std::max<size_t>(loopOfDim.size(), 4)); // dimension 3, where there is one, stays
+    loopOfDim.resize(std::max<size_t>(loopOfDim.size(), 4)); // no loop moves dimension 3, if there is one
     if (ArrayRef(loopOfDim).take_front(3) != ArrayRef(loopOfRow) || loopOfDim[3])
       return refuse(plan.getNest(), "expected " + plan.op.getStateNames() + " to move with the same loops",
                     access.read ? access.read.getOperation() : plan.op.getOperation());
@@ -159,9 +161,9 @@ static LogicalResult classifyLoops(SwapPlan &plan) {
   return success();
 }
 
-/// Collects the ops that have to run in the streamed loop: those that depend on its position or on the state, and
-/// reads, which must not run when it has no iteration. Checks that only the state ties iterations together, and that
-/// nothing which has to leave the streamed loop depends on it.
+/// Collects the ops that have to run in the streamed loop: ops that depend on its position or on the state, and reads,
+/// which must not run if the loop has no iteration. Checks that iterations depend on each other by the state only, and
+/// that no op that has to leave the streamed loop depends on it.
 static LogicalResult checkBodies(SwapPlan &plan) {
   DenseSet<Value> onStream;
   if (plan.streamedLoop)
@@ -207,7 +209,7 @@ static LogicalResult checkBodies(SwapPlan &plan) {
   return success();
 }
 
-/// What the nest's place and its ends have to satisfy once it is rebuilt in front of `flash.finalize`.
+/// Checks that the nest can be rebuilt before `flash.finalize`.
 static LogicalResult checkRebuild(SwapPlan &plan) {
   Operation *nest = plan.getNest(), *finalize = plan.finalize;
   for (Type tile : plan.op->getResultTypes())

@@ -1,4 +1,4 @@
-//===- TabulateColumns.cpp - what a mask computes of each streamed position is computed once ----------------------===//
+//===- TabulateColumns.cpp - precomputes values of a mask that depend on the streamed position alone --------------===//
 
 #include "flashc/Dialect/Flash/IR/TileTables.h"
 #include "flashc/Dialect/Flash/Transforms/Passes.h"
@@ -19,10 +19,11 @@ namespace mlir::flash {
 using namespace mlir;
 using namespace mlir::flash;
 
-/// A read of a table takes a load and some operations for its address, and so does one of another array.
+/// The cost of a read of a table or of another array, which is a load and the operations of its address, and of a
+/// division.
 static constexpr int64_t kReadCost = 5, kDivisionCost = 5;
 
-/// About as many instructions as a kernel has for it.
+/// Roughly the number of instructions of `op` in a kernel.
 static int64_t getCost(Operation *op) {
   if (op->hasTrait<OpTrait::ConstantLike>())
     return 0;
@@ -41,7 +42,7 @@ static bool fitsTable(Type type) {
 }
 
 namespace {
-/// What a mask computes of one of its positions, and of no other.
+/// The code of a mask that depends on position `column` and on no other position.
 class ColumnCode {
 public:
   ColumnCode(Region &mask, BlockArgument column) : mask(mask) {
@@ -51,7 +52,7 @@ public:
         ofColumn.insert_range(op.getResults());
   }
 
-  /// Values that something else uses, and that are long to compute, in the order of the code.
+  /// The values that other code uses and that cost more than a read of a table, in the order of the code.
   SmallVector<Value> findLong() {
     SmallVector<Value> found;
     for (Operation &op : mask.front().without_terminator())
@@ -67,7 +68,8 @@ public:
 private:
   bool isOutside(Value value) { return !mask.isAncestor(value.getParentRegion()); }
 
-  /// It has an operand of the column; the others are too, or the same everywhere.
+  /// Whether one operand of `op` depends on the column, and the other operands depend on it or are the same for all
+  /// pairs.
   bool isOfColumn(Operation &op) {
     if (op.getNumRegions() > 0 || op.hasTrait<OpTrait::IsTerminator>())
       return false;
@@ -92,12 +94,13 @@ private:
   llvm::DenseSet<Value> ofColumn;
 };
 
-/// The tables of the steps whose loops are over the runs of one flash.tile_runs: these have the same mask.
+/// The tables of the steps whose loops are over the runs of one flash.tile_runs. These steps have the same mask.
 class ColumnTables {
 public:
   explicit ColumnTables(TileRunsOp runs) : runs(runs) {}
 
-  /// Returns how many tables it made, at the first step.
+  /// Replaces values of the mask of `op` by reads of tables. Returns the number of new tables: the first step creates
+  /// them.
   int64_t replace(RewriterBase &rewriter, StepOpInterface op) {
     Region &mask = op.getMask();
     BlockArgument column = mask.getArgument(static_cast<unsigned>(op.getStreamedDim()));
@@ -117,8 +120,8 @@ public:
   }
 
 private:
-  /// It has whole tiles: of positions behind the last one, too, where the mask is as safe to run as it is in the tile.
-  /// Null where the value hangs on what is not known in front of the loops.
+  /// Emits the table of a value. It has whole tiles, so also positions after the last one, which are as safe for the
+  /// mask as in a tile. Null if the value depends on values that are not known before the loops.
   Value emitTable(OpBuilder &builder, Value value, Region &mask, BlockArgument column) {
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointAfter(runs);
@@ -151,7 +154,7 @@ private:
     return table;
   }
 
-  /// Whether it is there behind the table of runs.
+  /// Whether `value` is known after the table of runs.
   bool isKnown(Value value) {
     if (!value.getParentRegion()->isAncestor(runs->getParentRegion()))
       return false;

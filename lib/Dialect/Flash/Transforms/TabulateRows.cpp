@@ -1,4 +1,4 @@
-//===- TabulateRows.cpp - what a mask searches for a query is computed once ---------------------------------------===//
+//===- TabulateRows.cpp - precomputes the searches of a mask for each query ---------------------------------------===//
 
 #include "flashc/Analysis/RowFunctions.h"
 #include "flashc/Dialect/Flash/IR/SortedData.h"
@@ -29,8 +29,8 @@ Operation *mlir::flash::findReadForKeys(Region &region) {
   return read == ofKey.end() ? nullptr : *read;
 }
 
-/// The mask compares positions with searches in place of elements, if then it reads nothing for a key and what it
-/// searches for ascends with the query, so that loops still have bounds. Returns these searches; otherwise the mask
+/// Makes the mask compare positions with searches instead of elements, if the mask then reads no array for a key and
+/// the searched values ascend with the query, so that loops still have bounds. Returns the searches; none if the mask
 /// stays as it is.
 static SmallVector<CountLeOp> replaceReads(RewriterBase &rewriter, Region &mask) {
   Region original;
@@ -55,7 +55,7 @@ static SmallVector<CountLeOp> replaceReads(RewriterBase &rewriter, Region &mask)
   return {};
 }
 
-/// Replaces a search by the query's row of a table in front of `op`.
+/// Replaces a search by the query's element of a table that is emitted before `op`.
 static void tabulate(RewriterBase &rewriter, AttentionOp op, CountLeOp search) {
   OpBuilder::InsertionGuard guard(rewriter);
   rewriter.setInsertionPoint(op);

@@ -20,7 +20,8 @@ bool mlir::flash::isTile(StepOpInterface op, TileSizes sizes) {
          op.getTileExtent(StepDim::J) == sizes.kv;
 }
 
-/// Tiles `op` by `sizes` over (b, h, i, j), 0 for all of a dimension, keys outside queries, and replaces it.
+/// Tiles `op` by `sizes` over (b, h, i, j), where 0 leaves a dimension whole, and replaces it. The loop over keys is
+/// outside of the loop over queries.
 static FailureOr<StepOpInterface> tileBy(RewriterBase &rewriter, StepOpInterface op, ArrayRef<int64_t> sizes) {
   rewriter.setInsertionPoint(op);
   scf::SCFTilingOptions options;
@@ -34,7 +35,7 @@ static FailureOr<StepOpInterface> tileBy(RewriterBase &rewriter, StepOpInterface
   return cast<StepOpInterface>(tiled->tiledOps.front());
 }
 
-/// Makes one slice of the slices of slices that `op` reads.
+/// Merges the slices of slices that `op` reads into one slice each.
 static void mergeInputSlices(RewriterBase &rewriter, StepOpInterface op) {
   for (const StepOperand &input : op.getStepInputs()) {
     Value tile = op->getOperand(input.number);
@@ -60,7 +61,7 @@ FailureOr<StepOpInterface> mlir::flash::tileStep(RewriterBase &rewriter, StepOpI
   OpBuilder::InsertionGuard guard(rewriter);
   if (!op.addsToStreamed())
     return tileBy(rewriter, op, {1, 1, sizes.q, sizes.kv});
-  // The part of the state that belongs to the keys stays with them, while all queries come past.
+  // Two steps: the state of a key tile stays, while all queries are streamed past it.
   FailureOr<StepOpInterface> resident = tileBy(rewriter, op, {1, 1, 0, sizes.kv});
   FailureOr<StepOpInterface> tile = failed(resident) ? resident : tileBy(rewriter, *resident, {0, 0, sizes.q, 0});
   if (succeeded(tile))
@@ -72,7 +73,7 @@ namespace {
 struct Tile : flash::impl::TileBase<Tile> {
   using TileBase::TileBase;
 
-  /// What is asked for, or follows from which dimension the step streams.
+  /// The tile sizes of the options, or the defaults for the step's resident and streamed dimensions.
   TileSizes getSizes(StepOpInterface op) {
     auto getSize = [&](int64_t asked, StepDim dim) {
       return asked ? asked : op.getStreamedDim() == dim ? int64_t(streamedTile) : int64_t(residentTile);

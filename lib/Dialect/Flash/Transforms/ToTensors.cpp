@@ -26,7 +26,7 @@ void mlir::flash::convertToTensors(RewriterBase &rewriter, WholeOpInterface op) 
   OpBuilder::InsertionGuard guard(rewriter);
   rewriter.setInsertionPoint(op);
   Location loc = op.getLoc();
-  // Two `restrict` views of one memref would contradict each other.
+  // One `restrict` tensor for each memref: two of one memref would contradict each other.
   DenseMap<Value, Value> views;
   SmallVector<Value> inputs;
   for (Value input : op->getOperands().take_front(numInputs)) {

@@ -18,7 +18,7 @@ using namespace mlir::flash;
 using Predicate = arith::CmpIPredicate;
 
 namespace {
-/// Asks the mask analysis whether an index of one op may be negative.
+/// Proves with the mask analysis that an index of one op is never negative.
 class SignProver {
 public:
   explicit SignProver(ScoresOpInterface op) : op(op) {}
@@ -29,7 +29,7 @@ public:
     Region *region = wrap->getParentRegion();
     if (region->getParentOp() != op || region->getNumArguments() < 4)
       return false;
-    // The question is a mask: pairs that exist, that the op's own mask keeps, and that have a negative index.
+    // The clone's mask keeps the pairs that exist, that the op's own mask keeps, and whose index is negative.
     OwningOpRef<Operation *> clone = op->clone();
     Region &mask = cast<ScoresOpInterface>(*clone).getMask();
     bool isOfScore = region != &op.getMask();
@@ -58,7 +58,7 @@ private:
     return llvm::all_of(set.kept, [&](const MaskConjunct &conjunct) { return prover.isEmpty(conjunct.constraints); });
   }
 
-  /// Null if the index hangs on the score.
+  /// Emits whether the index is negative; null if the index depends on the score.
   Value emitIsNegative(OpBuilder &b, WrapIndexOp wrap, Block &block) {
     Region &region = *wrap->getParentRegion();
     IRMapping mapping;
@@ -74,7 +74,7 @@ private:
       Value extent = linalg::createOrFoldDimOp(b, op.getLoc(), array, 2);
       return compare(b, Predicate::slt, block.getArgument(position), extent);
     };
-    if (isa<StepOpInterface>(op.getOperation())) // of a tile
+    if (isa<StepOpInterface>(op.getOperation())) // a step's extents are those of a tile
       return {};
     return {isBelow(2, op.getQ()), isBelow(3, op.getK())};
   }
