@@ -111,7 +111,7 @@ void BoundsEmitter::mapRows(Value first) {
     return;
   AffineExpr last = symbol(LoopBounds::First) + symbol(LoopBounds::Count) - 1;
   OpFoldResult position = affine::makeComposedFoldedAffineApply(b, loc, AffineMap::get(0, 4, last), symbols);
-  if (mayHaveNoQuery()) // arrays may be read at positions that exist only
+  if (mayHaveNoQuery()) // arrays may only be read at positions that exist
     position = clamp(position, b.getIndexAttr(0), /*isMin=*/false);
   hoisted[unsigned(MaskSpace::At::LastRow)].map(row, getValueOrCreateConstantIndexOp(b, loc, position));
 }

@@ -38,9 +38,8 @@ private:
     if (value == position)
       return true;
     Operation *def = value.getDefiningOp();
-    if (!def)
-      return value.getParentRegion() != &score &&
-             score.isAncestor(value.getParentRegion()); // an argument of a nested block
+    if (!def) // an argument of a nested block may depend on any position
+      return value.getParentRegion() != &score && score.isAncestor(value.getParentRegion());
     if (!score.isAncestor(def->getParentRegion()))
       return false;
     auto [found, isNew] = known.try_emplace({value, position}, false);

@@ -135,7 +135,7 @@ private:
     return join(b, ofX, ofY);
   }
 
-  /// The error of `side`, or 0 where the `other` operand of the and or the or alone decides the result.
+  /// The error of `side`, an operand of arith.andi or arith.ori; 0 where the `other` operand alone decides the result.
   Value getUnlessDecided(Operation *op, Value side, Value other) {
     Value error = getError(side), decides = error ? get(other) : Value();
     if (!decides)

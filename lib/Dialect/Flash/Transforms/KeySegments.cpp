@@ -66,7 +66,8 @@ private:
     return makeSegments(begin, fullBegin, roundFrom(begin, cut, /*isCeil=*/false), end);
   }
 
-  /// Returns a masked, a full and a masked segment. The full one ends at `cut`, clamped to [fullBegin, end].
+  /// Returns a masked, a full and a masked segment. The full one begins at `fullBegin` and ends at `cut`, clamped to
+  /// [fullBegin, end].
   SmallVector<KeySegment> makeSegments(OpFoldResult begin, OpFoldResult fullBegin, OpFoldResult cut, OpFoldResult end) {
     OpFoldResult fullEnd = clamp(clamp(cut, end, /*isMin=*/true), fullBegin, /*isMin=*/false);
     fullEnd = unless(fullIf, fullEnd, fullBegin);

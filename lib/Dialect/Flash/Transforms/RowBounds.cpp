@@ -34,7 +34,7 @@ static bool isOfRows(AffineExpr expr) {
 /// Whether a bound of the interval moves with the rows, and not in steps: with steps, all rows of a chunk see the same
 /// keys.
 static bool movesWithRows(const LoopBounds &bounds) {
-  // Rounding to tiles is one quotient.
+  // Rounding to tiles accounts for one quotient.
   auto moves = [&](AffineExpr bound) {
     int64_t inTiles = 0, others = 0;
     bound.walk([&](AffineExpr expr) {

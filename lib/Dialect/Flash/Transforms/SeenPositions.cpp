@@ -1,6 +1,6 @@
 //===- SeenPositions.cpp - the keys that any query sees -----------------------------------------------------------===//
 //
-// They are the bounds of a loop over tiles of one key, for a tile of all queries.
+// These keys are the bounds of a loop over tiles of one key, for a tile of all queries.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 

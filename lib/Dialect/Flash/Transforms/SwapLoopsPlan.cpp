@@ -119,8 +119,8 @@ static bool cutsToSlice(StateAccess &access, ArrayRef<OpFoldResult> extents) {
 /// Finds the streamed loop, with which no slice of the state moves, and proves that the iterations of the other loops
 /// own their slices.
 static LogicalResult classifyLoops(SwapPlan &plan) {
-  SmallVector<std::optional<unsigned>> loopOfRow(
-      3); // the loops that move the first state, and so all states, by (b, h, i)
+  // The loops that move the first state, and so all states, by (b, h, i).
+  SmallVector<std::optional<unsigned>> loopOfRow(3);
   for (unsigned k = 0; k < plan.state.size(); ++k) {
     StateAccess &access = plan.state[k];
     SmallVector<OpFoldResult> extents = getKnownExtents(access.init);
