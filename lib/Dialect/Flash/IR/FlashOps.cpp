@@ -1,5 +1,6 @@
 //===- FlashOps.cpp - syntax and constraints of the flash ops -----------------------------------------------------===//
 
+#include "NamedShape.h"
 #include "SharedMemory.h"
 #include "flashc/Dialect/Flash/IR/Flash.h"
 #include "flashc/Dialect/Flash/IR/StepTiling.h"
@@ -7,7 +8,6 @@
 #include "mlir/IR/OpImplementation.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/ADT/StringExtras.h"
-#include <map>
 
 using namespace mlir;
 using namespace mlir::flash;
@@ -59,55 +59,11 @@ static void printScoreAndMask(OpAsmPrinter &printer, Operation *op, Region &scor
 // Constraints (numbered in FlashOps.td)
 //===--------------------------------------------------------------------------------------------------------------===//
 
-namespace {
-/// A value, the names of its extents (B, Hq, Hk, Nq, Nk, D, Dv), and its required element type, or null if the element
-/// type is verified elsewhere.
-struct NamedShape {
-  StringRef name;
-  ShapedType type;
-  SmallVector<StringRef, 4> extents;
-  Type element = {};
-};
-} // namespace
-
 static NamedShape getShape(StringRef name, Value value, ArrayRef<StringRef> extents, Type element) {
   return {name, cast<ShapedType>(value.getType()), SmallVector<StringRef, 4>(extents), element};
 }
 
-static bool isAttentionElement(Type type) { return type.isBF16() || type.isF16() || type.isF32(); }
-
-static LogicalResult verifyRank(Operation *op, const NamedShape &value) {
-  if (value.type.getRank() != int64_t(value.extents.size()))
-    return op->emitOpError() << "expected " << value.name << " of rank " << value.extents.size() << ", got "
-                             << value.type << " (C2)";
-  return success();
-}
-
-static LogicalResult verifyElement(Operation *op, const NamedShape &value) {
-  if (value.element && value.type.getElementType() != value.element)
-    return op->emitOpError() << "expected " << value.name << " of element type " << value.element << ", got "
-                             << value.type.getElementType() << " (C3)";
-  return success();
-}
-
-/// Verifies that static extents of one name are equal.
-static LogicalResult verifyExtents(Operation *op, ArrayRef<NamedShape> values) {
-  std::map<StringRef, std::pair<StringRef, int64_t>> known; // by extent: a value that has it, and its size
-  for (const NamedShape &value : values)
-    for (auto [extent, size] : llvm::zip_equal(value.extents, value.type.getShape())) {
-      if (ShapedType::isDynamic(size))
-        continue;
-      auto &[other, otherSize] = known.try_emplace(extent, value.name, size).first->second;
-      if (otherSize != size)
-        return op->emitOpError() << "expected " << other << " and " << value.name << " to agree on " << extent
-                                 << ", got " << otherSize << " and " << size << " ("
-                                 << (extent[0] == 'D'   ? "C4"
-                                     : extent[0] == 'H' ? "C5"
-                                                        : "C6")
-                                 << ")";
-    }
-  return success();
-}
+static StringRef getConstraint(StringRef extent) { return extent[0] == 'D' ? "C4" : extent[0] == 'H' ? "C5" : "C6"; }
 
 static LogicalResult verifyHeadDim(Operation *op, const NamedShape &value) {
   StringRef extent = value.extents.back();
@@ -219,7 +175,7 @@ static LogicalResult verifyScores(ScoresOpInterface op, ArrayRef<NamedShape> val
   std::optional<int64_t> groupSize;
   if (std::optional<uint64_t> size = op.getGroupSize())
     groupSize = *size;
-  if (failed(verifyHeads(op, q, k, groupSize)) || failed(verifyExtents(op, values)))
+  if (failed(verifyHeads(op, q, k, groupSize)) || failed(verifyExtents(op, values, getConstraint)))
     return failure();
   if (failed(verifyDropout(op)))
     return failure();
@@ -232,43 +188,6 @@ static LogicalResult verifyScores(ScoresOpInterface op, ArrayRef<NamedShape> val
   if (derivative && !derivative->empty() && !op.hasScore())
     return op->emitOpError() << "expected a derivative together with a score only (C8)";
   return derivative ? verifyRegion(op, "derivative", *derivative, /*isScore=*/true) : success();
-}
-
-static LogicalResult verifyInnermostContiguous(Operation *op, const NamedShape &value) {
-  auto memref = dyn_cast<MemRefType>(value.type);
-  if (!memref || memref.getRank() == 0)
-    return success();
-  auto [strides, offset] = memref.getStridesAndOffset();
-  if (strides.back() != 1)
-    return op->emitOpError() << "expected " << value.name << " to be contiguous in the innermost dimension, got "
-                             << memref << " (C1)";
-  return success();
-}
-
-/// Verifies the number of outputs: results on tensors, `outs` on memrefs.
-static LogicalResult verifyNumOutputs(WholeOpInterface op) {
-  size_t expected = op.getOutputs().size(), numInputs = op.getInputs().size();
-  size_t numResults = op->getNumResults(), numOuts = op->getNumOperands() - numInputs;
-  bool isTensor = isa<RankedTensorType>(op->getOperand(0).getType());
-  if ((isTensor ? numResults : numOuts) == expected && (isTensor ? numOuts : numResults) == 0)
-    return success();
-  StringRef number = ArrayRef<StringRef>{"one", "two", "three", "four"}[expected - 1];
-  return op->emitOpError() << "expected " << number << " result" << (expected == 1 ? "" : "s") << " on tensors, or "
-                           << number << (expected == 1 ? " of" : "") << " 'outs' and no result on memrefs, got "
-                           << numResults << " results and " << numOuts << " outs (C10)";
-}
-
-/// Verifies that all values are tensors, or that all are memrefs that are contiguous in the innermost dimension.
-static LogicalResult verifyBuffers(Operation *op, ArrayRef<NamedShape> values) {
-  const NamedShape &q = values.front();
-  for (const NamedShape &value : values) {
-    if (isa<RankedTensorType>(value.type) != isa<RankedTensorType>(q.type))
-      return op->emitOpError() << "expected only tensors or only memrefs, got q of type " << q.type << " and "
-                               << value.name << " of type " << value.type << " (C1)";
-    if (failed(verifyInnermostContiguous(op, value)))
-      return failure();
-  }
-  return success();
 }
 
 /// Verifies what holds for every op of L0 that may be on memrefs. The first two `values` are q and k.
@@ -286,7 +205,7 @@ static SmallVector<NamedShape> getFactors(ScoresOpInterface op) {
 }
 
 LogicalResult AttentionOp::verify() {
-  if (failed(verifyNumOutputs(*this)))
+  if (failed(verifyNumOutputs(*this, getInputs().size(), getOutputs().size())))
     return failure();
   Type element = getQType().getElementType(), f32 = Float32Type::get(getContext());
   SmallVector<NamedShape> values = getFactors(*this);
@@ -304,7 +223,7 @@ LogicalResult AttentionOp::verify() {
 }
 
 LogicalResult ColumnSumsOp::verify() {
-  if (failed(verifyNumOutputs(*this)))
+  if (failed(verifyNumOutputs(*this, getInputs().size(), getOutputs().size())))
     return failure();
   Type f32 = Float32Type::get(getContext());
   SmallVector<NamedShape> values = getFactors(*this);
@@ -331,7 +250,7 @@ static void addForwardResults(SmallVectorImpl<NamedShape> &values, Value o, Valu
 }
 
 LogicalResult AttentionBackwardOp::verify() {
-  if (failed(verifyNumOutputs(*this)))
+  if (failed(verifyNumOutputs(*this, getInputs().size(), getOutputs().size())))
     return failure();
   SmallVector<NamedShape> values = getBackwardInputs(*this, getV(), getDout(), getLse());
   addForwardResults(values, getO(), getDlse());
@@ -355,7 +274,7 @@ LogicalResult AttentionBackwardOp::verify() {
 LogicalResult CapturedGradientOp::verify() {
   if (!hasTensorSemantics())
     return emitOpError() << "expected tensors, got q of type " << getQType() << " (C1)";
-  if (failed(verifyNumOutputs(*this)))
+  if (failed(verifyNumOutputs(*this, getInputs().size(), getOutputs().size())))
     return failure();
   SmallVector<NamedShape> values = getBackwardInputs(*this, getV(), getDout(), getLse());
   addForwardResults(values, getO(), getDlse());
@@ -455,19 +374,6 @@ LogicalResult FinalizeOp::verify() {
 //===--------------------------------------------------------------------------------------------------------------===//
 // Effects
 //===--------------------------------------------------------------------------------------------------------------===//
-
-using Effects = SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>>;
-
-/// Adds the effects of an op on memrefs: inputs are read, and `outs` are written.
-static void addEffects(WholeOpInterface op, Effects &effects) {
-  if (isa<RankedTensorType>(op->getOperand(0).getType()))
-    return;
-  for (OpOperand &operand : op->getOpOperands())
-    effects.emplace_back(operand.getOperandNumber() < op.getInputs().size()
-                             ? static_cast<MemoryEffects::Effect *>(MemoryEffects::Read::get())
-                             : static_cast<MemoryEffects::Effect *>(MemoryEffects::Write::get()),
-                         &operand, SideEffects::DefaultResource::get());
-}
 
 /// Adds a read of `array` if it is a memref.
 static void addRead(OpOperand &array, Effects &effects) {

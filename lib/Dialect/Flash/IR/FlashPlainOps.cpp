@@ -1,97 +1,44 @@
 //===- FlashPlainOps.cpp - constraints of the ops that surround attention -----------------------------------------===//
 
+#include "NamedShape.h"
 #include "SharedMemory.h"
 #include "flashc/Dialect/Flash/IR/Flash.h"
-#include <map>
 
 using namespace mlir;
 using namespace mlir::flash;
 using Dim = StepDim;
-using Effects = SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>>;
 
 //===--------------------------------------------------------------------------------------------------------------===//
 // Constraints (numbered in FlashPlainOps.td)
 //===--------------------------------------------------------------------------------------------------------------===//
 
-namespace {
-/// A value, the names of its extents, and its required element type, or null if the element type is verified elsewhere.
-struct NamedShape {
-  StringRef name;
-  ShapedType type;
-  SmallVector<StringRef, 5> extents;
-  Type element = {};
-};
+static bool isDepth(StringRef extent) { return extent.starts_with("D") || extent.starts_with("R2"); }
 
 /// Verifies what holds for the values of every plain op.
-class ShapeVerifier {
-public:
-  ShapeVerifier(Operation *op, ArrayRef<NamedShape> values) : op(op), values(values) {}
-
-  LogicalResult verify() {
-    for (const NamedShape &value : values)
-      if (failed(verifyLayout(value)) || failed(verifyType(value)))
-        return failure();
-    for (const NamedShape &value : values)
-      for (auto [extent, size] : llvm::zip_equal(value.extents, value.type.getShape()))
-        if (failed(verifyExtent(value, extent, size)))
-          return failure();
-    return success();
-  }
-
-private:
-  InFlightDiagnostic expected() { return op->emitOpError() << "expected "; }
-
-  LogicalResult verifyLayout(const NamedShape &value) {
-    const NamedShape &first = values.front();
-    auto memref = dyn_cast<MemRefType>(value.type);
-    if (!memref != !isa<MemRefType>(first.type))
-      return expected() << "only tensors or only memrefs, got " << first.name << " of type " << first.type << " and "
-                        << value.name << " of type " << value.type << " (C1)";
-    if (memref && memref.getRank() > 0 && memref.getStridesAndOffset().first.back() != 1)
-      return expected() << value.name << " to be contiguous in the innermost dimension, got " << memref << " (C1)";
-    return success();
-  }
-
-  LogicalResult verifyType(const NamedShape &value) {
-    if (value.type.getRank() != int64_t(value.extents.size()))
-      return expected() << value.name << " of rank " << value.extents.size() << ", got " << value.type << " (C2)";
+static LogicalResult verifyShapes(Operation *op, ArrayRef<NamedShape> values) {
+  if (failed(verifyBuffers(op, values)))
+    return failure();
+  for (const NamedShape &value : values) {
+    if (failed(verifyRank(op, value)) || failed(verifyElement(op, value)))
+      return failure();
     Type element = value.type.getElementType();
-    if (value.element && element != value.element)
-      return expected() << value.name << " of element type " << value.element << ", got " << element << " (C3)";
-    if (!value.element && !element.isBF16() && !element.isF16() && !element.isF32())
-      return expected() << value.name << " of element type bf16, f16 or f32, got " << element << " (C3)";
-    return success();
+    if (!value.element && !isAttentionElement(element))
+      return op->emitOpError() << "expected " << value.name << " of element type bf16, f16 or f32, got " << element
+                               << " (C3)";
   }
-
-  /// Verifies that depths are static and positive, and that static extents of one name are equal.
-  LogicalResult verifyExtent(const NamedShape &value, StringRef extent, int64_t size) {
-    bool isDepth = extent.starts_with("D") || extent.starts_with("R2");
-    if (isDepth && size <= 0) // or dynamic, which is negative
-      return expected() << "a static, positive " << extent << ", got " << value.name << " of type " << value.type
-                        << " (C4)";
-    if (ShapedType::isDynamic(size))
-      return success();
-    auto &[other, otherSize] = known.try_emplace(extent, value.name, size).first->second;
-    if (otherSize != size)
-      return expected() << other << " and " << value.name << " to agree on " << extent << ", got " << otherSize
-                        << " and " << size << (isDepth ? " (C4)" : " (C6)");
-    return success();
-  }
-
-  Operation *op;
-  ArrayRef<NamedShape> values;
-  std::map<StringRef, std::pair<StringRef, int64_t>> known; // by extent: a value that has it, and its size
-};
-} // namespace
+  for (const NamedShape &value : values)
+    for (auto [extent, size] : llvm::zip_equal(value.extents, value.type.getShape()))
+      if (isDepth(extent) && size <= 0) // or dynamic, which is negative
+        return op->emitOpError() << "expected a static, positive " << extent << ", got " << value.name << " of type "
+                                 << value.type << " (C4)";
+  return verifyExtents(op, values, [](StringRef extent) { return isDepth(extent) ? "C4" : "C6"; });
+}
 
 static ShapedType getShape(Value value) { return cast<ShapedType>(value.getType()); }
 
 LogicalResult MergeStatesOp::verify() {
-  size_t numResults = getNumResults(), numOuts = getOuts().size();
-  bool isTensor = hasTensorSemantics();
-  if ((isTensor ? numResults : numOuts) != 2 || (isTensor ? numOuts : numResults) != 0)
-    return emitOpError() << "expected two results on tensors, or two 'outs' and no result on memrefs, got "
-                         << numResults << " results and " << numOuts << " outs (C10)";
+  if (failed(verifyNumOutputs(*this, getInputs().size(), /*numOutputs=*/2)))
+    return failure();
   Type f32 = Float32Type::get(getContext());
   SmallVector<NamedShape> values{{"o_parts", getPartsType(), {"S", "B", "H", "N", "D"}},
                                  {"lse_parts", getShape(getLseParts()), {"S", "B", "H", "N"}, f32},
@@ -99,7 +46,7 @@ LogicalResult MergeStatesOp::verify() {
                                  {"lse", getOutputType(1), {"B", "H", "N"}, f32}};
   if (getSinks())
     values.push_back({"sinks", getShape(getSinks()), {"H"}, f32});
-  if (failed(ShapeVerifier(*this, values).verify()))
+  if (failed(verifyShapes(*this, values)))
     return failure();
   return verifyOutputsAreApart(*this, getInputs(), getOutputs());
 }
@@ -149,7 +96,7 @@ LogicalResult AppendKVOp::verify() {
     values.push_back({"cos", getShape(getCos()), {"positions", "R2 / 2"}, angle});
     values.push_back({"sin", getShape(getSin()), {"positions", "R2 / 2"}, angle});
   }
-  if (failed(ShapeVerifier(*this, values).verify()))
+  if (failed(verifyShapes(*this, values)))
     return failure();
   if (int64_t pairs = getNumPairs(), depth = getKType().getDimSize(3); 2 * pairs > depth)
     return emitOpError() << "expected R2 to be at most D, got " << 2 * pairs << " and " << depth << " (C4)";
@@ -207,19 +154,6 @@ SmallVector<StepOperand> AppendKVOp::getOutputs() {
 //===--------------------------------------------------------------------------------------------------------------===//
 // Effects
 //===--------------------------------------------------------------------------------------------------------------===//
-
-/// Adds the effects of an op on memrefs: inputs are read, and outputs are written.
-static void addEffects(PlainOpInterface op, Effects &effects) {
-  size_t numInputs = op.getInputs().size();
-  for (OpOperand &operand : op->getOpOperands()) {
-    if (!isa<MemRefType>(operand.get().getType()))
-      continue;
-    bool isRead = operand.getOperandNumber() < numInputs;
-    effects.emplace_back(isRead ? static_cast<MemoryEffects::Effect *>(MemoryEffects::Read::get())
-                                : static_cast<MemoryEffects::Effect *>(MemoryEffects::Write::get()),
-                         &operand, SideEffects::DefaultResource::get());
-  }
-}
 
 void MergeStatesOp::getEffects(Effects &effects) { addEffects(*this, effects); }
 void AppendKVOp::getEffects(Effects &effects) { addEffects(*this, effects); }

@@ -1,4 +1,4 @@
-//===- SharedMemory.cpp - which arrays of an op on memrefs may share elements -------------------------------------===//
+//===- SharedMemory.cpp - the memory that an op on memrefs reads and writes ---------------------------------------===//
 
 #include "SharedMemory.h"
 #include "flashc/Dialect/Flash/IR/Flash.h"
