@@ -11,7 +11,7 @@ install(TARGETS FlashcC EXPORT flashcTargets
   LIBRARY DESTINATION lib COMPONENT runtime NAMELINK_COMPONENT runtime
   INCLUDES DESTINATION include)
 install(TARGETS flashc-opt flashc-lsp-server RUNTIME DESTINATION bin COMPONENT tools EXCLUDE_FROM_ALL)
-install(FILES include/flashc-c/flashc.h DESTINATION include/flashc-c COMPONENT runtime)
+install(DIRECTORY include/flashc-c DESTINATION include COMPONENT runtime)
 # These belong to an unpacked archive; installed into a system's prefix, where other files lie, they would be in the
 # way.
 install(DIRECTORY examples docs DESTINATION . COMPONENT runtime EXCLUDE_FROM_ALL)

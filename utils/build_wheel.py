@@ -55,7 +55,7 @@ def collect_library(prefix):
     library = (prefix / "lib" / "libflashc.so").resolve()
     files[f"flashc/lib/{library.name}"] = (library.read_bytes(), 0o755)
     files["flashc/lib/libflashc.so"] = (f"INPUT({library.name})\n".encode(), 0o644)
-    for path in [prefix / "include" / "flashc-c" / "flashc.h", *(prefix / "lib" / "cmake" / "flashc").iterdir()]:
+    for path in [*(prefix / "include" / "flashc-c").iterdir(), *(prefix / "lib" / "cmake" / "flashc").iterdir()]:
         files["flashc/" + path.relative_to(prefix).as_posix()] = (path.read_bytes(), 0o644)
     return files
 

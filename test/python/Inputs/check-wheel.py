@@ -45,7 +45,8 @@ def main():
     assert (wheel["Root-Is-Purelib"], wheel["Tag"]) == ("false", "py3-none-manylinux_2_34_x86_64")
     assert library.external_attr >> 16 & 0o777 == 0o755
     for name in ("flashc/__init__.py", "flashc/py.typed", "flashc/include/flashc-c/flashc.h",
-                 "flashc/lib/cmake/flashc/flashcConfig.cmake", "flashc/docs/README.md", "flashc/docs/recipes.md"):
+                 "flashc/include/flashc-c/plain.h", "flashc/lib/cmake/flashc/flashcConfig.cmake",
+                 "flashc/docs/README.md", "flashc/docs/recipes.md"):
         assert name in names, f"expected {name} in the wheel"
     assert not [name for name in names if "__pycache__" in name or name.endswith((".pyc", ".so.0"))]
     print(f"{len(names)} files, {size / 1e6:.1f} MB")
