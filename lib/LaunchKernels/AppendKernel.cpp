@@ -147,14 +147,7 @@ private:
     if (op.hasEightBits())
       key =
           makeKey(llvm::map_to_vector(llvm::seq(split.width), [&](int64_t number) { return getElement(key, number); }));
-    auto branch = scf::IfOp::create(b, TypeRange{key.getType()}, isBelow(column, index(2 * split.pairs)),
-                                    /*withElseRegion=*/true);
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(branch.thenBlock());
-    scf::YieldOp::create(b, emitRotated(key, row));
-    b.setInsertionPointToStart(branch.elseBlock());
-    scf::YieldOp::create(b, key);
-    return branch.getResult(0);
+    return emitIf(isBelow(column, index(2 * split.pairs)), key, [&] { return emitRotated(key, row); });
   }
 
   Value emitRotated(Value key, SmallVector<Value> row) {

@@ -104,15 +104,7 @@ private:
         return op->emitError() << "expected o and do to be arguments of the function";
       arrays.push_back(signature.getMemRef(argument.getArgNumber(), kBytes));
     }
-    auto branch = scf::IfOp::create(b, TypeRange{b.getF32Type()}, exists, /*withElseRegion=*/true);
-    {
-      OpBuilder::InsertionGuard guard(b);
-      b.setInsertionPointToStart(branch.thenBlock());
-      scf::YieldOp::create(b, emitProducts(arrays));
-      b.setInsertionPointToStart(branch.elseBlock());
-      scf::YieldOp::create(b, constant(0));
-    }
-    return emitLaneSum(branch.getResult(0), lanes);
+    return emitLaneSum(emitIf(exists, constant(0), [&] { return emitProducts(arrays); }), lanes);
   }
 
   /// Returns the sum of the products of this lane's elements of o and do.

@@ -31,6 +31,19 @@ void KernelBody::emitIf(Value condition, llvm::function_ref<void()> body) {
   body();
 }
 
+Value KernelBody::emitIf(Value condition, Value otherwise, llvm::function_ref<Value()> emitThen) {
+  auto branch = scf::IfOp::create(b, otherwise.getType(), condition, /*withElseRegion=*/true);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(branch.elseBlock());
+  scf::YieldOp::create(b, otherwise);
+  b.setInsertionPointToStart(branch.thenBlock());
+  Value result = emitThen();
+  if (!result)
+    return {};
+  scf::YieldOp::create(b, result);
+  return branch.getResult(0);
+}
+
 void KernelBody::emitFor(Value begin, Value end, Value step, llvm::function_ref<void(Value)> body) {
   auto loop = scf::ForOp::create(b, begin, end, step);
   OpBuilder::InsertionGuard guard(b);

@@ -27,6 +27,7 @@ public:
 protected:
   mlir::Value index(int64_t value) { return mlir::arith::ConstantIndexOp::create(b, value); }
   mlir::Value constant(float value) { return mlir::arith::ConstantOp::create(b, b.getF32FloatAttr(value)); }
+  mlir::Value boolean(bool value) { return mlir::arith::ConstantOp::create(b, b.getBoolAttr(value)); }
   mlir::Value zeros(mlir::Type type) { return mlir::arith::ConstantOp::create(b, b.getZeroAttr(type)); }
   mlir::Value lowest() { return constant(-std::numeric_limits<float>::infinity()); }
   mlir::Value add(mlir::Value x, mlir::Value y) { return b.createOrFold<mlir::arith::AddIOp>(x, y); }
@@ -62,6 +63,8 @@ protected:
   mlir::Value block(mlir::gpu::Dimension dim = mlir::gpu::Dimension::x) { return mlir::gpu::BlockIdOp::create(b, dim); }
 
   void emitIf(mlir::Value condition, llvm::function_ref<void()> body);
+  /// Emits `emitThen` under a condition and returns its value, or `otherwise`. Null if it returns null.
+  mlir::Value emitIf(mlir::Value condition, mlir::Value otherwise, llvm::function_ref<mlir::Value()> emitThen);
   void emitFor(mlir::Value begin, mlir::Value end, mlir::Value step, llvm::function_ref<void(mlir::Value)> body);
   /// Emits a loop with one iteration argument: `body` is given the position and the argument, and returns the next one,
   /// or null after an error. Returns the result of the loop, or null.

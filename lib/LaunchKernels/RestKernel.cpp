@@ -32,7 +32,7 @@ public:
     if (llvm::is_contained(extents, Value()))
       return failure();
     SmallVector<Value> element(last);
-    Value line = block(), hasPairs = arith::ConstantOp::create(b, b.getBoolAttr(true));
+    Value line = block(), hasPairs = boolean(true);
     for (int64_t dim = last; dim-- > 0;) {
       element[dim] = dim == 0 ? line : rem(line, shape[dim]);
       line = div(line, shape[dim]);
@@ -66,7 +66,7 @@ public:
   void addRoles(LaunchRoles &roles) const override { sums.addRoles(roles); }
 
   FailureOr<ManifestKernel> emit(const LaunchNest &nest, const LaunchContext &context) const override {
-    GridFormula lines = multiply(ArrayRef(sums.getSizes()).drop_back());
+    GridFormula lines = llvm::product_of(ArrayRef(sums.getSizes()).drop_back(), GridFormula(1));
     return emitKernel<RestBody>(context, "_rest" + nest.getNumberSuffix(), kThreads, {lines, 1, 1}, sums);
   }
 

@@ -329,8 +329,8 @@ public:
     SmallVector<GridFormula> shape = sums.getSizes();
     if (!shape.empty())
       shape.back() = ceilDiv(shape.back(), kThreads / getGroup(sums.op, analyzeScatterIndices(sums.op)));
-    return emitKernel<ScatterBody>(context, "_scatter" + nest.getNumberSuffix(), kThreads, {multiply(shape), 1, 1},
-                                   sums);
+    return emitKernel<ScatterBody>(context, "_scatter" + nest.getNumberSuffix(), kThreads,
+                                   {llvm::product_of(shape, GridFormula(1)), 1, 1}, sums);
   }
 
 private:

@@ -62,10 +62,3 @@ Value ScatterSums::emitSize(ImplicitLocOpBuilder &b, KernelSignature &signature,
   return ShapedType::isDynamic(size) ? signature.getExtent(outputs.front(), dim)
                                      : arith::ConstantIndexOp::create(b, size).getResult();
 }
-
-GridFormula flashc::multiply(ArrayRef<GridFormula> factors) {
-  GridFormula product = 1;
-  for (const GridFormula &factor : factors)
-    product = product * factor;
-  return product;
-}

@@ -34,9 +34,6 @@ private:
   mlir::ArrayRef<int64_t> getShape() const { return mlir::flash::ScatterSumOp(op).getInit().getType().getShape(); }
 };
 
-/// Returns the product; 1 without factors.
-GridFormula multiply(mlir::ArrayRef<GridFormula> factors);
-
 } // namespace flashc
 
 #endif // FLASHC_LIB_LAUNCHKERNELS_SCATTERSUMS_H

@@ -126,7 +126,7 @@ Value TableWriter::emitReduce(Value value, bool isMin) {
   Value bits = arith::ConstantOp::create(b, b.getI64IntegerAttr(32));
   Value upper = arith::TruncIOp::create(b, i32Type, arith::ShRUIOp::create(b, value, bits));
   Value lower = arith::TruncIOp::create(b, i32Type, value), ofAll = reduce(upper, ofUpper);
-  Value isRight = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, upper, ofAll);
+  Value isRight = isEqual(upper, ofAll);
   lower = select(isRight, lower, i32(isMin ? -1 : 0));
   lower = reduce(lower, isMin ? NVVM::ReduxKind::UMIN : NVVM::ReduxKind::UMAX);
   Value shifted = arith::ShLIOp::create(b, arith::ExtUIOp::create(b, i64Type, ofAll), bits);
@@ -138,14 +138,14 @@ Value TableWriter::emitBallot(Value condition) {
 }
 
 Value TableWriter::emitAnyOfWarp(Value condition) {
-  return arith::CmpIOp::create(b, arith::CmpIPredicate::ne, emitBallot(condition), i32(0));
+  return compare(arith::CmpIPredicate::ne, emitBallot(condition), i32(0));
 }
 
 Value TableWriter::emitAnyOfCTA(Value condition) {
   auto isAny = NVVM::BarrierReductionAttr::get(b.getContext(), NVVM::BarrierReduction::OR);
   Value flag = arith::ExtUIOp::create(b, b.getI32Type(), condition);
   Value any = NVVM::BarrierOp::create(b, b.getI32Type(), Value(), Value(), isAny, flag).getResult(0);
-  return arith::CmpIOp::create(b, arith::CmpIPredicate::ne, any, i32(0));
+  return compare(arith::CmpIPredicate::ne, any, i32(0));
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//

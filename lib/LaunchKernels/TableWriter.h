@@ -69,7 +69,7 @@ private:
   /// The tile's first query and the end of its queries, its first key, the number of all keys, and whether the tile
   /// exceeds that number.
   struct TileEnds {
-    mlir::Value query, end, key, keys, sticksOut;
+    mlir::Value query, end, key, keys, exceedsKeys;
   };
   std::optional<TileEnds> getEnds(mlir::flash::TileClassesOp op, mlir::ValueRange place);
   /// Returns the class that the CTA finds by evaluating all pairs; null after an error.
@@ -95,9 +95,7 @@ private:
   /// Returns whether a condition holds in one lane of the warp, or in one thread of the CTA.
   mlir::Value emitAnyOfWarp(mlir::Value condition);
   mlir::Value emitAnyOfCTA(mlir::Value condition);
-  mlir::Value emitNot(mlir::Value condition) {
-    return mlir::arith::XOrIOp::create(b, condition, mlir::arith::ConstantOp::create(b, b.getBoolAttr(true)));
-  }
+  mlir::Value emitNot(mlir::Value condition) { return mlir::arith::XOrIOp::create(b, condition, boolean(true)); }
   mlir::Value i32(int64_t value) { return mlir::arith::ConstantOp::create(b, b.getI32IntegerAttr(value)); }
 
   llvm::ArrayRef<mlir::Operation *> ops;

@@ -34,32 +34,21 @@ LogicalResult TableWriter::emitClasses(flash::TileClassesOp op, Value first, Arr
   Value isOpen = emitSamples(op, begin, extents, arith::AndIOp::create(b, look[1], isOwn));
   if (!isOpen)
     return failure();
-  auto rest = scf::IfOp::create(b, b.getI32Type(), emitAnyOfCTA(isOpen), /*withElseRegion=*/true);
-  {
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(rest.elseBlock());
-    scf::YieldOp::create(b, look[0]);
-    b.setInsertionPointToStart(rest.thenBlock());
-    auto warps = scf::ForOp::create(b, index(0), index(kWarps), index(1), look[0]);
-    scf::YieldOp::create(b, warps.getResults());
-    b.setInsertionPointToStart(warps.getBody());
-    Value visit = emitOpenTiles(op, first, extents, warps.getInductionVar(), isOpen, warps.getRegionIterArg(0));
-    if (!visit)
-      return failure();
-    scf::YieldOp::create(b, visit);
-  }
-  auto branch = scf::IfOp::create(b, arith::AndIOp::create(b, exists, isOwn));
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(branch.thenBlock());
-  memref::StoreOp::create(b, rest.getResult(0), signature.getTable(*signature.getTables().getNumber(op.getResult())),
-                          tile);
+  Value result = emitIf(emitAnyOfCTA(isOpen), look[0], [&] {
+    return emitFor(index(0), index(kWarps), index(1), look[0],
+                   [&](Value other, Value visit) { return emitOpenTiles(op, first, extents, other, isOpen, visit); });
+  });
+  if (!result)
+    return failure();
+  emitIf(arith::AndIOp::create(b, exists, isOwn), [&] {
+    memref::StoreOp::create(b, result, signature.getTable(*signature.getTables().getNumber(op.getResult())), tile);
+  });
   return success();
 }
 
 ValueRange TableWriter::emitFirstLook(flash::TileClassesOp op, ArrayRef<Value> extents, Value exists) {
   Type i32Type = b.getI32Type(), flag = b.getI1Type();
-  Value masked = i32(static_cast<int64_t>(flash::TileVisit::Masked)),
-        no = arith::ConstantOp::create(b, b.getBoolAttr(false));
+  Value masked = i32(static_cast<int64_t>(flash::TileVisit::Masked)), no = boolean(false);
   auto look = scf::IfOp::create(b, TypeRange{i32Type, flag}, exists, /*withElseRegion=*/true);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(look.elseBlock());
@@ -68,71 +57,38 @@ ValueRange TableWriter::emitFirstLook(flash::TileClassesOp op, ArrayRef<Value> e
   Value known = emitKnown(op, emitTilePlace(tile, extents));
   if (!known)
     return {};
-  Value isMasked = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, known, masked);
+  Value isMasked = isEqual(known, masked);
   scf::YieldOp::create(b, ValueRange{known, isMasked});
   return look.getResults();
 }
 
 Value TableWriter::emitSamples(flash::TileClassesOp op, Value begin, ArrayRef<Value> extents, Value isOpen) {
   Value open = emitBallot(isOpen);
-  auto loop = scf::ForOp::create(b, index(0), tilesOfWarp, index(1), isOpen);
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(loop.getBody());
-  Value number = loop.getInductionVar(), still = loop.getRegionIterArg(0);
-  Value shift = arith::IndexCastUIOp::create(b, b.getI32Type(), number);
-  Value bit = arith::AndIOp::create(b, arith::ShRUIOp::create(b, open, shift), i32(1));
-  Value isTileOpen = arith::CmpIOp::create(b, arith::CmpIPredicate::ne, bit, i32(0));
-  auto sample = scf::IfOp::create(b, b.getI1Type(), isTileOpen, /*withElseRegion=*/true);
-  scf::YieldOp::create(b, sample.getResults());
-  b.setInsertionPointToStart(sample.elseBlock());
-  scf::YieldOp::create(b, still);
-  b.setInsertionPointToStart(sample.thenBlock());
-  Value isLeftOpen = emitSample(op, emitTilePlace(add(begin, number), extents));
-  if (!isLeftOpen)
-    return {};
-  Value isOwn = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, lane, number);
-  Value result = select(isOwn, isLeftOpen, still);
-  scf::YieldOp::create(b, result);
-  return loop.getResult(0);
+  return emitFor(index(0), tilesOfWarp, index(1), isOpen, [&](Value number, Value still) {
+    Value shift = arith::IndexCastUIOp::create(b, b.getI32Type(), number);
+    Value bit = arith::AndIOp::create(b, arith::ShRUIOp::create(b, open, shift), i32(1));
+    return emitIf(compare(arith::CmpIPredicate::ne, bit, i32(0)), still, [&]() -> Value {
+      Value isLeftOpen = emitSample(op, emitTilePlace(add(begin, number), extents));
+      return isLeftOpen ? select(isEqual(lane, number), isLeftOpen, still) : Value();
+    });
+  });
 }
 
 Value TableWriter::emitOpenTiles(flash::TileClassesOp op, Value first, ArrayRef<Value> extents, Value other,
                                  Value isOpen, Value visit) {
-  Value isOwn = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, ownWarp, other);
-  Value isOwnOpen = arith::AndIOp::create(b, isOwn, isOpen);
-  /// Emits `emitThen` under the condition that `condition` holds in one thread of the CTA; otherwise the result is
-  /// `otherwise`.
-  auto ifAny = [&](Value condition, Value otherwise, llvm::function_ref<Value()> emitThen) -> Value {
-    auto branch = scf::IfOp::create(b, b.getI32Type(), emitAnyOfCTA(condition), /*withElseRegion=*/true);
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(branch.elseBlock());
-    scf::YieldOp::create(b, otherwise);
-    b.setInsertionPointToStart(branch.thenBlock());
-    Value result = emitThen();
-    if (!result)
-      return {};
-    scf::YieldOp::create(b, result);
-    return branch.getResult(0);
-  };
+  Value isOwnOpen = arith::AndIOp::create(b, isEqual(ownWarp, other), isOpen);
   Value begin = mul(sub(emitWarp(other), first), tilesOfWarp);
   auto emitTile = [&](Value number, Value isTile, Value before) -> Value {
     Value byPairs = emitClassByPairs(op, emitTilePlace(add(begin, number), extents));
     return byPairs ? select(isTile, byPairs, before) : Value();
   };
-  return ifAny(isOwnOpen, visit, [&]() -> Value {
+  return emitIf(emitAnyOfCTA(isOwnOpen), visit, [&]() -> Value {
     if (matchPattern(tilesOfWarp, m_One()))
       return emitTile(index(0), isOwnOpen, visit);
-    auto loop = scf::ForOp::create(b, index(0), tilesOfWarp, index(1), visit);
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(loop.getBody());
-    Value number = loop.getInductionVar(), before = loop.getRegionIterArg(0);
-    Value isLane = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, lane, number);
-    Value isTile = arith::AndIOp::create(b, isOwnOpen, isLane);
-    Value after = ifAny(isTile, before, [&] { return emitTile(number, isTile, before); });
-    if (!after)
-      return {};
-    scf::YieldOp::create(b, after);
-    return loop.getResult(0);
+    return emitFor(index(0), tilesOfWarp, index(1), visit, [&](Value number, Value before) {
+      Value isTile = arith::AndIOp::create(b, isOwnOpen, isEqual(lane, number));
+      return emitIf(emitAnyOfCTA(isTile), before, [&] { return emitTile(number, isTile, before); });
+    });
   });
 }
 
@@ -188,8 +144,8 @@ std::optional<TableWriter::TileEnds> TableWriter::getEnds(flash::TileClassesOp o
     return std::nullopt;
   Value query = mul(place[2], op.getQTile()), key = mul(place[3], op.getKvTile());
   Value end = arith::MinUIOp::create(b, add(query, index(op.getQTile())), queries);
-  Value sticksOut = arith::CmpIOp::create(b, arith::CmpIPredicate::ugt, add(key, index(op.getKvTile())), keys);
-  return TileEnds{query, end, key, keys, sticksOut};
+  Value exceedsKeys = compare(arith::CmpIPredicate::ugt, add(key, index(op.getKvTile())), keys);
+  return TileEnds{query, end, key, keys, exceedsKeys};
 }
 
 Value TableWriter::emitSample(flash::TileClassesOp op, ValueRange place) {
@@ -204,7 +160,7 @@ Value TableWriter::emitSample(flash::TileClassesOp op, ValueRange place) {
   auto [kept, cut] = emitPairs(op, place, some, ends->key, ends->keys);
   if (!kept)
     return {};
-  Value isCut = arith::OrIOp::create(b, emitAnyOfWarp(cut), ends->sticksOut);
+  Value isCut = arith::OrIOp::create(b, emitAnyOfWarp(cut), ends->exceedsKeys);
   return emitNot(arith::AndIOp::create(b, emitAnyOfWarp(kept), isCut));
 }
 
@@ -214,11 +170,11 @@ Value TableWriter::emitClassByPairs(flash::TileClassesOp op, ValueRange place) {
   if (!ends)
     return {};
   int64_t step = getStep(op);
-  Value no = arith::ConstantOp::create(b, b.getBoolAttr(false)), last = sub(ends->end, index(1));
+  Value no = boolean(false), last = sub(ends->end, index(1));
   bool isEmitted = true;
   Type flag = b.getI1Type();
   auto loop = scf::WhileOp::create(
-      b, TypeRange{b.getIndexType(), flag, flag}, ValueRange{ends->query, no, ends->sticksOut},
+      b, TypeRange{b.getIndexType(), flag, flag}, ValueRange{ends->query, no, ends->exceedsKeys},
       [&](OpBuilder &inner, Location loc, ValueRange state) {
         OpBuilder::InsertionGuard guard(b);
         b.restoreInsertionPoint(inner.saveInsertionPoint());
@@ -259,7 +215,7 @@ std::pair<Value, Value> TableWriter::emitPair(flash::TileClassesOp op, ValueRang
 /// mask is inlined for each key, so that code that depends on the key alone moves before the loop over queries.
 std::pair<Value, Value> TableWriter::emitPairs(flash::TileClassesOp op, ValueRange place, ArrayRef<Value> queries,
                                                Value key, Value keys) {
-  Value no = arith::ConstantOp::create(b, b.getBoolAttr(false));
+  Value no = boolean(false);
   Value end = arith::MinUIOp::create(b, add(key, index(op.getKvTile())), keys);
   if (countOps(op) <= kMostInlined) {
     Value last = sub(end, index(1)), kept = no, cut = no;

@@ -16,8 +16,7 @@ std::optional<TableWriter::Votes> TableWriter::emitVotes(flash::TileRunsOp op, V
   if (!visit)
     return std::nullopt;
   auto isOf = [&](flash::TileVisit other) -> Value {
-    Value isClass = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, visit, i32(static_cast<int64_t>(other)));
-    return arith::AndIOp::create(b, exists, isClass);
+    return arith::AndIOp::create(b, exists, isEqual(visit, i32(static_cast<int64_t>(other))));
   };
   Value isMasked = isOf(flash::TileVisit::Masked), isFull = isOf(flash::TileVisit::Full);
   return Votes{key, isMasked, isFull, emitBallot(isMasked), emitBallot(isFull)};
@@ -62,26 +61,20 @@ LogicalResult TableWriter::emitRuns(flash::TileRunsOp op, ValueRange place) {
   auto storeKeys = [&](const Votes &votes, ValueRange state) {
     for (auto [isOfLane, bits, first] :
          {std::tuple(votes.isMasked, votes.masked, state[0]), std::tuple(votes.isFull, votes.full, state[1])}) {
-      auto branch = scf::IfOp::create(b, isOfLane);
-      OpBuilder::InsertionGuard guard(b);
-      b.setInsertionPointToStart(branch.thenBlock());
-      Value number = add(first, count(arith::AndIOp::create(b, bits, before)));
-      store(votes.key, add(number, index(VisitsRow::kKeys)));
+      emitIf(isOfLane, [&, bits = bits, first = first] {
+        Value number = add(first, count(arith::AndIOp::create(b, bits, before)));
+        store(votes.key, add(number, index(VisitsRow::kKeys)));
+      });
     }
     return addCounts(votes, state);
   };
   if (failed(emitPass(op, place, end, ValueRange{index(0), masked}, storeKeys)))
     return failure();
-  Value isFirst = isZero(lane);
-  auto branch = scf::IfOp::create(b, isFirst);
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(branch.thenBlock());
-  store(masked, index(VisitsRow::kMaskedVisits));
-  store(all, index(VisitsRow::kVisits));
-  // A row without tiles visits the first tile all the same (Visits).
-  Value isEmpty = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, all, index(0));
-  auto none = scf::IfOp::create(b, isEmpty);
-  b.setInsertionPointToStart(none.thenBlock());
-  store(index(0), index(VisitsRow::kKeys));
+  emitIf(isZero(lane), [&] {
+    store(masked, index(VisitsRow::kMaskedVisits));
+    store(all, index(VisitsRow::kVisits));
+    // A row without tiles visits the first tile all the same (Visits).
+    emitIf(isZero(all), [&] { store(index(0), index(VisitsRow::kKeys)); });
+  });
   return success();
 }
