@@ -1,12 +1,8 @@
 //===- Driver.cpp - the flashc program ----------------------------------------------------------------------------===//
 
 #include "flashc/Driver/Driver.h"
-#include "Explain.h"
-#include "Options.h"
+#include "Actions.h"
 #include "Output.h"
-#include "PrintCost.h"
-#include "RunCPU.h"
-#include "RunGPU.h"
 #include "flashc/Compiler/LoweredKernel.h"
 #include "flashc/InitAll.h"
 #include "flashc/Support/ReadFile.h"
@@ -125,7 +121,6 @@ LogicalResult Compilation::run(llvm::SourceMgr &sources) {
     return failure();
   if (options.wantsOutput && failed(emit()))
     return failure();
-  auto algorithm = [&](OpPassManager &pm) { return addAlgorithm(pm, compileOptions); };
   if (options.printCost && failed(printCost(*module, compileOptions, options)))
     return failure();
   if (options.printDecisions && failed(printDecisions()))
@@ -138,7 +133,7 @@ LogicalResult Compilation::run(llvm::SourceMgr &sources) {
   }
   if (options.runOnCPU) {
     TimingScope scope = timing.nest("run on the CPU");
-    return runOnCPU(*module, algorithm, options);
+    return runOnCPU(*module, compileOptions, options);
   }
   return success();
 }

@@ -1,8 +1,7 @@
 //===- Explain.cpp - --explain ------------------------------------------------------------------------------------===//
 
-#include "Explain.h"
-#include "RunCPU.h"
 #include "flashc/Compiler/Explain.h"
+#include "Actions.h"
 #include "llvm/Support/raw_ostream.h"
 
 #include <cstring>

@@ -1,7 +1,6 @@
 //===- PrintCost.cpp - --print-cost -------------------------------------------------------------------------------===//
 
-#include "PrintCost.h"
-#include "RunCPU.h"
+#include "Actions.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/raw_ostream.h"
 

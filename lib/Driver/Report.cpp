@@ -1,6 +1,6 @@
 //===- Report.cpp - prints what a run computed --------------------------------------------------------------------===//
 
-#include "Report.h"
+#include "Actions.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/raw_ostream.h"
 

@@ -1,7 +1,6 @@
 //===- RunCPU.cpp - --run=cpu, --check, --check-each-pass ---------------------------------------------------------===//
 
-#include "RunCPU.h"
-#include "Report.h"
+#include "Actions.h"
 #include "flashc/Dialect/Flash/Transforms/IndexPasses.h"
 #include "flashc/Execution/CheckEachPass.h"
 #include "mlir/Pass/PassManager.h"
@@ -20,7 +19,7 @@ FailureOr<SmallVector<func::FuncOp>> flashc::selectFunctions(ModuleOp module) {
   return functions;
 }
 
-LogicalResult flashc::runOnCPU(ModuleOp module, PipelineBuilder buildPipeline, const DriverOptions &options) {
+LogicalResult flashc::runOnCPU(ModuleOp module, const CompileOptions &compileOptions, const DriverOptions &options) {
   FailureOr<SmallVector<func::FuncOp>> functions = selectFunctions(module);
   if (failed(functions))
     return failure();
@@ -29,7 +28,7 @@ LogicalResult flashc::runOnCPU(ModuleOp module, PipelineBuilder buildPipeline, c
     return failure();
   if (!options.checkEachPass)
     pm.addNestedPass<func::FuncOp>(flash::createCheckData());
-  if (failed(buildPipeline(pm)))
+  if (failed(addAlgorithm(pm, compileOptions)))
     return failure();
   FailureOr<ModuleChecker> checker =
       ModuleChecker::create(module, *functions, options.inputs, options.check || options.checkEachPass);

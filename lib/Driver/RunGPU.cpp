@@ -1,8 +1,6 @@
 //===- RunGPU.cpp - --run=gpu -------------------------------------------------------------------------------------===//
 
-#include "RunGPU.h"
-#include "Report.h"
-#include "RunCPU.h"
+#include "Actions.h"
 #include "flashc/Compiler/LoweredKernel.h"
 #include "flashc/Dialect/Flash/IR/Flash.h"
 #include "flashc/Execution/GPURun.h"
