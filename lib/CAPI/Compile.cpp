@@ -9,12 +9,24 @@ using namespace flashc::capi;
 
 static constexpr llvm::StringLiteral kDTypeNames[] = {"bf16", "f16", "f32", "i1", "i8", "i32", "i64", "f64"};
 
-/// Returns the name of an element type among the first `count`, or an error that says what was expected.
-static llvm::Expected<std::string> getName(FlashcDType dtype, size_t count, const llvm::Twine &what) {
-  if (unsigned(dtype) < count)
-    return kDTypeNames[dtype].str();
-  return llvm::createStringError("expected " + what + " to be an FlashcDType from 0 to " + llvm::Twine(count - 1) +
-                                 ", got " + llvm::Twine(int(dtype)));
+llvm::Error capi::checkEnumerator(int value, int last, const llvm::Twine &what, llvm::StringRef type) {
+  if (value >= 0 && value <= last)
+    return llvm::Error::success();
+  return llvm::createStringError("expected " + what + " to be an " + type + " from 0 to " + llvm::Twine(last) +
+                                 ", got " + llvm::Twine(value));
+}
+
+/// Returns the name of an element type up to `last`, or an error that says what was expected.
+static llvm::Expected<std::string> getName(FlashcDType dtype, FlashcDType last, const llvm::Twine &what) {
+  if (llvm::Error error = checkEnumerator(dtype, last, what, "FlashcDType"))
+    return std::move(error);
+  return kDTypeNames[dtype].str();
+}
+
+llvm::Expected<std::string> capi::getCacheType(FlashcCacheType type) {
+  if (llvm::Error error = checkEnumerator(type, FLASHC_CACHE_INT8, "cache_type", "FlashcCacheType"))
+    return std::move(error);
+  return llvm::ArrayRef<llvm::StringRef>{"", "f8E4M3FN", "i8"}[type].str();
 }
 
 static int64_t convertExtent(int64_t extent) { return extent == FLASHC_ANY ? -1 : extent; }
@@ -23,7 +35,7 @@ static llvm::Expected<AttentionSpec::Capture> convert(const FlashcCapture &captu
   if (!capture.name || (capture.rank > 0 && !capture.extents))
     return llvm::createStringError("expected captures to have names and extents, got a null pointer");
   llvm::Expected<std::string> dtype =
-      getName(capture.dtype, std::size(kDTypeNames), llvm::Twine("the dtype of capture ") + capture.name);
+      getName(capture.dtype, FLASHC_F64, llvm::Twine("the dtype of capture ") + capture.name);
   if (!dtype)
     return dtype.takeError();
   AttentionSpec::Capture result;
@@ -44,7 +56,7 @@ static llvm::Expected<AttentionSpec> convert(const FlashcAttention &attention) {
   AttentionSpec spec;
   spec.isDouble = attention.dtype == FLASHC_F64;
   llvm::Expected<std::string> dtype =
-      getName(spec.isDouble ? FLASHC_F32 : attention.dtype, FLASHC_F32 + 1, "dtype, if not FLASHC_F64,");
+      getName(spec.isDouble ? FLASHC_F32 : attention.dtype, FLASHC_F32, "dtype, if not FLASHC_F64,");
   if (!dtype)
     return dtype.takeError();
   spec.dtype = *dtype;
@@ -52,9 +64,8 @@ static llvm::Expected<AttentionSpec> convert(const FlashcAttention &attention) {
   spec.valueDim = attention.value_dim;
   spec.groupSize = attention.group_size;
   spec.scale = attention.scale;
-  if (unsigned(attention.mask) > FLASHC_MASK_WINDOW)
-    return llvm::createStringError("expected mask to be an FlashcMask from 0 to " + llvm::Twine(FLASHC_MASK_WINDOW) +
-                                   ", got " + llvm::Twine(int(attention.mask)));
+  if (llvm::Error error = checkEnumerator(attention.mask, FLASHC_MASK_WINDOW, "mask", "FlashcMask"))
+    return std::move(error);
   spec.mask = static_cast<AttentionSpec::Mask>(attention.mask);
   spec.windowLeft = attention.window_left;
   spec.windowRight = attention.window_right;
@@ -77,10 +88,9 @@ static llvm::Expected<AttentionSpec> convert(const FlashcAttention &attention) {
   spec.queries = convertExtent(attention.queries);
   spec.keys = convertExtent(attention.keys);
   spec.logSumExp = !attention.omit_lse;
-  if (unsigned(attention.operation) > FLASHC_CAPTURED_GRADIENT)
-    return llvm::createStringError("expected operation to be an FlashcOperation from 0 to " +
-                                   llvm::Twine(FLASHC_CAPTURED_GRADIENT) + ", got " +
-                                   llvm::Twine(int(attention.operation)));
+  if (llvm::Error error =
+          checkEnumerator(attention.operation, FLASHC_CAPTURED_GRADIENT, "operation", "FlashcOperation"))
+    return std::move(error);
   spec.operation = static_cast<AttentionSpec::Operation>(attention.operation);
   spec.isDeterministic = attention.deterministic;
   spec.hasSinks = attention.sinks;
@@ -88,10 +98,10 @@ static llvm::Expected<AttentionSpec> convert(const FlashcAttention &attention) {
   spec.captured = attention.captured;
   spec.hasCache = attention.cache;
   spec.pageSize = attention.page_size;
-  if (unsigned(attention.cache_type) > FLASHC_CACHE_INT8)
-    return llvm::createStringError("expected cache_type to be an FlashcCacheType from 0 to " +
-                                   llvm::Twine(FLASHC_CACHE_INT8) + ", got " + llvm::Twine(int(attention.cache_type)));
-  spec.cacheDType = llvm::ArrayRef<llvm::StringRef>{"", "f8E4M3FN", "i8"}[attention.cache_type].str();
+  llvm::Expected<std::string> cacheType = getCacheType(attention.cache_type);
+  if (!cacheType)
+    return cacheType.takeError();
+  spec.cacheDType = *cacheType;
   spec.hasPageScales = attention.page_scales, spec.hasHeadScales = attention.head_scales;
   if (llvm::Error error = spec.setOptions(attention.options ? attention.options : ""))
     return std::move(error);

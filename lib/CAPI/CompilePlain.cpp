@@ -31,13 +31,11 @@ static llvm::Expected<std::string> print(const FlashcAppendKV &append) {
   llvm::Expected<std::string> rotary = getFloatName(append.rotary_dtype, "rotary_dtype");
   if (!rotary)
     return rotary.takeError();
-  if (unsigned(append.cache_type) > FLASHC_CACHE_INT8)
-    return llvm::createStringError("expected cache_type to be an FlashcCacheType from 0 to " +
-                                   llvm::Twine(FLASHC_CACHE_INT8) + ", got " + llvm::Twine(int(append.cache_type)));
+  llvm::Expected<std::string> cacheType = getCacheType(append.cache_type);
+  if (!cacheType)
+    return cacheType.takeError();
   return printAppend({*dtype, append.head_dim, append.value_dim, append.paged, append.counts, append.rotary_dim,
-                      *rotary, append.interleaved, append.leftpad,
-                      llvm::ArrayRef<llvm::StringRef>{"", "f8E4M3FN", "i8"}[append.cache_type].str(),
-                      append.page_scales, append.head_scales});
+                      *rotary, append.interleaved, append.leftpad, *cacheType, append.page_scales, append.head_scales});
 }
 
 FlashcStatus flashcMergeStatesGetText(FlashcContext context, const FlashcMergeStates *merge, char **out,

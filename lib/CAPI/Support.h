@@ -84,6 +84,12 @@ FlashcStatus succeed(char **message);
 /// Makes a request; null options stand for the defaults.
 KernelRequest makeRequest(std::string text, const FlashcCompileOptions *options, Author author = Author::Caller);
 
+/// Checks that `value` is one of the enumerators 0 to `last` of `type`. The error says that `what` must be.
+llvm::Error checkEnumerator(int value, int last, const llvm::Twine &what, llvm::StringRef type);
+
+/// Returns the element type of a cache, or an empty text if it is the attention's own.
+llvm::Expected<std::string> getCacheType(FlashcCacheType type);
+
 /// Finds or compiles the kernel of `text`, and returns it in `*out`.
 FlashcStatus compileInto(FlashcContext handle, std::string text, Author author, const FlashcCompileOptions *options,
                          FlashcKernel *out, char **message);
