@@ -9,7 +9,7 @@
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
-#include "llvm/Support/raw_ostream.h"
+#include "llvm/Support/ScopedPrinter.h"
 
 using namespace mlir;
 using namespace flashc;
@@ -36,11 +36,7 @@ void Cost::print(llvm::raw_ostream &os) const {
      << ", bytes written " << bytesWritten;
 }
 
-double flashc::toDouble(const DynamicAPInt &number) {
-  std::string digits;
-  llvm::raw_string_ostream(digits) << number;
-  return std::strtod(digits.c_str(), nullptr);
-}
+double flashc::toDouble(const DynamicAPInt &number) { return std::strtod(llvm::to_string(number).c_str(), nullptr); }
 
 //===--------------------------------------------------------------------------------------------------------------===//
 // Where tensors live, and what they depend on

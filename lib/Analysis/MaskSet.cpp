@@ -17,10 +17,10 @@ using namespace mlir::flash;
 
 MaskExpr MaskExpr::variable(unsigned variable, int64_t factor) {
   MaskExpr expr;
-  if (factor != 0)
-    expr.coefficients.resize(variable + 1, 0);
-  if (factor != 0)
-    expr.coefficients[variable] = factor;
+  if (factor == 0)
+    return expr;
+  expr.coefficients.resize(variable + 1, 0);
+  expr.coefficients[variable] = factor;
   return expr;
 }
 

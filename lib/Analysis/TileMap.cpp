@@ -23,11 +23,11 @@ bool TileCounts::operator==(const TileCounts &other) const {
 
 TileMap::TileMap(const TileGrid &grid, bool variesByBatch, bool variesByHead, int64_t rowStep)
     : grid(grid), variesByBatch(variesByBatch), variesByHead(variesByHead), rowStep(rowStep) {
-  rows.resize((variesByBatch ? grid.batch : 1) * (variesByHead ? grid.heads : 1) * getKnownRows());
+  rows.resize(getNumBatches() * getNumHeads() * getKnownRows());
 }
 
 size_t TileMap::getFirst(int64_t batch, int64_t head) const {
-  int64_t map = (variesByBatch ? batch : 0) * (variesByHead ? grid.heads : 1) + (variesByHead ? head : 0);
+  int64_t map = (variesByBatch ? batch : 0) * getNumHeads() + (variesByHead ? head : 0);
   return map * getKnownRows();
 }
 
@@ -60,10 +60,10 @@ TileCounts TileMap::count(int64_t batch, int64_t head) const {
 
 TileCounts TileMap::count() const {
   TileCounts counts;
-  for (int64_t batch = 0; batch < (variesByBatch ? grid.batch : 1); ++batch)
-    for (int64_t head = 0; head < (variesByHead ? grid.heads : 1); ++head)
+  for (int64_t batch = 0; batch < getNumBatches(); ++batch)
+    for (int64_t head = 0; head < getNumHeads(); ++head)
       counts += count(batch, head);
-  return counts * (variesByBatch ? 1 : grid.batch) * (variesByHead ? 1 : grid.heads);
+  return counts * (grid.batch / getNumBatches()) * (grid.heads / getNumHeads());
 }
 
 std::vector<TileClass> TileMap::getTiles(int64_t batch, int64_t head) const {

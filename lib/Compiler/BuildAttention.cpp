@@ -6,6 +6,7 @@
 #include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
+#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/MathExtras.h"
 #include "llvm/Support/Regex.h"
 #include "llvm/Support/raw_ostream.h"
@@ -15,7 +16,7 @@ using namespace flashc;
 using namespace llvm;
 
 template <typename... Ts> static Error makeError(const char *format, const Ts &...values) {
-  return createStringError(inconvertibleErrorCode(), format, values...);
+  return createStringError(formatv(format, values...).str());
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//
@@ -48,7 +49,7 @@ Error AttentionSpec::setOptions(StringRef text) {
       std::string names = join(make_first_range(kFlags), ", ");
       for (auto [name, field] : kNumbers)
         names += ", " + name.str() + "=number";
-      return makeError("expected options to be among %s, got '%s'", names.c_str(), option.str().c_str());
+      return makeError("expected options to be among {0}, got '{1}'", names, option);
     }
   return Error::success();
 }
@@ -78,7 +79,7 @@ static Expected<Code> splitCode(StringRef text, StringRef type, const char *fiel
   StringRef line = body.substr(body.rfind('\n') + 1); // npos + 1 is 0
   bool isYield = isMatch && !line.contains("//") && (body.empty() || isSpace(body.back()));
   if (!isYield)
-    return makeError("expected %s to end with 'flash.yield %%name : %s'", field, type.str().c_str());
+    return makeError("expected {0} to end with 'flash.yield %name : {1}'", field, type);
   return Code{body.rtrim(), groups[1]};
 }
 
@@ -97,23 +98,21 @@ static Error checkCapture(const AttentionSpec::Capture &capture, StringSet<> &na
   bool isIdentifier =
       !name.empty() && isAlpha(name.front()) && all_of(name, [](char c) { return isAlnum(c) || c == '_'; });
   if (!isIdentifier)
-    return makeError("expected the name of a capture to be a letter, then letters, digits and underscores, got '%s'",
-                     capture.name.c_str());
+    return makeError("expected the name of a capture to be a letter, then letters, digits and underscores, got '{0}'",
+                     capture.name);
   if (is_contained({"q", "k", "v", "b", "h", "i", "j", "s"}, name))
-    return makeError("expected the name of a capture to be none of q, k, v, b, h, i, j, s, got '%s'",
-                     capture.name.c_str());
+    return makeError("expected the name of a capture to be none of q, k, v, b, h, i, j, s, got '{0}'", capture.name);
   if (!names.insert(name).second)
-    return makeError("expected captures of different names, got '%s' twice", capture.name.c_str());
+    return makeError("expected captures of different names, got '{0}' twice", capture.name);
   if (!is_contained({"bf16", "f16", "f32", "f64", "i1", "i8", "i32", "i64"}, StringRef(capture.dtype)))
-    return makeError("expected capture '%s' to be of bf16, f16, f32, f64, i1, i8, i32 or i64, got '%s'",
-                     capture.name.c_str(), capture.dtype.c_str());
+    return makeError("expected capture '{0}' to be of bf16, f16, f32, f64, i1, i8, i32 or i64, got '{1}'", capture.name,
+                     capture.dtype);
   if (capture.isScalar && !capture.shape.empty())
-    return makeError("expected capture '%s', a scalar, to have no extents, got %zu", capture.name.c_str(),
+    return makeError("expected capture '{0}', a scalar, to have no extents, got {1}", capture.name,
                      capture.shape.size());
   for (int64_t extent : capture.shape)
     if (extent == 0 || extent < -1)
-      return makeError("expected the extents of capture '%s' to be positive or any, got %lld", capture.name.c_str(),
-                       static_cast<long long>(extent));
+      return makeError("expected the extents of capture '{0}' to be positive or any, got {1}", capture.name, extent);
   return Error::success();
 }
 
@@ -124,60 +123,58 @@ static bool sumsColumns(const AttentionSpec &spec) {
 
 static Error checkSpec(const AttentionSpec &spec) {
   if (!is_contained({"bf16", "f16", "f32"}, StringRef(spec.dtype)))
-    return makeError("expected dtype to be bf16, f16 or f32, got '%s'", spec.dtype.c_str());
+    return makeError("expected dtype to be bf16, f16 or f32, got '{0}'", spec.dtype);
   int64_t valueDim = sumsColumns(spec) ? 1 : spec.valueDim; // there are no values
   std::pair<const char *, int64_t> positive[] = {
       {"head_dim", spec.headDim}, {"value_dim", valueDim}, {"group_size", spec.groupSize}};
   if (spec.hasCache && (spec.operation != AttentionSpec::Operation::Attention || spec.dropoutP != 0.0f))
-    return makeError("expected attention without dropout for keys and values in a cache");
+    return createStringError("expected attention without dropout for keys and values in a cache");
   if (spec.pageSize < 0 || (spec.pageSize > 0 && !spec.hasCache))
-    return makeError("expected page_size of a cache to be positive, or 0 for one without pages, got %lld",
-                     static_cast<long long>(spec.pageSize));
+    return makeError("expected page_size of a cache to be positive, or 0 for one without pages, got {0}",
+                     spec.pageSize);
   if (!spec.cacheDType.empty() && !spec.hasCache)
-    return makeError("expected cache_type for a cache only");
+    return createStringError("expected cache_type for a cache only");
   if ((spec.hasPageScales && (spec.cacheDType.empty() || spec.pageSize == 0)) ||
       (spec.hasHeadScales && spec.cacheDType.empty()))
-    return makeError(
+    return createStringError(
         "expected page_scales and head_scales for a cache of 8 bits only, and page_scales for a paged one only");
   if (spec.hasSinks && sumsColumns(spec))
-    return makeError("expected no sinks for column sums: the log-sum-exp includes them");
+    return createStringError("expected no sinks for column sums: the log-sum-exp includes them");
   if (spec.dropoutP != 0.0f && sumsColumns(spec))
-    return makeError("expected no dropout for column sums: they sum probabilities before dropout");
+    return createStringError("expected no dropout for column sums: they sum probabilities before dropout");
   if (spec.operation == AttentionSpec::Operation::CapturedGradient) {
     if (spec.captured >= spec.captures.size())
-      return makeError("expected captured to be the number of a capture, got %zu of %zu", spec.captured,
+      return makeError("expected captured to be the number of a capture, got {0} of {1}", spec.captured,
                        spec.captures.size());
     const AttentionSpec::Capture &capture = spec.captures[spec.captured];
     if (capture.isScalar || capture.dtype.front() == 'i')
-      return makeError("expected captured to be an array of bf16, f16, f32 or f64, got %s '%s' of %s",
-                       capture.isScalar ? "scalar" : "array", capture.name.c_str(), capture.dtype.c_str());
+      return makeError("expected captured to be an array of bf16, f16, f32 or f64, got {0} '{1}' of {2}",
+                       capture.isScalar ? "scalar" : "array", capture.name, capture.dtype);
     if (spec.hasSinks)
-      return makeError("expected no sinks for the gradient of a capture: the log-sum-exp includes them");
+      return createStringError("expected no sinks for the gradient of a capture: the log-sum-exp includes them");
   }
   for (auto [name, value] : positive)
     if (value <= 0)
-      return makeError("expected %s to be positive, got %lld", name, static_cast<long long>(value));
+      return makeError("expected {0} to be positive, got {1}", name, value);
   std::pair<const char *, int64_t> extents[] = {
       {"batch", spec.batch}, {"key_heads", spec.keyHeads}, {"queries", spec.queries}, {"keys", spec.keys}};
   for (auto [name, value] : extents)
     if (value == 0 || value < -1)
-      return makeError("expected %s to be positive or any, got %lld", name, static_cast<long long>(value));
+      return makeError("expected {0} to be positive or any, got {1}", name, value);
   int64_t queryHeads;
   if (spec.keyHeads > 0 && MulOverflow(spec.keyHeads, spec.groupSize, queryHeads))
-    return makeError("expected key_heads * group_size to fit 64 bits, got %lld * %lld",
-                     static_cast<long long>(spec.keyHeads), static_cast<long long>(spec.groupSize));
+    return makeError("expected key_heads * group_size to fit 64 bits, got {0} * {1}", spec.keyHeads, spec.groupSize);
   std::pair<const char *, int64_t> windows[] = {{"window_left", spec.windowLeft}, {"window_right", spec.windowRight}};
   for (auto [name, value] : windows)
     if (spec.mask == AttentionSpec::Mask::Window && !isUnbounded(value) && value > kMaxWindow)
-      return makeError("expected %s to be at most %lld, or negative for no bound, got %lld", name,
-                       static_cast<long long>(kMaxWindow), static_cast<long long>(value));
+      return makeError("expected {0} to be at most {1}, or negative for no bound, got {2}", name, kMaxWindow, value);
   StringSet<> names;
   for (const AttentionSpec::Capture &capture : spec.captures) {
     if (Error error = checkCapture(capture, names))
       return error;
     if (spec.isDouble && capture.dtype.front() != 'i' && capture.dtype != "f64")
-      return makeError("expected capture '%s' of f64 or of integers where dtype is f64, got '%s'", capture.name.c_str(),
-                       capture.dtype.c_str());
+      return makeError("expected capture '{0}' of f64 or of integers where dtype is f64, got '{1}'", capture.name,
+                       capture.dtype);
   }
   return Error::success();
 }

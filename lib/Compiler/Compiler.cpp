@@ -18,6 +18,7 @@
 #include "mlir/Support/Timing.h"
 #include "mlir/Transforms/Passes.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/ScopedPrinter.h"
 
 using namespace mlir;
 using namespace flashc;
@@ -193,17 +194,21 @@ static LogicalResult checkOverrides(ModuleOp kernel, const Schedule &given, cons
   return success();
 }
 
+LogicalResult flashc::lowerFromLoops(ModuleOp loops, const Schedule &schedule, const CompileOptions &options,
+                                     KernelLevel level) {
+  for (auto function : loops.getOps<func::FuncOp>())
+    function->setAttr(kScheduleAttrName, schedule.getAttr(function.getContext()));
+  auto build = [&](OpPassManager &pm) { return buildKernelPipeline(pm, options.pipeline, level), success(); };
+  if (failed(runPasses(loops, build, "lower", options)))
+    return failure();
+  return level == KernelLevel::Expanded ? checkScalarCode(loops) : success();
+}
+
 /// Lowers an entry from L1 to `level`; its schedule becomes the one that the lowering decided.
 static LogicalResult lowerEntry(Entry &entry, const CompileOptions &options, KernelLevel level) {
   Schedule given = entry.choice.schedule;
   // The schedule is decided on L0: L1 shows less of the shapes and more of the mask.
-  for (auto function : entry.module->getOps<func::FuncOp>())
-    function->setAttr(kScheduleAttrName, given.getAttr(function.getContext()));
-  CompileOptions tiled = withSchedule(options, entry.choice);
-  auto build = [&](OpPassManager &pm) { return buildKernelPipeline(pm, tiled.pipeline, level), success(); };
-  if (failed(runPasses(*entry.module, build, "lower", tiled)))
-    return failure();
-  if (level == KernelLevel::Expanded && failed(checkScalarCode(*entry.module)))
+  if (failed(lowerFromLoops(*entry.module, given, withSchedule(options, entry.choice), level)))
     return failure();
   adoptSchedule(*entry.module, entry.choice.schedule);
   return checkOverrides(*entry.module, given, entry.choice.schedule, options.pipeline.schedule);
@@ -273,11 +278,7 @@ ArrayRef<StringRef> flashc::getLevelNames() {
   return names;
 }
 
-static std::string print(ModuleOp module) {
-  std::string text;
-  llvm::raw_string_ostream(text) << module << "\n";
-  return text;
-}
+static std::string print(ModuleOp module) { return llvm::to_string(module) + "\n"; }
 
 FailureOr<std::string> flashc::printAtLevel(ModuleOp module, Level level, const CompileOptions &options) {
   if (level == Level::Flash)

@@ -19,10 +19,10 @@ static std::string describe(ArrayRef<LaunchCondition> conditions) {
   return llvm::join(llvm::map_range(conditions, print), " and ");
 }
 
-static void printGrid(llvm::raw_ostream &os, const ManifestKernel &kernel) {
+static llvm::raw_ostream &printGrid(llvm::raw_ostream &os, const ManifestKernel &kernel) {
   os << "  CTAs: ";
   llvm::interleave(kernel.grid, os, [&](const GridFormula &extent) { os << extent.getText(); }, " x ");
-  os << "\n";
+  return os;
 }
 
 static void printEntry(llvm::raw_ostream &os, const Launch &launch, const ScheduleChoice &choice,
@@ -40,7 +40,7 @@ static void printEntry(llvm::raw_ostream &os, const Launch &launch, const Schedu
   printChoice(os, choice, decision);
   if (!choice.queryTiles.empty())
     os << "  tiles of queries: " << choice.queryTiles << "\n";
-  printGrid(os, launch);
+  printGrid(os, launch) << "\n";
   if (launch.workspace)
     os << "  workspace: " << launch.workspace->getText() << " bytes\n";
   if (decision.question.kind == KernelKind::Backward)
@@ -64,9 +64,8 @@ static std::string describeDecoding(const Launch &launch, const KernelPlan &plan
   os << "  schedule: " << plan.schedule->str() << "\n";
   for (auto [field, where] : plan.reasons)
     os << "  " << field << ": where " << where << "\n";
-  os << "  CTAs: ";
-  llvm::interleave(launch.grid, os, [&](const GridFormula &extent) { os << extent.getText(); }, " x ");
-  os << ", in clusters of " << launch.cluster[0] << "\n  shared memory: " << launch.dynamicSharedMemory << " bytes\n";
+  printGrid(os, launch) << ", in clusters of " << launch.cluster[0]
+                        << "\n  shared memory: " << launch.dynamicSharedMemory << " bytes\n";
   if (launch.workspace)
     os << "  workspace: " << launch.workspace->getText() << " bytes\n";
   return text;
@@ -82,7 +81,7 @@ std::string flashc::describeDecisions(const LoweredKernel &kernel) {
   if (decision.question.kind == KernelKind::Plain) {
     os << "entry " << launches.front().kernel << ": a kernel without tiles, of " << launches.front().block[0]
        << " threads a CTA; there is no schedule to choose\n";
-    printGrid(os, launches.front());
+    printGrid(os, launches.front()) << "\n";
     return text;
   }
   os << "decisions for " << decision.question.str() << ": " << decision.maskReason << "\n";

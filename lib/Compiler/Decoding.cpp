@@ -1,19 +1,11 @@
 //===- Decoding.cpp - which kernel an attention gets, and the way to a decoding kernel ----------------------------===//
 
 #include "Lowering.h"
-#include "flashc/Conversion/ExpandMath.h"
 #include "flashc/Dialect/Flash/IR/Flash.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/Pass/PassManager.h"
 
 using namespace mlir;
 using namespace flashc;
-
-static flash::AttentionOp findAttention(ModuleOp module) {
-  flash::AttentionOp found;
-  module.walk([&](flash::AttentionOp op) { found = op; });
-  return found;
-}
 
 /// Returns keys or values as they are stored.
 static Value getStored(Value array) {
@@ -50,8 +42,8 @@ FailureOr<KernelPlan> flashc::chooseKernel(ModuleOp module, const CompileOptions
   if (!table)
     return module.emitError() << llvm::toString(table.takeError());
   bool isSplit = pipeline.algorithm == "split-kv";
-  bool readsCache = module.walk([](flash::CacheViewOp) { return WalkResult::interrupt(); }).wasInterrupted();
-  flash::AttentionOp op = findAttention(module);
+  bool readsCache = bool(findFirst<flash::CacheViewOp>(module));
+  auto op = findFirst<flash::AttentionOp>(module);
   if (!op && (isSplit || readsCache))
     return module.emitError("expected a flash.attention for a decoding kernel (algorithm split-kv), got none");
   if (!isSplit && !readsCache)
@@ -85,12 +77,7 @@ FailureOr<LoweredKernel> flashc::lowerDecoding(ModuleOp module, const KernelPlan
     return failure();
   LoweredKernel kernel{std::move(*loops), {}};
   kernel.decision.plan = plan;
-  for (auto function : kernel.module->getOps<func::FuncOp>())
-    function->setAttr(kScheduleAttrName, plan.schedule->getAttr(function.getContext()));
-  auto build = [&](OpPassManager &pm) { return buildKernelPipeline(pm, tiled.pipeline, level), success(); };
-  if (failed(runPasses(*kernel.module, build, "lower", tiled)))
-    return failure();
-  if (level == KernelLevel::Expanded && failed(checkScalarCode(*kernel.module)))
+  if (failed(lowerFromLoops(*kernel.module, *plan.schedule, tiled, level)))
     return failure();
   return kernel;
 }

@@ -47,14 +47,12 @@ static FailureOr<TileGrid> getGrid(flash::ScoresOpInterface attention, ArrayRef<
 /// row's list (VisitsRow).
 static std::string describeMap(flash::TileClassesOp classes, const TileMap &tiles) {
   const TileGrid &grid = tiles.getGrid();
-  int64_t maps = (tiles.getVariesByBatch() ? grid.batch : 1) * (tiles.getVariesByHead() ? grid.heads : 1);
-  llvm::DynamicAPInt count(0), open(0);
-  for (int64_t batch = 0; batch < (tiles.getVariesByBatch() ? grid.batch : 1); ++batch)
-    for (int64_t head = 0; head < (tiles.getVariesByHead() ? grid.heads : 1); ++head) {
-      TileCounts ofHead = tiles.count(batch, head);
-      count += ofHead.total(), open += ofHead.partial;
-    }
-  llvm::DynamicAPInt bytes = (count * 2 + llvm::DynamicAPInt(maps) * grid.getRows() * VisitsRow::kMoreElements) * 4;
+  TileCounts counts;
+  for (int64_t batch = 0; batch < tiles.getNumBatches(); ++batch)
+    for (int64_t head = 0; head < tiles.getNumHeads(); ++head)
+      counts += tiles.count(batch, head);
+  llvm::DynamicAPInt rows = llvm::DynamicAPInt(tiles.getNumBatches() * tiles.getNumHeads()) * grid.getRows();
+  llvm::DynamicAPInt bytes = (counts.total() * 2 + rows * VisitsRow::kMoreElements) * 4;
   bool readsArrays = classes
                          ->walk([](Operation *op) {
                            return flash::getElementRead(op) ? WalkResult::interrupt() : WalkResult::advance();
@@ -62,8 +60,8 @@ static std::string describeMap(flash::TileClassesOp classes, const TileMap &tile
                          .wasInterrupted();
   std::string text;
   llvm::raw_string_ostream os(text);
-  os << "its map of " << count << " tiles takes " << bytes << " bytes, and the mask is evaluated on up to " << open
-     << (tiles.isSample() ? ", as far as a sample says; " : "; ");
+  os << "its map of " << counts.total() << " tiles takes " << bytes << " bytes, and the mask is evaluated on up to "
+     << counts.partial << (tiles.isSample() ? ", as far as a sample says; " : "; ");
   os << (readsArrays ? "it reads arrays, so each launch without a plan computes the map again"
                      : "the map is computed once for launches of the same lengths");
   return text;

@@ -31,11 +31,7 @@ static bool hasWholeScores(ModuleOp module) {
 
 /// Returns the tiles of the kernel that a call takes.
 static FailureOr<LaunchTiles> chooseTiles(ModuleOp module, LaunchShapes shapes, const CompileOptions &options) {
-  flash::ScoresOpInterface attention;
-  module.walk([&](flash::ScoresOpInterface op) {
-    attention = op;
-    return WalkResult::interrupt();
-  });
+  auto attention = findFirst<flash::ScoresOpInterface>(module);
   const PipelineOptions &pipeline = options.pipeline;
   bool mayHaveKernel = attention && !attention.getQType().getElementType().isF32() && !options.addAlgorithm &&
                        (pipeline.algorithm == "fa2" || pipeline.algorithm == "split-kv");

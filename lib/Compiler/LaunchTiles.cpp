@@ -31,7 +31,7 @@ static LaunchTiles takeTiles(const ScheduleChoice &choice, const CompileOptions 
 /// sequences) if a launch takes that entry, else nullopt.
 static FailureOr<std::optional<ScheduleChoice>> findShort(ModuleOp module, ArrayRef<ScheduleChoice> asked,
                                                           const CompileOptions &options, LaunchShapes shapes) {
-  bool maySearch = module.walk([](flash::CountLeOp) { return WalkResult::interrupt(); }).wasInterrupted();
+  bool maySearch = bool(findFirst<flash::CountLeOp>(module));
   for (const ScheduleChoice &choice : asked.take_front(maySearch ? asked.size() : 0)) {
     auto loops = lowerToLoops(module, withSchedule(options, choice));
     if (failed(loops))

@@ -6,6 +6,16 @@
 
 namespace flashc {
 
+/// Returns the first op of a kind in `module`, or null.
+template <typename Op> Op findFirst(mlir::ModuleOp module) {
+  Op found;
+  module.walk([&](Op op) {
+    found = op;
+    return mlir::WalkResult::interrupt();
+  });
+  return found;
+}
+
 /// Fails after a diagnostic if there are no kernels for a target.
 mlir::LogicalResult checkTarget(mlir::ModuleOp module, llvm::StringRef target);
 
@@ -20,6 +30,10 @@ CompileOptions withSchedule(const CompileOptions &options, const ScheduleChoice 
 
 /// Returns a clone of `module` lowered to L1 by the options' algorithm. Fails after a diagnostic.
 mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> lowerToLoops(mlir::ModuleOp module, const CompileOptions &options);
+
+/// Lowers `loops` from L1 to a kernel of `schedule` at `level`. Fails after a diagnostic.
+mlir::LogicalResult lowerFromLoops(mlir::ModuleOp loops, const Schedule &schedule, const CompileOptions &options,
+                                   KernelLevel level);
 
 /// Chooses the kernel of the one attention of `module` (L0): the forward one if keys are in no cache and the options do
 /// not ask for another. Fails after a diagnostic.

@@ -5,7 +5,7 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/JSON.h"
-#include "llvm/Support/raw_ostream.h"
+#include "llvm/Support/ScopedPrinter.h"
 
 using namespace flashc;
 namespace json = llvm::json;
@@ -15,21 +15,16 @@ static void printLines(llvm::raw_ostream &os, llvm::StringRef title, const std::
     os << (number == 0 ? title : llvm::StringRef()) << (number == 0 ? "\n  " : "  ") << line << "\n";
 }
 
-static std::string toText(const llvm::DynamicAPInt &number) {
-  std::string digits;
-  llvm::raw_string_ostream(digits) << number;
-  return digits;
-}
-
 static void printShare(llvm::raw_ostream &os, llvm::StringRef name, const llvm::DynamicAPInt &count,
                        const llvm::DynamicAPInt &total) {
-  os << llvm::formatv("  {0,-8}{1,12}{2,8:f1} %\n", name, toText(count), 100.0 * toDouble(count) / toDouble(total));
+  os << llvm::formatv("  {0,-8}{1,12}{2,8:f1} %\n", name, llvm::to_string(count),
+                      100.0 * toDouble(count) / toDouble(total));
 }
 
 /// Calls `visit` with every batch and head that has its own map, and with a name for them.
 static void forEachMap(const TileMap &tiles, llvm::function_ref<void(int64_t, int64_t, const std::string &)> visit) {
-  for (int64_t batch = 0; batch < (tiles.getVariesByBatch() ? tiles.getGrid().batch : 1); ++batch)
-    for (int64_t head = 0; head < (tiles.getVariesByHead() ? tiles.getGrid().heads : 1); ++head) {
+  for (int64_t batch = 0; batch < tiles.getNumBatches(); ++batch)
+    for (int64_t head = 0; head < tiles.getNumHeads(); ++head) {
       std::string name;
       if (tiles.getVariesByBatch())
         name += "batch " + std::to_string(batch);
@@ -125,7 +120,7 @@ std::string Explanation::toJSON() const {
       TileCounts counts = tiles.count();
       for (auto [name, count] :
            {std::pair("skipped", counts.skipped), {"partial", counts.partial}, {"full", counts.full}})
-        writer.attributeBegin(name), writer.rawValue(toText(count)), writer.attributeEnd();
+        writer.attributeBegin(name), writer.rawValue(llvm::to_string(count)), writer.attributeEnd();
     });
   });
   return text;

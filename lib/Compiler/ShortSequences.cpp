@@ -1,6 +1,7 @@
 //===- ShortSequences.cpp - packed sequences that are shorter than a tile -----------------------------------------===//
 
 #include "ShortSequences.h"
+#include "Lowering.h"
 #include "flashc/Dialect/Flash/IR/Arguments.h"
 #include "flashc/Dialect/Flash/IR/Flash.h"
 #include "flashc/Launch/LaunchInterface.h"
@@ -20,15 +21,6 @@ struct Extent {
 static std::optional<Extent> getExtent(Value array, unsigned dim) {
   BlockArgument argument = flash::getRootArgument(array);
   return argument ? std::optional(Extent{argument.getArgNumber(), dim}) : std::nullopt;
-}
-
-template <typename OpTy> static OpTy findFirst(ModuleOp module) {
-  OpTy found;
-  module.walk([&](OpTy op) {
-    found = op;
-    return WalkResult::interrupt();
-  });
-  return found;
 }
 
 ShortSequences flashc::findShortSequences(ModuleOp module, ModuleOp loops) {

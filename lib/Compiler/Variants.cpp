@@ -1,6 +1,7 @@
 //===- Variants.cpp - several entries of one kernel ---------------------------------------------------------------===//
 
 #include "Variants.h"
+#include "Lowering.h"
 #include "flashc/Dialect/Flash/IR/Flash.h"
 #include "flashc/Launch/Launch.h"
 #include "flashc/Target/GPUTarget.h"
@@ -10,12 +11,8 @@ using namespace mlir;
 using namespace flashc;
 
 func::FuncOp flashc::findFunction(ModuleOp module) {
-  func::FuncOp function;
-  module.walk([&](flash::ScoresOpInterface op) {
-    function = op->getParentOfType<func::FuncOp>();
-    return WalkResult::interrupt();
-  });
-  return function;
+  auto op = findFirst<flash::ScoresOpInterface>(module);
+  return op ? op->getParentOfType<func::FuncOp>() : func::FuncOp();
 }
 
 std::string flashc::getVariantName(ModuleOp module, const ScheduleChoice &choice) {

@@ -66,6 +66,9 @@ public:
   /// Whether batches (heads) may have different maps.
   bool getVariesByBatch() const { return variesByBatch; }
   bool getVariesByHead() const { return variesByHead; }
+  /// The numbers of batches and heads with maps of their own.
+  int64_t getNumBatches() const { return variesByBatch ? grid.batch : 1; }
+  int64_t getNumHeads() const { return variesByHead ? grid.heads : 1; }
   /// The known rows: one in `getRowStep()`, from the first one on, and their number.
   int64_t getRowStep() const { return rowStep; }
   int64_t getFirstRow() const { return std::min(rowStep / 2, grid.getRows() - 1); }
