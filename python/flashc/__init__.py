@@ -7,7 +7,7 @@
     print(flashc.explain(q, k, v, causal=True, png="tiles.png"))
 
 PyTorch, NumPy, CuPy and others give the arrays; none of them is needed to import this. Arrays on the host run on the
-CPU, so a machine without a GPU will do to try it. `python -m flashc` says what there is on this machine.
+CPU, so that flashc can be tried without a GPU. `python -m flashc` lists the GPUs, folders and programs of this machine.
 """
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`python -m flashc`: what there is on this machine, and where."""
+"""`python -m flashc`: lists the GPUs, folders, programs and functions of this machine."""
 from __future__ import annotations
 
 import argparse
@@ -21,13 +21,13 @@ _HOPPER, _OLDEST = (9, 0), (8, 0)
 
 
 def prefix() -> Optional[str]:
-    """The folder that CMake takes as a prefix, or None: a build tree has no lib/cmake/flashc."""
+    """Returns the folder for CMAKE_PREFIX_PATH, or None, as for a build tree, which has no lib/cmake/flashc."""
     folder = os.path.dirname(os.path.dirname(os.path.abspath(library_path())))
     return folder if os.path.isdir(os.path.join(folder, "lib", "cmake", "flashc")) else None
 
 
 def _usable(capability: Tuple[int, int]) -> str:
-    """What runs on a compute capability: kernels are for Hopper alone, but decode's, which are for sm_80 too."""
+    """The functions that run on a compute capability: kernels are for Hopper alone, except decode's, also for sm_80."""
     if capability == _HOPPER:
         return "all functions"
     return "decode alone; kernels of the others are for sm_90a" if capability >= _OLDEST else "no function"
@@ -47,7 +47,7 @@ def _gpus() -> Iterator[str]:
 
 
 def _functions() -> Iterator[Tuple[str, str]]:
-    """The public functions with the first sentence of what they say about themselves."""
+    """The public functions with the first sentence of their docstrings."""
     for name in flashc.__all__:
         value = getattr(flashc, name)
         if inspect.isfunction(value):
@@ -67,7 +67,7 @@ def _section(title: str, lines: List[str]) -> str:
 
 
 def report() -> str:
-    """All of it, as text."""
+    """The whole report, as text."""
     functions = list(_functions())
     width = max(len(name) for name, _ in functions) + 2
     sections = [("flashc", [flashc.__version__]), ("library", [library_path()]), ("GPUs", list(_gpus())),

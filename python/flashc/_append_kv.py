@@ -1,4 +1,4 @@
-"""flashc.append_kv: new tokens go into a cache of keys and values, in place."""
+"""flashc.append_kv: writes new tokens into a cache of keys and values, in place."""
 from __future__ import annotations
 
 from typing import Any, NamedTuple, Optional, Tuple
@@ -32,33 +32,32 @@ def append_kv(k_cache: ArrayLike, v_cache: ArrayLike, k: ArrayLike, v: ArrayLike
 
     Args:
         k_cache, v_cache: with a block table pages, [pages, page, Hk, D] and [pages, page, Hk, Dv]; without one a row of
-            tokens for each sequence, [B, N, Hk, D] and [B, N, Hk, Dv]. Any strides do whose last is 1: pass
-            `cache.transpose(1, 2)` for one of [pages, Hk, page, D], and `cache[:, 0]` and `cache[:, 1]` for one that
-            has both.
+            tokens for each sequence, [B, N, Hk, D] and [B, N, Hk, Dv]. Any strides whose last is 1: pass
+            `cache.transpose(1, 2)` for a cache of [pages, Hk, page, D], and `cache[:, 0]` and `cache[:, 1]` for a
+            cache that holds both.
         k, v: the new tokens, [B, T, Hk, D] and [B, T, Hk, Dv], of the caches' type: bf16, f16 or f32.
-        block_table: [B, M] in int32, or None: the pages of each sequence, in order. It, positions and counts may be of
-            other integers, or lists, too.
+        block_table: [B, M] in int32, or None: the pages of each sequence, in order. block_table, positions and counts
+            may also have other integer types, or be lists.
         positions: [B] in int32: where the first new token of each sequence goes.
         rotary: (cos, sin, interleaved), or None: keys are rotated by the row of their position. cos and sin are
             [positions, R / 2] in f32 or the caches' type, and the first R columns of a key are rotated: columns 2 c and
             2 c + 1 are a pair if `interleaved` (GPT-J), and c and c + R / 2 otherwise (Llama, GPT-NeoX).
         counts: [B] in int32, or None: how many of the T tokens each sequence has; the others are not written.
-        k_scale, v_scale: of caches of float8_e4m3fn or int8, as for `flashc.decode`: what is stored is the number over
-            its scale, rounded to the nearest and saturated.
+        k_scale, v_scale: the scales of caches of float8_e4m3fn or int8, as for `flashc.decode`: each number is divided
+            by its scale, rounded to the nearest, saturated, and stored.
         cache_batch_idx: [B] of integers, without a block_table: sequence b is the row cache_batch_idx[b] of caches that
             may have more rows than B.
-        leftpad: [B] of integers: sequence b begins at row leftpad[b] of its cache, which positions count in. Rotation
-            counts from there.
-        q: [B, T, Hq, D], or None: queries of the new tokens, to be rotated by the same positions into a new array. It
-            needs rotary.
+        leftpad: [B] of integers: sequence b begins at row leftpad[b] of its cache. Positions still count rows of the
+            cache; rotation counts from the beginning of the sequence.
+        q: [B, T, Hq, D], or None: queries of the new tokens, to be rotated by the same positions into a new array. q
+            requires rotary.
 
     Returns:
         The rotated queries where q is given; otherwise None.
 
-    A token whose position is negative, or has no page or row in the table, the cache or cos, is not written, and
-    neither is one whose entry in the table is no page. Positions, counts and the table are read on the device only, so
-    that the call can be captured in a CUDA graph. Under torch.compile and torch.export it is
-    `torch.ops.flashc.append_kv`.
+    A token is not written if its position is negative, or has no page or row in the table, the cache or cos, or if its
+    entry in the table is no page. Positions, counts and the table are read on the device only, so that the call can be
+    captured in a CUDA graph. Under torch.compile and torch.export the call is `torch.ops.flashc.append_kv`.
 
     Raises:
         as `flashc.attention`.
@@ -71,7 +70,7 @@ def append_kv(k_cache: ArrayLike, v_cache: ArrayLike, k: ArrayLike, v: ArrayLike
         block_table = table_of("cache_batch_idx", cache_batch_idx, block_table, k)
     if q is not None and rotary is None:
         raise ArgumentError("expected rotary together with q, which is rotated, got None")
-    # Rotation alone depends on where sequences begin.
+    # Only rotation depends on where sequences begin.
     leftpad = None if rotary is None else array_of("leftpad", leftpad, k)
     arrays = Tokens(k, v, positions, counts, block_table, leftpad, *angles_of(rotary), k_scale, v_scale)
     is_interleaved = rotary is not None and parse_flag("interleaved", rotary[2])
@@ -84,7 +83,7 @@ def append_kv(k_cache: ArrayLike, v_cache: ArrayLike, k: ArrayLike, v: ArrayLike
 
 
 class Tokens(NamedTuple):
-    """What is appended, where, and how, by the names in the manifest."""
+    """The arrays of a call besides the caches, by their names in the manifest."""
     k: Any
     v: Any
     positions: Any
@@ -98,12 +97,12 @@ class Tokens(NamedTuple):
 
 
 def append_now(k_cache: Any, v_cache: Any, tokens: Tokens, is_interleaved: bool) -> None:
-    """flashc.append_kv without a look at graphs under construction: for the op."""
+    """flashc.append_kv outside of graphs; the PyTorch op calls it."""
     inputs = Inputs(refuse_gradients(**tokens._asdict(), k_cache=k_cache, v_cache=v_cache))
     inputs.narrow("positions", "counts", "block_table", "leftpad")
     case = case_of(append_case, inputs, is_interleaved)
     _check_caches(inputs)
-    if not case.is_empty:  # Without a place nothing is written.
+    if not case.is_empty:  # Without tokens or rows for them nothing is written.
         case(inputs)
 
 
@@ -137,7 +136,7 @@ def append_case(inputs: Inputs, is_interleaved: bool) -> Case:
 
 
 def _check(inputs: Inputs) -> None:
-    """What can be said about the inputs alone."""
+    """Refuses inputs whose shapes or element types do not match k."""
     new = inputs["k"]
     batch, tokens, heads, _ = new.shape
     inputs.check("k", "k", new.dtype, "[B, T, Hk, D]", new.shape)
@@ -152,7 +151,7 @@ def _check(inputs: Inputs) -> None:
 
 
 def _check_cache(name: str, inputs: Inputs, like: str, dtype: str) -> None:
-    """What can be said about one cache alone."""
+    """Refuses a cache whose shape or element type does not match `like`."""
     array, new = inputs[name], inputs[like]
     order = "[pages, page, Hk, D]" if "block_table" in inputs else "[B, N, Hk, D]"
     first = new.shape[0] if "block_table" not in inputs else array.shape[0] if array.shape else 0
@@ -163,7 +162,7 @@ def _check_cache(name: str, inputs: Inputs, like: str, dtype: str) -> None:
 
 
 def _check_caches(inputs: Inputs) -> None:
-    """What depends on where arrays are: caches can be written, and share no memory."""
+    """Refuses caches that are read-only, or share memory with each other or with another input."""
     for name, others in (("k_cache", list(inputs.arrays)), ("v_cache", list(inputs.arrays)[:-2])):
         cache = inputs[name]
         if cache.readonly:

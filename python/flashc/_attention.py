@@ -1,4 +1,4 @@
-"""flashc.attention: arrays in, arrays out, through a kernel that is compiled once."""
+"""flashc.attention: runs attention on arrays, through a kernel that is compiled once."""
 from __future__ import annotations
 
 import sys
@@ -33,8 +33,8 @@ def attention(q: ArrayLike, k: ArrayLike, v: ArrayLike, *, causal: bool = False,
     Args:
         q: queries, [B, Hq, Nq, D], or [B, Nq, Hq, D] with `layout="bshd"`. bf16 or f16; on the CPU f32 and f64. Any
             strides with a contiguous last dimension (on a GPU, multiples of 16 bytes). PyTorch tensors, NumPy arrays,
-            or whatever has `__cuda_array_interface__`, `__dlpack__`, `__array_interface__` or Python's buffer protocol.
-            Arrays on the host run on the CPU, for trying things out; D and Dv are multiples of 8 up to 256.
+            or any object with `__cuda_array_interface__`, `__dlpack__`, `__array_interface__` or Python's buffer
+            protocol. Arrays on the host run on the CPU, for trying things out; D and Dv are multiples of 8 up to 256.
         k: keys, [B, Hk, Nk, D] or [B, Nk, Hk, D], on the device and of the element type of q.
         v: values, [B, Hk, Nk, Dv] or [B, Nk, Hk, Dv]. Dv may differ from D.
         causal: query i sees key j when j <= i + Nk - Nq.
@@ -46,18 +46,18 @@ def attention(q: ArrayLike, k: ArrayLike, v: ArrayLike, *, causal: bool = False,
             array that broadcasts to [B, Hq, Nq, Nk]: bool, true where the key takes part, or bf16, f16, f32 or f64,
             added to what the score returns.
         score: a function (s, b, h, i, j) -> new score of the scaled score, compiled into the kernel.
-        sinks: a number for each query head, [Hq] in f32 (f64 for f64; others cost a copy), or None. The softmax of each
-            row has one column more, with the head's sink for its score and without a value: weights add up to less than
-            1. Neither scale nor score nor mask apply to it. The log-sum-exp includes it.
-        dropout_p: the rate with which a probability is 0 in the product with v; others are divided by 1 - rate. The
-            nearest multiple of 1/256. The log-sum-exp does not know of it.
-        philox: what says which: a seed and an offset, [2] in int64, on the device of q. Equal ones drop the same
-            probabilities, in every kernel and on every device: `flashc.dropout_mask` shows them. None: drawn from the
-            generator of q's device, where q is PyTorch's.
+        sinks: a number for each query head, [Hq] in f32 (f64 for f64; other types cost a copy), or None. The softmax of
+            each row has one more column, whose score is the head's sink and which has no value: weights add up to less
+            than 1. Neither scale nor score nor mask apply to the sink. The log-sum-exp includes it.
+        dropout_p: the rate with which a probability is 0 in the product with v; other probabilities are divided by
+            1 - rate. The rate is rounded to a multiple of 1/256. The log-sum-exp is that without dropout.
+        philox: a seed and an offset, [2] in int64, on the device of q, which decide which probabilities are dropped.
+            Equal seeds and offsets drop the same probabilities, in every kernel and on every device:
+            `flashc.dropout_mask` shows them. None: drawn from the generator of q's device, if q is PyTorch's.
         enable_gqa: allows Hq to be a multiple of Hk: query head h reads key head h // (Hq / Hk).
         return_lse: also return the log-sum-exp of each row's scores (natural logarithm), [B, Hq, Nq] in f32 (f64 for
-            f64) in either layout. Without it (and without a place for it in `out`) nothing computes it: that is
-            another kernel.
+            f64) in either layout. Without it (and without an array for it in `out`) the kernel is another one, which
+            does not compute the log-sum-exp.
         layout: the order of dimensions of q, k, v and o, "bhsd" or "bshd".
         out: where the result goes, instead of a new array: o, or (o, lse). It may be of another framework than q.
         schedule: overrides of the GPU schedule table, such as "kv-tile=64,stages=2".
@@ -72,15 +72,15 @@ def attention(q: ArrayLike, k: ArrayLike, v: ArrayLike, *, causal: bool = False,
         head's sink.
 
     Raises:
-        flashc.ArgumentError (a ValueError): arrays that do not go together, with what was got.
-        flashc.UnsupportedTypeError (a TypeError): what is no array, or elements for which there is no kernel.
+        flashc.ArgumentError (a ValueError): arrays that do not go together; the text has what was got.
+        flashc.UnsupportedTypeError (a TypeError): an object that is no array, or elements that no kernel takes.
         flashc.TraceError: a mask or a score that cannot be traced, with the line.
-        flashc.CompileError: the compiler refuses, in its own words.
+        flashc.CompileError: the compiler refuses; the text is its diagnostics.
         flashc.GPUError: no CUDA driver, or it failed.
 
-    PyTorch's tensors may require gradients (first order), sinks too, and what the score reads: the record keeps them, o
-    and the log-sum-exp, and `flashc.attention_backward` computes them. With `out`, tensors that require a gradient are
-    refused while gradients are recorded. Under torch.autocast q, k and v are cast as for PyTorch's own
+    PyTorch's q, k, v, sinks and tensors that the score reads may require gradients (first order): autograd keeps them,
+    o and the log-sum-exp, and `flashc.attention_backward` computes the gradients. With `out`, tensors that require a
+    gradient are refused while gradients are recorded. Under torch.autocast q, k and v are cast as for PyTorch's own
     attention.
     """
     return attend(Operands(q, k, v, mask, score, sinks, philox),
@@ -89,7 +89,7 @@ def attention(q: ArrayLike, k: ArrayLike, v: ArrayLike, *, causal: bool = False,
 
 
 def attend(operands: Operands, options: Options, out: Any = None) -> Any:
-    """flashc.attention, whose options are not checked yet."""
+    """flashc.attention; checks `options`."""
     torch, q = sys.modules.get("torch"), operands[0]
     if torch is None or not isinstance(q, torch.Tensor):
         return attention_now(operands, options.checked(operands.philox), out)
@@ -101,23 +101,23 @@ def attend(operands: Operands, options: Options, out: Any = None) -> Any:
 
 
 def _attend_tensors(operands: Operands, options: Options, out: Any) -> Any:
-    """The function of _torch_gradient.py, which takes this one's place when it is first called."""
+    """_torch_gradient.attend. The first call imports it, and it takes the place of this function."""
     global _attend_tensors
     from ._torch_gradient import attend as _attend_tensors
     return _attend_tensors(operands, options, out)
 
 
 def refuse_out(options: Options, out: Any, where: str) -> None:
-    """Refuses what an op, and torch.func, do not take."""
+    """Refuses arguments that ops and torch.func do not support; `where` ends the message."""
     if out is not None or options.schedule is not None or options.static_shapes:
         raise ArgumentError(f"expected no out, schedule or static_shapes {where}")
 
 
 def attention_now(operands: Operands, options: Options, out: Any = None, code: Any = None,
                   records: bool = False) -> Any:
-    """flashc.attention without a look at graphs under construction, and at the gradients of q, k and v: for custom ops.
-    `code`: the mask and the score, traced for this call, if they have been. `records`: PyTorch records gradients, so
-    that arrays that a mask or a score reads may not require one."""
+    """flashc.attention outside of graphs, without gradients; `options` are checked. `code`: the traced mask and score
+    of this call, or None. `records`: PyTorch records gradients, so that arrays that the mask or the score reads may not
+    require one."""
     outs, return_lse = (), options.return_lse
     if out is not None:
         outs = split_out(out)

@@ -23,33 +23,33 @@ def attention_backward(q: ArrayLike, k: ArrayLike, v: ArrayLike, o: ArrayLike, l
                        dropout_p: float = 0.0, philox: Optional[ArrayLike] = None, captured: Sequence[ArrayLike] = (),
                        enable_gqa: bool = False, layout: str = "bhsd", deterministic: bool = False, out: Any = None,
                        schedule: Optional[str] = None, static_shapes: bool = False) -> Tuple[Any, ...]:
-    """The gradients of q, k and v, from that of attention's output: what makes `flashc.attention` trainable. The matrix
-    of scores is computed again from the log-sum-exp, and the score's derivative is derived from its code.
+    """The gradients of q, k and v, from the gradient of attention's output. The matrix of scores is computed again from
+    the log-sum-exp, and the derivative of the score function is derived from its code.
 
         o, lse = flashc.attention(q, k, v, causal=True, return_lse=True)
         dq, dk, dv = flashc.attention_backward(q, k, v, o, lse, do, causal=True)
 
     Args:
         q, k, v, causal, window, scale, mask, score, sinks, dropout_p, philox, enable_gqa, layout, schedule,
-            static_shapes: as for `flashc.attention`, and the same as in the call that gave `o` and `lse`; nothing draws
-            another `philox`.
-        captured: arrays of bf16, f16, f32 or f64 that the score reads (a mask of numbers is part of it) whose gradients
-            are wanted, too: the same objects. docs/captured-gradients.md says how they may be indexed.
+            static_shapes: as for `flashc.attention`, and the same as in the call that gave `o` and `lse`; dropout needs
+            the `philox` of that call.
+        captured: arrays of bf16, f16, f32 or f64 that the score reads (an array mask of numbers is one) whose gradients
+            are wanted, too: the same objects. docs/captured-gradients.md says how the score may index them.
         o: the output, in the shape and the element type that attention gives it: [B, Hq, Nq, Dv] or [B, Nq, Hq, Dv].
         lse: the log-sum-exp of each query's scores, [B, Hq, Nq] in f32 in either layout.
         do: the gradient of o, of its shape and element type.
-        dlse: that of lse, of its shape in f32; None: zeros.
+        dlse: the gradient of lse, of its shape in f32; None: zeros.
         deterministic: equal arguments give equal bits in every run. False: sums may be taken in any order where that
-            is faster. While PyTorch records gradients, `flashc.attention(deterministic=...)` says it.
-        out: where the results go: (dq, dk, dv), and dsinks where there are sinks, with None for a new array.
+            is faster. While PyTorch records gradients, `flashc.attention(deterministic=...)` decides instead.
+        out: arrays for the results: (dq, dk, dv), and dsinks if there are sinks, with None for a new array.
 
     Returns:
-        (dq, dk, dv), and dsinks where there are sinks, then one for each array of `captured`, in f32 (f64 for q of f64)
-        and in its shape,
-        with equal bits in every run. The others are of the shapes and the element type of q, k, v and sinks, each in
-        an array of its input's framework that lies in memory as the input does. dk and dv are sums over the query heads
-        of a key head, dsinks [Hq] is one over batches and queries, always taken in one order. A query that sees no key
-        has dq = 0 and adds nothing to dk and dv.
+        (dq, dk, dv), then dsinks if there are sinks, then the gradient of each array of `captured`. dq, dk, dv and
+        dsinks have the shapes and the element types of q, k, v and sinks, each in an array of its input's framework
+        that lies in memory as the input does. dk and dv are sums over the query heads of a key head; dsinks [Hq] is a
+        sum over batches and queries, always taken in one order. A gradient of `captured` is in f32 (f64 for q of f64),
+        has its array's shape, and equal bits in every run. A query that sees no key has dq = 0 and adds nothing to dk
+        and dv.
 
     Raises:
         as `flashc.attention`.
@@ -62,7 +62,7 @@ def attention_backward(q: ArrayLike, k: ArrayLike, v: ArrayLike, o: ArrayLike, l
 
 
 class Given(NamedTuple):
-    """What attention gave, and the gradients of it."""
+    """The results of attention, and their gradients."""
     o: Any
     lse: Any
     do: Any
@@ -71,8 +71,8 @@ class Given(NamedTuple):
 
 def backward_of(operands: Operands, options: Options, given: Given, captured: Sequence[Any] = (),
                 code: Optional[Code] = None, out: Any = None) -> Tuple[Any, ...]:
-    """flashc.attention_backward, whose options are checked. `code`: that of the mask and the score, traced by the
-    forward pass: what they refer to may have changed since."""
+    """flashc.attention_backward; `options` are checked. `code`: the mask and the score as the forward pass traced them,
+    since arrays that they refer to may have changed after it."""
     if not isinstance(captured, (tuple, list)):
         raise UnsupportedTypeError(f"expected captured to be a tuple or a list of arrays, got {type(captured)!r}")
     sinks = operands.sinks
@@ -87,7 +87,7 @@ def backward_of(operands: Operands, options: Options, given: Given, captured: Se
     inputs.prepare_code(code)
     results = case(inputs, code, outs)
     if sinks is not None:
-        if case.is_empty and given.dlse is not None:  # lse is the sink of its head
+        if case.is_empty and given.dlse is not None:  # Without keys, lse is the sink of the head.
             results[3][...] = given.dlse.sum(axis=(0, 2))
         if outs[3] is None:
             results[3] = as_type_of(results[3], sinks)
@@ -106,7 +106,7 @@ def _case(inputs: Inputs, options: Options) -> Case:
 
 
 def _result_like(inputs: Inputs, number: int, name: str, is_bshd: bool) -> Result:
-    """The gradient of q, k or v. A new one lies in memory as its input does."""
+    """The result for the gradient of q, k or v. A new array lies in memory as its input does."""
     x = inputs[name]
     return Result(f"d{name}", f"out[{number}] (d{name})", name, tuple(x.shape), x.dtype, is_bshd,
                   lies_exchanged(x, is_bshd, inputs.sources[name]))
@@ -122,7 +122,7 @@ def _read_outs(out: Any, names: Sequence[str]) -> Sequence[Any]:
 
 
 def _check_given(inputs: Inputs, extents: Extents, is_bshd: bool) -> None:
-    """What attention has given, and the gradients of it."""
+    """Refuses o, do, lse and dlse of a wrong shape, element type or device."""
     batch, heads, length, depth = extents.batch, extents.query_heads, extents.queries, extents.value_dim
     order, shape = ("[B, Nq, Hq, Dv]", (batch, length, heads, depth)) if is_bshd else \
         ("[B, Hq, Nq, Dv]", (batch, heads, length, depth))

@@ -1,4 +1,4 @@
-"""What lengths and tables of pages on the CPU hold, before a call reads caches by them."""
+"""Checks of the elements of lengths and block tables on the CPU, before a call reads caches by them."""
 from __future__ import annotations
 
 import ctypes
@@ -13,8 +13,9 @@ _INTEGERS = {"i32": ctypes.c_int32, "i64": ctypes.c_int64}
 
 
 def check_cache_values(inputs: Inputs, extents: Extents, specialization: Specialization, has_mask: bool) -> None:
-    """Refuses lengths beyond the caches and below 0, and entries of a block_table that are no pages, where a query sees
-    a key of theirs. Which keys a mask keeps is not known here: with one, keys of an entry that is no page are NaN."""
+    """Refuses lengths below 0 or above the caches' rows, and entries of block_table that are no pages although a query
+    sees keys there. With a mask, the kept keys are unknown here: entries are not checked, and keys of such an entry are
+    NaN."""
     lengths = inputs["lengths"]
     page_size, (_, (left, _)) = specialization.page_size, specialization.options.mask()
     for sequence in range(extents.batch):
@@ -29,7 +30,7 @@ def check_cache_values(inputs: Inputs, extents: Extents, specialization: Special
 
 
 def _check_pages(inputs: Inputs, sequence: int, page_size: int, keys: Tuple[int, int]) -> None:
-    """Those of the keys from the first one up to the second."""
+    """Refuses entries of block_table that are no pages, for the range of keys from keys[0] to keys[1]."""
     pages, table = inputs["k_cache"].shape[0], inputs["block_table"]
     for slot in range(keys[0] // page_size, -(-keys[1] // page_size) if keys[0] < keys[1] else 0):
         page = _read(table, sequence, slot)
@@ -39,7 +40,7 @@ def _check_pages(inputs: Inputs, sequence: int, page_size: int, keys: Tuple[int,
 
 
 def _read(array: Array, *indices: int) -> int:
-    """An element of an array on the CPU."""
+    """Returns an element of an array of integers on the CPU."""
     kind = _INTEGERS[array.dtype]
     place = sum(index * stride for index, stride in zip(indices, array.strides))
     return kind.from_address(array.address + place * ctypes.sizeof(kind)).value

@@ -1,4 +1,4 @@
-"""The gradients of arrays that a score reads: a kernel for each of them, beside that of dq, dk and dv."""
+"""The gradients of arrays that a score reads: each has a kernel of its own, after that of dq, dk and dv."""
 from __future__ import annotations
 
 from typing import Any, List, Sequence
@@ -14,9 +14,10 @@ from ._trace.trace import Code
 
 
 def captured_gradients(captured: Sequence[Any], backward: Case, inputs: Inputs, code: Code, is_bshd: bool) -> List[Any]:
-    """The gradient of each array of `captured` in f32 (f64 for f64) and in its shape, from what a backward pass was
-    given. Elements that share memory (stride 0) have one gradient, which is with the first of them."""
-    inputs = inputs.without("sinks")  # The log-sum-exp has them.
+    """Returns the gradient of each array of `captured`, in f32 (f64 for f64) and in the array's shape. `inputs` and
+    `code` are those of the backward pass. Elements that share memory (stride 0) have one gradient, at the first of
+    them; it is 0 at the others."""
+    inputs = inputs.without("sinks")  # The log-sum-exp includes them.
     return [_gradient_of(number, x, backward, inputs, code, is_bshd) for number, x in enumerate(captured)]
 
 
@@ -26,7 +27,7 @@ def _gradient_of(number: int, x: Any, backward: Case, inputs: Inputs, code: Code
     if not found:
         raise ArgumentError(f"expected captured[{number}] to be an array that the score reads, got another one: the "
                             "same object, of one dimension at least if it is no tensor that requires a gradient")
-    # A mask of numbers and a score may both read it: then it is two operands of the kernel.
+    # An array that both the mask and the score read is two operands of the kernel.
     gradients = []
     for place, array in found:
         if array.dtype not in ("bf16", "f16", "f32", "f64"):
@@ -40,7 +41,7 @@ def _gradient_of(number: int, x: Any, backward: Case, inputs: Inputs, code: Code
 
 
 def _case(backward: Case, inputs: Inputs, result: Result, place: int, is_bshd: bool) -> Case:
-    """The gradient of one capture, for what `backward` is given."""
+    """The case that computes the gradient of the capture number `place`."""
     it = backward.specialization
     options = it.options._replace(operation=CAPTURED_GRADIENT, deterministic=True, schedule=None)
     case = Case(inputs, it._replace(options=options, vectors=tuple(name for name in it.vectors if name in inputs),
@@ -50,7 +51,7 @@ def _case(backward: Case, inputs: Inputs, result: Result, place: int, is_bshd: b
 
 
 def _in_shape(gradient: Any, array: Array) -> Any:
-    """A gradient of the elements that there are in memory, as one of the array."""
+    """Returns the gradient in the shape of the array; `gradient` has an element for each element in memory."""
     shared = [extent != 1 and stride == 0 for extent, stride in zip(array.shape, array.strides)]
     gradient = gradient.reshape(tuple(1 if is_shared else extent for extent, is_shared in zip(array.shape, shared)))
     if any(shared):

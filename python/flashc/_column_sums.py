@@ -1,4 +1,4 @@
-"""flashc.column_sums: the weight that each key receives from all queries."""
+"""flashc.column_sums: the sum of the weights that each key receives from all queries."""
 from __future__ import annotations
 
 from typing import Any, Callable, Optional, Union
@@ -21,9 +21,9 @@ def column_sums(q: ArrayLike, k: ArrayLike, lse: ArrayLike, *, causal: bool = Fa
                 score: Optional[Callable[..., Any]] = None, enable_gqa: bool = False, per: str = "query_head",
                 layout: str = "bhsd", out: Any = None, schedule: Optional[str] = None,
                 static_shapes: bool = False) -> Any:
-    """The weight that each key receives from all queries: c_j = sum over i of exp(S_ij - lse_i), which is the sum of
-    column j of attention's softmax, without the matrix of scores in memory. Eviction of keys from a cache ranks keys by
-    it (H2O; SnapKV, with the last queries as q).
+    """The sum of the weights that each key receives from all queries: c_j = sum over i of exp(S_ij - lse_i), the sum of
+    column j of attention's softmax, without the matrix of scores in memory. Methods that evict keys from a cache rank
+    keys by it (H2O; SnapKV, with the last queries as q).
 
         o, lse = flashc.attention(q, k, v, causal=True, return_lse=True)
         c = flashc.column_sums(q, k, lse, causal=True)              # [B, Hq, Nk]; a row adds up to Nq
@@ -31,13 +31,14 @@ def column_sums(q: ArrayLike, k: ArrayLike, lse: ArrayLike, *, causal: bool = Fa
     Args:
         q, k, causal, window, scale, mask, score, enable_gqa, layout, schedule, static_shapes: as for
             `flashc.attention`, and the same as in the call that gave `lse`.
-        lse: the log-sum-exp of each query's scores, [B, Hq, Nq] in f32 in either layout. A query of -inf gives nothing.
-        per: "query_head": a result for each query head. "key_head": those of the query heads that share a key head are
-            added up.
-        out: where the result goes, instead of a new array.
+        lse: the log-sum-exp of each query's scores, [B, Hq, Nq] in f32 in either layout. A query whose lse is -inf
+            adds nothing.
+        per: "query_head": a result for each query head. "key_head": a result for each key head, the sum over the query
+            heads that share it.
+        out: an array for the result, instead of a new one.
 
     Returns:
-        c, [B, Hq, Nk], or [B, Hk, Nk] for key heads, in f32 in either layout, in an array of q's framework.
+        c, [B, Hq, Nk], or [B, Hk, Nk] per key head, in f32 in either layout, in an array of q's framework.
 
     Raises:
         as `flashc.attention`.

@@ -1,4 +1,4 @@
-"""flashc.decode: the last tokens of sequences against their caches."""
+"""flashc.decode: attention of the last tokens of sequences to their caches."""
 from __future__ import annotations
 
 from typing import Any, Callable, ContextManager, Dict, NamedTuple, Optional, Tuple
@@ -33,60 +33,60 @@ def decode(q: ArrayLike, k_cache: ArrayLike, v_cache: ArrayLike, lengths: Intege
            splits: Optional[int] = None, batch_invariant: bool = False, out: Any = None,
            schedule: Optional[str] = None, rotary: Optional[Tuple[ArrayLike, ArrayLike, bool]] = None,
            cache_batch_idx: Optional[IntegersLike] = None, leftpad: Optional[IntegersLike] = None) -> Any:
-    """Attention of the last tokens of each sequence to its cached keys and values: what
-    `flash_attn.flash_attn_with_kvcache(q, k_cache, v_cache, cache_seqlens=lengths, block_table=block_table)` computes,
-    where the tokens of q are in the cache already (`flashc.append_kv`). One token, a few of them, or thousands: prefill
-    and chunked prefill are the same call. Where query heads of a group times T are more than 16, and all tiles of 16
-    such rows more than the multiprocessors, it is the forward kernel that reads the cache, one for all such T.
+    """Attention of the last tokens of each sequence to its cached keys and values: the result of
+    `flash_attn.flash_attn_with_kvcache(q, k_cache, v_cache, cache_seqlens=lengths, block_table=block_table)`, with the
+    tokens of q already in the cache (`flashc.append_kv`). T is one token, a few, or thousands: prefill and chunked
+    prefill are the same call. If the query heads of a group times T are more than 16, and all tiles of 16 such rows are
+    more than the multiprocessors, the forward kernel reads the cache: one kernel for all such T.
 
-    Query t of T has position lengths[b] - T + t in its sequence. In masks and scores i and j are such positions, and
-    `flashc.ops.key_length()` is lengths[b], so that a mask by name has nothing to align. Rows of the caches after a
-    sequence's end, and pages that are not its own, are never used, whatever they hold. Neither are rows before the
-    first key that the window, or a mask, lets any query see: their pages may be free, and their entries in the table
+    Query t of T has position lengths[b] - T + t in its sequence. In masks and scores i and j are positions in the
+    sequence, and `flashc.ops.key_length()` is lengths[b]: masks by name need no alignment. Rows of the caches after a
+    sequence's end, and pages of other sequences, are never used, whatever they hold. Rows before the first key that the
+    window or the mask lets any query see are not used either: their pages may be free, and their entries in the table
     may be anything, such as -1.
 
     Args:
         q: [B, T, Hq, D]: the last T tokens of each sequence. bf16 or f16; on the CPU f32, too.
         k_cache, v_cache: [B, N, Hk, D] and [B, N, Hk, Dv], or with a block_table [pages, page_size, Hk, D] and
             [pages, page_size, Hk, Dv]. Any strides with a contiguous last dimension, multiples of 16 bytes: K and V may
-            be interleaved. Pages of a multiple of 16 rows are the fastest ones; of 8 for prefill.
+            be interleaved. Pages of a multiple of 16 rows are the fastest; for prefill, of a multiple of 8.
             float8_e4m3fn or int8, too, with k_scale and v_scale; D and Dv are then multiples of 16.
         lengths: [B] in int32, or other integers, or a list: tokens of each sequence, those of q among them; from 0 to
             N, or page_size * M. A query whose position is negative sees nothing. (`cache_seqlens` of FlashAttention,
             after the new tokens.)
-        block_table: [B, M] in int32, or other integers, or lists: the pages of each sequence, in order. What is after
-            its last page is not used.
+        block_table: [B, M] in int32, or other integers, or lists: the pages of each sequence, in order. Entries after
+            a sequence's last page are not used.
         causal: query i sees key j when j <= i.
         window: (left, right), or left alone: query i sees key j when -left <= j - i <= right, as in `flashc.attention`.
         scale, mask, score, sinks, return_lse: as in `flashc.attention`; mask is a function.
-        k_scale, v_scale: of caches of 8 bits: what each of their elements is multiplied with, in float32: for all [],
-            for each key head [Hk], or for each page [pages, 1] or [pages, Hk] (then of a multiple of 16 rows on a GPU).
+        k_scale, v_scale: for caches of 8 bits, the factors that their elements are multiplied with, in float32: [] for
+            all, [Hk] for each key head, [pages, 1] or [pages, Hk] for each page (of a multiple of 16 rows on a GPU).
         layout: "bshd" as above, or "bhsd": q [B, Hq, T, D], caches [B, Hk, N, D] or [pages, Hk, page_size, D].
-        splits: into how many parts the keys of a sequence are cut, which run in parallel and are merged. None: a cost
-            model says, from the shapes alone (docs/decode.md).
+        splits: the number of parts that the keys of a sequence are cut into; parts run in parallel and are merged.
+            None: a cost model chooses, from the shapes alone (docs/decode.md).
         batch_invariant: a row's bits depend on its own sequence and on T alone, whatever else is in the batch: parts
-            are of 1024 keys, or there is one.
-        out: where the result goes: o, or (o, lse).
+            have 1024 keys, or there is one part.
+        out: arrays for the result: o, or (o, lse).
         schedule: overrides of the schedule of decoding kernels, such as "warps=4,stages=3", or of forward ones.
-        rotary: (cos, sin, interleaved), or None: q is rotated by its positions, as `flashc.append_kv` rotates keys;
-            that is a kernel of its own, on a copy of q.
+        rotary: (cos, sin, interleaved), or None: q is rotated by its positions, as `flashc.append_kv` rotates keys, by
+            a kernel of its own, into a copy of q.
         cache_batch_idx: [B] of integers, without a block_table: sequence b is the row cache_batch_idx[b] of caches that
-            may have more rows than B. Kernels are compiled for N then.
-        leftpad: [B] of integers: sequence b begins at row leftpad[b] of its cache, which lengths counts in. Positions
-            in masks, scores and rotation, and `flashc.ops.key_length()`, count from there.
+            may have more rows than B. Kernels are then compiled for N.
+        leftpad: [B] of integers: sequence b begins at row leftpad[b] of its cache. lengths still count rows of the
+            cache; positions in masks, scores and rotation, and `flashc.ops.key_length()`, count from that row.
 
     Returns:
         o, of q's shape with Dv for D; with `return_lse` (o, lse), lse [B, Hq, T] in f32 in either layout. A query that
         sees nothing has o = 0 and lse = -inf, or its head's sink.
 
-    No decision depends on what arrays on a GPU hold: calls may be captured in CUDA graphs, and replayed with other
-        lengths.
+    No decision depends on the elements of arrays on a GPU: calls may be captured in CUDA graphs, and replayed with
+    other lengths.
     Under torch.compile and torch.export a call is `torch.ops.flashc.decode`, without out and schedule.
 
     Raises:
         as `flashc.attention`; flashc.ArgumentError for lengths on the CPU that are out of range, and for entries of a
-        block_table there that are no pages and that a query sees keys of (with a mask, such keys are NaN). Arrays on a
-        GPU are not looked at.
+        block_table on the CPU that are no pages although a query sees keys there (with a mask, such keys are NaN).
+        The elements of arrays on a GPU are not checked.
     """
     if mask is not None and not callable(mask):
         raise UnsupportedTypeError(f"expected mask to be a function (b, h, i, j) of positions, got {mask!r}")
@@ -114,7 +114,7 @@ def decode(q: ArrayLike, k_cache: ArrayLike, v_cache: ArrayLike, lengths: Intege
 
 
 class Cache(NamedTuple):
-    """What a cache needs besides keys and values."""
+    """The arrays that describe a cache, besides keys and values."""
     lengths: Any
     block_table: Any = None
     k_scale: Any = None
@@ -122,7 +122,7 @@ class Cache(NamedTuple):
 
 
 def _from_leftpad(leftpad: Any, mask: Any, score: Any) -> Tuple[Any, Any]:
-    """The mask and the score of sequences that begin after some rows of their caches, as functions of rows."""
+    """Returns the mask and the score as functions of rows of the caches. `leftpad`: the first row of each sequence."""
     def keep(b, h, i, j):
         begin = ops.array(leftpad)[b]
         is_inside = j >= begin
@@ -139,14 +139,14 @@ def _from_leftpad(leftpad: Any, mask: Any, score: Any) -> Tuple[Any, Any]:
 
 
 def _of_sequence_from(begin: Any) -> ContextManager[None]:
-    """While a function of positions in a sequence is called that begins at a row of its cache."""
+    """A context in which `flashc.ops.key_length()` is the length of a sequence that begins at row `begin`."""
     trace = get_trace("leftpad")
     queries, keys, shift = trace.query_length(), trace.key_length(), trace.shift()
     return trace.of_sequence(Lengths(lambda: queries, lambda: keys - begin, lambda: shift))
 
 
 def decode_now(operands: Operands, options: Options, cache: Cache, out: Any = None) -> Any:
-    """flashc.decode without a look at graphs under construction: for the op."""
+    """flashc.decode outside of graphs; the PyTorch op calls it."""
     options = options.checked()
     _check_choices(options.splits, options.batch_invariant)
     outs, return_lse = () if out is None else split_out(out), options.return_lse
@@ -157,7 +157,7 @@ def decode_now(operands: Operands, options: Options, cache: Cache, out: Any = No
     inputs.narrow("lengths", "block_table")
     inputs.widen("sinks", sum_dtype(inputs["q"].dtype))
     case = case_of(_case, inputs, options)
-    # Which tiles a mask keeps depends on the lengths, too, for which no plan vouches.
+    # Which tiles a mask keeps also depends on the lengths, which a plan does not fix.
     code = make_code(operands.mask, operands.score, case.extents, inputs.device, inputs.stream)
     if code.plan is not None:
         code = code._replace(plan=None)
@@ -198,7 +198,7 @@ def _check_choices(splits: Any, batch_invariant: bool) -> None:
 
 
 def _check(inputs: Inputs, is_bshd: bool) -> Tuple[Extents, int]:
-    """The extents of the attention, and the rows of a page, or 0."""
+    """Checks the shapes; returns the extents of the attention, and the rows of a page, or 0 without pages."""
     q, k, v = inputs["q"], inputs["k_cache"], inputs["v_cache"]
     rows, heads = (1, 2) if is_bshd else (2, 1)
     for name in ("q", "k_cache", "v_cache"):
@@ -214,7 +214,7 @@ def _check(inputs: Inputs, is_bshd: bool) -> Tuple[Extents, int]:
     inputs.check("lengths", "q", "i32", "[B]", (batch,))
 
     def as_sequences(x: Array) -> Array:
-        """A cache as if it were [B, N, Hk, D] of q's elements: what check_inputs knows."""
+        """The cache as an array [B, N, Hk, D] of q's element type, for check_inputs."""
         shape = list(x.shape)
         if page_size:
             shape[0], shape[rows] = batch, keys
@@ -230,8 +230,8 @@ def _check(inputs: Inputs, is_bshd: bool) -> Tuple[Extents, int]:
 
 
 def _check_scales(inputs: Inputs, extents: Extents, page_size: int) -> Tuple[Optional[str], Tuple[bool, bool]]:
-    """The element type of a cache of 8 bits, or None, and whether pages and key heads have scales of their own. What
-    inputs has of them becomes [1 or pages, 1 or Hk]."""
+    """Checks the scales, and makes them [1 or pages, 1 or Hk] in `inputs`. Returns the element type of caches of 8
+    bits, or None, and whether pages and key heads have scales of their own."""
     dtype = inputs["k_cache"].dtype
     scales = read_scales(inputs, "q", dtype, inputs["k_cache"].shape[0] if page_size else 1, extents.key_heads)
     if dtype not in EIGHT_BITS:
@@ -245,17 +245,17 @@ def _check_scales(inputs: Inputs, extents: Extents, page_size: int) -> Tuple[Opt
 
 
 def _target_of(device: int) -> str:
-    """PTX for sm_80 runs on all GPUs behind it, that for sm_90a on Hopper alone."""
+    """The target for a device: PTX for sm_90a runs on Hopper alone, PTX for sm_80 on all later GPUs."""
     is_hopper = device == CPU or capability_of(device) == (9, 0)
     return target_of(device) if is_hopper else "sm_80"
 
 
-# The kernels that were chosen, by what the choice depends on.
+# Chosen kernels, by the values that the choice depends on.
 _plans: Dict[Tuple[Any, ...], Tuple[int, str]] = {}
 
 
 def _choose(specialization: Specialization, extents: Extents, device: int, options: Options) -> Tuple[int, str]:
-    """The kind of the kernel that reads the cache, and its schedule."""
+    """Returns the kind of the kernel that reads the cache, and its schedule."""
     attention = specialization._replace(extents=(extents.batch, extents.key_heads, extents.queries, extents.keys))
     key = attention, device, options.splits, options.batch_invariant
     plan = _plans.get(key)

@@ -1,4 +1,4 @@
-"""flashc.dropout_mask: what attention with dropout keeps, as an array."""
+"""flashc.dropout_mask: the probabilities that attention with dropout keeps, as an array."""
 from __future__ import annotations
 
 import operator
@@ -26,10 +26,10 @@ def _philox(np: Any, counter: Sequence[Any], key: Tuple[int, int]) -> Sequence[A
 
 @public
 def dropout_mask(shape: Sequence[int], dropout_p: float, philox: Sequence[int]) -> Any:
-    """Which probabilities attention with dropout keeps: for tests, and to see what a kernel does. Needs NumPy.
+    """The probabilities that attention with dropout keeps, for tests. Needs NumPy.
 
-    It is a function of (seed, offset, b, h, i, j): a larger batch, more heads or longer sequences have the same mask
-    where both have an element (docs/dropout.md).
+    The mask is a function of (seed, offset, b, h, i, j): masks of different shapes are equal where both have an element
+    (docs/dropout.md).
 
     Args:
         shape: (B, Hq, Nq, Nk).
@@ -40,7 +40,7 @@ def dropout_mask(shape: Sequence[int], dropout_p: float, philox: Sequence[int]) 
         [B, Hq, Nq, Nk], a NumPy array of bool: true where a probability is kept (and multiplied with 1 / (1 - rate)).
 
     Raises:
-        flashc.ArgumentError: a rate, a shape or a seed that is none.
+        flashc.ArgumentError: the rate, the shape or the seed is invalid.
     """
     import numpy as np
     try:

@@ -1,4 +1,4 @@
-"""flashc.explain: which tiles of a call a mask skips, masks and leaves alone."""
+"""flashc.explain: the tiles of a call that are skipped, computed with the mask, and computed without it."""
 from __future__ import annotations
 
 import ctypes
@@ -19,31 +19,32 @@ from ._runtime.public import public
 from ._runtime.specialization import CPU_TARGET, GPU_TARGET
 from ._trace.trace import Code
 
-#: Arrays on a GPU with more bytes are not copied to the host. What bounds loops has an element per batch, document or
-#: position; an array with an element per pair bounds none.
+#: Arrays on a GPU with more bytes are not copied to the host. Arrays that loop bounds read have an element per batch,
+#: document or position; an array with an element for each pair (i, j) bounds no loop.
 _MAX_COPY = 1 << 28
 
 
 class Explanation:
-    """What `flashc.explain` found out. `str()` gives it as text.
+    """The result of `flashc.explain`. `str()` gives it as text.
 
     Attributes:
-        mask_class: "exact" (a tile is visited only if it holds a pair that is kept, and masked only if it holds one
-            that is not), "mapped" (the same, by running the mask; counts here are what is known without),
-            "conservative" (some tiles are visited or masked without need), "opaque" (all are visited, masked).
+        mask_class: "exact" (a tile is visited only if it holds a pair that is kept, and masked only if it holds a pair
+            that is not), "mapped" (the same, found by running the mask before the kernel; the counts here are those
+            that are proven without running it), "conservative" (some tiles are visited or masked without need),
+            "opaque" (all tiles are visited, and masked).
         reasons: why the mask is not exact.
-        formulas: what a pair (i, j) that is kept satisfies; none: every pair is kept. "unknown: ..." is a part that has
-            no formula.
+        formulas: conditions that a kept pair (i, j) satisfies; an empty list: every pair is kept. "unknown: ..." is a
+            part without a formula.
         bounds: the key tiles that are visited, as formulas of a tile's first query i0 and its number of queries, rows.
         tile: (queries, keys) of a tile.
-        tile_source: where the tile's shape comes from.
-        skipped, partial, full: how many tiles are never visited, visited with the mask, visited without; of all heads
-            of all batches.
-        rows, columns: the tiles of queries and of keys of one head.
-        counted_rows: how many evenly spaced rows of tiles of a head were counted. If that is less than `rows`, the
-            counts are estimates from them, and there is no list of tiles and no picture.
-        picture_block: how many tiles a side the block has that a pixel of the picture stands for; 1 for up to 2048
-            tiles a side.
+        tile_source: the rule that gives the tile's shape.
+        skipped, partial, full: the numbers of tiles that are not visited, visited with the mask, visited without it,
+            over all heads of all batches.
+        rows, columns: the numbers of tiles of queries and of keys of one head.
+        counted_rows: the number of evenly spaced rows of tiles of a head that were counted. If it is less than `rows`,
+            the counts are estimates from these rows, and there is no list of tiles and no picture.
+        picture_block: a pixel of the picture stands for a block of picture_block x picture_block tiles; 1 for up to
+            2048 tiles a side.
     """
 
     def __init__(self, explanation: contexts.Explanation) -> None:
@@ -98,8 +99,8 @@ class Explanation:
 
     def png(self, batch: int = 0, head: int = 0) -> bytes:
         """The tiles of one head as a PNG file: a row for each tile of queries from the top, a column for each tile of
-        keys; skipped ones light grey, partial ones orange, full ones blue. Of more than 2048 tiles a side a pixel is a
-        block of tiles, orange unless all of them are skipped or all are full.
+        keys; skipped tiles light grey, partial tiles orange, full tiles blue. For more than 2048 tiles a side, a pixel
+        stands for a block of tiles, orange unless all tiles of the block are skipped or all are full.
 
         Raises:
             flashc.ArgumentError: there is no such head.
@@ -121,23 +122,23 @@ def explain(q: Union[ArrayLike, ArraySpec], k: Union[ArrayLike, ArraySpec], v: U
     """Explains a call of `flashc.attention`: the class of its mask and why, the loop bounds as formulas, and which
     tiles of the kernel that these shapes would launch are skipped, masked, and computed without the mask.
 
-    Nothing is computed and no GPU is needed. Where loop bounds read arrays (lengths, document ids), their elements
-    count; those on a GPU are copied to the host.
+    Nothing is computed and no GPU is needed. If loop bounds read arrays (lengths, document ids), their elements are
+    read; arrays on a GPU are copied to the host.
 
     Args:
         q, k, v: arrays, or `flashc.ArraySpec(shape, dtype)`: their shapes and element type matter.
         causal, window, scale, mask, score, enable_gqa, return_lse, layout, schedule, static_shapes: as for
             `flashc.attention`.
-        target: "sm_90a", or "cpu" for the loops that arrays on the host run. None: "sm_90a", but "cpu" for f32.
+        target: "sm_90a", or "cpu" for the loops that run for arrays on the host. None: "sm_90a", but "cpu" for f32.
         png: a file for the picture of one head (`Explanation.png`), or None.
-        batch, head: which head the picture is of.
+        batch, head: the batch and the query head of the picture.
 
     Returns:
         A `flashc.Explanation`.
 
     Raises:
-        flashc.CompileError: the compiler refuses, in its own words; among them, which array's elements loop bounds read
-            and an ArraySpec stands for.
+        flashc.CompileError: the compiler refuses; the text is its diagnostics. One of them: loop bounds read elements
+            of an array for which an ArraySpec stands.
         flashc.ArgumentError, flashc.UnsupportedTypeError, flashc.TraceError: as for `flashc.attention`.
     """
     for name, number in (("batch", batch), ("head", head)):
@@ -170,8 +171,8 @@ def explain(q: Union[ArrayLike, ArraySpec], k: Union[ArrayLike, ArraySpec], v: U
 
 
 def _describe_captures(message: str, code: Code) -> str:
-    """The compiler's message with the captured array that it names: as the user's function does, if that is known, by
-    dtype and shape."""
+    """Returns the compiler's message with a hint for the captured array that it names: the array's name in the user's
+    function, if known, its element type and shape."""
     arrays = iter(code.arrays)
     for place, capture in enumerate(code.captures):
         if capture.shape:
@@ -185,7 +186,7 @@ def _describe_captures(message: str, code: Code) -> str:
 
 
 def _bind(words: Any, code: Code) -> List[Any]:
-    """Writes addresses on the host, and scalars, into the arguments' words; returns what keeps the memory."""
+    """Writes the captures' addresses on the host, and scalars, into `words`; returns objects that own copied memory."""
     copies: List[Any] = []
     arrays = iter(code.arrays)
     for number, (capture, one) in enumerate(zip(code.captures, code.bound), 3):
@@ -196,7 +197,7 @@ def _bind(words: Any, code: Code) -> List[Any]:
 
 
 def _host_address(array: Array, address: int, copies: List[Any]) -> int:
-    """Where an array's elements are on the host; 0 if they are not at hand."""
+    """Returns the address of an array's elements on the host, after a copy from a GPU; 0 if none or too many."""
     if array.device == CPU or not address:
         return address
     span = 1 + sum((extent - 1) * stride for extent, stride in zip(array.shape, array.strides))

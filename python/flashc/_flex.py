@@ -1,15 +1,15 @@
-"""What flashc.torch.flex_attention makes of FlexAttention's arguments.
+"""The translation of FlexAttention's arguments into a call of flashc.attention.
 
 FlexAttention takes a mask twice: as tables of blocks, and as a function, `BlockMask.mask_mod`. A query sees the keys of
-its full blocks, and those of its partial blocks for which the function holds. Here that is one mask, of a table that
-says what each block is:
+its full blocks, and those keys of its partial blocks for which the function holds. flashc makes one mask of both, with
+a table that has the class of each block:
 
     table[b, h, i // rows, j // columns] = FULL  or  = PARTIAL and mask_mod(b, h, i, j)
 
-Loops are bounded by what the compiler proves of a function, and it knows nothing of the table. PyTorch's
-`create_block_mask` makes tables that follow from the function: they say nothing, and the function alone is the mask.
-Whether they do is asked of the GPU, once per BlockMask, by running the function over all pairs (`Follows`). Either mask
-has a plan: which tiles it keeps is found once per BlockMask.
+Loop bounds are what the compiler proves of a function; it proves nothing about elements of a table. PyTorch's
+`create_block_mask` makes tables that follow from the function: then the tables add nothing, and the function alone is
+the mask. Whether the tables follow is found on the GPU, once per BlockMask, by running the function over all pairs
+(`Follows`). Either mask has a plan: the tiles that it keeps are found once per BlockMask.
 """
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ from ._runtime.options import Operands, Options
 from ._runtime.plans import MaskPlan
 from ._trace.trace import Code, bound, trace
 
-#: BLOCK_SIZE of the BlockMask that stands for none.
+#: BLOCK_SIZE of PyTorch's stand-in for no BlockMask.
 _WHOLE = 1 << 30
 
-#: What a table says of a block; 0: not visited.
+#: The class of a block in a table; 0: not visited.
 _PARTIAL, _FULL = 1, 2
 
-#: Whether tables say what a function says: `follows(mask_mod, table, block_size, lengths)`; None: it cannot be asked
-#: now. `table` is [B or 1, H or 1, rows, columns].
+#: `follows(mask_mod, table, block_size, lengths)`: whether the table keeps the same pairs as the function; None: that
+#: cannot be found out now. `table` is [B or 1, H or 1, rows, columns].
 Follows = Callable[[Any, Any, Tuple[int, int], Tuple[int, int]], Optional[bool]]
 
 
 class AuxOutput(NamedTuple):
-    """FlexAttention's, for a PyTorch that has none."""
+    """FlexAttention's AuxOutput, for a PyTorch without it."""
     lse: Any = None
     max_scores: Any = None
 
 
 def read(operands: Operands, options: Options, kernel_options: Any, return_aux: Any,
          follows: Optional[Follows] = None) -> Tuple[Operands, Options, Callable[..., Any]]:
-    """The call of flashc.attention that FlexAttention's arguments are, and what makes its results FlexAttention's.
-    `operands` has a block_mask for its mask. `follows`: None: tables are always read."""
+    """Checks FlexAttention's arguments; returns those of flashc.attention, and a function that turns its results into
+    FlexAttention's. `operands.mask` is the block_mask. `follows`: None: tables are always read."""
     query, key, value, block_mask, score_mod, *_ = operands
     _check_tensors(query, key, value)
     return_lse = parse_flag("return_lse", options.return_lse)
@@ -91,7 +91,7 @@ def _check_tensors(query: Any, key: Any, value: Any) -> None:
 
 def mask_of(block_mask: Any, queries: int, keys: int,
             follows: Optional[Follows] = None) -> Optional[Callable[..., Any]]:
-    """The mask of a BlockMask, or None if it keeps everything. A function is its own mask."""
+    """Returns the mask of a BlockMask, or None if it keeps everything. A function is returned as it is."""
     if block_mask is None:
         return None
     if not hasattr(block_mask, "mask_mod"):
@@ -123,7 +123,7 @@ _FIELDS = ("kv_num_blocks", "kv_indices", "full_kv_num_blocks", "full_kv_indices
 
 
 def _version(x: Any) -> Optional[int]:
-    """How often a tensor was written; None if PyTorch does not count that."""
+    """Returns how often a tensor was written; None if PyTorch does not count its writes."""
     try:
         return x._version
     except (AttributeError, RuntimeError):  # Tensors of inference mode have no count.
@@ -131,7 +131,7 @@ def _version(x: Any) -> Optional[int]:
 
 
 def _stamps(arrays: Sequence[Any]) -> Optional[List[Tuple[Any, int]]]:
-    """What changes when one of the arrays does; None where that cannot be known."""
+    """Returns the arrays with their versions, which differ after one was written; None if a version is unknown."""
     stamps = [(x, 0 if x is None else _version(x)) for x in arrays]
     return None if any(version is None for _, version in stamps) else stamps
 
@@ -146,7 +146,7 @@ def _is_same_code(x: Optional[Code], y: Optional[Code]) -> bool:
 
 
 class _Tables:
-    """What the tables of a BlockMask say, as one table."""
+    """The tables of a BlockMask, as one table of the classes of blocks."""
 
     def __init__(self, block_mask: Any, keys: int) -> None:
         rows, columns = block_mask.BLOCK_SIZE
@@ -160,15 +160,15 @@ class _Tables:
         while len(table.shape) < 4:
             table = table[None]
         self.table = table
-        # What was asked last: the code of the function and the arrays that it read, with the answer.
+        # The last question of say_nothing: the function's code, stamps of the arrays that it read, the answer.
         self._asked: Optional[Tuple[Code, Any, bool]] = None
-        # The same of the last call, and its plan, from the second call on.
+        # The code and the stamps of the last call of `plan`, and its plan, from the second call on.
         self._planned: Optional[Tuple[Optional[Code], Any, Optional[MaskPlan]]] = None
 
     def plan(self, mask: Callable[..., Any], mask_mod: Any) -> Callable[..., Any]:
-        """The mask with a plan, which holds for as long as the tables do, and what `mask_mod` reads. Without one where
-        that is seen for the first time, as a function may read other arrays in every call; and in a CUDA graph, since
-        what a function reads may be written between its replays."""
+        """Returns the mask with a plan, which is valid until the tables or the arrays that `mask_mod` reads change. The
+        first call with new arrays returns the mask without a plan, since a function may read other arrays in every
+        call; so does a call in a CUDA graph, since the arrays may be written between replays."""
         if _is_capturing(self.table):
             return mask
         code = None if mask_mod is None else trace(mask_mod, None)
@@ -183,7 +183,7 @@ class _Tables:
         return self._planned[2]
 
     def say_nothing(self, mask_mod: Any, lengths: Tuple[int, int], follows: Follows) -> bool:
-        """Whether the tables keep what the function keeps."""
+        """Whether the tables keep the same pairs as the function, so that they add nothing to it."""
         code = trace(mask_mod, None)
         stamps = _stamps([array.owner for array in code.arrays])
         if self._asked is not None and _is_same_code(self._asked[0], code) and _is_same(self._asked[1], stamps):
@@ -219,8 +219,8 @@ def _names(code: str) -> set:
 
 
 def _dense(counts: Any, indices: Any, columns: int) -> Any:
-    """1 for the blocks that a row lists, [..., rows, columns]. Nothing waits for the GPU: a block behind the keys, and
-    what lies behind the count, goes into one more column that is cut off."""
+    """Returns an array [..., rows, columns] with 1 for the blocks that a row lists. Nothing waits for the GPU: blocks
+    past the keys, and entries past the count, go into one more column that is cut off."""
     places = indices.new_ones(indices.shape[-1:]).cumsum(-1) - 1
     is_listed = (places < counts[..., None]) & (indices >= 0) & (indices < columns)
     dense = indices.new_zeros((*indices.shape[:-1], columns + 1))
@@ -231,7 +231,7 @@ _tables: "weakref.WeakKeyDictionary[Any, _Tables]" = weakref.WeakKeyDictionary()
 
 
 def _tables_of(block_mask: Any, keys: int) -> _Tables:
-    """The tables of a BlockMask, made once, and again after they were written."""
+    """Returns the tables of a BlockMask, which are made again after PyTorch's were written."""
     known = _tables.get(block_mask)
     if known is not None and known.block_size == tuple(block_mask.BLOCK_SIZE) and known.table.shape[-1] == \
             -(-keys // known.block_size[1]) and _is_same(known.stamps, _stamps([getattr(block_mask, field)
@@ -244,14 +244,14 @@ def _tables_of(block_mask: Any, keys: int) -> _Tables:
 
 
 def _is_capturing(x: Any) -> bool:
-    """Whether a CUDA graph is captured: then what is computed is there at its replay only."""
+    """Whether a CUDA graph is being captured: results exist only after its replay."""
     torch = sys.modules.get("torch")
     return bool(torch is not None and getattr(x, "is_cuda", False) and torch.cuda.is_current_stream_capturing())
 
 
 def is_true_to(table: Any, block_size: Tuple[int, int], first: int, kept: Any) -> Any:
-    """Whether the table keeps what was kept of the queries from `first`: [rows, keys] of conditions, where `table` is
-    that of one batch and head. A condition of the array's framework, for which nothing waits."""
+    """Returns whether the table of one batch and head keeps the same pairs as `kept`, conditions [queries, keys] for
+    the queries from `first` on. The result is an array without dimensions; nothing waits for it."""
     rows, columns = block_size
     queries, keys = kept.shape
     i = (table.new_ones((queries,)).cumsum(-1) + (first - 1)) // rows

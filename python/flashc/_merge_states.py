@@ -1,4 +1,4 @@
-"""flashc.merge_states: partial results of attention, over parts of the keys, become one."""
+"""flashc.merge_states: merges results of attention over parts of the keys."""
 from __future__ import annotations
 
 from typing import Any, Optional, Sequence, Tuple, Union
@@ -19,25 +19,26 @@ _DTYPES = "bf16", "f16", "f32"
 @public
 def merge_states(o: Union[ArrayLike, Sequence[ArrayLike]], lse: Union[ArrayLike, Sequence[ArrayLike]], *,
                  sinks: Optional[ArrayLike] = None, out: Optional[Tuple[Any, Any]] = None) -> Tuple[Any, Any]:
-    """The attention over all keys, from attentions of the same queries over parts of them. Cascades with a shared
-    prefix, split keys and context parallelism end with it.
+    """Merges attentions of the same queries over parts of the keys into the attention over all keys: the last step of
+    cascades with a shared prefix, of split keys and of context parallelism.
 
         o1, lse1 = flashc.attention(q, k[:, :, :n], v[:, :, :n], return_lse=True)
         o2, lse2 = flashc.attention(q, k[:, :, n:], v[:, :, n:], return_lse=True)
         o, lse = flashc.merge_states([o1, o2], [lse1, lse2])
 
     Args:
-        o: what the parts gave, [S, B, H, N, D] in bf16, f16 or f32, or a list of S arrays, which costs a copy.
-        lse: their log-sum-exps, [S, B, H, N] in f32, or a list. A part of -inf gives nothing, whatever its o holds.
-        sinks: [H] in f32, or None: a score that joins every softmax of its head once, without a value. The parts have
-            none of their own then.
-        out: arrays (o, lse) that the result goes to, instead of new ones; this o may be of any of the three types.
+        o: the outputs of the parts, [S, B, H, N, D] in bf16, f16 or f32, or a list of S arrays, which costs a copy.
+        lse: their log-sum-exps, [S, B, H, N] in f32, or a list. A part with lse = -inf adds nothing, whatever its o
+            holds.
+        sinks: [H] in f32, or None: a score without a value that is added once to every softmax of its head. The parts
+            must be computed without sinks then.
+        out: arrays (o, lse) for the result, instead of new ones; this o may have any of the three types.
 
     Returns:
         (o, lse), [B, H, N, D] in the type of the parts and [B, H, N] in f32, in arrays of the framework of o. A row
         whose parts are all -inf has o = 0 and lse = -inf, or its head's sink. Equal arguments give equal bits.
 
-    Under torch.compile and torch.export it is `torch.ops.flashc.merge_states`, without out.
+    Under torch.compile and torch.export the call is `torch.ops.flashc.merge_states`, without out.
 
     Raises:
         as `flashc.attention`.
@@ -52,7 +53,7 @@ def merge_states(o: Union[ArrayLike, Sequence[ArrayLike]], lse: Union[ArrayLike,
 
 
 def _stacked(name: str, parts: Any) -> Any:
-    """A list of parts as one array, whose first dimension is new."""
+    """Joins a list of parts along a new first dimension; an array is returned as it is."""
     if not isinstance(parts, (list, tuple)):
         return parts
     if not parts:
@@ -65,7 +66,7 @@ def _stacked(name: str, parts: Any) -> Any:
 
 
 def merge_now(o: Any, lse: Any, sinks: Any = None, out: Optional[Tuple[Any, Any]] = None) -> Tuple[Any, Any]:
-    """flashc.merge_states without a look at graphs under construction: for the op."""
+    """flashc.merge_states outside of graphs; the PyTorch op calls it."""
     inputs = Inputs(refuse_gradients(o=o, lse=lse, sinks=sinks))
     outs = (None, None) if out is None else _pair(out)
     merged, whole = case_of(_case, inputs, _dtype_of(outs[0], inputs))(inputs, outs=outs)
@@ -99,7 +100,7 @@ def _pair(out: Any) -> Tuple[Any, Any]:
 
 
 def _dtype_of(out: Any, inputs: Inputs) -> str:
-    """That of the result."""
+    """The element type of the result: that of the caller's array, or of the parts."""
     if out is None:
         return inputs["o"].dtype
     given = source_of(out).describe(out, inputs.stream).dtype

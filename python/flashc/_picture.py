@@ -13,17 +13,17 @@ _MAX_SIDE = 2048
 _COLOURS = bytes.fromhex("e8e8e8 f28e2b 4e79a7 ffffff")
 _LINE = 3
 _LEAST_SCALE_WITH_LINES = 8
-#: A block's class by the bits that some of its tiles have, and, four times those, the bits that all have.
+#: The class of a block, by (OR of its tiles' classes) + 4 * (AND of its tiles' classes).
 _OF_BITS = bytes(2 if bits == 2 + 4 * 2 else int(bits != 0) for bits in range(256))
 
 
 def block_side(rows: int, columns: int) -> int:
-    """How many tiles a side the block has that a pixel stands for."""
+    """Returns the side, in tiles, of the block that a pixel stands for."""
     return -(-max(rows, columns) // _MAX_SIDE)
 
 
 def _block_row(lines: Sequence[bytes], side: int) -> bytes:
-    """The blocks of `side` lines of tiles: skipped (0) or full (2) if all of their tiles are, partial (1) otherwise."""
+    """Returns the classes of the blocks of `side` lines: skipped (0) or full (2) if all tiles are, else partial (1)."""
     padded = [line + line[-1:] * (-len(line) % side) for line in lines]
     parts = [int.from_bytes(line[k::side], "little") for line in padded for k in range(side)]
     some, every = functools.reduce(operator.or_, parts), functools.reduce(operator.and_, parts)
@@ -36,12 +36,12 @@ def _chunk(kind: bytes, body: bytes) -> bytes:
 
 
 def draw(tiles: bytes, rows: int, columns: int) -> bytes:
-    """`tiles`: a byte for each, row by row: 0 skipped, 1 partial, 2 full."""
+    """Returns a PNG file. `tiles`: a byte for each tile, row by row: 0 skipped, 1 partial, 2 full."""
     lines: List[bytes] = [tiles[row * columns:(row + 1) * columns] for row in range(rows)]
     side = block_side(rows, columns)
     if side > 1:
         lines = [_block_row(lines[row:row + side], side) for row in range(0, rows, side)]
-    # Small maps become about as large as a window, large ones stay as they are.
+    # Small pictures are scaled up to about 512 pixels.
     scale = min(max(512 // max(rows, columns), 1), 32)
     margin = int(scale >= _LEAST_SCALE_WITH_LINES)
     width = len(lines[0]) * scale + margin

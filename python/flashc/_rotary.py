@@ -1,4 +1,4 @@
-"""Rotary embeddings of queries: what `rotary=` of flashc.decode and of flashc.append_kv does with q."""
+"""Rotary embeddings of queries, for `rotary=` of flashc.decode and of flashc.append_kv."""
 from __future__ import annotations
 
 from typing import Any, Tuple
@@ -12,7 +12,7 @@ from ._runtime.specialization import target_of
 
 
 def angles_of(rotary: Any) -> Tuple[Any, Any]:
-    """cos and sin of (cos, sin, interleaved), or None for each."""
+    """Returns cos and sin of (cos, sin, interleaved), or (None, None) for None."""
     if rotary is None:
         return None, None
     if not isinstance(rotary, (tuple, list)) or len(rotary) != 3:
@@ -21,7 +21,7 @@ def angles_of(rotary: Any) -> Tuple[Any, Any]:
 
 
 def check_angles(inputs: Inputs, like: str) -> None:
-    """Refuses cos and sin that do not fit the rows of `like`."""
+    """Refuses cos and sin whose shape or element type does not match the rows of the input `like`."""
     if "cos" not in inputs:
         return
     cos, rows = inputs["cos"], inputs[like]
@@ -35,7 +35,7 @@ def check_angles(inputs: Inputs, like: str) -> None:
 
 
 def rotated(q: Any, first: Any, rotary: Any, is_bshd: bool = True) -> Any:
-    """q with each row rotated by the row first[b] + t of cos and sin, in a new array; a row that has none is copied.
+    """Returns a new array: row t of q, rotated by row first[b] + t of cos and sin, or copied if there is no such row.
 
     Args:
         q: [B, T, Hq, D], or [B, Hq, T, D].
@@ -48,10 +48,10 @@ def rotated(q: Any, first: Any, rotary: Any, is_bshd: bool = True) -> Any:
 
 
 def rotated_now(q: Any, first: Any, rotary: Any, is_bshd: bool) -> Any:
-    """`rotated`, for the op.
+    """`rotated` outside of graphs; the PyTorch op calls it.
 
-    It is the kernel of append_kv, whose cache is the new array: token t goes to row t, and is rotated as one that is
-    -first[b] rows after the beginning of its sequence. What is appended in place of values is thrown away."""
+    The kernel of append_kv does it, with the new array as the cache: token t goes to row t, in a sequence that begins
+    at row -first[b], so that its angle is that of first[b] + t. The values that it appends are thrown away."""
     cos, sin = angles_of(rotary)
     inputs = Inputs(refuse_gradients(q=q, first=first, cos=cos, sin=sin))
     inputs.narrow("first")

@@ -1,5 +1,5 @@
-"""flashc.attention of the tensors of torch.func: in `grad`, `vmap` and what is made of them. vmap over q, k and v is
-one call with a larger batch; over anything else it is a loop."""
+"""flashc.attention inside of torch.func's transforms (`grad`, `vmap` and those built on them). vmap over q, k, v and
+masks is one call with a larger batch; with sinks or dropout it is a loop."""
 from __future__ import annotations
 
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
@@ -21,13 +21,13 @@ _TENSORS = tuple(name for name in Operands._fields if name != "score")
 
 
 class _Call:
-    """What of a call are no tensors; as one object, of which torch.func takes no parts."""
+    """The arguments of a call that are no tensors, in an object that torch.func does not take apart."""
 
     def __init__(self, options: Options, mask: Any, score: Any) -> None:
         self.options, self.mask, self.score = options, mask, score
 
     def of_batches(self, batch: int) -> "_Call":
-        """For a batch that has one of `batch` after the other: functions see the number within each."""
+        """Returns the call for concatenated batches of size `batch`: functions see the number within their batch."""
         def within(function: Any, first: int) -> Any:
             if function is None:
                 return None
@@ -43,7 +43,7 @@ class _Call:
 
 
 def _folded(x: Optional[Tensor], dim: Optional[int], size: int) -> Optional[Tensor]:
-    """[size, B, ...] as [size * B, ...]; what has no such dimension is repeated."""
+    """Folds vmap's dimension into the batch: [size * B, ...]. Without such a dimension, x is repeated."""
     if x is None:
         return None
     return (x.expand(size, *x.shape) if dim is None else x.movedim(dim, 0)).flatten(0, 1)
@@ -61,8 +61,8 @@ def _folded_mask(mask: Optional[Tensor], dim: Optional[int], size: int, batch: i
 
 
 def _map(apply: Callable[..., Any], info: Any, in_dims: Sequence[Any], arguments: Sequence[Any]) -> Any:
-    """A rule of vmap: all arguments but sinks and philox, which have no batch, and the options, the last one, become
-    one larger batch."""
+    """The vmap rule of a Function: folds vmap's dimension into the batch, or loops if there are sinks or a philox,
+    which have no batch. The last argument is the _Call."""
     size, call = info.batch_size, arguments[-1]
     vectors = [_TENSORS.index(name) for name in VECTORS]
     if any(arguments[place] is not None for place in vectors):
@@ -119,8 +119,8 @@ class _Attention(torch.autograd.Function):
 
 
 class _Gradients(torch.autograd.Function):
-    """Those of DIFFERENTIABLE, for _TENSORS, o, lse, their gradients and a _Call; without sinks a tensor without
-    elements."""
+    """The gradients of DIFFERENTIABLE, from _TENSORS, o, lse, their gradients and a _Call. Without sinks, theirs is a
+    tensor without elements."""
 
     @staticmethod
     def forward(*arguments: Any) -> Tuple[Tensor, ...]:
@@ -141,7 +141,7 @@ class _Gradients(torch.autograd.Function):
 
 
 def attention(operands: Operands, options: Options) -> Any:
-    """What `flashc.attention` calls with tensors of torch.func, with the same arguments and result."""
+    """`flashc.attention` of tensors of torch.func; `options` are checked."""
     operands, mask = with_philox(operands, options), operands.mask
     is_array = isinstance(mask, Tensor)
     if mask is not None and not is_array and not callable(mask):

@@ -1,5 +1,4 @@
-"""flashc.attention of PyTorch's tensors, and in its record of gradients. In a module of its own, which is imported
-where PyTorch is."""
+"""flashc.attention of PyTorch's tensors, with gradients. A module of its own, since it imports PyTorch."""
 from __future__ import annotations
 
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
@@ -18,12 +17,12 @@ from ._runtime.vectors import with_philox
 from ._trace.trace import Code
 from ._torch_tensors import autocast, is_mapped, suitable
 
-#: The operands that have gradients, in the order of what the backward pass returns.
+#: The operands that have gradients, in the order of the backward pass's results.
 DIFFERENTIABLE = "q", "k", "v", "sinks"
 
 
 def attend(operands: Operands, options: Options, out: Any) -> Any:
-    """flashc.attention of tensors that are made of memory; its options are not checked yet."""
+    """flashc.attention of tensors outside of graphs; checks `options`."""
     q, k, v = operands[:3]
     x, y, z = autocast(q, k, v)
     if x is not q or y is not k or z is not v:
@@ -64,14 +63,14 @@ def _recorded(operands: Operands, options: Options, out: Any) -> Any:
 class _Call(NamedTuple):
     operands: Operands
     options: Options
-    #: The mask and the score as they were traced, with the arrays that they found: another trace may find others.
+    #: The traced mask and score with the arrays that they read; another trace may find other arrays.
     code: Optional[Code]
 
 
 def gradients(operands: Operands, options: Options, given: Given, captured: Sequence[Tensor] = (),
               code: Optional[Code] = None) -> Tuple[Dict[str, Tensor], List[Tensor]]:
-    """The backward pass (backward_of) of gradients as PyTorch hands them over: expanded, transposed, or none. Returns
-    the gradients of operands by their names, and those of `captured`, of their types."""
+    """Runs backward_of for gradients as PyTorch passes them: expanded, transposed, or None. Returns the gradients of
+    the operands by name, and those of `captured`, in the types of `captured`."""
     do = torch.zeros_like(given.o) if given.do is None else suitable(given.do)
     given = given._replace(do=do, dlse=None if given.dlse is None else given.dlse.contiguous())
     options = options._replace(deterministic=is_deterministic(options.deterministic), schedule=None)
@@ -83,7 +82,7 @@ def gradients(operands: Operands, options: Options, given: Given, captured: Sequ
 
 
 def is_deterministic(deterministic: Optional[bool]) -> bool:
-    """What a call asks of its gradients; None: what PyTorch does of all."""
+    """Whether gradients must be deterministic: the argument of the call; None: PyTorch's global setting."""
     if deterministic is None:
         return torch.are_deterministic_algorithms_enabled()
     return parse_flag("deterministic", deterministic)
@@ -99,18 +98,18 @@ def _code_of(operands: Operands, options: Options) -> Code:
 
 
 def _trained_captures(code: Code) -> Sequence[Tensor]:
-    """What the score reads that requires a gradient."""
+    """The tensors that the mask or the score reads and that require a gradient."""
     found = {id(array.owner): array.owner for array in code.arrays if getattr(array.owner, "requires_grad", False)}
     return tuple(found.values())
 
 
 def refuse_second_order(ctx: Any, *_: Any) -> Any:
-    """The backward pass of a backward pass."""
+    """The backward function of a backward pass, which is refused."""
     raise Error("expected gradients of first order: flashc.attention has no second derivative")
 
 
 class _Gradients(torch.autograd.Function):
-    """Recorded with create_graph=True only, so that nobody takes what depends on q, k and v for a constant."""
+    """The backward pass as a Function, so that a second derivative is refused, and not taken for 0."""
 
     @staticmethod
     def forward(ctx: Any, call: _Call, given: Given, captured: Sequence[Tensor],
@@ -122,8 +121,8 @@ class _Gradients(torch.autograd.Function):
 
 
 class _Attention(torch.autograd.Function):
-    """Keeps the operands that are tensors, o, the log-sum-exp, and what the mask and the score read: nothing of size
-    N x N that the caller has not. First order only."""
+    """Attention with a backward pass of first order. Saves the operands that are tensors, o, the log-sum-exp, and the
+    arrays that the mask and the score read: no matrix of scores."""
 
     @staticmethod
     def forward(ctx: Any, call: _Call, *trained: Optional[Tensor]) -> Tuple[Tensor, Tensor]:
@@ -141,7 +140,7 @@ class _Attention(torch.autograd.Function):
     def backward(ctx: Any, do: Optional[Tensor], dlse: Optional[Tensor]) -> Tuple[Optional[Tensor], ...]:
         found: Sequence[Optional[Tensor]] = (None,) * len(DIFFERENTIABLE + ctx.captured)
         if do is not None or dlse is not None:
-            saved = ctx.saved_tensors  # All are looked at: none may have been written since.
+            saved = ctx.saved_tensors  # PyTorch checks that none was written after the forward pass.
             o, lse = saved[len(ctx.names):][:2]
             call = ctx.call._replace(operands=ctx.call.operands._replace(**dict(zip(ctx.names, saved))))
             found = _Gradients.apply(call, Given(o, lse, do, dlse), ctx.captured,

@@ -1,4 +1,4 @@
-"""What the ops of graphs share: names in place of functions, the sides of windows, and log-sum-exps."""
+"""Helpers of the PyTorch ops: schemas, names in place of functions, windows, and log-sum-exps."""
 from __future__ import annotations
 
 import itertools
@@ -10,14 +10,14 @@ from torch import Tensor
 if not hasattr(torch.library, "custom_op"):
     raise ImportError(f"flashc.torch needs PyTorch 2.4 or newer, got {torch.__version__}; flashc.attention does not")
 
-#: True while torch.compile or torch.export trace; they replace it by a constant.
+#: True while torch.compile or torch.export trace, which replace the call by a constant.
 is_compiling = torch.compiler.is_compiling
 
 Names = Tuple[Optional[str], Optional[str]]
 
 
 class Schema:
-    """The arguments of an op in order, as PyTorch's schema says them. Functions of the op take them by name."""
+    """The schema of an op: its arguments in order. Functions of the op take a dictionary of them."""
 
     def __init__(self, arguments: str, results: int) -> None:
         self.text = f"({arguments}) -> ({', '.join(['Tensor'] * results)})"
@@ -28,14 +28,14 @@ class Schema:
                          for argument in arguments.split(", ") if "=" in argument}
 
     def named(self, values: Sequence[Any]) -> Dict[str, Any]:
-        """PyTorch leaves defaults at the end out."""
+        """Returns the arguments by name; PyTorch leaves out defaults at the end."""
         return {**self.defaults, **dict(zip(self.names, values))}
 
     def values(self, named: Dict[str, Any]) -> Sequence[Any]:
         return [named[name] for name in self.names]
 
     def op(self, name: str, mutates: Sequence[str] = ()) -> Callable[..., Any]:
-        """A decorator: the function is the op of that name."""
+        """A decorator that registers a function as the op `name`."""
         def decorate(function: Callable[..., Any]) -> Any:
             def call(*values: Any) -> Any:
                 return function(self.named(values))
@@ -43,7 +43,7 @@ class Schema:
         return decorate
 
     def fake(self, op: Any) -> Callable[..., Any]:
-        """A decorator: the function gives the op's results their shapes."""
+        """A decorator that registers a function as the op's fake kernel, which gives results their shapes."""
         def decorate(function: Callable[..., Any]) -> Any:
             op.register_fake(lambda *values: function(self.named(values)))
             return function
@@ -57,15 +57,15 @@ def sees_up_to_itself(b, h, i, j):
     return j <= i
 
 
-# Masks and scores by name: an op takes no functions.
+# Masks and scores by name, since an op takes no functions.
 _UP_TO_ITSELF = "up to itself"
 functions: Dict[str, Callable[..., Any]] = {_UP_TO_ITSELF: sees_up_to_itself}
 _numbers = itertools.count()
 
 
 def names_of(mask: Optional[Callable[..., Any]], score: Optional[Callable[..., Any]]) -> Optional[Names]:
-    """The names of a mask and a score for an op. None: under torch.compile, where one of them has a closure or
-    defaults, so that the call must be outside of the graph (`_torch_graph.outside`)."""
+    """Returns names of a mask and a score for an op; None under torch.compile if one of them has a closure or defaults,
+    so that the call must be outside of the graph (`_torch_graph.outside`)."""
     if not is_compiling():
         return _name_once(mask), _name_once(score)
     if score is None and (mask is None or mask is sees_up_to_itself):
@@ -77,15 +77,15 @@ def names_of(mask: Optional[Callable[..., Any]], score: Optional[Callable[..., A
 
 
 def _remembers(function: Any) -> bool:
-    """Whether calls of `function` can differ though its code is the same: Dynamo looks at the code alone to decide
-    whether its graph still holds. Dynamo itself runs this, since a function that the graph makes is no constant."""
+    """Whether calls of `function` can differ although its code is the same: it has a closure or defaults, which
+    Dynamo's guards do not check. Dynamo traces this function, since a function that the graph makes is no constant."""
     code = getattr(function, "__code__", None)
     return code is None or len(code.co_freevars) > 0 or function.__defaults__ is not None or \
         function.__kwdefaults__ is not None
 
 
 def _name_once(function: Optional[Callable[..., Any]]) -> Optional[str]:
-    """Of an op that is called outside of a graph, where functions are often new in every call."""
+    """Returns a name for one call of an op outside of a graph, where functions are often new in every call."""
     if function is None:
         return None
     name = f"once {next(_numbers)}"
@@ -94,30 +94,30 @@ def _name_once(function: Optional[Callable[..., Any]]) -> Optional[str]:
 
 
 def forget(names: Iterable[Optional[str]]) -> None:
-    """Ends a call that got its names outside of a graph; a graph may call the op at any time."""
+    """Removes names of a call outside of a graph; names in a graph stay, since it may call the op at any time."""
     if not is_compiling():
         for name in names:
             functions.pop(name, None)
 
 
 def code_of(mask: Optional[str], score: Optional[str]) -> Tuple[Any, Any]:
-    """The functions of these names."""
+    """Returns the mask and the score with these names."""
     return None if mask is None else functions[mask], None if score is None else functions[score]
 
 
 def window_of(x: Dict[str, Any]) -> Any:
-    """The window of an op's arguments."""
+    """Returns the window from an op's arguments."""
     sides = x["window_left"], x["window_right"]
     return None if sides == (None, None) else sides
 
 
 def sides_of(window: Any) -> Tuple[Optional[int], Optional[int]]:
-    """(left, right) of a window."""
+    """Returns (left, right) of a window."""
     return (None, None) if window is None else (window, 0) if isinstance(window, int) else window
 
 
 def lse_like(q: Tensor, layout: str, return_lse: bool) -> Tensor:
-    """A new log-sum-exp, [B, Hq, Nq], or what an op returns in its place."""
+    """Returns a new log-sum-exp, [B, Hq, Nq], or the empty tensor that an op returns in its place."""
     if not return_lse:
         return no_sums(q)
     batch, heads, queries = q.shape[:3]

@@ -1,5 +1,5 @@
-"""The ops of serving, `flashc::decode`, `flashc::append_kv`, `flashc::rotate` and `flashc::merge_states`: what the
-functions of serving are in graphs of torch.compile and torch.export. Nothing records their gradients."""
+"""The PyTorch ops of serving, `flashc::decode`, `flashc::append_kv`, `flashc::rotate` and `flashc::merge_states`, for
+graphs of torch.compile and torch.export. They have no gradients."""
 
 from typing import Any, Dict, Optional, Sequence, Tuple
 
@@ -14,8 +14,8 @@ from ._torch_tensors import suitable
 
 # --- flashc.decode ----------------------------------------------------------------------------------------------------
 
-#: The op returns o, and the log-sum-exp: without `return_lse`, a tensor of no elements in its place.
-#: `records_gradients`: those of what masks and scores read would be cut. Of caches nothing makes copies.
+#: The op returns o, and the log-sum-exp, or a tensor without elements if `return_lse` is false. With
+#: `records_gradients`, tensors that masks and scores read may not require gradients. Caches are never copied.
 _DECODE = Schema(
     "Tensor q, Tensor k_cache, Tensor v_cache, Tensor lengths, Tensor? block_table, str? mask, str? score, "
     "bool causal, SymInt? window_left, SymInt? window_right, float? scale, Tensor? sinks, bool return_lse, "
@@ -45,8 +45,8 @@ def _decode_fake(x):
 
 
 def decode(operands: Operands, options: Options, cache: "_decode.Cache") -> Any:
-    """What `flashc.decode` calls where an op is needed, with the same arguments and result. Masks and scores are as in
-    `flashc.torch.attention`: one that has a closure or defaults breaks the graph."""
+    """`flashc.decode` through the op. As in `flashc.torch.attention`, a mask or a score that has a closure or defaults
+    breaks the graph."""
     refuse_gradients(q=operands.q, k_cache=operands.k, v_cache=operands.v, sinks=operands.sinks)
     names = names_of(operands.mask, operands.score)
     if names is None:
@@ -91,7 +91,7 @@ def _append_fake(x):
 
 
 def append_kv(k_cache: Tensor, v_cache: Tensor, tokens: "_append_kv.Tokens", is_interleaved: bool) -> None:
-    """What `flashc.append_kv` calls where an op is needed."""
+    """`flashc.append_kv` through the op."""
     refuse_gradients(k_cache=k_cache, v_cache=v_cache, k=tokens.k, v=tokens.v, cos=tokens.cos, sin=tokens.sin)
     x: Dict[str, Any] = {"k_cache": k_cache, "v_cache": v_cache, "interleaved": is_interleaved}
     for name, tensor in zip(_append_kv.Tokens._fields, tokens):
@@ -113,7 +113,7 @@ def _rotate_fake(q, first, cos, sin, interleaved, is_bshd):
 
 
 def rotate(q: Tensor, first: Tensor, cos: Tensor, sin: Tensor, interleaved: bool, is_bshd: bool) -> Tensor:
-    """The rotation of q in `flashc.decode` and `flashc.append_kv`, where an op is needed."""
+    """The rotation of q in `flashc.decode` and `flashc.append_kv`, through the op."""
     refuse_gradients(q=q, cos=cos, sin=sin)
     return torch.ops.flashc.rotate.default(q, first, cos, sin, interleaved, is_bshd)
 
@@ -133,7 +133,7 @@ def _merge_fake(o, lse, sinks):
 
 
 def merge_states(o: Tensor, lse: Tensor, sinks: Optional[Tensor]) -> Tuple[Tensor, Tensor]:
-    """What `flashc.merge_states` calls where an op is needed."""
+    """`flashc.merge_states` through the op."""
     refuse_gradients(o=o, lse=lse, sinks=sinks)
     merged, whole = torch.ops.flashc.merge_states.default(o, lse, sinks)
     return merged, whole

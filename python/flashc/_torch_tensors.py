@@ -1,4 +1,4 @@
-"""PyTorch's tensors in front of a call: of the type that autocast asks for, and as the kernels read them."""
+"""Preparation of PyTorch's tensors for a call: autocast, and copies with strides that kernels can read."""
 from __future__ import annotations
 
 from typing import Any, Callable, Optional, Sequence
@@ -19,7 +19,7 @@ else:
         return torch.get_autocast_cpu_dtype() if torch.is_autocast_cpu_enabled() else None
 
 
-#: False: none is enabled, for any device; asked in every call.
+#: Whether autocast is enabled for any device; asked in every call.
 _is_any_autocast: Callable[[], bool] = getattr(torch._C, "_is_any_autocast_enabled", lambda: True)
 _is_wrapped: Callable[[Tensor], bool] = getattr(getattr(torch._C, "_functorch", None), "is_functorch_wrapped_tensor",
                                                 lambda x: False)
@@ -35,8 +35,7 @@ def is_mapped(*arrays: Any) -> bool:
 
 
 def autocast(*tensors: Any) -> Sequence[Any]:
-    """The tensors as torch.autocast has them for PyTorch's own attention: in its type if they are floats, but for
-    f64."""
+    """Casts the tensors as torch.autocast does for PyTorch's own attention: floats, except f64, to autocast's type."""
     if not _is_any_autocast():
         return tensors
     device = tensors[0].device.type
@@ -54,7 +53,7 @@ def suitable(x: Tensor) -> Tensor:
     if inner == 1 and x.data_ptr() % 16 == 0 and all(
             stride % GRANULE == 0 and (stride > 0 or extent <= 1) for stride, extent in zip(outer, x.shape)):
         return x
-    # In the same order, which decides how the result lies in memory.
+    # The order of dimensions in memory stays, since the result takes it over.
     if x.stride(1) < x.stride(2):
         return x.transpose(1, 2).clone(memory_format=torch.contiguous_format).transpose(1, 2)
     return x.clone(memory_format=torch.contiguous_format)

@@ -1,4 +1,4 @@
-"""flashc.varlen_attention: sequences of different lengths, one behind the other."""
+"""flashc.varlen_attention: attention of packed sequences of different lengths."""
 from __future__ import annotations
 
 import sys
@@ -27,39 +27,38 @@ def varlen_attention(q: ArrayLike, k: ArrayLike, v: ArrayLike, cu_seqlens_q: Int
                      dropout_p: float = 0.0, philox: Optional[ArrayLike] = None, enable_gqa: bool = False,
                      return_lse: bool = False, out: Any = None, schedule: Optional[str] = None,
                      deterministic: Optional[bool] = None) -> Any:
-    """Exact attention of packed sequences, each to itself, as FlashAttention's `flash_attn_varlen_func`.
+    """Exact attention within each of several packed sequences, as FlashAttention's `flash_attn_varlen_func`.
 
     Sequence s has the queries `q[cu_seqlens_q[s]:cu_seqlens_q[s + 1]]` and the keys
-    `k[cu_seqlens_k[s]:cu_seqlens_k[s + 1]]`. It is the mask `flashc.masks.packed`, with the promise that offsets
-    ascend: a kernel visits only the tiles that sequences need. Any number of sequences, with any lengths, has one
-    kernel; offsets on a GPU stay there, and nothing waits for it.
+    `k[cu_seqlens_k[s]:cu_seqlens_k[s + 1]]`. The mask is `flashc.masks.packed`, with the promise that offsets ascend:
+    the kernel visits only the tiles that sequences need. One kernel serves any number of sequences with any lengths;
+    offsets on a GPU stay there, and nothing waits for the GPU.
 
     Args:
         q: queries, [total_q, Hq, D], of bf16 or f16; on the CPU f32 too. As for `flashc.attention`.
         k: keys, [total_k, Hk, D].
         v: values, [total_k, Hk, Dv].
-        cu_seqlens_q: [S + 1] of int32 or int64 on the device of q, or a list: 0, then where each sequence ends; total_q
-            last. Sequences of no queries, or of no keys, are fine. The last may be less than total_q, for buffers of a
-            static size: rows from there on see nothing, and nothing sees them.
-        cu_seqlens_k: those of the keys, total_k last, or less; None, or the same array: those of the queries.
-        max_seqlen_q, max_seqlen_k: not needed; accepted since FlashAttention asks for them.
+        cu_seqlens_q: [S + 1] of int32 or int64 on the device of q, or a list: 0, then the end of each sequence; total_q
+            last. Sequences may have no queries or no keys. The last offset may be less than total_q, for buffers of a
+            static size: rows after it see nothing, and nothing sees them.
+        cu_seqlens_k: the offsets of the keys, total_k last, or less; None, or the same array: those of the queries.
+        max_seqlen_q, max_seqlen_k: ignored; accepted since FlashAttention has them.
         causal: query i of a sequence sees its key j when j <= i + Nk - Nq, with the lengths of the sequence.
         window: (left, right) around that key, as for `flashc.attention`.
         mask, score: functions, as for `flashc.attention`, of the number of the sequence in place of the batch, and of
-            positions in the sequence: (s, h, i, j) -> condition, (x, s, h, i, j) -> new score. An index that is such a
-            position is clamped to the array. The alignment of a mask by name, `flashc.ops.query_length()` and
-            `key_length()` mean the lengths of the sequence.
+            positions in the sequence: (s, h, i, j) -> condition, (x, s, h, i, j) -> new score. Positions that index an
+            array are clamped to it. The alignment of masks by name, `flashc.ops.query_length()` and `key_length()` use
+            the lengths of the sequence.
         scale, sinks, dropout_p, philox, enable_gqa, schedule, deterministic: as for `flashc.attention`.
         return_lse: also return the log-sum-exp, [Hq, total_q] in f32.
-        out: where the result goes, instead of a new array: o, or (o, lse).
+        out: arrays for the result, instead of new ones: o, or (o, lse).
 
     Returns:
-        o, [total_q, Hq, Dv], or (o, lse). A query that sees no key has o = 0 and lse = -inf, or its
-        head's sink.
+        o, [total_q, Hq, Dv], or (o, lse). A query that sees no key has o = 0 and lse = -inf, or its head's sink.
 
     Raises:
-        flashc.ArgumentError: shapes or devices that do not go together; offsets on the CPU that are wrong. On a GPU
-            offsets are not looked at: wrong ones give wrong numbers, but no access outside of the arrays.
+        flashc.ArgumentError: shapes or devices that do not go together; wrong offsets on the CPU. Offsets on a GPU are
+            not checked: wrong offsets give wrong numbers, but no access outside of the arrays.
         flashc.UnsupportedTypeError, flashc.TraceError, flashc.CompileError, flashc.GPUError: as for `flashc.attention`.
     """
     for name, most in (("max_seqlen_q", max_seqlen_q), ("max_seqlen_k", max_seqlen_k)):
@@ -83,7 +82,7 @@ def varlen_attention(q: ArrayLike, k: ArrayLike, v: ArrayLike, cu_seqlens_q: Int
 
 
 def attend_packed(operands: Operands, options: Options, offsets: Any, key_offsets: Any, out: Any = None) -> Any:
-    """flashc.varlen_attention where no graph is traced."""
+    """flashc.varlen_attention outside of graphs."""
     q, k, v, mask, score, *_ = operands
     for name, x, order in (("q", q, "[total_q, Hq, D]"), ("k", k, "[total_k, Hk, D]"), ("v", v, "[total_k, Hk, Dv]")):
         if len(_shape(name, x)) != 3:
@@ -101,7 +100,7 @@ def attend_packed(operands: Operands, options: Options, offsets: Any, key_offset
 def of_sequences(q: Any, k: Any, cu_seqlens_q: Any, cu_seqlens_k: Any, causal: bool, window: Window,
                  mask: Optional[Callable[..., Any]],
                  score: Optional[Callable[..., Any]]) -> Tuple[Callable[..., Any], Optional[Callable[..., Any]]]:
-    """The mask and the score of packed sequences as functions of positions in all of them, after checks."""
+    """Checks the offsets; returns the mask and the score as functions of positions in the packed arrays."""
     if cu_seqlens_k is cu_seqlens_q:
         cu_seqlens_k = None
     device = source_of(q).describe(q).device
@@ -123,7 +122,7 @@ def of_sequences(q: Any, k: Any, cu_seqlens_q: Any, cu_seqlens_k: Any, causal: b
 
 
 class _Inside:
-    """Functions of the number of a sequence and of positions in it, as functions of positions in all."""
+    """Turns functions of a sequence's number and positions in it into functions of positions in the packed arrays."""
 
     def __init__(self, starts: Any, key_starts: Any) -> None:
         self.starts = assume_sorted(starts)
@@ -136,7 +135,7 @@ class _Inside:
         return number, i - starts[number], j - key_starts[number]
 
     def _lengths(self, number: Any) -> Lengths:
-        """Those of a sequence, by its number."""
+        """Returns the lengths of sequence `number`."""
         def length(offsets: Any) -> Any:
             return ops.array(offsets)[number + 1] - ops.array(offsets)[number]
         if self.key_starts is None:
@@ -170,13 +169,13 @@ def _shape(name: str, x: Any) -> Tuple[int, ...]:
 
 
 def _check_count(name: str, x: Any) -> None:
-    """Refuses what is no integer. Nothing reads an array, which would wait for the GPU."""
+    """Refuses an argument that is no integer; elements of arrays are not read, which would wait for the GPU."""
     if isinstance(x, (bool, float, type)) or not hasattr(x, "__index__") or tuple(getattr(x, "shape", ())) != ():
         raise UnsupportedTypeError(f"expected {name} to be an integer or None, got {described(x)}")
 
 
 def _check_offsets(name: str, offsets: Any, device: int, total: str, length: int) -> int:
-    """The number of offsets, after all that can be said about them without waiting for a GPU."""
+    """Checks the offsets without waiting for a GPU; returns how many there are."""
     shape = _shape(name, offsets)
     array = source_of(offsets).describe(offsets)
     if len(shape) != 1 or shape[0] == 0:

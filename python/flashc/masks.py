@@ -3,18 +3,18 @@
     flashc.attention(q, k, v, mask=masks.causal() & masks.documents(ids, sorted=True))
     flashc.attention(q, k, v, mask=masks.chunked(8192) & masks.causal() | (lambda b, h, i, j: j < 4))
 
-A mask says which keys a query sees: batch b, query head h, query i of Nq, key j of Nk. The formulas below are what is
-kept. As a function `(b, h, i, j) -> condition` a mask also serves as the `mask_mod` of PyTorch's FlexAttention, and can
-be called with arrays of positions.
+A mask decides which keys a query sees: batch b, query head h, query i of Nq, key j of Nk. The formulas below are the
+conditions for a key to be kept. As a function `(b, h, i, j) -> condition` a mask also serves as the `mask_mod` of
+PyTorch's FlexAttention, and can be called with arrays of positions.
 
-Python's numbers are constants of the kernel. NumPy's scalars and arrays without dimensions are its arguments (another
-value is no other kernel); where `[B]` is said, an array has a number for each batch. Block sizes and dilations are
-constants always.
+Python's numbers are constants of the kernel. NumPy's scalars and arrays without dimensions are arguments of the kernel,
+which stays the same for other values; an array `[B]` has a number for each batch. Block sizes and dilations are always
+constants.
 
 Masks that compare i with j align the last query with the last key, as `flashc.attention(causal=True)` does: i stands
-for i + Nk - Nq in their formulas. `align="top-left"` counts queries from the first key, as PyTorch's `is_causal` does,
-and an integer from that key on. In `flashc.varlen_attention` the lengths are those of each sequence; in `flashc.decode`
-i is a position among the keys already.
+for i + Nk - Nq in their formulas. `align="top-left"` aligns the first query with the first key, as PyTorch's
+`is_causal` does; an integer aligns the first query with the key of that number. In `flashc.varlen_attention` the
+lengths are those of each sequence; in `flashc.decode` i already is a position among the keys.
 """
 from __future__ import annotations
 
@@ -37,23 +37,23 @@ __all__ = ["Mask", "block_causal", "block_diffusion", "causal", "chunked", "dila
 
 
 class Mask:
-    """Which keys a query sees, as a function `(b, h, i, j) -> condition`.
+    """A mask, a function `(b, h, i, j) -> condition` that is true for keys that a query sees.
 
-    `a & b` keeps what both keep, `a | b` what one of them keeps, `~a` what a does not; the other one may be any
-    function (b, h, i, j) -> condition. `Mask(function)` makes a mask of a function.
+    `a & b` keeps keys that both keep, `a | b` keys that one of them keeps, `~a` keys that a does not keep; a or b may
+    be any function (b, h, i, j) -> condition. `Mask(function)` makes a mask of a function.
     """
 
-    #: So that NumPy leaves arrays beside a mask to it, instead of joining it with each element.
+    #: NumPy then calls this class's operators for an array on the left side, instead of joining each element.
     __array_ufunc__ = None
 
     def __init__(self, keep: Callable[..., Any], text: Optional[str] = None, align: Any = "top-left") -> None:
         if not callable(keep):
             raise UnsupportedTypeError(f"expected a function (b, h, i, j) -> condition, got {type(keep)!r}")
         self._keep = keep
-        # What the masks of this file keep refers to arrays in a way that a trace sees; others must be bound to it.
+        # The masks of this file read arrays through ops.array; other functions must be bound to the trace.
         self._is_own = text is not None
         self._name = text or getattr(keep, "__name__", "mask")
-        # Where the queries are, and where they are if the text does not say it.
+        # The alignment, and the one that the text leaves out.
         self._align, self._usual_align = align, align
 
     def __repr__(self) -> str:
@@ -69,7 +69,7 @@ class Mask:
         return keep(b, h, args.shifted(i, self._align), j)
 
     def __bool__(self) -> bool:
-        # PyTorch asks it of a function that it traces: `if function and callable(function)`.
+        # PyTorch tests a function that it traces: `if function and callable(function)`.
         if sys._getframe(1).f_globals.get("__name__", "").partition(".")[0] == "torch":
             return True
         raise UnsupportedTypeError("a mask has no truth value: write `&`, `|` and `~` instead of `and`, `or` and `not`")
@@ -93,15 +93,13 @@ class Mask:
         return _Joined(keep, f"~({self._text})", lambda align: ~self.aligned(align))
 
     def aligned(self, align: Any) -> "Mask":
-        """The mask with its queries elsewhere: query i is at position i + shift. It takes the place of the alignment
-        that the mask has, and in a joined mask of those that the parts have.
+        """Returns the mask with query i at position i + shift, in place of the alignment that the mask, or each part of
+        a joined mask, has.
 
         Args:
-            align: "bottom-right": shift = Nk - Nq, so that the last query is at the last key (FlashAttention's way, and
-                that of `flashc.attention(causal=True)`); the kernel serves all lengths. It works in flashc only, since
-                FlexAttention does not tell a mask the lengths: there, give the shift as a number. "top-left": shift =
-                    0.
-                An integer: the shift.
+            align: "bottom-right": shift = Nk - Nq, so that the last query is at the last key, as in FlashAttention and
+                `flashc.attention(causal=True)`; the kernel serves all lengths. For FlexAttention, whose masks do not
+                get the lengths, give the shift as a number. "top-left": shift = 0. An integer: the shift.
         """
         align = args.check_align(align)
         moved = copy.copy(self)
@@ -110,7 +108,7 @@ class Mask:
 
 
 class _Joined(Mask):
-    """A mask of other masks, which have the alignments. `realign`: the same of masks that are aligned otherwise."""
+    """A mask that joins other masks, which have alignments. `realign(align)` joins the same masks, realigned."""
 
     def __init__(self, keep: Callable[..., Any], text: str, realign: Callable[[Any], Mask]) -> None:
         super().__init__(keep, text)
@@ -121,7 +119,7 @@ class _Joined(Mask):
 
 
 def _of_positions(keep: Callable[..., Any], text: str, align: Any) -> Mask:
-    """A mask that compares i with j, which are positions in one sequence."""
+    """Makes a mask that compares positions i and j of one sequence, and so has an alignment."""
     return Mask(keep, text, "bottom-right").aligned(align)
 
 
@@ -141,26 +139,26 @@ def _join(operation: Callable[..., Any], sign: str, x: Any, y: Any) -> Mask:
 
 @public
 def causal(align: Any = "bottom-right") -> Mask:
-    """What a query of a language model may see: no later key.
+    """The causal mask of language models: no later key.
 
         j <= i
 
     Args:
-        align: where i counts from, as for all masks here: "bottom-right" (i + Nk - Nq, as FlashAttention and
-            `flashc.attention(causal=True)`), "top-left" (i, as PyTorch's is_causal), or what is added to i; see
-            `Mask.aligned`.
+        align: the position of query i, as for all masks here: "bottom-right" (i + Nk - Nq, as in FlashAttention and
+            `flashc.attention(causal=True)`), "top-left" (i, as PyTorch's is_causal), or an integer that is added to i;
+            see `Mask.aligned`.
     """
     return _of_positions(lambda b, h, i, j: j <= i, "causal()", align)
 
 
 @public
 def sliding_window(left: Any, right: Any = 0, align: Any = "bottom-right") -> Mask:
-    """Keys that are near (Longformer, Mistral; FlashAttention's window_size).
+    """Keys in a window around the query (Longformer, Mistral; FlashAttention's window_size).
 
         i - left <= j <= i + right
 
     Args:
-        left, right: distances that are not negative, or None for no bound; right = 0 is causal.
+        left, right: distances >= 0, or None for no bound; right = 0 is causal.
         align: as for `causal`.
     """
     if left is None and right is None:
@@ -179,7 +177,7 @@ def sliding_window(left: Any, right: Any = 0, align: Any = "bottom-right") -> Ma
 
 @public
 def prefix_lm(prefix: Union[int, IntegersLike], align: Any = "bottom-right") -> Mask:
-    """A prefix that everybody sees, and a causal rest (prefix language models: UniLM, T5).
+    """A prefix that all queries see, and a causal rest (prefix language models: UniLM, T5).
 
         j <= i or j < prefix
 
@@ -194,7 +192,7 @@ def prefix_lm(prefix: Union[int, IntegersLike], align: Any = "bottom-right") -> 
 
 @public
 def chunked(size: int, align: Any = "bottom-right") -> Mask:
-    """Chunks that see themselves only; with `& causal()` it is Llama 4's chunked attention.
+    """Chunks that see only themselves; with `& causal()` it is Llama 4's chunked attention.
 
         floor(i / size) = floor(j / size)
 
@@ -206,7 +204,7 @@ def chunked(size: int, align: Any = "bottom-right") -> Mask:
 
 @public
 def block_causal(size: int, align: Any = "bottom-right") -> Mask:
-    """Blocks that see themselves and all blocks before (frames of a video, blocks that are decoded at once).
+    """Blocks that see themselves and all earlier blocks (frames of a video, blocks that are decoded at once).
 
         floor(j / size) <= floor(i / size)
 
@@ -223,8 +221,8 @@ def sink_window(sinks: Union[int, IntegersLike], left: Union[int, IntegersLike],
         j <= i and (j >= i - left or j < sinks)
 
     Args:
-        sinks: how many of the first keys every later query sees.
-        left: the distance to the last key of the window: it has left + 1 keys.
+        sinks: the number of first keys that all later queries see.
+        left: the distance to the first key of the window, which has left + 1 keys.
         align: as for `causal`.
     """
     sinks, left = args.parameter("sinks", sinks), args.parameter("left", left)
@@ -253,10 +251,10 @@ def dilated_window(left: Any, dilation: int, right: Any = 0, align: Any = "botto
 @public
 def neighborhood(shape: Union[int, Sequence[int]], kernel_size: Union[int, Sequence[int]],
                  dilation: Union[int, Sequence[int]] = 1) -> Mask:
-    """The nearest positions of a line, an image or a volume (NATTEN: neighborhood attention). A window that would leave
-    the grid is moved inside, so that every query sees as many keys.
+    """The nearest positions of a line, an image or a volume (NATTEN: neighborhood attention). A window that would
+    exceed the grid is moved inside, so that every query sees the same number of keys.
 
-        for each dimension, with x and y the query's and the key's coordinate, n the length, K and d the kernel size and
+        for each dimension, with x and y the coordinates of the query and the key, n the extent, K the kernel size and d
         the dilation of that dimension:
 
         (x - y) mod d = 0
@@ -268,9 +266,9 @@ def neighborhood(shape: Union[int, Sequence[int]], kernel_size: Union[int, Seque
 
     Args:
         shape: (T,), (H, W) or (D, H, W), or T alone.
-        kernel_size: for each dimension how many keys a query sees, or one number for all; the window of an even number
-            has one key more before the query than after it.
-        dilation: for each dimension the distance of neighbouring keys, or one number for all. K d is at most n.
+        kernel_size: the number of keys that a query sees along each dimension, or one number for all; an even window
+            has one more key before the query than after it.
+        dilation: the distance of neighbouring keys along each dimension, or one number for all. K d is at most n.
     """
     shape = args.per_dimension("shape", shape, None)
     kernel_size = args.per_dimension("kernel_size", kernel_size, len(shape))
@@ -291,7 +289,7 @@ def neighborhood(shape: Union[int, Sequence[int]], kernel_size: Union[int, Seque
 
 
 def _coordinates(position: Any, shape: Sequence[int]) -> List[Any]:
-    """The coordinates of a position in a grid, whose last dimension is the innermost."""
+    """Returns the coordinates of a position in a grid, whose last dimension is the innermost."""
     inner = []
     for extent in shape[:0:-1]:
         inner.append(position % extent)
@@ -301,7 +299,7 @@ def _coordinates(position: Any, shape: Sequence[int]) -> List[Any]:
 
 @public
 def key_padding(lengths: Union[int, IntegersLike]) -> Mask:
-    """Keys up to a length, behind which they are padding.
+    """Keys up to a length; the keys after it are padding.
 
         j < lengths[b]
 
@@ -314,8 +312,8 @@ def key_padding(lengths: Union[int, IntegersLike]) -> Mask:
 
 @public
 def block_diffusion(length: Union[int, IntegersLike], size: int) -> Mask:
-    """Training of a block diffusion model (BD3-LM) on a noisy sequence and, behind it, the same sequence clean. Blocks
-    are denoised with the clean blocks in front of them. With n = length and block(x) = floor((x mod n) / size):
+    """Training of a block diffusion model (BD3-LM) on a noisy sequence followed by the same sequence clean. Blocks are
+    denoised with the clean blocks before them. With n = length and block(x) = floor((x mod n) / size):
 
         i <  n, j <  n:  block(i)  = block(j)      noisy sees its own noisy block
         i <  n, j >= n:  block(j)  < block(i)      noisy sees earlier clean blocks
@@ -323,8 +321,8 @@ def block_diffusion(length: Union[int, IntegersLike], size: int) -> Mask:
         i >= n, j <  n:  nothing                   clean sees nothing noisy
 
     Args:
-        length: n, of each of the two sequences: Nq = Nk = 2 n.
-        size: of a block.
+        length: n, the length of each of the two sequences: Nq = Nk = 2 n.
+        size: the length of a block.
     """
     length, size = args.parameter("length", length), args.constant("size", size, 1)
 
@@ -341,17 +339,17 @@ def block_diffusion(length: Union[int, IntegersLike], size: int) -> Mask:
 
 @public
 def documents(ids: IntegersLike, key_ids: Optional[IntegersLike] = None, *, sorted: bool = False) -> Mask:
-    """Packed documents by a number for each token: they see themselves only.
+    """Packed documents by a number for each token: documents see only themselves.
 
         ids[i] = key_ids[j]
 
     Args:
-        ids: [Nq], or [B, Nq], of integers: equal in one document.
-        key_ids: those of the keys, [Nk] or [B, Nk]; None: those of the queries.
-        sorted: promises that the numbers ascend along each line (`flashc.assume_sorted`). Then only tiles with kept
-            keys are visited; one more kernel before the attention's finds the keys of each query. Without it the range
-            of numbers in each tile decides, which two more kernels find: as good where the numbers do ascend, less so
-            where tiles hold several documents.
+        ids: [Nq], or [B, Nq], of integers: equal within a document.
+        key_ids: the numbers of the keys, [Nk] or [B, Nk]; None: those of the queries.
+        sorted: promises that the numbers ascend along the last dimension (`flashc.assume_sorted`). Then only tiles with
+            kept keys are visited, and another kernel first finds the keys of each query. Without the promise, two other
+            kernels first find the range of numbers in each tile, which decides: the same tiles if the numbers do
+            ascend, else more tiles.
     """
     sorted = parse_flag("sorted", sorted)
     ids = args.integers("ids", ids, 1, 2)
@@ -366,15 +364,15 @@ def documents(ids: IntegersLike, key_ids: Optional[IntegersLike] = None, *, sort
 @public
 def shared_prefix(prefix: Union[int, IntegersLike], ids: Union[int, IntegersLike], align: Any = "bottom-right", *,
                   sorted: bool = False) -> Mask:
-    """Several continuations of one prefix, behind it and each other: a query sees the prefix and its own continuation,
-    up to itself (several answers to one prompt; the prefix is computed once).
+    """A prefix followed by several continuations of it: a query sees the prefix and its own continuation, up to itself
+    (several answers to one prompt; the prefix is computed once).
 
         j <= i and (j < prefix or continuation(i) = continuation(j))
 
     Args:
         prefix: the length of the prefix, or one for each batch: [B] of integers.
         ids: an integer n: continuations are n tokens long, continuation(x) = floor((x - prefix) / n). Or a number for
-            each token, continuation(x) = ids[x]: [N] or [B, N] of integers; those of the prefix do not matter.
+            each token, continuation(x) = ids[x]: [N] or [B, N] of integers; the numbers of the prefix do not matter.
         align: as for `causal`.
         sorted: promises that `ids` ascend, as for `documents`.
     """
@@ -395,7 +393,7 @@ def shared_prefix(prefix: Union[int, IntegersLike], ids: Union[int, IntegersLike
 @public
 def packed(offsets: IntegersLike, key_offsets: Optional[IntegersLike] = None, *, causal: bool = False,
            window: Window = None) -> Mask:
-    """Packed sequences by their offsets (FlashAttention's cu_seqlens): each sees itself only.
+    """Packed sequences by their offsets (FlashAttention's cu_seqlens): each sees only itself.
 
     With s the sequence of query i, offsets[s] <= i < offsets[s + 1], and
     shift = (key_offsets[s + 1] - key_offsets[s]) - (offsets[s + 1] - offsets[s]):
@@ -405,9 +403,9 @@ def packed(offsets: IntegersLike, key_offsets: Optional[IntegersLike] = None, *,
 
     Args:
         offsets: [S + 1], or [B, S + 1], of int32 or int64: 0 first, ascending, Nq last, or less: queries from the last
-            offset on see nothing, and nothing sees keys there. Equal neighbours are a sequence of no tokens. Nothing
-            checks them on a GPU.
-        key_offsets: those of the keys, as many, Nk last, or less; None: those of the queries.
+            offset on see nothing, and nothing sees keys there. Equal neighbours are a sequence without tokens. Offsets
+            on a GPU are not checked.
+        key_offsets: the offsets of the keys, as many, Nk last, or less; None: those of the queries.
         causal: a query sees no later key of its sequence, where the last query is at the last key.
         window: (left, right) around that key, as for `flashc.attention`.
     """
@@ -421,13 +419,13 @@ def packed(offsets: IntegersLike, key_offsets: Optional[IntegersLike] = None, *,
     _, (left, right) = Options(causal, parse_window(window)).mask()
 
     def keep(b, h, i, j):
-        number = args.count_le(starts, b, i)  # of the sequence, from 1
+        number = args.count_le(starts, b, i)  # The sequence's number, from 1.
         kept, position = j >= args.at(key_starts, b, number - 1), i
         if key_starts is not starts and (left >= 0 or right >= 0):
             position = i + (args.at(key_starts, b, number) - args.at(starts, b, number))
         if left >= 0:
             kept = kept & (j >= position - left)
-        # A query that is among its keys is before their end.
+        # If queries and keys have the same offsets, a causal bound implies this one.
         if right != 0 or key_starts is not starts:
             kept = kept & (j < args.at(key_starts, b, number))
         kept = kept & (j < args.last(key_starts, b, i))

@@ -1,6 +1,6 @@
-"""What a mask or a score can compute on positions and scores, besides Python's operators.
+"""Functions of positions and scores for masks and score functions, besides Python's operators.
 
-They also work on plain numbers. `numpy.exp(s)`, `torch.where(j <= i, s, 0)` and their like are understood too.
+They also work on plain numbers. `numpy.exp(s)`, `torch.where(j <= i, s, 0)` and the like are traced too.
 """
 from __future__ import annotations
 

@@ -3,11 +3,11 @@
     flashc.attention(q, k, v, causal=True, score=scores.soft_cap(50))
     flashc.attention(q, k, v, score=scores.alibi(8) >> (lambda s, b, h, i, j: s - 1))
 
-A score says what becomes of the scaled product s of query i of Nq and key j of Nk, of batch b and query head h. As a
-function `(s, b, h, i, j) -> score` it also serves as the `score_mod` of PyTorch's FlexAttention.
+A score function returns a new score for the scaled product s of query i of Nq and key j of Nk, of batch b and query
+head h. As a function `(s, b, h, i, j) -> score` it also serves as the `score_mod` of PyTorch's FlexAttention.
 
-Python's numbers are constants of the kernel. What an array holds is read by the kernel, and PyTorch records gradients
-with respect to it (docs/captured-gradients.md).
+Python's numbers are constants of the kernel. Elements of arrays are read by the kernel, and PyTorch records gradients
+with respect to them (docs/captured-gradients.md).
 """
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ __all__ = ["Score", "alibi", "relative_bias", "soft_cap"]
 
 
 class Score:
-    """What becomes of a score, as a function `(s, b, h, i, j) -> score`.
+    """A score function `(s, b, h, i, j) -> score`.
 
-    `x >> y` passes what x makes of the score to y; the other one may be any function (s, b, h, i, j) -> score.
-    `Score(function)` makes a score of a function.
+    `x >> y` passes the result of x to y; one of them may be any function (s, b, h, i, j) -> score. `Score(function)`
+    makes a score of a function.
     """
 
-    #: So that NumPy leaves arrays next to a score to it.
+    #: NumPy then calls this class's operators, also for an array on the left side.
     __array_ufunc__ = None
 
     def __init__(self, rescore: Callable[..., Any], text: Optional[str] = None) -> None:
         if not callable(rescore):
             raise UnsupportedTypeError(f"expected a function (s, b, h, i, j) -> score, got {type(rescore)!r}")
         self._rescore = rescore
-        # What the scores of this file read is read in a way that a trace sees; others must be bound to it.
+        # The scores of this file read arrays through ops.array; other functions must be bound to the trace.
         self._is_own = text is not None
         self._text = text or getattr(rescore, "__name__", "score")
 
@@ -86,8 +86,8 @@ def alibi(slopes: Union[int, ArrayLike], *, symmetric: bool = False, align: Any 
     Args:
         slopes: the number of query heads, whose slopes are then the paper's, 2^(-8 (h + 1) / heads) for powers of two;
             or an array of slopes, [Hq] of bf16, f16 or f32.
-        symmetric: keys on both sides of the query are penalised, for attention that is not causal. Otherwise the bias
-            of later keys grows, and a causal mask is expected.
+        symmetric: keys on both sides of the query are penalised, for attention that is not causal. False: the bias of
+            later keys is positive, so use a causal mask.
         align: as for `flashc.masks.causal`.
     """
     align = args.check_align(align)
@@ -105,8 +105,8 @@ def alibi(slopes: Union[int, ArrayLike], *, symmetric: bool = False, align: Any 
 
 
 def _paper_slope(heads: int, h: Any) -> Any:
-    """The slope of a head. The largest power of two among the numbers of heads up to this one has a geometric sequence
-    of slopes, and heads beyond it every other slope of the sequence that is twice as long."""
+    """Returns the slope of a head. For the largest power of two p <= heads, the first p heads have a geometric sequence
+    of slopes; the other heads have every other slope of the sequence for 2 p heads."""
     power = 1 << heads.bit_length() - 1
     steps = 2 * h + 2
     if power != heads:
@@ -125,10 +125,10 @@ def relative_bias(table: ArrayLike, *, bidirectional: bool = True, max_distance:
     T5 does not scale its products: pass `scale=1.0` to `flashc.attention`.
 
     Args:
-        table: [buckets, Hq] of bf16, f16 or f32, `relative_attention_bias.weight` of transformers' models. Half of the
-            buckets are for later keys, if bidirectional.
+        table: [buckets, Hq] of bf16, f16 or f32, such as `relative_attention_bias.weight` of transformers' models. If
+            bidirectional, half of the buckets are for later keys.
         bidirectional: as in T5's encoder. False, as in its decoder: all later keys have bucket 0.
-        max_distance: from there on distances share the last bucket.
+        max_distance: distances from max_distance on share the last bucket.
         align: as for `flashc.masks.causal`.
     """
     align = args.check_align(align)
@@ -149,8 +149,8 @@ def relative_bias(table: ArrayLike, *, bidirectional: bool = True, max_distance:
 
 
 def _bucket_thresholds(buckets: int, max_distance: int) -> List[int]:
-    """The least distance of each bucket that distances share but the first. With e = buckets // 2 buckets of one
-    distance, and n others, it is the least x with x / e >= (max_distance / e)^(k / n), in whole numbers."""
+    """Returns the least distance of each shared bucket except the first. With e = buckets // 2 buckets of one distance
+    and n shared ones, that of bucket k is the least whole x with x / e >= (max_distance / e)^(k / n)."""
     exact = buckets // 2
     shared = buckets - exact
     thresholds, x = [], exact
@@ -162,8 +162,8 @@ def _bucket_thresholds(buckets: int, max_distance: int) -> List[int]:
 
 
 def _bucket(distance: Any, exact: int, thresholds: List[int]) -> Any:
-    """The bucket of a distance that is not negative: short ones are their own, and each threshold that a longer one
-    reaches counts."""
+    """Returns the bucket of a distance >= 0: the distance itself up to `exact`, then `exact` plus the number of
+    thresholds that it reaches."""
     if isinstance(distance, Traced):
         place = ops.minimum(distance, exact)
     else:
@@ -190,7 +190,7 @@ def _positive(name: str, x: Any) -> float:
 
 
 def _check_table(name: str, x: Any, rank: int) -> Any:
-    """The shape of an array of numbers."""
+    """Refuses an array that is not of real numbers and of `rank` dimensions; returns its shape."""
     shape, dtype = args.shape_and_type(name, x, "numbers")
     if dtype not in ("bf16", "f16", "f32", "f64"):
         raise UnsupportedTypeError(f"expected {name} of bf16, f16 or f32, got {spoken(dtype)}")

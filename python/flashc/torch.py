@@ -1,10 +1,10 @@
 """flashc for PyTorch: drop-ins for `torch.nn.functional.scaled_dot_product_attention` and FlexAttention, and the ops
-`flashc::attention` and `flashc::attention_backward`, beside those of serving (`_torch_serving.py`).
+`flashc::attention` and `flashc::attention_backward`; those of serving are in `_torch_serving.py`.
 
-`flashc.attention` takes PyTorch's tensors as they are, and launches on PyTorch's current stream. What cannot see a call
-of Python needs an op: torch.compile (with fullgraph=True too), torch.export, fake tensors. There `flashc.attention`,
-`flashc.varlen_attention` and the drop-ins become `torch.ops.flashc.attention`. CUDA graphs capture both, after one call
-outside the capture has compiled and loaded the kernel.
+`flashc.attention` takes PyTorch's tensors as they are, and launches on PyTorch's current stream. torch.compile (with
+fullgraph=True too), torch.export and fake tensors need ops: for them `flashc.attention`, `flashc.varlen_attention` and
+the drop-ins call `torch.ops.flashc.attention`. CUDA graphs capture both kinds of calls, after one call outside the
+capture has compiled and loaded the kernel.
 
 All of them are differentiable to first order, inside of graphs through `torch.ops.flashc.attention_backward`; there, a
 tensor that a mask or a score reads may not require a gradient. Under torch.autocast they cast as PyTorch's own
@@ -38,20 +38,20 @@ _OPTIONS = ("Tensor? mask_array, str? mask, str? score, bool causal, SymInt? win
             "float? scale, bool enable_gqa, str layout")
 _VECTORS = "".join(f", Tensor? {name}=None" for name in VECTORS if name not in ("sinks", "philox"))
 
-#: The op returns o, and the log-sum-exp: without `return_lse`, a tensor of no elements in its place. `offsets`:
-#: sequences are packed, as for flashc.varlen_attention. `records_gradients`: those of what masks and scores read would
-#: be cut.
+#: The op returns o, and the log-sum-exp, or a tensor without elements if `return_lse` is false. `offsets`: of packed
+#: sequences, as for flashc.varlen_attention. With `records_gradients`, tensors that masks and scores read may not
+#: require gradients.
 _ATTENTION = Schema(f"Tensor q, Tensor k, Tensor v, {_OPTIONS}, bool return_lse, Tensor? offsets=None, "
                     "Tensor? key_offsets=None, bool records_gradients=False, Tensor? sinks=None, float dropout_p=0.0, "
                     f"Tensor? philox=None, bool? deterministic=None{_VECTORS}", results=2)
-#: The op returns dq, dk, dv and dsinks: without sinks, a tensor of no elements in its place.
+#: The op returns dq, dk, dv and dsinks, or a tensor without elements if there are no sinks.
 _BACKWARD = Schema(f"Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, Tensor? do, Tensor? dlse, {_OPTIONS}, "
                    "Tensor? offsets, Tensor? key_offsets, bool deterministic, Tensor? sinks=None, float dropout_p=0.0, "
                    f"Tensor? philox=None{_VECTORS}", results=len(DIFFERENTIABLE))
 
 
 def _call_of(x: Dict[str, Any]) -> Tuple[Operands, Options]:
-    """What an op's arguments say."""
+    """Returns the operands and the checked options from an op's arguments."""
     tensors = {name: x[name] for name in "qkv"}
     for name, tensor in tensors.items():
         if tensor.dim() != 4:
@@ -83,7 +83,7 @@ def _backward_op(x: Dict[str, Any]) -> Tuple[Tensor, ...]:
 
 
 def _like(x: Tensor, columns: int, layout: str) -> Tensor:
-    """As flashc._runtime.launch.lies_exchanged: a result lies in memory as `x` does."""
+    """Returns a new result that lies in memory as `x` does, as flashc._runtime.launch.lies_exchanged decides."""
     batch, first, second = x.shape[:3]
     if layout == "bhsd" and first > 1 and second > 1 and x.stride(1) < x.stride(2):
         return x.new_empty((batch, second, first, columns)).transpose(1, 2)
@@ -104,7 +104,7 @@ def _backward_fake(x):
 
 
 def _save(ctx, inputs, output):
-    """What the backward pass reads: the tensors, o, the log-sum-exp, and what else the op was given."""
+    """Saves the results and the arguments of the op for the backward pass."""
     x = _ATTENTION.named(inputs)
     refuse_gradient(READ_BY_CODE, x["mask_array"])
     if not x["return_lse"]:
@@ -132,11 +132,11 @@ _backward_op.register_autograd(refuse_second_order)
 
 def attention(operands: Operands, options: Options,
               offsets: Tuple[Optional[Tensor], Optional[Tensor]] = (None, None)) -> Any:
-    """What `flashc.attention` calls where an op is needed; options are not checked yet. `offsets`: of packed sequences,
-    as for `flashc.varlen_attention`.
+    """`flashc.attention` through the op; checks `options`. `offsets`: of packed sequences, as for
+    `flashc.varlen_attention`.
 
-    Under torch.compile, a mask or a score that is a function must have neither a closure nor defaults (arrays that it
-    names as globals are read at every call): one that has breaks the graph there, which fullgraph=True refuses.
+    Under torch.compile, a mask or a score function with a closure or defaults breaks the graph, which fullgraph=True
+    refuses. Arrays that a function names as globals are read at every call.
     """
     x: Dict[str, Any] = {name: getattr(options, name) for name in Options._fields}
     for name in ("causal", "enable_gqa", "return_lse"):
@@ -196,7 +196,7 @@ def _mask_of_four_dimensions(mask: Tensor, leading: Sequence[int]) -> Tensor:
 
 
 def _broadcast(*shapes: Sequence[int]) -> Sequence[int]:
-    """What the leading dimensions of query, key, value and attn_mask have in common."""
+    """Broadcasts the leading dimensions of query, key, value and attn_mask."""
     try:
         return torch.broadcast_shapes(*shapes)
     except RuntimeError:
@@ -205,13 +205,13 @@ def _broadcast(*shapes: Sequence[int]) -> Sequence[int]:
 
 
 def _padded(x: Tensor) -> Tensor:
-    """`x` with zeros up to a multiple of 8 in its last dimension: the products with them are zero."""
+    """Pads the last dimension with zeros to a multiple of 8; they do not change the products."""
     rest = -x.shape[-1] % GRANULE
     return torch.nn.functional.pad(x, (0, rest)) if rest else x
 
 
 def _attend(operands: Operands, options: Options) -> Any:
-    """flashc.attention of tensors that the kernels may not read as they are."""
+    """flashc.attention, after copies of tensors with strides that kernels cannot read."""
     q, k, v = operands.q, operands.k, operands.v
     if is_noted(torch, q) or is_noted(torch, k) or is_noted(torch, v):
         return attention(operands, options)
@@ -230,10 +230,10 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
     Args:
         query: [..., Hq, L, E].
         key: [..., H, S, E].
-        value: [..., H, S, Ev]. Leading dimensions, and heads without enable_gqa, broadcast; what is there once for
-            several batches costs a copy for each, but for keys and values of one head.
+        value: [..., H, S, Ev]. Leading dimensions, and heads without enable_gqa, broadcast; a tensor that is broadcast
+            is copied for each batch or head, except keys and values that both have one head.
         attn_mask: broadcasts to [..., Hq, L, S]. bool: True where a key takes part; numbers: added to the scores.
-        dropout_p: the rate with which a probability is dropped, the nearest multiple of 1/256; seeds come from the
+        dropout_p: the rate with which a probability is dropped, rounded to a multiple of 1/256; seeds come from the
             generator of the tensors' device.
         is_causal: query i sees key j <= i, also where L and S differ (flashc.attention aligns the last ones instead).
         scale: of the scores; None: 1 / sqrt(E).
@@ -243,9 +243,8 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
         [..., Hq, L, Ev], with the order of dimensions in memory that `query` has. A query that sees no key gets zeros.
 
     Raises:
-        flashc.ArgumentError: a rate of dropout that is none, both a mask and is_causal, or shapes that do not go
-            together.
-        flashc.Error: whatever flashc.attention raises.
+        flashc.ArgumentError: an invalid rate of dropout, both a mask and is_causal, or shapes that do not go together.
+        flashc.Error: any error of flashc.attention.
 
     Strides and head dimensions that the kernels do not take cost a copy.
     """
@@ -280,7 +279,7 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
 
 
 def _with_heads(q: Tensor, k: Tensor, v: Tensor) -> Tuple[Tensor, Tensor, Tensor, bool]:
-    """Heads that broadcast, and whether the query heads of a group share one: keys and values that have one head do."""
+    """Broadcasts the heads. The last result is enable_gqa: true if k and v both have one head, which stays one."""
     counts = [x.shape[1] for x in (q, k, v)]
     heads = max(counts)
     if any(count not in (1, heads) for count in counts):
@@ -291,14 +290,14 @@ def _with_heads(q: Tensor, k: Tensor, v: Tensor) -> Tuple[Tensor, Tensor, Tensor
     return (*(x if x.shape[1] == heads else x.expand(-1, heads, -1, -1) for x in (q, k, v)), False)
 
 
-#: Pairs for which a mask_mod is run at once.
+#: The most pairs for which a mask_mod is run at once.
 _MOST_PAIRS = 1 << 26
 
 
 def _follows(mask_mod: Callable[..., Any], table: Tensor, block_size: Tuple[int, int],
              lengths: Tuple[int, int]) -> Optional[bool]:
-    """Whether a mask_mod keeps what the tables of its BlockMask keep. Waits for the GPU; None while a CUDA graph is
-    captured, where nothing may."""
+    """Whether a mask_mod keeps the same pairs as the tables of its BlockMask. Waits for the GPU; None while a CUDA
+    graph is captured, where waiting is not allowed."""
     if table.is_cuda and torch.cuda.is_current_stream_capturing():
         return None
     from torch.nn.attention.flex_attention import create_mask
@@ -318,7 +317,7 @@ def _follows(mask_mod: Callable[..., Any], table: Tensor, block_size: Tuple[int,
                 kept = part(b, h, first, min(step, queries - first))
                 is_true &= _flex.is_true_to(table[b, h], block_size, first, kept)
         return bool(is_true)
-    except Exception:  # What flashc traces PyTorch may not run, or not have the memory for: then the tables are read.
+    except Exception:  # PyTorch may fail to run the mask_mod, or lack the memory: then the tables are read.
         return False
 
 
@@ -329,7 +328,7 @@ def flex_attention(query: Tensor, key: Tensor, value: Tensor, score_mod: Optiona
                    return_aux: Any = None) -> Any:
     """`torch.nn.attention.flex_attention.flex_attention` on flashc's kernels: in bf16 or f16 (f32 on the CPU).
 
-    It needs no torch.compile: the functions are traced by flashc at every call.
+    No torch.compile is needed: flashc traces the functions at every call.
 
     Args:
         query: [B, Hq, L, E].
@@ -337,16 +336,16 @@ def flex_attention(query: Tensor, key: Tensor, value: Tensor, score_mod: Optiona
         value: [B, Hkv, S, Ev].
         score_mod: (score, b, h, q_idx, kv_idx) -> score, on the scaled score; h is the query head.
         block_mask: a BlockMask for L queries and S keys. A query sees the keys of its full blocks, and those of its
-            partial blocks that `mask_mod` keeps. Where the tables follow from `mask_mod`, as those of
-            `create_block_mask` do, it alone is the mask; that is found out once per BlockMask, by running `mask_mod`
-            over all pairs, which waits for the GPU. Tables that say more are read in the kernel. A function
-            (b, h, q_idx, kv_idx) -> condition will do too, without tables: `flashc.masks`, or one of your own. A mask
-            by name has its own alignment: `flashc.masks.causal("top-left")` is what PyTorch calls causal.
+            partial blocks that `mask_mod` keeps. If the tables follow from `mask_mod`, as those of `create_block_mask`
+            do, `mask_mod` alone is the mask; flashc finds that out once per BlockMask, by running `mask_mod` over all
+            pairs, which waits for the GPU. Other tables are read in the kernel. A function
+            (b, h, q_idx, kv_idx) -> condition, such as one of `flashc.masks`, is accepted too, without tables. Masks
+            of `flashc.masks` have their own alignment: `flashc.masks.causal("top-left")` is PyTorch's causal mask.
         scale: of the scores; None: 1 / sqrt(E).
         enable_gqa: Hq is a multiple of Hkv.
         return_lse: also return the log-sum-exp (natural logarithm), [B, Hq, L] in f32.
-        kernel_options: a dictionary. Its options tune PyTorch's kernels and change no result; all are ignored.
-        return_aux: an AuxRequest: return (o, AuxOutput) with the log-sum-exp if it asks for that. flashc computes no
+        kernel_options: a dictionary, which is ignored: its options tune PyTorch's kernels and change no result.
+        return_aux: an AuxRequest: return (o, AuxOutput), with the log-sum-exp if the request has it. flashc computes no
             max_scores.
 
     Returns:
@@ -354,13 +353,14 @@ def flex_attention(query: Tensor, key: Tensor, value: Tensor, score_mod: Optiona
         and a log-sum-exp of -inf.
 
     Raises:
-        flashc.TraceError: a function that does what flashc cannot trace, with the line. Both are traced with values
-            that stand for all positions; tensors that they read may be in closures, globals or behind attributes.
+        flashc.TraceError: a function does something that flashc cannot trace; the text has the line. Functions are
+            called with values that stand for all positions; tensors that they read may be in closures, globals or
+            attributes.
         flashc.ArgumentError: shapes that do not go together, a block_mask for other lengths, max_scores.
-        flashc.Error: whatever flashc.attention raises.
+        flashc.Error: any error of flashc.attention.
 
-    Under torch.compile, a BlockMask, or a score_mod or a function with a closure, breaks the graph. A BlockMask that is
-    first seen while a CUDA graph is captured has its tables read.
+    Under torch.compile, a BlockMask, or a score_mod or a function with a closure, breaks the graph. If a BlockMask is
+    first used while a CUDA graph is captured, its tables are read in the kernel.
     """
     if is_compiling() and hasattr(block_mask, "mask_mod"):
         from . import _torch_graph as graph

@@ -1,1 +1,1 @@
-"""What is passed to a kernel: arrays of any framework, described, allocated, checked for shared memory."""
+"""Arrays of any framework: how they are described, allocated, and checked for shared memory."""

@@ -1,4 +1,4 @@
-"""What an array is to flashc: where its elements are, and their type. `_source.py` finds that out."""
+"""`Array`: the address, shape, strides and element type of an array. `source.py` makes it from a framework's array."""
 from __future__ import annotations
 
 import operator
@@ -6,14 +6,14 @@ from typing import Any, NamedTuple, Optional, Sequence, Tuple
 
 from .._runtime.library import ArgumentError, UnsupportedTypeError
 
-#: The device of arrays in the memory of the host; others are numbers of GPUs.
+#: The device number of arrays on the host; other devices are numbers of GPUs.
 CPU = -1
 
 #: Bytes of an element. u8 is an i8 whose values are not negative.
 ITEM_SIZE = {"bf16": 2, "f16": 2, "f32": 4, "f64": 8, "i1": 1, "i8": 1, "u8": 1, "i16": 2, "i32": 4, "i64": 8,
              "f8e4m3": 1}
 
-#: What frameworks call them.
+#: Element types by their names in frameworks.
 NAMES = {"bfloat16": "bf16", "float16": "f16", "half": "f16", "float32": "f32", "float": "f32", "float64": "f64",
          "double": "f64", "bool": "i1", "bool_": "i1", "int8": "i8", "uint8": "u8", "int16": "i16", "int32": "i32",
          "int64": "i64", "float8_e4m3fn": "f8e4m3"}
@@ -24,7 +24,7 @@ _SPOKEN = {"i1": "bool", "i8": "int8", "u8": "uint8", "i16": "int16", "i32": "in
 
 
 def spoken(dtype: str) -> str:
-    """An element type in a message: integers by the frameworks' names for them."""
+    """Returns an element type's name for messages: integers have the frameworks' names."""
     return _SPOKEN.get(dtype, dtype)
 
 
@@ -35,27 +35,27 @@ class Array(NamedTuple):
     strides: Sequence[int]
     dtype: str
     device: int
-    #: What must live until the launch: the array, or the capsule through which it came.
+    #: The object that owns the memory: the array, or its DLPack capsule.
     owner: Any
-    #: The stream on which the elements are written, where the exporter says so; None: no need to wait.
+    #: The stream on which the elements are written, if the exporter names it; None: no need to wait.
     stream: Optional[int] = None
     readonly: bool = False
 
 
 def device_name(device: int) -> str:
-    """A device in words."""
+    """Returns a device's name for messages."""
     return "the CPU" if device == CPU else f"GPU {device}"
 
 
 def check_device(name: str, x: Array, device: int, like: str = "q") -> None:
-    """Refuses an array that is not on `device`, where the argument `like` is."""
+    """Refuses an array that is not on `device`, the device of the argument `like`."""
     if x.device != device:
         raise ArgumentError(f"expected {name} on {device_name(device)}, where {like} is, got one on "
                             f"{device_name(x.device)}")
 
 
 def check_memory(name: str, x: Array) -> None:
-    """Refuses an array whose elements are nowhere, as those of an ArraySpec."""
+    """Refuses an array without memory, as an ArraySpec."""
     if x.address == 0 and 0 not in x.shape:
         raise ArgumentError(f"expected {name} with elements in memory, got an address of 0; ArraySpec is for "
                             "flashc.compile")
@@ -68,7 +68,7 @@ def check_contiguous(name: str, x: Array) -> None:
 
 
 class ArraySpec:
-    """The shape and the element type of an array that need not exist, for `flashc.compile`.
+    """The shape and the element type of an array without elements, for `flashc.compile` and `flashc.explain`.
 
     Args:
         shape: extents, outermost first.
@@ -101,7 +101,7 @@ def _integers(name: str, values: Any) -> Tuple[int, ...]:
 
 
 def dtype_name(dtype: Any) -> str:
-    """flashc's name ("bf16", "f16", "f32", ...) of an element type in anybody's words."""
+    """Returns flashc's name ("bf16", "f16", "f32", ...) of an element type of any framework."""
     text = dtype if isinstance(dtype, str) else getattr(dtype, "name", None) or getattr(dtype, "__name__", None) \
         or str(dtype)
     text = text.rsplit(".", 1)[-1]
@@ -114,12 +114,12 @@ def dtype_name(dtype: Any) -> str:
 
 
 def no_elements(got: object) -> UnsupportedTypeError:
-    """The error for elements of a type that no array here has."""
+    """Returns the error for an array whose element type flashc does not support."""
     return UnsupportedTypeError(f"expected elements of bf16, f16 or f32 (masks: bool or integers too), got {got}")
 
 
 def contiguous_strides(shape: Sequence[int]) -> Tuple[int, ...]:
-    """The strides, in elements, of a row-major array without gaps."""
+    """Returns the strides, in elements, of a row-major array without gaps."""
     strides, stride = [], 1
     for extent in reversed(shape):
         strides.append(stride)
@@ -128,7 +128,7 @@ def contiguous_strides(shape: Sequence[int]) -> Tuple[int, ...]:
 
 
 def element_strides(strides: Sequence[int], item: int, what: str) -> Tuple[int, ...]:
-    """Strides in elements of `item` bytes, from strides in bytes."""
+    """Converts strides in bytes to strides in elements of `item` bytes."""
     if any(stride % item for stride in strides):
         raise ArgumentError(f"expected strides of whole elements of {item} bytes, got {tuple(strides)} bytes in {what}")
     return tuple(stride // item for stride in strides)

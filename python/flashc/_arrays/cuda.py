@@ -1,4 +1,4 @@
-"""What arrays need of the CUDA driver: which GPU an address is on, waiting, copies to the host, scratch memory."""
+"""Calls of the CUDA driver: the GPU of an address, attributes of a GPU, waiting, copies to the host, scratch memory."""
 from __future__ import annotations
 
 import ctypes
@@ -14,7 +14,7 @@ _driver: Any = None
 
 
 def get_driver() -> Any:
-    """The CUDA driver, loaded when the first array on a GPU needs it."""
+    """Returns the CUDA driver, which the first call loads."""
     global _driver
     if _driver is None:
         try:
@@ -25,7 +25,7 @@ def get_driver() -> Any:
 
 
 def device_of(x: Any, address: int) -> int:
-    """The number of the GPU of an array with a CUDA array interface, which does not say."""
+    """Returns the number of the GPU of an array with a CUDA array interface, which does not have it."""
     if hasattr(x, "__dlpack_device__"):
         return int(x.__dlpack_device__()[1])
     number = getattr(getattr(x, "device", None), "id", None)
@@ -43,7 +43,7 @@ def device_of(x: Any, address: int) -> int:
 
 @functools.lru_cache(maxsize=None)
 def _attribute_of(device: int, attribute: int) -> int:
-    """A CUdevice_attribute."""
+    """Returns a CUdevice_attribute of a GPU."""
     driver, handle, value = get_driver(), c_int(0), c_int(0)
     status = driver.cuDeviceGet(ctypes.byref(handle), c_int(device)) or \
         driver.cuDeviceGetAttribute(ctypes.byref(value), c_int(attribute), handle)
@@ -57,7 +57,7 @@ def multiprocessors_of(device: int) -> int:
 
 
 def capability_of(device: int) -> Tuple[int, int]:
-    """The compute capability, such as (9, 0)."""
+    """Returns the compute capability, such as (9, 0)."""
     return _attribute_of(device, 75), _attribute_of(device, 76)
 
 
@@ -95,10 +95,10 @@ def _within(device: int, call: Any) -> int:
 
 
 def copy_to_host(array: Array) -> Any:
-    """A copy, on the host, of the memory of a GPU from an array's first element to its last one."""
+    """Copies the memory of a GPU from an array's first element to its last one to the host."""
     span = 1 + sum((extent - 1) * stride for extent, stride in zip(array.shape, array.strides))
     memory = ctypes.create_string_buffer(span * ITEM_SIZE[array.dtype])
-    # What writes the array may be on any stream.
+    # Work that writes the array may be on any stream.
     status = _within(array.device, lambda driver: driver.cuCtxSynchronize() or driver.cuMemcpyDtoH_v2(
         memory, c_uint64(array.address), c_size_t(len(memory))))
     if status != 0:
@@ -107,7 +107,7 @@ def copy_to_host(array: Array) -> Any:
 
 
 class Scratch:
-    """Memory of a GPU for one launch, from the driver. It is freed in the order of the stream: after the launch."""
+    """Memory of a GPU for one launch on a stream. It is freed on the stream, after the launch."""
     __slots__ = ("address", "_stream", "_device")
 
     def __init__(self, device: int, size: int, stream: int) -> None:

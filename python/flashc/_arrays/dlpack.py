@@ -38,7 +38,7 @@ _capsule_pointer.restype = c_void_p
 
 
 def describe_dlpack(x: Any, stream: Optional[int] = None) -> Array:
-    """The elements of an array that exports DLPack, of version 1 or before versions.
+    """Describes an array that exports DLPack, of version 1 or without a version.
 
     The capsule is read and never renamed, so it still owns the tensor: when the description goes, the capsule's own
     destructor calls the deleter, once, as the standard asks of a capsule that nobody consumed.
@@ -55,7 +55,7 @@ def describe_dlpack(x: Any, stream: Optional[int] = None) -> Array:
     try:
         capsule = x.__dlpack__(max_version=(1, 0), **arguments)
     except TypeError:
-        # From before DLPack had versions.
+        # An exporter from before DLPack had versions.
         capsule = x.__dlpack__(**arguments)
     readonly = False
     if _capsule_is(capsule, b"dltensor_versioned"):

@@ -1,4 +1,4 @@
-"""Lengths, tables and offsets as kernels read them: lists become arrays on q's device, wide integers have 32 bits."""
+"""Conversion of lengths, tables and offsets for kernels: lists to arrays on q's device, integers to 32 bits."""
 from __future__ import annotations
 
 import sys
@@ -16,8 +16,8 @@ def is_list(x: Any) -> bool:
 
 
 def array_of(name: str, x: Any, like: Any) -> Any:
-    """A list (or a list of lists of one length) of integers as an array of int32, of the framework of `like` and on its
-    device; anything else as it is."""
+    """Converts a list (or a list of lists of one length) of integers to an array of int32, of the framework and on the
+    device of `like`; returns anything else as it is."""
     if not is_list(x):
         return x
     check_list(name, x)
@@ -25,7 +25,7 @@ def array_of(name: str, x: Any, like: Any) -> Any:
 
 
 def table_of(name: str, rows: Any, block_table: Any, like: Any) -> Any:
-    """The block table of caches of which each row is a page: sequence b is the row rows[b]."""
+    """Returns a block table with one page per sequence, since row rows[b] of the caches is the whole sequence b."""
     if block_table is not None:
         raise ArgumentError(f"expected {name} without a block_table, got both")
     rows = array_of(name, rows, like)
@@ -38,7 +38,7 @@ def table_of(name: str, rows: Any, block_table: Any, like: Any) -> Any:
 
 
 def integers_on(device: int, values: Any) -> Any:
-    """An array of int32 on a device, of a framework that is imported and has arrays there."""
+    """Makes an array of int32 on a device, of an imported framework that has arrays there."""
     torch, numpy, cupy = (sys.modules.get(name) for name in ("torch", "numpy", "cupy"))
     if device == CPU and numpy is not None:
         return numpy.array(values, numpy.int32)
@@ -51,7 +51,7 @@ def integers_on(device: int, values: Any) -> Any:
 
 
 def check_list(name: str, x: Any) -> None:
-    """Refuses a list that is no array of integers of 32 bits."""
+    """Refuses a list, or a list of lists, that is not a rectangular array of integers of 32 bits."""
     rows = x if x and is_list(x[0]) else [x]
     for row in rows:
         strange = [n for n in row if isinstance(n, bool) or not hasattr(n, "__index__")] if is_list(row) else [row]
@@ -66,7 +66,7 @@ def check_list(name: str, x: Any) -> None:
 
 
 def narrowed(name: str, x: Any, array: Array) -> Any:
-    """`x`, which `array` describes, with elements of int32 if they are other integers."""
+    """Converts `x`, which `array` describes, to int32 if it has other integers."""
     if array.dtype not in _OTHERS or not (hasattr(x, "to") or hasattr(x, "astype")):
         return x
     if array.device == CPU and array.dtype == "i64" and 0 not in array.shape:

@@ -1,8 +1,8 @@
-"""Whether arrays share memory: results may not with themselves, with each other, or with what the kernel reads.
+"""Checks for shared memory: results may not overlap themselves, each other, or arrays that the kernel reads.
 
-Exact for strides of any kind: o may lie between the elements of a packed array that q, k and v are parts of. An array's
-bytes are base + sum of stride_k * x_k with 0 <= x_k <= last_k, so two arrays meet where a sum of such terms has a given
-value. Bytes that lie apart as a whole, the usual case, are told by their first and last one.
+The check is exact for all strides: o may lie between the elements of a packed array that q, k and v are parts of. The
+addresses of an array's bytes are base + sum of stride_k * x_k with 0 <= x_k <= last_k, so two arrays share a byte if a
+sum of such terms has a given value. In the usual case, arrays are apart as a whole: their first and last bytes show it.
 """
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from typing import Dict, List, Optional, Sequence, Set, Tuple
 
 from .array import ITEM_SIZE, Array
 
-# Sums that are tried before arrays count as overlapping. Strides that nest, as those of parts of one array do, take a
-# few; the question is hard for others.
+# The most sums that are tried; after them arrays count as overlapping. Nested strides, as those of parts of one array,
+# take a few; in general the problem is hard.
 _MOST_SUMS = 10000
 
-Term = Tuple[int, int]  # A factor above 0, and the most that it is multiplied with.
+Term = Tuple[int, int]  # A positive factor, and the largest number that it is multiplied with.
 
 
 def find_shared(o: Array, lse: Optional[Array], others: Sequence[Array]) -> Optional[Tuple[int, int]]:
@@ -38,13 +38,13 @@ def find_shared(o: Array, lse: Optional[Array], others: Sequence[Array]) -> Opti
 
 
 def _range(x: Array) -> Tuple[int, int]:
-    """The address of an array's first byte and the one behind its last."""
+    """Returns the address of an array's first byte, and the address after its last byte."""
     low, high = _span(x.shape, x.strides, x.dtype)
     return x.address + low, x.address + high
 
 
 def share_memory(x: Array, y: Array) -> bool:
-    """Whether a byte is of both arrays, which are on one device; exact."""
+    """Whether two arrays on one device share a byte; exact."""
     if 0 in x.shape or 0 in y.shape:
         return False
     return _meet(y.address - x.address, x.shape, x.strides, x.dtype, y.shape, y.strides, y.dtype)
@@ -52,7 +52,7 @@ def share_memory(x: Array, y: Array) -> bool:
 
 @functools.lru_cache(maxsize=4096)
 def overlaps_itself(shape: Tuple[int, ...], strides: Tuple[int, ...]) -> bool:
-    """Whether two elements of an array are one."""
+    """Whether two elements of an array have the same address."""
     steps = sorted((abs(stride), extent - 1) for stride, extent in zip(strides, shape) if extent > 1)
     reach = 0
     for stride, last in steps:
@@ -61,7 +61,8 @@ def overlaps_itself(shape: Tuple[int, ...], strides: Tuple[int, ...]) -> bool:
         reach += stride * last
     else:
         return False
-    # Elements apart by d are one if sum of stride_k * d_k is 0. The first d_k that is not may be taken as above 0.
+    # Two elements whose indices differ by d have one address if sum of stride_k * d_k is 0. Without loss of generality,
+    # the first d_k other than 0 is positive.
     for number, (stride, last) in enumerate(steps):
         rest = steps[number + 1:]
         # stride * (1 + x) + sum of factor_k * (y_k - most_k) = 0, with 0 <= x < last and 0 <= y_k <= 2 most_k.
@@ -73,7 +74,7 @@ def overlaps_itself(shape: Tuple[int, ...], strides: Tuple[int, ...]) -> bool:
 
 @functools.lru_cache(maxsize=4096)
 def _span(shape: Tuple[int, ...], strides: Tuple[int, ...], dtype: str) -> Tuple[int, int]:
-    """The first byte of an array and the one behind its last, from its address."""
+    """Returns the offsets of an array's first byte, and of the byte after its last, from its address."""
     item = ITEM_SIZE[dtype]
     reaches = [stride * (extent - 1) * item for stride, extent in zip(strides, shape)]
     return sum(reach for reach in reaches if reach < 0), sum(reach for reach in reaches if reach > 0) + item
@@ -82,8 +83,8 @@ def _span(shape: Tuple[int, ...], strides: Tuple[int, ...], dtype: str) -> Tuple
 @functools.lru_cache(maxsize=4096)
 def _meet(distance: int, x_shape: Tuple[int, ...], x_strides: Tuple[int, ...], x_dtype: str, y_shape: Tuple[int, ...],
           y_strides: Tuple[int, ...], y_dtype: str) -> bool:
-    """Whether arrays whose addresses are `distance` bytes apart share a byte: a byte of x, counted from its first one,
-    and one of y, counted back from its last one, that are as far apart as those two."""
+    """Whether two arrays share a byte, where y's address is x's plus `distance`. The offset of a byte of x from x's
+    first byte, plus the offset of a byte of y back from y's last byte, must be the distance of these two bytes."""
     terms = _bytes_of(x_shape, x_strides, x_dtype) + _bytes_of(y_shape, y_strides, y_dtype)
     target = distance + _span(y_shape, y_strides, y_dtype)[1] - 1 - _span(x_shape, x_strides, x_dtype)[0]
     return _has_sum(terms, target)
@@ -101,7 +102,7 @@ def _has_sum(terms: Sequence[Term], target: int) -> bool:
         if factor and most:
             merged[factor] = merged.get(factor, 0) + most
     steps = sorted(merged.items(), reverse=True)
-    # What the terms from each one on can reach, and what divides all that they make.
+    # For each term, of it and all after it: the largest sum, and the greatest common divisor of the factors.
     reaches, divisors = [0], [0]
     for factor, most in reversed(steps):
         reaches.append(reaches[-1] + factor * most)

@@ -1,4 +1,4 @@
-"""What arrays are to a type checker."""
+"""The types of arrays, for type checkers."""
 from __future__ import annotations
 
 from typing import Any, Mapping, Protocol, Sequence, Tuple, Union, runtime_checkable

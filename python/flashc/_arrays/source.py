@@ -1,7 +1,6 @@
-"""How the framework that made an array describes it, allocates more of its kind and fills them.
-
-`source_of(x)` finds the framework of `x`; a source describes arrays, allocates outputs, fills them, and knows the
-framework's current stream. Nothing here imports a framework: one that the caller did not import has made no array.
+"""Sources: one class per framework, which describes its arrays, allocates and fills outputs, and knows the current
+stream. `source_of(x)` returns the source of an array. No framework is imported here: the caller, who has an array of
+it, has imported it.
 """
 from __future__ import annotations
 
@@ -20,37 +19,37 @@ from .dlpack import describe_dlpack
 
 
 class Source:
-    """A framework: how its arrays are described, allocated and filled."""
+    """The functions that flashc needs of a framework."""
 
     name = "arrays"
     #: Whether `transpose` works.
     can_transpose = True
 
     def describe(self, x: Any, stream: Optional[int] = None) -> Array:
-        """The elements of `x`. `stream`: where they will be read, for exporters that ask (DLPack); None: the
-        default stream."""
+        """Describes `x`. `stream`: where its elements will be read, for exporters that ask (DLPack); None: the default
+        stream."""
         raise NotImplementedError
 
     def empty(self, like: Any, shape: Tuple[int, ...], dtype: str) -> Any:
-        """A new array of that shape on the device of `like`. `dtype` is that of `like`, or "f32"."""
+        """Makes a new array of that shape on the device of `like`. `dtype` is that of `like`, or "f32"."""
         raise ArgumentError(f"expected `out=`: flashc cannot allocate {self.describe_type(like)}; pass arrays for the "
                             "results that can be written, such as NumPy's, CuPy's or PyTorch's")
 
     def stack(self, parts: Any) -> Any:
-        """A new array of arrays of one shape, along a new first dimension."""
+        """Joins arrays of one shape along a new first dimension."""
         raise ArgumentError(f"expected one array of all parts, got a list of {self.describe_type(parts[0])}, which "
                             "flashc cannot join")
 
     def integers(self, like: Any, values: Any) -> Any:
-        """A new array of int32 on the device of `like`, from a list."""
+        """Makes a new array of int32 on the device of `like` from a list."""
         raise ArgumentError(f"expected an array, got a list: flashc cannot make {self.describe_type(like)}")
 
     def address(self, x: Any) -> int:
-        """Where the first element of an array that `empty` made is."""
+        """Returns the address of an array that `empty` made."""
         return self.describe(x).address
 
     def transpose(self, x: Any) -> Any:
-        """`x` with its dimensions 1 and 2 exchanged, without a copy."""
+        """Returns a view of `x` with dimensions 1 and 2 exchanged."""
         return x.transpose(0, 2, 1, 3)
 
     def fill(self, x: Any, value: float) -> None:
@@ -62,7 +61,7 @@ class Source:
                                 "assigned to, and without keys there is no kernel that would write them") from None
 
     def current_stream(self, device: int, first: Array) -> int:
-        """The framework's current stream on that GPU, as a CUstream; `first` is the description of one array."""
+        """Returns the framework's current stream on a GPU, as a CUstream; `first` describes an array there."""
         return plain_stream(first.stream)
 
     @staticmethod
@@ -71,7 +70,7 @@ class Source:
 
 
 def plain_stream(stream: Optional[int]) -> int:
-    """A stream as the driver takes it, from the number of an array interface or DLPack: 1 is the legacy default."""
+    """Converts the stream number of an array interface or of DLPack, where 1 is the legacy default, to a CUstream."""
     return 0 if stream is None or stream == 1 else stream
 
 
@@ -90,7 +89,7 @@ class TorchSource(Source):
                        if isinstance(getattr(torch, long, None), torch.dtype)}
         self.float32 = torch.float32
         self.empty_like = torch.empty_like
-        # Triton's way to the current stream as a number, without an object; far cheaper.
+        # Returns the current stream as a number, as Triton gets it: far cheaper than an object.
         self.raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)
 
     def describe(self, x: Any, stream: Optional[int] = None) -> Array:
@@ -104,7 +103,7 @@ class TorchSource(Source):
         if dtype is None:
             raise no_elements(x.dtype)
         try:
-            # An Array without the detour through its constructor, which takes as long as the rest.
+            # Array's own constructor takes as long as the rest.
             return _new_tuple(Array, (x.data_ptr(), x.shape, x.stride(), dtype, device, x, None, False))
         except RuntimeError as error:
             raise ArgumentError(f"expected a dense tensor, got layout {x.layout}: {error}") from None
@@ -113,7 +112,7 @@ class TorchSource(Source):
         if dtype == "f32":
             return like.new_empty(shape, dtype=self.float32)
         if like.shape == shape and like.is_contiguous():
-            return self.empty_like(like)  # The fastest way to one.
+            return self.empty_like(like)  # Faster than new_empty.
         return like.new_empty(shape)
 
     def stack(self, parts: Any) -> Any:
@@ -165,13 +164,13 @@ class NumpySource(Source):
 
 
 class ProtocolSource(Source):
-    """Whoever speaks `__cuda_array_interface__`, `__dlpack__` or `__array_interface__`: CuPy, Numba, JAX, ..."""
+    """Frameworks with `__cuda_array_interface__`, `__dlpack__` or `__array_interface__`: CuPy, Numba, JAX, ..."""
 
     _TYPESTRS = {"f2": "f16", "f4": "f32", "f8": "f64", "b1": "i1", "i1": "i8", "u1": "u8", "i2": "i16", "i4": "i32",
                  "i8": "i64"}
 
     def describe(self, x: Any, stream: Optional[int] = None) -> Array:
-        # A property may be there and raise: it depends on the device of the array (JAX, PyTorch).
+        # A property that exists may raise, depending on the array's device (JAX, PyTorch).
         interface = getattr(x, "__cuda_array_interface__", None)
         if interface is not None:
             return self._from_interface(x, interface, is_gpu=True)
@@ -205,7 +204,7 @@ class ProtocolSource(Source):
         if stream == 0:
             raise ArgumentError(f"expected a stream other than 0, which says nothing, in {what}")
         if is_gpu and stream is None and "stream" not in interface:
-            # Before version 3 the interface says nothing of streams.
+            # The interface has no stream before version 3.
             stream = cupy_stream(x)
         device = device_of(x, address) if is_gpu else CPU
         return Array(address, shape, strides, dtype, device, x, stream, bool(readonly))
@@ -228,13 +227,13 @@ class ProtocolSource(Source):
 
     @staticmethod
     def _namespace(x: Any) -> Any:
-        """The functions of the framework of an array."""
+        """Returns the module with the functions of an array's framework."""
         return x.__array_namespace__() if hasattr(x, "__array_namespace__") else \
             sys.modules.get(type(x).__module__.split(".")[0])
 
     @staticmethod
     def _on_device_of(x: Any) -> Any:
-        """CuPy makes arrays on the current device."""
+        """A context in which CuPy, which makes arrays on the current device, makes them on that of `x`."""
         return x.device if type(x).__module__.split(".")[0] == "cupy" else contextlib.nullcontext()
 
     def stack(self, parts: Any) -> Any:
@@ -280,7 +279,7 @@ def _buffer_address(view: memoryview) -> int:
 
 
 class BufferSource(Source):
-    """Plain buffers: memoryview, ctypes arrays, whatever has Python's buffer protocol. Results are memoryviews."""
+    """Objects with Python's buffer protocol, such as memoryviews and ctypes arrays. Results are memoryviews."""
     name = "buffers"
     can_transpose = False
 
@@ -333,7 +332,7 @@ _sources: Dict[type, Source] = {ArraySpec: SpecSource(), memoryview: BufferSourc
 
 
 def source_of(x: Any) -> Source:
-    """The framework that made `x`.
+    """Returns the source of an array.
 
     Raises:
         flashc.UnsupportedTypeError: `x` is no array.
@@ -348,7 +347,7 @@ def _find_source(x: Any) -> Source:
     if isinstance(x, type):
         raise UnsupportedTypeError(f"expected an array, got the class {x.__module__}.{x.__qualname__}")
     torch = sys.modules.get("torch")
-    # `import torch` under way in another thread has a module without Tensor.
+    # While another thread imports torch, the module has no Tensor.
     if torch is not None and isinstance(x, getattr(torch, "Tensor", ())):
         return _singleton(TorchSource, torch)
     numpy = sys.modules.get("numpy")

@@ -1,1 +1,1 @@
-"""The library through its C API: what a kernel is compiled for, the kernels of this process, and launches."""
+"""The library through its C API: specializations, the kernels of this process, and launches."""

@@ -1,4 +1,4 @@
-"""Calls: their arrays, what calls with equal shapes share, results, the launch."""
+"""Calls: their inputs, the cases that calls with equal shapes share, results, and the launch."""
 from __future__ import annotations
 
 import copy
@@ -24,15 +24,15 @@ READ_BY_CODE = "an array that the mask or the score reads"
 
 
 def refuse_gradient(name: str, x: Any) -> None:
-    """Raises an Error for a tensor that requires one, while gradients are recorded: nothing records how to get it."""
+    """Raises an Error if `x` requires a gradient, which flashc would not compute."""
     if getattr(x, "requires_grad", False):
         raise Error(f"expected {name} without gradients, since flashc records none: call within torch.no_grad(), or "
                     "pass what its detach() returns")
 
 
 def refuse_gradients(**owners: Any) -> Dict[str, Any]:
-    """Raises an Error if one of them requires a gradient, while gradients are recorded; returns those that are
-    given."""
+    """Raises an Error if PyTorch records gradients and one of `owners` requires one; returns the owners that are not
+    None."""
     if records_gradients():
         for name, x in owners.items():
             refuse_gradient(name, x)
@@ -40,25 +40,25 @@ def refuse_gradients(**owners: Any) -> Dict[str, Any]:
 
 
 def records_gradients() -> bool:
-    """Whether PyTorch does."""
+    """Whether PyTorch records gradients."""
     torch = sys.modules.get("torch")
     return torch is not None and torch.is_grad_enabled()
 
 
 def is_graph(x: Any) -> bool:
-    """Whether PyTorch notes what is called on a tensor instead of computing: then the call must be that of an op."""
+    """Whether `x` is a tensor of a graph that PyTorch traces, so that the call must be that of an op."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(x, torch.Tensor) and is_noted(torch, x)
 
 
 def is_noted(torch: Any, x: Any) -> bool:
-    """The same of a tensor. PyTorch before 2.4 has no ops to call."""
+    """is_graph for a tensor; false for PyTorch before 2.4, which has no custom ops."""
     return hasattr(torch.library, "custom_op") and (
         torch.compiler.is_compiling() or not (type(x) is torch.Tensor or type(x) is torch.nn.Parameter))
 
 
 class Inputs:
-    """The arrays of one call by name, the first of which is on the device and the stream of the launch."""
+    """The arrays of one call by name. The first one decides the device and the stream of the launch."""
     __slots__ = ("owners", "arrays", "sources", "device", "stream", "_signature")
 
     def __init__(self, owners: Dict[str, Any]) -> None:
@@ -75,7 +75,7 @@ class Inputs:
             elif array.stream is not None:
                 wait_for(array, stream)
         self.owners, self.arrays, self.sources, self.device, self.stream = owners, arrays, sources, device, stream
-        # What of the arrays a kernel and its results depend on: all but addresses.
+        # The properties of the arrays that a case depends on: all but addresses. None after an input was converted.
         self._signature: Optional[List[Any]] = signature
 
     def __getitem__(self, name: str) -> Array:
@@ -88,14 +88,14 @@ class Inputs:
         return name in self.arrays
 
     def key(self, make: Any, options: Any) -> Tuple[Any, ...]:
-        """What a kernel and its results depend on: of arrays all but addresses."""
+        """Returns the key of a case: `make`, `options`, and all properties of the arrays but addresses."""
         signature = self._signature
-        if signature is None:  # An input was converted.
+        if signature is None:
             signature = [(name, self.sources[name], x[1:5]) for name, x in self.arrays.items()]
         return (make, options, *signature)
 
     def without(self, name: str) -> "Inputs":
-        """Those of another call, which reads all but one of them."""
+        """Returns the inputs without the one called `name`."""
         other = copy.copy(self)
         other._signature = None
         for part in ("owners", "arrays", "sources"):
@@ -109,13 +109,13 @@ class Inputs:
             wait_for(self.arrays[name], self.stream)
 
     def narrow(self, *names: str) -> None:
-        """Makes int32 of those of these inputs that are there and are other integers."""
+        """Converts the inputs with these names, if they are given and other integers, to int32."""
         for name in names:
             if name in self.arrays:
                 self._convert(name, narrowed(name, self.owners[name], self.arrays[name]))
 
     def widen(self, name: str, dtype: str) -> None:
-        """Makes f32 or f64 of an input, if it is there, that is other floats."""
+        """Converts an input, if it is given and has other floats, to `dtype`, f32 or f64."""
         if name in self.arrays:
             self._convert(name, as_floats(self.owners[name], self.arrays[name], dtype))
 
@@ -126,8 +126,8 @@ class Inputs:
         check_contiguous(name, self[name])
 
     def prepare_code(self, code: Code, records: Optional[bool] = None) -> None:
-        """Waits for the arrays that the mask and the score read, which may not require gradients that PyTorch
-        `records`."""
+        """Waits for the arrays that the mask and the score read. They may not require gradients if PyTorch records
+        gradients (`records`; None: asks PyTorch)."""
         for array in code.arrays:
             if records_gradients() if records is None else records:
                 refuse_gradient(READ_BY_CODE, array.owner)
@@ -135,31 +135,32 @@ class Inputs:
 
 
 class Case:
-    """What calls share whose options, extents, strides and element types are equal: it is checked once."""
+    """Results of the checks of a call, shared by all calls with equal options, extents, strides and element types."""
     #: The extents of an attention.
     extents: Any = None
-    #: Nothing is launched, and results are those of no keys.
+    #: An extent is 0: nothing is launched, and results are those of no keys.
     is_empty = False
-    #: What the manifest calls inputs that have another name here.
+    #: Names of inputs, by their other names in the manifest.
     aliases: Dict[str, str] = {}
-    #: What the specialization becomes where that depends on the mask and the score.
+    #: A function that completes the specialization once the mask and the score are known; None: it is complete.
     finish: Optional[Callable[[Specialization], Specialization]] = None
-    #: The kernel, where it is compiled already.
+    #: The kernel, if it is compiled already.
     compiled: Optional[contexts.CompiledKernel] = None
 
     def __init__(self, inputs: Inputs, specialization: Any, results: Sequence[Result], is_bshd: bool = False) -> None:
-        """`is_bshd`: inputs of 4 dimensions are in the order B, N, H, D; the kernel's are B, H, N, D."""
+        """`is_bshd`: inputs of 4 dimensions are in the order B, N, H, D; the kernel takes B, H, N, D."""
         self.specialization, self.results, self.device = specialization, results, inputs.device
         self.shapes = {name: shape_of(x, is_bshd) for name, x in inputs.arrays.items()}
         for result in results:
             self.shapes[result.key] = result.new_shape()
         self.launchers = _launchers
-        # By the code: a kernel, and what it is told of arrays of these shapes.
+        # The kernel and the shapes of its arguments, by the code of the mask and the score.
         self._ready: Dict[Any, Tuple[Launcher, List[Shape]]] = {}
         self._new = [(result.like, result.memory, result.dtype, result.transposes) for result in results]
 
     def prepare(self, code: Code) -> Tuple[Launcher, List[Shape]]:
-        """The kernel for a mask and a score, compiled if no context or cache has it, and loaded."""
+        """Returns the loaded kernel for a mask and a score, compiled if no context or cache has it, and the shapes of
+        its arguments."""
         specialization = self.specialization
         if self.finish is not None:
             specialization = self.finish(specialization.of(code))
@@ -167,7 +168,7 @@ class Case:
         launcher = self.launchers.get(key)
         if launcher is None:
             specialization = specialization if code is NO_CODE else specialization.of(code)
-            # Threads that were first together compiled once, in the library; one of their launchers stays.
+            # The library compiles once for threads that get here together; one of their launchers stays.
             launcher = self.launchers.setdefault(key, Launcher(self, specialization, code))
         shapes = self.shapes
         if code.bound:
@@ -176,8 +177,8 @@ class Case:
 
     def __call__(self, inputs: Inputs, code: Code = NO_CODE, outs: Sequence[Any] = (),
                  unseen: Sequence[str] = ()) -> List[Any]:
-        """Launches; returns what it writes in the order of `results`. `outs`: the caller's arrays, or None for new
-        ones. `unseen`: results that the caller does not want."""
+        """Launches the kernel; returns the arrays that it writes, in the order of `results`. `outs`: the caller's
+        arrays, or None for new ones. `unseen`: names of results that the caller does not want."""
         has_outs = bool(outs) and any([out is not None for out in outs])
         if self.is_empty:
             owners = self._read_outs(inputs, code, outs, unseen)[0] if has_outs else \
@@ -189,7 +190,7 @@ class Case:
         key = None if code is NO_CODE else (*code[:3], *[one[1:3] for one in code.bound])
         ready = self._ready.get(key)
         if ready is None:
-            if len(self._ready) >= _MOST_CASES:  # Functions may read arrays of ever other lengths.
+            if len(self._ready) >= _MOST_CASES:  # Every call may read arrays of new lengths.
                 self._ready.clear()
             ready = self._ready[key] = self.prepare(code)
         launcher, arguments = ready
@@ -232,7 +233,7 @@ class Case:
         return owners, addresses
 
     def _set_results(self, launcher: Launcher, arguments: List[Shape], frame: Frame, written: Sequence[Array]) -> None:
-        """Tells the frame the strides of the caller's arrays."""
+        """Writes the strides of the caller's arrays into the frame."""
         strides = [x.strides for x in written]
         if frame.owner is not arguments or frame.strides != strides:
             numbers = list(arguments)
@@ -243,8 +244,8 @@ class Case:
 
     def _read_outs(self, inputs: Inputs, code: Code, outs: Sequence[Any],
                    unseen: Sequence[str]) -> Tuple[List[Any], List[Array]]:
-        """The caller's arrays, checked, and new ones where there are none. None of them may share memory with another
-        or with what the call reads."""
+        """Returns the caller's arrays, checked, and new arrays in place of None. Refuses arrays that share memory with
+        each other or with an array that the call reads."""
         owners: List[Any] = []
         arrays: List[Array] = []
         names, others = list(inputs.arrays), list(inputs.arrays.values())
@@ -267,8 +268,8 @@ class Case:
 
     @staticmethod
     def _allocate(result: Result, inputs: Inputs, out: Any, is_unseen: bool) -> Tuple[Any, Array]:
-        """A new array beside the caller's `out`, of the framework of its input, and for lse of that of `out` first. One
-        that nobody will see may also be plain memory."""
+        """Returns a new array for a result next to the caller's `out`: of the framework of its input; for lse, of that
+        of `out` if it can allocate. If no framework can, an unseen result is plain memory."""
         like, source = inputs.owners[result.like], inputs.sources[result.like]
         makers = [(source_of(out), out)] if result.name == "lse" and out is not None else []
         for maker, x in (*makers, (source, like)):
@@ -304,7 +305,7 @@ class Case:
 
 def attention_case(inputs: Inputs, specialization: Specialization, extents: Extents, results: Sequence[Result],
                    is_bshd: bool) -> Case:
-    """One of an attention of these extents, or of what belongs to one."""
+    """Returns the case of an attention with these extents, of its gradients, or of its column sums."""
     case = Case(inputs, specialization, results, is_bshd)
     case.extents, case.is_empty = extents, 0 in extents[:5]
     if case.is_empty:
@@ -312,9 +313,9 @@ def attention_case(inputs: Inputs, specialization: Specialization, extents: Exte
     return case
 
 
-# Kernels that are loaded, by what they are compiled for and their device.
+# Loaded kernels, by specialization and device.
 _launchers: Dict[Tuple[Any, ...], Launcher] = {}
-# What was checked. Shapes without an end, such as lengths that grow, do not stay.
+# Checked cases. The table is cleared at _MOST_CASES, since shapes may grow with every call.
 _cases: Dict[Tuple[Any, ...], Case] = {}
 _MOST_CASES = 1024
 contexts.on_configure += [_launchers.clear, _cases.clear]
@@ -322,7 +323,7 @@ contexts.on_configure += [_launchers.clear, _cases.clear]
 
 def case_of(make: Callable[[Inputs, Any], Case], inputs: Inputs, options: Any,
             cases: Optional[Dict[Tuple[Any, ...], Case]] = None) -> Case:
-    """The case that a call is, which `make` makes after checks. `options`: what it depends on besides the inputs."""
+    """Returns the case of a call; `make(inputs, options)` checks the call and makes the case if there is none yet."""
     cases = _cases if cases is None else cases
     key = inputs.key(make, options)
     case = cases.get(key)

@@ -1,4 +1,4 @@
-"""What the library makes, as objects that own it; and the context of this process, which keeps its kernels."""
+"""Objects that own handles of the library, and the context of this process, which keeps its kernels."""
 from __future__ import annotations
 
 import ctypes
@@ -32,7 +32,7 @@ class _Owned:
 
 
 class LoadedKernel(_Owned):
-    """FlashcLoadedKernel. It keeps its kernel, so that it is never unloaded while a launch may still run."""
+    """FlashcLoadedKernel. The kernel is not freed before it."""
     __slots__ = ("_kernel",)
     destroy = "flashcLoadedKernelDestroy"
 
@@ -84,7 +84,7 @@ class CompiledKernel(_Owned):
         return LoadedKernel(handle, self)
 
 
-#: Tiles of a head that are listed at most: a list has eight bytes for each.
+#: The most tiles of a head that are listed: a list has eight bytes for each.
 _MAX_TILES = 1 << 31
 
 
@@ -113,7 +113,7 @@ class Context(_Owned):
 
     def __init__(self, cache_directory: Optional[str] = None, disk_cache: bool = True, cache_bytes: int = 0,
                  schedule_table: Optional[str] = None) -> None:
-        """`schedule_table`: the text of one, instead of the user's."""
+        """`schedule_table`: the text of a table that replaces the user's; None: the user's."""
         options = ContextOptions(not disk_cache, None if cache_directory is None else os.fsencode(cache_directory),
                                  cache_bytes)
         super().__init__(lib.flashcContextCreate(ctypes.byref(options)))
@@ -127,7 +127,7 @@ class Context(_Owned):
                               function.encode() if function else None, self._table if target != "cpu" else None)
 
     def cache_directory(self) -> str:
-        """Where kernels are kept on disk, or would be; empty if there is no such place."""
+        """Returns the folder for kernels on disk, which need not exist; empty if no folder can be found."""
         return os.fsdecode(lib.flashcContextGetCacheDirectory(self.handle))
 
     def statistics(self) -> StatisticsStruct:
@@ -149,14 +149,15 @@ class Context(_Owned):
 
     def choose_kernel(self, attention: Attention, launch: CacheLaunch, target: str,
                       schedule: Optional[str]) -> Tuple[int, str]:
-        """The kind of kernel, FORWARD_KERNEL or DECODE_KERNEL, and its schedule, for a launch that reads a cache."""
+        """Returns the kind of kernel for a launch that reads a cache, FORWARD_KERNEL or DECODE_KERNEL, and its
+        schedule."""
         options, kind, text = self._options(target, schedule), c_int(), c_void_p()
         checked(lib.flashcAttentionChooseKernel, ctypes.byref(attention), ctypes.byref(launch), ctypes.byref(options),
                 ctypes.byref(kind), ctypes.byref(text))
         return kind.value, take_text(text)
 
     def compile_plain(self, function: Callable[..., int], described: Any, target: str) -> CompiledKernel:
-        """By flashcCompileMergeStates or flashcCompileAppendKV."""
+        """Compiles by `function`, flashcCompileMergeStates or flashcCompileAppendKV."""
         options, handle = CompileOptions(encoded("target", target), None, None, None), Handle()
         checked(function, self.handle, ctypes.byref(described), ctypes.byref(options), ctypes.byref(handle))
         return CompiledKernel(handle, self)
@@ -172,17 +173,17 @@ class Context(_Owned):
 # --- The user's table of schedules ------------------------------------------------------------------------------------
 
 def device_table_path(cache_directory: str, device: int = 0) -> Optional[str]:
-    """The file of a GPU's own table in the cache; None where there is no such GPU."""
+    """Returns the path of a GPU's own table in the cache folder; None if there is no such GPU."""
     name = gpu_name(device)
     return None if name is None else os.path.join(cache_directory, "schedules", name.replace(" ", "-") + ".txt")
 
 
 def read_schedule_table(cache_directory: str) -> bytes:
-    """The text of the table that goes before the built-in one (docs/schedules.md): of the file that
-    $FLASHC_SCHEDULE_TABLE names (empty: none), else of the first GPU's own table in the cache."""
+    """Returns the text of the user's table, whose rows precede the built-in ones (docs/schedules.md): the file that
+    $FLASHC_SCHEDULE_TABLE names (empty: none), else the first GPU's own table in the cache folder."""
     path = os.environ.get("FLASHC_SCHEDULE_TABLE")
     if path is None:
-        # The CUDA driver is not asked before somebody has tuned: it would have to be initialised, which a fork resents.
+        # Without a folder of tables the CUDA driver is not initialised, since it does not survive a fork.
         if not cache_directory or not os.path.isdir(os.path.join(cache_directory, "schedules")):
             return b""
         path = device_table_path(cache_directory)
@@ -200,9 +201,9 @@ def read_schedule_table(cache_directory: str) -> bytes:
 
 _lock = threading.Lock()
 _context: Optional[Context] = None
-# Contexts that configure() replaced. They own loaded kernels, whose launches may still run, so they stay.
+# Contexts that configure() replaced. They stay, since launches of their loaded kernels may still run.
 _retired: List[Context] = []
-# Called after configure(): caches above the C API drop what belongs to the old context.
+# Functions that configure() calls, which clear caches of objects of the old context.
 on_configure: List[Callable[[], None]] = []
 
 
@@ -219,12 +220,12 @@ def context() -> Context:
 @public
 def configure(*, cache_directory: Optional[str] = None, disk_cache: bool = True,
               cache_bytes: Optional[int] = None) -> None:
-    """Decides where kernels are kept between processes, and starts with no kernel and with zeros in `statistics()`.
+    """Sets where kernels are kept between processes. No kernels are left in memory, and `statistics()` are 0.
 
     Args:
-        cache_directory: the folder, made when it is first needed. None: $XDG_CACHE_HOME/flashc, or ~/.cache/flashc.
+        cache_directory: the folder, created when it is first needed. None: $XDG_CACHE_HOME/flashc, or ~/.cache/flashc.
         disk_cache: False: nothing is read from or written to disk.
-        cache_bytes: the folder's bound in bytes; what was not used for longest goes first. None: 256 MiB.
+        cache_bytes: the most bytes in the folder; files that were not used for longest are removed. None: 256 MiB.
 
     Raises:
         flashc.ArgumentError: `cache_bytes` is not positive.
@@ -247,11 +248,11 @@ def configure(*, cache_directory: Optional[str] = None, disk_cache: bool = True,
 
 @dataclass(frozen=True)
 class Statistics:
-    """What flashc has done in this process since it started, or since `flashc.configure`."""
+    """Counters of this process since it started, or since `flashc.configure`."""
     #: Programs that went through the compiler.
     compilations: int
-    #: Requests for a kernel that was there already, or that another thread was compiling. Calls of
-    #: `flashc.attention` that find their kernel in Python's own table do not ask, and are not counted.
+    #: Requests for a kernel that was in memory, or that another thread was compiling. Calls of `flashc.attention` that
+    #: find their kernel in Python's own table are not counted.
     memory_hits: int
     #: Kernels that came from disk instead of the compiler.
     disk_hits: int

@@ -1,4 +1,4 @@
-"""Kernel objects: compiled ahead of the call, with everything that can be known of them."""
+"""flashc.compile, and the kernels that it returns."""
 from __future__ import annotations
 
 import ctypes
@@ -21,11 +21,11 @@ from .vectors import check_vectors
 
 
 class Cost(NamedTuple):
-    """Totals over one call, counted from the loops with the kernel's tiles: tiles that a mask rules out cost nothing.
+    """Totals over one call, counted from the loops with the kernel's tiles; tiles that a mask skips count nothing.
 
     Attributes:
-        matmul_flops: of the two products; an addition or a multiplication each counts 1.
-        other_flops: of everything else.
+        matmul_flops: of the two products; an addition and a multiplication count 1 each.
+        other_flops: of all other operations.
         bytes_read, bytes_written: between the device's memory and the chip.
     """
     matmul_flops: int
@@ -35,7 +35,7 @@ class Cost(NamedTuple):
 
 
 class MaskMaps(NamedTuple):
-    """Maps that a kernel keeps, their bytes, and launches that found theirs or had to run the mask."""
+    """The maps of tiles that a kernel keeps, their bytes, and launches that found a map (hits) or ran the mask."""
     maps: int
     bytes: int
     hits: int
@@ -79,7 +79,7 @@ class Kernel:
 
     @property
     def decisions(self) -> str:
-        """What was chosen for every entry of the kernel and why, for people (docs/schedules.md); empty for the CPU."""
+        """The choices for every entry of the kernel, with reasons, as text (docs/schedules.md); empty for the CPU."""
         return self._compiled.decisions()
 
     @property
@@ -93,7 +93,7 @@ class Kernel:
 
     @property
     def mask_maps(self) -> MaskMaps:
-        """What is kept of the mask's tiles on GPUs that the kernel has been called on (docs/masks.md)."""
+        """The maps of the mask's tiles on the GPUs that the kernel was called on (docs/masks.md)."""
         every = [launcher.loaded.mask_maps() for launcher in self._launchers.values()]
         return MaskMaps(*(sum(getattr(one, name) for one in every) for name in MaskMaps._fields))
 
@@ -107,13 +107,13 @@ class Kernel:
 
     @public
     def __call__(self, q: Any, k: Any, v: Any, *, return_lse: bool = False, out: Any = None) -> Any:
-        """The attention of other arrays than those the kernel was compiled with; they may differ in batch, heads,
-        lengths and strides unless it was compiled with `static_shapes=True`. The mask and the score read the arrays
-        that they referred to at compilation, and the sinks are those of then.
+        """Runs the kernel on arrays, which may have another batch, heads, lengths and strides than at compilation,
+        unless it was compiled with `static_shapes=True`. The sinks, and the arrays that the mask and the score read,
+        are those of `flashc.compile`.
 
         Args:
-            q, k, v, return_lse, out: as for `flashc.attention`, but the kernel stays the same: one that has the
-                log-sum-exp writes it in every call, one without cannot return it.
+            q, k, v, return_lse, out: as for `flashc.attention`. A kernel that was compiled with `return_lse=False`
+                cannot return the log-sum-exp.
         """
         outs = [] if out is None else split_out(out)
         if (return_lse or out is not None and outs[1] is not None) and not self._specialization.options.return_lse:
@@ -169,15 +169,15 @@ def compile(q: Union[ArrayLike, ArraySpec], k: Union[ArrayLike, ArraySpec], v: U
         causal, window, scale, mask, score, sinks, enable_gqa, layout, schedule, static_shapes: as for
             `flashc.attention`. A mask array and the sinks may be an ArraySpec; then the kernel can be looked at, not
             called.
-        return_lse: the kernel has the log-sum-exp, and a call says whether it wants it. False: it has none, as those
-            of `flashc.attention` without `return_lse`.
-        target: "sm_90a", or "cpu" for this machine's processor. None: what suits the arrays; "sm_90a" for ArraySpec.
+        return_lse: whether the kernel computes the log-sum-exp, which calls may then return. `flashc.attention` without
+            `return_lse` has kernels without it.
+        target: "sm_90a", or "cpu" for this machine's processor. None: that of the arrays; "sm_90a" for ArraySpec.
 
     Returns:
         A `flashc.Kernel`.
 
     Raises:
-        flashc.CompileError: the compiler refuses, in its own words.
+        flashc.CompileError: the compiler refuses; the text is its diagnostics.
         flashc.ArgumentError, flashc.UnsupportedTypeError, flashc.TraceError: as for `flashc.attention`.
     """
     options = Options(causal, window, scale, 0.0, enable_gqa, return_lse, layout, schedule, static_shapes).checked()
@@ -187,7 +187,7 @@ def compile(q: Union[ArrayLike, ArraySpec], k: Union[ArrayLike, ArraySpec], v: U
 
 
 class Request(NamedTuple):
-    """What is to be compiled, and for what it was asked."""
+    """The checked arguments of `flashc.compile`."""
     specialization: Specialization
     code: Code
     inputs: Inputs
@@ -198,7 +198,7 @@ class Request(NamedTuple):
         return self.specialization.vectors
 
     def shapes(self) -> Dict[str, Any]:
-        """What C is told of the arguments of a call, by name and in order: q, k, v, captures, results."""
+        """Returns the shapes of a call's arguments, by name and in order: q, k, v, captures, results."""
         shapes = {name: (x.shape, contiguous_strides(x.shape)) for name, x in zip("qkv", self._canonical())}
         shapes.update((capture.name, (one.extents, one.strides))
                       for capture, one in zip(self.code.captures, self.code.bound))
@@ -214,7 +214,7 @@ class Request(NamedTuple):
 
 
 def make_request(operands: Operands, options: Options, target: Optional[str]) -> Request:
-    """The arguments of `flashc.compile`, checked; `options` are."""
+    """Checks the arguments of `flashc.compile`; `options` are checked already."""
     if target is not None:
         encoded("target", target)
     inputs = Inputs(operands.arrays())
@@ -223,7 +223,7 @@ def make_request(operands: Operands, options: Options, target: Optional[str]) ->
         raise ArgumentError(f"expected q, k and v on one device, got {', '.join(map(device_name, sorted(devices)))}")
     if target is None:
         target = CPU_TARGET if devices == {CPU} else GPU_TARGET
-    # ArraySpec has no device, and a kernel for another device may be compiled from any arrays: it is not asked here.
+    # Devices are not compared: ArraySpec has none, and a kernel for another device may be compiled from any arrays.
     q, k, v = (inputs[name]._replace(device=CPU) for name in "qkv")
     extents = check_inputs(q, k, v, options.is_bshd, options.enable_gqa)
     if extents.dtype == "f64":
@@ -233,7 +233,7 @@ def make_request(operands: Operands, options: Options, target: Optional[str]) ->
         raise ArgumentError("expected at least one head, got none")
     code = make_code(operands.mask, operands.score, extents, None, None)
     if operands.mask is not None and not callable(operands.mask) and operands.score is None:
-        # The kernel may be called with other extents, which the mask's must reach.
+        # The kernel may be called with other extents, which must not exceed those of the mask.
         code = code._replace(needs=tuple(Need(dim, 1, array, dim) for array in code.arrays
                                          for dim, extent in enumerate(array.shape) if extent != 1))
     code.check((extents.batch, extents.query_heads, extents.queries, extents.keys))

@@ -1,4 +1,4 @@
-"""How arrays get to a kernel: the structures that C reads, the order that the manifest says, results, the call."""
+"""Launches: the memory of arguments that C reads, their order by the manifest, and arrays for results."""
 from __future__ import annotations
 
 import ctypes
@@ -23,9 +23,9 @@ Shape = Tuple[Sequence[int], Sequence[int]]  # Extents and strides.
 
 
 class Frame:
-    """The arguments of one launch, in the memory that C reads: structures, then extents and strides, then the message.
+    """The memory of a launch's arguments that C reads: structures, then extents and strides, then the message.
 
-    A frame serves one call at a time. Addresses are always fresh."""
+    A frame serves one call at a time. Each call writes all addresses."""
     __slots__ = ("memory", "words", "keep", "address", "message", "count", "numbers", "owner", "strides")
 
     def __init__(self, arguments: Sequence[Shape]) -> None:
@@ -38,7 +38,7 @@ class Frame:
         self.keep = (ctypes.c_char * (size * 8)).from_buffer(self.memory)
         self.address = ctypes.addressof(self.keep)
         self.message = self.address + (size - 1) * 8
-        #: What the numbers are of, and the strides of the caller's arrays for results, if there are some.
+        #: The arguments whose extents and strides are in memory, and the strides of the caller's arrays for results.
         self.owner: Any = None
         self.strides: Any = None
         offset = self.count * WORDS
@@ -51,24 +51,24 @@ class Frame:
         self.set_numbers(arguments)
 
     def set_numbers(self, arguments: Sequence[Shape]) -> None:
-        """Extents and strides of all arguments, in order."""
+        """Writes the extents and strides of all arguments, in order."""
         struct.pack_into(self.numbers, self.memory, 8 * WORDS * self.count,
                          *chain.from_iterable(chain.from_iterable(arguments)))
 
     def take_message(self) -> ctypes.c_void_p:
-        """That of a launch that failed, whose owner the caller becomes."""
+        """Returns the message of a failed launch, which the caller must free."""
         message = ctypes.c_void_p(self.words[len(self.words) - 1] & (2**64 - 1))
         self.words[len(self.words) - 1] = 0
         return message
 
 
 class Launcher:
-    """A kernel on one device, and the order of its arguments, which its manifest says. Frames are those that no call
-    uses: a call takes one and puts it back, so threads never share one."""
+    """A kernel on one device, and the order of its arguments in its manifest. `frames` are those that are not in use: a
+    call takes one and puts it back, so threads never share one."""
     __slots__ = ("loaded", "specialization", "device", "frames", "keys", "inputs", "captures", "outputs")
 
     def __init__(self, case: Any, specialization: Any, code: Code) -> None:
-        """`case`: the first of those that the kernel is for (Case of calls.py)."""
+        """`case`: a Case of calls.py that the kernel serves."""
         def load(it: Any) -> contexts.LoadedKernel:
             kernel = case.compiled if case.compiled is not None and it is specialization else it.compile()
             self._order(json.loads(kernel.manifest())["arguments"], case, code)
@@ -88,8 +88,8 @@ class Launcher:
         self.inputs = list(places.items())
 
     def fail(self, status: int, frame: Frame, code: Code) -> None:
-        """Raises what the status stands for. On the CPU, where it may be about an index of the mask or the score, the
-        program runs once more with the user's lines in it, which it says."""
+        """Raises the error of a status. On the CPU, an index of the mask or the score may be out of range: the program
+        runs once more with the user's lines in it, so that the error names the line."""
         located = self.specialization.located(code) if code.mask or code.score else self.specialization
         if self.device == CPU and located != self.specialization:
             library.take_text(frame.take_message())
@@ -102,7 +102,7 @@ def signed(value: int) -> int:
 
 
 def canonical(x: Sequence[int], is_bshd: bool) -> Sequence[int]:
-    """Extents or strides; those of 4 dimensions in the order B, H, N, D."""
+    """Returns extents or strides of 4 dimensions in the order B, H, N, D; others unchanged."""
     if not is_bshd or len(x) != 4:
         return x
     a, b, c, d = x
@@ -110,34 +110,34 @@ def canonical(x: Sequence[int], is_bshd: bool) -> Sequence[int]:
 
 
 def shape_of(x: Array, is_bshd: bool) -> Shape:
-    """What a kernel is told of an array: 1 is the stride of a last dimension of one element, whose stride means
-    nothing."""
+    """Returns the extents and strides that a kernel gets. The stride of a last dimension of one element, which means
+    nothing, is 1."""
     strides = x.strides if x.shape[-1] != 1 else (*x.strides[:-1], 1)
     return canonical(x.shape, is_bshd), canonical(strides, is_bshd)
 
 
 class Result(NamedTuple):
     """An array that a call writes."""
-    #: In the manifest, and in messages.
+    #: The names in the manifest, and in messages.
     name: str
     label: str
-    #: The input whose framework makes a new array, and whose device it is on.
+    #: The input whose framework and device a new array has.
     like: str
     shape: Tuple[int, ...]
     dtype: str
     #: Four dimensions are in the order B, N, H, D.
     is_bshd: bool = False
-    #: A new array is made with the dimensions 1 and 2 exchanged, and seen with them in their places.
+    #: A new array is allocated with dimensions 1 and 2 exchanged, and returned as a transposed view.
     transposes: bool = False
 
     @property
     def key(self) -> str:
-        """Its name among those of all arguments; an input may have the same one in Python."""
+        """The result's key among all arguments; an input may have the same name."""
         return f"={self.name}"
 
     @property
     def memory(self) -> Tuple[int, ...]:
-        """The shape that a new array is made with."""
+        """The shape that a new array is allocated with."""
         if not self.transposes:
             return self.shape
         a, b, c, d = self.shape
@@ -149,14 +149,13 @@ class Result(NamedTuple):
 
 
 def lies_exchanged(x: Array, is_bshd: bool, source: Source) -> bool:
-    """Whether a result that lies in memory as `x` does, which has as many rows, has its dimensions 1 and 2
-    exchanged."""
+    """Whether dimensions 1 and 2 of `x` are exchanged in memory, so that those of a result like it are, too."""
     _, b, c, _ = x.shape
     return not is_bshd and b > 1 and c > 1 and x.strides[1] < x.strides[2] and source.can_transpose
 
 
 def attention_results(extents: Extents, options: Options, transposes: bool = False) -> List[Result]:
-    """o, and lse if it is asked for."""
+    """Returns the results o, and lse if `options` asks for it."""
     batch, heads, length = extents.batch, extents.query_heads, extents.queries
     shape = (batch, length, heads, extents.value_dim) if options.is_bshd else (batch, heads, length, extents.value_dim)
     o = Result("o", "out", "q", shape, extents.dtype, options.is_bshd, transposes)
@@ -165,7 +164,7 @@ def attention_results(extents: Extents, options: Options, transposes: bool = Fal
 
 
 def check_array(name: str, x: Array, shape: Sequence[int], dtype: str, order: str = "") -> None:
-    """Refuses an array that is not of this shape, which messages call `order`, and element type."""
+    """Refuses an array of another shape or element type; `order` names the dimensions in the message."""
     if tuple(x.shape) != tuple(shape):
         wanted = f"{order} = {list(shape)}" if order else str(tuple(shape))
         raise ArgumentError(f"expected {name} of shape {wanted}, got {tuple(x.shape)}")
@@ -174,7 +173,7 @@ def check_array(name: str, x: Array, shape: Sequence[int], dtype: str, order: st
 
 
 def read_result(result: Result, x: Any, device: int, stream: Optional[int]) -> Array:
-    """The caller's array for a result, after checks and a wait for what writes it."""
+    """Checks the caller's array for a result, waits for work that writes it, and describes it."""
     name, array = result.label, source_of(x).describe(x, stream)
     check_array(name, array, result.shape, result.dtype)
     check_device(name, array, device, result.like)
@@ -191,13 +190,13 @@ def read_result(result: Result, x: Any, device: int, stream: Optional[int]) -> A
 
 
 def wait_for(array: Array, stream: Optional[int]) -> None:
-    """Waits for what writes the array, if that is on another stream than the launch."""
+    """Waits for work that writes the array, if it is on another stream than the launch."""
     if array.stream is not None and stream is not None and plain_stream(array.stream) != stream:
         synchronize(plain_stream(array.stream))
 
 
 def split_out(out: Any) -> List[Any]:
-    """o and lse of what a caller gave: None: a new array."""
+    """Returns the caller's arrays for o and lse; None stands for a new array."""
     if not isinstance(out, (tuple, list)):
         return [out, None]
     if len(out) != 2:

@@ -1,7 +1,7 @@
 """The C API of libflashc.so through ctypes: a mirror of flashc-c/flashc.h, with errors as exceptions.
 
-Everything that other modules need of the library goes through here, and what it makes through `_context.py`. Loading
-takes a few milliseconds and imports neither NumPy nor PyTorch.
+All other modules call the library through this one; objects that own its handles are in `contexts.py`. Loading takes a
+few milliseconds and imports neither NumPy nor PyTorch.
 """
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from typing import Any, Callable, Optional
 
 
 class Error(RuntimeError):
-    """Whatever flashc refuses or fails at. The text holds the compiler's diagnostics or the CUDA driver's words."""
+    """The base class of flashc's errors. The text has the compiler's diagnostics or the CUDA driver's message."""
 
 
 class CompileError(Error):
-    """The program is wrong, or flashc has no kernel for it. The text is the compiler's diagnostics, one a line."""
+    """The program is wrong, or flashc has no kernel for it. The text is the compiler's diagnostics, one per line."""
 
 
 class GPUError(Error):
-    """There is no CUDA driver, or it is too old, or it failed, or the GPU does not take the kernel. Not of the CPU."""
+    """There is no CUDA driver, or it is too old or failed, or the GPU refuses the kernel. Never raised for the CPU."""
 
 
 class ArgumentError(Error, ValueError):
-    """Arguments that do not go together: extents, strides, alignment, devices, values; on the CPU also what arrays
-    hold, such as an index outside of an array that a score reads."""
+    """Arguments that do not go together: extents, strides, alignment, devices, values; on the CPU also elements of
+    arrays, such as an index outside of an array that a score reads."""
 
 
 class OutOfMemoryError(Error, MemoryError):
-    """There is not the memory of this machine that a call needs. Nothing else is lost: the next call may succeed."""
+    """The host does not have the memory that a call needs. Nothing else is lost: the next call may succeed."""
 
 
 class UnsupportedTypeError(Error, TypeError):
@@ -55,7 +55,7 @@ DEVICE_CPU = -1
 
 
 class Handle(ctypes.Structure):
-    """FlashcContext, FlashcKernel, FlashcLoadedKernel and FlashcExplanation, which look the same."""
+    """FlashcContext, FlashcKernel, FlashcLoadedKernel and FlashcExplanation, which have the same layout."""
     _fields_ = [("ptr", c_void_p)]
 
 
@@ -116,12 +116,12 @@ class Argument(ctypes.Structure):
 
 # --- Finding and loading ----------------------------------------------------------------------------------------------
 
-# A text that the caller frees must stay a pointer: ctypes turns c_char_p into bytes and loses the address.
+# Text that the caller frees is a c_void_p: ctypes turns c_char_p into bytes and loses the address.
 _Text = c_void_p
 
 
 def _fallible(*arguments: Any) -> Any:
-    """A status is returned; the last argument is a message."""
+    """The types of a function that returns a status and has a message for its last argument."""
     return c_int, [*arguments, POINTER(_Text)]
 
 
@@ -154,8 +154,8 @@ _FUNCTIONS = {
     "flashcExplanationGetTiles": (c_void_p, [Handle, c_int64, c_int64]),
     "flashcExplanationDestroy": (None, [Handle]),
     "flashcKernelLoad": _fallible(Handle, c_int, POINTER(Handle)),
-    # Called for every launch with ready-made addresses. A structure of one pointer is passed as that pointer is (System
-    # V and AArch64), so the handle goes as c_void_p, which ctypes converts fastest.
+    # Called for every launch with ready-made addresses. The handle, a structure of one pointer, is passed like a
+    # pointer (System V and AArch64), so it is a c_void_p here, which ctypes converts fastest.
     "flashcLoadedKernelLaunch": (c_int, [c_void_p, c_void_p, c_size_t, c_void_p, c_void_p]),
     "flashcLoadedKernelLaunchPlanned": (c_int, [c_void_p, c_void_p, c_size_t, c_uint64, c_void_p, c_void_p]),
     "flashcLoadedKernelForgetPlan": _fallible(Handle, c_uint64),
@@ -165,20 +165,20 @@ _FUNCTIONS = {
 
 
 def library_path() -> str:
-    """The file of the library: $FLASHC_LIBRARY, or the one inside the package."""
+    """Returns the path of the library: $FLASHC_LIBRARY, or the file inside the package."""
     path = os.environ.get("FLASHC_LIBRARY")
     if path:
         return path
     folder = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib")
     names = os.listdir(folder) if os.path.isdir(folder) else []
-    # Its name has the version of its ABI at the end; libflashc.so is for linkers.
+    # The name ends with the version of the ABI; libflashc.so is for linkers.
     return os.path.join(folder, next((name for name in names if name.startswith("libflashc.so.")), "libflashc.so"))
 
 
 def _load() -> ctypes.CDLL:
     path = library_path()
     try:
-        # Local and bound to itself: the process may hold another LLVM (PyTorch with Triton does).
+        # RTLD_LOCAL, since the process may have another LLVM (PyTorch with Triton does).
         library = ctypes.CDLL(path, mode=ctypes.RTLD_LOCAL)
     except OSError as error:
         if os.environ.get("FLASHC_LIBRARY"):
@@ -207,7 +207,7 @@ def version() -> str:
 
 
 def take_text(pointer: c_void_p) -> str:
-    """The text behind a pointer that the caller owns, which is freed."""
+    """Returns the text of a pointer that the caller owns, and frees it."""
     if not pointer.value:
         return ""
     try:
@@ -218,13 +218,13 @@ def take_text(pointer: c_void_p) -> str:
 
 
 def fail(status: int, message: c_void_p, doing: str = "") -> None:
-    """Raises what a status other than OK stands for; `message` is freed."""
+    """Raises the error of a status other than OK, and frees `message`."""
     text = take_text(message).rstrip() or f"flashc failed with status {status}"
     raise _EXCEPTIONS.get(status, Error)(f"{doing}: {text}" if doing else text)
 
 
 def encoded(name: str, text: Any) -> bytes:
-    """An argument that is text, as C takes it."""
+    """Returns the argument `name`, which must be text, as bytes for C."""
     if not isinstance(text, str):
         raise UnsupportedTypeError(f"expected {name} to be text, got {text!r}")
     if "\0" in text:
@@ -236,7 +236,7 @@ def encoded(name: str, text: Any) -> bytes:
 
 
 def path_text(name: str, path: Any) -> str:
-    """An argument that names a file."""
+    """Returns the argument `name`, which must be a path, as text."""
     try:
         text = os.fsdecode(path)
     except TypeError:
@@ -247,7 +247,7 @@ def path_text(name: str, path: Any) -> str:
 
 
 def parse_flag(name: str, value: Any) -> bool:
-    """Whether an argument is true: Python's condition, NumPy's, or an integer 0 or 1."""
+    """Returns the argument `name`, which must be a bool of Python or NumPy, or an integer 0 or 1."""
     kind = type(value)
     if kind is bool or kind.__name__ in ("bool_", "bool") or (kind is int and value in (0, 1)):
         return bool(value)
@@ -255,14 +255,14 @@ def parse_flag(name: str, value: Any) -> bool:
 
 
 def described(value: Any) -> str:
-    """A value in a message: itself, where that is short, or its type."""
+    """Returns a value as text for a message: the value itself if that is short, else its type."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return repr(value) if len(repr(value)) <= 80 else f"{type(value).__name__} {repr(value)[:60]}..."
     return f"{type(value)!r}"
 
 
 def checked(function: Callable[..., int], *arguments: Any) -> None:
-    """Calls a function whose last argument is a message, and raises what its status stands for."""
+    """Calls a function whose last argument is a message, and raises the error of its status."""
     message = c_void_p()
     status = function(*arguments, ctypes.byref(message))
     if status != OK:
@@ -270,7 +270,7 @@ def checked(function: Callable[..., int], *arguments: Any) -> None:
 
 
 def devices() -> int:
-    """The number of GPUs: 0 where there is no CUDA driver, or none that is usable. CPU arrays need none."""
+    """Returns the number of GPUs; 0 if there is no usable CUDA driver. Arrays on the CPU need none."""
     count, message = c_int(0), c_void_p()
     status = lib.flashcGetDeviceCount(ctypes.byref(count), ctypes.byref(message))
     if status == NO_DRIVER:
@@ -282,7 +282,7 @@ def devices() -> int:
 
 
 def gpu_name(device: int) -> Optional[str]:
-    """What the CUDA driver calls a GPU, such as "NVIDIA H200"; None where there is no such GPU."""
+    """Returns the CUDA driver's name of a GPU, such as "NVIDIA H200"; None if there is no such GPU."""
     name, message = c_void_p(), c_void_p()
     if lib.flashcGetDeviceName(device, ctypes.byref(name), ctypes.byref(message)) != OK:
         take_text(message)

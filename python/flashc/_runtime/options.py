@@ -1,5 +1,5 @@
-"""What a call asks for and what it reads: parsed and checked once, where a public function begins. Functions inside
-take `Operands` and `Options`, so that one more argument is a field here."""
+"""`Operands` and `Options`: the arguments of a call. Public functions parse and check them once; inner functions take
+both, so that one more argument is one more field here."""
 from __future__ import annotations
 
 import math
@@ -13,23 +13,23 @@ Window = Union[None, int, Sequence[Optional[int]]]
 
 class Vector(NamedTuple):
     """An array of one dimension that a call may pass besides q, k and v."""
-    #: Its extent; None: a number for each query head.
+    #: The extent; None: the number of query heads.
     length: Optional[int]
-    #: Its extents, as messages call them.
+    #: The shape in messages.
     shape: str
-    #: None: that of the log-sum-exp.
+    #: The element type; None: that of the log-sum-exp.
     dtype: Optional[str]
-    #: The option of FlashcAttention that the array belongs to; None: another one says so.
+    #: The option of FlashcAttention that says that the array is given; None: another option implies it.
     option: Optional[str]
 
 
-#: By their names in the manifest, in the order of the last fields of Operands.
+#: The vectors by their names in the manifest, in the order of the last fields of Operands.
 VECTORS = {"sinks": Vector(None, "[Hq]", None, "sinks"),
            "philox": Vector(2, "[seed and offset]", "i64", None)}
 
 
 class Operands(NamedTuple):
-    """What an attention reads: arrays, and functions that may read others."""
+    """The arrays of an attention, and its mask and score, functions that may read other arrays."""
     q: Any
     k: Any
     v: Any
@@ -39,7 +39,7 @@ class Operands(NamedTuple):
     philox: Any = None
 
     def arrays(self) -> Dict[str, Any]:
-        """Those that the kernel has arguments of its own for."""
+        """Returns the arrays by name, without the mask and the score."""
         arrays = {"q": self[0], "k": self[1], "v": self[2]}
         for name, x in zip(VECTORS, self[5:]):
             if x is not None:
@@ -49,20 +49,20 @@ class Operands(NamedTuple):
 
 _FLAGS = "causal", "enable_gqa", "return_lse", "static_shapes", "deterministic", "batch_invariant"
 _NONE = type(None)
-# The usual objects for a layout; others are looked at.
+# Layouts are first compared by identity with these objects, which is fast.
 _BHSD, _BSHD = "bhsd", "bshd"
 
 
 class Options(NamedTuple):
-    """What decides, together with shapes and element types, which kernel a call has."""
+    """The options of a call, which, with shapes and element types, decide which kernel it has."""
     causal: bool = False
-    #: After `checked`: (left, right), of which a negative number is no bound, or None.
+    #: After `checked`: None, or (left, right), where a negative number is no bound.
     window: Any = None
     #: None: 1 / sqrt(D).
     scale: Optional[float] = None
     dropout_p: float = 0.0
     enable_gqa: bool = False
-    #: The log-sum-exp is an output; of the backward pass, its gradient is an input.
+    #: The log-sum-exp is an output; in the backward pass, its gradient is an input.
     return_lse: bool = False
     layout: str = "bhsd"
     schedule: Optional[str] = None
@@ -78,7 +78,7 @@ class Options(NamedTuple):
         return self.layout == "bshd"
 
     def checked(self, philox: Any = None) -> "Options":
-        """The same with every field of its type, for what a caller gave."""
+        """Checks what a caller gave; returns the options with every field of its type."""
         causal, window, scale, dropout_p, enable_gqa, return_lse, layout, schedule, static_shapes, deterministic, \
             operation, splits, batch_invariant = self
         if type(causal) is not bool or type(enable_gqa) is not bool or type(return_lse) is not bool or \
@@ -102,14 +102,14 @@ class Options(NamedTuple):
                        deterministic, operation, splits, batch_invariant)
 
     def of_kernel(self, head_dim: int) -> "Options":
-        """What of it a kernel depends on."""
+        """Returns the options with the fields that a kernel does not depend on at their defaults."""
         is_backward = self.operation >= library.ATTENTION_BACKWARD
         return self._replace(scale=parse_scale(self.scale, head_dim), enable_gqa=False, layout="bhsd",
                              static_shapes=False, splits=None, batch_invariant=False,
                              deterministic=self.deterministic if is_backward else None)
 
     def mask(self) -> Tuple[int, Tuple[int, int]]:
-        """FlashcMask and its window (left, right)."""
+        """Returns the FlashcMask, and its window (left, right)."""
         left, right = (-1, -1) if self.window is None else self.window
         if self.causal:
             right = 0
@@ -117,13 +117,13 @@ class Options(NamedTuple):
         return kind, (left, right)
 
     def named(self) -> List[str]:
-        """What FlashcAttention::options says of it."""
+        """Returns the entries of FlashcAttention::options."""
         rate = [f"dropout_p={self.dropout_p!r}"] if self.dropout_p else []
         return rate + (["deterministic"] if self.deterministic else [])
 
 
 def parse_window(window: Window) -> Optional[Tuple[int, int]]:
-    """The window as (left, right), of which a negative number is no bound."""
+    """Returns the window as (left, right), where a negative number is no bound."""
     if window is None:
         return None
     if isinstance(window, (tuple, list)):
@@ -143,11 +143,11 @@ def _parse_side(side: str, value: Any) -> int:
     except (AttributeError, TypeError):  # An array has the method, but several numbers.
         raise UnsupportedTypeError(
             f"expected the {side} side of window to be an integer or None, got {value!r}") from None
-    return -1 if number < 0 or number >= 2**30 else number  # As far as any key can be.
+    return -1 if number < 0 or number >= 2**30 else number  # 2^30 is beyond any key.
 
 
 def parse_scale(scale: Any, head_dim: Optional[int] = None) -> float:
-    """The scale as a number of 32 bits: 1 / sqrt(head_dim) for None."""
+    """Returns the scale, which must fit 32 bits; 1 / sqrt(head_dim) for None."""
     if scale is None:
         if not head_dim:
             raise ArgumentError("expected a head dimension of at least 1, got 0")
@@ -166,7 +166,7 @@ def parse_scale(scale: Any, head_dim: Optional[int] = None) -> float:
 
 
 def parse_dropout(dropout_p: Any, philox: Any = None) -> float:
-    """The rate as kernels have it, a multiple of 1/256; 0.0: no dropout."""
+    """Returns the rate, rounded to a multiple of 1/256; 0.0: no dropout."""
     try:
         p = float(dropout_p)
     except (TypeError, ValueError):
@@ -182,7 +182,7 @@ def parse_dropout(dropout_p: Any, philox: Any = None) -> float:
 
 
 def check_layout(layout: str) -> bool:
-    """Whether the layout is "bshd"."""
+    """Returns whether the layout is "bshd"; refuses any but "bhsd" and "bshd"."""
     if not isinstance(layout, str) or layout not in ("bhsd", "bshd"):
         raise ArgumentError(f"expected layout 'bhsd' ([B, H, N, D]) or 'bshd' ([B, N, H, D]), got {described(layout)}")
     return layout == "bshd"

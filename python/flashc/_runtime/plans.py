@@ -1,4 +1,4 @@
-"""Plans of masks: what a mask keeps of each tile is found once, and kept, also where the mask reads arrays."""
+"""Plans of masks: the tiles that a mask keeps are found once for many calls, even if the mask reads arrays."""
 from __future__ import annotations
 
 import ctypes
@@ -16,7 +16,7 @@ _launch_planned = library.lib.flashcLoadedKernelLaunchPlanned
 
 
 class MaskPlan:
-    """A mask whose arrays do not change: `plan_mask` makes it. It is called as the mask is."""
+    """A mask whose arrays do not change, made by `plan_mask`. A call of it calls the mask."""
 
     def __init__(self, mask: Callable[..., Any], q_len: Optional[int] = None, k_len: Optional[int] = None) -> None:
         self.mask, self.q_len, self.k_len = mask, q_len, k_len
@@ -40,24 +40,24 @@ class MaskPlan:
 
 @public
 def plan_mask(mask: Callable[..., Any], q_len: Optional[int] = None, k_len: Optional[int] = None) -> MaskPlan:
-    """A mask for many calls: all layers that share it, forward and backward.
+    """Makes a plan of a mask for many calls: all layers that share it, forward and backward.
 
-    Which tiles a mask keeps is proven where that is possible; other masks are run on their tiles, before the attention.
-    For masks of positions and scalars alone that is done once for each kernel and its extents. A mask that reads arrays
-    is run in every call, since they may have changed; with a plan it is run in the first one only. The plan takes the
-    place of FlexAttention's `create_block_mask`, which evaluates all pairs.
+    flashc proves which tiles a mask keeps where it can; other masks are run on their tiles, before the attention. Masks
+    of positions and scalars alone are run once for each kernel and its extents. A mask that reads arrays is run in
+    every call, since the arrays may have changed; with a plan it is run in the first call only. A plan replaces
+    FlexAttention's `create_block_mask`, which evaluates all pairs.
 
     Args:
-        mask: (b, h, i, j) -> condition, as for `flashc.attention`. What it reads must not change while the plan is in
-            use; when it has, make another plan.
-        q_len, k_len: lengths that calls are held to; None: any.
+        mask: (b, h, i, j) -> condition, as for `flashc.attention`. Arrays that it reads must not change while the plan
+            is in use; after a change, make another plan.
+        q_len, k_len: the lengths that calls must have; None: any.
 
     Returns:
-        A `MaskPlan`, for `mask=` of every function of flashc. What the GPU keeps for it is freed with it: keep it for
-        as long as launches, or CUDA graphs that captured some, use it.
+        A `MaskPlan`, for `mask=` of every function of flashc. Its memory on the GPU is freed with it: keep the plan for
+        as long as launches, or CUDA graphs that captured launches, use it.
 
     Raises:
-        flashc.UnsupportedTypeError: `mask` is no function. Arrays of conditions need no plan to be read.
+        flashc.UnsupportedTypeError: `mask` is no function. A mask that is an array needs no plan.
     """
     if isinstance(mask, MaskPlan) or not callable(mask):
         raise UnsupportedTypeError(f"expected mask to be a function (b, h, i, j) -> condition, got {type(mask)!r}")
@@ -78,7 +78,7 @@ def launch(loaded: Any, frame: Any, stream: int, plan: Optional[MaskPlan]) -> in
 def _forget(number: int, kernels: Set[Any]) -> None:
     for loaded in kernels:
         message = ctypes.c_void_p()
-        # What cannot be freed now goes with the kernel.
+        # Memory that cannot be freed now is freed with the kernel.
         library.lib.flashcLoadedKernelForgetPlan(loaded.handle, number, ctypes.byref(message))
         if message:
             library.take_text(message)

@@ -1,5 +1,5 @@
-"""What all public functions share: calls that do not fit a function's arguments end in a flashc.Error, which says what
-the argument is called here."""
+"""The decorator of all public functions: a call with wrong arguments raises a flashc.Error with a hint, such as
+flashc's name of another library's argument."""
 from __future__ import annotations
 
 import difflib
@@ -11,9 +11,9 @@ from .library import ArgumentError
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
-# What other libraries call an argument (PyTorch, FlexAttention, FlashAttention, xFormers, FlashInfer, vLLM,
-# transformers): the argument here, what to write ("": a value of the same kind), their names. The first row counts
-# whose argument a function has.
+# Names of arguments in other libraries (PyTorch, FlexAttention, FlashAttention, xFormers, FlashInfer, vLLM,
+# transformers). Each row: flashc's argument, what to write ("": a value of the same kind), the other names. The first
+# row whose argument the called function has gives the hint.
 _FOREIGN = [
     ("causal", "causal=True; it aligns the last query with the last key, and mask=flashc.masks.causal('top-left') the "
      "first ones, as PyTorch does", "is_causal"),
@@ -66,15 +66,15 @@ _FOREIGN = [
 
 
 def public(function: _Function) -> _Function:
-    """`function`, whose calls with arguments that it does not take raise an ArgumentError with a hint. The signature
-    stays for `help` and `inspect`; a call that fits costs one more call."""
+    """Wraps `function`: a call with arguments that it does not take raises an ArgumentError with a hint. `help` and
+    `inspect` still show its signature. A call costs one more Python call."""
     @functools.wraps(function)
     def call(*arguments: Any, **keywords: Any) -> Any:
         try:
             return function(*arguments, **keywords)
         except TypeError as problem:
             if problem.__traceback__.tb_next is not None:  # type: ignore[union-attr]
-                raise  # From within the function, which was called.
+                raise  # The function was called, and raised it.
         _refuse(function, arguments, keywords)
     return call  # type: ignore[return-value]
 
@@ -85,7 +85,7 @@ def _name(function: Callable[..., Any]) -> str:
 
 
 def _refuse(function: Callable[..., Any], arguments: Sequence[Any], keywords: Dict[str, Any]) -> NoReturn:
-    """Raises what Python's TypeError is about."""
+    """Raises an ArgumentError for a call that does not fit the function's signature."""
     parameters = inspect.signature(function).parameters
     known = [name for name in parameters if name != "self"]
     unknown = [name for name in keywords if name not in parameters]
@@ -109,7 +109,7 @@ def _refuse(function: Callable[..., Any], arguments: Sequence[Any], keywords: Di
 
 
 def _advice(name: str, known: Sequence[str]) -> str:
-    """What to write instead of an argument that there is not."""
+    """Returns a hint: what to write instead of the unknown argument `name`."""
     for here, advice, names in _FOREIGN:
         if here in known and name.lower() in names.split():
             return f"write {advice or here + '=...'}"

@@ -1,4 +1,4 @@
-"""What a kernel is compiled for, as the compiler takes it; and checks of the arrays of an attention."""
+"""`Specialization`, the key of a kernel, in the form that the compiler takes; and checks of attention's arrays."""
 from __future__ import annotations
 
 import ctypes
@@ -20,12 +20,12 @@ _GPU_DTYPES = "bf16", "f16"
 
 
 class Specialization(NamedTuple):
-    """All that a kernel depends on."""
+    """All values that a kernel depends on."""
     dtype: str
     head_dim: int
     value_dim: int
     group_size: int = 1
-    #: As `Options.of_kernel` gives them.
+    #: As `Options.of_kernel` returns them.
     options: Options = Options()
     target: str = GPU_TARGET
     mask_code: Optional[str] = None
@@ -33,18 +33,18 @@ class Specialization(NamedTuple):
     captures: Tuple[Capture, ...] = ()
     #: B, Hk, Nq, Nk; ANY: given at launch.
     extents: Tuple[int, int, int, int] = (library.ANY,) * 4
-    #: The names of the arrays beside q, k and v (VECTORS).
+    #: The names of the vectors that are given (VECTORS).
     vectors: Tuple[str, ...] = ()
     #: The number of the capture, for CAPTURED_GRADIENT.
     captured: int = 0
-    #: Rows of a page, where k and v of attention are caches; 0: without pages. None: they are no caches.
+    #: Rows of a page, if k and v are caches; 0: caches without pages. None: they are no caches.
     page_size: Optional[int] = None
-    #: Of caches of 8 bits: "f8e4m3" or "i8", and whether pages and key heads have scales of their own.
+    #: The element type of caches of 8 bits, "f8e4m3" or "i8"; whether pages, and key heads, have scales of their own.
     cache_dtype: Optional[str] = None
     scales: Tuple[bool, bool] = (False, False)
 
     def describe(self) -> library.Attention:
-        """The attention as the C API takes it. The structure keeps what it points to alive (ctypes holds on to it)."""
+        """Returns the structure for the C API, which keeps the memory that it points to."""
         self._check()
         kind, (left, right) = self.options.mask()
         batch, key_heads, queries, keys = self.extents
@@ -75,30 +75,30 @@ class Specialization(NamedTuple):
                                 f"{self.value_dim}; zeros may fill them up")
 
     def check_schedule(self) -> None:
-        """Refuses a schedule that no kernel has, where nothing is launched."""
+        """Refuses a schedule that no kernel has, in a call without a launch."""
         if self.options.schedule is not None:
             self._replace(target=CPU_TARGET).compile()
 
     def compile(self, context: Optional[contexts.Context] = None, code: Code = NO_CODE) -> contexts.CompiledKernel:
-        """The kernel, from memory, from disk or compiled. `context`: None: that of this process. `code` is where a
-        refusal finds the user's lines."""
+        """Returns the kernel, from memory, from disk or compiled. `context`: None: that of this process. `code` has the
+        user's lines, for the compiler's diagnostics."""
         compiler = context or contexts.context()
         return naming_lines(self, code, lambda it: compiler.compile_attention(it.describe(), it.target,
                                                                               it.options.schedule))
 
     def of(self, code: Code) -> "Specialization":
-        """The same for a mask and a score."""
+        """Returns the specialization for a mask and a score."""
         return self._replace(mask_code=code.mask, score_code=code.score, captures=code.captures)
 
     def located(self, code: Code) -> "Specialization":
-        """The same with the user's lines in its code, which it has of `code`."""
+        """Returns the specialization with the user's lines in its code, traced again from `code`."""
         code = code.located()
         return self._replace(mask_code=code.mask, score_code=code.score) if code.mask or code.score else self
 
 
 def naming_lines(it: Any, code: Code, make: Callable[[Any], Any]) -> Any:
-    """What `make` makes of what a kernel is compiled for. Where the compiler refuses that, it is asked again with the
-    user's lines in `code`, to name them."""
+    """Returns make(it), where `it` is a specialization. If the compiler refuses, it runs again with the user's lines in
+    the code, so that its diagnostics name them."""
     try:
         return make(it)
     except CompileError:
@@ -109,7 +109,7 @@ def naming_lines(it: Any, code: Code, make: Callable[[Any], Any]) -> Any:
 
 
 def sum_dtype(dtype: str) -> str:
-    """That of the log-sum-exp and of column sums, where `dtype` is that of q."""
+    """Returns the element type of log-sum-exps and column sums, for q of `dtype`."""
     return "f64" if dtype == "f64" else "f32"
 
 
@@ -129,7 +129,7 @@ class Extents(NamedTuple):
 
 
 def check_inputs(q: Array, k: Array, v: Optional[Array], is_bshd: bool, enable_gqa: bool) -> Extents:
-    """The extents, after all that can be said about q, k and v alone; or about q and k, where there is no v."""
+    """Checks q, k and v, or q and k if v is None, and returns the extents."""
     order = "[B, N, H, D]" if is_bshd else "[B, H, N, D]"
     others = [("k", k)] if v is None else [("k", k), ("v", v)]
     arrays = [("q", q), *others]
@@ -176,12 +176,12 @@ def check_inputs(q: Array, k: Array, v: Optional[Array], is_bshd: bool, enable_g
 
 
 def target_of(device: int) -> str:
-    """The target of kernels for arrays on a device."""
+    """Returns the target of kernels for arrays on a device."""
     return CPU_TARGET if device == CPU else GPU_TARGET
 
 
 def specialize(extents: Extents, options: Options, target: str, vectors: Tuple[str, ...] = ()) -> Specialization:
-    """What the kernel of a call without a mask and a score is compiled for."""
+    """Returns the specialization of a call, still without its mask and score."""
     group = extents.query_heads // max(extents.key_heads, 1) or 1
     fixed = (extents.batch, extents.key_heads, extents.queries, extents.keys) if options.static_shapes else _ANY
     return _specialization(extents.dtype, (extents.head_dim, extents.value_dim), group, options, target, fixed, vectors)
@@ -193,12 +193,12 @@ _ANY = (library.ANY,) * 4
 @functools.lru_cache(maxsize=1024)
 def _specialization(dtype: str, depths: Tuple[int, int], group: int, options: Options, target: str,
                     extents: Tuple[int, int, int, int], vectors: Tuple[str, ...]) -> Specialization:
-    """One object for all calls: shapes may be new in each of them."""
+    """Returns the same object for equal arguments, since most calls have new shapes and an old specialization."""
     return Specialization(dtype, *depths, group, options.of_kernel(depths[0]), target, extents=extents, vectors=vectors)
 
 
 def read_mask(mask: Any, extents: Extents, device: Optional[int], stream: Optional[int]) -> Array:
-    """A boolean or real array as one of 4 dimensions, each 1 or that of [B, Hq, Nq, Nk]."""
+    """Describes a mask array of booleans or real numbers with 4 dimensions, each 1 or that of [B, Hq, Nq, Nk]."""
     if hasattr(mask, "is_neg") and mask.is_neg():
         mask = mask.resolve_neg()
     array = source_of(mask).describe(mask, stream)
@@ -218,12 +218,12 @@ def read_mask(mask: Any, extents: Extents, device: Optional[int], stream: Option
     return array._replace(shape=shape, strides=(0,) * missing + tuple(array.strides))
 
 
-# The code of a mask array alone, by the way the array is passed.
+# The code of a mask array without a score, by the array's view and element type.
 _mask_codes: Dict[Any, Code] = {}
 
 
 def make_code(mask: Any, score: Any, extents: Extents, device: Optional[int], stream: Optional[int]) -> Code:
-    """The code of the mask and the score, and what a launch passes for the arrays in it."""
+    """Traces the mask and the score. The code has the arguments of a launch for the arrays that they read."""
     if mask is None and score is None:
         return NO_CODE
     if isinstance(mask, MaskPlan):

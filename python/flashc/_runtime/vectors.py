@@ -1,4 +1,4 @@
-"""Arrays of one dimension that a call passes beside q, k and v (`options.VECTORS`), and conversions of element
+"""Arrays of one dimension that a call passes besides q, k and v (`options.VECTORS`), and conversions of element
 types."""
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from .specialization import Extents, sum_dtype
 
 
 def check_vectors(inputs: Any, extents: Extents, is_launched: bool = True) -> Tuple[str, ...]:
-    """The names of those that are among the inputs; refuses what is no contiguous array of the length and the type on
-    q's device. Where nothing is launched, only shapes matter."""
+    """Checks the vectors among the inputs, and returns their names. A vector must be contiguous, of its length and
+    type, and on q's device; without a launch, its device does not matter."""
     names = tuple([name for name in VECTORS if name in inputs.arrays])
     for name in names:
         vector = VECTORS[name]
@@ -24,8 +24,8 @@ def check_vectors(inputs: Any, extents: Extents, is_launched: bool = True) -> Tu
 
 
 def with_philox(operands: Operands, options: Options) -> Operands:
-    """With dropout, operands with a seed and an offset. Those of PyTorch's tensors are drawn if none are given, from
-    the generator of q's device: a CUDA graph draws new ones in each replay."""
+    """Returns operands that have a philox if there is dropout. If none is given, PyTorch's generator of q's device
+    draws it: a CUDA graph draws a new one in each replay."""
     q, philox = operands.q, operands.philox
     if not options.dropout_p:
         return operands
@@ -45,7 +45,7 @@ _FLOATS = {"f32": "float32", "f64": "float64"}
 
 
 def as_floats(x: Any, array: Array, dtype: str) -> Any:
-    """`x`, which `array` describes, with elements of f32 or f64, if it has other floats."""
+    """Converts `x`, which `array` describes, to `dtype`, f32 or f64, if it has other floats."""
     if array.dtype == dtype or array.dtype not in ("bf16", "f16", "f32", "f64"):
         return x
     if hasattr(x, "to") and hasattr(x, "double"):
@@ -54,7 +54,7 @@ def as_floats(x: Any, array: Array, dtype: str) -> Any:
 
 
 def as_type_of(x: Any, like: Any) -> Any:
-    """`x` with elements of the type of `like`, an array of one framework."""
+    """Converts `x` to the element type of `like`, an array of the same framework."""
     if x.dtype == like.dtype:
         return x
     return x.to(like.dtype) if hasattr(x, "to") else x.astype(like.dtype)

@@ -1,1 +1,1 @@
-"""Masks and scores written in Python, as code of MLIR: `trace.trace` is where it begins."""
+"""The tracer: masks and scores written in Python become MLIR. The entry point is `trace.trace`."""

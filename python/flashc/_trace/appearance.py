@@ -1,5 +1,5 @@
-"""What values and arrays of a trace look like to code that was written for tensors: their device, their element type,
-and what `.to` asks for."""
+"""Attributes and methods of traced values and arrays that code for tensors uses: device, element type, and conversions
+such as `.to`."""
 from __future__ import annotations
 
 import sys
@@ -9,7 +9,7 @@ from .._arrays.array import dtype_name
 from .._runtime.library import UnsupportedTypeError
 from .region import F32, I1, INDEX, Value, current, error
 
-# What a framework calls the type of a value, and that of an array's elements.
+# Names in frameworks of the types of values and of array elements.
 _NAMES = {
     F32: "float32", INDEX: "int64", I1: "bool", "bf16": "bfloat16", "f16": "float16", "f64": "float64", "i8": "int8",
     "u8": "uint8", "i16": "int16", "i32": "int32", "i64": "int64"
@@ -17,7 +17,7 @@ _NAMES = {
 
 
 def device_of_trace() -> Any:
-    """The device of q as PyTorch has it, where PyTorch is imported; None where no device is known."""
+    """Returns the device of q as a torch.device; None if PyTorch is not imported or the device is unknown."""
     torch, trace = sys.modules.get("torch"), getattr(current, "trace", None)
     number = None if trace is None else trace.device
     if torch is None or number is None:
@@ -26,7 +26,7 @@ def device_of_trace() -> Any:
 
 
 def dtype_of(kind: str) -> Any:
-    """A type of values or elements as PyTorch has it, where PyTorch is imported, or else NumPy."""
+    """Returns a type of values or elements as PyTorch's dtype if PyTorch is imported, else as NumPy's."""
     name = _NAMES[kind]
     torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
     if torch is not None:
@@ -35,7 +35,7 @@ def dtype_of(kind: str) -> Any:
 
 
 def kind_of(dtype: Any) -> str:
-    """F32, INDEX or I1, as a type in anybody's words says, or as a value or an array has it."""
+    """Returns F32, INDEX or I1 for a type of any framework, or for the type of a value or an array."""
     if isinstance(dtype, Value):
         return dtype._type
     try:
@@ -59,8 +59,8 @@ def _is_device(x: Any) -> bool:
 
 
 def kind_of_to(arguments: Sequence[Any], keywords: Dict[str, Any]) -> Optional[str]:
-    """The type that `x.to(*arguments, **keywords)` asks for, or None: `to(dtype)`, `to(device)`, `to(device, dtype)`,
-    `to(other)`, each with `non_blocking`, `copy` and `memory_format`."""
+    """Returns the type that `x.to(*arguments, **keywords)` asks for, or None. The forms are `to(dtype)`, `to(device)`,
+    `to(device, dtype)` and `to(other)`, each with `non_blocking`, `copy` and `memory_format`."""
     unknown = set(keywords) - {"dtype", "device", "other", "non_blocking", "copy", "memory_format"}
     if unknown or not arguments and not keywords:
         raise error(f"expected to(dtype), to(device), to(device, dtype) or to(other), got "
@@ -75,12 +75,12 @@ def kind_of_to(arguments: Sequence[Any], keywords: Dict[str, Any]) -> Optional[s
 
 
 class Convertible:
-    """What code for tensors asks of a value or an array: its device, and another type. `_as(kind)` gives it."""
+    """Conversions and the device of a value or an array. Subclasses have `_as(kind)`, which converts."""
     __slots__ = ()
 
     def to(self, *arguments: Any, **keywords: Any) -> Any:
-        """A real number, an integer or a condition, as a type or another array says, in all forms that
-        `torch.Tensor.to` has. Real numbers are of 32 bits, whatever is asked, and a device changes nothing."""
+        """Converts to a real number, an integer or a condition; takes all arguments of `torch.Tensor.to`. Real numbers
+        always have 32 bits, and a device is ignored."""
         kind = kind_of_to(arguments, keywords)
         return self if kind is None else self._as(kind)  # type: ignore[attr-defined]
 
@@ -108,5 +108,5 @@ class Convertible:
 
     @property
     def device(self) -> Any:
-        """Where q is: for `torch.ones((), device=x.device)`, and `other.to(x.device)`."""
+        """The device of q, for `torch.ones((), device=x.device)` and `other.to(x.device)`."""
         return device_of_trace()

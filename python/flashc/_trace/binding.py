@@ -1,4 +1,4 @@
-"""Functions that refer to arrays and lists, made to refer to what stands for these in a trace."""
+"""Binding: copies of functions that refer to captures of a trace in place of arrays and lists."""
 from __future__ import annotations
 
 import functools
@@ -37,7 +37,7 @@ def _global_names(code: types.CodeType) -> Tuple[str, ...]:
 
 
 def _is_plain_cell(cell: Any) -> bool:
-    """Whether a cell of a closure holds nothing, or what stands for itself in a trace."""
+    """Whether a cell of a closure is empty, or holds an object that needs no capture."""
     try:
         return isinstance(cell.cell_contents, _PLAIN)
     except ValueError:
@@ -78,26 +78,26 @@ def _reaches(x: Any, seen: set) -> bool:
 
 
 def bind(function: Callable[..., Any], capture: Callable[[Any, str], Any]) -> Callable[..., Any]:
-    """`function`, referring to `capture(x, name)` where it refers to an array x by a name: in its closure, its
-    defaults, the globals that it names, and in functions, tuples, lists and dictionaries that it reaches so; tuples and
-    lists can be indexed by traced values then."""
+    """Returns a copy of `function` that refers to `capture(x, name)` in place of each array x: in its closure, its
+    defaults, the globals that it names, and in functions, tuples, lists and dictionaries that these reach. Traced
+    values can index these tuples and lists."""
     return _Binder(capture).wrap(function, "") if _reaches(function, set()) else function
 
 
 def bind_list(entries: Any, capture: Callable[[Any, str], Any]) -> Any:
-    """A list or a tuple that traced values can index."""
+    """Returns a copy of a list or a tuple that traced values can index."""
     return _Binder(capture).wrap(entries, "")
 
 
 class _Binder:
-    """Copies what reaches arrays or lists. Each thing is copied once, so that what refers to itself still does."""
+    """Copies objects that reach arrays or lists. Each object is copied once, so that cycles stay cycles."""
 
     def __init__(self, capture: Callable[[Any, str], Any]) -> None:
         self.capture = capture
         self.done: Dict[int, Any] = {}
 
     def wrap(self, x: Any, name: str) -> Any:
-        """`x`, which the user's function calls `name`."""
+        """Returns the copy of `x`, which the user's function calls `name`."""
         if isinstance(x, _PLAIN):
             return x
         if id(x) in self.done:
@@ -117,7 +117,7 @@ class _Binder:
 
     def wrap_list(self, x: Any, name: str) -> Any:
         if type(x) not in (list, tuple) and all(isinstance(value, _PLAIN) for value in x):
-            return x  # It has methods of its own, as a shape of PyTorch does.
+            return x  # A subclass may have methods of its own, as torch.Size.
         if isinstance(x, list):
             copy = self.done[id(x)] = ListedList(original=x)
             list.extend(copy, [self.wrap(value, f"{name}[{place}]") for place, value in enumerate(x)])
@@ -126,7 +126,7 @@ class _Binder:
         return type(x)(*values) if hasattr(x, "_fields") else ListedTuple(values)
 
     def wrap_function(self, function: types.FunctionType) -> types.FunctionType:
-        # A cell of a number stays what it is: the function may assign to it.
+        # Cells of numbers are not copied: the function may assign to them.
         cells = tuple(old if _is_plain_cell(old) else types.CellType() for old in function.__closure__ or ())
         namespace = function.__globals__
         scope = dict(namespace)

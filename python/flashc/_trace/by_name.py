@@ -1,4 +1,4 @@
-"""Functions of NumPy and PyTorch on traced values, by what these call them: `numpy.exp(s)`, `torch.where(c, s, 0)`."""
+"""Functions of NumPy and PyTorch on traced values, by their names: `numpy.exp(s)`, `torch.where(c, s, 0)`."""
 from __future__ import annotations
 
 import operator
@@ -10,7 +10,7 @@ from .of_tensors import NEEDS_DIMENSIONS, div, dot, fmod, isin, refuse_dimension
 from .operators import plain
 from .region import Indexable, Value, error
 
-#: Functions of arrays with one dimension left.
+#: Functions of rows, arrays with one dimension that is not indexed yet.
 OF_ROWS = ("dot", "inner", "isin", "vdot")
 
 #: Methods of tensors that are functions of the same name.
@@ -20,14 +20,14 @@ METHODS = ("absolute", "add", "bitwise_and", "bitwise_left_shift", "bitwise_not"
            "multiply", "ne", "neg", "negative", "pow", "reciprocal", "remainder", "square", "sub", "subtract",
            "true_divide")
 
-#: Functions of flashc.ops that have other names, too.
+#: Other names of functions of flashc.ops.
 _ALSO = {
     "acos": "arccos", "acosh": "arccosh", "asin": "arcsin", "asinh": "arcsinh", "atan": "arctan", "atan2": "arctan2",
     "atanh": "arctanh", "clip": "clamp", "log_sigmoid": "logsigmoid", "maximum": "fmax max", "minimum": "fmin min",
     "power": "pow float_power", "round": "rint", "sigmoid": "expit", "trunc": "fix"
 }
 
-#: Python's operators, by their names in its module `operator`.
+#: Names of Python's operators, by their names in the module `operator`.
 _OPERATORS = {
     "add": "add", "sub": "sub subtract", "mul": "mul multiply", "truediv": "divide true_divide",
     "floordiv": "floor_divide", "mod": "mod remainder", "neg": "neg negative", "lt": "lt less", "le": "le less_equal",
@@ -54,15 +54,15 @@ _BY_NAME: Dict[str, Callable[..., Any]] = {
 
 
 def by_name(package: str, name: str, inputs: Sequence[Any], keywords: Dict[str, Any]) -> Any:
-    # torch.special.erf calls itself special_erf.
+    # The __name__ of torch.special.erf is special_erf.
     function = _BY_NAME.get(name[8:] if name.startswith("special_") else name)
     if name in NEEDS_DIMENSIONS:
         raise refuse_dimensions(name)
     if function is None:
         raise error(f"flashc cannot trace {package}.{name}; flashc.ops lists what it can")
-    # An operand that the other framework made first: its number, where it is known.
+    # An operand that a framework made from a number is that number.
     operands = [plain(x) if isinstance(x, (Value, int, float)) else _number_of(x) for x in inputs]
-    if keywords.get("inplace") is False:  # PyTorch passes it on though it is its default.
+    if keywords.get("inplace") is False:  # PyTorch passes on this default.
         keywords = {key: value for key, value in keywords.items() if key != "inplace"}
     try:
         return function(*operands, **keywords)

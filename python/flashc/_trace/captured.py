@@ -1,4 +1,4 @@
-"""What an array is to the mask or the score that refers to it."""
+"""Captures: arrays that a mask or a score refers to."""
 from __future__ import annotations
 
 from typing import Any, NamedTuple, Tuple
@@ -14,15 +14,15 @@ from .traced import Traced
 
 
 class Capture(NamedTuple):
-    """An operand of the code: what the kernel is specialised on."""
+    """An operand of the code, on which the kernel is specialised."""
     name: str
     dtype: str
-    #: 1 or 0 (any); () for a scalar.
+    #: An extent of 1, or 0 for any extent; () for a scalar.
     shape: Tuple[int, ...]
 
 
 class Bound(NamedTuple):
-    """What a launch passes for a capture."""
+    """The argument that a launch passes for a capture."""
     address: int
     extents: Tuple[int, ...]
     strides: Tuple[int, ...]
@@ -37,9 +37,9 @@ _C_DTYPE = {"u8": "i8"}
 
 class CapturedArray(Convertible, Indexable):
     """An array that a mask or a score refers to. `table[h]`, `bias[b, h, i, j]` or `bias[b][h][i][j]` is an element:
-    a real number, an integer or a condition. An index that is a position must find an element for all positions. A
-    negative index counts from the end, as NumPy's. A computed index outside of the array is an error on the CPU, where
-    the score or the mask hangs on what is read there; on a GPU it is clamped to the array."""
+    a real number, an integer or a condition. An array that is indexed by a position must have an element for every
+    position. A negative index counts from the end, as in NumPy. A computed index outside of the array is an error on
+    the CPU if the mask or the score depends on the element; on a GPU it is clamped to the array."""
     __slots__ = ("_trace", "_name", "_array", "_view", "_prefix")
 
     def __init__(self, trace: Any, name: str, array: Array, view: "View", prefix: Tuple[Any, ...] = ()) -> None:
@@ -50,14 +50,14 @@ class CapturedArray(Convertible, Indexable):
 
     @property
     def _description(self) -> str:
-        """The array in words: the name that the user's function has for it, where there is one."""
+        """The array in messages: its name in the user's function, if known."""
         return self._trace.labels.get(self._name) or \
             f"the captured {self._array.dtype} array of shape {tuple(self._array.shape)}"
 
     @property
     def shape(self) -> Tuple[int, ...]:
-        """The extents of the dimensions that are still to be indexed: numbers, which the kernel is specialised on as
-        soon as the function computes with them."""
+        """The extents of the dimensions that are not indexed yet. They are Python's numbers: if the function computes
+        with them, they become constants of the kernel."""
         return tuple(self._array.shape)[len(self._prefix):]
 
     @property
@@ -68,7 +68,7 @@ class CapturedArray(Convertible, Indexable):
         return self.shape[0]
 
     def __iter__(self) -> Any:
-        """The elements of a row, or the rows of an array: a loop over them is unrolled."""
+        """Iterates over the elements of a row, or the rows of an array; the loop is unrolled."""
         return iter(elements_of(self, "compute on arrays before the call"))
 
     @property
@@ -77,7 +77,7 @@ class CapturedArray(Convertible, Indexable):
         return dtype_of(self._array.dtype)
 
     def _as(self, kind: str) -> Any:
-        """The array, whose elements become real numbers, integers or conditions."""
+        """Returns the array with elements converted to real numbers, integers or conditions."""
         return self if kind == ELEMENTS[self._array.dtype] else _Converted(self, kind)
 
     def __bool__(self) -> bool:
@@ -129,7 +129,7 @@ class CapturedArray(Convertible, Indexable):
         return self._trace.load(self, [plain(value) for value in indices])
 
     def assume_sorted(self) -> "CapturedArray":
-        """The array, declared to ascend along its last dimension."""
+        """Returns the array, declared to ascend along its last dimension."""
         if self._view.is_sorted:
             return self
         if self._prefix:
@@ -137,13 +137,13 @@ class CapturedArray(Convertible, Indexable):
         return self._trace.capture_sorted(self._array, self._trace.labels.get(self._name, ""))
 
     def last(self) -> Traced:
-        """The last element along the last dimension, however many there are: no constant of the kernel."""
+        """Returns the last element along the last dimension; its index is no constant of the kernel."""
         if self.ndim != 1:
             raise error(f"expected an array with one dimension left, got one with {self.ndim}")
         return self._trace.load_last(self)
 
     def count_le(self, value: Any) -> Traced:
-        """How many elements along the last dimension are at most `value`."""
+        """Returns how many elements along the last dimension are at most `value`."""
         value = plain(value)
         if not self._view.is_sorted:
             raise error("expected an array that flashc.assume_sorted declares to be sorted, got another one")
@@ -156,7 +156,7 @@ class CapturedArray(Convertible, Indexable):
 
 
 def _refuse(array: CapturedArray, *others: Any) -> Any:
-    """Python's own `==` would be False, and a mask of it would keep nothing."""
+    """Refuses an operator on a whole array; Python's default `==` would be False, and such a mask keep nothing."""
     check(array)
 
 
@@ -169,7 +169,7 @@ for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "divmod", "pow"
 
 
 class _Converted(CapturedArray):
-    """An array whose elements are converted where they are read."""
+    """An array whose elements are converted when they are read."""
     __slots__ = ("_kind",)
 
     def __init__(self, of: CapturedArray, kind: str) -> None:
@@ -189,9 +189,9 @@ class _Converted(CapturedArray):
 
 
 class View(NamedTuple):
-    """How an array is passed: without the dimensions that do not matter (one element, or stride 0), and with a last
-    one of one element if the elements of the last one that is left are apart. One that is declared to be sorted keeps
-    its last dimension, which is contiguous."""
+    """How an array is passed to the kernel: without dimensions of extent 1 or stride 0, and, if the last remaining
+    dimension is not contiguous, with a new last dimension of extent 1. An array that is declared to be sorted keeps its
+    last dimension, which is contiguous."""
     dims: Tuple[int, ...]
     pads: bool
     type: str
@@ -213,12 +213,12 @@ class View(NamedTuple):
         extents = tuple(array.shape[dim] for dim in self.dims)
         strides = tuple(array.strides[dim] for dim in self.dims)
         if self.is_sorted:
-            strides = strides[:-1] + (1,)  # The stride of one element alone means nothing.
+            strides = strides[:-1] + (1,)  # The stride of an extent of 1 means nothing.
         return Bound(array.address, extents + ((1,) if self.pads else ()), strides + ((1,) if self.pads else ()), 0)
 
 
 class Need(NamedTuple):
-    """An array is indexed by a position: an extent must be at least ceil(extent of the position / divisor)."""
+    """The need of an array that a position indexes: extent `dim` is at least ceil(extent of the position / divisor)."""
     position: int
     divisor: int
     array: Array

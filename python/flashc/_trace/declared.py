@@ -1,4 +1,4 @@
-"""What a caller declares about an array that a mask reads: `flashc.assume_sorted`."""
+"""`flashc.assume_sorted`, a caller's declaration about an array, and lists that stand for arrays."""
 from __future__ import annotations
 
 from typing import Any
@@ -12,7 +12,7 @@ from .._runtime.public import public
 
 
 class Listed:
-    """Integers that a caller has as a list: an array on the device of each call that reads it."""
+    """A list of integers, which becomes an array on the device of each call that reads it."""
 
     def __init__(self, name: str, values: Any) -> None:
         check_list(name, values)
@@ -27,7 +27,7 @@ class Listed:
         return self.on(CPU)[index]
 
     def on(self, device: Any) -> Any:
-        """The array on a device; None: on the CPU."""
+        """Returns the array on a device; None: on the CPU."""
         device = CPU if device is None else device
         if device not in self._arrays:
             self._arrays[device] = integers_on(device, self._values)
@@ -61,7 +61,7 @@ class Sorted:
 
 
 def describe(x: Any) -> Array:
-    """The array, as flashc sees it."""
+    """Describes an array, or a list on the CPU."""
     x = x.on(None) if isinstance(x, Listed) else x
     return x if isinstance(x, Array) else source_of(x).describe(x)
 
@@ -75,20 +75,20 @@ def assume_sorted(array: ArrayLike) -> Any:
             Equal neighbours are fine.
 
     Returns:
-        What stands for the array in a mask or a score: `flashc.assume_sorted(ids)[j]`, `flashc.ops.count_le(...)`. It
-        can be made outside of the function (a closure finds it) or in it.
+        An object that replaces the array in a mask or a score: `flashc.assume_sorted(ids)[j]`,
+        `flashc.ops.count_le(...)`. It can be made outside of the function, which then refers to it, or inside.
 
-    An index into the last dimension that is computed may lie outside, and counts from neither end: in front of the
-    array the elements are less than all positions, behind it greater. Elements that are read at a computed place
-    (`ids[n - 1 - i]`) are brought to between -2^29 and 2^29: those beyond are not told from each other.
+    A computed index into the last dimension may lie outside of the array, and is never counted from the end: elements
+    before the array are less than all positions, elements after it greater. Elements that are read at a computed index
+    (`ids[n - 1 - i]`) are clamped to -2^29 to 2^29.
 
-    With the promise, a mask over data becomes bounds of loops: of documents with sorted ids, `ids[i] == ids[j]`, a
-    kernel visits only the tiles of keys that it needs. On the CPU every call looks at the elements, and refuses those
-    that do not ascend. On a GPU nothing checks it: if they do not, keys that the mask keeps may be left out, and
-    queries (their outputs are not written), but no read leaves the array.
+    With the promise, a mask over data becomes loop bounds: for documents with sorted ids, `ids[i] == ids[j]`, a kernel
+    visits only the tiles of keys that it needs. On the CPU every call checks the elements, and refuses an array that
+    does not ascend. On a GPU nothing is checked: if the array does not ascend, keys that the mask keeps may be left
+    out, and outputs of queries may stay unwritten, but no read leaves the array.
 
     Raises:
-        flashc.ArgumentError, flashc.UnsupportedTypeError: no such array.
+        flashc.ArgumentError, flashc.UnsupportedTypeError: `array` is not such an array.
 
     The call that reads the array raises flashc.ArgumentError on the CPU if the promise does not hold.
     """

@@ -1,4 +1,4 @@
-"""The functions of traced values and numbers that flashc.ops shows."""
+"""The functions of traced values and numbers in flashc.ops."""
 from __future__ import annotations
 
 import math
@@ -7,7 +7,7 @@ from typing import Any, Callable
 from .operators import as_f32, as_i1, as_index, check, is_condition, is_natural, is_real, region_of
 from .region import F32, I1, INDEX, Value, error
 
-#: What flashc.ops has of this file by the same name.
+#: The functions that flashc.ops has under the same name.
 __all__ = [
     "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "ceil", "clip", "copysign", "cos", "cosh",
     "erf", "erfc", "exp", "exp2", "expm1", "floor", "gelu", "isfinite", "isinf", "isnan", "log", "log10", "log1p",
@@ -95,13 +95,13 @@ def to_int(x: Any) -> Any:
     if x._type == F32:
         wide = region.emit(f"arith.fptosi {x._name} : f32 to i64")
         number = region.value(INDEX, f"arith.index_cast {wide} : i64 to index")
-        return maximum(number, 0) if x._natural else number  # The integer of NaN may be any.
+        return maximum(number, 0) if x._natural else number  # NaN may become any integer.
     return x if x._type == INDEX else region.kind(region, as_index(region, x), INDEX, True)
 
 
 def to_kind(x: Any, kind: str, region: Any = None) -> Any:
-    """A value of a type: real numbers (F32), integers (INDEX) or conditions (I1). A number becomes a value of `region`,
-    if there is one."""
+    """Converts to a real number (F32), an integer (INDEX) or a condition (I1). A number becomes a value of `region`, if
+    there is one."""
     x = check(x)
     if not isinstance(x, Value):
         x = float(x) if kind == F32 else int(x) if kind == INDEX else bool(x)
@@ -118,7 +118,7 @@ def _of_number(name: str, on_number: Callable[[float], float], x: float) -> floa
 
 
 def _function(name: str, on_number: Callable[[float], Any], doc: str, kind: str = F32) -> Callable[[Any], Any]:
-    """A function of a real number whose results are of a type."""
+    """Makes a function of a real number with results of type `kind`."""
     def function(x: Any) -> Any:
         x = check(x)
         if not isinstance(x, Value):
@@ -154,10 +154,10 @@ cbrt = _function("cbrt", lambda x: math.copysign(abs(x) ** (1 / 3), x), "The cub
 sin = _function("sin", math.sin, "The sine of x radians.")
 cos = _function("cos", math.cos, "The cosine of x radians.")
 tan = _function("tan", math.tan, "The tangent of x radians.")
-asin = _function("asin", math.asin, "The angle in radians of which x is the sine.")
-acos = _function("acos", math.acos, "The angle in radians of which x is the cosine.")
-atan = _function("atan", math.atan, "The angle in radians of which x is the tangent.")
-atan2 = _of_pair("atan2", math.atan2, "The angle in radians of a point; its height comes first.")
+asin = _function("asin", math.asin, "The angle in radians whose sine is x.")
+acos = _function("acos", math.acos, "The angle in radians whose cosine is x.")
+atan = _function("atan", math.atan, "The angle in radians whose tangent is x.")
+atan2 = _of_pair("atan2", math.atan2, "The angle in radians of the point (y, x), as atan2(y, x).")
 sinh = _function("sinh", math.sinh, "The hyperbolic sine.")
 cosh = _function("cosh", math.cosh, "The hyperbolic cosine.")
 tanh = _function("tanh", math.tanh, "The hyperbolic tangent.")
@@ -165,7 +165,7 @@ asinh = _function("asinh", math.asinh, "The inverse of the hyperbolic sine.")
 acosh = _function("acosh", math.acosh, "The inverse of the hyperbolic cosine.")
 atanh = _function("atanh", math.atanh, "The inverse of the hyperbolic tangent.")
 erf = _function("erf", math.erf, "The error function.")
-erfc = _function("erfc", math.erfc, "1 - erf(x), also where that is near 0.")
+erfc = _function("erfc", math.erfc, "1 - erf(x), also where the result is near 0.")
 copysign = _of_pair("copysign", math.copysign, "The magnitude of x with the sign of y.")
 isnan = _function("isnan", math.isnan, "Whether x is no number.", I1)
 isinf = _function("isinf", math.isinf, "Whether x is an infinity.", I1)
@@ -188,10 +188,10 @@ def silu(x: Any) -> Any:
 
 
 def gelu(x: Any, approximate: str = "none") -> Any:
-    """x times the probability that a normal variable is below x; with "tanh" by the usual approximation."""
+    """x times the probability that a normal variable is below x; approximate="tanh": by the usual approximation."""
     if approximate == "tanh":
         return 0.5 * x * (1.0 + tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)))
-    return 0.5 * x * (1.0 + erf(x * math.sqrt(0.5)))  # as PyTorch has it
+    return 0.5 * x * (1.0 + erf(x * math.sqrt(0.5)))  # PyTorch's formula
 
 
 def softplus(x: Any) -> Any:
@@ -212,7 +212,7 @@ def logaddexp(x: Any, y: Any) -> Any:
 def sign(x: Any) -> Any:
     """-1, 0 or 1."""
     x = check(x)
-    return where(x > 0, 1, where(x < 0, -1, x * 0.0 if is_real(x) else 0))  # constant between jumps, NaN of NaN
+    return where(x > 0, 1, where(x < 0, -1, x * 0.0 if is_real(x) else 0))  # NaN for NaN
 
 
 def _rounding(name: str, on_number: Callable[[float], float], doc: str) -> Callable[[Any], Any]:
@@ -229,11 +229,11 @@ def _rounding(name: str, on_number: Callable[[float], float], doc: str) -> Calla
 floor = _rounding("floor", math.floor, "The largest whole number that is not above x.")
 ceil = _rounding("ceil", math.ceil, "The smallest whole number that is not below x.")
 trunc = _rounding("trunc", math.trunc, "The whole part of x.")
-round = _rounding("roundeven", round, "The whole number next to x; the even one of two.")
+round = _rounding("roundeven", round, "The whole number nearest to x; the even one of two.")
 
 
 def power(x: Any, y: Any) -> Any:
-    """x to the power of y. Whole exponents up to 64 are multiplications; others ask for x >= 0."""
+    """x to the power of y. Whole exponents up to 64 are multiplications; other exponents need x >= 0."""
     x, y = check(x), check(y)
     if not isinstance(y, Value) and float(y).is_integer() and 0 <= abs(y) <= 64:
         exponent, result, factor = abs(int(y)), None, x

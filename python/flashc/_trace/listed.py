@@ -1,7 +1,7 @@
 """Lists and tuples that a mask or a score refers to, which a traced value may index: `windows[h]`.
 
-Python's own would ask the traced value for a number. These are what they are copies of, and for a traced value they
-select one of their entries: constants of the kernel, as the numbers that a function refers to are.
+Python's own lists would ask the traced value for a number. These copies behave like them, and select an entry for a
+traced index. The entries are constants of the kernel, like all numbers that a function refers to.
 """
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from .functions import where
 from .operators import as_index, is_real
 from .region import INDEX, Value, check_region, error, wrap_index
 
-# Each is a comparison and a select for every pair of a query and a key.
+# Each number costs a comparison and a select for every pair of a query and a key.
 _MOST_NUMBERS = 64
 
 
 def holds_numbers(x: Union[list, tuple]) -> bool:
-    """Whether a traced value may have a reason to index a list or a tuple, or one in it."""
+    """Whether a list or a tuple has numbers, so that a traced value may index it."""
     return any(isinstance(entry, (int, float)) for entry in x)
 
 
 def _select(entries: Sequence[Any], index: Value) -> Any:
-    """The entry at a traced index, which counts from the end where it is negative; of lists of one length, the list of
-    what their columns have."""
+    """Returns the entry at a traced index from 0 on. If the entries are lists of one length, each column is selected by
+    itself."""
     if isinstance(entries[0], (list, tuple)):
         length = len(entries[0])
         if any(not isinstance(entry, (list, tuple)) or len(entry) != length for entry in entries):
@@ -69,7 +69,7 @@ class ListedTuple(tuple):
 
 
 class ListedList(list):
-    """A list that a traced value can index. What the function does to it is done to `original`, too."""
+    """A list that a traced value can index. Changes to it are made to `original`, too."""
     __slots__ = ("original",)
 
     def __init__(self, entries: Sequence[Any] = (), original: Any = None) -> None:

@@ -1,4 +1,4 @@
-"""The arguments of masks by name: what is checked when a mask is made, and what they are where one is computed."""
+"""The arguments of masks by name: checks when a mask is made, and their values when it is computed."""
 from __future__ import annotations
 
 import operator
@@ -13,7 +13,7 @@ from .traced import Traced
 
 
 def constant(name: str, given: Any, least: int) -> int:
-    """An integer that the kernel is specialised on."""
+    """Returns an integer of at least `least`, which becomes a constant of the kernel."""
     try:
         x = None if isinstance(given, bool) else operator.index(given)
     except TypeError:
@@ -26,7 +26,7 @@ def constant(name: str, given: Any, least: int) -> int:
 
 
 def shape_and_type(name: str, x: Any, elements: str) -> Tuple[Tuple[int, ...], str]:
-    """The shape of an array, and the name of its elements' type."""
+    """Returns the shape of an array and the name of its element type."""
     if isinstance(x, (bool, int, float, str, type)) or x is None:
         raise UnsupportedTypeError(f"expected {name} to be an array of {elements}, got {described(x)}")
     if hasattr(x, "dtype") and hasattr(x, "shape"):
@@ -36,7 +36,7 @@ def shape_and_type(name: str, x: Any, elements: str) -> Tuple[Tuple[int, ...], s
 
 
 def integers(name: str, x: Any, least: int, most: int) -> Any:
-    """`x`, an array of integers with `least` to `most` dimensions."""
+    """Checks that `x` is an array of integers with `least` to `most` dimensions, and returns it."""
     if isinstance(x, (list, tuple)):
         x = Listed(name, x)
     shape, dtype = shape_and_type(name, x.array if isinstance(x, Sorted) else x, "integers")
@@ -49,7 +49,7 @@ def integers(name: str, x: Any, least: int, most: int) -> Any:
 
 
 def per_dimension(name: str, x: Any, count: Optional[int]) -> Tuple[int, ...]:
-    """`x`, positive integers for each of `count` dimensions, or one for all; None: for 1 to 3 dimensions."""
+    """Returns a positive integer for each of `count` dimensions (None: 1 to 3). `x`: one for each, or one for all."""
     if isinstance(x, (tuple, list)):
         if not (1 <= len(x) <= 3 if count is None else len(x) == count):
             raise ArgumentError(f"expected {name} of {'1 to 3' if count is None else count} dimensions, got {tuple(x)}")
@@ -58,12 +58,12 @@ def per_dimension(name: str, x: Any, count: Optional[int]) -> Tuple[int, ...]:
 
 
 def parameter(name: str, x: Any, rank: int = 0) -> Any:
-    """`x`, an integer that is not negative, or an array of integers of at most `rank` dimensions."""
+    """Checks that `x` is an integer >= 0, or an array of integers of at most `rank` dimensions, and returns it."""
     return constant(name, x, 0) if isinstance(x, int) else integers(name, x, 0, rank)
 
 
 def value(x: Any, b: Any, j: Any) -> Any:
-    """A parameter where a mask is computed: a number, or that of the batch."""
+    """Returns the value of a parameter in a mask: the number itself, or the element of batch b."""
     if isinstance(x, int):
         return x
     x = ops.array(x) if isinstance(j, Traced) else x
@@ -71,19 +71,19 @@ def value(x: Any, b: Any, j: Any) -> Any:
 
 
 def at(x: Any, b: Any, place: Any) -> Any:
-    """An element of an array [N], or of the batch's line of [B, N]."""
+    """Returns an element of an array [N], or of row b of an array [B, N]."""
     x = ops.array(x) if isinstance(place, Traced) else x.array if isinstance(x, Sorted) else x
     return x[place] if x.ndim == 1 else x[b, place]
 
 
 def count_le(x: Any, b: Any, place: Any) -> Any:
-    """How many elements of a sorted array [N], or of the batch's line of [B, N], are at most `place`."""
+    """Returns how many elements of a sorted array [N], or of row b of an array [B, N], are at most `place`."""
     x = ops.array(x) if isinstance(place, Traced) else x.array if isinstance(x, Sorted) else x
     return ops.count_le(x if x.ndim == 1 else x[b], place)
 
 
 def last(x: Any, b: Any, place: Any) -> Any:
-    """The last element of a sorted array [N], or of the batch's line of [B, N]."""
+    """Returns the last element of a sorted array [N], or of row b of an array [B, N]."""
     if isinstance(place, Traced):
         x = ops.array(x)
         return (x if x.ndim == 1 else x[b]).last()
@@ -92,7 +92,7 @@ def last(x: Any, b: Any, place: Any) -> Any:
 
 
 def named(x: Any) -> str:
-    """A parameter in the text of a mask: what is in an array takes a copy from the GPU."""
+    """Returns a parameter as text for a mask's name; "..." for an array, which may be on a GPU."""
     return repr(x) if x is None or isinstance(x, (int, str)) else "..."
 
 
@@ -105,7 +105,7 @@ def check_align(align: Any) -> Any:
 
 
 def shifted(i: Any, align: Any) -> Any:
-    """The position of a query."""
+    """Returns the position of query i among the keys."""
     if not isinstance(align, str):
         return i + value(align, None, i)
     if align == "top-left":

@@ -1,5 +1,5 @@
-"""What PyTorch and NumPy have for tensors, on traced values: products and searches of rows, divisions by mode, and what
-asks for dimensions, which a traced value does not have."""
+"""Functions of PyTorch and NumPy on traced values: dot products and searches of rows, division with a rounding mode,
+and the refusal of functions that need dimensions, which a traced value does not have."""
 from __future__ import annotations
 
 import builtins
@@ -9,7 +9,7 @@ from .functions import absolute, trunc, where
 from .operators import check, is_real
 from .region import Indexable, Value, error
 
-# Each element is a read and some operations for every pair of a query and a key.
+# Each element costs a read and some operations for every pair of a query and a key.
 _MOST_ELEMENTS = 64
 
 #: Functions and methods of tensors that add dimensions, remove them or run over them.
@@ -24,7 +24,7 @@ def refuse_dimensions(name: str) -> Any:
 
 
 def _elements(row: Any, instead: str) -> List[Any]:
-    """The elements of a row: a list, a tuple, or an array with one dimension left."""
+    """Returns the elements of a row: of a list, a tuple, or an array with one dimension that is not indexed yet."""
     if isinstance(row, Indexable):
         if row.ndim != 1:
             raise error(f"expected a row, got an array with {row.ndim} dimensions to index")
@@ -34,7 +34,7 @@ def _elements(row: Any, instead: str) -> List[Any]:
 
 
 def elements_of(row: Any, instead: str) -> List[Any]:
-    """What a list or an array has along its first dimension, which is short enough for code of each."""
+    """Returns the entries of a list or an array along its first dimension; refuses more than _MOST_ELEMENTS."""
     count = len(row)
     if count > _MOST_ELEMENTS:
         raise error(f"expected a row of at most {_MOST_ELEMENTS} elements, got {count}: {instead}")
@@ -61,7 +61,7 @@ def isin(x: Any, row: Any, *, assume_unique: bool = False, invert: bool = False)
 
 
 def div(x: Any, y: Any, *, rounding_mode: Optional[str] = None) -> Any:
-    """x / y, rounded down or towards 0 where that is asked for."""
+    """x / y, rounded as `rounding_mode` says: None (not rounded), "floor" or "trunc"."""
     if rounding_mode is None:
         return x / y
     if rounding_mode == "floor":
@@ -76,7 +76,7 @@ def div(x: Any, y: Any, *, rounding_mode: Optional[str] = None) -> Any:
 
 
 def fmod(x: Any, y: Any) -> Any:
-    """What a division towards 0 leaves; it has the sign of x."""
+    """The remainder of a division that rounds towards 0; it has the sign of x."""
     x = check(x)
     rest = absolute(x) % absolute(y)
     return where(x < 0, -rest, rest)

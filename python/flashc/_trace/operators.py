@@ -1,4 +1,4 @@
-"""Python's operators on traced values and numbers, and what operators and functions ask of their operands."""
+"""Python's operators on traced values and numbers, and checks and conversions of operands."""
 from __future__ import annotations
 
 import sys
@@ -13,7 +13,7 @@ _FLOAT_COMPARISONS = {"lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge", "eq": 
 # --- Operands ---------------------------------------------------------------------------------------------------------
 
 def region_of(*values: Any) -> Region:
-    """The region of the first one that is traced."""
+    """Returns the region of the first traced value."""
     for value in values:
         if isinstance(value, Value):
             return value._region
@@ -21,8 +21,8 @@ def region_of(*values: Any) -> Region:
 
 
 def plain(x: Any) -> Any:
-    """Numbers of NumPy, and arrays of no dimensions, as Python's numbers; others unchanged. A tensor on a GPU, or one
-    that requires a gradient, is captured instead."""
+    """Converts numbers of NumPy, and arrays without dimensions, to Python's numbers; a tensor on a GPU, or one that
+    requires a gradient, is captured instead. Other objects are returned unchanged."""
     if isinstance(x, (Value, int, float)):
         return x
     numpy = sys.modules.get("numpy")
@@ -35,7 +35,7 @@ def plain(x: Any) -> Any:
 
 
 def check(x: Any) -> Any:
-    """`x` as an operand: traced, or a number."""
+    """Returns `x` as an operand, a traced value or a number; refuses other objects."""
     x = plain(x)
     if isinstance(x, Value):
         check_region(x)
@@ -62,7 +62,7 @@ def is_natural(x: Any) -> bool:
 
 
 def as_f32(region: Region, x: Any) -> str:
-    """The name of an operand as a real number, made in `region` where there is none."""
+    """Returns the name of an operand as a real number; a constant or a conversion is emitted if needed."""
     if not isinstance(x, Value):
         return region.f32(x)
     if x._type == F32:
@@ -74,7 +74,7 @@ def as_f32(region: Region, x: Any) -> str:
 
 
 def as_index(region: Region, x: Any) -> str:
-    """... as an integer."""
+    """Returns the name of an operand as an integer."""
     if not isinstance(x, Value):
         return region.index(x)
     if x._type == INDEX:
@@ -84,14 +84,14 @@ def as_index(region: Region, x: Any) -> str:
 
 
 def as_i1(region: Region, x: Any) -> str:
-    """... as a condition, which the operand is."""
+    """Returns the name of an operand that is a condition."""
     return x._name if isinstance(x, Value) else region.i1(x)
 
 
 # --- Operators --------------------------------------------------------------------------------------------------------
 
 def arithmetic(x: Any, y: Any, how: Tuple[str, str]) -> Any:
-    """`how`: the operations of integers and of real numbers."""
+    """Applies an operation; `how` has the one of integers and the one of real numbers."""
     x, y, (on_integers, on_reals) = check(x), check(y), how
     region = region_of(x, y)
     natural = on_integers != "arith.subi" and is_natural(x) and is_natural(y)
@@ -107,7 +107,7 @@ def true_divide(x: Any, y: Any) -> Any:
 
 
 def _divisor(region: Region, y: Any) -> str:
-    """An integer to divide by: never 0 at run time, which would end the process."""
+    """Returns the name of an integer divisor. 0 becomes 1 at run time, since a division by 0 would end the process."""
     if not isinstance(y, Value):
         if y == 0:
             raise error("expected a divisor other than 0")
@@ -139,11 +139,11 @@ def modulo(x: Any, y: Any) -> Any:
         return x - _real_floor(true_divide(x, y)) * y
     region = region_of(x, y)
     if not isinstance(y, Value) and y > 0 and y & (y - 1) == 0:
-        # The remainder towards minus infinity is the last bits, also of what is negative: one operation instead of six.
+        # The remainder is the last bits, also for negative numbers: one operation instead of six.
         return region.value(INDEX, f"arith.andi {as_index(region, x)}, {region.index(y - 1)} : index", natural=True)
     dividend, divisor = as_index(region, x), _divisor(region, y)
     if is_natural(x) and is_natural(y):
-        # The remainder of truncation is that of Python where neither is negative.
+        # Without negative numbers, the remainder of truncation is Python's.
         return region.value(INDEX, f"arith.remsi {dividend}, {divisor} : index", natural=True)
     quotient = region.emit(f"arith.floordivsi {dividend}, {divisor} : index")
     product = region.emit(f"arith.muli {quotient}, {divisor} : index")

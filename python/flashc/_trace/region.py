@@ -1,4 +1,4 @@
-"""What tracing begins with: errors that name the user's line, and a region's operations.
+"""The base of tracing: errors that name the user's line, and regions with their operations.
 
 A region is a list of operations of MLIR in text form; a traced value is the name of a result and its type.
 """
@@ -21,15 +21,15 @@ class TraceError(Error):
 
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-#: Of flashc's own files; those of flashc.bench are a user's.
+#: The folders of flashc's own files; files of flashc.bench count as a user's.
 _FOLDERS = tuple(os.path.join(_PACKAGE, name).rstrip(os.sep) for name in ("", "_arrays", "_runtime", "_trace"))
 _FOREIGN = tuple(os.sep + name + os.sep for name in ("numpy", "torch"))
 
 
-_INTERNAL = ("<frozen", "<__array_function__")  # Others in <>, such as <stdin>, are the user's.
+_INTERNAL = ("<frozen", "<__array_function__")  # Other names in <>, such as <stdin>, are a user's.
 
 
-#: Whether code of a file is a user's, by the file's name.
+#: Whether a file's code is a user's, by the file's name.
 _known_files: Dict[str, bool] = {}
 
 
@@ -51,7 +51,7 @@ def _error_at(code: types.CodeType, number: int, what: str) -> TraceError:
 
 
 def _users_frame() -> Optional[types.FrameType]:
-    """The innermost call of a user's function."""
+    """Returns the frame of the innermost call of a user's function."""
     frame: Optional[types.FrameType] = sys._getframe(2)
     while frame is not None and not _is_users(frame.f_code.co_filename):
         frame = frame.f_back
@@ -59,19 +59,19 @@ def _users_frame() -> Optional[types.FrameType]:
 
 
 def error(what: str) -> TraceError:
-    """The error with the line of the user's function that asked for it."""
+    """Returns an error with the line of the innermost user's function."""
     frame = _users_frame()
     return TraceError(what) if frame is None else _error_at(frame.f_code, frame.f_lineno, what)
 
 
 def error_in(function: Any, what: str) -> TraceError:
-    """The error with the line that a function begins in: what it returns is wrong."""
+    """Returns an error with the first line of a function, whose result is wrong."""
     code = getattr(function, "__code__", None)
     return TraceError(what) if code is None else _error_at(code, code.co_firstlineno, what)
 
 
 def is_users(problem: BaseException) -> bool:
-    """Whether code of the user raised it: its own, or a function without code that it called."""
+    """Whether a user's code raised an exception, itself or by a builtin function that it called."""
     step = problem.__traceback__
     while step is not None and step.tb_next is not None:
         step = step.tb_next
@@ -79,7 +79,7 @@ def is_users(problem: BaseException) -> bool:
 
 
 def error_of(problem: Exception) -> TraceError:
-    """What Python itself refuses to do with a traced value, with the user's line that it was raised in."""
+    """Returns the error for an exception that Python raised for a traced value, with the user's line."""
     what, found, step = f"this works on no traced value: {problem}", None, problem.__traceback__
     while step is not None:
         if _is_users(step.tb_frame.f_code.co_filename):
@@ -88,12 +88,12 @@ def error_of(problem: Exception) -> TraceError:
     return _error_at(found.tb_frame.f_code, found.tb_lineno, what) if found else TraceError(what)
 
 
-# The trace under way in this thread, for flashc.ops.array and its like.
+# The current trace of this thread.
 current = threading.local()
 
 
 def get_trace(what: str) -> Any:
-    """The trace under way, which is a `Trace`; `what` asks for it."""
+    """Returns the current `Trace`; without one, raises an error about flashc.ops.`what`."""
     trace = getattr(current, "trace", None)
     if trace is None:
         raise error(f"flashc.ops.{what} works while a mask or a score is traced only")
@@ -107,39 +107,39 @@ INDEX, F32, I1 = "index", "f32", "i1"
 
 
 class Indexable:
-    """What is not a value itself, but whose elements are."""
+    """The base class of arrays, whose elements are values."""
     __slots__ = ()
 
     @property
     def ndim(self) -> int:
-        """Dimensions that are still to be indexed."""
+        """The number of dimensions that are not indexed yet."""
         raise NotImplementedError
 
 
 class Value:
-    """A value of a mask or a score, as the functions that make values know it. All values are `Traced`."""
+    """A value of a mask or a score: the data of `Traced`, which all values are, without its operators."""
     __slots__ = ("_region", "_name", "_type", "_natural", "_limit", "_wide")
 
     def __init__(self, region: "Region", name: str, type: str, natural: bool = False,
                  limit: Optional[Tuple[int, int]] = None, wide: Optional[str] = None) -> None:
         self._region, self._name, self._type = region, name, type
-        #: A number that is known to be at least 0; a real one may be NaN, too.
+        #: Whether the number is known to be at least 0; a real one may also be NaN.
         self._natural = natural
-        #: (p, d): the integer is (position p of b, h, i, j) // d.
+        #: (p, d): the integer is position number p of (b, h, i, j), floor-divided by d; None: not of that form.
         self._limit = limit
-        #: The name of the i64 that the integer is read from: an index of a GPU has 32 bits.
+        #: The name of the i64 that the integer was read as, since an index on a GPU has 32 bits.
         self._wide = wide
 
 
 def check_region(value: Value) -> None:
-    """Refuses a value of another region: one that a function has kept since another call, or since the mask."""
+    """Refuses a value of another region, which a function has kept from another call."""
     trace = getattr(current, "trace", None)
     if trace is not None and value._region is not trace.region:
         raise error("expected a traced value of this call of the mask or score, got one that was kept from another")
 
 
 def _location(about: Optional[str]) -> str:
-    """The user's line as a location of MLIR, named by what the operation is about."""
+    """Returns the user's line as a location of MLIR, with the name `about` if there is one."""
     frame = _users_frame()
     if frame is None:
         return ""
@@ -148,25 +148,25 @@ def _location(about: Optional[str]) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A string of MLIR."""
+    """Returns a string literal of MLIR."""
     return '"' + "".join(c if c.isprintable() and c not in '"\\' else
                          "".join(f"\\{byte:02X}" for byte in c.encode("utf-8", "replace")) for c in text) + '"'
 
 
 class Region:
-    """The operations of one region, each once, in order."""
+    """The operations of one region, in order and without duplicates."""
     __slots__ = ("lines", "known", "locates")
-    #: The class of values: `Traced`, which `_traced.py` puts here, since it is made of functions that make values.
+    #: The class of values: `Traced`. traced.py assigns it, since its operators need this class.
     kind: Any = Value
 
     def __init__(self, locates: bool = False) -> None:
         self.lines: List[str] = []
         self.known: Dict[str, str] = {}
-        #: Whether operations have the user's line in their text: it costs time, and is not said unless something fails.
+        #: Whether operations have the user's line as a location: it costs time, so only a trace after an error has it.
         self.locates = locates
 
     def emit(self, operation: str, about: Optional[str] = None) -> str:
-        """The name of the operation's result. `about`: what an error of the operation is about."""
+        """Appends an operation, if it is new, and returns its result's name. `about`: the name of its location."""
         name = self.known.get(operation)
         if name is None:
             name = self.known[operation] = f"%t{len(self.lines)}"
@@ -174,14 +174,14 @@ class Region:
         return name
 
     def value(self, type: str, operation: str, natural: bool = False) -> Any:
-        """The operation's result as a value."""
+        """Appends an operation and returns its result as a value."""
         return self.kind(self, self.emit(operation), type, natural)
 
     def index(self, value: int) -> str:
-        # What an index has in a kernel.
+        # An index in a kernel has 32 bits.
         if not -2**31 <= value < 2**31:
             raise error(f"expected an integer of 32 bits, got {value}")
-        # True and members of enumerations are integers too, but print otherwise.
+        # int(), since True and members of enumerations print differently.
         return self.emit(f"arith.constant {int(value)} : index")
 
     def f32(self, value: Number) -> str:
@@ -198,7 +198,7 @@ class Region:
 
 
 def wrap_index(value: "Value", extent: str, about: str) -> str:
-    """The name of an index into a dimension of `extent` elements that counts from the end where `value` is negative. On
-    the CPU an index outside is an error about `about`."""
+    """Returns the name of an index into a dimension of `extent` elements; a negative `value` counts from the end. On
+    the CPU an index outside is an error that names `about`."""
     natural = " {natural}" if value._natural else ""
     return value._region.emit(f"flash.wrap_index {value._name} of {extent}{natural}", about)

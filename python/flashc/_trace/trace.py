@@ -1,12 +1,12 @@
 """Masks and scores written in Python become code of MLIR.
 
-`mask(b, h, i, j)` and `score(s, b, h, i, j)` are called once with values that note what is done to them: batch, query
-head, query and key position as `index`, the scaled score as `f32`. What comes back is the text of a region of
+`mask(b, h, i, j)` and `score(s, b, h, i, j)` are called once with values that record the operations on them: batch,
+query head, query and key position as `index`, the scaled score as `f32`. The result is the text of a region of
 `flash.attention`. Python numbers become constants, arrays that the functions refer to become captures.
 
-The functions are traced at every call: what they refer to may have changed, and no key over closures, globals and
-attributes is ever complete. The text that comes out is the key of the kernel. A mask of a few operations costs 10 to 20
-microseconds; `flashc.compile` pays once.
+The functions are traced at every call, since objects that they refer to may have changed, and no key over closures,
+globals and attributes is complete. The text is the key of the kernel. Tracing a mask of a few operations takes 10 to 20
+microseconds; `flashc.compile` does it once.
 """
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _FOLDER = os.path.dirname(__file__)
 
 
 class Code(NamedTuple):
-    """A traced mask and score. The first three specialise a kernel, the others go into a launch."""
+    """A traced mask and score. The first three fields specialise a kernel, the others are for its launches."""
     mask: Optional[str] = None
     score: Optional[str] = None
     captures: Tuple[Capture, ...] = ()
@@ -41,18 +41,18 @@ class Code(NamedTuple):
     needs: Tuple[Need, ...] = ()
     #: A MaskPlan, if the mask is one.
     plan: Any = None
-    #: What the user's functions call the captures, where that is known.
+    #: The names of the captures in the user's functions, "" if unknown.
     labels: Tuple[str, ...] = ()
-    #: Traces it again with the user's lines, which specialise no kernel, but are said where something fails.
+    #: Traces again with the user's lines, which name the line in an error; kernels are compiled without them.
     trace_lines: Optional[Callable[[], "Code"]] = None
 
     def located(self) -> "Code":
-        """The same code with the user's lines in it, for the compiler's words."""
+        """Returns the code with the user's lines in it, for the compiler's diagnostics."""
         located = self if self.trace_lines is None else self.trace_lines()
         return self._replace(mask=located.mask, score=located.score)
 
     def check(self, extents: Sequence[int]) -> None:
-        """Refuses arrays that are too short for an attention of these [B, Hq, Nq, Nk]."""
+        """Refuses arrays that are too short for an attention with extents [B, Hq, Nq, Nk]."""
         for need in self.needs:
             last = (extents[need.position] - 1) // need.divisor
             if last >= need.array.shape[need.dim]:
@@ -63,15 +63,15 @@ class Code(NamedTuple):
 
 
 class Lengths(NamedTuple):
-    """The lengths of a sequence, each computed where it is asked for."""
+    """Functions that compute the lengths of a sequence."""
     queries: Callable[[], Any]
     keys: Callable[[], Any]
-    #: keys - queries, or 0 where both are the same.
+    #: keys - queries; 0 if both have the same offsets.
     shift: Callable[[], Any]
 
 
 class Trace:
-    """The captures of one attention, which its mask and its score share."""
+    """A trace of one attention: the captures, which the mask and the score share, and the current region."""
 
     def __init__(self, device: Optional[int] = None, stream: Optional[int] = None, locates: bool = False,
                  is_double: bool = False) -> None:
@@ -81,18 +81,18 @@ class Trace:
         self.bound: List[Bound] = []
         self.arrays: List[Array] = []
         self.needs: List[Need] = []
-        #: What the user's functions call captures.
+        #: The names of captures in the user's functions.
         self.labels: Dict[str, str] = {}
-        #: Those of the sequence that the positions at hand are of; None: those of the launch.
+        #: The lengths of the current packed sequence; None: those of the launch.
         self.lengths: Optional[Lengths] = None
-        # By identity of the object, which is kept so that the identity stays its own.
+        # Captures by id() of the object, which is kept so that no other object gets its id.
         self._known: Dict[int, Tuple[Any, Any]] = {}
 
     def _fresh(self) -> str:
         return f"capture{len(self.captures)}"
 
     def capture(self, x: Any, label: str = "") -> Any:
-        """An array or a scalar of a framework as a traced thing. `label`: what the user's function calls it."""
+        """Captures an array or a scalar of a framework. `label`: its name in the user's function."""
         known = self._known.get(id(x))
         if known is None:
             count = len(self.captures)
@@ -100,12 +100,12 @@ class Trace:
             if len(self.captures) > count:
                 self.labels[self.captures[-1].name] = label or self._find_name(x)
         thing = known[1]
-        # A scalar is a value of the region at hand, so it is made anew there.
+        # A scalar becomes a value of the current region, in each region anew.
         return thing if isinstance(thing, CapturedArray) else self._scalar(*thing)
 
     def _find_name(self, x: Any) -> str:
-        """What the innermost function that has a variable for x, outside of this folder, calls it: what
-        errors say."""
+        """Returns the name of the variable with value x in the innermost function outside of this folder, for errors;
+        "" if there is none."""
         frame = sys._getframe(2) if self.locates else None
         while frame is not None:
             if os.path.dirname(frame.f_code.co_filename) != _FOLDER:
@@ -132,7 +132,7 @@ class Trace:
             raise UnsupportedTypeError(
                 f"expected a captured array of f64 or integers where q is f64, got {array.dtype}: "
                 "convert it before the call")
-        # One that requires a gradient must be an array to get one.
+        # A scalar that requires a gradient is captured as an array.
         is_trained = self.device is not None and getattr(x, "requires_grad", False)
         if len(array.shape) == 0 and array.device == CPU and hasattr(x, "item") and not is_trained:
             return self._capture_number(x.item())
@@ -147,8 +147,8 @@ class Trace:
         return captured if len(array.shape) else (name, array)
 
     def capture_sorted(self, array: Array, label: str) -> CapturedArray:
-        """An array that is captured already, with the promise that it ascends."""
-        key = -id(array) - 1  # Apart from the identities of objects, since this operand is another one.
+        """Captures an array again, with the promise that it ascends."""
+        key = -id(array) - 1  # Negative, so that it is the key of no object: the sorted array is another operand.
         if key not in self._known:
             self._known[key] = (array, self._capture(Sorted(array)))
             self.labels[self.captures[-1].name] = label
@@ -180,7 +180,7 @@ class Trace:
 
     def _scalar(self, name: str, kind: Any) -> Traced:
         if isinstance(kind, Array):
-            # A scalar in the memory of the GPU.
+            # A scalar in memory of the GPU.
             return self.element(name, kind.dtype, View.of(kind).type, [self.region.index(0)])
         if kind == "i64":
             return self.region.value(INDEX, f"arith.index_cast %{name} : i64 to index")
@@ -189,7 +189,7 @@ class Trace:
         return Traced(self.region, "%" + name, {"f32": F32, "i1": I1}[kind])
 
     def load(self, captured: CapturedArray, indices: Sequence[Any]) -> Traced:
-        """An element of an array, in the region at hand."""
+        """Emits the read of an element of an array."""
         view, region = captured._view, self.region
         for index in indices:
             if isinstance(index, Traced):
@@ -202,30 +202,30 @@ class Trace:
         return self.element(self._operand(captured), captured._array.dtype, view.type, names)
 
     def _places(self, captured: CapturedArray, indices: Sequence[Any]) -> List[str]:
-        """Where `indices` (into all dimensions, or all but the last) are in the operand."""
+        """Returns the indices into the operand, for indices into all dimensions of the array, or all but the last."""
         dims = captured._view.dims
         for dim, value in enumerate(indices):
-            # A dimension that is not passed has the same elements everywhere; a position must still exist in it.
+            # Along a dimension that is not passed, all elements are equal, but it must still have the position.
             if dim not in dims and isinstance(value, Traced) and value._limit is not None:
                 self.needs.append(Need(*value._limit, captured._array, dim))
         return [self._inside(captured, dim, place, indices[dim])
                 for place, dim in enumerate(dims) if dim < len(indices)]
 
     def _operand(self, captured: CapturedArray) -> str:
-        """The name of the array in the region, which is where what is declared about it is said."""
+        """Returns the name of the array in the region; a sorted array is declared with flash.assume_sorted."""
         name, view = captured._name, captured._view
         if not view.is_sorted:
             return name
         return self.region.emit(f"flash.assume_sorted %{name} : {view.type}", captured._description)[1:]
 
     def _nth(self, captured: CapturedArray, indices: Sequence[Any]) -> Traced:
-        """The element of a sorted array at a computed place. Around the array the elements go on, less and greater than
-        all positions, so that they still ascend; a clamp would hide that neighbours are neighbours."""
+        """Emits the read of a sorted array at a computed index. Elements before the array are less than all positions,
+        elements after it greater, so that they still ascend."""
         operand, line = self._operand(captured), self._line(captured, indices[:-1])
         return self.region.value(INDEX, f"flash.nth {indices[-1]._name} in %{operand}{line} : {captured._view.type}")
 
     def load_last(self, captured: CapturedArray) -> Traced:
-        """The last element of a sorted array; all but the last dimension are indexed."""
+        """Emits the read of the last element of a sorted array, whose other dimensions are indexed."""
         view, region, prefix = captured._view, self.region, captured._prefix
         place = region.index(len([dim for dim in view.dims if dim < len(prefix)]))
         extent = region.emit(f"tensor.dim %{captured._name}, {place} : {view.type}")
@@ -233,7 +233,7 @@ class Trace:
         return self.element(captured._name, captured._array.dtype, view.type, self._places(captured, prefix) + [last])
 
     def search(self, captured: CapturedArray, value: Any) -> Traced:
-        """How many elements of a sorted array are at most `value`; all but the last dimension are indexed."""
+        """Emits the number of elements of a sorted array that are at most `value`; its other dimensions are indexed."""
         region, view = self.region, captured._view
         for operand in (value, *captured._prefix):
             if isinstance(operand, Traced):
@@ -243,20 +243,20 @@ class Trace:
                                    f"index, {view.type}", natural=True)
 
     def _line(self, captured: CapturedArray, indices: Sequence[Any]) -> str:
-        """Which line of a sorted array, by indices into all dimensions but the last."""
+        """Returns the text of the indices into all dimensions of a sorted array but the last."""
         names = self._places(captured, indices)
         return f"[{', '.join(names)}]" if names else ""
 
     def _inside(self, captured: CapturedArray, dim: int, place: int, value: Any) -> str:
-        """An index that is inside its dimension: because it was checked, because the launch checks it, or because the
-        code wraps and clamps it. `place` is the number of the dimension in the operand."""
+        """Returns an index that is inside its dimension: a checked constant, a position that the launch checks, or a
+        value that the code wraps and clamps. `place` is the number of the dimension in the operand."""
         region, limit = self.region, getattr(value, "_limit", None)
         if not isinstance(value, Traced):
             return region.index(value)
         if limit is not None:
             self.needs.append(Need(*limit, captured._array, dim))
             return value._name
-        # Always clamped: the array of another call may be shorter, and its kernel is this one.
+        # Always clamped: the same kernel may get a shorter array in another call.
         number = region.index(place)
         extent = region.emit(f"tensor.dim %{captured._name}, {number} : {captured._view.type}")
         last = region.emit(f"arith.subi {extent}, {region.index(1)} : index")
@@ -281,20 +281,20 @@ class Trace:
         return Traced(region, value, ELEMENTS[dtype], dtype == "u8", wide=wide)
 
     def query_length(self) -> Any:
-        """Nq, which the function around the region computes: no constant of the kernel; or that of the sequence."""
+        """Nq, an argument of the kernel; in a packed sequence, its number of queries."""
         return Traced(self.region, "%flashc.nq", INDEX, True) if self.lengths is None else self.lengths.queries()
 
     def key_length(self) -> Any:
-        """Nk, likewise. In a cache it is the length of the batch's sequence."""
+        """Nk, an argument of the kernel; in a packed sequence, its number of keys; in a cache, lengths[b]."""
         return Traced(self.region, "%flashc.nk", INDEX, True) if self.lengths is None else self.lengths.keys()
 
     def shift(self) -> Any:
-        """What brings the last query's position to that of the last key. In a cache it is there."""
+        """The shift that aligns the last query with the last key; 0 in a cache, where i counts keys already."""
         return Traced(self.region, "%flashc.shift", INDEX) if self.lengths is None else self.lengths.shift()
 
     @contextlib.contextmanager
     def of_sequence(self, lengths: Lengths) -> Iterator[None]:
-        """While a function of positions in one of several packed sequences is called."""
+        """A context in which functions get the lengths of one of several packed sequences."""
         outer, self.lengths = self.lengths, lengths
         try:
             yield
@@ -302,22 +302,22 @@ class Trace:
             self.lengths = outer
 
     def positions(self) -> List[Traced]:
-        """b, h, i, j of a new region."""
+        """Begins a new region; returns its b, h, i, j."""
         self.region = region = Region(self.locates)
         return [Traced(region, name, INDEX, True, (number, 1)) for number, name in enumerate(("%b", "%h", "%i", "%j"))]
 
     def code(self, result: str, type: str) -> str:
-        """The text of the region, ending with its result."""
+        """Returns the text of the region, with a yield of its result."""
         return "\n".join(self.region.lines + [f"flash.yield {result} : {type}"])
 
     def bind(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """`function`, referring to captured arrays where it refers to arrays."""
+        """Returns a copy of `function` that refers to captures in place of arrays."""
         return bind(function, self.capture)
 
 
 def array(x: Any) -> Any:
-    """An array, a list or a tuple that a mask or a score refers to in a way that flashc does not see, such as an
-    attribute of an object: `flashc.ops.array(self.bias)[b, h, i, j]`, `flashc.ops.array(self.windows)[h]`."""
+    """Captures an array, a list or a tuple that flashc does not find by itself, such as an attribute of an object:
+    `flashc.ops.array(self.bias)[b, h, i, j]`, `flashc.ops.array(self.windows)[h]`."""
     trace = get_trace("array")
     if isinstance(x, (list, tuple)):
         return bind_list(x, trace.capture)
@@ -325,33 +325,33 @@ def array(x: Any) -> Any:
 
 
 def query_length() -> Any:
-    """Nq, the number of queries in the attention that the mask or the score is of: no constant of the kernel. In
-    `flashc.varlen_attention` it is that of the sequence, in `flashc.decode` T, the number of new tokens."""
+    """Nq, the number of queries of the attention, which is no constant of the kernel. In `flashc.varlen_attention` it
+    is the number of queries of the sequence, in `flashc.decode` it is T, the number of new tokens."""
     return get_trace("query_length").query_length()
 
 
 def key_length() -> Any:
-    """Nk, the number of keys: no constant of the kernel. `j <= i + flashc.ops.key_length() - flashc.ops.query_length()`
-    is a causal mask that aligns the last query with the last key.
+    """Nk, the number of keys of the attention, which is no constant of the kernel. The mask
+    `j <= i + flashc.ops.key_length() - flashc.ops.query_length()` is causal, with the last query at the last key.
 
-    In `flashc.varlen_attention` it is that of the sequence. In `flashc.decode` it is `lengths[b]`; there i counts from
-    the sequence's first key, as j does, so that `j <= i` is causal."""
+    In `flashc.varlen_attention` it is the number of keys of the sequence. In `flashc.decode` it is `lengths[b]`; there
+    i counts from the sequence's first key, as j does, so that `j <= i` is causal."""
     return get_trace("key_length").key_length()
 
 
 def count_le(array: Any, value: Any) -> Any:
-    """How many elements of a sorted array are at most `value`: a binary search, along the last dimension.
+    """The number of elements of a sorted array that are at most `value`: a binary search along the last dimension.
 
     Args:
-        array: what `flashc.assume_sorted` returns, with integers as indices into all dimensions but the last:
+        array: a result of `flashc.assume_sorted`, indexed by integers in all dimensions but the last:
             `count_le(offsets, i)`, `count_le(offsets_of_batch[b], i)`.
         value: an integer.
 
     Returns:
-        An integer from 0 to N. Of offsets that begin at 0, `count_le(offsets, i) - 1` is the number of the segment that
-        position i lies in.
+        An integer from 0 to N. For offsets that begin at 0, `count_le(offsets, i) - 1` is the number of the sequence
+        that has position i.
 
-    It works on arrays and numbers outside of a trace too, there in a time that grows with N.
+    It works on arrays and numbers outside of a trace too, in a time that grows with N.
     """
     if isinstance(array, Sorted) and getattr(current, "trace", None) is not None:
         array = current.trace.capture(array)
@@ -365,7 +365,7 @@ def count_le(array: Any, value: Any) -> Any:
 
 
 def bound(function: Callable[..., Any], position: Any) -> Callable[..., Any]:
-    """`function`, referring to captured arrays where it refers to arrays, if it is called with a traced position."""
+    """Returns `function`, or, if `position` is traced, a copy of it that refers to captures in place of arrays."""
     return get_trace("mask").bind(function) if isinstance(position, Traced) else function
 
 
@@ -399,7 +399,7 @@ def _call(under_way: Trace, function: Callable[..., Any], what: str, arguments: 
 
 
 def _signature(function: Callable[..., Any], problem: TypeError) -> str:
-    """That of a function that a call did not suit, if it was this one's call."""
+    """Describes the signature of a function that Python could not call, or the problem of a call inside of it."""
     try:
         is_own = problem.__traceback__ is not None and problem.__traceback__.tb_next is None
         return f"one of {inspect.signature(function)}" if is_own else f"another one: {problem}"
@@ -417,12 +417,12 @@ def trace(mask: Optional[Callable[..., Any]], score: Optional[Callable[..., Any]
     """The code of a mask `(b, h, i, j) -> condition` and a score `(s, b, h, i, j) -> real number`.
 
     Args:
-        device: where captured arrays must be; None: anywhere.
-        stream: where they will be read.
-        mask_array: an array of 4 dimensions, each 1 or that of [B, Hq, Nq, Nk]. Conditions say which keys take part;
-            real numbers are added to the score.
+        device: the device that captured arrays must be on; None: any.
+        stream: the stream on which captured arrays will be read.
+        mask_array: an array of 4 dimensions, each 1 or that of [B, Hq, Nq, Nk]. A condition keeps a key; real numbers
+            are added to the score.
         locates: whether operations have the user's lines.
-        is_double: whether q is f64, and with it all floats that the code reads.
+        is_double: whether q is f64, so that all real numbers that the code reads must be f64.
     """
     under_way = Trace(device, stream, locates, is_double)
     mask_code = score_code = None

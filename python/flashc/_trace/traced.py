@@ -1,4 +1,4 @@
-"""The values with which masks and scores are traced: what Python, NumPy and PyTorch can do with one."""
+"""`Traced`, the values with which masks and scores are traced, with the operations of Python, NumPy and PyTorch."""
 from __future__ import annotations
 
 from typing import Any, Callable, Tuple
@@ -17,7 +17,7 @@ _BRANCH_HELP = ("a traced value has no truth value: the function is called once,
 
 
 def _binary(compute: Callable[..., Any], how: Any) -> Tuple[Callable[..., Any], Callable[..., Any]]:
-    """An operator, and the same with its operands exchanged."""
+    """Returns an operator, and the operator with its operands exchanged."""
     return lambda self, other: compute(self, other, how), lambda self, other: compute(other, self, how)
 
 
@@ -29,13 +29,13 @@ class Traced(Convertible, Value):
     """
     __slots__ = ()
     __hash__ = None  # type: ignore[assignment]
-    # Sequence protocols that Python would try by itself.
+    # None, so that Python does not iterate over indices.
     __iter__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         return f"<traced {self._type} {self._name}>"
 
-    # Conversions to what cannot be known while tracing.
+    # Conversions to numbers, which are not known while tracing.
     def __bool__(self) -> bool:
         raise error(_BRANCH_HELP)
 
@@ -49,14 +49,14 @@ class Traced(Convertible, Value):
         problem = error("a traced value cannot index this object; arrays, and lists and tuples of at most 64 numbers, "
                         "that the function refers to by name can be indexed as they are, others through "
                         "flashc.ops.array(x)[...]")
-        current.refused_index = problem  # NumPy raises an IndexError of its own instead.
+        current.refused_index = problem  # Kept, since NumPy replaces it by an IndexError.
         raise problem
 
     def __len__(self) -> int:
         raise error("a traced value has no length")
 
     def item(self) -> Any:
-        """Refused: there is no number yet."""
+        """Refused, since there is no number yet."""
         raise error("a traced value has no number yet: leave out item(), and compute with the value itself")
 
     # Arithmetic.
@@ -87,7 +87,7 @@ class Traced(Convertible, Value):
     def __abs__(self) -> "Traced":
         return absolute(self)
 
-    # Comparisons; the other way round Python asks for `>` in place of `<`.
+    # Comparisons have no reflected operators: Python calls `>` in place of `<`.
     __lt__, __le__, __gt__, __ge__, __eq__, __ne__ = (  # type: ignore[assignment]
         _binary(compare, kind)[0] for kind in ("lt", "le", "gt", "ge", "eq", "ne"))
 
@@ -102,21 +102,21 @@ class Traced(Convertible, Value):
             raise error("expected a condition or an integer for `~`, got a real number")
         return bitwise(self, True if self._type == I1 else -1, "arith.xori")
 
-    # What people write on tensors.
+    # Methods of tensors.
     def _as(self, kind: str) -> Any:
         return to_kind(self, kind)
 
     @property
     def dtype(self) -> Any:
-        """The type of 32 bits, 64 bits or conditions: for `torch.finfo(x.dtype)`, and `other.to(x.dtype)`."""
+        """float32, int64 or bool of PyTorch or NumPy, for `torch.finfo(x.dtype)` and `other.to(x.dtype)`."""
         return dtype_of(self._type)
 
     def new_ones(self, size: Any, dtype: Any = None, **keywords: Any) -> Any:
-        """1, or a condition that holds: a mask that keeps everything returns it."""
+        """1, or a true condition, which a mask that keeps everything returns."""
         return self.new_full(size, 1, dtype)
 
     def new_zeros(self, size: Any, dtype: Any = None, **keywords: Any) -> Any:
-        """0, or a condition that does not hold."""
+        """0, or a false condition."""
         return self.new_full(size, 0, dtype)
 
     def new_full(self, size: Any, fill_value: Any, dtype: Any = None, **keywords: Any) -> Any:
@@ -126,7 +126,7 @@ class Traced(Convertible, Value):
         return to_kind(fill_value, self._type if dtype is None else kind_of(dtype), self._region)
 
     def new_tensor(self, data: Any, dtype: Any = None, **keywords: Any) -> Any:
-        """A number of its own type, or of `dtype`."""
+        """A number of the type of `data`, or of `dtype`."""
         return check(data) if dtype is None else to_kind(data, kind_of(dtype), self._region)
 
     def abs(self) -> Any:
@@ -152,12 +152,12 @@ class Traced(Convertible, Value):
     @classmethod
     def __torch_function__(cls, function: Any, kinds: Any, inputs: Any = (), keywords: Any = None) -> Any:
         name = getattr(function, "__name__", str(function))
-        if name == "__getitem__":  # of a tensor that is no Traced itself
+        if name == "__getitem__":  # A traced value indexes a tensor.
             return get_trace("array").capture(inputs[0])[inputs[1]]
         return by_name("torch", name, inputs, keywords or {})
 
 
-# s.exp(), s.tanh(), ... as on tensors.
+# Methods of tensors that are functions of flashc.ops: s.exp(), s.tanh(), ...
 for _name in ("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "rsqrt", "sin", "cos", "tan", "asin",
               "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "isnan", "isinf",
               "isfinite", "sigmoid", "relu", "sign", "floor", "ceil", "trunc", "round"):

@@ -11,7 +11,7 @@ from . import _bars, _decode_grid, _decode_report, _plot, _report
 from ._grid import HELP, PRESETS, GridError, parse_grid, preset, related
 from ._progress import Progress
 
-DESCRIPTION = """Times flashc's attention on this machine's GPU beside every attention that is installed:
+DESCRIPTION = """Times flashc's attention on this machine's GPU together with every attention that is installed:
 PyTorch's with cuDNN and with FlashAttention-2, FlexAttention under torch.compile, and the packages of the
 FlashAttention project. All of them take turns in one process and are timed with CUDA events, after a warm-up, each for
 at least 60 ms in at least 6 rounds, the median of which counts. Inputs are random and new in every cell; outputs are
@@ -33,20 +33,20 @@ EXAMPLES = """examples:
   python -m flashc.bench --backward --peers cudnn,flex --csv backward.csv --plot backward.png
   python -m flashc.bench --backward --masks
 
-exit status: 0; 1 if flashc did not run a cell or anybody's numbers were wrong; 2 for a wrong command line."""
+exit status: 0; 1 if flashc did not run a cell or a system's numbers were wrong; 2 for a wrong command line."""
 
 
 def build_parser():
     parser = argparse.ArgumentParser(prog="python -m flashc.bench", description=DESCRIPTION, epilog=EXAMPLES,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--grid", nargs="+", default=[], metavar="KEY=VALUES", help=HELP)
-    parser.add_argument("--cells", choices=sorted(PRESETS), help="instead of a grid; related: whatever must be as fast "
-                        "as another cell, measured together with it: f16 and bf16, 8 query heads per key head, 192x128")
+    parser.add_argument("--cells", choices=sorted(PRESETS), help="instead of a grid; related: cells that must be as "
+                        "fast as another cell, measured with it: f16 and bf16, 8 query heads per key head, 192x128")
     parser.add_argument("--backward", action="store_true",
                         help="time the backward pass instead: all its kernels, after a forward pass that is not timed; "
                         "with the bars of a hand-made one, unless --bars has others")
     parser.add_argument("--schedule", action="append", default=[], type=variant, metavar="NAME=OVERRIDES",
-                        help="time flashc with these overrides of its schedule too, as flashc:NAME beside flashc; "
+                        help="time flashc with these overrides of its schedule too, as flashc:NAME next to flashc; "
                         "may be given several times")
     parser.add_argument("--static-shapes", action="store_true",
                         help="time flashc compiled for each cell's shapes too, as flashc:static")
@@ -65,11 +65,11 @@ def build_parser():
     parser.add_argument("--read", nargs="+", metavar="CSV", help="measure nothing: table and plot of these files")
     parser.add_argument("--masks", action="store_true",
                         help="measure what masks and scores cost instead: masks by the tile that they visit over no "
-                        "mask, a window and packed documents beside FlexAttention and the dense kernel, ALiBi and soft "
+                        "mask, a window and packed documents over FlexAttention and the dense kernel, ALiBi and soft "
                         "cap; with --backward, a window and packed documents by the tile, ALiBi and soft cap")
     parser.add_argument(
         "--decode", nargs="*", metavar="KEY=VALUES",
-        help="time decoding instead, one query token against caches, beside cuDNN's and FlashAttention-2 "
+        help="time decoding instead, one query token against caches, with cuDNN's and FlashAttention-2 "
         "(SDPA), and FlexAttention if --peers has it: heads=32/8,64/8 d=128 b=1,16 n=1024,65536 page=0,16 "
         "layout=hnd,nhd; what is left out is the whole grid, without pages")
     parser.add_argument("--latency", action="store_true",
@@ -79,7 +79,7 @@ def build_parser():
 
 @contextlib.contextmanager
 def refusing(parser, what, *errors):
-    """Ends the program with the message of an error, which is about an option."""
+    """Ends the program with the message `what` and one of these errors, raised in the context."""
     try:
         yield
     except errors as error:
@@ -103,7 +103,7 @@ def choose_cells(options, parser):
 
 
 def choose_variants(options, parser):
-    """{name: keywords of flashc.attention} of flashc's systems."""
+    """Returns {name: keywords of flashc.attention} for flashc and its variants."""
     found = {_report.FLASHC: {}}
     static = [(_report.VARIANT + "static", {"static_shapes": True})] if options.static_shapes else []
     for name, keywords in static + [(name, {"schedule": overrides}) for name, overrides in options.schedule]:
@@ -119,7 +119,7 @@ def choose_bars(cells, options, parser):
 
 
 def finish(rows, bars, options):
-    """Summary, comparison with bars, plot."""
+    """Prints the summary and the comparison with bars, and writes the plot."""
     print()
     print("\n".join(_report.summary(rows)))
     if bars:
@@ -143,7 +143,7 @@ def read(options, parser):
 
 
 def require_torch(parser):
-    """PyTorch, with a GPU."""
+    """Returns PyTorch; ends the program if it is missing or sees no GPU."""
     try:
         import torch
     except ImportError as error:
@@ -154,7 +154,7 @@ def require_torch(parser):
 
 
 def choose_peers(device, options, parser, *known):
-    """The peers of --peers, after a line about the device and one for each that is left out."""
+    """Returns the peers of --peers; prints a line about the device and one for each peer that is left out."""
     from . import _peers
     with refusing(parser, "", _peers.PeerError):
         peers, left_out = _peers.choose_peers(options.peers, *known)
@@ -168,7 +168,7 @@ def choose_seed(options, torch):
     return options.seed if options.seed is not None else torch.seed() % (1 << 31)
 
 
-# What --decode does not go with.
+# The options that --decode excludes.
 _NOT_OF_DECODING = "grid", "cells", "backward", "bars", "masks", "latency", "static_shapes", "seed"
 
 
@@ -182,7 +182,7 @@ def choose_decoding(options, parser):
 
 
 def finish_decoding(rows, options, device=""):
-    """Summary, plot."""
+    """Prints the summary and writes the plot."""
     print("\n".join(_decode_report.summary(rows)))
     if options.plot and rows:
         _plot.plot_decoding(rows, options.plot, device)

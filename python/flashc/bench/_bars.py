@@ -1,6 +1,6 @@
-"""Ratios that flashc is held to: a CSV of another kernel's, measured elsewhere, beside those of this run.
+"""Bars: ratios of another kernel to cuDNN, from a CSV, which flashc's ratios of this run are compared with.
 
-Rates of different sessions cannot be compared, since a card's clock differs; ratios to one peer can."""
+Rates of different sessions cannot be compared, since a GPU's clock differs; ratios to one peer can."""
 
 import csv
 import dataclasses
@@ -24,8 +24,8 @@ class Bar:
 
 
 def bars_of(cells, path=None):
-    """The bars of cells: of the file, or of BACKWARD for the backward pass; {} where there are none. Raises as
-    read_bars."""
+    """Returns the bars of the file `path`; without one, those of BACKWARD for the backward pass, else {}. Raises the
+    errors of read_bars."""
     is_backward = any(cell.backward for cell in cells)
     if path is None and not is_backward:
         return {}
@@ -33,9 +33,8 @@ def bars_of(cells, path=None):
 
 
 def read_bars(path):
-    """{Cell: Bar} of a file with the columns COLUMNS among others, and comments after "#". A line is about the cell of
-    d, n, causal that the default grid would have: bf16, 16384 tokens, hidden size 2048. Raises ValueError and
-    OSError."""
+    """Returns {Cell: Bar} of a file that has the columns COLUMNS, and comments after "#". A line is about the cell of
+    the default grid with its d, n and causal: bf16, 16384 tokens, hidden size 2048. Raises ValueError and OSError."""
     with open(path, newline="", encoding="utf-8") as file:
         lines = [(number, line) for number, line in enumerate(file, 1) if line.strip() and not line.startswith("#")]
     reader = csv.DictReader(line for _, line in lines)
@@ -53,7 +52,7 @@ def read_bars(path):
 
 
 def report(rows, bars):
-    """A table: flashc's ratio to cuDNN, and that divided by each bar's; then the geometric means. As lines."""
+    """Returns the lines of a table with flashc's ratio to cuDNN, also divided by each bar, and the geometric means."""
     found = [(row, row.ratio(BAR_PEER), bars[row.cell]) for row in rows
              if row.cell in bars and not math.isnan(row.ratio(BAR_PEER))]
     if not found:

@@ -1,9 +1,9 @@
-"""Outputs and gradients against those of float32 attention on the same inputs: the rule of docs/checking.md.
+"""Checks of outputs and gradients against float32 attention on the same inputs, by the rule of docs/checking.md.
 
     max|out - ref| <= 2 max|naive - ref| + 2 max|(ref + 0.3 - 0.3) - ref|,   ||out - ref|| / ||ref|| < 3e-3 (f16: 1e-3)
 
 `naive` is plain attention with every intermediate in the inputs' type. The log-sum-exp is within 1e-3. A query that
-sees no key has o = 0 and a log-sum-exp of -inf, and no other has that. dq, dk and dv have the same rule with 5e-3."""
+sees no key has o = 0 and a log-sum-exp of -inf, which no other query has. The rule for dq, dk and dv has 5e-3."""
 
 import contextlib
 import dataclasses
@@ -17,13 +17,13 @@ from ._report import GRADIENTS
 FROBENIUS_LIMITS = {torch.bfloat16: 3e-3, torch.float16: 1e-3}
 GRADIENT_LIMITS = {torch.bfloat16: 5e-3, torch.float16: 1e-3}
 LSE_LIMIT = 1e-3
-CHUNK_BYTES = 2 << 30  # Of float32 scores; a handful of arrays of that size live at once.
+CHUNK_BYTES = 2 << 30  # The most bytes of float32 scores; a handful of such arrays live at once.
 
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    """How far an output is from the reference. `problem`: why it is wrong, or an empty text. `gradients`: the relative
-    Frobenius errors of dq, dk and dv, by name."""
+    """The errors of an output. `problem`: why it is wrong, or "". `gradients`: the relative Frobenius errors of dq, dk
+    and dv, by name."""
     error: float
     bound: float
     frobenius: float
@@ -33,13 +33,13 @@ class Comparison:
 
 
 def causal(nq, nk, device):
-    """Whether a query, aligned with the last key, sees a key: [nq, nk]."""
+    """Returns the causal mask [nq, nk], with the last query aligned with the last key."""
     return torch.ones(nq, nk, dtype=torch.bool, device=device).tril_(nk - nq)
 
 
 def plain(q, k, v, dtype, keep=None, score=None, scale=None):
-    """Attention of [batch, heads, n, d] arrays with every intermediate in `dtype`: o, and the scores' log-sum-exp.
-    `keep`: True where a key takes part; `score`: a function of the scaled scores."""
+    """Computes attention of [batch, heads, n, d] arrays with every intermediate in `dtype`; returns o and the
+    log-sum-exp. `keep`: True where a key takes part; `score`: a function of the scaled scores."""
     group = q.shape[1] // k.shape[1]
     q, k, v = (x.to(dtype) for x in (q, k.repeat_interleave(group, 1), v.repeat_interleave(group, 1)))
     scores = torch.matmul(q, k.transpose(2, 3)).mul_(q.shape[3] ** -0.5 if scale is None else scale)
@@ -55,7 +55,7 @@ def plain(q, k, v, dtype, keep=None, score=None, scale=None):
 
 
 def plain_gradients(q, k, v, do, dtype, *how):
-    """dq, dk and dv of plain attention with every intermediate in `dtype`."""
+    """Returns dq, dk and dv of plain attention with every intermediate in `dtype`."""
     with torch.enable_grad():
         inputs = [x.detach().to(dtype).requires_grad_() for x in (q, k, v)]
         o, _ = plain(*inputs, dtype, *how)
@@ -64,7 +64,7 @@ def plain_gradients(q, k, v, do, dtype, *how):
 
 @contextlib.contextmanager
 def no_tf32():
-    """float32 throughout."""
+    """A context in which PyTorch multiplies float32 without TF32."""
     precision = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("highest")
     try:
@@ -74,7 +74,7 @@ def no_tf32():
 
 
 def _chunks(batch, heads, group, scores, may_split):
-    """Slices of the batch, of the heads and of their key heads, whole groups. A score function sees all at once."""
+    """Yields slices of the batch, the heads and the key heads, of whole groups; one slice of all unless `may_split`."""
     if not may_split:
         yield (slice(None),) * 3
         return
@@ -86,7 +86,7 @@ def _chunks(batch, heads, group, scores, may_split):
 
 
 def _compare(name, out, ref, bound, limit, whose=""):
-    """The largest error, the relative Frobenius error, and what is wrong with them, as a list of texts."""
+    """Returns the largest error, the relative Frobenius error, and a list of problems."""
     difference = (out.float() - ref).contiguous()
     norm = float(torch.linalg.vector_norm(ref, dtype=torch.float64))
     frobenius = float(torch.linalg.vector_norm(difference, dtype=torch.float64)) / (norm or 1.0)
@@ -104,12 +104,12 @@ def _compare(name, out, ref, bound, limit, whose=""):
 
 
 class _Reference:
-    """float32 results of attention, and how far those of plain attention in the inputs' type are from them."""
+    """Results of attention in float32, and bounds for errors from plain attention in the inputs' type."""
 
     @torch.no_grad()
     def _compute(self, plainly, inputs, results, keep, score, scale):
-        """Fills in `results`, what `plainly` gives in float32; returns the bounds of their errors. `keep`: broadcasts
-        to [batch, heads, nq, nk]; `score`: a function of scores of that shape."""
+        """Writes the results of `plainly` in float32 to `results`; returns the bounds of their errors. `keep`
+        broadcasts to [batch, heads, nq, nk]; `score` is a function of scores of that shape."""
         q, k = inputs[:2]
         batch, heads, nq, nk = *q.shape[:3], k.shape[2]
         self.dtype = q.dtype
@@ -128,7 +128,7 @@ class _Reference:
 
 
 class Reference(_Reference):
-    """o and the log-sum-exp."""
+    """The reference of o and the log-sum-exp."""
 
     def __init__(self, q, k, v, keep=None, score=None, scale=None):
         self.o = torch.empty(*q.shape[:3], v.shape[3], device=q.device)
@@ -137,7 +137,7 @@ class Reference(_Reference):
 
     @torch.no_grad()
     def compare(self, out, lse=None):
-        """The Comparison of an output, and of the log-sum-exp if there is one."""
+        """Returns the Comparison of an output, and of the log-sum-exp if it is given."""
         assert out.shape == self.o.shape and out.dtype == self.dtype, f"o is {out.dtype} {tuple(out.shape)}"
         error, frobenius, found = _compare("o", out, self.o, self.bound, FROBENIUS_LIMITS[self.dtype])
         dead = self.lse == float("-inf")
@@ -156,7 +156,7 @@ class Reference(_Reference):
 
 
 class GradientReference(_Reference):
-    """dq, dk and dv."""
+    """The reference of dq, dk and dv."""
 
     def __init__(self, q, k, v, do, keep=None, score=None, scale=None):
         """`do`: the gradient of o."""
@@ -165,8 +165,8 @@ class GradientReference(_Reference):
 
     @torch.no_grad()
     def compare(self, gradients):
-        """The Comparison of (dq, dk, dv): the error and the bound are those of the gradient that is nearest to its
-        bound, `frobenius` is the largest of the three."""
+        """Returns the Comparison of (dq, dk, dv), with the error and the bound of the gradient that is nearest to its
+        bound, and the largest `frobenius`."""
         results, errors = [], {}
         for name, out, ref, bound in zip(GRADIENTS, gradients, self.gradients, self.bounds):
             assert out.shape == ref.shape and out.dtype == self.dtype, f"{name} is {out.dtype} {tuple(out.shape)}"

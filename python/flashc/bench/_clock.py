@@ -1,4 +1,4 @@
-"""The clock of the GPU's multiprocessors, through the library that nvidia-smi uses. Nothing is ever set."""
+"""Reads the clock of the GPU's multiprocessors through the library that nvidia-smi uses."""
 
 import ctypes
 
@@ -6,10 +6,10 @@ _CLOCK_SM = 1
 
 
 class SMClock:
-    """`read()` gives megahertz, or NaN where the library is missing or does not answer."""
+    """`read()` returns megahertz, or NaN if the library is missing or fails."""
 
     def __init__(self, uuid=None):
-        """`uuid`: of the GPU, as text with or without "GPU-"; None: the first GPU."""
+        """`uuid`: that of the GPU, as text with or without "GPU-"; None: the first GPU."""
         self._library = self._device = None
         try:
             library = ctypes.CDLL("libnvidia-ml.so.1")

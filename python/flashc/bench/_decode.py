@@ -1,7 +1,7 @@
-"""Decoding: one query token of each sequence against its cache, beside PyTorch's attentions.
+"""The decoding benchmark: one query token of each sequence against its cache, with flashc and PyTorch's attentions.
 
-Each contender is a CUDA graph of calls that rotate among caches of more bytes than the L2 holds, and all take turns.
-TB/s counts the keys and values that a call reads, once."""
+Each contender is a CUDA graph of calls that rotate among more caches than the L2 holds, and all take turns. TB/s counts
+the keys and values that a call reads, once."""
 
 import math
 
@@ -14,16 +14,16 @@ from ._decode_report import Row, write_csv
 from ._report import is_peer
 from ._timing import time_interleaved
 
-#: Of _peers: those that take one query, grouped heads and caches of any strides.
+#: The peers that take one query, grouped heads and caches of any strides.
 PEERS = {name: peer for name, peer in _peers.PEERS.items() if issubclass(peer, (_peers.SDPA, _peers.FlexAttention))}
-#: Compiled anew for each cell, which takes longer than everything else.
+#: Peers that are compiled for each cell, which takes longer than everything else.
 NOT_BY_DEFAULT = {name for name, peer in PEERS.items() if issubclass(peer, _peers.FlexAttention)}
 L2_BYTES = 60 << 20
 LIMIT = 1e-2
 
 
 class Inputs:
-    """Queries, and as many caches as it takes to find none in the L2."""
+    """Queries, and so many caches that a call finds none in the L2."""
 
     def __init__(self, cell, device="cuda"):
         self.cell, self.device = cell, device
@@ -38,31 +38,31 @@ class Inputs:
                                         dtype=torch.int32).view(cell.batch, -1)
 
     def make_cache(self):
-        """[B, Hk, N, D], of the cell's layout."""
+        """Returns a cache [B, Hk, N, D] with the cell's layout in memory."""
         cell = self.cell
         order = (cell.key_heads, cell.keys) if cell.layout == "hnd" else (cell.keys, cell.key_heads)
         x = torch.randn((cell.batch, *order, cell.depth), device=self.device, dtype=torch.bfloat16)
         return x if cell.layout == "hnd" else x.transpose(1, 2)
 
     def pages_of(self, cache):
-        """The same memory as pages of the cell's layout, [P, page, Hk, D]."""
+        """Returns the cache as pages of the cell's layout, [P, page, Hk, D]."""
         cell = self.cell
         if cell.layout == "nhd":
             return cache.transpose(1, 2).view(-1, cell.page, cell.key_heads, cell.depth)
         return cache.view(-1, cell.key_heads, cell.page, cell.depth).transpose(1, 2)
 
     def call(self, number, **keywords):
-        """flashc on one of the caches."""
+        """Calls flashc.decode on one of the caches."""
         if self.table is None:
             return flashc.decode(self.q, *(x.transpose(1, 2) for x in self.sets[number]), self.lengths, **keywords)
         return flashc.decode(self.q, *map(self.pages_of, self.sets[number]), self.lengths, self.table, **keywords)
 
     def for_peers(self):
-        """q, k and v as [B, H, N, D], of each set."""
+        """Returns q, k and v as [B, H, N, D], for each set."""
         return [(self.q.transpose(1, 2), k, v) for k, v in self.sets]
 
     def reference(self, is_paged):
-        """o of the last sequence in f32, [1, Hq, D]."""
+        """Returns o of the last sequence in f32, [1, Hq, D]."""
         cell = self.cell
         k, v = (x[-1].float() for x in self.sets[0])
         if is_paged:
@@ -74,7 +74,7 @@ class Inputs:
 
 
 class Graph:
-    """Calls in a CUDA graph, as many as fill a millisecond or so."""
+    """A CUDA graph of as many calls as take about a millisecond."""
 
     def __init__(self, contender):
         count = contender.count
@@ -93,12 +93,12 @@ class Graph:
                     contender.run(number % count)
 
     def measure(self, replays):
-        """Milliseconds of a call, times the replays."""
+        """Returns the milliseconds of a call, times `replays`."""
         return _peers.elapsed(lambda _: self.graph.replay(), replays) / self.calls
 
 
 def _prepare(inputs, variants, peers, notes):
-    """{name: Contender} of flashc, in each variant of its keywords, and of the peers that have a kernel."""
+    """Returns {name: Contender} of flashc's variants and of the peers that have a kernel; others get a note."""
     found = {name: _peers.Contender(lambda number, keywords=keywords: inputs.call(number, **keywords), len(inputs.sets))
              for name, keywords in variants.items()}
     for peer in peers:
@@ -114,7 +114,7 @@ def _prepare(inputs, variants, peers, notes):
 
 
 def _problem(contender, want):
-    """What is wrong with a contender's numbers, or None."""
+    """Returns the problem of a contender's numbers, or None."""
     with contender.around():
         o = contender.run(0)[-1].float()
     o = o if o.shape == want.shape else o.transpose(0, 1)
@@ -123,7 +123,7 @@ def _problem(contender, want):
 
 
 def measure(cell, variants, peers, total_ms=40.0, device="cuda"):
-    """The Row of a cell: of flashc, in each variant of its keywords, and of the peers."""
+    """Measures a cell with flashc's variants ({name: keywords}) and the peers; returns its Row."""
     inputs, notes, graphs = Inputs(cell, device), {}, {}
     of_peers = inputs.reference(is_paged=False)
     of_flashc = of_peers if inputs.table is None else inputs.reference(is_paged=True)
@@ -142,7 +142,7 @@ def measure(cell, variants, peers, total_ms=40.0, device="cuda"):
 
 
 def run(cells, variants, peers, csv_file=None):
-    """The rows, after a line for each; `csv_file`: open, gets what each cell gave before the next one starts."""
+    """Measures the cells, prints a line for each, and returns the rows. `csv_file`: an open file that gets each row."""
     rows = []
     for cell in cells:
         rows.append(measure(cell, variants, peers))

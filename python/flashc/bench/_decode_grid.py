@@ -1,4 +1,4 @@
-"""The cells of the decoding benchmark: what `--decode` asks for."""
+"""The cells of the decoding benchmark, and the text of `--decode` that selects them."""
 
 import dataclasses
 
@@ -14,10 +14,10 @@ class Cell:
     depth: int = 128
     #: Rows of a page; 0: no pages.
     page: int = 0
-    #: "hnd": the tokens of a head follow each other, in the cache or in its page; "nhd": the heads of a token do.
+    #: "hnd": the tokens of a head are contiguous, in the cache or in a page; "nhd": the heads of a token are.
     layout: str = "hnd"
 
-    #: For the systems of _peers: the one query sees all keys.
+    #: Read by the systems of _peers: the one query sees all keys.
     causal = False
 
     @property
@@ -26,12 +26,12 @@ class Cell:
 
     @property
     def bytes(self):
-        """Of keys and values, which a call reads once."""
+        """The bytes of keys and values, which a call reads once."""
         return self.batch * self.keys * self.key_heads * self.depth * 4
 
     @property
     def kind(self):
-        """What tells cells apart besides the batch and the keys."""
+        """The text of all fields but the batch and the keys."""
         return self._heads + self._memory
 
     @property
@@ -48,7 +48,7 @@ class Cell:
 
 def grid(heads=((32, 8), (64, 8), (32, 32)), depths=(128, 64), batches=(1, 4, 16, 64, 128),
          keys=(1024, 4096, 16384, 65536), pages=(0,), layouts=("hnd",)):
-    """Cells whose caches fit the GPU, a few times over."""
+    """Returns the cells whose caches fit the GPU a few times."""
     cells = [Cell(b, n, hq, hk, d, page, layout) for hq, hk in heads for d in depths for b in batches for n in keys
              for layout in layouts for page in pages]
     return [cell for cell in cells if 2 * cell.bytes <= MOST_BYTES // 2]
@@ -74,7 +74,7 @@ def _read_layout(text):
 
 
 def parse(texts):
-    """The cells of a command line: "heads=32/8,64/8", "d=128", "b=1,4", "n=1024", "page=0,16", "layout=hnd,nhd"."""
+    """Returns the cells of --decode's arguments, such as "heads=32/8,64/8", "b=1,4", "n=1024", "page=0,16"."""
     names = {"heads": "heads", "d": "depths", "b": "batches", "n": "keys", "page": "pages", "layout": "layouts"}
     axes = {}
     for text in texts:

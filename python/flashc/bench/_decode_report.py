@@ -1,5 +1,4 @@
-"""What the decoding benchmark says: a line for each cell, means of ratios, the CSV; and the way back from CSVs to
-rows."""
+"""The output of the decoding benchmark: a line for each cell, means of ratios, and CSVs, which can be read again."""
 
 import csv
 import dataclasses
@@ -13,17 +12,17 @@ COLUMNS = [field.name for field in dataclasses.fields(Cell)] + ["system", "micro
 
 @dataclasses.dataclass
 class Row:
-    """A cell, with the microseconds of each system that ran it, and {system: why it has none}."""
+    """A cell, the microseconds of each system that ran it, and {system: why it did not}."""
     cell: Cell
     microseconds: dict
     notes: dict = dataclasses.field(default_factory=dict)
 
     def rate(self, name):
-        """TB/s of keys and values; NaN where there is none."""
+        """Returns the TB/s of a system; NaN if it did not run."""
         return self.cell.bytes / self.microseconds[name] / 1e6 if name in self.microseconds else math.nan
 
     def ratio(self, peer=None):
-        """Of a peer's time to flashc's, or of the best peer's; NaN where one of them has none."""
+        """Returns the time of a peer, or of the best one, over flashc's; NaN if one of them did not run."""
         times = [time for name, time in self.microseconds.items() if (name == peer if peer else is_peer(name))]
         return min(times) / self.microseconds[FLASHC] if times and FLASHC in self.microseconds else math.nan
 
@@ -41,7 +40,7 @@ class Row:
 
 
 def summary(rows):
-    """The geometric means and the notes, as lines."""
+    """Returns lines with the geometric means and the notes."""
     names = list(dict.fromkeys(name for row in rows for name in row.microseconds))
     lines = _mean("ratios to the best peer", [row.ratio() for row in rows])
     for name in names:
@@ -59,7 +58,7 @@ def _mean(what, ratios):
 
 
 def write_csv(file, rows, with_names=False):
-    """Adds rows to an open file."""
+    """Appends rows to an open file."""
     writer = csv.writer(file)
     if with_names:
         writer.writerow(COLUMNS)
@@ -70,7 +69,7 @@ def write_csv(file, rows, with_names=False):
 
 
 def read_csv(paths):
-    """The rows of files that write_csv wrote. Raises ValueError for anything else."""
+    """Returns the rows of files that write_csv wrote. Raises ValueError for other files."""
     rows = {}
 
     def read(line):

@@ -1,4 +1,4 @@
-"""The backward passes of the systems that the benchmark compares. A set of inputs is (q, k, v, do)."""
+"""The backward passes of the systems. A set of inputs is (q, k, v, do)."""
 
 import torch
 
@@ -8,11 +8,11 @@ from . import _peers
 
 
 class FlashcGradients(_peers.Flashc):
-    """flashc.attention_backward as a user calls it: its outputs are allocated in every call. The keywords, such as a
+    """flashc.attention_backward as a user calls it, with outputs allocated in every call. `keywords`, such as a
     schedule, are those of the backward pass."""
 
     def _saved(self, cell, inputs):
-        """The arguments of the backward pass."""
+        """Runs the forward pass; returns the arguments of the backward pass."""
         q, k, v, do = inputs
         o, lse = flashc.attention(q, k, v, causal=cell.causal, enable_gqa=cell.group != 1, return_lse=True)
         return q, k, v, o, lse, do
@@ -25,13 +25,13 @@ class FlashcGradients(_peers.Flashc):
         return super().prepare(cell, [self._saved(cell, inputs) for inputs in sets])
 
     def poisoned_run(self, cell, inputs):
-        """dq, dk and dv, written over NaN."""
+        """Returns dq, dk and dv, in arrays that were filled with NaN."""
         return self._call(cell, self._saved(cell, inputs), tuple(torch.full_like(x, float("nan")) for x in inputs[:3]))
 
 
 class PeerGradients(_peers.System):
-    """The backward pass of a peer in PyTorch's record of gradients, which is made once for each set of inputs: a run is
-    the backward pass alone."""
+    """The backward pass of a peer by PyTorch's autograd. The forward pass runs once for each set of inputs, in
+    `prepare`."""
 
     def __init__(self, peer):
         self.peer, self.name, self.begin = peer, peer.name, peer.begin
@@ -52,13 +52,13 @@ class PeerGradients(_peers.System):
                 run(0)
         except torch.cuda.OutOfMemoryError:
             raise
-        except Exception as error:  # Whatever a compiler or a kernel raises: this peer has no backward pass here.
+        except Exception as error:  # A compiler or a kernel may raise anything: this peer has no backward pass here.
             torch.cuda.synchronize()
             raise _peers.Refused(_peers.first_line(error)) from None
         return _peers.Contender(run, forward.count, forward.around)
 
 
 def backward_of(systems):
-    """The same systems, for cells of the backward pass."""
+    """Returns the backward passes of the systems."""
     return [FlashcGradients(system.name, **system.keywords) if isinstance(system, _peers.Flashc) else
             PeerGradients(system) for system in systems]

@@ -22,10 +22,10 @@ DEFAULTS = {"dtype": ["bf16"], "d": [(d, d) for d in (64, 128, 256)], "n": [512,
 HELP = ("cells to measure: KEY=VALUES ..., e.g. d=64,192x128 n=512..4096 causal=0; VALUES are separated by commas, "
         "a..b doubles from a to b; keys: " + ", ".join(f"{key} ({what})" for key, what in _KEYS.items()))
 
-# Each is several grids.
+# Lists of cells by name; each has several grids.
 PRESETS = {
-    # What must be as fast as something else: f16 as bf16 everywhere; one key head for 8 query heads, and wider keys
-    # than values, as d = 128 of the same FLOPs.
+    # Cells that must be as fast as others: f16 as bf16 everywhere; one key head for 8 query heads, and wider keys than
+    # values, as d = 128 with the same FLOPs.
     "related": [["dtype=bf16,f16"],
                 ["d=128", "n=4096,16384", "group=8"],
                 ["d=128", "n=4096,16384", "heads=20"],
@@ -65,8 +65,8 @@ class Cell:
 
     @property
     def flops(self):
-        """2 B H Nq Nk (D + Dv), half of it if causal: two products, an addition and a multiplication a term. Of the
-        backward pass 2.5 times that, five products, however many a kernel has."""
+        """2 B H Nq Nk (D + Dv), for two products with an addition and a multiplication per term; half of it if causal;
+        2.5 times that for the backward pass, which is counted with five products."""
         forward = 2 * self.batch * self.heads * self.n * self.n * (self.d + self.dv) / (2 if self.causal else 1)
         return 2.5 * forward if self.backward else forward
 
@@ -74,7 +74,7 @@ class Cell:
         return (self.heads * self.d + self.key_heads * (self.d + self.dv)) * self.batch * self.n * element_bytes
 
     def relatives(self):
-        """{what is compared: the cell} of the cells of the same FLOPs that this one is measured against."""
+        """Returns {label: cell} of the cells with the same FLOPs that this one is compared with."""
         found = {}
         if self.dtype != "bf16":
             found[f"{self.dtype} over bf16"] = dataclasses.replace(self, dtype="bf16")
@@ -94,7 +94,7 @@ class Cell:
 
 
 def related(cells):
-    """The cells in lists, each to be measured together: a cell with those it is compared with."""
+    """Groups the cells into lists that are measured together: a cell with those that it is compared with."""
     def root(cell):
         for relative in cell.relatives().values():
             return root(relative)
@@ -119,7 +119,7 @@ def _number(key, text):
 
 
 def _value(key, text):
-    """A value, of one number; of d, a pair."""
+    """Returns a value of a key: a number, a pair for d, a name for dtype."""
     if key == "dtype":
         if text not in DTYPES:
             raise GridError(f"dtype: expected {' or '.join(DTYPES)}, got '{text}'")
@@ -155,8 +155,8 @@ def _divide(total, what, part, name):
 
 
 def parse_grid(items=()):
-    """The cells of `items` such as ["d=64,128", "n=512..4096"], in the order of the table. What no item
-    says is as in DEFAULTS. Raises GridError."""
+    """Returns the cells of `items` such as ["d=64,128", "n=512..4096"], in the order of the table. Keys that are not
+    given are as in DEFAULTS. Raises GridError."""
     chosen = {}
     for item in items:
         key, equals, text = item.partition("=")
@@ -171,7 +171,7 @@ def parse_grid(items=()):
     grid = {**DEFAULTS, **chosen}
 
     def either(one, other):
-        """The values of the one that was given, with its name."""
+        """Returns pairs of the key that is given, of the two, and its values."""
         name = one if one in chosen or other not in grid else other
         return [(name, value) for value in grid[name]]
 
@@ -188,5 +188,5 @@ def parse_grid(items=()):
 
 
 def preset(name):
-    """The cells of one of PRESETS."""
+    """Returns the cells of one of PRESETS."""
     return list(dict.fromkeys(cell for items in PRESETS[name] for cell in parse_grid(items)))

@@ -1,7 +1,7 @@
-"""`python -m flashc.bench --latency`: how long it takes from a program to PTX, to its first launch, to the next ones.
+"""`python -m flashc.bench --latency`: the time from a program to PTX, to its first launch, and of later launches.
 
-Everything here goes through the C API (flashc-c/flashc.h), as flashc.attention does. Times are of this process's clock;
-a time that must be a process's first is taken in processes of its own, after CUDA has started there."""
+All measurements use the C API (flashc-c/flashc.h), as flashc.attention does, and this process's clock. A first launch
+of a process is measured in new processes, after CUDA has started there."""
 
 import ctypes
 import json
@@ -21,12 +21,12 @@ from ._timing import call_times, milliseconds
 TARGET = "sm_90a"
 LAUNCHES = 10000
 COMPILE_RUNS, PROCESSES = 5, 5
-# Of a first launch: the one that loads the kernel's entry for so many.
+# The number of queries of a first launch, which decides the kernel's entry that is loaded.
 QUERIES = 4096
 
 
 def programs():
-    """{name: FlashcAttention} of the kernels that are compiled."""
+    """Returns {name: FlashcAttention} of the kernels that are compiled."""
     def attention(dtype, d, group=1, score=None, **options):
         return Specialization(dtype, d, d, group, Options(**options).of_kernel(d), score_code=score).describe()
 
@@ -41,7 +41,7 @@ def programs():
 # --- The CUDA driver --------------------------------------------------------------------------------------------------
 
 class Driver:
-    """What the measurements need of libcuda: the first GPU's primary context, memory, waiting. Raises OSError."""
+    """The CUDA driver with the first GPU's primary context: allocation and waiting. Raises OSError."""
 
     def __init__(self):
         self.library = ctypes.CDLL("libcuda.so.1")
@@ -67,7 +67,7 @@ class Driver:
 
 
 def open_driver():
-    """A Driver, or why there is none."""
+    """Returns a Driver and "", or None and the reason."""
     try:
         return Driver(), ""
     except OSError as error:
@@ -77,7 +77,7 @@ def open_driver():
 # --- Measuring --------------------------------------------------------------------------------------------------------
 
 def compile_times(attention, runs=COMPILE_RUNS):
-    """Milliseconds to PTX, each with a context that has nothing, on disk neither."""
+    """Returns milliseconds to PTX, each with a new context and without a cache on disk."""
     times = []
     for _ in range(runs):
         context = contexts.Context(disk_cache=False)
@@ -89,8 +89,8 @@ def compile_times(attention, runs=COMPILE_RUNS):
 
 
 def make_arguments(driver, attention, length):
-    """The arguments of a launch with one batch, one key head and as many keys as queries, without a log-sum-exp; and
-    what must live as long."""
+    """Returns the arguments of a launch with one batch, one key head and as many keys as queries, without a
+    log-sum-exp; and the objects that own their memory."""
     arguments, kept = (library.Argument * 4)(), []
     heads, d, dv = attention.group_size, attention.head_dim, attention.value_dim
     shapes = (1, heads, length, d), (1, 1, length, d), (1, 1, length, dv), (1, heads, length, dv)
@@ -105,7 +105,7 @@ def make_arguments(driver, attention, length):
 
 
 def make_call(loaded, arguments):
-    """A function that launches, and does nothing else; `arguments` must live as long."""
+    """Returns a function that only launches; `arguments` must live as long as the function."""
     message = ctypes.c_void_p()
     launch, handle, count = library.lib.flashcLoadedKernelLaunch, loaded.handle.ptr, len(arguments)
     address, reason = ctypes.addressof(arguments), ctypes.addressof(message)
@@ -119,9 +119,8 @@ def make_call(loaded, arguments):
 
 
 def first_launch_time(driver, name, folder=None, compiles_all=False):
-    """Milliseconds from making a context to the end of a first call, and what the context counted: in this process,
-    now. The call compiles and loads what it launches, so that it belongs to the time. `compiles_all`: every entry is
-    compiled before it."""
+    """Measures the milliseconds from a new context to the end of its first call, which compiles and loads the entry
+    that it launches; returns them with the context's counters. `compiles_all`: all entries are compiled first."""
     attention = programs()[name]
     arguments, _kept = make_arguments(driver, attention, QUERIES)
     made = []
@@ -142,7 +141,7 @@ def first_launch_time(driver, name, folder=None, compiles_all=False):
 
 
 def run_in_process(arguments, **environment):
-    """What this file prints in a fresh process."""
+    """Runs this file in a new process; returns the JSON of its last line."""
     environment = dict(os.environ, **environment)
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, [root, environment.get("PYTHONPATH")]))
@@ -155,12 +154,12 @@ def run_in_process(arguments, **environment):
 
 
 def first_launch_in_process(name, folder):
-    """first_launch_time in a fresh process, whose driver keeps its machine code in the folder too."""
+    """first_launch_time in a new process, whose CUDA driver also caches its machine code in the folder."""
     return run_in_process([name, folder], CUDA_CACHE_DISABLE="0", CUDA_CACHE_PATH=os.path.join(folder, "driver"))
 
 
 def first_launches_in_turns(driver, name, runs=COMPILE_RUNS):
-    """Milliseconds to first launches in this process, of one entry and with all entries compiled; nothing is kept."""
+    """Returns milliseconds to first launches in this process, of one entry and with all entries compiled, in turns."""
     first_launch_time(driver, name)
     one, every = [], []
     for _ in range(runs):
@@ -170,7 +169,7 @@ def first_launches_in_turns(driver, name, runs=COMPILE_RUNS):
 
 
 def first_launch_times(name, runs=PROCESSES):
-    """Milliseconds to a first launch, cold (an empty folder) and from disk, and for each what was not so."""
+    """Returns milliseconds to a first launch, cold (an empty folder) and from disk, and notes if they were not so."""
     cold, warm, cold_note, warm_note = [], [], "", ""
     for _ in range(runs):
         with tempfile.TemporaryDirectory(prefix="flashc-bench-") as folder:
@@ -185,7 +184,7 @@ def first_launch_times(name, runs=PROCESSES):
 
 
 def launch_times(driver, calls=LAUNCHES):
-    """Microseconds of flashcLoadedKernelLaunch with ready-made arguments, and of a ctypes call that does nothing."""
+    """Returns microseconds of flashcLoadedKernelLaunch with ready arguments, and of a ctypes call that does nothing."""
     attention = programs()["bf16 d=64"]
     loaded = contexts.Context(disk_cache=False).compile_attention(attention, TARGET, None).load(0)
     arguments, _kept = make_arguments(driver, attention, 64)
@@ -195,7 +194,7 @@ def launch_times(driver, calls=LAUNCHES):
 
 
 def torch_times(calls=LAUNCHES):
-    """{name: microseconds of each call} of small problems: of flashc and of PyTorch's attention."""
+    """Returns {name: microseconds of each call} of small problems, for flashc and PyTorch's attention."""
     import torch
     if not torch.cuda.is_available():
         raise ImportError("PyTorch sees no GPU")
@@ -204,7 +203,7 @@ def torch_times(calls=LAUNCHES):
 
 
 def host_calls(device):
-    """{name: call} of problems that are too small to keep a GPU busy: the host's time is what they take."""
+    """Returns {name: call} of problems so small that the time of a call is that of the host."""
     import torch
 
     import flashc

@@ -1,4 +1,4 @@
-"""`python -m flashc.bench --masks`: what masks and scores cost, in one process and in the same rounds."""
+"""`python -m flashc.bench --masks`: the cost of masks and scores, timed in turns in one process."""
 
 import dataclasses
 import math
@@ -22,17 +22,17 @@ HEADER = f"{'d':>4} {'N':>6}  {'case':<24}{'ms':>9}{'tiles':>9}{'cost':>8}{'like
 
 @dataclasses.dataclass
 class Line:
-    """One row of the table. `cost`: the time over that of what it is compared with; `bar`: the most it may be. `like`:
-    of a mask, the time over that of no mask with as many keys for each query, so that it has as many tiles a row."""
+    """One row of the table. `cost`: the time over that of the compared kernel; `bar`: the largest cost allowed. `like`:
+    for a mask, the time per tile over that of an attention without a mask whose rows have as many tiles."""
     d: int
     n: int
     case: str
     ms: float = math.nan
-    visited: float = math.nan  # of all tiles
+    visited: float = math.nan  # The visited part of all tiles.
     cost: float = math.nan
     like: float = math.nan
     bar: float = math.nan
-    flex: float = math.nan  # FlexAttention's time over flashc's
+    flex: float = math.nan  # FlexAttention's time over flashc's.
     note: str = ""
 
     @property
@@ -50,7 +50,7 @@ class Line:
 
 
 def lengths_of(total: int, count: int, generator: torch.Generator) -> List[int]:
-    """`count` random lengths with the sum `total`, from half to one and a half of their mean."""
+    """Returns `count` random lengths with the sum `total`, about 0.5 to 1.5 times their mean."""
     weights = torch.rand(count, generator=generator, device=generator.device) + 0.5
     ends = (weights.cumsum(0) / weights.sum() * total).round().long().tolist()
     ends[-1] = total
@@ -62,8 +62,8 @@ def _offsets(lengths: List[int], device: torch.device) -> torch.Tensor:
 
 
 def named_masks(n: int, batch: int, generator: torch.Generator) -> Dict[str, Callable[..., Any]]:
-    """The masks whose bounds must be exact, of usual sizes, for n queries and keys."""
-    device, align = generator.device, "top-left"  # as PyTorch reads functions
+    """Returns masks of usual sizes for n queries and keys, whose loop bounds must be exact."""
+    device, align = generator.device, "top-left"  # PyTorch's alignment.
     lengths = torch.randint(n // 2, n + 1, (batch,), generator=generator, device=device, dtype=torch.int32)
     offsets = _offsets(lengths_of(n, DOCUMENTS, generator), device)
     ids = torch.repeat_interleave(torch.arange(DOCUMENTS, device=device), offsets.diff().long()).int()
@@ -96,10 +96,10 @@ class MaskBench:
         self.cache_bytes = _measure.cache_bytes(self.device)
 
     score_bar = 1.15
-    arrays = 3  # Of a set of inputs: q, k, v.
+    arrays = 3  # In a set of inputs: q, k, v.
 
     def groups(self) -> Any:
-        """Functions of a head dimension that yield lines."""
+        """Returns functions of the head dimension that yield lines."""
         return self.masks, self.window, self.packed, self.scores
 
     def run(self) -> List[Line]:
@@ -125,7 +125,7 @@ class MaskBench:
         return {name: timing.median for name, timing in time_interleaved(contenders, _measure.burst).items()}
 
     def _is_wrong(self, inputs: Any, mask: Optional[Callable[..., Any]], score: Optional[Callable[..., Any]]) -> str:
-        """What is wrong with flashc's output, or an empty text."""
+        """Returns the problem of flashc's output, or ""."""
         q, k, _ = inputs
         out = torch.full_like(q, float("nan"))
         flashc.attention(*inputs, mask=mask, score=score, out=out)
@@ -136,7 +136,7 @@ class MaskBench:
         return _check.Reference(*inputs, keep=keep).compare(out).problem
 
     def _flex(self, sets: List[Any], mask: Callable[..., Any]) -> Any:
-        """(Contender, milliseconds to make the block mask, its bytes)."""
+        """Returns a Contender, the milliseconds to make its block mask, and the block mask's bytes."""
         from torch.nn.attention.flex_attention import create_block_mask, flex_attention
         q, k, _ = sets[0]
         torch.compiler.reset()
@@ -151,7 +151,7 @@ class MaskBench:
         return self._contender(sets, flex, block_mask=block_mask), milliseconds, size
 
     def masks(self, d: int) -> Any:
-        """Time per visited tile over that of the dense kernel."""
+        """Yields lines of masks: time per visited tile over that of the dense kernel."""
         n, heads = TOKENS // 2, HIDDEN // d
         sets = self._inputs(TOKENS // n, heads, n, d)
         contenders, lines, areas, likes = {DENSE: self._contender(sets)}, {}, {}, {}
@@ -168,7 +168,7 @@ class MaskBench:
             line.visited, areas[name] = visited / total, visited * math.prod(tiles.tile)
             line.note = f"wrong: {wrong}" if wrong else f"{tiles.mask_class}, {tiles.partial / visited:.1%} partial"
             contenders[name] = self._contender(sets, mask=mask)
-            # To a multiple of a tile, so that several masks share one.
+            # A multiple of a tile's keys, so that several masks share one contender.
             likes[name] = keys = min(n, max(1, round(areas[name] / positions / 128)) * 128)
             contenders[keys] = contenders.get(keys) or self._contender(
                 [(q, k[:, :, :keys], v[:, :, :keys]) for q, k, v in sets])
@@ -183,7 +183,7 @@ class MaskBench:
             yield line
 
     def window(self, d: int) -> Any:
-        """A window in a long sequence, beside FlexAttention."""
+        """Yields a line of a window in a long sequence, compared with FlexAttention."""
         mask, n = masks.sliding_window(WINDOW - 1, align="top-left"), WINDOW_LENGTH
         sets = self._inputs(1, HIDDEN // d, n, d)
         line = Line(d, n, f"window of {WINDOW}", bar=1 / 1.3)
@@ -199,7 +199,7 @@ class MaskBench:
         yield line
 
     def packed(self, d: int) -> Any:
-        """Packed documents, causal, per product over the dense causal kernel at the mean length."""
+        """Yields a line of packed causal documents: time per FLOP over that of dense ones with the mean length."""
         total, heads = WINDOW_LENGTH, HIDDEN // d
         mean = total // DOCUMENTS
         lengths = lengths_of(total, DOCUMENTS, self.generator)
@@ -217,7 +217,7 @@ class MaskBench:
         yield line
 
     def scores(self, d: int) -> Any:
-        """Scores over none."""
+        """Yields lines of scores: time over that without a score."""
         for n in (4096, TOKENS):
             for is_causal in (False, True):
                 sets = self._inputs(TOKENS // n, HIDDEN // d, n, d)

@@ -1,4 +1,4 @@
-"""`python -m flashc.bench --backward --masks`: what masks and scores cost in the backward pass."""
+"""`python -m flashc.bench --backward --masks`: the cost of masks and scores in the backward pass."""
 
 from typing import Any, Callable, List, Optional
 
@@ -10,12 +10,12 @@ from flashc import masks
 from . import _check
 from ._masks import DENSE, DOCUMENTS, HIDDEN, SCORES, TOKENS, WINDOW, Line, MaskBench, _offsets, lengths_of
 
-TILE = 64, 128  # Queries and keys of a tile: 64 queries come past 64 keys of each of two consumer warpgroups.
-CHECKED = 4096  # The length of what is held against float32.
+TILE = 64, 128  # Queries and keys of a tile: 64 queries, and 64 keys for each of two consumer warpgroups.
+CHECKED = 4096  # The length of the arrays that are checked against float32.
 
 
 def computed(mask: Callable[..., Any], n: int, device: torch.device) -> float:
-    """Of all tiles of n queries and keys the part that holds a pair that the mask keeps."""
+    """Returns the part of all tiles of n queries and keys that has a pair that the mask keeps."""
     rows, columns = TILE
     zero, j = torch.zeros((), dtype=torch.long, device=device), torch.arange(n, device=device)
     visited = 0
@@ -27,7 +27,7 @@ def computed(mask: Callable[..., Any], n: int, device: torch.device) -> float:
 
 
 class BackwardMaskBench(MaskBench):
-    """Lines of a window, of packed documents, of scores; each over the kernels without them."""
+    """Measures lines of a window, of packed documents and of scores, each over the kernels without them."""
     score_bar = 1.25
     arrays = 4  # q, k, v and the gradient of o.
 
@@ -40,7 +40,7 @@ class BackwardMaskBench(MaskBench):
         return super()._contender(saved, function, **keywords)
 
     def _is_wrong(self, inputs: Any, mask: Optional[Callable[..., Any]], score: Optional[Callable[..., Any]]) -> str:
-        """What is wrong with the gradients of two heads and CHECKED positions, or an empty text."""
+        """Returns the problem of the gradients of two heads and CHECKED positions, or ""."""
         q, k, v, do = (x[:1, :2, :CHECKED].contiguous() for x in inputs)
         o, lse = flashc.attention(q, k, v, mask=mask, score=score, return_lse=True)
         out = tuple(torch.full_like(x, float("nan")) for x in (q, k, v))
@@ -52,7 +52,7 @@ class BackwardMaskBench(MaskBench):
         return _check.GradientReference(q, k, v, do, keep, rescore).compare(out).problem
 
     def _masked(self, d: int, case: str, mask: Callable[..., Any], note: str = "") -> Line:
-        """The time per tile that is computed, over that of the kernels without a mask."""
+        """Returns a line of a mask: time per computed tile over that of the kernels without a mask."""
         sets = self._inputs(1, HIDDEN // d, TOKENS, d)
         line = Line(d, TOKENS, case, bar=1.20, visited=computed(mask, TOKENS, self.device), note=note)
         wrong = self._is_wrong(sets[0], mask, None)

@@ -1,4 +1,4 @@
-"""Measures cells: inputs, checks, interleaved timing."""
+"""Measures cells: inputs, checks, timing in turns."""
 
 import contextlib
 import time
@@ -15,7 +15,7 @@ DTYPES = {"bf16": torch.bfloat16, "f16": torch.float16}
 
 
 class DeviceLost(Exception):
-    """A kernel did something that CUDA does not forgive: nothing runs in this process any more. Has the rows so far."""
+    """A kernel failed so that CUDA runs nothing in this process any more. `rows`: those that were measured so far."""
 
     def __init__(self, rows, error):
         super().__init__(str(error).splitlines()[0])
@@ -23,7 +23,7 @@ class DeviceLost(Exception):
 
 
 def random_inputs(cell, generator):
-    """q, k, v of a cell, and o's gradient for its backward pass, with normal(0, 1) numbers."""
+    """Returns normally distributed q, k, v of a cell, and o's gradient for its backward pass."""
     shapes = [(cell.heads, cell.d), (cell.key_heads, cell.d), (cell.key_heads, cell.dv)]
     if cell.backward:
         shapes.append((cell.heads, cell.dv))
@@ -32,29 +32,29 @@ def random_inputs(cell, generator):
 
 
 def random_sets(cell, generator, cache_bytes):
-    """Such inputs, several times if they would stay in a cache of `cache_bytes`."""
+    """Returns sets of random inputs, several if one would stay in a cache of `cache_bytes`."""
     return [random_inputs(cell, generator) for _ in range(input_sets(cell.input_bytes(), cache_bytes))]
 
 
 def reference(cell, inputs):
-    """What the cell's outputs are held against."""
+    """Returns the reference of a cell's outputs."""
     kind = _check.GradientReference if cell.backward else _check.Reference
     return kind(*inputs, keep=_check.causal(cell.n, cell.n, inputs[0].device) if cell.causal else None)
 
 
 def burst(contender, calls):
-    """Milliseconds of the GPU for `calls` calls, on the contender's sets of inputs in rotation."""
+    """Returns milliseconds of the GPU for `calls` calls, on the contender's sets of inputs in rotation."""
     with contender.around():
         return _peers.elapsed(lambda i: contender.run(i % contender.count), calls)
 
 
 def cache_bytes(device):
-    """Of the level-2 cache."""
+    """Returns the bytes of the level-2 cache."""
     return getattr(torch.cuda.get_device_properties(device), "L2_cache_size", 64 << 20)
 
 
 class Measurer:
-    """What outlives a cell: the systems, cuBLAS's operands, the clock."""
+    """Measures cells; holds the systems, cuBLAS's operands and the clock for all of them."""
 
     def __init__(self, systems, clock, seed, device="cuda"):
         self.systems = systems
@@ -67,8 +67,7 @@ class Measurer:
         self.product, self.product_flops = _peers.cublas_contender(self.device, torch.bfloat16)
 
     def measure(self, cells):
-        """The Rows of cells that are measured together: their systems take turns in the same rounds. Raises
-        DeviceLost."""
+        """Measures cells together, with all their systems in turns; returns their Rows. Raises DeviceLost."""
         rows = [Row(self.device_name, cell, {}) for cell in cells]
         contenders = {CUBLAS: self.product}
         for system in self.systems:
@@ -102,7 +101,7 @@ class Measurer:
             raise DeviceLost(rows, error) from error
 
     def _open(self, rows, row):
-        """{(cell, system): Contender} of the systems that run the cell, and run it right."""
+        """Returns {(cell, system): Contender} of the systems that run the cell with right numbers."""
         cell, found = row.cell, {}
         sets = random_sets(cell, self.generator, self.cache_bytes)
         outputs = {}
@@ -118,7 +117,7 @@ class Measurer:
             except (_peers.Refused, flashc.Error, torch.cuda.OutOfMemoryError) as error:
                 outputs.pop(system.name, None)
                 entry.note = str(error).splitlines()[0]
-            # An asynchronous failure shows up here, at the system that caused it.
+            # An asynchronous failure is raised here, so that its system is known.
             self._synchronize(rows, row, system.name)
         ref = reference(cell, sets[0]) if outputs else None
         for name, out in outputs.items():
@@ -143,7 +142,7 @@ class Measurer:
             row.sm_mhz = self._clock_under(contenders[busy], timings[busy].median)
 
     def _clock_under(self, contender, milliseconds):
-        """The SM clock within about 60 ms of `contender`."""
+        """Returns the SM clock during about 60 ms of `contender`."""
         with contender.around():
             for i in range(max(1, min(400, round(60 / milliseconds)))):
                 contender.run(i % contender.count)
@@ -154,13 +153,13 @@ class Measurer:
 
 
 def failed(row):
-    """Whether flashc did not run the cell, or a system computed wrong numbers in it."""
+    """Whether flashc did not run the cell, or a system computed wrong numbers."""
     mine = row.entries.get(FLASHC, Entry())
     return not mine.counts or any(entry.note.startswith("wrong") for entry in row.entries.values())
 
 
 def describe_device():
-    """One line: the GPU, the driver's CUDA, PyTorch, cuDNN."""
+    """Returns a line with the GPU and the versions of PyTorch, CUDA and cuDNN."""
     properties = torch.cuda.get_device_properties(torch.cuda.current_device())
     cudnn = torch.backends.cudnn.version()
     return (f"{properties.name}, {properties.multi_processor_count} SMs; PyTorch {torch.__version__}, CUDA "
@@ -168,6 +167,6 @@ def describe_device():
 
 
 def device_uuid():
-    """Of the current GPU, or None where this PyTorch does not tell."""
+    """Returns the UUID of the current GPU, or None if this PyTorch does not have it."""
     uuid = getattr(torch.cuda.get_device_properties(torch.cuda.current_device()), "uuid", None)
     return str(uuid) if uuid is not None else None

@@ -12,19 +12,19 @@ from ._report import FLASHC
 
 
 class Refused(Exception):
-    """The system has no kernel for the cell. The text is why."""
+    """The system has no kernel for the cell. The text is the reason."""
 
 
 class Contender:
-    """One system on one cell. `run(i)` starts it on the i-th of `count` sets of inputs; `around()` is entered once
-    around many runs; `result(output)` is the output as [batch, heads, n, dv]."""
+    """One system on one cell. `run(i)` launches it on the i-th of `count` sets of inputs; `around()` is a context for
+    runs; `result(output)` converts the output to [batch, heads, n, dv]."""
 
     def __init__(self, run, count, around=contextlib.nullcontext, result=lambda output: output):
         self.run, self.count, self.around, self.result = run, count, around, result
 
 
 def elapsed(run, calls=1):
-    """Milliseconds of the GPU for what `run(i)` starts, with i from 0 to calls - 1."""
+    """Returns milliseconds of the GPU for the launches of `run(i)`, i from 0 to calls - 1."""
     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     begin.record()
     for i in range(calls):
@@ -40,23 +40,23 @@ def first_line(error):
 
 
 class System:
-    """What computes attention. It has a name, and `prepare(cell, sets)` gives a Contender or raises Refused."""
+    """An implementation of attention. `prepare(cell, sets)` returns a Contender or raises Refused."""
     name = ""
 
     @staticmethod
     def begin():
-        """Called before cells that are measured together."""
+        """Called before each group of cells that are measured together."""
 
     @staticmethod
     def begin_backward():
-        """Called before a cell whose backward pass is measured: by runs that keep what the forward pass has saved."""
+        """Called before a cell of the backward pass, which is run several times after one forward pass."""
 
 
 class Flashc(System):
-    """flashc.attention as a user calls it: its output is allocated in every call."""
+    """flashc.attention as a user calls it, with outputs allocated in every call."""
 
     def __init__(self, name=FLASHC, **keywords):
-        """`keywords`: what else each call gets, such as a schedule."""
+        """`keywords`: more arguments of each call, such as a schedule."""
         self.name, self.keywords = name, keywords
 
     def _call(self, cell, inputs, out=None):
@@ -69,7 +69,7 @@ class Flashc(System):
         return Contender(run, len(sets))
 
     def poisoned_run(self, cell, inputs):
-        """o, written over NaN."""
+        """Returns o, in an array that was filled with NaN."""
         q, _, v = inputs
         out = torch.full((*q.shape[:3], v.shape[3]), float("nan"), device=q.device, dtype=q.dtype)
         self._call(cell, inputs, out)
@@ -107,7 +107,7 @@ class SDPA(System):
                 with around():
                     run(0)
             except RuntimeError as error:
-                # PyTorch says why no backend takes the case in warnings.
+                # The reasons why no backend takes the cell are in warnings.
                 reasons = [str(warning.message).splitlines()[0] for warning in caught]
                 raise Refused("; ".join(dict.fromkeys(reasons)) or first_line(error)) from None
         return Contender(run, len(sets), around)
@@ -119,12 +119,12 @@ class CuDNN(SDPA):
 
 
 class FlashAttention2(SDPA):
-    """The FlashAttention-2 that PyTorch comes with."""
+    """The FlashAttention-2 inside PyTorch."""
     name, backend = "fa2", "FLASH_ATTENTION"
 
 
 class FlexAttention(System):
-    """FlexAttention under torch.compile, one compilation for each cell (static shapes: its fastest way)."""
+    """FlexAttention under torch.compile, compiled for each cell with static shapes, which is fastest."""
     name, mode = "flex", None
 
     @staticmethod
@@ -137,12 +137,12 @@ class FlexAttention(System):
 
     @staticmethod
     def begin():
-        # Forget the other cells' compilations: their number is limited, and past the limit Dynamo runs eagerly.
+        # Compilations are forgotten, since Dynamo runs eagerly after a number of them.
         torch.compiler.reset()
 
     @staticmethod
     def begin_backward():
-        # Otherwise a compiled backward pass writes over what was saved, and refuses to run twice.
+        # Otherwise a compiled backward pass overwrites saved tensors, and refuses to run twice.
         from torch._functorch import config
         if hasattr(config, "donated_buffer"):
             config.donated_buffer = False
@@ -165,19 +165,19 @@ class FlexAttention(System):
 
         try:
             run(0)
-        except Exception as error:  # Whatever the compiler raises: this peer has no kernel here.
+        except Exception as error:  # The compiler may raise anything: this peer has no kernel here.
             torch.cuda.synchronize()
             raise Refused(first_line(error)) from None
         return Contender(run, len(sets))
 
 
 class FlexAttentionTuned(FlexAttention):
-    """The same, autotuned by Inductor; minutes of compilation."""
+    """FlexAttention autotuned by Inductor, which takes minutes."""
     name, mode = "flex-tuned", "max-autotune-no-cudagraphs"
 
 
 class FlashAttnPackage(System):
-    """A package of the FlashAttention project. Its layout is [batch, n, heads, d]; it gets its inputs so."""
+    """A package of the FlashAttention project. Its inputs have the layout [batch, n, heads, d]."""
     module = ""
 
     @classmethod
@@ -230,7 +230,7 @@ class PeerError(ValueError):
 
 
 def choose_peers(text=None, known=PEERS, not_by_default=NOT_BY_DEFAULT):
-    """The peers of a list such as "cudnn,flex", or of everything that is installed; and {name: why it is left out}."""
+    """Returns the peers of a list such as "cudnn,flex", or all that are installed; and {name: why it is left out}."""
     if text is None:
         reasons = {name: peer.missing() for name, peer in known.items() if name not in not_by_default}
         return [known[name] for name, reason in reasons.items() if not reason], {
@@ -247,7 +247,7 @@ def choose_peers(text=None, known=PEERS, not_by_default=NOT_BY_DEFAULT):
 
 
 def cublas_contender(device, dtype, size=8192):
-    """The product of two random matrices, and its operations: how fast this GPU multiplies right now."""
+    """Returns a Contender that multiplies two random matrices, and its FLOPs."""
     a, b = (torch.randn(size, size, device=device, dtype=torch.float32).to(dtype) for _ in range(2))
     c = torch.empty_like(a)
     return Contender(lambda i: torch.mm(a, b, out=c), 1), 2.0 * size ** 3

@@ -1,4 +1,4 @@
-"""The plots: TFLOP/s over N, one line per system, one panel per head dimension and mask; of decoding TB/s and
+"""The plots: TFLOP/s over N, with a line per system and a panel per head dimension and mask; for decoding, TB/s and
 ratios."""
 
 import importlib.util
@@ -11,14 +11,14 @@ _COLOURS = {FLASHC: "#d62728", CUBLAS: "#999999", "cudnn": "#2ca02c", "fa2": "#1
 
 
 def missing():
-    """Why plots cannot be made here, or None."""
+    """Returns why plots cannot be made here, or None."""
     if importlib.util.find_spec("matplotlib") is None:
         return "--plot needs matplotlib, which is not installed (pip install matplotlib)"
     return None
 
 
 def panels(rows):
-    """{title: rows by n}: whatever differs but n and the system has a panel of its own."""
+    """Returns {title: rows by n}. Rows in one panel differ only in n."""
     def key(row):
         cell = row.cell
         return (cell.d, cell.dv, cell.causal, "backward" if cell.backward else "forward", cell.dtype,
@@ -34,7 +34,7 @@ def panels(rows):
 
 
 def _start(count, heights=(1,)):
-    """pyplot, a figure, and for each of `count` panels its axes, one below the other of these heights."""
+    """Returns pyplot, a figure, and the axes of each of `count` panels, which have these heights from top to bottom."""
     import matplotlib
     matplotlib.use("Agg")
     from matplotlib import pyplot
@@ -48,7 +48,7 @@ def _start(count, heights=(1,)):
         line, column = divmod(place, columns)
         axes = []
         for part in range(len(heights)):
-            # All panels have the first one's range, and parts of a panel the same cells.
+            # Panels share the range of y, and the parts of a panel share x.
             axes.append(figure.add_subplot(places[line * len(heights) + part, column],
                                            sharey=found[0][part] if found else None, sharex=axes[0] if axes else None))
         found.append(axes)
@@ -77,7 +77,7 @@ def _save(pyplot, figure, places, title, path):
 
 
 def plot(rows, path):
-    """Writes the picture; the format follows from the name's ending."""
+    """Writes the plot; the format follows from the suffix of `path`."""
     from matplotlib import ticker
 
     chosen = panels(rows)
@@ -101,7 +101,7 @@ def plot(rows, path):
 
 
 def decoding_panels(rows):
-    """{title: {batch: rows by keys}} of the decoding benchmark."""
+    """Returns {title: {batch: rows by keys}} of the decoding benchmark."""
     found = {}
     for row in sorted(rows, key=lambda row: (row.cell.batch, row.cell.keys)):
         found.setdefault(row.cell.kind, {}).setdefault(row.cell.batch, []).append(row)
@@ -109,8 +109,8 @@ def decoding_panels(rows):
 
 
 def plot_decoding(rows, path, device=""):
-    """Writes the picture of the decoding benchmark: TB/s of each system in each cell, and below them flashc's ratio to
-    the best peer. Lines join the cells of a batch."""
+    """Writes the plot of the decoding benchmark: TB/s of each system in each cell, and below it flashc's ratio to the
+    best peer. Lines join the cells of a batch."""
     chosen = decoding_panels(rows)
     systems = list(dict.fromkeys(name for row in rows for name in row.microseconds))
     pyplot, figure, places = _start(len(chosen), (1, 0.4))
@@ -122,7 +122,7 @@ def plot_decoding(rows, path, device=""):
             for x, row in enumerate(members):
                 points.append((x, row.rate(system)))
                 if id(row) in ends:
-                    points.append((x, math.nan))  # A line ends here.
+                    points.append((x, math.nan))  # NaN ends the line.
             _draw(rates, system, points, label=system)
         ratios.bar(range(len(members)), [row.ratio() for row in members], color=_COLOURS[FLASHC], alpha=0.6)
         _finish(rates, title, "TB/s")

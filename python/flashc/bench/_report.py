@@ -1,4 +1,4 @@
-"""What the benchmark writes: the table, its summary, the CSV; and the way back from CSVs to rows."""
+"""The output of the benchmark: the table, its summary, and CSVs, which can be read again."""
 
 import csv
 import dataclasses
@@ -17,14 +17,14 @@ COLUMNS = [
     *(f"{name}_error" for name in GRADIENTS), "sm_mhz", "note"
 ]
 FLASHC, CUBLAS = "flashc", "cublas"
-BAR_PEER = "cudnn"  # Bars (_bars) are ratios to this peer, and gradients' errors are shown together with its.
-VARIANT = f"{FLASHC}:"  # Before the names of flashc's own variants, which are measured against flashc.
+BAR_PEER = "cudnn"  # Bars (_bars) are ratios to this peer, and errors of gradients are compared with this peer's.
+VARIANT = f"{FLASHC}:"  # The prefix of the names of flashc's variants, which are compared with flashc.
 
 
 @dataclasses.dataclass
 class Entry:
-    """What one system did in one cell. Without `ms` it did not run, or was wrong, and `note` is why. `gradients`: the
-    relative Frobenius errors of dq, dk and dv, by name."""
+    """The results of a system in a cell. If `ms` is NaN, it did not run or was wrong, and `note` has the reason.
+    `gradients`: the relative Frobenius errors of dq, dk and dv, by name."""
     ms: float = math.nan
     spread: float = math.nan
     tflops: float = math.nan
@@ -48,17 +48,17 @@ class Row:
     sm_mhz: float = math.nan
 
     def rate(self, name):
-        """TFLOP/s of a system; NaN if it has none here."""
+        """Returns the TFLOP/s of a system; NaN if it did not run."""
         entry = self.entries.get(name)
         return entry.tflops if entry and entry.counts else math.nan
 
     def error(self, name, gradient):
-        """The relative Frobenius error of a system's gradient; NaN if it has none here."""
+        """Returns the relative Frobenius error of a system's gradient; NaN if it did not run."""
         entry = self.entries.get(name)
         return entry.gradients.get(gradient, math.nan) if entry and entry.counts else math.nan
 
     def error_ratio(self, gradient):
-        """flashc's error over BAR_PEER's on the same inputs; NaN if one of them has none."""
+        """Returns flashc's error over BAR_PEER's on the same inputs; NaN if one of them did not run."""
         return self.error(FLASHC, gradient) / (self.error(BAR_PEER, gradient) or math.nan)
 
     def best_peer(self):
@@ -66,12 +66,12 @@ class Row:
         return max(peers, key=peers.get) if peers else ""
 
     def ratio(self, system=None):
-        """flashc's rate over that of a system, or of the best peer; NaN if one of them has none."""
+        """Returns flashc's rate over that of a system, or of the best peer; NaN if one of them did not run."""
         return self.rate(FLASHC) / self.rate(system or self.best_peer())
 
     def own_ratio(self, name):
-        """What the CSV and the summary say of a system: of a variant, its rate over flashc's; of a peer, flashc's over
-        the peer's; of flashc, over the best peer's."""
+        """Returns the ratio of a system in the CSV and the summary: for a variant, its rate over flashc's; for a peer,
+        flashc's rate over the peer's; for flashc, its rate over the best peer's."""
         if name.startswith(VARIANT):
             return self.rate(name) / self.rate(FLASHC)
         return self.ratio(None if name == FLASHC else name) if name != CUBLAS else math.nan
@@ -82,7 +82,7 @@ def is_peer(name):
 
 
 def geometric_mean(values):
-    """Of the values that are numbers; NaN if none is."""
+    """Returns the geometric mean of the positive values; NaN if there is none."""
     logs = [math.log(value) for value in values if value > 0]
     return math.exp(math.fsum(logs) / len(logs)) if logs else math.nan
 
@@ -92,12 +92,12 @@ def _cell_text(value, form):
 
 
 class Table:
-    """A Markdown table, aligned, whose rows are printed as they come."""
+    """An aligned Markdown table, whose rows are printed one by one."""
 
     def __init__(self, systems, cells, bars=None):
-        """`cells`: those of all rows; what tells them apart has a column. `bars`: {cell: Bar} of _bars, which have two
-        more: flashc's ratio to their peer, and the hand-made kernel's. Cells of the backward pass have three more, for
-        the errors of gradients."""
+        """`cells`: those of all rows; fields that differ have a column. `bars`: {cell: Bar} of _bars, which add two
+        columns, the ratios of flashc and of the hand-made kernel to BAR_PEER. Cells of the backward pass add three
+        columns, for the errors of gradients."""
         self.systems, self.bars = list(systems), bars
         self.gradients = GRADIENTS if any(cell.backward for cell in cells) else ()
         self.extents = ["dims", "causal", "n"]
@@ -122,7 +122,7 @@ class Table:
 
     @staticmethod
     def _rate(row, name):
-        """A variant's is followed by its ratio to flashc."""
+        """Returns the text of a rate; a variant's rate is followed by its ratio to flashc."""
         relative = f" ({row.own_ratio(name):.3f})" if name.startswith(VARIANT) and row.rate(name) > 0 else ""
         return _cell_text(row.rate(name), ".0f") + relative
 
@@ -142,13 +142,13 @@ class Table:
         return [_cell_text(row.ratio(BAR_PEER), ".2f"), _cell_text(hand, ".2f")]
 
     def _errors(self, row, gradient):
-        """flashc's relative Frobenius error in thousandths, and after a stroke BAR_PEER's if that is measured."""
+        """Returns flashc's relative Frobenius error in thousandths, and "/" and BAR_PEER's if that is measured."""
         systems = [FLASHC, BAR_PEER] if BAR_PEER in self.systems else [FLASHC]
         return "/".join(_cell_text(1e3 * row.error(name, gradient), ".2f") for name in systems)
 
 
 def _mean(what, ratios, digits=2):
-    """A line with the geometric mean of the ratios that are numbers, or none."""
+    """Returns a list of a line with the geometric mean of the ratios that are not NaN, or an empty list."""
     known = [ratio for ratio in ratios if not math.isnan(ratio)]
     if not known:
         return []
@@ -157,7 +157,7 @@ def _mean(what, ratios, digits=2):
 
 
 def summary(rows):
-    """The geometric means, as lines."""
+    """Returns lines with the geometric means."""
     if not rows:
         return ["no cells"]
     lines = []
@@ -174,7 +174,7 @@ def summary(rows):
 
 
 def _gradient_errors(rows):
-    """The largest error of each gradient, flashc's and BAR_PEER's, and the mean of the ratios of their errors."""
+    """Returns lines with the largest errors of each gradient, of flashc and BAR_PEER, and the means of their ratios."""
     lines = []
     for gradient in GRADIENTS:
         errors = {name: [row.error(name, gradient) for row in rows if row.error(name, gradient) >= 0]
@@ -186,7 +186,7 @@ def _gradient_errors(rows):
 
 
 def _related(rows):
-    """flashc's rate in each cell over that in the cells that it is compared with, and the means of each kind."""
+    """Returns lines with flashc's rate in each cell over that in related cells, and the means of each relation."""
     by_cell = {(row.device, row.cell): row for row in rows}
     found = {}
     for row in rows:
@@ -200,18 +200,18 @@ def _related(rows):
 
 
 def _over_cublas(rows):
-    """The cells where nothing but the products should take time."""
+    """Returns lines for cells so long that only the matrix products should take time."""
     return [f"flashc over cuBLAS: {row.ratio(CUBLAS):.3f}  {row.cell}" for row in rows
             if row.cell.dims in ("128", "256") and row.cell.n == 16384 and row.ratio(CUBLAS) > 0]
 
 
 def problems(rows):
-    """A line for each entry that has a note."""
+    """Returns a line for each entry that has a note."""
     return [f"{row.cell}: {name}: {entry.note}" for row in rows for name, entry in row.entries.items() if entry.note]
 
 
 class CSVWriter:
-    """A line for each system of each cell; a cell's lines are on disk before the next cell starts."""
+    """Writes a line for each system of each cell; `write` returns after the lines are on disk."""
 
     def __init__(self, path):
         self.file = open(path, "w", newline="", encoding="utf-8")
@@ -245,8 +245,8 @@ class CSVWriter:
 
 
 def read_lines(paths, columns, read):
-    """Calls `read` with each line of CSV files of these columns. Raises ValueError for anything else, and for what
-    `read` cannot read."""
+    """Calls `read` with each line of CSV files. Raises ValueError for other columns, and for lines for which `read`
+    raises TypeError or ValueError."""
     for path in paths:
         with open(path, newline="", encoding="utf-8") as file:
             reader = csv.DictReader(file)
@@ -261,7 +261,7 @@ def read_lines(paths, columns, read):
 
 
 def read_csv(paths):
-    """The rows of files that CSVWriter wrote. Raises ValueError for anything else."""
+    """Returns the rows of files that CSVWriter wrote. Raises ValueError for other files."""
     rows = {}
 
     def read(line):
@@ -279,7 +279,7 @@ def read_csv(paths):
 
 
 def systems_of(rows):
-    """The systems of the rows: flashc, its variants, the peers, cuBLAS."""
+    """Returns the systems of the rows: flashc, its variants, the peers, cuBLAS."""
     def place(name):
         return (CUBLAS == name, is_peer(name), name.startswith(VARIANT))
 
@@ -287,7 +287,7 @@ def systems_of(rows):
 
 
 def latency_line(what, times, unit, target=None, note=""):
-    """A line of `--latency`: the median, the range of the middle 90%, the target and whether it was met."""
+    """Returns a line of `--latency`: the median, the range of the middle 90%, the target and whether it was met."""
     ordered = sorted(times)
     low, high = ordered[len(ordered) // 20], ordered[-1 - len(ordered) // 20]
     median = statistics.median(ordered)

@@ -1,19 +1,19 @@
-"""How the benchmark times: contenders take turns, and each one's number is the median over its turns.
+"""Timing: contenders take turns, and the result of each is the median over its turns.
 
-The card is power-limited: its clock moves by 20% with the load and with what ran just before. So every contender runs
-in every round, and only numbers of the same rounds are compared."""
+The GPU is power-limited: its clock moves by 20% with the load and with the kernels that ran just before. So every
+contender runs in every round, and only results of the same rounds are compared."""
 
 import dataclasses
 import statistics
 import time
 from typing import List
 
-MAX_CALLS = 500  # In one burst: fewer than the launches that the driver queues before it blocks the host.
+MAX_CALLS = 500  # The most calls in one burst: fewer than the launches after which the driver blocks the host.
 
 
 @dataclasses.dataclass
 class Timing:
-    """Milliseconds per call, one number for each round."""
+    """`samples`: milliseconds per call, for each round."""
     samples: List[float]
     total_ms: float = 0.0
 
@@ -23,7 +23,7 @@ class Timing:
 
     @property
     def spread(self):
-        """Half the distance between the quartiles, over the median: how far rounds differ."""
+        """Half the distance between the quartiles, over the median."""
         if len(self.samples) < 4:
             return 0.0
         low, _, high = statistics.quantiles(self.samples, n=4)
@@ -31,19 +31,19 @@ class Timing:
 
 
 def burst_length(milliseconds, target_ms):
-    """The number of calls, each `milliseconds` long, that fill `target_ms`."""
+    """Returns how many calls of `milliseconds` fill `target_ms`, from 1 to MAX_CALLS."""
     return max(1, min(MAX_CALLS, round(target_ms / max(milliseconds, 1e-4))))
 
 
 def time_interleaved(contenders, measure, total_ms=60.0, rounds=6, warm_up_ms=10.0, max_rounds=200):
-    """{name: Timing} of `contenders`, a dictionary of names and whatever `measure(contender, calls)` runs `calls` times
-    and returns the milliseconds of altogether. In each round every contender has one turn of about total_ms / rounds,
-    starting with another one each time; rounds go on until each has at least `total_ms` in at least `rounds` turns."""
+    """Times `contenders`, a dictionary by name; returns {name: Timing}. `measure(contender, calls)` runs a contender
+    `calls` times and returns the milliseconds of all calls. In each round every contender has one turn of about
+    total_ms / rounds, in rotated order; rounds go on until each has `total_ms` in at least `rounds` turns."""
     calls = {}
     for name, contender in contenders.items():
         measure(contender, 1)
         estimate = measure(contender, 3) / 3
-        # The first estimate of a short kernel is mostly launch; a burst gives the one that counts.
+        # A short kernel's first estimate is mostly launch time; a burst gives a better one.
         count = burst_length(estimate, warm_up_ms)
         estimate = measure(contender, count) / count
         calls[name] = burst_length(estimate, 1.1 * total_ms / rounds)
@@ -61,8 +61,8 @@ def time_interleaved(contenders, measure, total_ms=60.0, rounds=6, warm_up_ms=10
 
 
 def input_sets(bytes_each, cache_bytes, most=32):
-    """How many sets of inputs to rotate among, so that a call finds none of its inputs in a cache of `cache_bytes`:
-    what the other sets bring in meanwhile is at least twice the cache. 1 if a single set is that large already."""
+    """Returns the number of sets of inputs to rotate among so that no call finds its inputs in a cache of
+    `cache_bytes`: the other sets have at least twice its bytes. 1 if a single set has."""
     if bytes_each >= 2 * cache_bytes:
         return 1
     return min(most, 1 + -(-2 * cache_bytes // bytes_each))
@@ -77,8 +77,8 @@ def milliseconds(run, clock=time.perf_counter_ns):
 
 
 def call_times(call, wait, calls=10000, per_wait=50, clock=time.perf_counter_ns):
-    """Microseconds of the host for each of `calls` calls. The GPU's queue is emptied (untimed) every `per_wait` calls,
-    so that no call waits for it to have room."""
+    """Returns the host's microseconds of each of `calls` calls. Every `per_wait` calls the GPU's queue is emptied,
+    untimed, so that no call waits for room in it."""
     for _ in range(per_wait):
         call()
     wait()

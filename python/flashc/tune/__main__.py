@@ -53,7 +53,7 @@ def build_parser():
 
 
 def report(result, count):
-    """What a search found, as lines: for each number of queries the time now, and with the new row."""
+    """Returns lines about a search: for each number of queries, the time of today's table and that of the new row."""
     key = result.rows[0].key
     lines = [f"{key}: {count} schedules, {len(result.refused)} refused by the compiler, {len(result.wrong)} with wrong "
              "numbers"]

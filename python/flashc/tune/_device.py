@@ -1,4 +1,4 @@
-"""The GPU of this machine, as the search sees it."""
+"""The device of the search: a GPU of this machine."""
 
 import contextlib
 import hashlib
@@ -17,21 +17,21 @@ from ..bench import _measure, _peers
 from ..bench._timing import time_interleaved
 from ._search import Lost
 
-ORDINAL = 0  # The GPU whose table flashc reads, whichever it launches on.
+ORDINAL = 0  # flashc reads the table of this GPU for all GPUs.
 
-FIRST_RUN_LIMIT = 20  # Seconds. A kernel of these cells takes milliseconds; one that waits for itself, forever.
+FIRST_RUN_LIMIT = 20  # Seconds. A kernel of these cells takes milliseconds, unless it hangs.
 
-ALWAYS_SAID = ("consumers", "kv-tile", "stages")  # In a row, for its reader.
+ALWAYS_SAID = ("consumers", "kv-tile", "stages")  # Fields that every row has, for its reader.
 
 
 def library_version():
-    """What tells one build of the compiler from another."""
+    """Returns a hash that identifies the build of the compiler."""
     with open(library.library_path(), "rb") as file:
         return hashlib.sha256(file.read()).hexdigest()
 
 
 class GPU:
-    """A device of the search. It holds the inputs of one cell, and what is right for them."""
+    """A device of the search (see _search.py). It holds the inputs and the reference of one cell."""
 
     def __init__(self, seed, device=f"cuda:{ORDINAL}"):
         self.device = torch.device(device)
@@ -41,14 +41,14 @@ class GPU:
         self.generator.manual_seed(seed)
         self.cell, self.sets, self.reference = None, [], None
         folder = os.fsdecode(library.lib.flashcContextGetCacheDirectory(contexts.context().handle))
-        # Where flashc looks for it.
+        # The path at which flashc looks for the table.
         self.table = contexts.device_table_path(folder, ORDINAL)
-        # Hundreds of kernels that nobody asks for again do not belong on disk.
+        # The kernels of a search are not kept on disk.
         flashc.configure(cache_directory=folder, disk_cache=False)
 
     @staticmethod
     def _specialize(cell, overrides):
-        """As flashc.attention will ask for it."""
+        """Returns the specialization that flashc.attention will use."""
         return Specialization(cell.dtype, cell.d, cell.dv, cell.group,
                               Options(cell.causal, schedule=overrides).of_kernel(cell.d))
 
@@ -59,31 +59,31 @@ class GPU:
 
     def prepare(self, cell, overrides):
         schedule = self._specialize(cell, overrides).compile().schedule()
-        # Again, and whole: overrides alone may leave a kernel with variants, where the table's rows differ.
+        # Compiled again from the whole schedule: by overrides alone the kernel may have variants for rows of the table.
         self._specialize(cell, schedule).compile().load(ORDINAL)
         return schedule
 
     def shorten(self, cell, schedule):
-        """The tiles and the stages, and what the compiler does not choose by itself for a row that says them."""
+        """Returns ALWAYS_SAID and the other fields that a row with them would not give."""
         fields = schedule.split(",")
         for field in [field for field in fields if field.split("=")[0] not in ALWAYS_SAID]:
             fewer = [other for other in fields if other != field]
             try:
                 if self._of_row(cell, fewer) == schedule:
                     fields = fewer
-            except flashc.CompileError:  # Without it, what it goes with does not fit.
+            except flashc.CompileError:  # The other fields need this one.
                 pass
         return ",".join(fields)
 
     def _of_row(self, cell, fields):
-        """The whole schedule that a row with these fields gives."""
+        """Returns the whole schedule that a row with these fields gives."""
         context = contexts.Context(disk_cache=False, schedule_table=": " + ",".join(fields))
         return self._specialize(cell, None).compile(context).schedule()
 
     def _open(self, cell):
-        """The cell's sets of inputs, which stay until another cell's are asked for."""
+        """Returns the cell's sets of inputs, which are kept until another cell is opened."""
         if self.cell != cell:
-            self.cell, self.sets, self.reference = cell, [], None  # First give back the memory of the last.
+            self.cell, self.sets, self.reference = cell, [], None  # Frees the memory of the last cell first.
             self.sets = _measure.random_sets(cell, self.generator, self.cache_bytes)
         return self.sets
 
@@ -113,7 +113,7 @@ class GPU:
     @staticmethod
     @contextlib.contextmanager
     def _losing(schedule):
-        """Turns CUDA's failures into Lost; `schedule()`: of the kernel that runs."""
+        """A context that turns failures of CUDA into Lost. `schedule()` returns that of the running kernel."""
         try:
             yield
         except (flashc.Error, torch.cuda.OutOfMemoryError):
@@ -123,7 +123,7 @@ class GPU:
 
     @staticmethod
     def _wait():
-        """torch.cuda.synchronize, but not forever."""
+        """torch.cuda.synchronize with a limit of FIRST_RUN_LIMIT."""
         event = torch.cuda.Event()
         event.record()
         start = time.monotonic()

@@ -1,14 +1,14 @@
-"""What a search has found so far, on disk: a line of JSON for each thing, so that it can stop at any moment."""
+"""The journal of a search on disk, with a line of JSON for each result, so that the search can stop at any moment."""
 
 import json
 import os
 
 
 class Journal:
-    """Checks and times of one library on one device. A file of another library is begun anew."""
+    """Checks and times of one build of the library on one device. The file of another build is overwritten."""
 
     def __init__(self, path, library):
-        """`library`: whatever tells one version of the compiler from another."""
+        """`library`: a text that identifies the build of the compiler."""
         self.checks, self.timings, self.done = {}, {}, set()
         lines = self._read(path)
         if lines[:1] != [{"library": library}]:
@@ -50,27 +50,27 @@ class Journal:
         self._write(line)
 
     def begin_check(self, cell, schedule):
-        """Before a kernel runs for the first time. If nothing else is noted, it did not come back."""
+        """Notes that a kernel runs for the first time; without an `end_check`, its first run did not end."""
         self._add({"cell": str(cell), "schedule": schedule, "problem": "its first run did not end"})
 
     def end_check(self, cell, schedule, problem):
-        """`problem`: what is wrong; empty if the numbers are right; None if that is not known after all."""
+        """`problem`: what is wrong; "" if the numbers are right; None if unknown."""
         self._add({"cell": str(cell), "schedule": schedule, "problem": problem})
 
     def problem(self, cell, schedule):
-        """What is wrong with a kernel, or an empty text; None: not known yet."""
+        """Returns the problem of a kernel, "" if it has none, None if unknown."""
         return self.checks.get((str(cell), schedule))
 
     def note_times(self, cell, stage, times):
         self._add({"cell": str(cell), "stage": stage, "times": times})
 
     def times(self, cell, stage, schedules):
-        """{schedule: milliseconds} if exactly these were timed together, else None."""
+        """Returns {schedule: milliseconds} if exactly these schedules were timed together, else None."""
         times = self.timings.get((str(cell), stage))
         return times if times is not None and set(times) == set(schedules) else None
 
     def note_done(self, what):
-        """`what` is in `done` from now on."""
+        """Adds `what` to `done`."""
         self._add({"done": what})
 
     def close(self):

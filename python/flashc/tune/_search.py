@@ -1,15 +1,16 @@
-"""The search for one key: which schedules compile, whose numbers are right, which are fastest for how many queries.
+"""The search for one key: the schedules that compile, those with right numbers, and the fastest for each number of
+queries.
 
 The device is an object with a `name`, the path of its `table`, and
 
-    present(cell) -> []                  the whole schedules that the table has now, for any number of queries
+    present(cell) -> []                  the whole schedules of the present table, for all numbers of queries
     prepare(cell, overrides) -> str      compile and load; the whole schedule; raises CompileError. From any thread.
-    check(cell, schedule) -> str         run a kernel for the first time; what is wrong with its numbers, or ""
+    check(cell, schedule) -> str         run a kernel for the first time; the problem of its numbers, or ""
     time(cell, schedules, effort) -> {}  milliseconds of each, timed in turns
-    shorten(cell, schedule) -> str       what a row must say of a whole schedule
+    shorten(cell, schedule) -> str       the fields that a row needs for a whole schedule
 
-of which check and time raise Lost. Schedules are text as `flashc.attention(schedule=...)` takes it; overrides leave out
-what is then as in the table, whole ones nothing."""
+check and time raise Lost. Schedules are text as `flashc.attention(schedule=...)` takes it; fields that overrides leave
+out are those of the table, whole schedules have all fields."""
 
 import concurrent.futures
 import math
@@ -25,8 +26,8 @@ from ._table import Row, merge
 
 
 class Effort(NamedTuple):
-    """How long each schedule is timed, in at least so many rounds, and what is timed further: a part of the schedules,
-    but no fewer than `least`."""
+    """How long each schedule is timed, in at least `rounds` rounds, and which `part` of the schedules, but at least
+    `least`, goes on to the next stage."""
     total_ms: float
     rounds: int
     warm_up_ms: float
@@ -34,21 +35,21 @@ class Effort(NamedTuple):
     least: int
 
 
-# Rough times of all first, then fewer for longer.
+# First rough times of all schedules, then longer ones of fewer.
 STAGES = [Effort(total_ms=6, rounds=3, warm_up_ms=1, part=0.2, least=12),
           Effort(total_ms=30, rounds=6, warm_up_ms=3, part=0.0, least=3)]
-# The best of every number of queries, at every one. What the rows are made of.
+# The best schedules of all numbers of queries, timed for each number; rows are made from these times.
 FINAL = Effort(total_ms=100, rounds=10, warm_up_ms=10, part=1.0, least=0)
-PARTS = 2 + len(STAGES) + 1  # Of a search, for the progress bar: compiling, checking, each stage.
+PARTS = 2 + len(STAGES) + 1  # The parts of a search in the progress bar: compiling, checking, the stages.
 DEFAULT = ""
 
 
 class OutOfTime(Exception):
-    """The time that was given for the search is over. What was found is in the journal."""
+    """The search is at its deadline. Its results are in the journal."""
 
 
 class Lost(Exception):
-    """A kernel did something that CUDA does not forgive, or does not end: nothing runs in this process any more."""
+    """A kernel failed or hangs so that CUDA runs nothing in this process any more."""
 
     def __init__(self, schedule, reason):
         super().__init__(f"schedule {schedule}: {reason}" if schedule else f"the table's schedule: {reason}")
@@ -56,9 +57,9 @@ class Lost(Exception):
 
 
 class Result(NamedTuple):
-    """What the search for a key found. `overrides`: {schedule: what its row says}; `chosen`: {cell: schedule} of the
-    row that applies; `times`: {cell: {schedule: milliseconds}}, with what the table gives now as DEFAULT; `refused` and
-    `wrong`: {overrides or schedule: why}."""
+    """The result of the search for a key. `overrides`: {schedule: fields of its row}; `chosen`: {cell: schedule} of the
+    row that applies; `times`: {cell: {schedule: milliseconds}}, with the present table's schedule as DEFAULT;
+    `refused` and `wrong`: {overrides or schedule: why}."""
     rows: List[Row]
     overrides: Dict[str, str]
     chosen: Dict[Cell, str]
@@ -68,14 +69,14 @@ class Result(NamedTuple):
 
 
 class Search:
-    """What the searches of several keys share. `show(what, part)` hears of progress, part in [0, 1]."""
+    """The searches of several keys. `show(what, part)` is called with the progress, part in [0, 1]."""
 
     def __init__(self, device, journal, overrides, show, deadline=math.inf, clock=time.monotonic, threads=None):
         self.device, self.journal, self.overrides, self.show = device, journal, overrides, show
         self.deadline, self.clock, self.threads = deadline, clock, threads or os.cpu_count()
 
     def run(self, key, cells):
-        """The Result for the cells of a key. Raises OutOfTime, and whatever the device does."""
+        """Returns the Result for the cells of a key. Raises OutOfTime, and errors of the device."""
         present = self.device.present(cells[0])
         candidates, refused = self._compile(cells[0], present)
         right, wrong = self._check(candidates, cells[0])
@@ -100,10 +101,10 @@ class Search:
             raise OutOfTime()
 
     def _compile(self, cell, present):
-        """The whole schedules for which there is a kernel, each once; {overrides: why there is none}."""
+        """Returns the whole schedules that compile, each once, and {overrides: why it does not compile}."""
         self._look_at_clock()
         found, refused = {}, {}
-        # Whatever the space has, nothing shall become slower than it is.
+        # The present schedules are tried, too, so that nothing becomes slower.
         tried = [*self.overrides, *present]
         with concurrent.futures.ThreadPoolExecutor(self.threads) as pool:
             waiting = {pool.submit(self.device.prepare, cell, overrides): overrides for overrides in tried}
@@ -121,7 +122,7 @@ class Search:
         return list(dict.fromkeys(found[overrides] for overrides in tried if overrides in found)), refused
 
     def _check(self, candidates, cell):
-        """Those whose numbers are right, and {schedule: what is wrong}. Each runs for the first time here, alone."""
+        """Returns the schedules with right numbers, and {schedule: problem}. Kernels run for the first time here."""
         self.checked, right, wrong = cell, [], {}
         for done, schedule in enumerate(candidates):
             self.show(f"{cell}: checking", (1 + done / len(candidates)) / PARTS)
@@ -136,7 +137,7 @@ class Search:
         return right, wrong
 
     def _first_run(self, cell, schedule):
-        """What is wrong with a kernel's numbers. Should the process die, the journal has which kernel it was."""
+        """Returns the problem of a kernel's numbers. If the process dies, the journal names the kernel."""
         self.journal.begin_check(cell, schedule)
         problem = None
         try:
@@ -149,7 +150,7 @@ class Search:
         return problem
 
     def _halve(self, schedules, cell, done):
-        """The fastest few at a cell."""
+        """Returns the fastest few schedules for a cell."""
         for number, stage in enumerate(STAGES):
             times = self._time(cell, schedules, number, stage, (2 + (done * len(STAGES) + number)) / PARTS)
             count = max(stage.least, math.ceil(stage.part * len(schedules)))
@@ -163,7 +164,7 @@ class Search:
             self._look_at_clock()
             try:
                 times = self.device.time(cell, schedules, effort)
-            except Lost as error:  # Not again, next time.
+            except Lost as error:  # Noted, so that it is not run again.
                 self.journal.end_check(self.checked, error.schedule, str(error))
                 raise
             self.journal.note_times(cell, str(stage), times)

@@ -1,11 +1,11 @@
-"""What is tuned, and the schedules that are tried."""
+"""The keys that are tuned, and the schedules that are tried."""
 
 import itertools
 from typing import NamedTuple
 
 
 class Key(NamedTuple):
-    """What a row of the table is about: an element type, head dimensions, a class of masks."""
+    """The conditions of a row of the table: an element type, head dimensions, a class of masks."""
     d: int
     dv: int
     mask: str
@@ -16,12 +16,12 @@ class Key(NamedTuple):
 
 
 def key_of(cell):
-    """The key of a cell. Its causal mask stands for all that become loop bounds."""
+    """Returns the key of a cell. A causal mask stands for all masks that become loop bounds."""
     return Key(cell.d, cell.dv, "bounds" if cell.causal else "none", cell.dtype)
 
 
 def by_key(cells):
-    """{Key: its cells, in order of n}. Raises ValueError for two cells of a key and of one n."""
+    """Returns {Key: its cells, in order of n}. Raises ValueError for two cells of a key with one n."""
     found = {}
     for cell in cells:
         found.setdefault(key_of(cell), []).append(cell)
@@ -32,7 +32,7 @@ def by_key(cells):
     return found
 
 
-# The choices of a schedule that are searched. What they leave open is as the table has it, or follows from them.
+# The fields of a schedule that are searched. Other fields are those of the table, or follow from these.
 SPACE = {
     "consumers": ["2", "3", "4"],
     "kv-tile": ["64", "80", "96", "112", "128", "144", "160", "176"],
@@ -46,7 +46,7 @@ SPACE = {
 
 
 def parse_space(items):
-    """SPACE with the values of items such as ["stages=2,3", "overlap=true,false"]; other choices are added. Raises
+    """Returns SPACE with the values of items such as ["stages=2,3", "overlap=true,false"]; new fields are added. Raises
     ValueError."""
     space = dict(SPACE)
     for item in items:
@@ -59,6 +59,6 @@ def parse_space(items):
 
 
 def schedules(space):
-    """All overrides, as texts."""
+    """Returns all overrides, as texts."""
     return [",".join(f"{key}={value}" for key, value in zip(space, values))
             for values in itertools.product(*space.values())]

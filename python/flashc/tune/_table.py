@@ -1,6 +1,6 @@
-"""Rows of the schedule table: from times to rows, and the text that the compiler reads (docs/schedules.md).
+"""Rows of the schedule table: rows from times, and the text that the compiler reads (docs/schedules.md).
 
-A row is a line, `conditions: overrides`; `#` begins a comment; the first row all of whose conditions hold applies."""
+A row is a line, `conditions: overrides`; `#` begins a comment; the first row whose conditions all hold applies."""
 
 import math
 import os
@@ -11,11 +11,11 @@ from typing import NamedTuple, Optional
 from .._runtime.files import read_regular
 from ._space import Key
 
-NOISE = 0.02  # Of a time, relative: what this much less time needs no row of its own.
+NOISE = 0.02  # Relative: a gain of less than this gets no row of its own.
 
 
 class Row(NamedTuple):
-    """The overrides for a key, up to a number of queries. None: for any number."""
+    """The overrides for a key, up to a number of queries; None: for any number."""
     key: Key
     queries: Optional[int]
     overrides: str
@@ -27,17 +27,17 @@ class Row(NamedTuple):
 
     @property
     def place(self):
-        """Rows in this order shadow none that is more special: bf16's rows have no condition on the type."""
+        """The order of rows, in which special rows come first; rows of bf16 have no condition on the type."""
         return (self.key.d, self.key.dv, self.key.mask != "none", self.key.dtype == "bf16",
                 math.inf if self.queries is None else self.queries)
 
 
 def merge(times, noise=NOISE):
-    """[(number of queries or None, schedule)] from {number of queries: {schedule: time}}, with the same schedules for
-    each number: the fewest rows such that each number has a schedule within `noise` of its best one, and of those the
-    fastest."""
+    """Returns [(number of queries or None, schedule)] from {number of queries: {schedule: time}}, with the same
+    schedules for each number: the fewest rows such that each number has a schedule within `noise` of its best one, and
+    among these the fastest."""
     lengths = sorted(times)
-    # For the first i numbers: how many rows, the sum of the logarithms of their times, the rows.
+    # For the first i numbers: the count of rows, the sum of the logarithms of their times, the rows.
     plans = [(0, 0.0, [])]
     for end in range(1, len(lengths) + 1):
         options = []
@@ -58,7 +58,7 @@ _ROW = re.compile(r"(?:dtype=(\w+) )?d=(\d+) dv=(\d+) mask=(none|bounds)(?: quer
 
 
 def parse(text):
-    """The rows of a text, and its other lines but for comments: what somebody else wrote."""
+    """Returns the rows of a text, and its other lines except comments, which a user wrote."""
     rows, others = [], []
     for line in text.splitlines():
         line = line.strip()
@@ -72,19 +72,19 @@ def parse(text):
 
 
 def form(rows, others, device, date):
-    """The text of a table. Rows that somebody else wrote come first, so that they still apply."""
+    """Returns the text of a table. Lines that a user wrote come first, so that they still apply."""
     return "\n".join([f"# python -m flashc.tune, {device}, {date}", *others,
                       *map(str, sorted(rows, key=lambda row: row.place))]) + "\n"
 
 
 def replace_key(text, key, rows, device, date):
-    """The text of a table with these rows for a key instead of those that it has."""
+    """Returns the text of a table with the rows of a key replaced."""
     old, others = parse(text)
     return form([row for row in old if row.key != key] + rows, others, device, date)
 
 
 def write(path, text):
-    """Replaces a file as a whole."""
+    """Replaces a file atomically."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=os.path.dirname(path))
     try:
@@ -97,7 +97,7 @@ def write(path, text):
 
 
 def read(path):
-    """The text of a file; empty if there is none."""
+    """Returns the text of a file; "" if there is none."""
     try:
         return read_regular(path).decode("utf-8")
     except FileNotFoundError:
