@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""The masks and scores of attention-gym beside compiled FlexAttention, forward and backward, on a GPU.
+"""Times the masks and scores of attention-gym with flashc and compiled FlexAttention, forward and backward, on a GPU.
 
   gym_masks.py [--d D] [--only NAME,...] [--csv FILE] [--kernels] [--schedule FIELDS] [--seconds S]
 
 attention-gym (github.com/meta-pytorch/attention-gym) has to be on PYTHONPATH: its own generator functions make masks
-and scores. FlexAttention has its BlockMask made before, flashc a plan; "fresh" is flashc with the mask's tiles found in
-every call, and "build" what create_block_mask takes. Each contender is a CUDA graph of calls, all take turns, and the
-best of several rounds counts. Outputs and gradients are compared with FlexAttention's. A row has the class that flashc
-reports, and milliseconds for the forward pass and for both passes. --kernels adds what each kernel of flashc takes
-where the tiles are found anew (torch.profiler); --schedule overrides the schedule of the forward pass.
+and scores. FlexAttention's BlockMask and flashc's plan are made before timing; "fresh" is flashc without a plan, which
+finds the mask's tiles in every call, and "build" is the time of create_block_mask. Each contender is a CUDA graph of
+calls, all take turns, and the best of several rounds counts. Outputs and gradients are compared with FlexAttention's. A
+row has the mask class that flashc.explain reports, and milliseconds of the forward pass and of both passes. --kernels
+adds the time of each kernel of a call without a plan (torch.profiler); --schedule overrides the forward schedule.
 """
 import argparse
 import csv
@@ -26,7 +26,7 @@ import flashc
 import flashc.torch
 
 ROUNDS = 5
-#: Tokens of a tile of video: FlexAttention takes no smaller blocks by itself.
+#: Tokens of a tile of video; FlexAttention takes no smaller blocks by default.
 VSA_TILE = 128
 
 
@@ -85,8 +85,8 @@ def activation(function):
     return mods.activation.generate_activation_score_mod(function)
 
 
-#: Heads, queries, keys, and what makes the mask (a function or a BlockMask; `heads`: of how many it tells apart) or the
-#: score.
+#: {case: (heads, queries, keys, a function that makes the mask or the score)}. A mask is a function or a BlockMask;
+#: `heads`: the number of heads that it distinguishes.
 CASES = {
     "causal": (16, 8192, 8192, lambda: {"mask": masks.causal_mask}),
     "prefix_lm": (16, 8192, 8192, lambda: {"mask": masks.generate_prefix_lm_mask(1024)}),
@@ -133,7 +133,7 @@ def capture(call, count):
 
 
 def capture_cold(call, count):
-    """Without a call in front of it: no map is kept yet, and the graph has the kernels that make it."""
+    """Captures without a call before: no map of tiles is kept yet, and the graph has the kernels that make it."""
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
@@ -143,7 +143,7 @@ def capture_cold(call, count):
 
 
 def time_all(graphs):
-    """Milliseconds of a call of each."""
+    """Returns the milliseconds of a call of each graph."""
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     best = [float("inf")] * len(graphs)
     for _ in range(ROUNDS):
@@ -157,7 +157,7 @@ def time_all(graphs):
 
 
 def profile(call):
-    """(name, milliseconds) of the kernels of a call."""
+    """Returns (name, milliseconds) of the kernels of a call."""
     call()
     torch.cuda.synchronize()
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as result:
@@ -246,7 +246,7 @@ def main():
     args = parser.parse_args()
     torch._dynamo.config.cache_size_limit = torch._dynamo.config.recompile_limit = 1000
     warm = torch.zeros(1, 1, 64, 64, device="cuda", dtype=torch.bfloat16, requires_grad=True)
-    flashc.attention(warm, warm, warm, causal=True).sum().backward()  # the device's pool, which no capture can make
+    flashc.attention(warm, warm, warm, causal=True).sum().backward()  # Makes the device's pool, which no capture can.
     begin, rows = time.time(), []
     for name in args.only.split(","):
         if time.time() - begin > args.seconds:

@@ -1,8 +1,8 @@
 """Measures flashc on a GPU: python3 utils/gpu_measure WHAT [--help]
 
-    captured-gradients   gradients of captured tensors, beside FlexAttention (docs/captured-gradients.md)
+    captured-gradients   gradients of captured tensors, and FlexAttention's (docs/captured-gradients.md)
     column-sums          sums of columns (docs/performance.md)
-    costs                sinks and dropout, beside the same call without (docs/sinks.md, docs/dropout.md)
+    costs                sinks and dropout over the same call without (docs/sinks.md, docs/dropout.md)
     decode-masks         masks and scores in decoding (docs/performance.md)
     decode-parts         some hundred query rows against long caches (docs/performance.md)
     gradients            thousands of launches of gradients: hangs, numbers, bits (docs/checking.md)

@@ -1,10 +1,10 @@
-"""What gradients of captured tensors cost on a GPU, beside the backward pass without them, and FlexAttention's: the
-table of docs/captured-gradients.md.
+"""Times gradients of captured tensors on a GPU: the backward pass with them and without, and FlexAttention's: the table
+of docs/captured-gradients.md.
 
     gpu_measure captured-gradients [--no-peers]
 
-All variants take turns. FlexAttention is compiled, for these shapes, and its backward pass launched as it
-is, since it is milliseconds long.
+All variants take turns. FlexAttention is compiled for these shapes; its backward pass, milliseconds long, is launched
+without a CUDA graph.
 """
 from __future__ import annotations
 

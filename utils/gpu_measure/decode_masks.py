@@ -1,7 +1,7 @@
-"""What masks and scores cost in decoding: a window of a long sequence, sinks, a soft cap and ALiBi beside plain
-decoding over as many keys. The caches rotate through more than the L2.
+"""Times masks and scores in decoding: a window of a long sequence, sinks, a soft cap and ALiBi, over plain decoding of
+as many keys. The caches rotate through more bytes than the L2 has.
 
-  gpu_measure decode-masks           prints microseconds of each, and its ratio to plain decoding
+  gpu_measure decode-masks           prints the microseconds of each, and its ratio to plain decoding
   gpu_measure decode-masks --once    launches each once, in this order, for Nsight Compute:
       ncu --clock-control none -k regex:attention --metrics dram__bytes_read.sum python3 utils/gpu_measure decode-masks
       --once
@@ -17,7 +17,7 @@ BATCH, HEADS, GROUP, DEPTH, KEYS, LONG, CALLS = 16, 8, 4, 128, 4096, 32768, 12
 
 
 def make(keys, count):
-    """As many caches, as they lie in memory, [B, N, Hk, D]."""
+    """Returns `count` pairs of caches [B, N, Hk, D], whose heads are outermost in memory."""
     return [
         tuple(
             torch.randn(BATCH, HEADS, keys, DEPTH, device="cuda", dtype=torch.bfloat16).transpose(1, 2)
@@ -27,7 +27,7 @@ def make(keys, count):
 
 
 def make_calls():
-    """Functions of a cache's number, by name."""
+    """Returns {name: function of a cache's number}."""
     q = torch.randn(BATCH, 1, HEADS * GROUP, DEPTH, device="cuda", dtype=torch.bfloat16)
     short, long = make(KEYS, 3), make(LONG, 2)
     sinks, slopes = torch.randn(HEADS * GROUP, device="cuda"), torch.rand(HEADS * GROUP, device="cuda") * 0.1

@@ -1,10 +1,9 @@
-"""Some hundred query rows against long caches: the forward kernel with its keys in one part and in several, and
-decoding kernels, beside what flashc.decode chooses.
+"""Times some hundred query rows against long caches: the kernel that flashc.decode chooses, the forward kernel with its
+keys in one part and in several, and decoding kernels.
 
-  gpu_measure decode-parts    prints a row for each case: the choice, and microseconds of what is chosen, the forward
-  kernel in one
-                     part and in as many as fill the GPU, decoding in one part and in two, what is chosen for pages of
-                     16
+  gpu_measure decode-parts    prints a row for each case: microseconds of the chosen kernel, of the forward kernel in
+                              one part and in as many as fill the GPU, of decoding in one part and in two, of the chosen
+                              kernel for pages of 16 rows; then the choice
 
 Each contender is a CUDA graph of ten calls; all take turns, and the best of eight rounds counts.
 """

@@ -1,4 +1,4 @@
-"""Times of CUDA graphs that take turns."""
+"""Captures CUDA graphs and times them in turns."""
 from __future__ import annotations
 
 import statistics
@@ -6,7 +6,7 @@ from typing import Any, Callable, Dict, List, Tuple
 
 import torch
 
-#: A graph and how many launches it has.
+#: A graph, and the number of calls that it has.
 Graph = Tuple[torch.cuda.CUDAGraph, int]
 
 
@@ -22,7 +22,7 @@ def capture(run: Callable[[], Any], launches: int = 5) -> Graph:
 
 
 def milliseconds(graph: Graph) -> float:
-    """Of one launch."""
+    """Returns the milliseconds of one call of a graph."""
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     start.record()
     graph[0].replay()
