@@ -66,7 +66,7 @@ def signature_text(name, function, is_method=False):
 # --- Docstrings -------------------------------------------------------------------------------------------------------
 
 def section_items(lines):
-    """The entries of a section, each with the lines that go on with it."""
+    """Returns the entries of a section, each with its continuation lines."""
     items = []
     for line in lines:
         if line and not line.startswith(" "):
@@ -85,13 +85,13 @@ def section_text(title, lines):
 
 
 def wrapped(line):
-    """A paragraph or an entry of a list within the width of a page."""
+    """Returns a paragraph or an entry of a list, wrapped to the width of a page."""
     indent = "  " if line.startswith("- ") else ""
     return textwrap.wrap(line, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False) or [""]
 
 
 def docstring_text(text):
-    """A docstring in Markdown: its sections become lists, the rest stays as it is."""
+    """Returns a docstring in Markdown: sections become lists, other text stays as it is."""
     output, lines = [], text.split("\n")
     while lines:
         line = lines.pop(0)
@@ -107,10 +107,10 @@ def docstring_text(text):
     return "\n".join(output).strip() + "\n"
 
 
-# --- What there is ----------------------------------------------------------------------------------------------------
+# --- Modules and classes ----------------------------------------------------------------------------------------------
 
 def members(kind):
-    """The public methods and properties that a class has documented, in the order of their definition."""
+    """Returns the documented public methods and properties of a class, in the order of their definition."""
     for name, value in vars(kind).items():
         is_callable = inspect.isfunction(value) and (name == "__call__" or not name.startswith("_"))
         if (is_callable or isinstance(value, property)) and value.__doc__:
@@ -152,7 +152,7 @@ def without_bodies(path, title):
 
 
 def module_page(module, names):
-    """A module's own words, then its names."""
+    """Returns the page of a module: its docstring, then its names."""
     title = module.__name__
     parts = [f"# {title}\n\n{docstring_text(inspect.getdoc(module))}"]
     return parts + [entry(f"{title}.{name}", getattr(module, name)) for name in names]

@@ -22,12 +22,12 @@ except ModuleNotFoundError:  # before Python 3.11
     from pip._vendor import tomli as tomllib
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-# The oldest glibc that the library runs with; test/CAPI/exports.test looks.
+# The oldest glibc that the library runs with; test/CAPI/exports.test checks it.
 GLIBC = (2, 34)
 
 
 def read_version():
-    """The project's version, which CMakeLists.txt has."""
+    """Returns the project's version, which is in CMakeLists.txt."""
     return re.search(r"project\(flashc VERSION ([\d.]+)", (ROOT / "CMakeLists.txt").read_text()).group(1)
 
 
@@ -36,7 +36,7 @@ def tag():
 
 
 def metadata(version):
-    """The text of METADATA, from pyproject.toml."""
+    """Returns the text of METADATA, from pyproject.toml."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     lines = ["Metadata-Version: 2.1", f"Name: {project['name']}", f"Version: {version}",
              f"Summary: {project['description']}", f"Requires-Python: {project['requires-python']}"]
@@ -61,7 +61,7 @@ def collect_library(prefix):
 
 
 def collect(build, version):
-    """The files of the wheel but RECORD: name -> (contents, mode)."""
+    """Returns the files of the wheel except RECORD: name -> (contents, mode)."""
     files = {}
     package = ROOT / "python" / "flashc"
     for path in package.rglob("*"):
@@ -111,7 +111,7 @@ def make(build, output):
     return name
 
 
-# --- What pip calls ---------------------------------------------------------------------------------------------------
+# --- Functions that pip calls -----------------------------------------------------------------------------------------
 
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     build = ROOT / (config_settings or {}).get("build-dir", "build")

@@ -37,7 +37,7 @@ import time
 LENGTHS = [1, 63, 64, 127, 128, 129, 1000, 4096]
 UNEQUAL = [(1, 128), (1, 4096), (64, 129), (113, 203), (129, 64), (1000, 129), (128, 1000), (1000, 4096)]
 HEAD_DIMS = [(64, 64), (128, 128), (256, 256), (192, 128)]
-# Multiples of 8 that fill neither a panel of 64 columns nor a step of 16; each with half of the masks and types.
+# Multiples of 8 that are no multiples of a panel of 64 columns or a step of 16; each has half of the masks and types.
 ODD_HEAD_DIMS = [(8, 8), (40, 200), (72, 72), (96, 80), (112, 136), (160, 24), (248, 256)]
 TARGET = "sm_90a"
 
@@ -124,7 +124,7 @@ def mlir_source(spec):
 # --- Compiling only ---------------------------------------------------------------------------------------------------
 
 def compile_kernel(context, spec, folder, schedule):
-    """Writes NAME.mlir, NAME.ptx, NAME.json. Returns None, or why it failed."""
+    """Writes NAME.mlir, NAME.ptx, NAME.json. Returns None, or the reason of a failure."""
     import flashc
     stem, text = os.path.join(folder, spec["name"]), mlir_source(spec)
     with open(stem + ".mlir", "w") as file:
@@ -160,7 +160,7 @@ class WorkerLost(Exception):
 
 
 class WorkerProcess:
-    """gpu_worker.py, alone or under a program: `tool`, a command that takes its command line."""
+    """A process of gpu_worker.py, which runs under the command `tool` if there is one."""
 
     def __init__(self, tool=()):
         program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "gpu_worker.py")
@@ -201,7 +201,7 @@ class WorkerProcess:
         return self.answer(timeout)
 
     def finish(self, timeout):
-        """Ends the worker after its last answer. Returns what its tool complains about, as tool_report does."""
+        """Ends the worker after its last answer. Returns its tool_report."""
         with contextlib.suppress(BrokenPipeError, subprocess.TimeoutExpired):
             self.process.stdin.close()
             self.process.wait(timeout)
@@ -210,7 +210,7 @@ class WorkerProcess:
         return self.tool_report()
 
     def tool_report(self):
-        """The end of what the tool said, or nothing if it counts no error and no hazard."""
+        """Returns the end of the tool's output, or "" if it counts no error and no hazard."""
         said = "".join(self.said).rstrip()
         if not self.tool or re.search(r"SUMMARY: 0 (errors|hazards)", said):
             return ""
@@ -218,7 +218,7 @@ class WorkerProcess:
 
     def close(self):
         if self.tool:
-            # It is the worker's parent: both end.
+            # The tool is the worker's parent: both end.
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)
         self.process.kill()
@@ -226,7 +226,7 @@ class WorkerProcess:
 
 
 def run_cells(jobs, options, tool=()):
-    """Yields (kernel, cell, result) for every cell of every kernel; what a tool says at the end, as the last cell's."""
+    """Yields (kernel, cell, result) for every cell of every kernel; the last one has the report of a tool."""
     worker, published, deadline = None, False, time.time() + options.budget
     for spec, cells in jobs:
         program = {"text": mlir_source(spec), "target": TARGET, "schedule": options.schedule}
@@ -244,7 +244,7 @@ def run_cells(jobs, options, tool=()):
                 result = worker.ask(dict(cell, spec=spec, program=program), options.timeout)
             except WorkerLost as error:
                 result, worker, lost = {"problem": str(error)}, None, f"after: {error}"
-            # What keeps a kernel from running is reported once, as the failure of the cell that met it.
+            # A kernel that cannot run is reported once, as a failure of its first cell.
             if result.get("final"):
                 lost = f"after: {result['problem']}"
             if result.get("fatal"):
@@ -303,7 +303,7 @@ def run_sanitized(jobs, options):
 
 
 EXAMPLE_DIMS = ["B=1,Nq=63,Nk=65", "B=2,Nq=300,Nk=300", "B=3,Nq=257,Nk=129"]
-# Of examples/causal.mlir: a head dimension of 128.
+# Schedules of examples/causal.mlir, with a head dimension of 128.
 SCHEDULES = ["consumers=1", "consumers=2,ping-pong=false", "consumers=2,overlap=false", "consumers=3,kv-tile=64",
              "consumers=2,overlap=false,ping-pong=false", "consumers=2,kv-tile=176,stages=2", "stages=1",
              "consumers=2,kv-tile=80,stages=3", "q-stages=1", "q-stages=1,store=q-slot", "store=registers",
@@ -313,7 +313,7 @@ SCHEDULES = ["consumers=1", "consumers=2,ping-pong=false", "consumers=2,overlap=
              "stages=2,store=own-slot,persistent=false",
              "consumers=2,stages=2,q-stages=2,epilogue=softmax",
              "consumers=2,stages=2,q-stages=1,store=own-slot,epilogue=softmax,wait-after=12"]
-# Of a kernel without the log-sum-exp and a head dimension of 64.
+# Schedules of a kernel without the log-sum-exp and with a head dimension of 64.
 SCHEDULES_64 = ["tensor-sums=false", "wait-after=0", "wait-after=24", "tensor-sums=false,wait-after=24",
                 "store=q-slot", "q-stages=2", "q-stages=2,epilogue=plain", "q-stages=2,store=registers",
                 "q-stages=2,tensor-sums=false", "persistent=false", "consumers=2,overlap=false",
@@ -355,7 +355,7 @@ def run_launcher(options):
 
 
 def choose_jobs(options):
-    """(kernel, cells) of what the options ask for."""
+    """Returns (kernel, cells) that the options ask for."""
     if options.sanitize:
         return sanitize_jobs()
     return repeat_jobs(options.repeat) if options.repeat else [*check_jobs(), *odd_jobs()]
@@ -385,7 +385,7 @@ def main():
         for spec, cells in jobs:
             print("\n".join(describe(spec, cell) for cell in cells))
         return 0
-    # Here, so that a missing package is one message and not one from every worker.
+    # Imported here, so that a missing package is one message and not one from every worker.
     try:
         import flashc  # noqa: F401
     except (ImportError, RuntimeError) as error:

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """The process of gpu_check.py that touches the GPU: one cell per line of standard input, one result per line of
-standard output, both JSON. Whatever goes wrong on the GPU ends with this process."""
+standard output, both JSON. An error of the GPU ends this process only."""
 
 import ctypes
 import dataclasses
@@ -43,7 +43,7 @@ def output_error(outputs, inputs, causal):
 
 
 def launch(loaded, tensors):
-    """Starts the kernel on PyTorch's current stream, with the manifest's arguments in order."""
+    """Launches the kernel on PyTorch's current stream, with arguments in the manifest's order."""
     arguments, numbers = (library.Argument * len(tensors))(), []
     for argument, tensor in zip(arguments, tensors):
         array = ctypes.c_int64 * tensor.dim()
@@ -75,7 +75,7 @@ def count_different(start, outputs, times):
 
 
 def takes_strides(manifest):
-    """Whether the kernel asks for the strides of whatever it reaches by pointer."""
+    """Whether the kernel has arguments for the strides of the arrays that it reads by pointer."""
     parameters = manifest["parameters"]
     strided = {p["argument"] for p in parameters if p["kind"] == "stride"}
     return all(p["argument"] in strided for p in parameters
@@ -83,14 +83,14 @@ def takes_strides(manifest):
 
 
 class Worker:
-    """Holds what outlives a cell: the loaded kernels."""
+    """Runs cells; holds the loaded kernels."""
 
     def __init__(self):
         self.context = contexts.Context(disk_cache=False)
         self.kernels = {}
 
     def kernel(self, program):
-        """A program's kernel on the GPU, and its manifest."""
+        """Returns a program's loaded kernel, and its manifest."""
         text = program["text"]
         if text not in self.kernels:
             kernel = self.context.compile_text(**program)
@@ -98,7 +98,7 @@ class Worker:
         return self.kernels[text]
 
     def arrays(self, job, layout):
-        """Inputs, outputs, and the NaN guards behind all of them."""
+        """Makes inputs and outputs, and returns them with the NaN guards after them."""
         spec = job["spec"]
         dtype = DTYPES[spec["dtype"]]
         batch, hq, hk, nq, nk = job["batch"], spec["hq"], spec["hk"], job["nq"], job["nk"]

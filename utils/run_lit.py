@@ -20,7 +20,7 @@ import tempfile
 PASSED = {"PASS", "FLAKYPASS", "XFAIL"}
 SKIPPED = {"UNSUPPORTED", "SKIPPED", "EXCLUDED"}
 
-# What lit puts before each line that a command of a test wrote.
+# lit's prefix of each line that a command of a test wrote.
 OUTPUT = r"^(?:# \| )?"
 PYTEST_COUNTS = re.compile(OUTPUT + r"(?:\d+ \w+, )*\d+ \w+ in [\d.]+s", re.MULTILINE)
 PYTEST_SKIPPED = re.compile(OUTPUT + r"SKIPPED \[(\d+)\] \S+: (.*)$", re.MULTILINE)
@@ -35,12 +35,12 @@ def count(report):
 
 
 def reasons_of_lit(report):
-    """How many tests lit skipped for each reason."""
+    """Returns how many tests lit skipped for each reason."""
     return collections.Counter(test["output"].strip() for test in report["tests"] if test["code"] in SKIPPED)
 
 
 def reasons_of_pytest(report):
-    """How many tests pytest skipped for each reason, in all tests of lit."""
+    """Returns how many tests pytest skipped for each reason, in all tests of lit."""
     reasons = collections.Counter()
     for test in report["tests"]:
         for number, reason in PYTEST_SKIPPED.findall(test["output"]):
@@ -49,7 +49,7 @@ def reasons_of_pytest(report):
 
 
 def counts_of_pytest(report):
-    """How many tests passed, were skipped, and so on, in all tests of lit that run pytest."""
+    """Returns pytest's counts of passed, skipped and other tests, over all tests of lit that run pytest."""
     counts = collections.Counter()
     for test in report["tests"]:
         for line in PYTEST_COUNTS.findall(test["output"]):
@@ -59,7 +59,7 @@ def counts_of_pytest(report):
 
 
 def describe(report):
-    """The lines before the last: what was skipped, the most frequent reason first, and pytest's counts."""
+    """Returns the lines before the last one: skipped tests, the most frequent reason first, and pytest's counts."""
     lines = []
     for who, reasons in (("lit", reasons_of_lit(report)), ("pytest", reasons_of_pytest(report))):
         lines += [f"{who} skipped {number}: {reason}" for reason, number in reasons.most_common()]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What ptxas made of a kernel: its resources, and the instructions of its main loops by class.
+"""Reports on a compiled kernel: its resources, and the instructions of its main loops by class.
 
     sass_report.py kernel.ptx                  assemble for sm_90a, disassemble, count
     sass_report.py kernel.cubin                disassemble, count
@@ -64,7 +64,7 @@ TARGET = re.compile(r"(?:`\((\.L\w+)\)|\b0x([0-9a-f]+))$")
 
 
 def parse(text):
-    """The functions of a disassembly: {name: [Instruction]}, in order of address. Raises SassError if there is none."""
+    """Returns the functions of a disassembly: {name: [Instruction]}, in order of address. Raises SassError if none."""
     functions, labels, code = {}, {}, None
     for line in text.splitlines():
         if match := FUNCTION.match(line):
@@ -97,7 +97,7 @@ def parse(text):
 
 @dataclasses.dataclass
 class Loop:
-    """`always`: the instructions of every iteration; `sometimes`: those behind a branch. In order of address."""
+    """`always`: the instructions of every iteration; `sometimes`: those after a branch. In order of address."""
     always: list
     sometimes: list
 
@@ -106,7 +106,7 @@ class Loop:
 
 
 def basic_blocks(code):
-    """Blocks as lists of instructions, and the numbers of the blocks that each can continue in."""
+    """Returns blocks as lists of instructions, and for each the numbers of its successors."""
     starts = {code[0].address} | {i.target for i in code if i.target is not None}
     starts |= {after.address for i, after in zip(code, code[1:]) if i.target is not None or i.ends_path()}
     blocks, number = [], {}
@@ -127,7 +127,7 @@ def basic_blocks(code):
 
 
 def dominators(successors):
-    """For each block the set of blocks on every path to it; for unreachable blocks, None."""
+    """Returns the dominators of each block, a set; None for unreachable blocks."""
     result = [None] * len(successors)
     result[0], changed = {0}, True
     while changed:
@@ -145,7 +145,7 @@ def dominators(successors):
 
 
 def natural_loops(successors):
-    """(header, latches, blocks) of every loop: a latch branches back to the header, which is on every path to it."""
+    """Returns (header, latches, blocks) of every loop: a latch branches to the header, which dominates it."""
     above, predecessors, latches = dominators(successors), collections.defaultdict(set), collections.defaultdict(set)
     for block, following in enumerate(successors):
         for after in following:
@@ -163,7 +163,7 @@ def natural_loops(successors):
 
 
 def main_loops(code):
-    """The innermost loops with HGMMA and MUFU.EX2, in order of address."""
+    """Returns the innermost loops with HGMMA and MUFU.EX2, in order of address."""
     blocks, successors = basic_blocks(code)
     above, hot = dominators(successors), {}
     for header, latches, body in natural_loops(successors):
@@ -182,7 +182,7 @@ def main_loops(code):
 
 
 def reachable(code, start):
-    """The instructions that can run after `start`, an instruction of the code, with those of its basic block."""
+    """Returns the instructions that can run after the instruction `start`, with those of its basic block."""
     blocks, successors = basic_blocks(code)
     pending, seen = [next(number for number, block in enumerate(blocks) if start in block)], set()
     while pending:
@@ -194,7 +194,7 @@ def reachable(code, start):
 
 
 def highest_register(instruction):
-    """The highest of the registers that are named, with all of a product's accumulator; -1 if there is none."""
+    """Returns the highest register, with all of a product's accumulator; -1 if there is none."""
     registers = [int(register) for register in re.findall(r"\bR(\d+)\b", instruction.operands)]
     shape = re.match(r"HGMMA\.64x(\d+)x", instruction.opcode)
     if shape and registers:
@@ -233,12 +233,12 @@ CLASSES = [(name, re.compile(pattern)) for name, pattern in (
 
 
 def class_of(instruction):
-    """The class of an instruction; `other` if it is in none."""
+    """Returns the class of an instruction, or `other`."""
     return next((name for name, pattern in CLASSES if pattern.fullmatch(instruction.opcode)), "other")
 
 
 def count(instructions, key=class_of):
-    """How many instructions there are of each class."""
+    """Returns the number of instructions of each class."""
     return collections.Counter(map(key, instructions))
 
 
@@ -247,7 +247,7 @@ LIMITS = 2  # A thread's rows: for each, one select of -inf belongs to the runni
 
 
 def is_masked(loop):
-    """Whether the loop applies a mask: it puts -inf in the place of scores."""
+    """Whether the loop applies a mask, that is, replaces scores by -inf."""
     selects = [instruction for instruction in loop.instructions()
                if instruction.name in ("FSEL", "SEL") and NEGATIVE_INFINITY.search(instruction.operands)]
     return len(selects) > LIMITS
@@ -256,14 +256,14 @@ def is_masked(loop):
 # --- Tools ------------------------------------------------------------------------------------------------------------
 
 def find_tool(*names):
-    """The first of the programs that is on PATH, or else below CUDA_HOME, CUDA_PATH or /usr/local/cuda; or None."""
+    """Returns the first of the programs on PATH, or below CUDA_HOME, CUDA_PATH or /usr/local/cuda; or None."""
     root = os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH") or "/usr/local/cuda"
     path = os.pathsep.join([os.environ.get("PATH", os.defpath), os.path.join(root, "bin")])
     return next(filter(None, (shutil.which(name, path=path) for name in names)), None)
 
 
 def run_tool(program, *arguments):
-    """Standard output and errors of a program. Raises SassError with both if it fails."""
+    """Runs a program; returns its standard output and error. Raises SassError with both if it fails."""
     done = subprocess.run([program, *arguments], capture_output=True, text=True)
     if done.returncode:
         raise SassError(f"{os.path.basename(program)} failed: {(done.stdout + done.stderr).strip()}")
@@ -271,7 +271,7 @@ def run_tool(program, *arguments):
 
 
 def disassemble(cubin):
-    """The SASS of a cubin, as text."""
+    """Returns the SASS of a cubin, as text."""
     program = find_tool("nvdisasm", "cuobjdump")
     if not program:
         raise SassError("expected nvdisasm or cuobjdump on PATH or below CUDA_HOME, got none")
@@ -279,7 +279,7 @@ def disassemble(cubin):
 
 
 def assemble(ptx, cubin):
-    """Writes the cubin of a .ptx file. Returns what `ptxas -v` says of it."""
+    """Writes the cubin of a .ptx file. Returns the output of `ptxas -v`."""
     program = find_tool("ptxas")
     if not program:
         raise SassError("expected ptxas on PATH or below CUDA_HOME, got none")
@@ -288,7 +288,7 @@ def assemble(ptx, cubin):
 
 @dataclasses.dataclass
 class Resources:
-    """What ptxas says of an entry. `advice`: its remarks C7500 to C7599, about wgmma and setmaxnreg."""
+    """The output of ptxas about an entry. `advice`: its remarks C7500 to C7599, about wgmma and setmaxnreg."""
     registers: int
     stack: int
     spill_stores: int
@@ -299,7 +299,7 @@ class Resources:
 
 
 def read_resources(report):
-    """{entry: Resources} from the output of `ptxas -v`."""
+    """Returns {entry: Resources} from the output of `ptxas -v`."""
     result, advice = {}, re.findall(r"^.*\bC75\d\d\b.*$", report, re.MULTILINE)
     for part in re.split(r"Compiling entry function ", report)[1:]:
         name = re.match(r"'(\w+)'", part)[1]
@@ -314,7 +314,7 @@ def read_resources(report):
 
 @contextlib.contextmanager
 def text_file(ptx):
-    """A .ptx file with this text, for as long as the context."""
+    """A context with a temporary .ptx file of this text."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "kernel.ptx")
         with open(path, "w", encoding="utf-8") as file:
@@ -323,7 +323,7 @@ def text_file(ptx):
 
 
 def read_kernels(path):
-    """({function: [Instruction]}, {entry: Resources}) of a .ptx, .cubin or .sass file; resources of a .ptx only."""
+    """Returns ({function: [Instruction]}, {entry: Resources}) of a .ptx, .cubin or .sass file; the latter for .ptx."""
     if path.endswith(".ptx"):
         with tempfile.TemporaryDirectory() as folder:
             cubin = os.path.join(folder, "kernel.cubin")
@@ -338,7 +338,7 @@ def read_kernels(path):
 # --- The report -------------------------------------------------------------------------------------------------------
 
 def print_loop(title, loop, key):
-    """One table: a line for each class, and the total."""
+    """Prints a table with a line for each class, and the total."""
     always, sometimes = count(loop.always, key), count(loop.sometimes, key)
     print(f"{title}\n    {'':24} always    if")
     sums = {"total": (len(loop.always), len(loop.sometimes))}
@@ -349,7 +349,7 @@ def print_loop(title, loop, key):
 
 
 def report(path, dump, key):
-    """Prints what there is to say of a file. Returns how many main loops it has."""
+    """Prints the report of a file. Returns the number of its main loops."""
     functions, resources = read_kernels(path)
     total = 0
     for name, code in functions.items():

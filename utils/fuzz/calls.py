@@ -8,16 +8,16 @@ from evaluate import evaluate
 from expressions import arrays_of, function_source, smaller
 from regions import make_array, positions
 
-#: The least that a size can be.
+#: The least value of each size.
 LEAST = {"d": 8, "dv": 8}
 
 
 class Fault(Exception):
-    """What is wrong with a case. The text begins with a word that stays the same when the case becomes smaller."""
+    """The fault of a case. The text begins with a word that stays the same when the case becomes smaller."""
 
 
 def length(rng, longest):
-    """A number of queries or keys: beside the tiles' sizes, or anything."""
+    """Draws a number of queries or keys: near a tile's size, or any."""
     near = rng.choice([1, 2, 63, 64, 65, 127, 128, 129, 192, 256])
     return max(1, min(longest, rng.choice([near, near + rng.randint(-3, 3), rng.randint(1, longest)])))
 
@@ -27,21 +27,21 @@ def make_arrays(case):
 
 
 def as_function(node, parameters, arrays):
-    """The tree as the function that a user would have written."""
+    """Returns the tree as a function, as a user would write it."""
     if node is None:
         return None
     return eval(function_source(node, parameters), {"ops": flashc.ops, "flashc": flashc, **arrays})
 
 
 def functions(case, arrays):
-    """Arguments of flashc's functions for mask, score, causal and window."""
+    """Returns the arguments mask, score, causal and window of flashc's functions."""
     keywords = {"mask": as_function(case["mask"], "bhij", arrays), "score": as_function(case["score"], "sbhij", arrays),
                 "causal": case["causal"], "window": case["window"] and tuple(case["window"])}
     return {name: value for name, value in keywords.items() if value}
 
 
 def dense_mask(case, arrays):
-    """Which pairs are kept, [B, Hq, Nq, Nk]."""
+    """Returns the kept pairs, [B, Hq, Nq, Nk]."""
     sizes, names = case["sizes"], positions(case["sizes"])
     keeps = np.ones((sizes["b"], sizes["hq"], sizes["nq"], sizes["nk"]), bool)
     distance = names["j"] - names["i"] - (sizes["nk"] - sizes["nq"])
@@ -58,7 +58,7 @@ def dense_mask(case, arrays):
 
 
 def call(function, *arguments, **keywords):
-    """The result; what refuses or fails otherwise is a fault: what is generated is valid."""
+    """Returns the result of a call; an error is a fault, since generated cases are valid."""
     try:
         return function(*arguments, **keywords)
     except flashc.Error as error:
@@ -68,7 +68,7 @@ def call(function, *arguments, **keywords):
 
 
 def smaller_calls(case):
-    """Cases that are a little smaller."""
+    """Returns cases that are a little smaller."""
     for name in ("score", "mask", "window"):
         if case[name] is not None:
             yield {**case, name: None}
@@ -88,7 +88,7 @@ def smaller_calls(case):
 
 
 def show_call(case):
-    """The call as a user would write it."""
+    """Returns the source of the call, as a user would write it."""
     lines = [", ".join(f"{name}={value}" for name, value in case["sizes"].items())]
     for name, array in make_arrays(case).items():
         text = np.array2string(array, threshold=40, separator=", ").replace("\n", "\n" + " " * 4)

@@ -12,11 +12,11 @@ import numpy as np
 
 from expressions import arguments
 
-#: v: numbers; e: by how much another correct program's may differ. For conditions: infinite if they may be the other.
+#: v: numbers; e: how much those of another correct program may differ; for conditions, infinite if they may.
 Value = namedtuple("Value", "v e")
 
 LARGEST = float(np.finfo(np.float32).max)
-#: By how much two implementations of a function may differ: of the result, and from it.
+#: How much two implementations of a function may differ, relative to the result, and absolutely.
 RELATIVE, ABSOLUTE = 4e-6, 2e-9
 
 
@@ -30,7 +30,7 @@ def real(v, e):
     e = np.where(np.isnan(e), np.inf, e)
     wide = v.astype(np.float64)
     e = np.where((e > 0) & np.isfinite(wide), e + np.spacing(np.abs(v)).astype(np.float64), e)
-    # What may overflow, or may not.
+    # Numbers near the largest one may overflow or not.
     e = np.where((e > 0) & (np.isinf(wide) | (np.abs(wide) + e > LARGEST)), np.inf, e)
     return Value(v, e)
 
@@ -52,14 +52,14 @@ def _both(x, y):
 
 
 def _of_function(f, x, relative=RELATIVE, absolute=ABSOLUTE):
-    """A function of a real number, computed in f64. The error of its operand moves it to its value beside."""
+    """Applies a function of a real number in f64. Its error is found from its values at both ends of the operand's."""
     x = as_real(x)
     wide = x.v.astype(np.float64)
     v = f(wide)
     near = np.maximum(np.abs(f(wide + x.e) - v), np.abs(f(wide - x.e) - v))
     e = np.where(x.e > 0, np.where(x.e > 0.1 * (1 + np.abs(wide)), np.inf, near), 0.0)
     computed = np.where(np.isfinite(v), relative * np.abs(v) + (absolute if relative else 0), 0.0)
-    # Whether it overflows is as unsure as its digits.
+    # A result near the largest number may overflow or not.
     overflows = np.isfinite(v) & (np.abs(v) > LARGEST * (1 - 1e-4)) & (np.abs(v) < LARGEST * (1 + 1e-4))
     return real(v, np.where(overflows, np.inf, e + computed))
 
@@ -69,7 +69,7 @@ _ERFC = np.vectorize(math.erfc, otypes=[np.float64])
 
 
 def _periodic(f):
-    """Far from 0 the reduction of the argument decides about all digits."""
+    """Far from 0 all digits depend on the reduction of the argument."""
     def function(x):
         return np.where(np.abs(x) < 1e4, f(np.where(np.abs(x) < 1e4, x, 0)), np.where(np.isfinite(x), np.inf, np.nan))
     return function
@@ -241,7 +241,7 @@ def _bits(function):
 
 
 def element(array, *places):
-    """Negative indices count from the end; those that are out of range are clamped."""
+    """Negative indices count from the end; indices out of range are clamped."""
     index = tuple(np.clip(np.where(place.v < 0, place.v + extent, place.v), 0, extent - 1)
                   for place, extent in zip(places, array.v.shape))
     v = array.v[index]
@@ -272,7 +272,7 @@ OPERATIONS = {
 
 
 def evaluate(node, names):
-    """The value of a tree; `names` are those of positions, lengths, the score (f32) and the arrays."""
+    """Returns the value of a tree; `names` has the positions, lengths, the score (f32) and the arrays."""
     with np.errstate(all="ignore"):
         return _evaluate(node, names)
 

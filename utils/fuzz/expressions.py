@@ -8,7 +8,7 @@ import math
 
 POSITIONS = ("b", "h", "i", "j")
 
-#: Source of the operations. Those that Python has no sign for are functions of flashc.ops.
+#: Source of the operations. Operations without an operator in Python are functions of flashc.ops.
 SOURCE = {
     "add": "({} + {})", "sub": "({} - {})", "mul": "({} * {})", "div": "({} / {})", "floordiv": "({} // {})",
     "mod": "({} % {})", "neg": "(-{})", "and": "({} & {})", "or": "({} | {})", "xor": "({} ^ {})", "not": "(~{})",
@@ -35,7 +35,7 @@ def leaf(kind, value):
 
 
 def arguments(node):
-    """The nodes among a node's arguments, each with its place."""
+    """Returns the nodes among a node's arguments, each with its index."""
     return [(place, argument) for place, argument in enumerate(node) if place > 1 and isinstance(argument, list)]
 
 
@@ -50,7 +50,7 @@ def size(node):
 
 
 def source(node):
-    """The node as Python."""
+    """Returns the node as Python source."""
     op = node[0]
     if op == "const":
         value = node[2]
@@ -76,11 +76,11 @@ def function_source(node, parameters):
 
 
 def arrays_of(*nodes):
-    """The names of the arrays that trees refer to."""
+    """Returns the names of the arrays that trees refer to."""
     return sorted({node[2] for tree in nodes if tree for node in walk(tree) if node[0] in ("array", "sorted")})
 
 
-#: The least node of each type, first choice first.
+#: The smallest nodes of each type, in order of preference.
 _LEAST = {
     "int": [leaf("const", 0), leaf("const", 1), leaf("name", "i"), leaf("name", "j")],
     "bool": [leaf("const", True), leaf("const", False)],

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Looks for faults with random cases, for a time that is given.
+"""Looks for faults with random cases, for a given time.
 
 Cases have a kind and a number, and follow from these and the seed:
   programs  mutated .mlir through flashc and flashc-opt: no signal, no hang, no failure without a diagnostic
@@ -23,14 +23,14 @@ from reduce import reduce_case
 from server import KINDS, generate
 from worker import ROOT, Broken, Worker, environment, key_of
 
-#: A worker takes the kind that has had the least of its share of the time.
+#: Shares of the time of kinds; a worker takes the kind that is farthest below its share.
 SHARES = {"programs": 2, "numbers": 1, "tiles": 1}
-#: Of faults that look alike so many are reduced and printed, each within so many seconds.
+#: How many faults with one key are reduced and printed, and the seconds for each.
 ALIKE, REDUCE_SECONDS = 2, 60
 
 
 class Fuzzer:
-    """What the workers of a run share."""
+    """The state that the workers of a run share."""
 
     def __init__(self, options):
         self.options, self.lock = options, threading.Lock()
@@ -65,7 +65,7 @@ class Fuzzer:
             self.investigate(worker, kind, number, case, fault)
 
     def investigate(self, worker, kind, number, case, fault):
-        """Reduces and prints a case that fails, unless some like it were."""
+        """Reduces and prints a case that fails, unless enough cases with its key were."""
         case = case or generate(self.options.seed, kind, number)
         module, key = importlib.import_module(KINDS[kind]), key_of(fault)
         if kind == "programs" and module.is_upstream(case):
@@ -123,7 +123,7 @@ class Fuzzer:
 
 
 def check_one(options, case, kind, number):
-    """One case again: reduced too, unless it comes from a file."""
+    """Checks one case again, and reduces it unless it comes from a file."""
     fuzzer = Fuzzer(options)
     with Worker() as worker:
         if kind is None:

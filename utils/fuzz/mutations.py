@@ -1,8 +1,8 @@
-"""Programs that are wrong in some place: text of MLIR in, other text out."""
+"""Mutations of MLIR text, which make programs that may be wrong."""
 
 import re
 
-#: What integers, and numbers in general, go wrong at.
+#: Integers, and numbers in general, that often cause faults.
 INTEGERS = ("0", "1", "-1", "2", "3", "7", "127", "128", "256", "65535", "2147483647", "2147483648", "-2147483648",
             "4294967296", "9223372036854775807", "-9223372036854775807", "18446744073709551616", "1000000007")
 REALS = ("0.0", "-0.0", "1.0", "-1.0", "3.4e38", "-3.4e38", "1.0e-45", "0x7F800000", "0xFF800000", "0x7FC00000")
@@ -20,7 +20,7 @@ def tokens(text):
 
 
 def words(text):
-    """Tokens with the space behind them, so that a text without some is still read with ease."""
+    """Returns the tokens, each with the space after it, so that a text without some tokens stays readable."""
     parts = []
     for token in tokens(text):
         if parts and token.isspace():
@@ -31,7 +31,7 @@ def words(text):
 
 
 def _replace(rng, text, pattern, choose):
-    """Another text in the place of one match."""
+    """Replaces one match by another text."""
     matches = list(re.finditer(pattern, text))
     if not matches:
         return text
@@ -40,7 +40,7 @@ def _replace(rng, text, pattern, choose):
 
 
 def change_constant(rng, text):
-    """An integer or a real number that is no extent of a type."""
+    """Replaces an integer or a real number that is no extent of a type."""
     if rng.random() < 0.2:
         return _replace(rng, text, r"-?\b\d+\.\d+(?:e[-+]?\d+)?\b", lambda match: rng.choice(REALS))
     return _replace(rng, text, r"(?<![\w%#@.x])-?\d+\b(?![.x])", lambda match: rng.choice(INTEGERS))
@@ -55,7 +55,7 @@ def change_rank(rng, text):
 
 
 def change_type(rng, text):
-    """One type; or all of its name, which leaves more programs that verify."""
+    """Replaces one type, or all equal types, which leaves more programs that verify."""
     old = rng.choice(TYPE.findall(text) or ["f32"])
     new = rng.choice(TYPES)
     if rng.random() < 0.5:
@@ -70,13 +70,13 @@ def change_attribute(rng, text):
 
 
 def change_operand(rng, text):
-    """One value in the place of another."""
+    """Replaces a value by another."""
     names = re.findall(r"%[\w$.-]+", text)
     return _replace(rng, text, r"%[\w$.-]+", lambda match: rng.choice(names))
 
 
 def change_operation(rng, text):
-    """Another operation of the same dialect in the file, or a sibling of arithmetic."""
+    """Replaces an operation by another one of its dialect in the file, or by a similar one of arithmetic."""
     siblings = ("addi subi muli divsi divui remsi remui floordivsi ceildivsi ceildivui andi ori xori shli shrsi shrui "
                 "maxsi minsi maxui minui addf subf mulf divf remf maximumf minimumf maxnumf minnumf negf").split()
     operations = re.findall(r"\b[a-z_]+\.[a-z_0-9]+\b", text)
@@ -131,19 +131,19 @@ def cut_off(rng, text):
     return text[:rng.randrange(len(text) + 1)]
 
 
-#: Each with how often it is taken: more often what leaves programs that parse.
+#: Each mutation with its weight, which is larger if it leaves programs that parse.
 MUTATIONS = ((change_constant, 8), (change_extent, 5), (change_operand, 6), (change_operation, 5),
              (change_predicate, 2), (change_attribute, 4), (change_type, 4), (change_rank, 2), (_lines(_drop), 4),
              (_lines(_repeat), 1), (_lines(_swap), 2), (_tokens(_drop), 3), (_tokens(_repeat), 2), (_tokens(_swap),
                                                                                                     3), (cut_off, 1))
 
 
-#: What leaves most programs valid, so that passes see them.
+#: Mutations that leave most programs valid, so that passes run on them.
 GENTLE = ((change_constant, 4), (change_predicate, 2), (change_operation, 1), (change_extent, 1))
 
 
 def mutate(rng, text):
-    """The text with one to four changes; of every three programs one with a gentle change."""
+    """Returns the text with one to four mutations; every third program has one gentle mutation."""
     is_gentle = rng.random() < 0.35
     mutations, weights = zip(*(GENTLE if is_gentle else MUTATIONS))
     for mutation in rng.choices(mutations, weights, k=1 if is_gentle else rng.choice([1, 1, 1, 2, 2, 4])):

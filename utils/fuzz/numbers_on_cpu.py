@@ -14,7 +14,7 @@ from regions import Regions, positions
 
 __all__ = ["check", "generate", "show", "smaller"]
 
-#: Scores this far below a row's largest are nothing, and so is their error.
+#: Scores this far below a row's largest one do not count, nor does their error.
 FAR = 60
 TOLERANCE = {"float32": 1e-4, "float16": 8e-3}
 
@@ -32,7 +32,7 @@ def generate(rng):
 
 
 def make_inputs(case):
-    """q and k of small halves, so that every order of summation gives the same score; v normal."""
+    """Returns q and k of small multiples of 1/2, so that all orders of summation give one score, and normal v."""
     sizes, rng = case["sizes"], np.random.default_rng(case["seed"])
     of_queries, of_keys = (sizes["b"], sizes["hq"], sizes["nq"]), (sizes["b"], sizes["hk"], sizes["nk"])
     q, k = (rng.integers(-3, 4, (*shape, sizes["d"])) / 2 for shape in (of_queries, of_keys))
@@ -40,7 +40,7 @@ def make_inputs(case):
 
 
 def more_arguments(case):
-    """Those for sinks and dropout."""
+    """Returns the arguments for sinks and dropout."""
     rng, more = np.random.default_rng(case["seed"] + 1), {}
     if case["sinks"]:
         more["sinks"] = rng.choice([-np.inf, -2.5, 0, 1.25, 30], case["sizes"]["hq"]).astype(np.float32)
@@ -50,7 +50,7 @@ def more_arguments(case):
 
 
 def factors_of(case, more):
-    """What dropout multiplies probabilities with."""
+    """Returns the factors of dropout."""
     if not case["dropout"]:
         return 1.0
     sizes, rate = case["sizes"], round(case["dropout"] * 256) / 256
@@ -59,7 +59,7 @@ def factors_of(case, more):
 
 
 def score_of(case, arrays, s):
-    """What the score region makes of the scores, and the bound of its error, [B, Hq, Nq, Nk]."""
+    """Returns the results of the score region and the bounds of their errors, [B, Hq, Nq, Nk]."""
     if case["score"] is None:
         return np.asarray(s, np.float64), np.zeros(s.shape)
     names = {**positions(case["sizes"]), **arrays, "s": Value(np.asarray(s, np.float32), np.zeros(s.shape))}
@@ -68,10 +68,10 @@ def score_of(case, arrays, s):
 
 
 def compare(got, want, moved, largest, dtype):
-    """The first row that is wrong, or None. `moved`: by how much a row's scores may differ."""
+    """Returns the fault of the first wrong row, or None. `moved`: how much a row's scores may differ."""
     o, lse = (np.asarray(x, np.float64) for x in got)
     tolerance = TOLERANCE[dtype] + 4 * moved[..., None] * largest
-    # Sums of NaN and infinities: what is promised is that o is NaN.
+    # For sums of NaN and infinities, o must be NaN.
     with np.errstate(invalid="ignore"):
         want_o = np.where(np.isfinite(want[0]), want[0], np.nan)
         is_close = np.abs(o - want_o) <= tolerance * (1 + np.abs(want_o))

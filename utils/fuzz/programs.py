@@ -17,18 +17,18 @@ from mutations import INTEGERS, mutate, words
 from reduce import reduce_list
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-#: A program may take this long and this much memory.
+#: The most time and memory of a program.
 CPU_SECONDS, WALL_SECONDS, MEMORY = 20, 200, 6 << 30
 UPSTREAM = "/usr/lib/llvm-22/bin/mlir-opt"
 
 
 class Fault(Exception):
-    """What is wrong with a case."""
+    """The fault of a case."""
 
 
 @functools.lru_cache(None)
 def corpus():
-    """The programs of the examples and the tests, one for each part of a file."""
+    """Returns the programs of the examples and the tests, one for each part of a file."""
     paths = sorted(glob.glob(os.path.join(ROOT, "examples", "*.mlir")) +
                    glob.glob(os.path.join(ROOT, "test", "**", "*.mlir"), recursive=True))
     parts = []
@@ -41,7 +41,7 @@ def corpus():
 
 @functools.lru_cache(None)
 def passes():
-    """The passes and pipelines of flashc-opt that are flashc's own, each with its options."""
+    """Returns flashc's own passes and pipelines of flashc-opt, each with its options."""
     text = subprocess.run([program("flashc-opt"), "--help"], capture_output=True, text=True, check=True).stdout
     found, own = {}, None
     for line in text[text.index("Passes:"):].splitlines():
@@ -104,7 +104,7 @@ ORDER = ("flash-to-tensors", "flash-fuse", "flash-tabulate-rows", "flash-differe
 
 
 def pass_options(rng):
-    """A pass, some of them, or the beginning of the way down; with options where they have any."""
+    """Draws a pass, several passes, or the first passes of the pipeline, with options."""
     kind, known = rng.random(), list(passes())
     if kind < 0.5:
         names = [rng.choice(known)]
@@ -139,7 +139,7 @@ def _limit():
 
 
 def run(command, text):
-    """(status, what was said on stderr) of a program on a text, within the limits."""
+    """Runs a program on a text within the limits; returns its status and its standard error."""
     environment = {**os.environ, "LLVM_DISABLE_SYMBOLIZATION": "1"}
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "input.mlir")
@@ -155,7 +155,7 @@ def run(command, text):
 
 
 def judge(status, message):
-    """What is wrong with the end of a program, or None."""
+    """Returns the fault of a program's status and output, or None."""
     if status in (-signal.SIGXCPU, -signal.SIGKILL):
         return f"hang: more than {CPU_SECONDS} s"
     if status in (126, 127):
@@ -176,14 +176,14 @@ def check(case):
 
 
 def is_upstream(case):
-    """Whether MLIR's own mlir-opt crashes on the text too: such a fault is not flashc's."""
+    """Whether MLIR's own mlir-opt crashes on the text too, so that the fault is not flashc's."""
     if not os.access(UPSTREAM, os.X_OK):
         return False
     return any(judge(*run([UPSTREAM, *options], case["text"])) for options in ([], ["--allow-unregistered-dialect"]))
 
 
 def reduce(case, fails, deadline):
-    """Fewer options, lines, and tokens."""
+    """Makes the case smaller: fewer options, lines, and tokens."""
     options = reduce_list(case["options"], lambda options: fails({**case, "options": options}), deadline)
     case = {**case, "options": options}
     for split, join in ((lambda text: text.split("\n"), "\n".join), (words, "".join)):

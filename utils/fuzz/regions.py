@@ -8,14 +8,14 @@ from expressions import BINARY, LOGICAL, POSITIONS, TESTS, UNARY, leaf
 #: which indices are computed.
 KINDS = ("real", "half", "int", "bool")
 TABLE = 33
-#: Constants that real programs have, and those at the ends of f32.
+#: Constants of real programs, and the extremes of f32.
 USUAL = (0.0, 0.5, 1.0, -1.0, 2.0, -2.5, 0.125, 20.0, 100.0)
 EXTREME = (1e30, -1e30, 3e38, -3e38, 3.4028234663852886e38, -3.4028234663852886e38, 1e-40, -1e-40, 1e-45, 1.2e-38,
            float("inf"), float("-inf"), float("nan"), -1e4, 1e20, -1e20, -1.2676506002282294e30)
 
 
 class Regions:
-    """Draws trees. `sizes` are those of the case: constants are near them."""
+    """Draws trees. Constants are near `sizes`, those of the case."""
 
     def __init__(self, rng, sizes, extremes=0.0):
         self.rng, self.sizes, self.extremes, self.arrays = rng, sizes, extremes, 0
@@ -54,7 +54,7 @@ class Regions:
         kind = self.rng.choice({"int": ["int"], "bool": ["bool"], "real": ["real", "half"]}[type])
         if self.rng.random() < 0.3:
             index = self.integer(1)
-            # On the CPU an index beyond the array is an error; one that is negative counts from the end.
+            # On the CPU an index past the array is an error; a negative one counts from the end.
             least = -TABLE if index[0] in ("add", "sub", "mul") else 0
             index = ["clip", "int", index, leaf("const", least), leaf("const", TABLE - 1)]
             return ["element", type, self.array(kind, "t"), index]
@@ -105,7 +105,7 @@ class Regions:
         return self.element("int") if op == "element" else self.integer(0)
 
     def traced(self, make):
-        """What is no constant: Python has operators for those."""
+        """Draws an operand that is no constant, since Python computes with constants itself."""
         tree = make()
         while tree[0] == "const":
             tree = self.position()
@@ -185,7 +185,7 @@ class Regions:
 # --- Arrays -----------------------------------------------------------------------------------------------------------
 
 def make_array(name, sizes, seed):
-    """The array of a name, for the sizes of a case."""
+    """Returns the array with a name, for the sizes of a case."""
     rng = np.random.default_rng([seed, sum(map(ord, name))])
     kind, longest = name.split("_")[1], max(sizes["nq"], sizes["nk"])
     if kind == "ids":
@@ -204,7 +204,7 @@ def make_array(name, sizes, seed):
 
 
 def positions(sizes):
-    """Grids of the positions, by name, and the lengths."""
+    """Returns grids of the positions by name, and the lengths."""
     extents = (sizes["b"], sizes["hq"], sizes["nq"], sizes["nk"])
     grids = np.ogrid[tuple(slice(extent) for extent in extents)]
     return {**dict(zip(POSITIONS, grids)), "Nq": np.asarray(sizes["nq"]), "Nk": np.asarray(sizes["nk"])}

@@ -1,4 +1,4 @@
-"""A process that checks cases: a line of JSON in, a line of JSON out. What crashes in it ends it and nothing else."""
+"""A process that checks cases: a line of JSON in, a line of JSON out. A crash ends this process only."""
 
 import importlib
 import json
@@ -10,17 +10,17 @@ import sys
 #: Kinds of cases, by their modules.
 KINDS = {"programs": "programs", "numbers": "numbers_on_cpu", "tiles": "tile_maps"}
 MEMORY = 16 << 30
-#: After so many cases the kernels of the process are forgotten.
+#: The number of cases after which the kernels of the process are dropped.
 KEEP = 100
 
 
 def generate(seed, kind, number):
-    """The case of a seed, a kind and a number: the same one on every machine."""
+    """Returns the case of a seed, a kind and a number, the same on every machine."""
     return importlib.import_module(KINDS[kind]).generate(random.Random(f"{seed}/{kind}/{number}"))
 
 
 def check(case):
-    """What is wrong with a case, or None."""
+    """Returns the fault of a case, or None."""
     from evaluate import OutOfRange
     module = importlib.import_module(KINDS[case["kind"]])
     try:

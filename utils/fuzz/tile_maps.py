@@ -55,20 +55,20 @@ def classify(keeps, width, shift, columns):
 
 
 def row_fault(got, keeps, width, is_exact, shift):
-    """What is wrong with a row of tiles, or None."""
+    """Returns the fault of a row of tiles, or None."""
     want, has_lost = classify(keeps, width, shift, len(got))
     if has_lost or np.any((got == SKIPPED) & (want != SKIPPED)):
         return "unsound: a tile with a pair that is kept is skipped"
     if np.any((got == FULL) & (want != FULL)):
         return "unsound: a tile with a pair that is cut is full"
-    # Nothing bounds the one tile of a launch that has no other, and no loop.
+    # A launch with a single tile has no loop, and so no bounds.
     if is_exact and len(got) > 1 and np.any(got != want):
         return "not tight: the mask is said to be exact"
     return None
 
 
 def find_fault(got, keeps, rows, width, is_exact, is_moved):
-    """`got` and `keeps` are of one head."""
+    """Compares the tiles of one head, `got`, with its mask, `keeps`."""
     if len(got) != len(rows):
         return f"rows: expected {len(rows)} rows of tiles, got {len(got)}"
     for number, ((begin, end), cells) in enumerate(zip(rows, got)):

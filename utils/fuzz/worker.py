@@ -1,4 +1,4 @@
-"""A server process, from the outside: asks it about cases, and starts another one if a case ended it."""
+"""Checks cases in a server process, and starts another one if a case ended it."""
 
 import json
 import os
@@ -10,12 +10,12 @@ import sys
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(FOLDER))
-#: A case that takes longer hangs. Programs that it starts have less.
+#: Seconds after which a case counts as hanging. Programs that it starts have less.
 SECONDS = 300
 
 
 def environment():
-    """Where a server finds the package, its library and NumPy's reference; one thread, and no traces on disk."""
+    """Returns a server's environment: the package, its library and NumPy's reference, one thread, no cache on disk."""
     paths = [os.path.join(ROOT, "python"), os.path.join(ROOT, "test", "python"), os.environ.get("PYTHONPATH")]
     library = os.path.join(ROOT, "build", "lib", "libflashc.so")
     return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths)), "PYTHONDONTWRITEBYTECODE": "1",
@@ -23,12 +23,12 @@ def environment():
 
 
 def key_of(fault):
-    """What faults of one cause have in common: the text without its numbers, up to the first comma."""
+    """Returns the key of faults of one cause: the text without its numbers, up to the first comma."""
     return fault and re.sub(r"\d+", "#", fault.split("\n")[0].split(",")[0])[:90]
 
 
 class Broken(Exception):
-    """Nothing can be checked: a program or the library does not start."""
+    """A program or the library does not start, so that no case can be checked."""
 
 
 class Worker:
@@ -55,7 +55,7 @@ class Worker:
         self.process = None
 
     def ask(self, request):
-        """(case, fault) of a request: a case, or its seed, kind and number."""
+        """Returns (case, fault) of a request: a case, or its seed, kind and number."""
         if self.process is None:
             self.start()
         try:
@@ -78,5 +78,5 @@ class Worker:
         return request.get("case"), f"crash: signal {-status} ({signal.Signals(-status).name})"
 
     def has_fault(self, case, key):
-        """Whether a case fails in the way that `key` says."""
+        """Whether a case fails with a fault of this key."""
         return key_of(self.ask({"case": case})[1]) == key

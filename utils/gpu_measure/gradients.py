@@ -59,7 +59,7 @@ CASES = [*(Case(d, causal) for d in (64, 128, 192, 256) for causal in (False, Tr
 
 
 def poison(sizes):
-    """Leaves NaN where PyTorch takes the next arrays of so many bytes from."""
+    """Fills the memory that PyTorch allocates next arrays of so many bytes from with NaN."""
     blocks = [torch.full((size // 4,), float("nan"), device="cuda") for size in sizes for _ in range(4)]
     del blocks
 
@@ -69,7 +69,7 @@ def count_different(first, second):
 
 
 def compare_with_formula(q, k, v, do, keep, how, found):
-    """What is wrong with gradients beside sinks or dropout: their relative Frobenius errors, in float64."""
+    """Returns the problem of gradients with sinks or dropout, by relative Frobenius errors in float64, or ""."""
     leaves = [x.double().requires_grad_() for x in (q, k, v)]
     group, sinks = q.shape[1] // k.shape[1], how.get("sinks")
     keys, values = (x.repeat_interleave(group, 1) for x in leaves[1:])
@@ -90,7 +90,7 @@ def compare_with_formula(q, k, v, do, keep, how, found):
 
 
 def check(case, batch, nq, nk, times, busy):
-    """What is wrong with a case, or nothing."""
+    """Returns the problem of a case, or ""."""
     torch.manual_seed(nq * 8191 + nk)
     heads = 4
     shapes = [(batch, heads, nq, case.d), *[(batch, heads // case.group, nk, case.d)] * 2, (batch, heads, nq, case.d)]
@@ -143,7 +143,7 @@ def main():
         with torch.cuda.stream(side):
             torch.mm(square, square)
 
-    # One work tile for some CTAs, several for others; no tile is whole.
+    # Some CTAs have one work tile, others several; no tile is full.
     sizes = [(1, 130, 190)] if options.times == 1 else [(9, 300, 300), (3, 700, 500)]
     failed, begin = 0, time.time()
     for case in CASES:

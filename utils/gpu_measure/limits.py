@@ -1,4 +1,4 @@
-"""Which unit of the GPU limits flashc in each cell of the benchmark's grid, from the hardware counters. Needs a GPU
+"""Finds which unit limits flashc in each cell of the benchmark's grid, from the hardware counters. Needs a GPU
 that lets Nsight Compute (ncu) read them, PyTorch, and the package flashc.
 
     gpu_measure limits                                       every cell of the grid
@@ -26,7 +26,7 @@ import sys
 import tempfile
 
 PEAK = "pct_of_peak_sustained_elapsed"
-# Of the units that may be the limit.
+# Metrics of the units that may be the limit.
 UNITS = {
     "tensor": f"sm__pipe_tensor_cycles_active.avg.{PEAK}",
     "xu": f"sm__inst_executed_pipe_xu.avg.{PEAK}",
@@ -40,7 +40,7 @@ UNITS = {
 TIME, CLOCK, ACTIVE = "gpu__time_duration.sum", "sm__cycles_elapsed.avg.per_second", f"sm__cycles_active.avg.{PEAK}"
 PROCESSORS = "device__attribute_multiprocessor_count"
 METRICS = [TIME, CLOCK, ACTIVE, PROCESSORS, *UNITS.values()]
-# To ns and to Hz, by what different versions of ncu call base units.
+# Factors to ns and to Hz, by the names of base units in different versions of ncu.
 SCALES = {TIME: {"ns": 1, "nsecond": 1, "us": 1e3, "usecond": 1e3, "ms": 1e6, "msecond": 1e6},
           CLOCK: {"hz": 1, "cycle/second": 1, "cycle/s": 1, "mhz": 1e6, "ghz": 1e9, "cycle/nsecond": 1e9,
                   "cycle/usecond": 1e6}}
@@ -50,7 +50,7 @@ COLUMNS = ["us", "MHz", "useful", *UNITS, "SMs"]
 
 
 class LimitsError(Exception):
-    """What keeps the numbers from being had."""
+    """A reason why the metrics cannot be measured."""
 
 
 # --- Reading ncu ------------------------------------------------------------------------------------------------------
@@ -83,7 +83,7 @@ def read_rows(text):
 
 
 def columns(cell, row):
-    """{column: number} of a cell, from its metrics."""
+    """Returns {column: number} of a cell, from its metrics."""
     cycles = row[TIME] * 1e-9 * row[CLOCK]
     useful = 100 * cell.flops / (cycles * row[PROCESSORS] * TENSOR_FLOPS)
     return {"us": row[TIME] / 1e3, "MHz": row[CLOCK] / 1e6, "useful": useful,
@@ -91,7 +91,7 @@ def columns(cell, row):
 
 
 def limit(values):
-    """The name of what limits a launch, from its columns."""
+    """Returns the name of the unit that limits a launch, from its columns."""
     unit = max(UNITS, key=values.get)
     if values["SMs"] < WORKING:
         return f"idle SMs ({unit} {values[unit]:.0f})"
@@ -101,7 +101,7 @@ def limit(values):
 # --- Under ncu --------------------------------------------------------------------------------------------------------
 
 def run_cells(cells, options):
-    """In the process that ncu watches: launches every cell, the second time between cudaProfilerStart and Stop."""
+    """Launches every cell twice, the second time between cudaProfilerStart and Stop; ncu profiles this process."""
     import torch
     if not torch.cuda.is_available():
         sys.exit("gpu_measure limits: expected a GPU, got none")
@@ -122,7 +122,7 @@ def run_cells(cells, options):
 
 
 def measure(cells, options):
-    """The metrics of every cell. Runs this program again, under ncu."""
+    """Returns the metrics of every cell, from a run of this program under ncu."""
     if not shutil.which(options.ncu):
         raise LimitsError(f"expected Nsight Compute, got no program '{options.ncu}'")
     with tempfile.TemporaryDirectory() as folder:
@@ -150,7 +150,7 @@ def measure(cells, options):
 # --- The table --------------------------------------------------------------------------------------------------------
 
 def print_table(found):
-    """One line for each (cell, columns)."""
+    """Prints a line for each (cell, columns)."""
     width = max(len(str(cell)) for cell, _ in found)
     print(" ".join([f"{'cell':{width}}", *(f"{name:>7}" for name in COLUMNS), " limit"]))
     for cell, values in found:
@@ -159,7 +159,7 @@ def print_table(found):
 
 
 def write_csv(path, found):
-    """The same, with the cell in columns of its own."""
+    """Writes a line for each (cell, columns), with columns for the cell's fields."""
     with open(path, "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(["dtype", "d", "dv", "causal", "n", "batch", "heads", "group", *COLUMNS, "limit"])
@@ -169,7 +169,7 @@ def write_csv(path, found):
 
 
 def main():
-    # Here, so that a missing package is one message.
+    # Imported here, so that a missing package is one message.
     try:
         from flashc.bench import _grid
     except (ImportError, RuntimeError) as error:

@@ -30,7 +30,7 @@ SCORES = scores.make_scores(scores.NUMPY, lambda x: x, np.random.default_rng(0),
 
 def add(group: str, name: str, d: int = 128, dv: int = 0, dtype: str = "bf16", batch: int = 2,
         heads: Tuple[int, int] = (4, 4), queries: int = 1024, keys: int = 1024, **options: Any) -> None:
-    """A program; of `options`, those of flashc.compile. There is no log-sum-exp unless `return_lse` is given."""
+    """Returns a program. `options`: those of flashc.compile; without `return_lse` there is no log-sum-exp."""
     q, k, v = (flashc.ArraySpec((batch, h, n, depth), dtype) for h, n, depth in
                ((heads[0], queries, d), (heads[1], keys, d), (heads[1], keys, dv or d)))
     options.setdefault("return_lse", False)
@@ -83,7 +83,7 @@ for _d in (64, 128):
 add("table", "a window of 100, d=64", 64, mask=masks.sliding_window(50, 50, "top-left"))
 add("table", "a dilated window of 100, d=64", 64, mask=masks.dilated_window(100, 4, align="top-left"))
 
-# --- What scores and masks compute ------------------------------------------------------------------------------------
+# --- Computations of scores and masks ---------------------------------------------------------------------------------
 
 for _number, (_name, _score) in enumerate(SCORES.items()):
     _d, _kind = (64, 128)[_number % 2], ("none", "causal", "window")[_number % 3]
@@ -98,7 +98,7 @@ for _name in ("soft cap", "alibi", "relative table", "bias of all"):
     for _kind in ("documents", "prefix", "dilated", "memory"):
         add("both", f"{_name}, {_kind}", 64, mask=MASKS[_kind], score=SCORES[_name])
 
-# --- How a kernel is called -------------------------------------------------------------------------------------------
+# --- Options of calls -------------------------------------------------------------------------------------------------
 
 for _kind in ("none", "causal", "packed causal"):
     add("call", f"grouped heads, {_kind}", heads=(8, 2), mask=MASKS[_kind], return_lse=True)
@@ -120,8 +120,8 @@ def add_operation(name: str, d: int, operation: int, group: int = 1, dtype: str 
                   score: Any = None, schedule: Optional[str] = None, dv: Optional[int] = None,
                   deterministic: bool = False, has_sinks: bool = False, dropout_p: float = 0.0,
                   captured: Optional[int] = None) -> None:
-    """An operation with what flashc.compile does not offer. A backward pass has the gradient of the log-sum-exp in f16
-    only. `captured`: of the arrays that the score reads, the one whose gradient is computed."""
+    """Returns a program of an operation that flashc.compile does not have. A backward pass has the gradient of the
+    log-sum-exp in f16 only. `captured`: the number of the array whose gradient is computed."""
     code = trace(mask, score)
     has_lse = operation >= library.ATTENTION_BACKWARD and dtype == "f16"
     number = 0 if captured is None else [n for n, x in enumerate(code.captures) if x.shape][captured]
@@ -133,7 +133,7 @@ def add_operation(name: str, d: int, operation: int, group: int = 1, dtype: str 
 
 
 def compiled(specialization: Any) -> Any:
-    """What a sweep reads of the kernel of a specialization."""
+    """Compiles a specialization; returns the values that the sweep hashes."""
     kernel = specialization.compile()
     return SimpleNamespace(ptx=kernel.ptx(), manifest=json.loads(kernel.manifest()), decisions=kernel.decisions())
 
@@ -191,7 +191,7 @@ for _d in (64, 128, 256):
             add_operation(f"dropout: {_what}, {_name}", _d, _operation, dtype="f16" if _d == 64 else "bf16",
                           mask=MASKS[_name], dropout_p=0.1 if _d < 256 else 0.7)
 
-# --- Gradients of what scores read ------------------------------------------------------------------------------------
+# --- Gradients of arrays that scores read -----------------------------------------------------------------------------
 
 for _d in (64, 128, 256):
     for _name, _number in (("alibi", 0), ("bias of a query", 0), ("bias of a key", 0), ("relative table", 0),
@@ -212,7 +212,7 @@ for _name in ("alibi", "relative table", "bias of all"):
         add_operation(f"captured: {_name}, {_mask}", 64, library.CAPTURED_GRADIENT, mask=MASKS[_mask],
                       score=SCORES[_name], captured=-1)
 
-# --- What surrounds attention -----------------------------------------------------------------------------------------
+# --- Operations without scores ----------------------------------------------------------------------------------------
 
 
 def add_plain(name: str, kind: Any, *fields: Any) -> None:
@@ -239,7 +239,7 @@ def add_cached(name: str, d: int = 128, dv: Optional[int] = None, group: int = 4
                mask: Any = None, score: Any = None, causal: bool = True, window: Any = None,
                schedule: Optional[str] = None, target: str = GPU_TARGET, has_sinks: bool = False,
                **fields: Any) -> None:
-    """Attention to keys and values in a cache, of 8 key heads. `fields`: others of the specialization."""
+    """Returns a program of attention to a cache with 8 key heads. `fields`: other fields of the specialization."""
     code = trace(mask, score)
     options = Options(causal, None if window is None else (window, 0), schedule=schedule).of_kernel(d)
     specialization = Specialization("bf16", d, dv or d, group, options, target, page_size=page,
@@ -324,7 +324,7 @@ for _path in sorted((pathlib.Path(__file__).resolve().parents[2] / "examples").g
     _form = ",split-gradients=queries" if "backward" in _path.stem else ""  # the other form has tiles of 64
     EXAMPLES[f"example: {_path.stem}, tiles of 48 keys"] = [str(_path), f"--schedule=consumers=1,kv-tile=48{_form}"]
 
-#: Of every group some, in seconds: what `make test` compiles.
+#: Some programs of every group, which `make test` compiles in seconds.
 SOME = ("table: none, d=64", "table: causal, d=128", "table: documents, d=64", "table: dilated, d=128, f16",
         "table: memory, d=256", "table: none, d=128, soft cap", "score: alibi, none, d=128",
         "mask: blocks (wide), d=64, bf16",

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Hashes the PTX of some 500 programs, so that a change that is to change none of it can show that it does not.
+"""Hashes the PTX of some 500 programs, to show that a change leaves the PTX as it is.
 
   ptx_sweep.py write [FILE]             hashes every program and writes a line for each: two hashes and its name
   ptx_sweep.py compare [--some] [FILE]  hashes every program, or some, and lists those that differ from FILE's, are new
@@ -37,7 +37,7 @@ TABLE = ROOT / "lib" / "Schedule" / "schedules.txt"
 ROW = re.compile(r"row: built-in schedule table, line (\d+):")
 
 
-#: Of the same build tree.
+#: A program of the same build tree.
 DRIVER = str(pathlib.Path(LIBRARY).parents[1] / "bin" / "flashc")
 
 
@@ -46,7 +46,7 @@ def get_version() -> str:
 
 
 def compile_program(name: str) -> Tuple[str, Dict, str]:
-    """The PTX of a program, its manifest and what was decided."""
+    """Returns the PTX of a program, its manifest and its decisions."""
     if name in corpus.PROGRAMS:
         kernel = corpus.PROGRAMS[name]()
         return kernel.ptx, kernel.manifest, kernel.decisions
@@ -75,14 +75,14 @@ def hash_text(text: str) -> str:
 
 
 def hash_program(name: str) -> Tuple[str, str, Iterable[str]]:
-    """The hashes of a program, as a line of the record has them, and the rows of the table that it takes."""
+    """Returns the hashes of a program, as in a line of the record, and the rows of the table that it uses."""
     ptx, manifest, decisions = compile_program(name)
     launch = json.dumps(without_schedules(manifest), sort_keys=True)
     return name, f"{hash_text(without_comments(ptx))} {hash_text(launch)}", ROW.findall(decisions)
 
 
 def hash_programs(names: Iterable[str]) -> Tuple[Dict[str, str], set]:
-    """The hashes of programs by name, and the lines of the table that none of them takes."""
+    """Returns the hashes of programs by name, and the lines of the table that no program uses."""
     flashc.configure(disk_cache=False)
     hashes, rows = {}, set()
     with concurrent.futures.ProcessPoolExecutor() as pool:
@@ -93,7 +93,7 @@ def hash_programs(names: Iterable[str]) -> Tuple[Dict[str, str], set]:
 
 
 def find_rows() -> set:
-    """The lines of the built-in table that have a row."""
+    """Returns the lines of the built-in table that have a row."""
     return {str(number) for number, line in enumerate(TABLE.read_text().splitlines(), 1) if line and line[0] != "#"}
 
 
