@@ -24,6 +24,7 @@ from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 import flashc
 import flashc.torch
+from gpu_measure.graphs import capture, times_of
 
 ROUNDS = 5
 #: Tokens of a tile of video; FlexAttention takes no smaller blocks by default.
@@ -126,34 +127,9 @@ CASES = {
 }
 
 
-def capture(call, count):
-    for _ in range(3):
-        call()
-    return capture_cold(call, count)
-
-
-def capture_cold(call, count):
-    """Captures without a call before: no map of tiles is kept yet, and the graph has the kernels that make it."""
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for _ in range(count):
-            call()
-    return graph, count
-
-
 def time_all(graphs):
     """Returns the milliseconds of a call of each graph."""
-    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    best = [float("inf")] * len(graphs)
-    for _ in range(ROUNDS):
-        for number, (graph, count) in enumerate(graphs):
-            start.record()
-            graph.replay()
-            end.record()
-            torch.cuda.synchronize()
-            best[number] = min(best[number], start.elapsed_time(end) / count)
-    return best
+    return [min(times) for times in times_of(dict(enumerate(graphs)), ROUNDS).values()]
 
 
 def profile(call):
@@ -211,7 +187,8 @@ def run(name, depth, args):
     if is_function:
         row["class"] = flashc.explain(q.detach(), k.detach(), v.detach(), mask=mask, score=score).mask_class
         with torch.no_grad():
-            fresh = [capture_cold(lambda: ours(mask), 5)]
+            # Without a call before the capture no map of tiles is kept yet: the graph has the kernels that make it.
+            fresh = [capture(lambda: ours(mask), warm_up=0)]
     row["apart"] = apart(ours(), theirs())
     calls = [ours, theirs]
     if not args.schedule and not args.forward:
@@ -220,7 +197,7 @@ def run(name, depth, args):
     graphs = []
     for number, call in enumerate(calls):
         with torch.no_grad() if number < 2 else torch.enable_grad():
-            graphs.append(capture(call, 5))
+            graphs.append(capture(call, warm_up=3))
     times = time_all(graphs + fresh)
     for title, our_time, their_time in zip(("forward", "both"), times[::2], times[1::2]):
         row.update({title: our_time, f"flex {title}": their_time, f"{title} ratio": their_time / our_time})

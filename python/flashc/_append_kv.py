@@ -168,6 +168,6 @@ def _check_caches(inputs: Inputs) -> None:
         if cache.readonly:
             raise ArgumentError(f"expected {name} to be an array that can be written")
         others = [other for other in others if other != name]
-        shared = find_shared(cache, None, [inputs[other] for other in others])
+        shared = find_shared(cache, [inputs[other] for other in others])
         if shared is not None:
-            raise ArgumentError(f"expected {name} to be apart from {others[shared[1]]}, got arrays that share memory")
+            raise ArgumentError(f"expected {name} to be apart from {others[shared]}, got arrays that share memory")

@@ -6,7 +6,7 @@ from typing import Any, Callable, NamedTuple, Optional, Sequence, Tuple, Union
 from ._arrays.protocol import ArrayLike
 from ._captured_gradients import captured_gradients
 from ._runtime.calls import Case, Inputs, attention_case, case_of, refuse_gradients
-from ._runtime.launch import Result, lies_exchanged
+from ._runtime.launch import Result, lies_exchanged, read_outs
 from ._runtime.library import ATTENTION_BACKWARD, ArgumentError, UnsupportedTypeError, parse_flag
 from ._runtime.options import Operands, Options, Window
 from ._runtime.public import public
@@ -76,7 +76,7 @@ def backward_of(operands: Operands, options: Options, given: Given, captured: Se
     if not isinstance(captured, (tuple, list)):
         raise UnsupportedTypeError(f"expected captured to be a tuple or a list of arrays, got {type(captured)!r}")
     sinks = operands.sinks
-    outs = _read_outs(out, ["dq", "dk", "dv", *([] if sinks is None else ["dsinks"])])
+    outs = read_outs(out, ["dq", "dk", "dv", *([] if sinks is None else ["dsinks"])])
     if options.dropout_p and operands.philox is None:
         raise ArgumentError("expected philox, that of the forward pass, beside dropout_p")
     inputs = Inputs(refuse_gradients(**operands.arrays(), **given._asdict()))
@@ -110,15 +110,6 @@ def _result_like(inputs: Inputs, number: int, name: str, is_bshd: bool) -> Resul
     x = inputs[name]
     return Result(f"d{name}", f"out[{number}] (d{name})", name, tuple(x.shape), x.dtype, is_bshd,
                   lies_exchanged(x, is_bshd, inputs.sources[name]))
-
-
-def _read_outs(out: Any, names: Sequence[str]) -> Sequence[Any]:
-    if out is None:
-        return (None,) * len(names)
-    if not isinstance(out, (tuple, list)) or len(out) != len(names):
-        raise ArgumentError(f"expected out to be ({', '.join(names)}), got " +
-                            (f"{len(out)} arrays" if isinstance(out, (tuple, list)) else f"{type(out)!r}"))
-    return out
 
 
 def _check_given(inputs: Inputs, extents: Extents, is_bshd: bool) -> None:

@@ -17,8 +17,7 @@ from ._runtime.library import ArgumentError, UnsupportedTypeError, described
 from ._runtime.options import Operands, Options, Window, check_layout
 from ._runtime.public import public
 from ._runtime.scales import EIGHT_BITS, read_scales
-from ._runtime.specialization import Extents, Specialization, check_inputs, make_code, specialize, sum_dtype, \
-    target_of
+from ._runtime.specialization import Extents, Specialization, check_inputs, make_code, specialize, sum_dtype, target_of
 from ._runtime.vectors import check_vectors
 from ._trace.region import get_trace
 from ._trace.trace import Lengths, bound

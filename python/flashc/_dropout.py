@@ -12,14 +12,14 @@ _MULTIPLIERS, _INCREMENTS = (0xD2511F53, 0xCD9E8D57), (0x9E3779B9, 0xBB67AE85)
 _LOW = 0xFFFFFFFF
 
 
-def _philox(np: Any, counter: Sequence[Any], key: Tuple[int, int]) -> Sequence[Any]:
-    """Philox4x32-10 (Salmon et al. 2011): four words, in arrays of 64 bits."""
+def _philox(counter: Sequence[Any], key: Tuple[int, int]) -> Sequence[Any]:
+    """Philox4x32-10 (Salmon et al. 2011): four words, in arrays of uint64."""
     x0, x1, x2, x3 = counter
     k0, k1 = key
     for _ in range(10):
-        first, second = x0 * np.uint64(_MULTIPLIERS[0]), x2 * np.uint64(_MULTIPLIERS[1])
-        x0, x1 = (second >> np.uint64(32)) ^ x1 ^ np.uint64(k0), second & np.uint64(_LOW)
-        x2, x3 = (first >> np.uint64(32)) ^ x3 ^ np.uint64(k1), first & np.uint64(_LOW)
+        first, second = x0 * _MULTIPLIERS[0], x2 * _MULTIPLIERS[1]
+        x0, x1 = (second >> 32) ^ x1 ^ k0, second & _LOW
+        x2, x3 = (first >> 32) ^ x3 ^ k1, first & _LOW
         k0, k1 = (k0 + _INCREMENTS[0]) & _LOW, (k1 + _INCREMENTS[1]) & _LOW
     return x0, x1, x2, x3
 
@@ -55,19 +55,15 @@ def dropout_mask(shape: Sequence[int], dropout_p: float, philox: Sequence[int]) 
     except (TypeError, ValueError):
         raise UnsupportedTypeError(
             f"expected philox to be two integers, a seed and an offset, got {philox!r}") from None
-    i, j = np.ogrid[:queries, :keys]
-    i, j = i.astype(np.uint64), j.astype(np.uint64)
-    of = {name: np.uint64(number) for name, number in (("2", 2), ("4", 4), ("8", 8), ("16", 16), ("32", 32))}
-    of_keys = j // of["32"] * of["4"] + j % of["8"] // of["2"]
-    of_queries = i // of["16"] * of["8"] + i % of["8"]
-    word, byte = j % of["32"] // of["8"], i % of["16"] // of["8"] * of["2"] + j % of["2"]
+    i, j = (positions.astype(np.uint64) for positions in np.ogrid[:queries, :keys])
+    of_keys, of_queries = j // 32 * 4 + j % 8 // 2, i // 16 * 8 + i % 8
+    word, byte = j % 32 // 8, i % 16 // 8 * 2 + j % 2
     key = seed & _LOW, (seed >> 32) ^ (offset >> 32)
     result = np.empty((batch, heads, queries, keys), bool)
     for b in range(batch):
         for h in range(heads):
             counter = [np.broadcast_to(x, (queries, keys)).copy()
                        for x in (of_keys, of_queries, np.uint64((b << 16) + h & _LOW), np.uint64(offset & _LOW))]
-            bits = np.choose(word.astype(np.intp) + np.zeros((queries, keys), np.intp), _philox(np, counter, key))
-            random = bits >> byte * of["8"] & np.uint64(255)
-            result[b, h] = random >= np.uint64(int(rate * 256))
+            bits = np.choose(word.astype(np.intp) + np.zeros((queries, keys), np.intp), _philox(counter, key))
+            result[b, h] = (bits >> byte * 8 & 255) >= int(rate * 256)
     return result

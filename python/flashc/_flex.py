@@ -13,6 +13,7 @@ the mask. Whether the tables follow is found on the GPU, once per BlockMask, by 
 """
 from __future__ import annotations
 
+import re
 import sys
 import weakref
 from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Tuple
@@ -190,7 +191,7 @@ class _Tables:
             return self._asked[2]
         # A table for all batches or heads does not follow from a function that tells them apart.
         for extent, position in zip(self.table.shape, ("%b", "%h")):
-            if extent == 1 and position in _names(code.mask or ""):
+            if extent == 1 and re.search(rf"{position}\b", code.mask or ""):
                 return False
         answer = follows(mask_mod, self.table, self.block_size, lengths)
         if answer is not None and stamps is not None:
@@ -212,10 +213,6 @@ class _Tables:
                 return (block != 0) & kept
             return (block == _FULL) | ((block == _PARTIAL) & kept)
         return keep
-
-
-def _names(code: str) -> set:
-    return {word.strip("[],:") for word in code.split()}
 
 
 def _dense(counts: Any, indices: Any, columns: int) -> Any:

@@ -7,7 +7,7 @@ from ._arrays.array import spoken
 from ._arrays.protocol import ArrayLike
 from ._arrays.source import source_of
 from ._runtime.calls import Case, Inputs, case_of, is_graph, refuse_gradients
-from ._runtime.launch import Result
+from ._runtime.launch import Result, read_outs
 from ._runtime.library import ArgumentError, UnsupportedTypeError
 from ._runtime.plain import Merge
 from ._runtime.public import public
@@ -68,7 +68,7 @@ def _stacked(name: str, parts: Any) -> Any:
 def merge_now(o: Any, lse: Any, sinks: Any = None, out: Optional[Tuple[Any, Any]] = None) -> Tuple[Any, Any]:
     """flashc.merge_states outside of graphs; the PyTorch op calls it."""
     inputs = Inputs(refuse_gradients(o=o, lse=lse, sinks=sinks))
-    outs = (None, None) if out is None else _pair(out)
+    outs = read_outs(out, ("o", "lse"))
     merged, whole = case_of(_case, inputs, _dtype_of(outs[0], inputs))(inputs, outs=outs)
     return merged, whole
 
@@ -91,12 +91,6 @@ def _case(inputs: Inputs, dtype: str) -> Case:
                  Result("lse", "out[1]", "o", shape[1:4], "f32")])
     case.is_empty, case.aliases = 0 in shape, {"o_parts": "o", "lse_parts": "lse"}
     return case
-
-
-def _pair(out: Any) -> Tuple[Any, Any]:
-    if not isinstance(out, (tuple, list)) or len(out) != 2:
-        raise ArgumentError(f"expected out to be arrays (o, lse), got {type(out)!r}")
-    return out[0], out[1]
 
 
 def _dtype_of(out: Any, inputs: Inputs) -> str:

@@ -192,11 +192,9 @@ def _check_offsets(name: str, offsets: Any, device: int, total: str, length: int
 
 
 def _batch_of_one(out: Any) -> Any:
+    """Returns the caller's array, or arrays, for results with a batch dimension."""
     if isinstance(out, (tuple, list)):
-        return tuple(None if x is None else _with_batch(x) for x in out)
-    return None if out is None else _with_batch(out)
-
-
-def _with_batch(out: Any) -> Any:
-    _shape("out", out)
-    return out[None]
+        return tuple(map(_batch_of_one, out))
+    if out is not None:
+        _shape("out", out)
+    return None if out is None else out[None]

@@ -312,8 +312,7 @@ def _follows(mask_mod: Callable[..., Any], table: Tensor, block_size: Tuple[int,
     is_true = torch.ones((), dtype=torch.bool, device=table.device)
     try:
         with torch.no_grad():
-            for b, h, first in itertools.product(range(table.shape[0]), range(table.shape[1]),
-                                                 range(0, queries, step)):
+            for b, h, first in itertools.product(range(table.shape[0]), range(table.shape[1]), range(0, queries, step)):
                 kept = part(b, h, first, min(step, queries - first))
                 is_true &= _flex.is_true_to(table[b, h], block_size, first, kept)
         return bool(is_true)

@@ -16,7 +16,7 @@ import torch
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 import flashc
-from graphs import capture, medians
+from graphs import capture, elapsed, medians
 
 TOKENS, HEADS = 8192, 16
 
@@ -35,15 +35,7 @@ def make_scores(n: int) -> Dict[str, Tuple[Sequence[torch.Tensor], Callable[...,
 
 
 def time_of(run: Callable[[], Any]) -> float:
-    times = []
-    for turn in range(12):
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        start.record()
-        run()
-        end.record()
-        end.synchronize()
-        times.append(start.elapsed_time(end))
-    return statistics.median(times[2:])
+    return statistics.median([elapsed(run) for _ in range(12)][2:])
 
 
 def of_flex(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, do: torch.Tensor, captured: Sequence[torch.Tensor],

@@ -10,8 +10,9 @@ import torch
 Graph = Tuple[torch.cuda.CUDAGraph, int]
 
 
-def capture(run: Callable[[], Any], launches: int = 5) -> Graph:
-    for _ in range(2):
+def capture(run: Callable[[], Any], launches: int = 5, warm_up: int = 2) -> Graph:
+    """Returns a graph of `launches` calls, captured after `warm_up` calls."""
+    for _ in range(warm_up):
         run()
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
@@ -21,21 +22,22 @@ def capture(run: Callable[[], Any], launches: int = 5) -> Graph:
     return graph, launches
 
 
-def milliseconds(graph: Graph) -> float:
-    """Returns the milliseconds of one call of a graph."""
+def elapsed(run: Callable[[], Any]) -> float:
+    """Returns the milliseconds of the GPU for a call."""
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     start.record()
-    graph[0].replay()
+    run()
     end.record()
     end.synchronize()
-    return start.elapsed_time(end) / graph[1]
+    return start.elapsed_time(end)
 
 
 def times_of(graphs: Dict[Any, Graph], turns: int = 15) -> Dict[Any, List[float]]:
+    """Returns the milliseconds of a call of each graph, in each turn."""
     times: Dict[Any, List[float]] = {name: [] for name in graphs}
     for _ in range(turns):
-        for name, graph in graphs.items():
-            times[name].append(milliseconds(graph))
+        for name, (graph, launches) in graphs.items():
+            times[name].append(elapsed(graph.replay) / launches)
     return times
 
 

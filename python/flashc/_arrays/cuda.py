@@ -121,5 +121,4 @@ class Scratch:
 
     def __del__(self) -> None:
         if self.address and not sys.is_finalizing():
-            _within(self._device, lambda driver: driver.cuMemFreeAsync(c_uint64(self.address),
-                                                                       c_void_p(self._stream)))
+            _within(self._device, lambda driver: driver.cuMemFreeAsync(c_uint64(self.address), c_void_p(self._stream)))

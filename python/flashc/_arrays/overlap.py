@@ -19,21 +19,13 @@ _MOST_SUMS = 10000
 Term = Tuple[int, int]  # A positive factor, and the largest number that it is multiplied with.
 
 
-def find_shared(o: Array, lse: Optional[Array], others: Sequence[Array]) -> Optional[Tuple[int, int]]:
-    """Which result, 0 or 1, shares memory with which of `others`; len(others) is o. None if they are apart.
-
-    Every launch with arrays of the caller's asks, so each array's first and last byte are looked up once."""
-    low, high = _range(o)
-    if lse is not None:
-        lse_low, lse_high = _range(lse)
-        if low < lse_high and lse_low < high and share_memory(o, lse):
-            return 1, len(others)
+def find_shared(x: Array, others: Sequence[Array]) -> Optional[int]:
+    """Returns the index of the first of `others` that shares memory with `x`, or None."""
+    low, high = _range(x)
     for place, other in enumerate(others):
         first, last = _range(other)
-        if first < high and low < last and share_memory(o, other):
-            return 0, place
-        if lse is not None and first < lse_high and lse_low < last and share_memory(lse, other):
-            return 1, place
+        if first < high and low < last and share_memory(x, other):
+            return place
     return None
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import math
 import struct
 import sys
@@ -364,10 +365,6 @@ def _find_source(x: Any) -> Source:
     return _sources[memoryview]
 
 
-_singletons: Dict[type, Source] = {}
-
-
+@functools.lru_cache(maxsize=None)
 def _singleton(kind: Any, *arguments: Any) -> Source:
-    if kind not in _singletons:
-        _singletons[kind] = kind(*arguments)
-    return _singletons[kind]
+    return kind(*arguments)

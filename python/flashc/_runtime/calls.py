@@ -255,10 +255,10 @@ class Case:
                 owner, array = self._allocate(result, inputs, outs[0], result.name in unseen)
             else:
                 owner, array = out, read_result(result, out, inputs.device, inputs.stream)
-                shared = find_shared(array, None, others)
+                shared = find_shared(array, others)
                 if shared is not None:
                     raise ArgumentError(
-                        f"expected {result.label} to be apart from {names[shared[1]]}, which is still in "
+                        f"expected {result.label} to be apart from {names[shared]}, which is still in "
                         f"use while {result.label} is written, got arrays that share memory")
                 names.append("out[0]" if result.label == "out" else result.label)
                 others.append(array)

@@ -137,8 +137,7 @@ class Context(_Owned):
                      function: Optional[str] = None) -> CompiledKernel:
         options = self._options(target, schedule, function)
         encoded, handle = text.encode(), Handle()
-        checked(lib.flashcCompileText, self.handle, encoded, len(encoded), ctypes.byref(options),
-                ctypes.byref(handle))
+        checked(lib.flashcCompileText, self.handle, encoded, len(encoded), ctypes.byref(options), ctypes.byref(handle))
         return CompiledKernel(handle, self)
 
     def compile_attention(self, attention: Attention, target: str, schedule: Optional[str]) -> CompiledKernel:

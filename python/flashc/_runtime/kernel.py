@@ -3,9 +3,9 @@ from __future__ import annotations
 
 import ctypes
 import json
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, Union
+from typing import Any, Callable, Dict, NamedTuple, Optional, Tuple, Union
 
-from .._arrays.array import CPU, Array, ArraySpec, contiguous_strides, device_name
+from .._arrays.array import CPU, ArraySpec, contiguous_strides, device_name
 from .._arrays.protocol import ArrayLike
 from .._trace.captured import Need
 from .._trace.trace import Code
@@ -199,18 +199,13 @@ class Request(NamedTuple):
 
     def shapes(self) -> Dict[str, Any]:
         """Returns the shapes of a call's arguments, by name and in order: q, k, v, captures, results."""
-        shapes = {name: (x.shape, contiguous_strides(x.shape)) for name, x in zip("qkv", self._canonical())}
+        extents = [shape_of(self.inputs[name], self.options.is_bshd)[0] for name in "qkv"]
+        shapes = {name: (shape, contiguous_strides(shape)) for name, shape in zip("qkv", extents)}
         shapes.update((capture.name, (one.extents, one.strides))
                       for capture, one in zip(self.code.captures, self.code.bound))
         options = self.options._replace(layout="bhsd")
         shapes.update((result.name, result.new_shape()) for result in attention_results(self.extents, options))
         return shapes
-
-    def _canonical(self) -> List[Array]:
-        """q, k and v in the order B, H, N, D."""
-        return [
-            self.inputs[name]._replace(shape=shape_of(self.inputs[name], self.options.is_bshd)[0]) for name in "qkv"
-        ]
 
 
 def make_request(operands: Operands, options: Options, target: Optional[str]) -> Request:

@@ -195,6 +195,16 @@ def wait_for(array: Array, stream: Optional[int]) -> None:
         synchronize(plain_stream(array.stream))
 
 
+def read_outs(out: Any, names: Sequence[str]) -> Sequence[Any]:
+    """Returns the caller's arrays for results with these names; None stands for a new array."""
+    if out is None:
+        return (None,) * len(names)
+    if not isinstance(out, (tuple, list)) or len(out) != len(names):
+        raise ArgumentError(f"expected out to be ({', '.join(names)}), got " +
+                            (f"{len(out)} arrays" if isinstance(out, (tuple, list)) else f"{type(out)!r}"))
+    return out
+
+
 def split_out(out: Any) -> List[Any]:
     """Returns the caller's arrays for o and lse; None stands for a new array."""
     if not isinstance(out, (tuple, list)):

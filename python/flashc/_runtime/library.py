@@ -51,7 +51,6 @@ ATTENTION, COLUMN_SUMS, GROUP_COLUMN_SUMS, ATTENTION_BACKWARD, CAPTURED_GRADIENT
 #: FlashcCacheType; None: the dtype of q.
 CACHE_TYPES = {None: 0, "f8e4m3": 1, "i8": 2}
 ANY = 0
-DEVICE_CPU = -1
 
 
 class Handle(ctypes.Structure):

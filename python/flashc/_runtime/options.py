@@ -24,8 +24,7 @@ class Vector(NamedTuple):
 
 
 #: The vectors by their names in the manifest, in the order of the last fields of Operands.
-VECTORS = {"sinks": Vector(None, "[Hq]", None, "sinks"),
-           "philox": Vector(2, "[seed and offset]", "i64", None)}
+VECTORS = {"sinks": Vector(None, "[Hq]", None, "sinks"), "philox": Vector(2, "[seed and offset]", "i64", None)}
 
 
 class Operands(NamedTuple):

@@ -110,6 +110,12 @@ def to_kind(x: Any, kind: str, region: Any = None) -> Any:
     return to_float(x) if kind == F32 else to_int(x) if kind == INDEX else x if x._type == I1 else x != 0
 
 
+def _named(function: Callable[..., Any], name: str, doc: str) -> Callable[..., Any]:
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    return function
+
+
 def _of_number(name: str, on_number: Callable[[float], float], x: float) -> float:
     try:
         return on_number(x)
@@ -124,9 +130,7 @@ def _function(name: str, on_number: Callable[[float], Any], doc: str, kind: str 
         if not isinstance(x, Value):
             return _of_number(name, on_number, x)
         return x._region.value(kind, f"math.{name} {as_f32(x._region, x)} : f32")
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = doc
-    return function
+    return _named(function, name, doc)
 
 
 def _of_pair(name: str, on_numbers: Callable[[float, float], float], doc: str) -> Callable[[Any, Any], Any]:
@@ -136,9 +140,7 @@ def _of_pair(name: str, on_numbers: Callable[[float, float], float], doc: str) -
             return on_numbers(x, y)
         region = region_of(x, y)
         return region.value(F32, f"math.{name} {as_f32(region, x)}, {as_f32(region, y)} : f32")
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = doc
-    return function
+    return _named(function, name, doc)
 
 
 exp = _function("exp", math.exp, "e to the power of x.")
@@ -221,9 +223,7 @@ def _rounding(name: str, on_number: Callable[[float], float], doc: str) -> Calla
     def function(x: Any) -> Any:
         x = check(x)
         return of_real(x) if is_real(x) else x
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = doc
-    return function
+    return _named(function, name, doc)
 
 
 floor = _rounding("floor", math.floor, "The largest whole number that is not above x.")

@@ -4,6 +4,7 @@ A region is a list of operations of MLIR in text form; a traced value is the nam
 """
 from __future__ import annotations
 
+import functools
 import linecache
 import math
 import os
@@ -29,18 +30,9 @@ _FOREIGN = tuple(os.sep + name + os.sep for name in ("numpy", "torch"))
 _INTERNAL = ("<frozen", "<__array_function__")  # Other names in <>, such as <stdin>, are a user's.
 
 
-#: Whether a file's code is a user's, by the file's name.
-_known_files: Dict[str, bool] = {}
-
-
+@functools.lru_cache(maxsize=None)
 def _is_users(path: str) -> bool:
-    known = _known_files.get(path)
-    if known is None:
-        known = _known_files[path] = _is_of_user(path)
-    return known
-
-
-def _is_of_user(path: str) -> bool:
+    """Whether the code of a file is a user's."""
     return os.path.dirname(os.path.abspath(path)) not in _FOLDERS and not path.startswith(_INTERNAL) and \
         not any(part in path for part in _FOREIGN)
 
@@ -153,6 +145,14 @@ def _quoted(text: str) -> str:
                          "".join(f"\\{byte:02X}" for byte in c.encode("utf-8", "replace")) for c in text) + '"'
 
 
+def f32_bits(value: Number) -> int:
+    """Returns the bits of a number rounded to f32; infinity for a number that is too large."""
+    try:
+        return struct.unpack("<I", struct.pack("<f", value))[0]
+    except OverflowError:
+        return 0x7F800000 if value > 0 else 0xFF800000
+
+
 class Region:
     """The operations of one region, in order and without duplicates."""
     __slots__ = ("lines", "known", "locates")
@@ -185,10 +185,7 @@ class Region:
         return self.emit(f"arith.constant {int(value)} : index")
 
     def f32(self, value: Number) -> str:
-        try:
-            bits = struct.unpack("<I", struct.pack("<f", float(value)))[0]
-        except OverflowError:
-            bits = 0x7F800000 if value > 0 else 0xFF800000
+        bits = f32_bits(value)
         rounded = struct.unpack("<f", struct.pack("<I", bits))[0]
         return self.emit(f"arith.constant {rounded:.9e} : f32" if math.isfinite(rounded) else
                          f"arith.constant 0x{bits:08X} : f32")

@@ -24,7 +24,7 @@ from .declared import Listed, Sorted
 from .._runtime.library import ArgumentError, Error, UnsupportedTypeError
 from .operators import as_f32, as_i1, as_index, plain
 from .region import F32, I1, INDEX, Number, Region, check_region, current, error, error_in, error_of, \
-    get_trace, is_users, wrap_index
+    f32_bits, get_trace, is_users, wrap_index
 from .._arrays.source import source_of
 from .traced import Traced
 
@@ -170,10 +170,7 @@ class Trace:
         elif self.is_double:
             dtype, bits = "f64", struct.unpack("<Q", struct.pack("<d", value))[0]
         else:
-            try:
-                dtype, bits = "f32", struct.unpack("<I", struct.pack("<f", value))[0]
-            except OverflowError:
-                dtype, bits = "f32", 0x7F800000 if value > 0 else 0xFF800000
+            dtype, bits = "f32", f32_bits(value)
         self.captures.append(Capture(name, dtype, ()))
         self.bound.append(Bound(0, (), (), bits))
         return name, dtype

@@ -7,7 +7,7 @@ from . import functions
 from .appearance import Convertible, dtype_of, kind_of
 from .by_name import METHODS, by_name
 from .functions import absolute, clip, power, to_kind, where
-from .of_tensors import NEEDS_DIMENSIONS, refuse_dimensions
+from .of_tensors import NEEDS_DIMENSIONS
 from .operators import arithmetic, bitwise, check, compare, floor_divide, modulo, shift, true_divide
 from .region import F32, I1, Region, Value, current, error, get_trace
 
@@ -171,16 +171,7 @@ def _by_method(name: str) -> Any:
     return method
 
 
-def _without_dimensions(name: str) -> Any:
-    def method(self: Traced, *arguments: Any, **keywords: Any) -> Any:
-        raise refuse_dimensions(name)
-    method.__name__ = name
-    return method
-
-
-for _name in METHODS:
+for _name in METHODS + NEEDS_DIMENSIONS:
     setattr(Traced, _name, _by_method(_name))
-for _name in NEEDS_DIMENSIONS:
-    setattr(Traced, _name, _without_dimensions(_name))
 
 Region.kind = Traced

@@ -189,8 +189,7 @@ def launch_times(driver, calls=LAUNCHES):
     loaded = contexts.Context(disk_cache=False).compile_attention(attention, TARGET, None).load(0)
     arguments, _kept = make_arguments(driver, attention, 64)
     nothing = library.lib.flashcGetVersion
-    return (call_times(make_call(loaded, arguments), driver.wait, calls),
-            call_times(nothing, driver.wait, calls))
+    return (call_times(make_call(loaded, arguments), driver.wait, calls), call_times(nothing, driver.wait, calls))
 
 
 def torch_times(calls=LAUNCHES):

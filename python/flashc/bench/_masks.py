@@ -204,8 +204,7 @@ class MaskBench:
         mean = total // DOCUMENTS
         lengths = lengths_of(total, DOCUMENTS, self.generator)
         offsets = _offsets(lengths, self.device)
-        rows = [tuple(x[0].transpose(0, 1).contiguous() for x in inputs)
-                for inputs in self._inputs(1, heads, total, d)]
+        rows = [tuple(x[0].transpose(0, 1).contiguous() for x in inputs) for inputs in self._inputs(1, heads, total, d)]
         dense = self._inputs(DOCUMENTS, heads, mean, d)
         line = Line(d, total, f"{DOCUMENTS} documents, causal", bar=1.05,
                     note=f"lengths {min(lengths)} to {max(lengths)}")

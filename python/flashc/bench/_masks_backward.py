@@ -74,8 +74,7 @@ class BackwardMaskBench(MaskBench):
                            f"lengths {min(lengths)} to {max(lengths)}")
 
     def scores(self, d: int) -> Any:
-        wrong = {name: self._is_wrong(self._inputs(1, 2, CHECKED, d)[0], None, score)
-                 for name, score in SCORES.items()}
+        wrong = {name: self._is_wrong(self._inputs(1, 2, CHECKED, d)[0], None, score) for name, score in SCORES.items()}
         for line in super().scores(d):
             found = wrong[line.case.partition(",")[0]]
             line.note = f"wrong: {found}" if found else line.note

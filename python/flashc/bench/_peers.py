@@ -63,10 +63,7 @@ class Flashc(System):
         return flashc.attention(*inputs, causal=cell.causal, enable_gqa=cell.group != 1, out=out, **self.keywords)
 
     def prepare(self, cell, sets):
-        def run(i):
-            return self._call(cell, sets[i])
-
-        return Contender(run, len(sets))
+        return Contender(lambda i: self._call(cell, sets[i]), len(sets))
 
     def poisoned_run(self, cell, inputs):
         """Returns o, in an array that was filled with NaN."""
@@ -98,8 +95,7 @@ class SDPA(System):
             return sdpa_kernel(getattr(SDPBackend, cls.backend))
 
         def run(i):
-            q, k, v = sets[i]
-            return sdpa(q, k, v, is_causal=cell.causal, **keywords)
+            return sdpa(*sets[i], is_causal=cell.causal, **keywords)
 
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
@@ -150,18 +146,14 @@ class FlexAttention(System):
     @classmethod
     def prepare(cls, cell, sets):
         from torch.nn.attention.flex_attention import create_block_mask, flex_attention
-
-        def causal(b, h, i, j):
-            return i >= j
-
         keywords = {"enable_gqa": True} if cell.group != 1 else {}
         if cell.causal:
-            keywords["block_mask"] = create_block_mask(causal, None, None, cell.n, cell.n, device=sets[0][0].device)
+            keywords["block_mask"] = create_block_mask(lambda b, h, i, j: i >= j, None, None, cell.n, cell.n,
+                                                       device=sets[0][0].device)
         compiled = torch.compile(flex_attention, fullgraph=True, dynamic=False, mode=cls.mode)
 
         def run(i):
-            q, k, v = sets[i]
-            return compiled(q, k, v, **keywords)
+            return compiled(*sets[i], **keywords)
 
         try:
             run(0)

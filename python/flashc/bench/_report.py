@@ -1,5 +1,6 @@
 """The output of the benchmark: the table, its summary, and CSVs, which can be read again."""
 
+import contextlib
 import csv
 import dataclasses
 import math
@@ -221,10 +222,8 @@ class CSVWriter:
 
     def _flush(self):
         self.file.flush()
-        try:
+        with contextlib.suppress(OSError):  # A pipe.
             os.fsync(self.file.fileno())
-        except OSError:  # A pipe.
-            pass
 
     def write(self, row):
         def number(value, form=".6g"):

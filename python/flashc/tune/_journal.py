@@ -1,5 +1,6 @@
 """The journal of a search on disk, with a line of JSON for each result, so that the search can stop at any moment."""
 
+import contextlib
 import json
 import os
 
@@ -23,14 +24,10 @@ class Journal:
     @staticmethod
     def _read(path):
         found = []
-        try:
-            with open(path, encoding="utf-8") as file:
-                for line in file:
-                    found.append(json.loads(line))
-        except FileNotFoundError:
-            pass
-        except ValueError:  # The last line, if the process ended while it was written.
-            pass
+        # ValueError: the process ended while it wrote the last line.
+        with contextlib.suppress(FileNotFoundError, ValueError), open(path, encoding="utf-8") as file:
+            for line in file:
+                found.append(json.loads(line))
         return found
 
     def _write(self, line):
