@@ -11,8 +11,8 @@ The package is a wheel's, or that of a source tree: PYTHONPATH=python FLASHC_LIB
 
 The check of an output: max|out - ref| <= 2 max|naive - ref| + 2 max|(ref + 0.3 - 0.3) - ref|, where ref is float32
 attention on the same inputs and naive is plain attention in the input type; the relative Frobenius error is under 3e-3
-for bf16 (1e-3 for f16); the log-sum-exp is within 1e-3 and exactly -inf where a row sees no key. Outputs and what lies
-behind every array are NaN before the launch.
+for bf16 (1e-3 for f16); the log-sum-exp is within 1e-3 and exactly -inf where a row sees no key. Outputs, and the
+memory after every array, are NaN before the launch.
 
 Half of the cells have kernels without the log-sum-exp (*_no_lse), which is what flashc.attention compiles by default.
 
@@ -81,9 +81,9 @@ def odd_jobs():
 
 
 def sanitize_jobs():
-    """(kernel, cells) small enough for compute-sanitizer, without guards: it sees what lies behind an array. One cell
-    has more tiles of queries than a GPU has multiprocessors. What one mask checks with the log-sum-exp, the other
-    checks without."""
+    """Returns (kernel, cells) small enough for compute-sanitizer, without guards, since it detects accesses after an
+    array. One cell has more tiles of queries than a GPU has multiprocessors. Each cell is checked with the log-sum-exp
+    for one mask, and without it for the other."""
     for d, dv in HEAD_DIMS:
         for causal in (False, True):
             cells = [{"batch": batch, "nq": nq, "nk": nk, "layout": layout, "guard": 0}

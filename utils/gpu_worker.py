@@ -124,7 +124,7 @@ class Worker:
         if different:
             result["problem"] = result.get("problem", "") + f"; {different} of {times} more launches gave other results"
         if not all(torch.isnan(guard).all() for guard in guards):
-            result["problem"] = result.get("problem", "") + "; wrote behind the end of an array"
+            result["problem"] = result.get("problem", "") + "; wrote past the end of an array"
         return result
 
     def serve(self):

@@ -11,8 +11,8 @@ A .ptx needs ptxas, a .ptx or .cubin a disassembler: nvdisasm or cuobjdump. Each
 CUDA_HOME, CUDA_PATH or /usr/local/cuda, whichever is set first.
 
 A main loop is an innermost loop with HGMMA and MUFU.EX2. Its columns: `always`, the instructions that every iteration
-runs; `if`, those behind a branch (the rescale of the output). Left out is what lies outside the loop's addresses: the
-retries of barriers that were not ready.
+runs; `if`, those after a branch (the rescale of the output). Instructions outside the loop's addresses, the retries of
+barriers that were not ready, are left out.
 """
 
 import argparse
@@ -375,7 +375,7 @@ def report(path, dump, key):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="+", metavar="FILE", help=".ptx, .cubin, or text of a disassembler")
-    parser.add_argument("--dump", action="store_true", help="print the loops' instructions; ? is behind a branch")
+    parser.add_argument("--dump", action="store_true", help="print the loops' instructions; ? is after a branch")
     parser.add_argument("--opcodes", action="store_true", help="count opcodes with their modifiers")
     options = parser.parse_args()
     key = (lambda instruction: instruction.opcode) if options.opcodes else class_of

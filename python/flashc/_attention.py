@@ -68,8 +68,7 @@ def attention(q: ArrayLike, k: ArrayLike, v: ArrayLike, *, causal: bool = False,
 
     Returns:
         o, of the shape of q with Dv for D, in an array of q's framework that lies in memory as q does; with
-        `return_lse`, (o, lse). A query that sees no key has o = 0 and lse = -inf, or its
-        head's sink.
+        `return_lse`, (o, lse). A query that sees no key has o = 0 and lse = -inf, or its head's sink.
 
     Raises:
         flashc.ArgumentError (a ValueError): arrays that do not go together; the text has what was got.

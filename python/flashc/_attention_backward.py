@@ -78,7 +78,7 @@ def backward_of(operands: Operands, options: Options, given: Given, captured: Se
     sinks = operands.sinks
     outs = read_outs(out, ["dq", "dk", "dv", *([] if sinks is None else ["dsinks"])])
     if options.dropout_p and operands.philox is None:
-        raise ArgumentError("expected philox, that of the forward pass, beside dropout_p")
+        raise ArgumentError("expected philox, that of the forward pass, together with dropout_p")
     inputs = Inputs(refuse_gradients(**operands.arrays(), **given._asdict()))
     inputs.widen("sinks", sum_dtype(inputs["q"].dtype))
     case = case_of(_case, inputs, options._replace(operation=ATTENTION_BACKWARD, return_lse=given.dlse is not None))

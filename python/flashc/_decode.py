@@ -79,8 +79,7 @@ def decode(q: ArrayLike, k_cache: ArrayLike, v_cache: ArrayLike, lengths: Intege
         sees nothing has o = 0 and lse = -inf, or its head's sink.
 
     No decision depends on the elements of arrays on a GPU: calls may be captured in CUDA graphs, and replayed with
-    other lengths.
-    Under torch.compile and torch.export a call is `torch.ops.flashc.decode`, without out and schedule.
+    other lengths. Under torch.compile and torch.export a call is `torch.ops.flashc.decode`, without out and schedule.
 
     Raises:
         as `flashc.attention`; flashc.ArgumentError for lengths on the CPU that are out of range, and for entries of a

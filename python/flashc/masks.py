@@ -128,7 +128,7 @@ def _join(operation: Callable[..., Any], sign: str, x: Any, y: Any) -> Mask:
         if not callable(one):
             what = "an array; (lambda b, h, i, j: array[i, j]) is a function of one" if hasattr(one, "shape") else \
                 repr(one)
-            raise UnsupportedTypeError(f"expected a mask or a function (b, h, i, j) -> condition beside `{sign}`, got "
+            raise UnsupportedTypeError(f"expected a mask or a function (b, h, i, j) -> condition next to `{sign}`, got "
                                        f"{what}")
     x, y = (one if isinstance(one, Mask) else Mask(one) for one in (x, y))
     return _Joined(lambda b, h, i, j: operation(x(b, h, i, j), y(b, h, i, j)), f"({x._text} {sign} {y._text})",

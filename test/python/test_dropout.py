@@ -203,8 +203,8 @@ def test_no_keys():
 
 
 @pytest.mark.parametrize("dropout_p, philox, message", [
-    (0.1, None, r"expected philox beside dropout_p: an array \[2\] of int64"),
-    (0.0, PHILOX, "expected dropout_p beside philox, got 0"),
+    (0.1, None, r"expected philox together with dropout_p: an array \[2\] of int64"),
+    (0.0, PHILOX, "expected dropout_p together with philox, got 0"),
     (1.0, PHILOX, "expected dropout_p to be 0, or nearest to one of 1/256 to 255/256, got 1.0"),
     (0.001, PHILOX, "nearest to one of 1/256 to 255/256, got 0.001"),
     (-0.1, PHILOX, "nearest to one of 1/256 to 255/256, got -0.1"),
@@ -222,7 +222,7 @@ def test_refusals(rng, dropout_p, philox, message):
     for call in (flashc.attention, lambda *x, **keywords: flashc.attention_backward(
             *x, v[:, :, :3], np.zeros((1, 2, 3), np.float32), v[:, :, :3], **keywords)):
         if philox is None and call is not flashc.attention:
-            message = "expected philox, that of the forward pass, beside dropout_p"
+            message = "expected philox, that of the forward pass, together with dropout_p"
         with pytest.raises((flashc.ArgumentError, flashc.UnsupportedTypeError), match=message):
             call(q, k, v, dropout_p=dropout_p, philox=philox)
 

@@ -132,7 +132,7 @@ O, LSE = np.zeros((2, 1, 3, 5, 8), np.float32), np.zeros((2, 1, 3, 5), np.float3
     (dict(lse=LSE[:1]), flashc.ArgumentError, r"lse of shape \[S, B, H, N\] = \[2, 1, 3, 5\], got \(1, 1, 3, 5\)"),
     (dict(lse=LSE.astype(np.float16)), flashc.UnsupportedTypeError, "lse of f32, got f16"),
     (dict(sinks=np.zeros(4, np.float32)), flashc.ArgumentError, r"sinks of shape \[H\] = \[3\]"),
-    (dict(out=O[0]), flashc.ArgumentError, r"out to be arrays \(o, lse\)"),
+    (dict(out=O[0]), flashc.ArgumentError, r"out to be \(o, lse\)"),
     (dict(out=(O[0, ..., :4], LSE[0])), flashc.ArgumentError, r"out\[0\] of shape \(1, 3, 5, 8\)"),
     (dict(out=(O[0].astype(np.int32), LSE[0].copy())), flashc.UnsupportedTypeError, r"out\[0\] of bf16, f16 or f32"),
     (dict(out=(O[0], LSE[0].copy())), flashc.ArgumentError, r"out\[0\] to be apart from o")])

@@ -1,4 +1,4 @@
-"""What the cases that call the Python package share: sizes, masks and scores as functions, and how they become smaller.
+"""Helpers of cases that call the Python package: sizes, masks and scores as functions, and smaller cases.
 """
 
 import numpy as np

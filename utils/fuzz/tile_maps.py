@@ -30,8 +30,8 @@ def generate(rng):
 
 
 def rows_of(queries, tile, starts):
-    """Where tiles of queries begin and end. Those that follow sequences begin anew in each, and there are as many as
-    there may be: some have no query."""
+    """Returns the begins and ends of tiles of queries. With `starts`, tiles begin anew in each sequence; their number
+    is the largest possible one, so that some are empty."""
     if starts is None:
         return [(i, min(i + tile, queries)) for i in range(0, queries, tile)]
     begins, rows = [0, *(min(int(start), queries) for start in starts), queries], []
@@ -43,8 +43,8 @@ def rows_of(queries, tile, starts):
 
 
 def classify(keeps, width, shift, columns):
-    """The tightest class of each tile of one row of tiles, that begin `shift` keys behind the multiples of their size;
-    and whether keys in front of the first one are kept."""
+    """Returns the tightest class of each tile of one row of tiles, which begin `shift` keys after multiples of their
+    size; and whether keys before the first tile are kept."""
     keys = keeps.shape[1]
     counts = np.concatenate([[0], np.cumsum(keeps.sum(0, dtype=np.int64))])
     begins = np.minimum(np.arange(columns) * width + shift, keys)
@@ -72,7 +72,7 @@ def find_fault(got, keeps, rows, width, is_exact, is_moved):
     if len(got) != len(rows):
         return f"rows: expected {len(rows)} rows of tiles, got {len(got)}"
     for number, ((begin, end), cells) in enumerate(zip(rows, got)):
-        # Where moved tiles begin is known but for the tile's own columns: one place must explain all of them.
+        # The shift of moved tiles is unknown: one shift must explain all tiles of the row.
         shifts = range(width) if is_moved else [0]
         faults = []
         for shift in shifts:

@@ -44,7 +44,7 @@ METRICS = [TIME, CLOCK, ACTIVE, PROCESSORS, *UNITS.values()]
 SCALES = {TIME: {"ns": 1, "nsecond": 1, "us": 1e3, "usecond": 1e3, "ms": 1e6, "msecond": 1e6},
           CLOCK: {"hz": 1, "cycle/second": 1, "cycle/s": 1, "mhz": 1e6, "ghz": 1e9, "cycle/nsecond": 1e9,
                   "cycle/usecond": 1e6}}
-TENSOR_FLOPS = 4096  # Of 16-bit products, dense, a cycle and multiprocessor: 989 TFLOP/s of 132 at 1.83 GHz.
+TENSOR_FLOPS = 4096  # Of dense 16-bit products, per cycle and multiprocessor: 989 TFLOP/s of 132 at 1.83 GHz.
 BUSY, WORKING = 60, 85  # Percent. See above.
 COLUMNS = ["us", "MHz", "useful", *UNITS, "SMs"]
 

@@ -7,9 +7,9 @@
   ptx_sweep.py show NAME                prints the PTX of a program, and its manifest
 
 The first hash is that of the PTX, without comments; the second that of the manifest, without the schedules' text. FILE
-is recorded.txt beside this script, where the tree keeps its own hashes: a commit that changes code on purpose writes it
-again, and its diff says which programs changed. PTX depends on LLVM, whose version is the file's first line. Where it
-is another one nothing is compared, and the status is 2 (with --some, for the test suite, 0).
+is recorded.txt next to this script, which has the hashes of the tree: a commit that changes code on purpose writes it
+again, and its diff shows which programs changed. PTX depends on LLVM, whose version is the file's first line. For
+another version nothing is compared, and the status is 2 (with --some, for the test suite, 0).
 
 The library is that of build/, or the one that FLASHC_LIBRARY names in another build tree.
 """

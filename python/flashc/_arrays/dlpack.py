@@ -41,7 +41,7 @@ def describe_dlpack(x: Any, stream: Optional[int] = None) -> Array:
     """Describes an array that exports DLPack, of version 1 or without a version.
 
     The capsule is read and never renamed, so it still owns the tensor: when the description goes, the capsule's own
-    destructor calls the deleter, once, as the standard asks of a capsule that nobody consumed.
+    destructor calls the deleter, once, as the standard requires for a capsule that was not consumed.
     """
     kind, _ = x.__dlpack_device__()
     kind = int(kind)

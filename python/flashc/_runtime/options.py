@@ -172,7 +172,7 @@ def parse_dropout(dropout_p: Any, philox: Any = None) -> float:
         raise UnsupportedTypeError(f"expected dropout_p to be a number, got {dropout_p!r}") from None
     if p == 0.0:
         if philox is not None:
-            raise ArgumentError("expected dropout_p beside philox, got 0")
+            raise ArgumentError("expected dropout_p together with philox, got 0")
         return 0.0
     rate = math.floor(p * 256 + 0.5) / 256 if 0.0 <= p <= 1.0 else -1.0
     if not 0.0 < rate < 1.0:

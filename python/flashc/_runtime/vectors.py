@@ -36,8 +36,8 @@ def with_philox(operands: Operands, options: Options) -> Operands:
         return operands
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(q, torch.Tensor):
-        raise ArgumentError("expected philox beside dropout_p: an array [2] of int64 with a seed and an offset; only "
-                            "PyTorch's generators give it by themselves")
+        raise ArgumentError("expected philox together with dropout_p: an array [2] of int64 with a seed and an offset; "
+                            "only PyTorch's generators give it by themselves")
     return operands._replace(philox=torch.randint(-2**63, 2**63 - 1, (2,), dtype=torch.int64, device=q.device))
 
 

@@ -43,7 +43,7 @@ def build_parser():
     parser.add_argument("--keys", nargs="+", default=[], metavar="KEY=VALUES", help="what to tune, as cells of the "
                         "benchmark, one for each number of queries (default: its grid, and 192x128); " + GRID_HELP)
     parser.add_argument("--space", nargs="+", default=[], metavar="CHOICE=VALUES", help="values to try of "
-                        "choices of the schedule, instead of, or beside: " + " ".join(
+                        "fields of the schedule, instead of these, or of other fields: " + " ".join(
                             f"{key}={','.join(values)}" for key, values in SPACE.items()))
     parser.add_argument("--budget", type=float, default=math.inf, metavar="SECONDS", help="stop after that long")
     parser.add_argument("--print", action="store_true", help="print the table of this GPU, search nothing")
