@@ -13,16 +13,17 @@ struct Draft {
   const ScheduleRow &row;
   llvm::StringRef overrides;
   Schedule ofRow = {};
+  /// CTAs take work tiles from a list that another kernel sorts.
+  bool isSorted = false;
 
   const GPUTarget &target() const { return question.getTarget(); }
   bool isForward() const { return question.kind == KernelKind::Forward; }
   bool isBackward() const { return question.kind == KernelKind::Backward; }
-  bool hasReducer() const { return isBackward() && s.splitGradients == SplitGradients::None; }
   bool isAsked(llvm::StringRef field) const { return hasOverride(overrides, field); }
   bool isSaid(llvm::StringRef field) const { return isAsked(field) || hasOverride(row.overrides, field); }
   /// Whether there are overrides, which may use up memory that the row counted on.
   bool isOverridden() const { return !overrides.empty(); }
-  ScheduleNeeds needs() const { return getScheduleNeeds(s, target(), question.d, question.dv); }
+  ScheduleNeeds needs() const { return getScheduleNeeds(s, target(), question.d, question.dv, isSorted); }
   bool hasRoom() const { return needs().sharedMemoryBytes <= target().maxSharedMemory; }
   bool hasRoomWithoutSlot() const {
     Schedule least = s;
@@ -31,7 +32,7 @@ struct Draft {
     return getScheduleNeeds(least, target(), question.d, question.dv).sharedMemoryBytes <= target().maxSharedMemory;
   }
   bool isListed() const { return question.rows == RowsClass::Listed; }
-  bool mayList() const { return isListed() && s.persistent && s.order != Order::Closed; }
+  bool mayList() const { return isListed() && s.persistent; }
   /// Whether a CTA has one part of one tile, which it stores in f32, with its log-sum-exp.
   bool hasParts() const { return s.splits > 1; }
   bool isOverlapped() const { return s.epilogue != Epilogue::Plain; }

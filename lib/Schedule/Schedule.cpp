@@ -11,8 +11,7 @@ using namespace flashc;
 int64_t TiledSchedule::getQTile() const { return tile::kTileRows * consumers; }
 
 RoleRegisters Schedule::getRegisters() const {
-  bool hasReducer = kind == KernelKind::Backward && splitGradients == SplitGradients::None;
-  if (hasReducer && consumers == 2)
+  if (hasReducer() && consumers == 2)
     return {32, 208};
   if (consumers >= 3) // the producer needs few registers
     return {32, consumers == 3 ? 160 : 112};
@@ -56,8 +55,7 @@ struct Field {
 };
 } // namespace
 
-static constexpr StringLiteral kFlags[] = {"false", "true"}, kOrders[] = {"auto", "closed", "list"},
-                               kStores[] = {"registers", "q-slot", "own-slot"},
+static constexpr StringLiteral kFlags[] = {"false", "true"}, kStores[] = {"registers", "q-slot", "own-slot"},
                                kEpilogues[] = {"plain", "product", "softmax"}, kMaxima[] = {"running", "unified"},
                                kSplits[] = {"none", "queries", "each"}, kMerges[] = {"cluster", "kernel"};
 static constexpr int64_t kAnyNumber = std::numeric_limits<int64_t>::min();
@@ -101,7 +99,6 @@ static const Field kFields[] = {
     fieldFrom<&Schedule::splits>(1, kForward | kDecode, "splits"),
     fieldFrom<&Schedule::chunk>(0, kDecode, "chunk"),
     field<&Schedule::merge>(kDecode, "merge", kMerges),
-    field<&Schedule::order>(kTiled, "order", kOrders),
     field<&Schedule::splitGradients>(kBackward, "split-gradients", kSplits),
 };
 
@@ -275,7 +272,8 @@ llvm::Error flashc::checkOverrides(StringRef overrides) {
 //===--------------------------------------------------------------------------------------------------------------===//
 
 /// The shared memory that the kernel will allocate (KernelFrame, ForwardStep, GradientStep).
-static int64_t getSharedMemoryBytes(const Schedule &schedule, const GPUTarget &target, int64_t d, int64_t dv) {
+static int64_t getSharedMemoryBytes(const Schedule &schedule, const GPUTarget &target, int64_t d, int64_t dv,
+                                    bool isSorted) {
   auto bytes = [&](int64_t rows, int64_t cols) { return target.getSlotBytes(rows, cols); };
   SmallVector<tile::SharedAllocation> slots{
       {schedule.consumers * schedule.qStages, bytes(tile::kTileRows, d), /*isRing=*/true},
@@ -296,8 +294,7 @@ static int64_t getSharedMemoryBytes(const Schedule &schedule, const GPUTarget &t
                   {1, schedule.kvTile * target.getStepRowBytes()}});
   // The larger size, of kernels with key ranges of their own.
   int64_t publishWords = schedule.ownKeys ? tile::kOwnPublishWords : tile::kPublishWords;
-  return tile::layOutShared(target, slots, schedule.order == Order::List && schedule.persistent ? publishWords : 0)
-      .bytes;
+  return tile::layOutShared(target, slots, isSorted && schedule.persistent ? publishWords : 0).bytes;
 }
 
 /// Registers of a consumer thread: those that hold tiles, and all others.
@@ -309,9 +306,10 @@ static int64_t getConsumerRegisters(const Schedule &schedule, const GPUTarget &t
   return scores + output + probabilities + other;
 }
 
-ScheduleNeeds flashc::getScheduleNeeds(const Schedule &schedule, const GPUTarget &target, int64_t d, int64_t dv) {
+ScheduleNeeds flashc::getScheduleNeeds(const Schedule &schedule, const GPUTarget &target, int64_t d, int64_t dv,
+                                       bool isSorted) {
   ScheduleNeeds needs;
-  needs.sharedMemoryBytes = getSharedMemoryBytes(schedule, target, d, dv);
+  needs.sharedMemoryBytes = getSharedMemoryBytes(schedule, target, d, dv, isSorted);
   RoleRegisters registers = schedule.getRegisters();
   needs.ctaRegisters = target.groupThreads * (registers.producer + schedule.consumers * registers.consumer);
   // checkSchedule refuses other numbers of consumers, but may not have been called yet.

@@ -16,21 +16,21 @@ static std::string show(const Draft &d, StringRef key) {
 
 /// Fields that are fixed in a kernel of parts, since a CTA has one part of one tile, and their values.
 static constexpr std::pair<StringLiteral, StringLiteral> kOfParts[] = {
-    {"persistent", "false"}, {"order", "closed"}, {"own-keys", "false"},   {"epilogue", "plain"},
-    {"store", "registers"},  {"max", "running"},  {"tensor-sums", "false"}};
+    {"persistent", "false"}, {"own-keys", "false"}, {"epilogue", "plain"},
+    {"store", "registers"},  {"max", "running"},    {"tensor-sums", "false"}};
 
 /// The first field, as text, that only a kernel of whole tiles has: `persistent=true`. Empty if there is none.
 static std::string findOfWhole(const Schedule &s) {
   for (const auto &[field, value] : s.getFields())
     for (auto [ofParts, expected] : kOfParts)
-      if (field == ofParts && value != expected && value != "auto")
+      if (field == ofParts && value != expected)
         return (field + "=" + value).str();
   return "";
 }
 
 static void setParts(Draft &d) {
   for (auto [field, value] : kOfParts)
-    if (!d.isAsked(field) && (field != "order" || d.s.order == Order::List))
+    if (!d.isAsked(field))
       llvm::cantFail(overrideSchedule(d.s, (field + "=" + value).str()));
 }
 
@@ -64,12 +64,6 @@ static const Rule kRules[] = {
        return "expected a kv-tile of " + print(d.target().depthStep) + " to " + print(d.target().maxCols) +
               " in steps of " + print(d.target().depthStep) + ", got " + print(d.s.kvTile);
      }},
-    {"order", "`split-gradients=none`, `persistent=true`, and it is not `closed`", "closed",
-     [](const Draft &d) { return d.hasReducer() && d.s.persistent && d.s.order != Order::Closed; },
-     [](const Draft &) -> std::string {
-       return "expected order=closed for split-gradients=none and persistent=true: the reducer warpgroup does not "
-              "follow the work list";
-     }},
     {"kv-tile", "`split-gradients=none`, and it is not in steps of 64", "",
      [](const Draft &d) {
        return d.s.splitGradients == SplitGradients::None && d.s.kvTile % d.target().getPanelCols() != 0;
@@ -93,8 +87,8 @@ static const Rule kRules[] = {
     {"ping-pong", "`consumers=1`", "", [](const Draft &d) { return d.s.pingPong && d.s.consumers == 1; },
      [](const Draft &) -> std::string { return "expected several consumers to ping-pong, got 1"; }},
 
-    {"persistent, order, own-keys, epilogue, store, max, tensor-sums", "`splits` is above 1",
-     "false, closed, false, plain, registers, running, false, unless overrides give them",
+    {"persistent, own-keys, epilogue, store, max, tensor-sums", "`splits` is above 1",
+     "false, false, plain, registers, running, false, unless overrides give them",
      [](const Draft &d) { return d.hasParts() && !findOfWhole(d.s).empty(); },
      [](const Draft &d) { return "expected splits=1 for " + findOfWhole(d.s); }, setParts},
 
@@ -180,11 +174,11 @@ static const Rule kRules[] = {
     // Key ranges of consumers.
     {"own-keys", "the mask has no bounds for a few rows, or bounds that read arrays in a row without `rows=listed`",
      "false", [](const Draft &d) { return d.question.rows != RowsClass::Bounded && !(d.row.rows && d.mayList()); }},
-    {"own-keys", "the bounds read arrays, and `persistent=false` or `order=closed`", "",
+    {"own-keys", "the bounds read arrays, and `persistent=false`", "",
      [](const Draft &d) { return d.s.ownKeys && d.isListed() && !d.mayList(); },
      [](const Draft &) -> std::string {
-       return "expected persistent=true and order=auto or list for own-keys of a mask whose bounds read arrays: the "
-              "work list has the bounds of each consumer";
+       return "expected persistent=true for own-keys of a mask whose bounds read arrays: the work list has the bounds "
+              "of each consumer";
      }},
     {"own-keys", "the mask has no bounds for a few rows", "",
      [](const Draft &d) { return d.s.ownKeys && d.question.rows == RowsClass::None; },
@@ -221,10 +215,10 @@ static const Rule kRules[] = {
     {"max", "it is `unified`, and `tensor-sums=false`", "running",
      [](const Draft &d) { return d.s.max == Max::Unified && !d.s.tensorSums; },
      [](const Draft &) -> std::string { return "expected tensor-sums for max=unified"; }},
-    {"order", "it is `list`, `persistent=true`, and `q-stages` is above 3", "",
-     [](const Draft &d) { return d.s.order == Order::List && d.s.persistent && d.s.qStages >= tile::kPublishPlaces; },
+    {"q-stages", "CTAs take work tiles from a list, `persistent=true`, and it is above 3", "",
+     [](const Draft &d) { return d.isSorted && d.s.persistent && d.s.qStages >= tile::kPublishPlaces; },
      [](const Draft &d) {
-       return "expected at most " + print(tile::kPublishPlaces - 1) + " q-stages for order=list, got " +
+       return "expected at most " + print(tile::kPublishPlaces - 1) + " q-stages for a work list, got " +
               print(d.s.qStages);
      }},
 

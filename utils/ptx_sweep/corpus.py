@@ -148,7 +148,7 @@ for _d in (64, 128, 256):
     add_sums("groups", _d, library.GROUP_COLUMN_SUMS, group=4, mask=MASKS["causal"])
 for _name in ("soft cap", "alibi", "bias of all", "t5"):
     add_sums(_name, 128, score=SCORES[_name])
-for _schedule in ("persistent=false", "q-stages=1", "consumers=2,kv-tile=64", "ping-pong=true", "order=closed"):
+for _schedule in ("persistent=false", "q-stages=1", "consumers=2,kv-tile=64", "ping-pong=true"):
     add_sums(f"{_schedule}, causal", 128, mask=MASKS["causal"], schedule=_schedule)
 
 # --- The backward pass ------------------------------------------------------------------------------------------------
@@ -299,8 +299,6 @@ SCHEDULES = [
     "store=registers",
     "tensor-sums=true",
     "wait-after=4",
-    "order=closed",
-    "order=list",
     "own-keys=true",
     "own-keys=false",
     "persistent=false,overlap=false,ping-pong=false",
@@ -312,8 +310,7 @@ for _schedule in SCHEDULES:
         add("schedule", f"{_schedule}, {_kind}, d=64", 64, mask=MASKS[_kind], schedule=_schedule)
     if "consumers=4" not in _schedule:
         add("schedule", f"{_schedule}, causal, d=128", mask=MASKS["causal"], schedule=_schedule)
-for _schedule in ("order=list", "order=closed", "own-keys=false"):
-    add("schedule", f"{_schedule}, documents", 64, mask=MASKS["documents"], schedule=_schedule)
+add("schedule", "own-keys=false, documents", 64, mask=MASKS["documents"], schedule="own-keys=false")
 for _schedule in ("max=unified", "max=running"):
     add("schedule", f"{_schedule}, soft cap", 64, score=SCORES["soft cap"], schedule=_schedule)
 for _schedule in ("tensor-bias=true", "tensor-bias=false", "tensor-bias=true,tensor-sums=true"):
@@ -329,6 +326,6 @@ SOME = ("table: none, d=64", "table: causal, d=128", "table: documents, d=64", "
         "table: memory, d=256", "table: none, d=128, soft cap", "score: alibi, none, d=128",
         "mask: blocks (wide), d=64, bf16",
         "sums: groups, d=64", "call: grouped heads, packed causal",
-        "schedule: order=list, causal, d=128", "example: window", "merge: f32 to bf16, d=128",
+        "schedule: own-keys=true, causal, d=128", "example: window", "merge: f32 to bf16, d=128",
         "append: rotary 128, paged", "cache: pages of 16, d=128", "cache: pages of 8, d=64",
         "cache: f8e4m3, scales of heads, d=128")

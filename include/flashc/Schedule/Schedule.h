@@ -26,11 +26,6 @@ enum class KernelKind { Forward, Decode, ColumnSums, Backward, Plain };
 llvm::StringRef getKindName(KernelKind kind);
 std::optional<KernelKind> lookupKind(llvm::StringRef name);
 
-/// The order of the work tiles. Closed: by arithmetic on their numbers, which suits masks where the last tiles see the
-/// most keys or all tiles see equally many. List: by a work list that another kernel makes first (`tile-order`). Auto:
-/// one of these, by the mask's bounds.
-enum class Order { Auto, Closed, List };
-
 /// How the output is stored: from registers, or by TMA, through Q's slot or through shared memory of its own, which
 /// frees Q's slot after the tile's last product.
 enum class Store { Registers, QSlot, OwnSlot };
@@ -65,7 +60,6 @@ struct TiledSchedule {
   bool persistent = true;
   /// Slots of a consumer's ring of Q: with two, a persistent CTA loads the next tile's Q while this tile's is in use.
   int64_t qStages = 1;
-  Order order = Order::Auto;
 
   /// The query rows of a CTA, which are the q-tile of L1.
   int64_t getQTile() const;
@@ -129,6 +123,9 @@ struct Schedule : CommonSchedule, TiledSchedule, ForwardSchedule, SplitSchedule,
     return kind == KernelKind::Decode && merge == Merge::Cluster && chunk == 0 ? splits : 1;
   }
 
+  /// Whether a reducer warpgroup adds dq up in memory.
+  bool hasReducer() const { return kind == KernelKind::Backward && splitGradients == SplitGradients::None; }
+
   /// Registers that `setmaxnreg` gives each role, which follow from the number of consumers and the reducer.
   RoleRegisters getRegisters() const;
 
@@ -178,8 +175,9 @@ struct ScheduleNeeds {
 };
 
 /// For head dimension `d` of queries and keys, `dv` of values, and 16-bit elements. If a launch has several kernels,
-/// the needs are those of the largest.
-ScheduleNeeds getScheduleNeeds(const Schedule &schedule, const GPUTarget &target, int64_t d, int64_t dv);
+/// the needs are those of the largest. `isSorted`: whether CTAs take work tiles from a sorted work list (WorkOrder.h).
+ScheduleNeeds getScheduleNeeds(const Schedule &schedule, const GPUTarget &target, int64_t d, int64_t dv,
+                               bool isSorted = false);
 
 } // namespace flashc
 

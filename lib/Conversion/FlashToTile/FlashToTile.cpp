@@ -59,7 +59,7 @@ static LogicalResult emitNest(NestKernel &kernel, gpu::GPUModuleOp gpuModule, co
   func = gpu::GPUFuncOp::create(b, nest.func.getLoc(), chooseName(nest, gpuModule), b.getFunctionType({}, {}));
   func->setAttr(gpu::GPUDialect::getKernelFuncAttrName(), b.getUnitAttr());
   KernelSignature signature(nest.func, func, tables);
-  KernelFrame frame(nest, schedule, func, signature);
+  KernelFrame frame(nest, schedule, /*isSorted=*/!kernel.whySorted.empty(), func, signature);
   if (failed(frame.build(*getTileStep(nest).makeTileStep(frame))))
     return failure();
   schedule.ownKeys = frame.hasOwnKeys(); // with static extents, no loop with the mask may be left
@@ -103,8 +103,7 @@ static LogicalResult emitLaunchKernels(ArrayRef<NestKernel> kernels, const Launc
 
 /// Describes the launch of all kernels. The kernel of the first nest is the main one; the kernels of the other nests
 /// run after it.
-static LogicalResult emitLaunch(ArrayRef<NestKernel> kernels, StringRef whySorted, gpu::GPUModuleOp gpuModule,
-                                const TileTables &tables) {
+static LogicalResult emitLaunch(ArrayRef<NestKernel> kernels, gpu::GPUModuleOp gpuModule, const TileTables &tables) {
   const NestKernel &main = kernels.front();
   func::FuncOp host = main.nest.func;
   SmallVector<LaunchRoles> roles;
@@ -118,8 +117,8 @@ static LogicalResult emitLaunch(ArrayRef<NestKernel> kernels, StringRef whySorte
   launch.arguments = std::move(interface.arguments);
   launch.requirements = std::move(interface.requirements);
   launch.schedule = main.schedule.str();
-  launch.sorted = whySorted.str();
-  if (!whySorted.empty())
+  launch.sorted = main.whySorted;
+  if (!main.whySorted.empty())
     launch.workTiles = main.extents;
   launch.mayOverlap = main.mayOverlap;
   launch.workspace = tables.getWorkspaceBytes();
@@ -143,15 +142,14 @@ static LogicalResult convert(ModuleOp module, MutableArrayRef<LoopNest> nests, S
   FailureOr<TileTables> tables = succeeded(kernels) ? getTables(*kernels) : FailureOr<TileTables>();
   if (failed(tables))
     return failure();
-  FailureOr<std::string> whySorted = settleSchedules(*kernels, target, !tables->empty());
-  if (failed(whySorted))
+  if (failed(settleSchedules(*kernels, target, !tables->empty())))
     return failure();
   OpBuilder b = OpBuilder::atBlockEnd(module.getBody());
   auto gpuModule = gpu::GPUModuleOp::create(b, host.getLoc(), "flashc_kernels",
                                             GPUTarget::lookup(target)->getAttr(module.getContext()));
   bool isEmitted =
       llvm::all_of(*kernels, [&](NestKernel &kernel) { return succeeded(emitNest(kernel, gpuModule, *tables)); });
-  if (!isEmitted || failed(emitLaunch(*kernels, *whySorted, gpuModule, *tables))) {
+  if (!isEmitted || failed(emitLaunch(*kernels, gpuModule, *tables))) {
     gpuModule.erase();
     return failure();
   }

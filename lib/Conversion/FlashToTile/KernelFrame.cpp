@@ -10,8 +10,9 @@
 using namespace mlir;
 using namespace flashc;
 
-KernelFrame::KernelFrame(LoopNest &nest, const Schedule &schedule, gpu::GPUFuncOp kernel, KernelSignature &signature)
-    : nest(nest), schedule(schedule), signature(signature), scalars(signature),
+KernelFrame::KernelFrame(LoopNest &nest, const Schedule &schedule, bool isSorted, gpu::GPUFuncOp kernel,
+                         KernelSignature &signature)
+    : nest(nest), schedule(schedule), isSorted(isSorted), signature(signature), scalars(signature),
       b(nest.end->getLoc(), kernel.getContext()), kernel(kernel), unit(makeUnit(schedule)), tileRows(unit->getRows()),
       rows(makeRows(nest)), regions(*this) {}
 

@@ -37,7 +37,9 @@ class Walk;
 /// unit's position.
 class KernelFrame {
 public:
-  KernelFrame(LoopNest &nest, const Schedule &schedule, mlir::gpu::GPUFuncOp kernel, KernelSignature &signature);
+  /// `isSorted`: CTAs take work tiles from a list that another kernel sorts.
+  KernelFrame(LoopNest &nest, const Schedule &schedule, bool isSorted, mlir::gpu::GPUFuncOp kernel,
+              KernelSignature &signature);
   ~KernelFrame();
 
   mlir::LogicalResult build(TileStep &step);
@@ -107,6 +109,7 @@ public:
 
   LoopNest &nest;
   const Schedule &schedule;
+  const bool isSorted;
   KernelSignature &signature;
   ScalarCloner scalars;
   mlir::ImplicitLocOpBuilder b;

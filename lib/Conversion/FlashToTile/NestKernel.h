@@ -12,6 +12,8 @@ struct NestKernel {
   Schedule schedule;
   /// The extents of the grid of work tiles.
   std::array<GridFormula, 3> extents;
+  /// The reason why CTAs take work tiles from a list that another kernel sorts by their work. Empty if they do not.
+  std::string whySorted = {};
   /// Whether other kernels of the launch run before this one, so that all may overlap: each starts early and waits in
   /// its code for the one before it.
   bool mayOverlap = false;
@@ -25,11 +27,9 @@ struct NestKernel {
 mlir::FailureOr<std::vector<NestKernel>> scheduleNests(llvm::MutableArrayRef<LoopNest> nests, llvm::StringRef target,
                                                        llvm::StringRef overrides);
 
-/// Completes the schedules by facts that only L1 shows, and checks them. Returns the reason why work tiles are sorted,
-/// or an empty text. Emits an error and fails if a schedule does not fit the target. `hasTables`: whether the launch
-/// has tables.
-mlir::FailureOr<std::string> settleSchedules(llvm::MutableArrayRef<NestKernel> kernels, llvm::StringRef target,
-                                             bool hasTables);
+/// Completes the schedules by facts that only L1 shows, and checks them. Emits an error and fails if a schedule does
+/// not fit the target. `hasTables`: whether the launch has tables.
+mlir::LogicalResult settleSchedules(llvm::MutableArrayRef<NestKernel> kernels, llvm::StringRef target, bool hasTables);
 
 /// The roles of the function's arguments and results in a nest and its launch kernels.
 LaunchRoles getRoles(const LoopNest &nest);

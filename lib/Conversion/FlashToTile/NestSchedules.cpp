@@ -112,9 +112,8 @@ static FailureOr<NestKernel> scheduleDecoding(LoopNest &nest, StringRef target, 
     return failure();
   if (schedule->getCluster() > 1) // the CTAs of a cluster merge the parts
     llvm::erase_if(nest.kernels, [&](const auto &kernel) { return kernel->getOp() == nest.parts.merge; });
-  schedule->order = Order::Closed;
   bool mayOverlap = GPUTarget::lookup(target)->hasClusters; // clusters and overlapping launches came together
-  return NestKernel{nest, *schedule, *extents, mayOverlap};
+  return NestKernel{nest, *schedule, *extents, /*whySorted=*/"", mayOverlap};
 }
 
 FailureOr<std::vector<NestKernel>> flashc::scheduleNests(MutableArrayRef<LoopNest> nests, StringRef target,
@@ -134,41 +133,37 @@ FailureOr<std::vector<NestKernel>> flashc::scheduleNests(MutableArrayRef<LoopNes
     FailureOr<std::array<GridFormula, 3>> extents = nest.pairs ? getPairExtents(nest) : makeRows(nest)->getExtents();
     if (failed(extents))
       return failure();
-    if (nests.size() > 1 && schedule->order == Order::List)
-      return nest.end->emitError()
-             << "schedule: expected order=closed where a launch has several nests, got order=list, "
-                "which sorts the work of one kernel";
-    if (nests.size() > 1)
-      schedule->order = Order::Closed;
     kernels.push_back({nest, *schedule, *extents});
   }
   return kernels;
 }
 
-/// Completes a schedule by facts that only L1 shows. Returns the reason why work tiles are sorted, or an empty text.
-static std::string settle(const LoopNest &nest, Schedule &schedule) {
-  // A tile that TMA cannot store would still be in Q's slot when the next Q is loaded.
-  if (nest.segmentTile && schedule.store == Store::QSlot)
-    schedule.store = Store::Registers;
-  std::string why = schedule.order == Order::List ? "the schedule asks for it" : "";
-  if (schedule.order == Order::Auto && (schedule.persistent || mayReorder(nest)))
-    why = whyUnsorted(nest, schedule.persistent);
-  schedule.order = why.empty() ? Order::Closed : Order::List;
-  return why;
+/// Returns the reason why the work tiles of the nest's kernel are sorted by a list, or an empty text. Only the work of a
+/// launch's only nest can be sorted, and the reducer warpgroup of a persistent kernel does not follow a list.
+static std::string decideWhySorted(const NestKernel &kernel, bool isOnlyNest) {
+  const auto &[nest, schedule] = std::tie(kernel.nest, kernel.schedule);
+  if (!isOnlyNest || nest.pairs || (schedule.persistent ? schedule.hasReducer() : !mayReorder(nest)))
+    return "";
+  return whyUnsorted(nest, schedule.persistent);
 }
 
-FailureOr<std::string> flashc::settleSchedules(MutableArrayRef<NestKernel> kernels, StringRef target, bool hasTables) {
-  std::string whySorted;
+LogicalResult flashc::settleSchedules(MutableArrayRef<NestKernel> kernels, StringRef target, bool hasTables) {
   for (NestKernel &kernel : kernels) {
-    if (kernel.nest.packed)
+    auto [nest, schedule] = std::tie(kernel.nest, kernel.schedule);
+    if (nest.packed)
       continue;
-    whySorted = settle(kernel.nest, kernel.schedule);
-    kernel.mayOverlap = hasTables || !whySorted.empty(); // a kernel that is alone overlaps with none
-    if (kernel.nest.pairs)                               // the check is about work lists
+    // A tile that TMA cannot store would still be in Q's slot when the next Q is loaded.
+    if (nest.segmentTile && schedule.store == Store::QSlot)
+      schedule.store = Store::Registers;
+    kernel.whySorted = decideWhySorted(kernel, kernels.size() == 1);
+    kernel.mayOverlap = hasTables || !kernel.whySorted.empty(); // a kernel that is alone overlaps with none
+    // The schedule of pairs does not come from the table, whose rules are checked.
+    if (nest.pairs)
       continue;
-    StepShape shape = getStepShape(kernel.nest);
-    if (llvm::Error error = checkSchedule(kernel.schedule, *GPUTarget::lookup(target), shape.depth, shape.valueDepth))
-      return kernel.nest.end->emitError() << "schedule: " << llvm::toString(std::move(error));
+    StepShape shape = getStepShape(nest);
+    if (llvm::Error error = checkSchedule(schedule, *GPUTarget::lookup(target), shape.depth, shape.valueDepth,
+                                          /*isSorted=*/!kernel.whySorted.empty()))
+      return nest.end->emitError() << "schedule: " << llvm::toString(std::move(error));
   }
-  return whySorted;
+  return success();
 }

@@ -81,7 +81,6 @@ Schedule flashc::choosePairSchedule(LoopNest &nest, Schedule schedule) {
   schedule.kvTile = 64; // a divisor of the tile of queries, so that diagonals begin at tiles
   schedule.consumers = 2;
   schedule.pingPong = false;
-  schedule.order = Order::Closed;
   StepShape shape = getStepShape(nest);
   int64_t columns = shape.depth + shape.valueDepth;
   int64_t bytes = (schedule.getQTile() + schedule.kvTile) * llvm::alignTo(columns, 64) * 2;

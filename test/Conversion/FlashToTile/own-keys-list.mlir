@@ -9,8 +9,8 @@
 // RUN: flashc-opt %s --split-input-file %{before} --flash-tile="q-tile=128 kv-tile=80" --flash-swap-loops --canonicalize --cse %{behind} --convert-flash-to-tile=schedule=consumers=2,kv-tile=80,stages=4,own-keys=true %{list} > %t.grid
 // RUN: FileCheck %s --check-prefix=GRIDIR < %t.grid
 // RUN: %python %S/Inputs/run_own_list.py < %t.grid | FileCheck %s --check-prefix=GRID
-// RUN: not flashc-opt %s --split-input-file %{before} --flash-tile="q-tile=128 kv-tile=80" --flash-swap-loops --canonicalize --cse %{behind} --convert-flash-to-tile=schedule=consumers=2,kv-tile=80,own-keys=true,splits=1,order=closed 2>&1 | FileCheck %s --check-prefix=NOLIST
-// NOLIST-COUNT-7: error: schedule: expected persistent=true and order=auto or list for own-keys of a mask whose bounds read arrays: the work list has the bounds of each consumer
+// RUN: not flashc-opt %s --split-input-file %{before} --flash-tile="q-tile=128 kv-tile=80" --flash-swap-loops --canonicalize --cse %{behind} --convert-flash-to-tile=schedule=consumers=2,kv-tile=80,own-keys=true,persistent=false 2>&1 | FileCheck %s --check-prefix=NOLIST
+// NOLIST-COUNT-7: error: schedule: expected persistent=true for own-keys of a mask whose bounds read arrays: the work list has the bounds of each consumer
 
 // What consumers visit and need not is what rows that see nothing visit, one tile each: where tiles of queries follow
 // sequences, of the last tile of a sequence those behind its end.
@@ -30,7 +30,7 @@
 // none behind. What is its own are two numbers, after those that all have: with the tile's place and bounds, where the keys
 // of its sequence begin and end.
 // CHECK-LABEL: gpu.func @packed_causal(
-// CHECK-SAME:    own-keys=true,splits=1,order=list
+// CHECK-SAME:    own-keys=true,splits=1"
 // CHECK:         tile.program 3 grid({{.*}}) list({{.*}}) by <list numbers 7 own 2> {
 // CHECK:         %[[TOTAL:.*]] = arith.maxsi %{{.*}}, %c1
 // CHECK-DAG:     %[[FIRST:.*]] = tile.list_number 7

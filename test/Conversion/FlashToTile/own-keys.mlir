@@ -16,7 +16,7 @@
 // Known extents leave L1 a mask that says the same for all rows: own keys were chosen before.
 // RUN: flashc-opt %t/constant.mlir %{l1} --convert-flash-to-tile --canonicalize --cse | FileCheck %s --check-prefix=CONSTANT
 // REFUSED: error: schedule: expected a mask with one interval of keys that moves with the query for own-keys (and, if its bounds read no array, intervals that are the same for all queries)
-// NOLIST: error: schedule: expected persistent=true and order=auto or list for own-keys of a mask whose bounds read arrays: the work list has the bounds of each consumer
+// NOLIST: error: schedule: expected persistent=true for own-keys of a mask whose bounds read arrays: the work list has the bounds of each consumer
 
 // The first tiles, where the keys begin, are all rows' own: nothing is left out behind.
 // CAUSAL-LABEL: gpu.func @causal(

@@ -23,7 +23,6 @@ SCHEDULES = [(64, THREE), (64, TWO), (128, WIDE)]
 OTHERS = [
     (64, THREE + ",wait-after=24"),
     (64, THREE + ",wait-after=0,tensor-sums=false"),
-    (64, THREE + ",order=list"),
     (64, EARLY + "consumers=3,kv-tile=64,stages=2,q-stages=2,store=q-slot,ping-pong=false,wait-after=0"),
     (64, EARLY + "consumers=2,kv-tile=128,stages=1,q-stages=1,store=own-slot"),
     (64, EARLY + "consumers=1,kv-tile=32,stages=3,q-stages=3,store=registers,wait-after=0"),
@@ -37,6 +36,7 @@ MASKS = {
     "both sides": lambda b, h, i, j: (i - j <= 300) & (j - i <= 200),
     "some rows empty": lambda b, h, i, j: (j <= i - 70) & (j >= i - 75),
     "two runs": lambda b, h, i, j: (j <= i) & ((i - j < 150) | (j < 5)),
+    "of each head": lambda b, h, i, j: (j <= i) & (j < 150 * h + 90),  # which sorts work tiles
     "unbounded": lambda b, h, i, j: (i + 3 * j) % 7 != h % 7,
 }
 LENGTHS = [(1, 1), (63, 65), (65, 63), (129, 1), (1, 2049), (129, 1000), (1000, 129), (1000, 1000), (2049, 2049)]

@@ -119,10 +119,6 @@ SCHEDULES = {
     (64, "no turns"): "consumers=3,kv-tile=128,stages=2,q-stages=1,store=registers,ping-pong=false",
     (64, "not pipelined"): "consumers=2,kv-tile=128,stages=2,q-stages=1,store=registers,overlap=false,wait-after=0",
     (64, "one stage more"): "consumers=2,kv-tile=32,stages=3,q-stages=1,store=registers,wait-after=0",
-    (64, "listed"): "consumers=3,kv-tile=128,stages=4,q-stages=1,store=registers,order=list",
-    (64, "listed, small tiles"): "consumers=3,kv-tile=64,stages=2,q-stages=1,store=registers,order=list",
-    (64, "listed, no turns"): "consumers=3,kv-tile=32,stages=2,q-stages=1,store=registers,wait-after=0,"
-                              "ping-pong=false,order=list",
     (64, "four, no turns"): NO_TURNS,
     (64, "four, output slot"): NO_TURNS.replace("store=q-slot", "store=own-slot"),
     (128, "three"): "consumers=3,kv-tile=80,stages=4,q-stages=1,store=registers",

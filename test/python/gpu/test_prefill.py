@@ -94,7 +94,7 @@ def test_sinks(page):
 
 # What a launch may come to by the schedule table, and by hand: persistent kernels, work lists, per-warpgroup key
 # ranges.
-SCHEDULES = ["persistent=false", "order=closed", "order=list", "epilogue=plain,store=registers",
+SCHEDULES = ["persistent=false", "epilogue=plain,store=registers",
              "consumers=3,kv-tile=80,stages=4,own-keys=true", "consumers=2,kv-tile=64,stages=3",
              "consumers=1,kv-tile=96,stages=2", "ping-pong=false", "overlap=false"]
 
@@ -103,7 +103,7 @@ SCHEDULES = ["persistent=false", "order=closed", "order=list", "epilogue=plain,s
 @pytest.mark.parametrize("page", [0, 16, 64, 128])
 def test_schedules(page, schedule, forward):
     cache, q = make(RAGGED, 300, page=page)
-    if forward > 1 and ("list" in schedule or "own-keys" in schedule):
+    if forward > 1 and "own-keys" in schedule:
         with pytest.raises(flashc.CompileError, match="expected splits=1 for"):
             flashc.decode(q, *cache.arguments(), schedule=schedule)
         return

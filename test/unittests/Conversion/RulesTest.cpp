@@ -27,7 +27,6 @@ const std::pair<StringRef, std::vector<StringRef>> kValues[] = {
     {"tensor-bias", {"true", "false"}},
     {"own-keys", {"true", "false"}},
     {"splits", {"0", "1", "3", "65"}},
-    {"order", {"auto", "closed", "list"}},
     {"split-gradients", {"none", "queries", "each"}},
 };
 

@@ -348,14 +348,11 @@ TEST(ScheduleTable, VisitsOwnKeysByAListOnlyWhereARowIsForThat) {
   };
   EXPECT_EQ(of(": own-keys=true", ""), "all");
   EXPECT_EQ(of("rows=listed: own-keys=true", ""), "own");
-  EXPECT_EQ(of("rows=listed: own-keys=true", "order=closed"), "all");
   EXPECT_EQ(of("rows=listed: own-keys=true", "persistent=false"), "all");
   EXPECT_EQ(of(": stages=2", "own-keys=true"), "own");
-  EXPECT_EQ(of(": stages=2", "own-keys=true,order=list"), "own");
-  const char *refusal = "expected persistent=true and order=auto or list for own-keys of a mask whose bounds read "
-                        "arrays: the work list has the bounds of each consumer";
-  EXPECT_EQ(of(": stages=2", "own-keys=true,order=closed"), refusal);
-  EXPECT_EQ(of(": stages=2", "own-keys=true,persistent=false"), refusal);
+  EXPECT_EQ(of(": stages=2", "own-keys=true,persistent=false"),
+            "expected persistent=true for own-keys of a mask whose bounds read arrays: the work list has the bounds of "
+            "each consumer");
 }
 
 TEST(ScheduleTable, TakesOfARowWhatCanBeHad) {

@@ -18,10 +18,9 @@ Schedule parse(StringRef overrides) {
 }
 
 TEST(Schedule, ReadsWhatItPrints) {
-  Schedule schedule =
-      parse("consumers=3,kv-tile=96,stages=5,overlap=false,"
-            "ping-pong=false,persistent=false,q-stages=2,epilogue=softmax,tensor-sums=true,"
-            "store=own-slot,wait-after=12,max=unified,tensor-bias=true,own-keys=true,splits=3,order=list");
+  Schedule schedule = parse("consumers=3,kv-tile=96,stages=5,overlap=false,"
+                            "ping-pong=false,persistent=false,q-stages=2,epilogue=softmax,tensor-sums=true,"
+                            "store=own-slot,wait-after=12,max=unified,tensor-bias=true,own-keys=true,splits=3");
   EXPECT_EQ(parse(schedule.str()), schedule);
   MLIRContext context;
   EXPECT_EQ(llvm::cantFail(Schedule::get(schedule.getAttr(&context))), schedule);
@@ -54,7 +53,7 @@ TEST(Schedule, SharesTheRegistersAmongTheRoles) {
   schedule.splitGradients = SplitGradients::None;
   EXPECT_EQ(schedule.getRegisters().producer, 32);
   EXPECT_EQ(schedule.getRegisters().consumer, 208);
-  schedule.consumers = 3, schedule.persistent = false;
+  schedule.consumers = 3;
   EXPECT_EQ(llvm::toString(checkSchedule(schedule, kHopper, 64, 64)),
             "expected at most 61440 registers per CTA, got 72704");
 }

@@ -14,8 +14,7 @@ class Visits::Emitter {
 public:
   explicit Emitter(KernelFrame &frame)
       : b(frame.b), nest(frame.nest), scalars(frame.scalars), signature(frame.signature),
-        ownRow(frame.schedule.ownKeys ? frame.row : mlir::Value()), ownRows(frame.tileRows),
-        hasList(frame.schedule.order == Order::List) {}
+        ownRow(frame.schedule.ownKeys ? frame.row : mlir::Value()), ownRows(frame.tileRows), hasList(frame.isSorted) {}
 
   mlir::FailureOr<Visits> emit() {
     visits.tile = nest.streamedTile;

@@ -25,7 +25,7 @@ tile::WorkAttr VisitsWalk::getWork() const {
   auto get = [&](tile::Distribution distribution) {
     return tile::WorkAttr::get(b.getContext(), distribution, tile::ListScope::Tiles, /*numbers=*/0, /*own=*/0);
   };
-  if (schedule.order == Order::List)
+  if (frame.isSorted)
     return get(tile::Distribution::Sorted);
   if (!nest.mask || !dependsOnResident(nest))
     return {};
