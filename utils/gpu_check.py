@@ -304,8 +304,8 @@ def run_sanitized(jobs, options):
 
 EXAMPLE_DIMS = ["B=1,Nq=63,Nk=65", "B=2,Nq=300,Nk=300", "B=3,Nq=257,Nk=129"]
 # Schedules of examples/causal.mlir, with a head dimension of 128.
-SCHEDULES = ["consumers=1", "consumers=2,ping-pong=false", "consumers=2,overlap=false", "consumers=3,kv-tile=64",
-             "consumers=2,overlap=false,ping-pong=false", "consumers=2,kv-tile=176,stages=2", "stages=1",
+SCHEDULES = ["consumers=1", "consumers=2,ping-pong=false", "consumers=3,kv-tile=64",
+             "consumers=2,kv-tile=176,stages=2", "stages=1",
              "consumers=2,kv-tile=80,stages=3", "q-stages=1", "q-stages=1,store=q-slot", "store=registers",
              "epilogue=plain", "epilogue=plain,store=registers", "wait-after=24",
              "stages=2,store=own-slot", "stages=2,q-stages=1,store=own-slot",
@@ -316,7 +316,7 @@ SCHEDULES = ["consumers=1", "consumers=2,ping-pong=false", "consumers=2,overlap=
 # Schedules of a kernel without the log-sum-exp and with a head dimension of 64.
 SCHEDULES_64 = ["tensor-sums=false", "wait-after=0", "wait-after=24", "tensor-sums=false,wait-after=24",
                 "store=q-slot", "q-stages=2", "q-stages=2,epilogue=plain", "q-stages=2,store=registers",
-                "q-stages=2,tensor-sums=false", "persistent=false", "consumers=2,overlap=false",
+                "q-stages=2,tensor-sums=false", "persistent=false",
                 "q-stages=2,store=own-slot", "q-stages=1,store=own-slot",
                 "q-stages=2,epilogue=softmax",
                 "q-stages=2,store=own-slot,epilogue=softmax,wait-after=0"]

@@ -85,7 +85,6 @@ static const Field kFields[] = {
     field<&Schedule::consumers>(kTiled, "consumers"),
     field<&Schedule::kvTile>(kTiled, "kv-tile"),
     field<&Schedule::stages>(kTiled | kDecode, "stages"),
-    field<&Schedule::overlap>(kTiled, "overlap"),
     field<&Schedule::pingPong>(kTiled, "ping-pong"),
     field<&Schedule::persistent>(kTiled, "persistent"),
     field<&Schedule::qStages>(kTiled, "q-stages"),

@@ -45,8 +45,6 @@ static const Rule kRules[] = {
     {"tensor-bias", "neither the row nor an override sets it, and the score has a slope along the keys", "true",
      [](const Draft &d) { return d.isForward() && !d.isSaid("tensor-bias") && d.question.hasSlopes; }},
 
-    {"overlap", "neither the row nor an override sets it, and `kind` is not `forward`", "false",
-     [](const Draft &d) { return !d.isForward() && !d.isSaid("overlap"); }},
     {"ping-pong", "neither the row nor an override sets it, and `kind` is not `forward`", "false",
      [](const Draft &d) { return !d.isForward() && !d.isSaid("ping-pong"); }},
     {"persistent", "neither the row nor an override sets it, and `kind=backward`", "false",
@@ -199,10 +197,6 @@ static const Rule kRules[] = {
     // Fields that need another field.
     {"epilogue", "`persistent=false`", "plain", [](const Draft &d) { return d.isOverlapped() && !d.s.persistent; },
      [](const Draft &d) { return "expected persistent for " + show(d, "epilogue"); }},
-    {"epilogue", "`overlap=false`", "plain", [](const Draft &d) { return d.isOverlapped() && !d.s.overlap; },
-     [](const Draft &d) { return "expected overlap for " + show(d, "epilogue"); }},
-    {"wait-after", "`overlap=false`", "0", [](const Draft &d) { return d.s.waitAfter != 0 && !d.s.overlap; },
-     [](const Draft &) -> std::string { return "expected overlap for wait-after"; }},
     {"wait-after", "an override gives a `kv-tile`, and it is more than half of that", "half of the `kv-tile`",
      [](const Draft &d) { return d.isAsked("kv-tile") && d.s.waitAfter > d.s.kvTile / 2; }, nullptr,
      [](Draft &d) { d.s.waitAfter = d.s.kvTile / 2; }},

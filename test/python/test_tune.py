@@ -24,7 +24,7 @@ def fields(overrides):
 
 
 def whole(overrides):
-    return overrides + ",overlap=true"
+    return overrides + ",persistent=true"
 
 
 class FakeGPU:
@@ -65,7 +65,7 @@ class FakeGPU:
         return {one: self.milliseconds(cell, fields(one or "consumers=3,kv-tile=128,stages=2")) for one in overrides}
 
     def shorten(self, cell, schedule):
-        return schedule.removesuffix(",overlap=true")
+        return schedule.removesuffix(",persistent=true")
 
     @staticmethod
     def milliseconds(cell, choice):
@@ -89,8 +89,8 @@ def run(gpu, path, overrides=SAFE, cells=CELLS, threads=1, **how):
 
 def test_space_is_all_combinations_and_can_be_changed():
     assert schedules({"consumers": ["2", "3"], "stages": ["4"]}) == ["consumers=2,stages=4", "consumers=3,stages=4"]
-    space = parse_space(["stages=2", "overlap=true,false,true"])
-    assert space["stages"] == ["2"] and space["overlap"] == ["true", "false"] and space["kv-tile"] == SPACE["kv-tile"]
+    space = parse_space(["stages=2", "persistent=true,false,true"])
+    assert space["stages"] == ["2"] and space["persistent"] == ["true", "false"] and space["kv-tile"] == SPACE["kv-tile"]
     for item in ("stages", "=2", "stages=", "stages=2,"):
         with pytest.raises(ValueError, match="expected CHOICE=VALUES"):
             parse_space([item])
@@ -165,7 +165,7 @@ def test_refused_schedules_are_pruned_and_the_fastest_win(tmp_path):
 
 def test_what_comes_out_the_same_is_tried_once(tmp_path):
     gpu = FakeGPU()
-    twice = SAFE + [f"{one},overlap=true" for one in SAFE]
+    twice = SAFE + [f"{one},persistent=true" for one in SAFE]
     run(gpu, tmp_path, twice)
     # And what only the table has.
     assert sorted(gpu.checked) == sorted({whole(one) for one in SAFE if "stages=4" not in one} | {gpu.present(None)[1]})
@@ -357,7 +357,7 @@ def test_the_whole_command_on_tensors(gpu_of_torch, tmp_path, capsys):
 def test_rows_say_what_the_compiler_does_not_choose_by_itself(gpu_of_torch):
     gpu, cell = gpu_of_torch.GPU(0), CELLS[0]
     small = "kv-tile=64,stages=2"
-    for text in (f"consumers=2,{small},overlap=false,persistent=false",
+    for text in (f"consumers=2,{small},persistent=false",
                  f"consumers=3,{small},ping-pong=false"):
         said = gpu.shorten(cell, gpu._of_row(cell, [text]))
         assert fields(said) == fields(text)
@@ -366,7 +366,7 @@ def test_rows_say_what_the_compiler_does_not_choose_by_itself(gpu_of_torch):
 def test_the_compiler_chooses_what_was_found(gpu_of_torch, monkeypatch, tmp_path):
     """Schedules that differ from row to row, in what rows say and in what they leave out."""
     gpu, found, rows = gpu_of_torch.GPU(0), {}, []
-    for queries, overrides in ((512, "consumers=2,kv-tile=32,stages=2,overlap=false,ping-pong=false"),
+    for queries, overrides in ((512, "consumers=2,kv-tile=32,stages=2,persistent=false,ping-pong=false"),
                                (None, "consumers=2,kv-tile=48,stages=2,q-stages=2")):
         found[KEY, queries] = gpu.prepare(CELLS[0], overrides)
         rows.append(Row(KEY, queries, gpu.shorten(CELLS[0], found[KEY, queries])))
@@ -395,15 +395,15 @@ def test_the_space_has_the_built_in_schedules(gpu_of_torch):
 
 
 def test_what_is_tried_has_no_variants(gpu_of_torch, monkeypatch, tmp_path):
-    (tmp_path / "table").write_text("queries<=512: consumers=2,kv-tile=64,overlap=false\n: consumers=2,kv-tile=64\n")
+    (tmp_path / "table").write_text("queries<=512: consumers=2,kv-tile=64,persistent=false\n: consumers=2,kv-tile=64\n")
     monkeypatch.setenv("FLASHC_SCHEDULE_TABLE", str(tmp_path / "table"))
     loaded = []
     monkeypatch.setattr(flashc._runtime.contexts.CompiledKernel, "load", lambda kernel, device: loaded.append(kernel))
     gpu, cell = gpu_of_torch.GPU(0), CELLS[0]
     present = gpu.present(cell)
-    assert [fields(schedule)["overlap"] for schedule in present] == ["true", "false"]  # For any number first.
+    assert [fields(schedule)["persistent"] for schedule in present] == ["true", "false"]  # For any number first.
     assert [gpu.prepare(cell, schedule) for schedule in present] == present
-    assert fields(gpu.prepare(cell, "stages=3")).items() >= {"stages": "3", "overlap": "true"}.items()
+    assert fields(gpu.prepare(cell, "stages=3")).items() >= {"stages": "3", "persistent": "true"}.items()
     assert len(loaded) == 3 and not any("variants" in json.loads(kernel.manifest()) for kernel in loaded)
 
 

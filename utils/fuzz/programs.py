@@ -84,7 +84,7 @@ def flashc_options(rng):
     if rng.random() < 0.2:
         options.append(f"--{rng.choice(['q', 'kv'])}-tile=" + rng.choice(["16", "64", "1", *INTEGERS]))
     if rng.random() < 0.2:
-        fields = ["consumers", "kv-tile", "stages", "q-stages", "overlap", "ping-pong", "own-keys", "store",
+        fields = ["consumers", "kv-tile", "stages", "q-stages", "ping-pong", "own-keys", "store",
                   "persistent", "turns", "epilogue"]
         options.append("--schedule=" + extents(rng, fields, ["0", "1", "2", "3", "4", "64", "128", "true", "false"]))
     if rng.random() < 0.1:

@@ -286,7 +286,6 @@ SCHEDULES = [
     "consumers=2,kv-tile=96",
     "stages=1",
     "consumers=2,stages=3,kv-tile=80",
-    "overlap=false",
     "ping-pong=false",
     "persistent=false",
     "q-stages=1",
@@ -301,7 +300,6 @@ SCHEDULES = [
     "wait-after=4",
     "own-keys=true",
     "own-keys=false",
-    "persistent=false,overlap=false,ping-pong=false",
 ]
 for _schedule in SCHEDULES:
     for _kind in ("none", "causal", "window"):

@@ -166,7 +166,7 @@ def ConvertFlashToTile : Pass<"convert-flash-to-tile", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"overrides", "schedule", "std::string", /*default=*/"\"\"",
-           "overrides of the schedule table, such as consumers=2,kv-tile=128,stages=2,overlap=true,ping-pong=false">,
+           "overrides of the schedule table, such as consumers=2,kv-tile=128,stages=2,ping-pong=false">,
     Option<"target", "target", "std::string", /*default=*/"::flashc::kDefaultTarget.str()", "GPU architecture">,
   ];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::gpu::GPUDialect", "::mlir::math::MathDialect",

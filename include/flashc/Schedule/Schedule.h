@@ -55,7 +55,6 @@ struct CommonSchedule {
 struct TiledSchedule {
   int64_t consumers = 2;
   int64_t kvTile = 128;
-  bool overlap = true;
   bool pingPong = true;
   bool persistent = true;
   /// Slots of a consumer's ring of Q: with two, a persistent CTA loads the next tile's Q while this tile's is in use.

@@ -29,7 +29,7 @@ TABLE_VARIABLE = "FLASHC_SCHEDULE_TABLE"  # Names the table that flashc reads in
 EXAMPLES = """examples:
   python -m flashc.tune                                  everything
   python -m flashc.tune --keys d=64,192x128 causal=1     a part; n=512..4096 are the numbers of queries
-  python -m flashc.tune --space stages=2,3 overlap=true,false
+  python -m flashc.tune --space stages=2,3 persistent=true,false
   python -m flashc.tune --print                          the table, in the form of the built-in one
 
 It can be stopped at any time: the same command goes on where it was.

@@ -1,7 +1,7 @@
 // What is rounded for the product with values is dropped, the sums of rows have all of P, and what is kept is divided at
 // the end. Where keys are resident masks are transposed, and both products with P or dP have them.
 // RUN: split-file %s %t
-// RUN: flashc %t/attention.mlir --emit=tile --schedule=consumers=1,kv-tile=48,persistent=false,epilogue=plain,overlap=false \
+// RUN: flashc %t/attention.mlir --emit=tile --schedule=consumers=1,kv-tile=48,persistent=false,epilogue=plain \
 // RUN:   | FileCheck %s --check-prefix=ATTENTION
 // RUN: flashc %t/gradients.mlir --emit=tile --schedule=split-gradients=queries | FileCheck %s --check-prefix=GRADIENTS
 // RUN: flashc %t/attention.mlir --print-decisions -o %t/a.ptx | FileCheck %s --check-prefix=DECISIONS
@@ -26,7 +26,8 @@
 // ATTENTION: %[[P:.*]] = tile.to_operand_a
 // ATTENTION: %[[KEPT:.*]] = tile.dropout_mask %[[SEED]], %[[OFFSET]] at(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}) least 26 : tensor<64x48xi1, #tile.flags>
 // ATTENTION: %[[DROPPED:.*]] = tile.keep %[[P]] where %[[KEPT]]
-// ATTENTION: tile.mma_async %[[DROPPED]],
+// ATTENTION: scf.for {{.*}}%[[CARRIED:[^ ]*]] = %[[DROPPED]],
+// ATTENTION: tile.mma_async %[[CARRIED]],
 // ATTENTION: arith.divf %[[SCALE]], %{{.*}} : tensor<64xf32, #tile.row>
 
 // GRADIENTS: %[[KEPT:.*]] = tile.dropout_mask {{.*}} transposed : tensor<64x64xi1, #tile.flags>

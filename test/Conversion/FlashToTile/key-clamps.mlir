@@ -1,7 +1,7 @@
 // What a score region reads at the key stays inside its array in masked tiles, where keys may lie behind the last one. In
 // the loop over full tiles it is not asked.
 // DEFINE: %{l1} = --flash-online-softmax --flash-tile="q-tile=64 kv-tile=64" --canonicalize --cse --flash-swap-loops --flash-bound-loops --flash-parallelize --canonicalize --cse
-// DEFINE: %{tile} = --convert-flash-to-tile=schedule=consumers=1,kv-tile=64,overlap=false,persistent=false
+// DEFINE: %{tile} = --convert-flash-to-tile=schedule=consumers=1,kv-tile=64,persistent=false
 // RUN: flashc-opt %s --split-input-file %{l1} %{tile} --canonicalize --cse | FileCheck %s
 // RUN: flashc-opt %s --split-input-file %{l1} %{tile} --tile-ping-pong --tile-specialize --tile-place-waits --tile-split-loops --canonicalize --cse | FileCheck %s --check-prefix=SPLIT
 

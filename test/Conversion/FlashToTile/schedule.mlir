@@ -14,15 +14,15 @@
 // D64-SAME: #tile.schedule<consumers = 3, producer_registers = 32, consumer_registers = 160, overlap = true, ping_pong = true, epilogue = softmax, wait_after = 12>
 // REDEFINE: %{tiles} = q-tile=128 kv-tile=128
 // RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=OTHERTILES
-// OTHERTILES: error: expected tiles of 192 queries and 128 keys (schedule consumers=3,kv-tile=128,stages=4,overlap=true,ping-pong=true,persistent=true,q-stages=2,epilogue=softmax,tensor-sums=true,store=own-slot,wait-after=12,max=running,tensor-bias=false,own-keys=false,splits=1), got 128 and 128
+// OTHERTILES: error: expected tiles of 192 queries and 128 keys (schedule consumers=3,kv-tile=128,stages=4,ping-pong=true,persistent=true,q-stages=2,epilogue=softmax,tensor-sums=true,store=own-slot,wait-after=12,max=running,tensor-bias=false,own-keys=false,splits=1), got 128 and 128
 
 // Overrides.
 // REDEFINE: %{tiles} = q-tile=128 kv-tile=64
-// REDEFINE: %{schedule} = consumers=2,kv-tile=64,stages=3,overlap=false,ping-pong=false,persistent=false
+// REDEFINE: %{schedule} = consumers=2,kv-tile=64,stages=3,ping-pong=false,persistent=false
 // RUN: %{convert} | FileCheck %s --check-prefix=OVERRIDDEN
 // OVERRIDDEN: block = [384, 1, 1]
-// OVERRIDDEN-SAME: schedule = "consumers=2,kv-tile=64,stages=3,overlap=false,ping-pong=false,persistent=false,q-stages=1,epilogue=plain,tensor-sums=true,store=registers,wait-after=0,max=running,tensor-bias=false,own-keys=false,splits=1"
-// OVERRIDDEN-SAME: #tile.schedule<consumers = 2, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
+// OVERRIDDEN-SAME: schedule = "consumers=2,kv-tile=64,stages=3,ping-pong=false,persistent=false,q-stages=1,epilogue=plain,tensor-sums=true,store=registers,wait-after=12,max=running,tensor-bias=false,own-keys=false,splits=1"
+// OVERRIDDEN-SAME: #tile.schedule<consumers = 2, producer_registers = 24, consumer_registers = 240, overlap = true, ping_pong = false, wait_after = 12>
 // REDEFINE: %{schedule} = consumers=1,kv-tile=64
 // REDEFINE: %{tiles} = q-tile=64 kv-tile=64
 // RUN: %{convert} | FileCheck %s --check-prefix=ONE
@@ -53,12 +53,12 @@
 // REDEFINE: %{schedule} = stages=many
 // RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=NUMBER
 // NUMBER: error: schedule: expected an integer for 'stages', got 'many'
-// REDEFINE: %{schedule} = overlap=1
+// REDEFINE: %{schedule} = persistent=1
 // RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=FLAG
-// FLAG: error: schedule: expected false or true for 'overlap', got '1'
+// FLAG: error: schedule: expected false or true for 'persistent', got '1'
 // REDEFINE: %{schedule} = stage=2
 // RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=KEY
-// KEY: error: schedule: expected warps, consumers, kv-tile, stages, overlap, ping-pong, persistent, q-stages, epilogue, tensor-sums, store, wait-after, max, tensor-bias, own-keys, splits, chunk, merge or split-gradients, got 'stage'
+// KEY: error: schedule: expected warps, consumers, kv-tile, stages, ping-pong, persistent, q-stages, epilogue, tensor-sums, store, wait-after, max, tensor-bias, own-keys, splits, chunk, merge or split-gradients, got 'stage'
 
 // REDEFINE: %{schedule} = q-stages=0
 // RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=QSTAGES
@@ -115,7 +115,7 @@
 // REDEFINE: %{tiles} = q-tile=64 kv-tile=80
 // REDEFINE: %{schedule} =
 // RUN: %{convert} | FileCheck %s --check-prefix=CARRIED
-// CARRIED: schedule = "consumers=1,kv-tile=80,stages=2,overlap=true,ping-pong=false,persistent=true,q-stages=1,epilogue=plain,tensor-sums=false,store=q-slot,
+// CARRIED: schedule = "consumers=1,kv-tile=80,stages=2,ping-pong=false,persistent=true,q-stages=1,epilogue=plain,tensor-sums=false,store=q-slot,
 // RUN: sed -i 's/consumers = 1/consumers = "two"/' %t/d.mlir
 // RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=NONUMBER
 // NONUMBER: error: schedule: expected an integer for 'consumers', got 'two'

@@ -1,7 +1,7 @@
 // The sink of a tile's head is read in front of the loop over keys, and divides the rows behind it; its gradient is a
 // kernel behind the others.
 // RUN: split-file %s %t
-// RUN: flashc %t/attention.mlir --emit=tile --schedule=consumers=1,kv-tile=64,persistent=false,epilogue=plain,overlap=false \
+// RUN: flashc %t/attention.mlir --emit=tile --schedule=consumers=1,kv-tile=64,persistent=false,epilogue=plain \
 // RUN:   | FileCheck %s --check-prefix=ATTENTION
 // RUN: flashc %t/gradients.mlir --emit=tile | FileCheck %s --check-prefix=GRADIENTS
 // RUN: flashc %t/attention.mlir --emit=loops \

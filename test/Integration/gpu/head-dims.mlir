@@ -13,11 +13,10 @@
 // RUN: sed -e s/xDV/x256/g -e s/xD/x256/g %s > %t/d.mlir && %{check} --schedule=kv-tile=80 | FileCheck %s
 
 // RUN: sed -e s/xDV/x128/g -e s/xD/x128/g %s > %t/d.mlir
-// RUN: %{check} --schedule=overlap=false | FileCheck %s
 // RUN: %{check} --schedule=ping-pong=false | FileCheck %s
 // RUN: %{check} --schedule=consumers=1 | FileCheck %s
 // RUN: %{check} --schedule=kv-tile=64,stages=3 | FileCheck %s
-// RUN: %{check} --schedule=consumers=3,kv-tile=64,overlap=false,ping-pong=false | FileCheck %s
+// RUN: %{check} --schedule=consumers=3,kv-tile=64,ping-pong=false | FileCheck %s
 
 // CHECK: check @attention: o: {{.*}}: PASS
 // CHECK: check @attention: lse: {{.*}}: PASS

@@ -89,7 +89,7 @@ def test_no_maximum(d, mask, cap, scale):
 
 @pytest.mark.parametrize("mask", MASKS)
 @pytest.mark.parametrize("schedule", ["consumers=3,kv-tile=80,stages=4", "consumers=2,kv-tile=128,stages=2,q-stages=2",
-                                      "consumers=2,kv-tile=112,stages=2,overlap=false"])
+                                      "consumers=2,kv-tile=112,stages=2"])
 def test_no_maximum_of_wide_values(schedule, mask):
     check(f"max=unified,{schedule}", MASKS[mask], SCORES["soft cap"], 128, torch.bfloat16)
 

@@ -117,7 +117,7 @@ SCHEDULES = {
     (64, "three"): "consumers=3,kv-tile=128,stages=4,q-stages=1,store=registers",
     (64, "small tiles"): "consumers=3,kv-tile=64,stages=2,q-stages=1,store=registers",
     (64, "no turns"): "consumers=3,kv-tile=128,stages=2,q-stages=1,store=registers,ping-pong=false",
-    (64, "not pipelined"): "consumers=2,kv-tile=128,stages=2,q-stages=1,store=registers,overlap=false,wait-after=0",
+    (64, "two"): "consumers=2,kv-tile=128,stages=2,q-stages=1,store=registers,wait-after=0",
     (64, "one stage more"): "consumers=2,kv-tile=32,stages=3,q-stages=1,store=registers,wait-after=0",
     (64, "four, no turns"): NO_TURNS,
     (64, "four, output slot"): NO_TURNS.replace("store=q-slot", "store=own-slot"),
@@ -179,7 +179,7 @@ LISTED_SCHEDULES = {
     (64, "wait-after"): "consumers=3,kv-tile=128,stages=4,q-stages=1,store=registers,wait-after=12",
     (64, "small tiles"): "consumers=3,kv-tile=64,stages=2,q-stages=1,store=registers",
     (64, "no turns"): "consumers=3,kv-tile=32,stages=2,q-stages=1,store=registers,wait-after=0,ping-pong=false",
-    (64, "not pipelined"): "consumers=2,kv-tile=128,stages=2,q-stages=1,store=registers,overlap=false,wait-after=0",
+    (64, "two"): "consumers=2,kv-tile=128,stages=2,q-stages=1,store=registers,wait-after=0",
     (64, "two slots"): "consumers=2,kv-tile=128,stages=4,q-stages=2,store=registers,epilogue=plain",
     (64, "three slots"): "consumers=2,kv-tile=32,stages=3,q-stages=3,store=own-slot,epilogue=plain,"
                          "wait-after=0",

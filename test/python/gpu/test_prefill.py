@@ -96,7 +96,7 @@ def test_sinks(page):
 # ranges.
 SCHEDULES = ["persistent=false", "epilogue=plain,store=registers",
              "consumers=3,kv-tile=80,stages=4,own-keys=true", "consumers=2,kv-tile=64,stages=3",
-             "consumers=1,kv-tile=96,stages=2", "ping-pong=false", "overlap=false"]
+             "consumers=1,kv-tile=96,stages=2", "ping-pong=false"]
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)

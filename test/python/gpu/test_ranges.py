@@ -83,7 +83,7 @@ def test_head_dimensions(d):
         check(mask, (2, 2, 700, 900), d, F16)
 
 
-@pytest.mark.parametrize("schedule", ["consumers=1,kv-tile=32", "consumers=3", "persistent=false", "overlap=false"])
+@pytest.mark.parametrize("schedule", ["consumers=1,kv-tile=32", "consumers=3", "persistent=false"])
 def test_schedules(schedule):
     for mask in make_masks(3, 1009, 997, "sorted").values():
         check(mask, (3, 2, 1009, 997), 64, schedule=schedule)

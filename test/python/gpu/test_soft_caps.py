@@ -107,12 +107,6 @@ def test_small_and_large_scores(d, dtype, mask, cap):
         check(make_inputs(nq, nk, d, dtype), MASKS[mask], soft_cap(cap, ops.tanh), soft_cap(cap, torch.tanh))
 
 
-@TYPES
-def test_without_overlap(d, dtype):
-    check(make_inputs(300, 500, d, dtype), MASKS["causal"], soft_cap(30.0, ops.tanh), soft_cap(30.0, torch.tanh),
-          "overlap=false")
-
-
 @pytest.mark.parametrize("d", [64, 128])
 @pytest.mark.parametrize("mask", MASKS)
 @pytest.mark.parametrize("schedule", ["wait-after=8", "wait-after=0",

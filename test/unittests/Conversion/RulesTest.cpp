@@ -15,7 +15,6 @@ const std::pair<StringRef, std::vector<StringRef>> kValues[] = {
     {"consumers", {"0", "1", "2", "3", "4", "5"}},
     {"kv-tile", {"0", "8", "16", "64", "128", "256", "272"}},
     {"stages", {"0", "1", "2", "8", "65"}},
-    {"overlap", {"true", "false"}},
     {"ping-pong", {"true", "false"}},
     {"persistent", {"true", "false"}},
     {"q-stages", {"0", "1", "2", "4", "65"}},
@@ -89,7 +88,7 @@ TEST(Rules, KnowsTheFieldsOfEachKindOfKernel) {
   // `split-gradients` is the backward pass's alone.
   EXPECT_EQ(Schedule().getFields().size() + 1, std::size(kValues));
   EXPECT_EQ(Schedule(KernelKind::Decode).str(), "warps=8,stages=2,splits=1,chunk=0,merge=cluster");
-  ScheduleTable table = llvm::cantFail(ScheduleTable::parse("kind=column-sums: stages=2,overlap=false", "t"));
+  ScheduleTable table = llvm::cantFail(ScheduleTable::parse("kind=column-sums: stages=2", "t"));
   Question key;
   key.kind = KernelKind::ColumnSums;
   key.d = 64;
@@ -103,10 +102,10 @@ TEST(Rules, KnowsTheFieldsOfEachKindOfKernel) {
 }
 
 TEST(Rules, SaysWhatDecided) {
-  ScheduleTable table = llvm::cantFail(ScheduleTable::parse(": q-stages=2,wait-after=8", "t"));
+  ScheduleTable table = llvm::cantFail(ScheduleTable::parse(": q-stages=2,epilogue=product", "t"));
   llvm::SmallVector<FieldReason> reasons;
-  llvm::cantFail(applyRow(table.getRows().front(), makeKeys().front(), "overlap=false", &reasons).takeError());
-  EXPECT_TRUE(llvm::is_contained(reasons, FieldReason("wait-after", "`overlap=false`")));
+  llvm::cantFail(applyRow(table.getRows().front(), makeKeys().front(), "persistent=false", &reasons).takeError());
+  EXPECT_TRUE(llvm::is_contained(reasons, FieldReason("epilogue", "overrides leave one slot of Q")));
 }
 
 /// The page has the rules as they are: what is expected here is to be written there.

@@ -381,7 +381,7 @@ TEST(ScheduleTable, TakesOfARowWhatCanBeHad) {
             "expected an output of bf16 for store=own-slot");
   EXPECT_EQ(apply(": stages=2", "store=own-slot,epilogue=product"), "q-stages=1 overlapped own-slot");
   // Other overrides may take its memory, before that of Q's second slot.
-  EXPECT_EQ(apply(": stages=2,kv-tile=128,q-stages=2,store=own-slot", "overlap=true"),
+  EXPECT_EQ(apply(": stages=2,kv-tile=128,q-stages=2,store=own-slot", "ping-pong=true"),
             "q-stages=2 overlapped own-slot");
   EXPECT_EQ(apply(": stages=2,kv-tile=128,q-stages=2,store=own-slot", "kv-tile=144"), "q-stages=2 overlapped q-slot");
   EXPECT_EQ(apply(": stages=2,kv-tile=128,q-stages=2,store=own-slot", "kv-tile=176"), "q-stages=1");
@@ -440,9 +440,6 @@ TEST(ScheduleTable, KeepsWaitAfterToTheExponentials) {
             "expected wait-after to be at most half of kv-tile, the 8 exponentials of a thread, got 12");
   EXPECT_EQ(apply(": kv-tile=16,wait-after=12", "stages=2"),
             "expected wait-after to be at most half of kv-tile, the 8 exponentials of a thread, got 12");
-  EXPECT_EQ(apply(": wait-after=12,overlap=false", ""), "q-stages=1");
-  EXPECT_EQ(apply(": wait-after=12", "overlap=false"), "q-stages=1");
-  EXPECT_EQ(apply(": overlap=false", "wait-after=12"), "expected overlap for wait-after");
 }
 
 TEST(ScheduleTable, GoesOnInTheNextTable) {

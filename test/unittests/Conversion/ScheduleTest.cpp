@@ -18,7 +18,7 @@ Schedule parse(StringRef overrides) {
 }
 
 TEST(Schedule, ReadsWhatItPrints) {
-  Schedule schedule = parse("consumers=3,kv-tile=96,stages=5,overlap=false,"
+  Schedule schedule = parse("consumers=3,kv-tile=96,stages=5,"
                             "ping-pong=false,persistent=false,q-stages=2,epilogue=softmax,tensor-sums=true,"
                             "store=own-slot,wait-after=12,max=unified,tensor-bias=true,own-keys=true,splits=3");
   EXPECT_EQ(parse(schedule.str()), schedule);
@@ -79,8 +79,6 @@ TEST(Schedule, SaysWhatItNeedsAndWhatThereIs) {
             "expected tensor-sums for max=unified");
   EXPECT_EQ(llvm::toString(checkSchedule(parse("epilogue=product,persistent=false"), kHopper, 64, 64)),
             "expected persistent for epilogue=product");
-  EXPECT_EQ(llvm::toString(checkSchedule(parse("epilogue=product,overlap=false"), kHopper, 64, 64)),
-            "expected overlap for epilogue=product");
   EXPECT_EQ(llvm::toString(checkSchedule(parse("epilogue=softmax"), kHopper, 64, 64)), "");
   // A slot of 64 rows per consumer, without barriers.
   EXPECT_EQ(getScheduleNeeds(parse("store=own-slot"), kHopper, 64, 128).sharedMemoryBytes,
@@ -96,8 +94,6 @@ TEST(Schedule, SaysWhatItNeedsAndWhatThereIs) {
   EXPECT_EQ(
       llvm::toString(checkSchedule(parse("tensor-bias=true,max=unified,tensor-sums=true"), kHopper, 64, 64)),
       "expected max=running for tensor-bias: the maximum includes the part of the bias that is constant in a row");
-  EXPECT_EQ(llvm::toString(checkSchedule(parse("overlap=false,wait-after=12"), kHopper, 64, 64)),
-            "expected overlap for wait-after");
   EXPECT_EQ(llvm::toString(checkSchedule(parse("own-keys=true"), kHopper, 64, 64)), "");
   EXPECT_EQ(llvm::toString(checkSchedule(parse("own-keys=true,q-stages=2,epilogue=product"), kHopper, 64, 64)),
             "expected epilogue=plain for own-keys: the next tile's first product would run before this tile passes its "

@@ -17,7 +17,6 @@ FailureOr<SmallVector<Value>> ColumnSumsStep::emit(Value visit, ValueRange state
                                           /*transpose_b=*/true, /*stage=*/0);
   if (frame.visits.isInTable()) // re-read, so that the mask's values are loaded while the product runs
     query = frame.visits.emitPosition(b, visit);
-  // With overlap the next tile's product runs during the exponentials of this tile.
   Value products = tile::MmaWaitOp::create(b, type, product, /*pending=*/0, /*read_stage=*/1);
   Value probabilities = emitWeights(frame, visit, query, products, /*lse=*/Value());
   if (!probabilities)

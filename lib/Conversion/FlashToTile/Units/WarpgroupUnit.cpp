@@ -19,7 +19,9 @@ public:
 
 static tile::ScheduleAttr getAttr(const Schedule &schedule, MLIRContext *context) {
   RoleRegisters registers = schedule.getRegisters();
-  return tile::ScheduleAttr::get(context, schedule.consumers, registers.producer, registers.consumer, schedule.overlap,
+  // Other kinds are slower with the next tile's product under this tile's exponentials (docs/trials.csv).
+  bool overlap = schedule.kind == KernelKind::Forward;
+  return tile::ScheduleAttr::get(context, schedule.consumers, registers.producer, registers.consumer, overlap,
                                  schedule.pingPong, schedule.epilogue, schedule.waitAfter);
 }
 
