@@ -23,14 +23,18 @@ struct Draft {
   bool isSaid(llvm::StringRef field) const { return isAsked(field) || hasOverride(row.overrides, field); }
   /// Whether there are overrides, which may use up memory that the row counted on.
   bool isOverridden() const { return !overrides.empty(); }
-  ScheduleNeeds needs() const { return getScheduleNeeds(s, target(), question.d, question.dv, isSorted); }
-  bool hasRoom() const { return needs().sharedMemoryBytes <= target().maxSharedMemory; }
-  bool hasRoomWithoutSlot() const {
+  ScheduleNeeds needs(bool withSlopes = false) const {
+    return getScheduleNeeds(s, target(), question.d, question.dv, {isSorted, withSlopes});
+  }
+  /// Whether the tensor cores are to add slopes: there is room, if need be in place of the output's slot.
+  bool wantsSlopes() const {
     Schedule least = s;
     if (s.store == Store::OwnSlot && !isAsked("store"))
       least.store = Store::Registers;
-    return getScheduleNeeds(least, target(), question.d, question.dv).sharedMemoryBytes <= target().maxSharedMemory;
+    return question.hasSlopes && canAddSlopes(least, target(), question.d, question.dv);
   }
+  /// Whether shared memory has room for the tiles, and for the slopes if they are wanted.
+  bool hasRoom() const { return needs(wantsSlopes()).sharedMemoryBytes <= target().maxSharedMemory; }
   bool isListed() const { return question.rows == RowsClass::Listed; }
   bool mayList() const { return isListed() && s.persistent; }
   /// Whether a CTA has one part of one tile, which it stores in f32, with its log-sum-exp.

@@ -93,7 +93,6 @@ static const Field kFields[] = {
     field<&Schedule::store>(kForward, "store", kStores),
     field<&Schedule::waitAfter>(kForward, "wait-after"),
     field<&Schedule::max>(kForward, "max", kMaxima),
-    field<&Schedule::tensorBias>(kForward, "tensor-bias"),
     field<&Schedule::ownKeys>(kForward, "own-keys"),
     fieldFrom<&Schedule::splits>(1, kForward | kDecode, "splits"),
     fieldFrom<&Schedule::chunk>(0, kDecode, "chunk"),
@@ -272,7 +271,7 @@ llvm::Error flashc::checkOverrides(StringRef overrides) {
 
 /// The shared memory that the kernel will allocate (KernelFrame, ForwardStep, GradientStep).
 static int64_t getSharedMemoryBytes(const Schedule &schedule, const GPUTarget &target, int64_t d, int64_t dv,
-                                    bool isSorted) {
+                                    KernelExtras extras) {
   auto bytes = [&](int64_t rows, int64_t cols) { return target.getSlotBytes(rows, cols); };
   SmallVector<tile::SharedAllocation> slots{
       {schedule.consumers * schedule.qStages, bytes(tile::kTileRows, d), /*isRing=*/true},
@@ -288,12 +287,12 @@ static int64_t getSharedMemoryBytes(const Schedule &schedule, const GPUTarget &t
     slots.push_back({schedule.consumers, bytes(tile::kTileRows, dv)});
   if (schedule.tensorSums)
     slots.push_back({1, target.getOnesBytes()});
-  if (schedule.tensorBias)
+  if (extras.hasSlopes)
     slots.append({{schedule.consumers, tile::kTileRows * target.getStepRowBytes()},
                   {1, schedule.kvTile * target.getStepRowBytes()}});
   // The larger size, of kernels with key ranges of their own.
   int64_t publishWords = schedule.ownKeys ? tile::kOwnPublishWords : tile::kPublishWords;
-  return tile::layOutShared(target, slots, isSorted && schedule.persistent ? publishWords : 0).bytes;
+  return tile::layOutShared(target, slots, extras.isSorted && schedule.persistent ? publishWords : 0).bytes;
 }
 
 /// Registers of a consumer thread: those that hold tiles, and all others.
@@ -306,9 +305,9 @@ static int64_t getConsumerRegisters(const Schedule &schedule, const GPUTarget &t
 }
 
 ScheduleNeeds flashc::getScheduleNeeds(const Schedule &schedule, const GPUTarget &target, int64_t d, int64_t dv,
-                                       bool isSorted) {
+                                       KernelExtras extras) {
   ScheduleNeeds needs;
-  needs.sharedMemoryBytes = getSharedMemoryBytes(schedule, target, d, dv, isSorted);
+  needs.sharedMemoryBytes = getSharedMemoryBytes(schedule, target, d, dv, extras);
   RoleRegisters registers = schedule.getRegisters();
   needs.ctaRegisters = target.groupThreads * (registers.producer + schedule.consumers * registers.consumer);
   // checkSchedule refuses other numbers of consumers, but may not have been called yet.
@@ -321,4 +320,10 @@ ScheduleNeeds flashc::getScheduleNeeds(const Schedule &schedule, const GPUTarget
   needs.mostRegisters = target.getRegistersOfCTA(target.groupThreads * groups);
   needs.tileRegisters = getConsumerRegisters(schedule, target, dv);
   return needs;
+}
+
+bool flashc::canAddSlopes(const Schedule &schedule, const GPUTarget &target, int64_t d, int64_t dv, bool isSorted) {
+  return schedule.kind == KernelKind::Forward && schedule.max == Max::Running &&
+         getScheduleNeeds(schedule, target, d, dv, {isSorted, /*hasSlopes=*/true}).sharedMemoryBytes <=
+             target.maxSharedMemory;
 }

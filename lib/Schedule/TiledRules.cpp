@@ -42,9 +42,6 @@ static const Rule kRules[] = {
        return d.isForward() && !d.isSaid("tensor-sums") &&
               (d.question.dv == d.target().getPanelCols() || d.s.max == Max::Unified);
      }},
-    {"tensor-bias", "neither the row nor an override sets it, and the score has a slope along the keys", "true",
-     [](const Draft &d) { return d.isForward() && !d.isSaid("tensor-bias") && d.question.hasSlopes; }},
-
     {"ping-pong", "neither the row nor an override sets it, and `kind` is not `forward`", "false",
      [](const Draft &d) { return !d.isForward() && !d.isSaid("ping-pong"); }},
     {"persistent", "neither the row nor an override sets it, and `kind=backward`", "false",
@@ -108,20 +105,11 @@ static const Rule kRules[] = {
      [](const Draft &) -> std::string {
        return "expected no dropout for tensor-sums: row sums include the dropped elements of P";
      }},
-    {"tensor-bias", "the score has no slope along the keys", "false",
-     [](const Draft &d) { return !d.question.hasSlopes; }},
-    {"tensor-bias", "`max=unified`", "false", [](const Draft &d) { return d.s.tensorBias && d.s.max == Max::Unified; },
-     [](const Draft &) -> std::string {
-       return "expected max=running for tensor-bias: the maximum includes the part of the bias that is constant in a "
-              "row";
-     }},
 
     // Shared memory: a row counts on all of it, and overrides may use some of it.
-    {"tensor-bias", "shared memory has no room for it, even without the output's slot", "false",
-     [](const Draft &d) { return d.s.tensorBias && !d.hasRoomWithoutSlot(); }},
-    {"store", "overrides, or `tensor-bias`, leave shared memory no room for `own-slot`", "q-slot",
+    {"store", "overrides, or the slopes of a score, leave shared memory no room for `own-slot`", "q-slot",
      [](const Draft &d) {
-       return d.s.store == Store::OwnSlot && (d.isOverridden() || d.s.tensorBias) && !d.hasRoom();
+       return d.s.store == Store::OwnSlot && (d.isOverridden() || d.wantsSlopes()) && !d.hasRoom();
      }},
     {"q-stages", "overrides leave shared memory no room for more, or CTAs no next tile", "1",
      [](const Draft &d) { return d.isOverridden() && (!d.s.persistent || !d.hasRoom()); }},

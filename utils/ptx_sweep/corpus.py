@@ -311,8 +311,6 @@ for _schedule in SCHEDULES:
 add("schedule", "own-keys=false, documents", 64, mask=MASKS["documents"], schedule="own-keys=false")
 for _schedule in ("max=unified", "max=running"):
     add("schedule", f"{_schedule}, soft cap", 64, score=SCORES["soft cap"], schedule=_schedule)
-for _schedule in ("tensor-bias=true", "tensor-bias=false", "tensor-bias=true,tensor-sums=true"):
-    add("schedule", f"{_schedule}, alibi", 64, score=SCORES["alibi"], mask=MASKS["causal"], schedule=_schedule)
 
 for _path in sorted((pathlib.Path(__file__).resolve().parents[2] / "examples").glob("*.mlir")):
     EXAMPLES[f"example: {_path.stem}"] = [str(_path)]

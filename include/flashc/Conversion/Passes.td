@@ -65,8 +65,8 @@ def ConvertFlashToTile : Pass<"convert-flash-to-tile", "::mlir::ModuleOp"> {
     %max = tile.combine max %sum : tensor<64xf32, #tile.lane_partial> -> tensor<64xf32, #tile.row>
     ```
 
-    With `tensor-bias` the product adds the slope, and `%u` is `%s`. A score must then be s (times a constant) plus such
-    terms; others are refused.
+    If a score is s (times a constant) plus such terms, the maximum is running, and shared memory has room, the product
+    adds the slope, and `%u` is `%s`.
     ```mlir
     tile.store_slopes %slope into %slopes : tensor<64xf32, #tile.row>, ...      // before the loop over keys
     %t = tile.mma_async %q, %k slopes %slopes times %columns : ... transpose_b : ...

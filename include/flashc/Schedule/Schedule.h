@@ -73,9 +73,6 @@ struct ForwardSchedule {
   /// Exponentials that a thread computes before it waits for the product of P and V; 0: ptxas decides.
   int64_t waitAfter = 0;
   Max max = Max::Running;
-  /// The part of a score that grows along the keys is one more step of depth of Q K^T: slope times number of the
-  /// column.
-  bool tensorBias = false;
   /// Each consumer visits the tiles of keys that its own 64 rows see, instead of all tiles that the CTA's rows see.
   bool ownKeys = false;
 };
@@ -173,10 +170,23 @@ struct ScheduleNeeds {
   int64_t tileRegisters = 0;
 };
 
+/// Parts of a kernel that follow from its mask and its score, and need shared memory.
+struct KernelExtras {
+  /// CTAs take work tiles from a sorted work list (WorkOrder.h).
+  bool isSorted = false;
+  /// The Tensor Cores add the part of a score that grows along the keys: one more step of depth of Q K^T, slope times
+  /// number of the column.
+  bool hasSlopes = false;
+};
+
 /// For head dimension `d` of queries and keys, `dv` of values, and 16-bit elements. If a launch has several kernels,
-/// the needs are those of the largest. `isSorted`: whether CTAs take work tiles from a sorted work list (WorkOrder.h).
+/// the needs are those of the largest.
 ScheduleNeeds getScheduleNeeds(const Schedule &schedule, const GPUTarget &target, int64_t d, int64_t dv,
-                               bool isSorted = false);
+                               KernelExtras extras = {});
+
+/// Whether the Tensor Cores add the slopes of a score with slopes along the keys: in a forward kernel with a running
+/// maximum, if shared memory has room.
+bool canAddSlopes(const Schedule &schedule, const GPUTarget &target, int64_t d, int64_t dv, bool isSorted = false);
 
 } // namespace flashc
 

@@ -95,7 +95,7 @@ struct Question {
   /// Whether the score region bounds its scores (a soft cap) and there is no log-sum-exp, so that `max=unified` is
   /// possible for bf16.
   bool hasBoundedScores = false;
-  /// Whether the score region adds terms to s that are affine in the key's position, so that `tensor-bias` is possible.
+  /// Whether the score region adds terms to s that are affine in the key's position, with a slope.
   bool hasSlopes = false;
   /// Whether probabilities are dropped, so that a product with them does not add up rows.
   bool hasDropout = false;

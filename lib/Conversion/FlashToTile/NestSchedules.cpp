@@ -162,7 +162,7 @@ LogicalResult flashc::settleSchedules(MutableArrayRef<NestKernel> kernels, Strin
       continue;
     StepShape shape = getStepShape(nest);
     if (llvm::Error error = checkSchedule(schedule, *GPUTarget::lookup(target), shape.depth, shape.valueDepth,
-                                          /*isSorted=*/!kernel.whySorted.empty()))
+                                          {/*isSorted=*/!kernel.whySorted.empty()}))
       return nest.end->emitError() << "schedule: " << llvm::toString(std::move(error));
   }
   return success();

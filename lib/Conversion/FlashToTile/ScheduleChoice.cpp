@@ -366,8 +366,13 @@ void flashc::printChoice(llvm::raw_ostream &os, const ScheduleChoice &choice, co
     os << "  " << key << " = " << value << " (" << origin << ")\n";
   }
   const GPUTarget &target = decision.question.getTarget();
-  ScheduleNeeds needs = getScheduleNeeds(choice.schedule, target, decision.question.d, decision.question.dv);
+  const Question &question = decision.question;
+  bool hasSlopes = question.hasSlopes && canAddSlopes(choice.schedule, target, question.d, question.dv);
+  ScheduleNeeds needs =
+      getScheduleNeeds(choice.schedule, target, question.d, question.dv, {/*isSorted=*/false, hasSlopes});
   os << "  shared memory: " << needs.sharedMemoryBytes << " of " << target.maxSharedMemory << " bytes\n"
      << "  registers: " << needs.ctaRegisters << " of " << needs.mostRegisters << " for a CTA, " << needs.tileRegisters
      << " of " << choice.schedule.getRegisters().consumer << " for the tiles of a consumer thread\n";
+  if (question.hasSlopes)
+    os << "  slopes along the keys: added " << (hasSlopes ? "by the tensor cores\n" : "in registers\n");
 }

@@ -1,11 +1,9 @@
 // What a score adds to s that grows along the keys is left to the product, as slopes of rows times numbers of columns.
-// DEFINE: %{schedule} = tensor-bias=true
 // DEFINE: %{l1} = --flash-online-softmax --flash-tile="q-tile=128 kv-tile=64" --canonicalize --cse --flash-swap-loops --flash-bound-loops --flash-parallelize --canonicalize --cse
-// DEFINE: %{convert} = --convert-flash-to-tile=schedule=consumers=2,kv-tile=64,persistent=false,%{schedule} --canonicalize --cse
+// DEFINE: %{convert} = --convert-flash-to-tile=schedule=consumers=2,kv-tile=64,persistent=false --canonicalize --cse
 // RUN: flashc-opt %s --split-input-file %{l1} %{convert} | FileCheck %s
 // The next work tile's slopes are written with its first product, behind this work tile's last one.
-// REDEFINE: %{schedule} = tensor-bias=true,q-stages=2,epilogue=product
-// RUN: flashc-opt %s --split-input-file %{l1} --convert-flash-to-tile=schedule=consumers=2,kv-tile=64,%{schedule} --canonicalize --cse \
+// RUN: flashc-opt %s --split-input-file %{l1} --convert-flash-to-tile=schedule=consumers=2,kv-tile=64,q-stages=2,epilogue=product --canonicalize --cse \
 // RUN:   --tile-pipeline --tile-persist --tile-ping-pong --tile-specialize --tile-place-waits --canonicalize --cse --tile-overlap-epilogue | FileCheck %s --check-prefix=NEXT
 
 !t = tensor<2x8x256x64xbf16>

@@ -85,7 +85,8 @@ def test_a_bias_of_the_row_and_the_key(pattern, key):
     grid = [axis.view([-1 if dim == place else 1 for dim in range(4)]) for place, axis in enumerate(axes)]
     keep = (grid[3] <= grid[2] + key).expand(1, 2, N, N)
     expected = Reference(q, k, v, keep, lambda s: score(s, *grid), scale=1.0)
-    for schedule in ("tensor-bias=true", "tensor-bias=false"):
+    full = "consumers=2,kv-tile=64,stages=13,q-stages=1,store=registers"  # no room for slopes on the tensor cores
+    for schedule in ("", full):
         o = flashc.attention(q, k, v, scale=1.0, score=score, mask=lambda b, h, i, j: j <= i + key, schedule=schedule)
         assert not expected.compare(o).problem, (schedule, expected.compare(o))
 

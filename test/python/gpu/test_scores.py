@@ -62,7 +62,9 @@ def test_score_and_mask(rng, number, name, d, dtype):
         check(nq, nk, d, dtype, mask, score)
 
 
-# s plus terms affine in j: what tensor-bias leaves to the product.
+# s plus terms affine in j: what the tensor cores add.
+#: Schedules that leave shared memory no room for that: each element has a multiply-add.
+FULL = {d: f"consumers=2,kv-tile=64,stages={stages},q-stages=1,store=registers" for d, stages in ((64, 13), (128, 6))}
 AFFINE = ["alibi", "alibi of the other sign", "slope of a query", "rows cut off"]
 
 
@@ -73,7 +75,7 @@ def test_bias_on_tensor_cores(rng, name, d, dtype):
     for number, (nq, nk) in enumerate(LENGTHS):
         score = make_scores(torch, to_gpu, rng, BATCH, HEADS, nq, nk)[name]
         mask = [None, *MASKS.values()][(number + d // 32) % (1 + len(MASKS))]
-        check(nq, nk, d, dtype, mask, score, schedule="tensor-bias=true")
+        check(nq, nk, d, dtype, mask, score)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=["bf16", "f16"])
@@ -86,7 +88,7 @@ def test_bias_on_tensor_cores_by_tile(rng, tile, dtype):
     q, k = (torch.zeros(1, len(slopes), n, 64, device="cuda", dtype=dtype) for n in (nk, nk))
     score = lambda s, b, h, i, j: s + slopes[h] * (j - i)  # noqa: E731
     got = flashc.attention(q, k, k, score=score, mask=lambda b, h, i, j: j == i // 2 * 2 + i % 3, return_lse=True,
-                           schedule=f"tensor-bias=true,consumers=1,kv-tile={tile},stages=2")[1][0].double()
+                           schedule=f"consumers=1,kv-tile={tile},stages=2")[1][0].double()
     i = torch.arange(nk, device="cuda")
     j = i // 2 * 2 + i % 3
     want = slopes.double()[:, None] * (j - i)
@@ -97,12 +99,13 @@ def test_bias_on_tensor_cores_by_tile(rng, tile, dtype):
     assert torch.all(got[:, ~seen] == -torch.inf)
 
 
-@pytest.mark.parametrize("schedule", [None, "tensor-bias=false", "persistent=false"])
+@pytest.mark.parametrize("schedule", [None, "full", "persistent=false"])
 @pytest.mark.parametrize("value", [float("inf"), -float("inf"), float("nan"), 1e35])
 @pytest.mark.parametrize("d", [64, 128])
 def test_rows_that_the_mask_empties_have_no_score(d, value, schedule):
     """Whatever is added to the scores of a row without keys, such as what nobody has initialised, is nothing: o = 0 and
     lse = -inf. Rows are empty one by one, in whole tiles, and all together."""
+    schedule = FULL[d] if schedule == "full" else schedule
     for nq, nk, kept in ((300, 1000, 0.5), (700, 333, 0.01), (260, 257, 0.0)):
         lengths = torch.randint(1, nk + 1, (nq,), device="cuda") * (torch.rand(nq, device="cuda") < kept)
         lengths[128:256] = 0  # a tile of queries
@@ -146,14 +149,13 @@ LONG_MASKS = {
 }
 
 
-@pytest.mark.parametrize("schedule", [None, "tensor-bias=true"])
+@pytest.mark.parametrize("schedule", [None, "full"])
 @pytest.mark.parametrize("d", [64, 128])
 @pytest.mark.parametrize("mask", LONG_MASKS)
 @pytest.mark.parametrize("name", LONG_SCORES)
 def test_long_distances(rng, name, mask, d, schedule):
     """16384 queries and keys, some of them: the output, and the log-sum-exp to some roundings of the largest term."""
-    if (name, mask, bool(schedule)) == ("magnitude", "none", True):
-        pytest.skip("|i - j| has no slope")
+    schedule = FULL[d] if schedule == "full" else schedule
     score, mask, nq, nk = LONG_SCORES[name], LONG_MASKS[mask], 16384, 16384
     q, k, v = (torch.randn(1, 2, n, d, device="cuda").to(torch.bfloat16) for n in (nq, nk, nk))
     keywords = {"schedule": schedule} if mask is None else {"schedule": schedule, "mask": mask}

@@ -23,7 +23,6 @@ const std::pair<StringRef, std::vector<StringRef>> kValues[] = {
     {"store", {"registers", "q-slot", "own-slot"}},
     {"wait-after", {"-1", "0", "8", "200"}},
     {"max", {"running", "unified"}},
-    {"tensor-bias", {"true", "false"}},
     {"own-keys", {"true", "false"}},
     {"splits", {"0", "1", "3", "65"}},
     {"split-gradients", {"none", "queries", "each"}},

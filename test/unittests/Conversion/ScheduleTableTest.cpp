@@ -406,18 +406,18 @@ TEST(ScheduleTable, TakesOfARowWhatCanBeHad) {
             "expected q-stages of 2 or store=own-slot for epilogue=product with store=q-slot, got 1");
 }
 
-TEST(ScheduleTable, LeavesABiasToTheTensorCoresWhereThereIsOne) {
-  ScheduleTable table = parse(": stages=2,kv-tile=128,q-stages=2,store=own-slot,tensor-bias=true");
+TEST(ScheduleTable, LeavesSlopesToTheTensorCoresBeforeASlotOfTheOutput) {
+  ScheduleTable table = parse(": stages=2,kv-tile=128,q-stages=2,store=own-slot");
   Question key = makeKey(128, 128, MaskClass::None);
   auto of = [&](StringRef overrides) {
     Schedule schedule = cantFail(applyRow(table.getRows().front(), key, overrides));
-    return std::tuple(schedule.tensorBias, schedule.store == Store::OwnSlot, schedule.qStages);
+    bool hasSlopes = key.hasSlopes && canAddSlopes(schedule, key.getTarget(), key.d, key.dv);
+    return std::tuple(hasSlopes, schedule.store == Store::OwnSlot, schedule.qStages);
   };
   EXPECT_EQ(of(""), std::tuple(false, true, 2));
-  EXPECT_EQ(of("tensor-bias=true"), std::tuple(true, false, 2)); // whoever makes the kernel will say that there is none
   key.hasSlopes = true;
   EXPECT_EQ(of(""), std::tuple(true, false, 2)); // no room for both
-  EXPECT_EQ(of("tensor-bias=false"), std::tuple(false, true, 2));
+  EXPECT_EQ(of("store=own-slot"), std::tuple(false, true, 2));
   EXPECT_EQ(of("kv-tile=112"), std::tuple(true, true, 2));
 }
 

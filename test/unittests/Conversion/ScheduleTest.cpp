@@ -20,7 +20,7 @@ Schedule parse(StringRef overrides) {
 TEST(Schedule, ReadsWhatItPrints) {
   Schedule schedule = parse("consumers=3,kv-tile=96,stages=5,"
                             "ping-pong=false,persistent=false,q-stages=2,epilogue=softmax,tensor-sums=true,"
-                            "store=own-slot,wait-after=12,max=unified,tensor-bias=true,own-keys=true,splits=3");
+                            "store=own-slot,wait-after=12,max=unified,own-keys=true,splits=3");
   EXPECT_EQ(parse(schedule.str()), schedule);
   MLIRContext context;
   EXPECT_EQ(llvm::cantFail(Schedule::get(schedule.getAttr(&context))), schedule);
@@ -88,12 +88,12 @@ TEST(Schedule, SaysWhatItNeedsAndWhatThereIs) {
             getScheduleNeeds(parse(""), kHopper, 64, 128).sharedMemoryBytes + 2 * (2 * 64 * 128 + 2 * 8) +
                 2 * (2 * 4 * 128 + 2 * 8));
   // 64 slopes of each consumer and 128 columns, of 32 bytes.
-  EXPECT_EQ(getScheduleNeeds(parse("tensor-bias=true"), kHopper, 64, 128).sharedMemoryBytes,
+  EXPECT_EQ(getScheduleNeeds(parse(""), kHopper, 64, 128, {/*isSorted=*/false, /*hasSlopes=*/true}).sharedMemoryBytes,
             getScheduleNeeds(parse(""), kHopper, 64, 128).sharedMemoryBytes + 32 * (2 * 64 + 128));
-  EXPECT_EQ(llvm::toString(checkSchedule(parse("tensor-bias=true"), kHopper, 64, 64)), "");
-  EXPECT_EQ(
-      llvm::toString(checkSchedule(parse("tensor-bias=true,max=unified,tensor-sums=true"), kHopper, 64, 64)),
-      "expected max=running for tensor-bias: the maximum includes the part of the bias that is constant in a row");
+  EXPECT_TRUE(canAddSlopes(parse(""), kHopper, 64, 64));
+  EXPECT_FALSE(canAddSlopes(parse("max=unified,tensor-sums=true"), kHopper, 64, 64));
+  EXPECT_FALSE(canAddSlopes(parse("stages=3"), kHopper, 128, 128));
+  EXPECT_FALSE(canAddSlopes(Schedule(KernelKind::Backward), kHopper, 64, 64));
   EXPECT_EQ(llvm::toString(checkSchedule(parse("own-keys=true"), kHopper, 64, 64)), "");
   EXPECT_EQ(llvm::toString(checkSchedule(parse("own-keys=true,q-stages=2,epilogue=product"), kHopper, 64, 64)),
             "expected epilogue=plain for own-keys: the next tile's first product would run before this tile passes its "

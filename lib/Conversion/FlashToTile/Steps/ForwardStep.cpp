@@ -37,6 +37,8 @@ LogicalResult ForwardStep::check() {
       return segment.op.emitError() << "expected normalize = deferred (algorithm fa2)";
   if (cast<flash::FinalizeOp>(nest.epilogue).getNormalize() != deferred)
     return nest.epilogue->emitError() << "expected normalize = deferred (algorithm fa2)";
+  hasTensorSlopes = nest.score && hasSlopes(*nest.score, frame.regions.getScale()) &&
+                    canAddSlopes(schedule, frame.getTarget(), nest.getOperand("q").getCols(), valueDim, frame.isSorted);
   return failure(failed(checkUnifiedMax()) || failed(dropout.check()));
 }
 
@@ -46,7 +48,7 @@ void ForwardStep::emitAllocations() {
   auto allocate = [&](tile::SlotRole role, tile::SlotType type) { return tile::AllocSlotOp::create(b, type, role); };
   if (schedule.tensorSums)
     ones = allocate(tile::SlotRole::Ones, tile::getOnesType(target, nest.elementType));
-  if (schedule.tensorBias) {
+  if (hasTensorSlopes) {
     slopesSlot = allocate(tile::SlotRole::Slopes, tile::getSlopesType(target, nest.elementType));
     columns = allocate(tile::SlotRole::Columns, tile::getColumnsType(target, nest.streamedTile, nest.elementType));
   }
@@ -102,8 +104,9 @@ FailureOr<ForwardStep::State> ForwardStep::emitStep(Value visit, State state) {
   if (!scores)
     return failure();
   FailureOr<Softmax> softmax = emitSoftmax(visit, key, scores, state.max);
-  if (failed(softmax) || failed(addSlopes(product)))
+  if (failed(softmax))
     return failure();
+  addSlopes(product);
   Value probabilities = softmax->probabilities, sum;
   if (!ones) {
     Value addend = tile::RowReduceOp::create(b, frame.getLanePartialType(), tile::ReduceKind::Sum, probabilities);
@@ -130,18 +133,14 @@ FailureOr<ForwardStep::State> ForwardStep::emitStep(Value visit, State state) {
 }
 
 /// Makes the first product add the slopes that the score map has left to it.
-LogicalResult ForwardStep::addSlopes(tile::MmaAsyncOp product) {
-  if (!schedule.tensorBias)
-    return success();
+void ForwardStep::addSlopes(tile::MmaAsyncOp product) {
   if (!slopes)
-    return nest.getStep()->emitError()
-           << "schedule: expected a score that adds terms to s which are affine in j, with a slope, for tensor-bias";
+    return;
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointAfterValue(slopes);
   tile::StoreSlopesOp::create(b, slopes, slopesSlot);
   product.getSlopesMutable().assign(slopesSlot);
   product.getColumnsMutable().assign(columns);
-  return success();
 }
 
 FailureOr<ForwardStep::Scores> ForwardStep::emitScoreRegion(Value visit, Value key, Value scores) {
@@ -153,8 +152,7 @@ FailureOr<ForwardStep::Scores> ForwardStep::emitScoreRegion(Value visit, Value k
   b.setInsertionPointAfter(map);
   auto asWritten = cast<tile::MapOp>(b.clone(*map));
   ScoreMap simple = simplifyScoreMap(map, /*canSplit=*/schedule.max == Max::Running && frame.rows->areConsecutive(),
-                                     /*toProduct=*/schedule.tensorBias, nest.mask,
-                                     /*rowsAreKeys=*/false);
+                                     /*toProduct=*/hasTensorSlopes, nest.mask, /*rowsAreKeys=*/false);
   remainingScale = simple.factor;
   slopes = simple.slopes;
   if (simple.map.getOffset()) {

@@ -52,7 +52,7 @@ private:
   State getState(mlir::ValueRange values) const;
   mlir::LogicalResult checkUnifiedMax();
   mlir::FailureOr<State> emitStep(mlir::Value visit, State state);
-  mlir::LogicalResult addSlopes(mlir::tile::MmaAsyncOp product);
+  void addSlopes(mlir::tile::MmaAsyncOp product);
   mlir::FailureOr<Softmax> emitSoftmax(mlir::Value visit, mlir::Value key, mlir::Value rawScores, mlir::Value oldMax);
   mlir::FailureOr<Exponents> emitEither(mlir::Value visit, mlir::Value key, Scores scores, mlir::Value oldMax,
                                         Softmax &result);
@@ -91,6 +91,8 @@ private:
   mlir::Value replaceNegInf(mlir::Value rows);
 
   int64_t valueDim;
+  /// The tensor cores add the terms of the score that grow along the keys.
+  bool hasTensorSlopes = false;
   TileDropout dropout;
   /// The factor by which the loop's scores are still to be multiplied: a score's exponent is score * this * log2(e).
   double remainingScale;
