@@ -93,7 +93,8 @@ def test_one_tile_of_keys(d, schedule, name):
 
 @pytest.mark.parametrize("d, schedule", SCHEDULES)
 def test_scores(d, schedule):
-    """A soft cap, whose first tile asks its warps; a bias along the keys, which the tensor cores add; a bias from memory."""
+    """A soft cap, whose first tile asks its warps; a bias along the keys, which the tensor cores add;
+    a bias from memory."""
     lengths = [(65, 63), (1000, 1000)]
     check(None, schedule, d, torch.bfloat16, False, lengths, lambda s, b, h, i, j: 30 * ops.tanh(s / 30),
           lambda s: 30 * torch.tanh(s / 30))
