@@ -138,8 +138,8 @@ FailureOr<std::vector<NestKernel>> flashc::scheduleNests(MutableArrayRef<LoopNes
   return kernels;
 }
 
-/// Returns the reason why the work tiles of the nest's kernel are sorted by a list, or an empty text. A list is only for
-/// a launch with one nest, and the reducer warpgroup of a persistent kernel does not follow it.
+/// Returns the reason why the work tiles of the nest's kernel are sorted by a list, or an empty text. A list is only
+/// for a launch with one nest, and the reducer warpgroup of a persistent kernel does not follow it.
 static std::string decideWhySorted(const NestKernel &kernel, bool isOnlyNest) {
   const auto &[nest, schedule] = std::tie(kernel.nest, kernel.schedule);
   if (!isOnlyNest || nest.pairs || (schedule.persistent ? schedule.hasReducer() : !mayReorder(nest)))

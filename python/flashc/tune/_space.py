@@ -47,8 +47,7 @@ SPACE = {
 
 def parse_space(items):
     """Returns SPACE with the values of items such as ["stages=2,3", "persistent=true,false"]; new fields are added.
-    Raises
-    ValueError."""
+    Raises ValueError."""
     space = dict(SPACE)
     for item in items:
         key, equals, text = item.partition("=")
