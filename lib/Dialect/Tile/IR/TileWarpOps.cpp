@@ -113,6 +113,6 @@ LogicalResult MergeClusterOp::verify() {
     return emitOpError() << "expected a result of type " << acc << ", got " << merged;
   if (program.getCluster() < 2 || program.getWarps() % program.getCluster() != 0)
     return emitOpError() << "expected a cluster size of at least 2 that divides the number of warps, got "
-                         << program.getCluster() << " CTAs of " << program.getWarps() << " warps";
+                         << program.getCluster() << " for " << program.getWarps() << " warps";
   return success();
 }
