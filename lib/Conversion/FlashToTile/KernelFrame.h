@@ -1,4 +1,4 @@
-//===- KernelFrame.h - what the kernel of every step has ----------------------------------------------------------===//
+//===- KernelFrame.h - the common part of the kernels of all steps ------------------------------------------------===//
 #ifndef FLASHC_LIB_CONVERSION_FLASHTOTILE_KERNELFRAME_H
 #define FLASHC_LIB_CONVERSION_FLASHTOTILE_KERNELFRAME_H
 

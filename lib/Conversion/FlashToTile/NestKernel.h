@@ -1,4 +1,4 @@
-//===- NestKernel.h - a nest on its way to a kernel ---------------------------------------------------------------===//
+//===- NestKernel.h - a nest with its schedule and kernel ---------------------------------------------------------===//
 #ifndef FLASHC_LIB_CONVERSION_FLASHTOTILE_NESTKERNEL_H
 #define FLASHC_LIB_CONVERSION_FLASHTOTILE_NESTKERNEL_H
 

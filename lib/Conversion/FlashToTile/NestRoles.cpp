@@ -1,4 +1,4 @@
-//===- NestRoles.cpp - what arguments of a launch are to a nest ---------------------------------------------------===//
+//===- NestRoles.cpp - the roles of launch arguments in a nest ----------------------------------------------------===//
 
 #include "NestKernel.h"
 #include "flashc/Dialect/Flash/IR/Arguments.h"

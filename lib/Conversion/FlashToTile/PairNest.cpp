@@ -1,4 +1,4 @@
-//===- PairNest.cpp - the nest of a step of pairs -----------------------------------------------------------------===//
+//===- PairNest.cpp - the nest of a step whose state is a score matrix --------------------------------------------===//
 
 #include "PairNest.h"
 #include "Steps/TileStep.h"

@@ -1,4 +1,4 @@
-//===- PairNest.h - the nest of a step of pairs -------------------------------------------------------------------===//
+//===- PairNest.h - the nest of a step whose state is a score matrix ----------------------------------------------===//
 #ifndef FLASHC_LIB_CONVERSION_FLASHTOTILE_PAIRNEST_H
 #define FLASHC_LIB_CONVERSION_FLASHTOTILE_PAIRNEST_H
 

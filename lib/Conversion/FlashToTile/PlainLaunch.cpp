@@ -1,4 +1,4 @@
-//===- PlainLaunch.cpp - a function that one plain kernel computes ------------------------------------------------===//
+//===- PlainLaunch.cpp - launches of ops without scores -----------------------------------------------------------===//
 
 #include "PlainLaunch.h"
 #include "flashc/Conversion/ScheduleChoice.h"

@@ -1,4 +1,4 @@
-//===- PlainLaunch.h - a function that one plain kernel computes --------------------------------------------------===//
+//===- PlainLaunch.h - launches of ops without scores -------------------------------------------------------------===//
 #ifndef FLASHC_LIB_CONVERSION_FLASHTOTILE_PLAINLAUNCH_H
 #define FLASHC_LIB_CONVERSION_FLASHTOTILE_PLAINLAUNCH_H
 

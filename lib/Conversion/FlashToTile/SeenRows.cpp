@@ -1,4 +1,4 @@
-//===- SeenRows.cpp - which rows of tiles products may add up -----------------------------------------------------===//
+//===- SeenRows.cpp - the rows of tiles that the mask can see -----------------------------------------------------===//
 
 #include "SeenRows.h"
 #include "flashc/Dialect/Flash/Transforms/SeenPositions.h"

@@ -1,4 +1,4 @@
-//===- SeenRows.h - which rows of tiles products may add up -------------------------------------------------------===//
+//===- SeenRows.h - the rows of tiles that the mask can see -------------------------------------------------------===//
 #ifndef FLASHC_LIB_CONVERSION_FLASHTOTILE_SEENROWS_H
 #define FLASHC_LIB_CONVERSION_FLASHTOTILE_SEENROWS_H
 

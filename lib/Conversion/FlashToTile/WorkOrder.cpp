@@ -1,4 +1,4 @@
-//===- WorkOrder.cpp - in which order CTAs work -------------------------------------------------------------------===//
+//===- WorkOrder.cpp - the order in which CTAs take work tiles ----------------------------------------------------===//
 
 #include "WorkOrder.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"

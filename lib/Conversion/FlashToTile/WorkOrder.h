@@ -1,4 +1,4 @@
-//===- WorkOrder.h - in which order CTAs work ---------------------------------------------------------------------===//
+//===- WorkOrder.h - the order in which CTAs take work tiles ------------------------------------------------------===//
 #ifndef FLASHC_LIB_CONVERSION_FLASHTOTILE_WORKORDER_H
 #define FLASHC_LIB_CONVERSION_FLASHTOTILE_WORKORDER_H
 

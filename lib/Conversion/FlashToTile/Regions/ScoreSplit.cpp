@@ -1,4 +1,4 @@
-//===- ScoreSplit.cpp - what of a score does not vary along a thread's columns ------------------------------------===//
+//===- ScoreSplit.cpp - terms of a score that are affine in the column --------------------------------------------===//
 
 #include "Regions/ScoreSplit.h"
 #include "Regions/ScoreMap.h"

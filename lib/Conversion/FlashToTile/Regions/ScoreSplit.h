@@ -1,4 +1,4 @@
-//===- ScoreSplit.h - what of a score does not vary along a thread's columns --------------------------------------===//
+//===- ScoreSplit.h - terms of a score that are affine in the column ----------------------------------------------===//
 #ifndef FLASHC_LIB_CONVERSION_FLASHTOTILE_SCORESPLIT_H
 #define FLASHC_LIB_CONVERSION_FLASHTOTILE_SCORESPLIT_H
 

@@ -1,4 +1,4 @@
-//===- Source.cpp - how the tiles of an operand come --------------------------------------------------------------===//
+//===- Source.cpp - how the tiles of an operand are loaded --------------------------------------------------------===//
 
 #include "Sources/Source.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"

@@ -1,4 +1,4 @@
-//===- Source.h - how the tiles of an operand come ----------------------------------------------------------------===//
+//===- Source.h - how the tiles of an operand are loaded ----------------------------------------------------------===//
 //
 // A source loads the tiles of one operand of a nest: it has the operand's kernel parameters, element type and scales,
 // the end of its rows, and the rows to clear. A kind of sources is one file of this folder and one line of

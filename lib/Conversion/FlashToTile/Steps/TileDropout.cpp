@@ -1,4 +1,4 @@
-//===- TileDropout.cpp - probabilities that are dropped, on tiles -------------------------------------------------===//
+//===- TileDropout.cpp - dropout on tiles -------------------------------------------------------------------------===//
 
 #include "Steps/TileDropout.h"
 #include "flashc/Support/Philox.h"

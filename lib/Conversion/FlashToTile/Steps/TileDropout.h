@@ -1,4 +1,4 @@
-//===- TileDropout.h - probabilities that are dropped, on tiles ---------------------------------------------------===//
+//===- TileDropout.h - dropout on tiles ---------------------------------------------------------------------------===//
 #ifndef FLASHC_LIB_CONVERSION_FLASHTOTILE_STEPS_TILEDROPOUT_H
 #define FLASHC_LIB_CONVERSION_FLASHTOTILE_STEPS_TILEDROPOUT_H
 

@@ -1,4 +1,4 @@
-//===- TileStep.cpp - which step an op is -------------------------------------------------------------------------===//
+//===- TileStep.cpp - the step class of each op -------------------------------------------------------------------===//
 
 #include "Steps/TileStep.h"
 #include "Steps/ColumnSumsStep.h"

@@ -1,4 +1,4 @@
-//===- TileStep.h - what a step's kernel computes of a tile -------------------------------------------------------===//
+//===- TileStep.h - the algebra of a step on tiles ----------------------------------------------------------------===//
 //
 // The algebra of a step on tiles: one class in this folder for each op that implements StepOpInterface. A new step is
 // new files here, and a line of registerTileSteps.

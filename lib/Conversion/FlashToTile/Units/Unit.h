@@ -1,4 +1,4 @@
-//===- Unit.h - who runs a tile -----------------------------------------------------------------------------------===//
+//===- Unit.h - the threads that compute a tile together ----------------------------------------------------------===//
 //
 // The threads that compute a tile together: the number of its rows, the program that they run, whether a producer loads
 // for them, and how several units merge their states. A kind of units is one file of this folder and one line of

@@ -1,4 +1,4 @@
-//===- Walk.cpp - over what a kernel walks ------------------------------------------------------------------------===//
+//===- Walk.cpp - the work tiles and steps of a kernel ------------------------------------------------------------===//
 
 #include "Walks/Walk.h"
 #include "Sources/Source.h"

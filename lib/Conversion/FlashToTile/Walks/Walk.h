@@ -1,4 +1,4 @@
-//===- Walk.h - over what a kernel walks --------------------------------------------------------------------------===//
+//===- Walk.h - the work tiles and steps of a kernel --------------------------------------------------------------===//
 //
 // The work tiles of a kernel, and the steps in each: the extents of the grid, the order in which a CTA takes work
 // tiles, and the loop over streamed tiles. A kind of walks is one file of this folder and one line of FrameKinds.def.

@@ -1,4 +1,4 @@
-//===- Lowering.h - what the files of convert-tile-to-nvvm share --------------------------------------------------===//
+//===- Lowering.h - declarations shared by the files of convert-tile-to-nvvm --------------------------------------===//
 //
 // How four warps hold a tile (PTX ISA 9.7.15.5.1.1, the accumulator of wgmma; mma has the same 16 rows for each warp).
 // Thread t of 128, lane = t mod 32, holds the elements e = 4 * block + 2 * half + word of a 64 x N tile, at

@@ -1,4 +1,4 @@
-//===- RepeatedLoops.cpp - loops that a condition at their end goes on --------------------------------------------===//
+//===- RepeatedLoops.cpp - loops that test a condition at their end -----------------------------------------------===//
 
 #include "Lowering.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"

@@ -1,4 +1,4 @@
-//===- Draws.cpp - what CTAs draw, and how its consumers hear of it -----------------------------------------------===//
+//===- Draws.cpp - the dynamic tile scheduler and its broadcasts --------------------------------------------------===//
 //
 // The producer writes a broadcast to one of kPublishPlaces places in shared memory and arrives at the place's mbarrier,
 // which releases the write; a consumer waits for the phase and reads (PTX ISA 9.7.13.15.13 and .16: both are ordered at

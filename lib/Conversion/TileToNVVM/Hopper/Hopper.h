@@ -1,4 +1,4 @@
-//===- Hopper.h - what the files of Hopper's lowering share -------------------------------------------------------===//
+//===- Hopper.h - declarations shared by the files of Hopper's lowering -------------------------------------------===//
 //
 // The ops for which Hopper has instructions of its own: products (wgmma), rings and their copies (mbarrier, TMA), roles
 // (setmaxnreg), broadcasts, and stores through shared memory.

@@ -1,4 +1,4 @@
-//===- TensorStores.cpp - tiles to device memory by the TMA, and what products read of shared memory --------------===//
+//===- TensorStores.cpp - stores by TMA, and to shared memory that products read ----------------------------------===//
 
 #include "Hopper.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"

@@ -1,4 +1,4 @@
-//===- Bytes.cpp - elements of 8 bits become those of products ----------------------------------------------------===//
+//===- Bytes.cpp - conversion of 8-bit elements -------------------------------------------------------------------===//
 //
 // Both types are exact in f16. For float8_e4m3 there is an instruction (PTX ISA, cvt of .e4m3x2). An i8 with its sign
 // flipped is the last byte of the f16 1024 + x + 128, from which 1152 is subtracted. bf16 is converted by way of f32,

@@ -1,4 +1,4 @@
-//===- Merge.cpp - states of online softmax, of warps and of CTAs, as one -----------------------------------------===//
+//===- Merge.cpp - merges the softmax states of warps and CTAs ----------------------------------------------------===//
 //
 // States are passed in the order in which threads hold them, sixteen bytes for each lane: lane l of one warp reads what
 // lane l of another wrote, which is the same element of the same row.

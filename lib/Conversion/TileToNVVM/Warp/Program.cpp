@@ -1,4 +1,4 @@
-//===- Program.cpp - what a warp program begins with --------------------------------------------------------------===//
+//===- Program.cpp - the prologue of a warp program ---------------------------------------------------------------===//
 //
 //   every warp   lane 0 initialises the barriers of the warp's own rings and fences; then the warp's lanes meet. No
 //   warp
