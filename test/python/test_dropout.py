@@ -22,7 +22,7 @@ PHILOX = np.array([-123456789123456789, 987654321987654321], np.int64)
 def test_philox(counter, key, want):
     """The known answers of Random123, the authors' library."""
     found = _philox([np.array([x], np.uint64) for x in counter], key)
-    assert tuple(int(x) for x in found) == want
+    assert tuple(x.item() for x in found) == want
 
 
 def attention_mask(shape, p, philox, dtype=np.float32):
