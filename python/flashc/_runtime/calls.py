@@ -248,8 +248,8 @@ class Case:
         each other or with an array that the call reads."""
         owners: List[Any] = []
         arrays: List[Array] = []
-        names, others = list(inputs.arrays), list(inputs.arrays.values())
-        names, others = names + [READ_BY_CODE] * len(code.arrays), others + list(code.arrays)
+        written: List[str] = []
+        others = [*inputs.arrays.values(), *code.arrays]
         for result, out in zip(self.results, outs):
             if out is None:
                 owner, array = self._allocate(result, inputs, outs[0], result.name in unseen)
@@ -257,10 +257,12 @@ class Case:
                 owner, array = out, read_result(result, out, inputs.device, inputs.stream)
                 shared = find_shared(array, others)
                 if shared is not None:
+                    names = [*inputs.arrays, *[READ_BY_CODE] * len(code.arrays),
+                             *["out[0]" if x == "out" else x for x in written]]
                     raise ArgumentError(
                         f"expected {result.label} to be apart from {names[shared]}, which is still in "
                         f"use while {result.label} is written, got arrays that share memory")
-                names.append("out[0]" if result.label == "out" else result.label)
+                written.append(result.label)
                 others.append(array)
             owners.append(owner)
             arrays.append(array)
