@@ -3,6 +3,7 @@
 #include "Support.h"
 #include "flashc/Compiler/BuildAttention.h"
 #include "flashc/Schedule/KernelPlan.h"
+#include "llvm/Support/Regex.h"
 
 using namespace flashc;
 using namespace flashc::capi;
@@ -108,9 +109,10 @@ static llvm::Expected<AttentionSpec> convert(const FlashcAttention &attention) {
   return spec;
 }
 
+/// Whether `code`, IR as text, reads a captured array.
 static bool readsArrays(llvm::StringRef code, const AttentionSpec &spec) {
   return llvm::any_of(spec.captures, [&](const AttentionSpec::Capture &capture) {
-    return !capture.isScalar && code.contains("%" + capture.name);
+    return !capture.isScalar && llvm::Regex("%" + capture.name + "([^A-Za-z0-9_]|$)").match(code);
   });
 }
 

@@ -280,8 +280,7 @@ FailureOr<llvm::SmallVector<HostTensor>> CPUProgram::run(func::FuncOp function,
   std::string place;
   llvm::raw_string_ostream(place) << function.getLoc();
   llvm::PrettyStackTraceFormat crash(
-      "running @%s of %s on the CPU: does a slice of it, or an affine or linalg op, reach "
-      "beside its array?",
+      "running @%s of %s on the CPU: does a slice of it, or an affine or linalg op, exceed its array?",
       function.getName().str().c_str(), place.c_str());
   if (!callJITFunction(address->toPtr<void (*)(void **)>(), slots.data(), message))
     return function.emitError("running on the CPU failed: ") << message;

@@ -43,7 +43,7 @@ void OrderKernel::emit(llvm::function_ref<Facts(Value)> emitFacts) {
   emitCounter();
   emitMeasure(emitFacts);
   emitBarrier();
-  emitMost();
+  emitMaximum();
   emitCount();
   emitBarrier();
   emitPlaces();
@@ -139,7 +139,7 @@ void OrderKernel::emitMeasure(llvm::function_ref<Facts(Value)> emitFacts) {
 }
 
 /// Emits the most work of all warps, each lane reading one warp's, and how many bits it has more than a key.
-void OrderKernel::emitMost() {
+void OrderKernel::emitMaximum() {
   Value ofWarp = read(add(index(kPerWarp), lane));
   Value ofAll = NVVM::ReduxOp::create(b, b.getI32Type(), ofWarp, NVVM::ReduxKind::UMAX, i32(-1));
   most = arith::MaxUIOp::create(b, ofAll, i32(1));

@@ -66,7 +66,7 @@ private:
   Value emitScratch(gpu::GPUFuncOp kernel);
   void emitCounter();
   void emitMeasure(llvm::function_ref<Facts(Value)> emitFacts);
-  void emitMost();
+  void emitMaximum();
   void emitCount();
   void emitPlaces();
   Value emitSumOfLanes(Value value);

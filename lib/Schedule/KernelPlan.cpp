@@ -86,10 +86,11 @@ static llvm::Expected<std::optional<ForwardParts>> chooseForward(const Question 
   };
   // A tile of a forward kernel has rows of one query head: 256 rows for small keys, unless there are fewer. Merging
   // parts costs as much as some keys, and decoding 16 rows half as much as a tile.
-  constexpr int64_t kNarrowKey = 256, kTileRows = 128, kLeastKeys = 256;
+  constexpr int64_t kNarrowKey = 256, kForwardRows = 128, kLeastKeys = 256;
   constexpr double kMergedKeys = 400, kDecodedTile = 0.53;
-  bool isNarrow = cache.keyBytes <= kNarrowKey, isShort = queries <= kTileRows;
-  int64_t tiles = heads * cache.groupSize * llvm::divideCeil(queries, isNarrow && !isShort ? 2 * kTileRows : kTileRows);
+  bool isNarrow = cache.keyBytes <= kNarrowKey, isShort = queries <= kForwardRows;
+  int64_t tiles =
+      heads * cache.groupSize * llvm::divideCeil(queries, isNarrow && !isShort ? 2 * kForwardRows : kForwardRows);
   int64_t parts = std::max<int64_t>(std::min(cache.multiprocessors / tiles, cache.keys / kLeastKeys), 1);
   double cost = getCost(tiles, 1);
   if (double ofParts = getCost(tiles, parts) + kMergedKeys / cache.keys; ofParts < cost && !cache.isMaskedByArrays)

@@ -35,8 +35,8 @@ def decode(q: ArrayLike, k_cache: ArrayLike, v_cache: ArrayLike, lengths: Intege
     """Attention of the last tokens of each sequence to its cached keys and values: the result of
     `flash_attn.flash_attn_with_kvcache(q, k_cache, v_cache, cache_seqlens=lengths, block_table=block_table)`, with the
     tokens of q already in the cache (`flashc.append_kv`). T is one token, a few, or thousands: prefill and chunked
-    prefill are the same call. If the query heads of a group times T are more than 16, and all tiles of 16 such rows are
-    more than the multiprocessors, the forward kernel reads the cache: one kernel for all such T.
+    prefill are the same call. If the query heads of a group times T are more than 16, either a decoding kernel or the
+    forward kernel reads the cache, by their estimated times (docs/decode.md); the forward kernel is one for all such T.
 
     Query t of T has position lengths[b] - T + t in its sequence. In masks and scores i and j are positions in the
     sequence, and `flashc.ops.key_length()` is lengths[b]: masks by name need no alignment. Rows of the caches after a

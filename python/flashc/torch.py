@@ -139,6 +139,9 @@ def attention(operands: Operands, options: Options,
     refuses. Arrays that a function names as globals are read at every call.
     """
     x: Dict[str, Any] = {name: getattr(options, name) for name in Options._fields}
+    for name in Options._fields:
+        if name not in _ATTENTION.names and name != "window" and x[name] != Options._field_defaults[name]:
+            raise ArgumentError(f"expected no {name} for an op of PyTorch, got {x[name]!r}")
     for name in ("causal", "enable_gqa", "return_lse"):
         x[name] = parse_flag(name, x[name])
     for name, vector in zip(Operands._fields, operands):

@@ -2,6 +2,7 @@
 
 A line that changes is a decision: write the new answer, and say in the commit why it is better.
 """
+import ctypes
 import os
 
 import pytest
@@ -72,6 +73,19 @@ def test_a_launch_says_all_its_extents(context):
         with pytest.raises(library.ArgumentError, match=f"expected splits to be positive, .*, got {splits}"):
             attention.batch = 1
             context.choose_kernel(attention, library.CacheLaunch(132, splits, True), "sm_90a", None)
+
+
+def test_keys_are_cut_unless_the_mask_reads_an_array(context):
+    """An array of the score does not count, though its name begins the name of a scalar that the mask reads."""
+    attention = describe(dict(d=208, dv=208, G=1, B=8, Hk=1, T=500, N=2048, page=8))
+    extents = (ctypes.c_int64 * 1)(64)
+    kinds = (b"x1", 1, extents), (b"x10", 0, None)
+    captures = (library.Capture * 2)(*(library.Capture(name, library.DTYPES["i32"], *shape) for name, *shape in kinds))
+    attention.captures, attention.num_captures = captures, 2
+    for code, answer in ((b"%x10 %x1[", ""), (b"%x10", "splits=4")):
+        attention.mask_code = code
+        _, schedule = context.choose_kernel(attention, library.CacheLaunch(132, 0, False), "sm_90a", None)
+        assert schedule == answer
 
 
 def test_a_table_has_rows_for_decoding():

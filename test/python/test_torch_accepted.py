@@ -11,7 +11,8 @@ if not hasattr(torch.library, "custom_op"):
 
 from torch.func import grad, vmap  # noqa: E402
 
-from flashc.torch import flex_attention, scaled_dot_product_attention as sdpa  # noqa: E402
+from flashc._runtime.options import Operands, Options  # noqa: E402
+from flashc.torch import attention, flex_attention, scaled_dot_product_attention as sdpa  # noqa: E402
 
 eager = torch.nn.functional.scaled_dot_product_attention
 pytestmark = pytest.mark.filterwarnings("ignore:There is a performance drop")
@@ -107,6 +108,12 @@ def test_refusals_in_torch_func():
         grad(lambda x: grad(lambda x: sdpa(x, x, x).sum())(x).sum())(x)
     with pytest.raises(flashc.ArgumentError, match="no out, schedule or static_shapes in torch.func"):
         grad(lambda x: flashc.attention(x, x, x, static_shapes=True).sum())(x)
+
+
+def test_ops_refuse_options_that_they_do_not_take():
+    x = torch.randn(1, 2, 7, 16)
+    with pytest.raises(flashc.ArgumentError, match="expected no batch_invariant for an op of PyTorch, got True"):
+        attention(Operands(x, x, x), Options(batch_invariant=True))
 
 
 # --- Closures in graphs -----------------------------------------------------------------------------------------------

@@ -54,7 +54,7 @@ static FailureOr<Schedule> chooseFor(LoopNest &nest, StringRef target, StringRef
   if (failed(schedule))
     return failure();
   if (nest.pairs) {
-    Schedule ofPairs = choosePairSchedule(nest, *schedule);
+    Schedule ofPairs = choosePairSchedule(nest, *schedule, *GPUTarget::lookup(target));
     for (auto [field, other] : llvm::zip_equal(ofPairs.getFields(), schedule->getFields()))
       if (field.second != other.second && hasOverride(overrides, field.first))
         return op.emitError() << "schedule: expected " << field.first << "=" << field.second

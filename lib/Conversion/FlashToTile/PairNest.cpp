@@ -77,14 +77,14 @@ static void readMask(LoopNest &nest) {
     pairs.neededKeys.reset();
 }
 
-Schedule flashc::choosePairSchedule(LoopNest &nest, Schedule schedule) {
+Schedule flashc::choosePairSchedule(LoopNest &nest, Schedule schedule, const GPUTarget &target) {
   schedule.kvTile = 64; // a divisor of the tile of queries, so that diagonals begin at tiles
   schedule.consumers = 2;
   schedule.pingPong = false;
   StepShape shape = getStepShape(nest);
   int64_t columns = shape.depth + shape.valueDepth;
-  int64_t bytes = (schedule.getQTile() + schedule.kvTile) * llvm::alignTo(columns, 64) * 2;
-  schedule.stages = std::clamp<int64_t>(GPUTarget::lookup(kDefaultTarget)->maxSharedMemory / (bytes + 1024), 1, 3);
+  int64_t bytes = (schedule.getQTile() + schedule.kvTile) * llvm::alignTo(columns, target.getPanelCols()) * 2;
+  schedule.stages = std::clamp<int64_t>(target.maxSharedMemory / (bytes + 1024), 1, 3);
   // A tile of pairs has few visits, so the next tile's operands are loaded while this tile is stored.
   schedule.persistent = !nest.pairs->isDiagonal && schedule.stages > 1;
   nest.residentTile = schedule.getQTile();

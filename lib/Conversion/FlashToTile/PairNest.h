@@ -13,7 +13,7 @@ namespace flashc {
 mlir::FailureOr<LoopNest> matchPairNest(mlir::func::FuncOp func, mlir::flash::AccumulateGradientsOp op);
 
 /// The schedule of such a nest: `schedule` with other tiles, and with as many slots as fit.
-Schedule choosePairSchedule(LoopNest &nest, Schedule schedule);
+Schedule choosePairSchedule(LoopNest &nest, Schedule schedule, const GPUTarget &target);
 
 /// The extents of the grid. Emits an error and fails if an extent is no formula.
 mlir::FailureOr<std::array<GridFormula, 3>> getPairExtents(LoopNest &nest);

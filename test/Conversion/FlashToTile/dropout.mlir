@@ -44,7 +44,7 @@
 // SUMS: error: schedule: expected no dropout for tensor-sums: row sums include the dropped elements of P
 
 // MADE: error: expected a captured array to be a function argument
-// MOVED: error: expected tiles from a multiple of 32 on beside dropout, got 8
+// MOVED: error: expected tiles from a multiple of 32 on for dropout, got 8
 
 //--- attention.mlir
 !q = tensor<?x?x?x64xbf16>

@@ -47,7 +47,7 @@ func.func @late_bound(%acc: !acc, %m: !row, %l: !row, %o: !all, %n: index) -> !a
     }
     // expected-note @+1 {{see 'arith.addi'}}
     %end = arith.addi %i, %c8 : index
-    // expected-error @+1 {{cannot split keys: expected all bounds in front of the first loop}}
+    // expected-error @+1 {{cannot split keys: expected all bounds before the first loop}}
     %t:3 = scf.for %j = %i to %end step %c8 iter_args(%a = %s#0, %b = %s#1, %c = %s#2) -> (!acc, !row, !row) {
       scf.yield %a, %b, %c : !acc, !row, !row
     }

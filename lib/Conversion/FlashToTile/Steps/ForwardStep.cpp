@@ -123,7 +123,7 @@ FailureOr<ForwardStep::State> ForwardStep::emitStep(Value visit, State state) {
   FailureOr<Value> kept = dropout.emitMask(key);
   if (failed(kept))
     return failure();
-  operand = dropout.emitKept(operand, *kept);
+  operand = dropout.clearDropped(operand, *kept);
   Value acc = softmax->rescaleFactor ? emitRescale(state.acc, *softmax) : state.acc;
   Value vTile = frame.loadStreamed("v", firstKey);
   Value output =

@@ -54,12 +54,12 @@ private:
   mlir::FailureOr<State> emitStep(mlir::Value visit, State state);
   void addSlopes(mlir::tile::MmaAsyncOp product);
   mlir::FailureOr<Softmax> emitSoftmax(mlir::Value visit, mlir::Value key, mlir::Value rawScores, mlir::Value oldMax);
-  mlir::FailureOr<Exponents> emitEither(mlir::Value visit, mlir::Value key, Scores scores, mlir::Value oldMax,
-                                        Softmax &result);
+  mlir::FailureOr<Exponents> emitSplitOrAsWritten(mlir::Value visit, mlir::Value key, Scores scores, mlir::Value oldMax,
+                                                  Softmax &result);
   mlir::FailureOr<Exponents> emitAsWritten(mlir::Value visit, mlir::Value key, Scores scores, mlir::Value oldMax,
                                            Softmax &result);
-  mlir::FailureOr<Exponents> emitLazily(mlir::Value visit, mlir::Value key, Scores scores, mlir::Value oldMax,
-                                        Softmax &result);
+  mlir::FailureOr<Exponents> emitRescaledExponents(mlir::Value visit, mlir::Value key, Scores scores,
+                                                   mlir::Value oldMax, Softmax &result);
   void emitNewMaximum(Scores scores, mlir::Value oldMax, double factor, Softmax &result);
   Exponents emitExponents(Scores scores, mlir::Value max);
   mlir::LogicalResult emitHasLargeTerms(mlir::tile::MapOp split);
@@ -71,8 +71,8 @@ private:
   mlir::Value emitRescale(mlir::Value acc, const Softmax &softmax);
   mlir::FailureOr<Scores> emitScoreRegion(mlir::Value visit, mlir::Value key, mlir::Value scores);
   mlir::FailureOr<Scores> emitMasked(mlir::Value visit, mlir::Value key, Scores source, double masked);
-  mlir::Value emitMost(Scores scores);
-  mlir::FailureOr<Scores> emitKept(mlir::Value key, Scores source, double masked);
+  mlir::Value emitLaneMaximum(Scores scores);
+  mlir::FailureOr<Scores> emitMaskedScores(mlir::Value key, Scores source, double masked);
   mlir::Value emitLogSumExp(mlir::Value max, mlir::Value sum);
   mlir::Value emitIsEmpty(mlir::Value sum);
   mlir::FailureOr<mlir::Value> emitSinks();

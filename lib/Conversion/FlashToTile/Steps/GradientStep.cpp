@@ -175,7 +175,7 @@ FailureOr<GradientStep::Weights> GradientStep::emitWeightsAndSlopes(Value visit,
 
 Value GradientStep::emitScoreGradients(Value visit, Value position, Value weights, Value dp, Value delta, Value slopes,
                                        Value kept) {
-  dp = dropout.emitKept(dp, kept);
+  dp = dropout.clearDropped(dp, kept);
   Value gradients =
       emitWithQueries(frame, visit, position, dp, "delta", delta, [&](Value element, Value ofQuery) -> Value {
         if (!kept)
@@ -186,7 +186,7 @@ Value GradientStep::emitScoreGradients(Value visit, Value position, Value weight
   if (!gradients)
     return {};
   if (!slopes)
-    return emitKept(visit, weights, arith::MulFOp::create(b, weights, frame.scale(gradients, *getConstantSlope())));
+    return clearHidden(visit, weights, arith::MulFOp::create(b, weights, frame.scale(gradients, *getConstantSlope())));
   if (slopes.getType() != weights.getType())
     slopes = tile::FromOperandAOp::create(b, weights.getType(), slopes);
   gradients = arith::MulFOp::create(b, gradients, slopes);
@@ -202,7 +202,7 @@ Value GradientStep::clearUnweighted(Value weights, function_ref<Value()> emit) {
 }
 
 /// Clears dX of pairs that a mask hides by arrays: dP and delta may be NaN there.
-Value GradientStep::emitKept(Value visit, Value weights, Value gradients) {
+Value GradientStep::clearHidden(Value visit, Value weights, Value gradients) {
   if (!frame.hidesData())
     return gradients;
   auto kept = frame.emitWhereMasked(visit, gradients, [&]() -> FailureOr<SmallVector<Value>> {
@@ -269,7 +269,7 @@ FailureOr<SmallVector<Value>> GradientStep::emitOfKeys(Value visit, ValueRange s
   Value ofGradients = hasDK ? startProduct(frame.getResident("v"), doTile) : Value();
   if (hasDV && weights.getType() == products.getType())
     weights = round(weights);
-  Value ofDV = hasDV ? startSum(dropout.emitKept(weights, *kept), doTile, state.back()) : Value();
+  Value ofDV = hasDV ? startSum(dropout.clearDropped(weights, *kept), doTile, state.back()) : Value();
   if (!hasDK)
     return SmallVector<Value>{wait(ofDV, /*pending=*/0)};
   Value dp = wait(ofGradients, /*pending=*/hasDV);

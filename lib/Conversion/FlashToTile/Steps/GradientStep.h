@@ -63,7 +63,7 @@ private:
   mlir::Value emitScoreGradients(mlir::Value visit, mlir::Value position, mlir::Value weights, mlir::Value dp,
                                  mlir::Value delta, mlir::Value slopes, mlir::Value kept);
   mlir::Value clearUnweighted(mlir::Value weights, llvm::function_ref<mlir::Value()> emit);
-  mlir::Value emitKept(mlir::Value visit, mlir::Value weights, mlir::Value gradients);
+  mlir::Value clearHidden(mlir::Value visit, mlir::Value weights, mlir::Value gradients);
   mlir::Value round(mlir::Value a);
   mlir::Value startSum(mlir::Value operand, mlir::Value slot, mlir::Value acc);
   /// Reads a row of the statistics as one value for each column.

@@ -53,8 +53,8 @@ FailureOr<ForwardStep::Softmax> ForwardStep::emitSoftmax(Value visit, Value key,
     result.probabilities = masked->tile;
     return result;
   }
-  FailureOr<Exponents> exponents = scores->asWritten ? emitEither(visit, key, *scores, oldMax, result)
-                                                     : emitLazily(visit, key, *scores, oldMax, result);
+  FailureOr<Exponents> exponents = scores->asWritten ? emitSplitOrAsWritten(visit, key, *scores, oldMax, result)
+                                                     : emitRescaledExponents(visit, key, *scores, oldMax, result);
   if (failed(exponents))
     return failure();
   result.probabilities = emitExponentials(exponents->tile, exponents->offset);
@@ -63,8 +63,8 @@ FailureOr<ForwardStep::Softmax> ForwardStep::emitSoftmax(Value visit, Value key,
 
 /// Emits exponents from scores that are split from their terms, or as the score region is written if a term may be
 /// large.
-FailureOr<ForwardStep::Exponents> ForwardStep::emitEither(Value visit, Value key, Scores scores, Value oldMax,
-                                                          Softmax &result) {
+FailureOr<ForwardStep::Exponents> ForwardStep::emitSplitOrAsWritten(Value visit, Value key, Scores scores, Value oldMax,
+                                                                    Softmax &result) {
   RankedTensorType rowType = frame.getRowType();
   Type types[] = {scores.tile.getType(), scores.offset.getType(), rowType, rowType, b.getI1Type()};
   auto branch = scf::IfOp::create(b, types, hasLargeTerms, /*addThenBlock=*/true, /*addElseBlock=*/true);
@@ -81,7 +81,7 @@ FailureOr<ForwardStep::Exponents> ForwardStep::emitEither(Value visit, Value key
   if (failed(fill(branch.thenBlock(), scores.asWritten,
                   [&] { return emitAsWritten(visit, key, scores, oldMax, result); })) ||
       failed(fill(branch.elseBlock(), scores.tile.getDefiningOp(),
-                  [&] { return emitLazily(visit, key, scores, oldMax, result); })))
+                  [&] { return emitRescaledExponents(visit, key, scores, oldMax, result); })))
     return failure();
   result.max = branch.getResult(2), result.rescaleFactor = branch.getResult(3);
   result.needsRescale = branch.getResult(4);
@@ -102,8 +102,8 @@ FailureOr<ForwardStep::Exponents> ForwardStep::emitAsWritten(Value visit, Value 
 
 /// Emits exponents with the old maximum while the new one exceeds it by less than kRescaleThreshold; acc and sum use
 /// the same maximum. In most tiles no score of the warp's rows exceeds it, and then lanes exchange nothing.
-FailureOr<ForwardStep::Exponents> ForwardStep::emitLazily(Value visit, Value key, Scores scores, Value oldMax,
-                                                          Softmax &result) {
+FailureOr<ForwardStep::Exponents> ForwardStep::emitRescaledExponents(Value visit, Value key, Scores scores,
+                                                                     Value oldMax, Softmax &result) {
   FailureOr<Scores> masked = emitMasked(visit, key, scores, kNegInf);
   if (failed(masked))
     return failure();
@@ -236,7 +236,7 @@ Value ForwardStep::emitMayExceed(Scores scores, Value oldMax) {
 }
 
 /// The maximum of a tile's scores for each row and lane, without the offset.
-Value ForwardStep::emitMost(Scores scores) {
+Value ForwardStep::emitLaneMaximum(Scores scores) {
   return tile::RowReduceOp::create(b, frame.getLanePartialType(), tile::ReduceKind::Max, scores.tile);
 }
 
@@ -245,7 +245,7 @@ Value ForwardStep::emitMaximum(Scores scores) {
   RankedTensorType rowType = frame.getRowType();
   tile::ReduceKind kind = tile::ReduceKind::Max;
   if (scores.offset)
-    return tile::CombineOp::create(b, rowType, kind, arith::AddFOp::create(b, emitMost(scores), scores.offset));
+    return tile::CombineOp::create(b, rowType, kind, arith::AddFOp::create(b, emitLaneMaximum(scores), scores.offset));
   return tile::RowReduceOp::create(b, rowType, kind, scores.tile);
 }
 
@@ -281,7 +281,7 @@ FailureOr<ForwardStep::Scores> ForwardStep::emitMasked(Value visit, Value key, S
   };
   FailureOr<SmallVector<Value>> values =
       frame.emitWhereMasked(visit, getValues(source), [&]() -> FailureOr<SmallVector<Value>> {
-        FailureOr<Scores> kept = emitKept(key, source, masked);
+        FailureOr<Scores> kept = emitMaskedScores(key, source, masked);
         if (failed(kept))
           return failure();
         return getValues(*kept);
@@ -293,7 +293,7 @@ FailureOr<ForwardStep::Scores> ForwardStep::emitMasked(Value visit, Value key, S
 
 /// Masks the scores of a masked tile. The offset of a row may be NaN or infinite, and must not reach a row without
 /// keys: a thread whose columns are all masked uses no offset.
-FailureOr<ForwardStep::Scores> ForwardStep::emitKept(Value key, Scores source, double masked) {
+FailureOr<ForwardStep::Scores> ForwardStep::emitMaskedScores(Value key, Scores source, double masked) {
   Value kept = frame.regions.emitMask(source.tile, key, masked);
   if (!kept)
     return failure();
@@ -301,7 +301,7 @@ FailureOr<ForwardStep::Scores> ForwardStep::emitKept(Value key, Scores source, d
   if (!source.offset)
     return result;
   auto type = cast<RankedTensorType>(source.offset.getType());
-  Value isEmpty = arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, emitMost(result), splat(type, kNegInf));
+  Value isEmpty = arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, emitLaneMaximum(result), splat(type, kNegInf));
   result.offset = arith::SelectOp::create(b, isEmpty, splat(type, 0.0), source.offset);
   return result;
 }

@@ -12,12 +12,13 @@ LogicalResult TileDropout::check() const {
     return success();
   LoopNest &nest = frame.nest;
   if (nest.segmentTile)
-    return nest.segmentTile.emitError() << "expected tiles of queries from 0 on beside dropout, got those of sequences";
+    return nest.segmentTile.emitError()
+           << "expected tiles of queries from 0 on for dropout, got tiles that follow packed sequences";
   bool hasWholeBlocks = nest.getStep().getStreamedDim() == flash::StepDim::J && nest.streamedTile % kPhiloxKeys == 0;
   int64_t block = hasWholeBlocks ? kPhiloxKeys : kPhiloxQueries;
   for (Segment &segment : nest.segments)
     if (std::optional<int64_t> begin = getConstantIntValue(segment.begin); begin && *begin % block != 0)
-      return segment.op.emitError() << "expected tiles from a multiple of " << block << " on beside dropout, got "
+      return segment.op.emitError() << "expected tiles from a multiple of " << block << " on for dropout, got "
                                     << *begin;
   return success();
 }
@@ -43,6 +44,6 @@ FailureOr<Value> TileDropout::emitMask(Value position) {
       .getResult();
 }
 
-Value TileDropout::emitKept(Value values, Value mask) {
+Value TileDropout::clearDropped(Value values, Value mask) {
   return mask ? tile::KeepOp::create(frame.b, values.getType(), values, mask).getResult() : values;
 }

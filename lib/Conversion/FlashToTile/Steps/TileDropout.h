@@ -18,7 +18,7 @@ public:
   /// Emits which elements of the streamed tile at `position` are kept. Null without dropout. Fails after an error.
   mlir::FailureOr<mlir::Value> emitMask(mlir::Value position);
   /// `values` where `mask` keeps them, 0 elsewhere; `values` if `mask` is null.
-  mlir::Value emitKept(mlir::Value values, mlir::Value mask);
+  mlir::Value clearDropped(mlir::Value values, mlir::Value mask);
   /// The factor for kept elements; 1 without dropout.
   double getScale() const { return dropout ? dropout->getScale() : 1.0; }
 

@@ -69,7 +69,7 @@ LogicalResult Splitter::findLoops() {
   for (auto [number, loop] : llvm::enumerate(loops)) {
     for (Value bound : {loop.getLowerBound(), loop.getUpperBound()}) {
       if (!dominance.properlyDominates(bound, loops.front()))
-        return refuse(loop, "expected all bounds in front of the first loop", bound.getDefiningOp());
+        return refuse(loop, "expected all bounds before the first loop", bound.getDefiningOp());
       SetVector<Operation *> slice;
       if (failed(getBackwardSlice(bound, &slice)))
         return failure();
