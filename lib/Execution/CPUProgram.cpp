@@ -99,8 +99,7 @@ void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
   builder.registerLoopAnalyses(loops);
   builder.crossRegisterProxies(loops, functions, sccs, modules);
   llvm::ModulePassManager pipeline;
-  // Without no-verify-fixpoint, instcombine ends the process when one round leaves work for a
-  // second.
+  // Without no-verify-fixpoint, instcombine ends the process when one round leaves work for a second.
   llvm::cantFail(builder.parsePassPipeline(
       pipeline, "function(sroa,early-cse,instcombine<no-verify-fixpoint>,simplifycfg,loop-mssa(licm))"));
   pipeline.run(module, modules);
@@ -276,7 +275,7 @@ FailureOr<llvm::SmallVector<HostTensor>> CPUProgram::run(func::FuncOp function,
     slots.push_back(slot);
   }
   std::string message;
-  // Without a guard (docs/checking.md), the signal's handler prints this.
+  // If an access without a guard (docs/checking.md) crashes the process, the signal's handler prints this text.
   std::string place;
   llvm::raw_string_ostream(place) << function.getLoc();
   llvm::PrettyStackTraceFormat crash(

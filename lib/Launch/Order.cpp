@@ -121,12 +121,12 @@ public:
     findShared();
   }
 
-  /// Scalars that are computed from memory and are the same for all work tiles of an item, if other code uses them than
-  /// scalar code of this kind and code that only computes numbers of warpgroups.
+  /// The numbers of an item that all warpgroups share: scalars that depend on memory, and whose users are more than
+  /// such scalars and the code of warpgroups' own numbers.
   SmallVector<Value> shared;
-  /// Scalars of the same kind that differ between warpgroups, made uniform in each.
+  /// The numbers that each warpgroup has of its own: scalars that depend on memory and on the warpgroup, made uniform.
   SmallVector<Value> own;
-  /// Scalars among these that are computed once for all warpgroups.
+  /// Values that `own` depends on and that are the same for all warpgroups, which are computed once.
   SetVector<Value> ofAll;
 
 private:
@@ -171,7 +171,7 @@ private:
   Value warpgroup;
   Sources &sources;
   unsigned dims = 0;
-  /// Code that only computes numbers of warpgroups.
+  /// Ops that only compute `own`.
   llvm::DenseSet<Operation *> ofOwn;
 };
 } // namespace

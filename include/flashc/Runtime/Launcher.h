@@ -30,7 +30,6 @@ namespace flashc {
 ///    them has ended. So the last kernel ends last, and later work on the stream, including the release of the memory,
 ///    follows all kernels.
 /// 7. Where the kernels that write a mask map are left out, the first remaining kernel counts as the first.
-/// 7. Where those that write a mask map are left out, the first one that is left is the first.
 class PreparedLaunch {
 public:
   PreparedLaunch(PreparedLaunch &&) = default;

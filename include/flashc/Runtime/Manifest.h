@@ -73,11 +73,12 @@ constexpr int64_t kMostAlongAxis = 65535;
 /// Whether the grid has one dimension, for all arguments.
 bool isFlat(const ManifestKernel &kernel);
 
-/// Returns the kernel with a grid of one dimension, which tile-fold-grid makes its code divide again: x runs fastest,
-/// then y. Its last two parameters are the extents of x and y. Returns a flat kernel as it is.
+/// Returns the kernel with its grid flattened to one dimension, x fastest, then y. The kernel's code, changed by the
+/// pass tile-fold-grid, computes x, y and z from it with the extents of x and y, which become the last two parameters.
+/// A kernel with a flat grid is returned unchanged.
 ManifestKernel foldGrid(ManifestKernel kernel);
 
-/// A formula and the largest value for which the condition holds.
+/// A condition on a launch, which holds if `formula` is at most `bound`.
 struct LaunchCondition {
   GridFormula formula;
   int64_t bound = 0;

@@ -34,8 +34,9 @@ public:
   ~MaskMaps();
   MaskMaps(const MaskMaps &) = delete;
 
-  /// The address of the map of `key`, for work later in `stream`: a kept map, or one that `make` makes now by launches
-  /// into `stream`. 0: the map is not kept. `plan` is the plan that `forget` takes, or 0.
+  /// Returns the address of the map of `key`, which later work in `stream` may read. If no map of `key` is kept, calls
+  /// `make`, which launches into `stream` the kernels that write the map. Returns 0 if the map cannot be kept. `plan`:
+  /// the plan to which the map belongs (see `forget`); 0 for a map of no plan.
   llvm::Expected<cuda::DevicePtr> get(llvm::StringRef key, uint64_t plan, size_t bytes, cuda::Stream stream,
                                       llvm::function_ref<llvm::Error(cuda::DevicePtr)> make);
   /// Frees the maps of a plan. All launches of the plan must have ended.
