@@ -9,7 +9,8 @@ namespace mlir::flash {
 /// The name of the attribute that names a function's argument.
 constexpr llvm::StringLiteral kArgumentNameAttr = "flash.name";
 
-/// Returns the argument of the entry block that `value` is, through casts and bufferization.to_tensor, or null.
+/// Returns the function's argument from which `value` results by casts, bufferization.to_tensor and flash.assume_sorted
+/// only. Null if there is none.
 BlockArgument getRootArgument(Value value);
 
 } // namespace mlir::flash

@@ -11,7 +11,7 @@ namespace mlir::flash {
 struct Dropout {
   Dropout(Value philox, std::optional<llvm::APFloat> p) : philox(philox), p(p ? p->convertToFloat() : 0.0f) {}
 
-  /// The rate in units of 1/256. An element is kept if its random byte is at least this.
+  /// The rate in units of 1/256. An element is kept if its random byte is greater than or equal to this number.
   int64_t getThreshold() const;
   /// The factor of elements that are kept: 1 / (1 - rate).
   double getScale() const { return 256.0 / double(256 - getThreshold()); }
@@ -20,8 +20,8 @@ struct Dropout {
   float p;
 };
 
-/// Emits whether the element at `position` (b, h, i, j), all of type index, is kept: an i1. `seed` and `offset` are
-/// i64.
+/// Emits an i1 that says whether dropout keeps the element at `position` (b, h, i, j), four values of type index.
+/// `seed` and `offset` are i64.
 Value emitIsKept(OpBuilder &b, Location loc, const Dropout &dropout, Value seed, Value offset,
                  ArrayRef<Value> position);
 

@@ -6,8 +6,9 @@
 
 namespace mlir::flash {
 
-/// Rounds the f32 `value` / `scale` to `type`, f8E4M3FN or i8, to the nearest element (ties to even), saturated.
-/// Returns the bits as an i8. NaN becomes NaN in f8E4M3FN, and 0 in i8.
+/// Divides the f32 `value` by `scale`, and rounds the quotient to the nearest element of `type`, which is f8E4M3FN or
+/// i8. Ties go to the even element, and quotients outside of the range become the least or greatest element. NaN
+/// becomes NaN in f8E4M3FN, and 0 in i8. Returns the bits of the element as an i8.
 Value emitQuantised(ImplicitLocOpBuilder &b, Value value, Value scale, Type type);
 
 } // namespace mlir::flash

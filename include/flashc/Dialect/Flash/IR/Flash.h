@@ -44,7 +44,8 @@ Value emitGroupSums(OpBuilder &b, Location loc, Value c, OpFoldResult keyHeads, 
 /// Emits the gradients of sinks, `[Hq]` in f32: minus the sum over batches and queries of exp(sinks - lse) * delta.
 Value emitSinkGradients(OpBuilder &b, Location loc, Value sinks, Value lse, Value delta);
 
-/// The operands of emitSinkGradients; `matchSinkGradients` returns none if `value` is not its result.
+/// The operands of `emitSinkGradients`. `matchSinkGradients` returns them if `value` is a result of
+/// `emitSinkGradients`, otherwise none.
 struct SinkGradients {
   Value sinks, lse, delta;
 };
@@ -52,7 +53,7 @@ std::optional<SinkGradients> matchSinkGradients(Value value);
 
 /// Emits the delta of a backward pass, `[B, Hq, Nq]` in f32: rowsum(o * dout), minus `dlse` if it is not null.
 Value emitRowDots(OpBuilder &b, Location loc, Value o, Value dout, Value dlse);
-/// The operands of `emitRowDots`; `matchRowDots` returns none if `delta` is not its result.
+/// The operands of `emitRowDots`. `matchRowDots` returns them if `delta` is a result of `emitRowDots`, otherwise none.
 struct RowDots {
   Value o, dout, dlse;
 };
@@ -62,12 +63,12 @@ Value emitRounded(OpBuilder &b, Location loc, Value x, Type type);
 /// Whether `op` is an op that `emitRounded` creates.
 bool isRounding(linalg::GenericOp op);
 
-/// Emits the position (b, h, i, j) that the region of a flash.scatter_sum gets for the element of its sums at the
-/// indices `at`. The sums are of the kind `gradients`, and there are `queries` queries.
+/// Emits the position (b, h, i, j) for which a flash.scatter_sum runs its region when it adds the element at `at` of
+/// its sums. `gradients` is the kind of these sums, and `queries` the number of queries.
 SmallVector<Value> emitPairOfSum(OpBuilder &b, Location loc, Gradients gradients, ValueRange at, Value queries);
 
-/// Makes the regions of a step on whole sequences valid for pairs beyond the last query or key, since its tiles may
-/// exceed the sequences: its mask then keeps none of these pairs, and reads stay inside their arrays.
+/// Adapts the regions of `op`, a step on whole sequences, to tiles that exceed the sequences: the mask then keeps no
+/// pair beyond the last query or key, and for such pairs the regions read inside of their arrays only.
 void guardTilesOfPairs(OpBuilder &b, StepOpInterface op);
 
 /// Clones the single block of `region` at `b`, with `arguments` for its arguments. Returns the value that it yields.

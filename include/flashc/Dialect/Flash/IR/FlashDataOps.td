@@ -391,15 +391,16 @@ def Flash_TileRunsOp : Flash_Op<"tile_runs", [SingleBlock, RecursiveMemoryEffect
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
-    /// The extent of the dimension whose tiles form runs, and that of the other one, each of whose tiles has R runs.
+    /// Streamed: the dimension whose tiles form runs. Resident: the other dimension; each of its tiles has R runs.
     Value getStreamed() { return getDual() ? getQueries() : getKeys(); }
     Value getResident() { return getDual() ? getKeys() : getQueries(); }
     int64_t getStreamedTile() { return getDual() ? getQTile() : getKvTile(); }
     int64_t getResidentTile() { return getDual() ? getKvTile() : getQTile(); }
-    /// The region's arguments for the first positions of a streamed and of a resident tile.
+    /// The region's arguments for the first position of a streamed tile and of a resident tile.
     BlockArgument getStreamedArgument() { return getBody().getArgument(getDual() ? 2 : 3); }
     BlockArgument getResidentArgument() { return getBody().getArgument(getDual() ? 3 : 2); }
-    /// The region's arguments for a resident and a streamed tile that begin at `resident` and `streamed`.
+    /// The values of the region's arguments for the resident tile that begins at `resident` and the streamed tile that
+    /// begins at `streamed`.
     SmallVector<Value> getPosition(Value batch, Value head, Value resident, Value streamed) {
       if (getDual())
         std::swap(resident, streamed);

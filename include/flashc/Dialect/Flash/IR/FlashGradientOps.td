@@ -183,7 +183,7 @@ def Flash_AccumulateGradientsOp : Flash_StepOp<"accumulate_gradients", [AttrSize
     /// Whether the state has an element for each pair of a query and a key, or for each diagonal.
     bool isOfPairs() { return has(Gradients::Pairs | Gradients::Diagonals); }
     bool isTiled() { return !isOfPairs(); }
-    /// Whether the op sums dX itself.
+    /// Whether elements of the state are sums of the score gradients dX themselves, without a factor such as q or k.
     bool sumsScoreGradients() { return isOfPairs() || has(Gradients::Rows | Gradients::Columns); }
     StringRef getKernelKind() { return "backward"; }
     bool isDeterministic() { return sumsScoreGradients(); }

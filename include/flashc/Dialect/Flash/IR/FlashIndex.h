@@ -13,11 +13,11 @@
 
 namespace mlir::flash {
 
-/// Replaces `op` by its index if `isNatural` says that the index is at least 0, otherwise by a comparison, a sum and a
-/// select.
+/// Replaces `op` by its index if `isNatural` says that the index is never negative. Otherwise replaces `op` by code
+/// that adds the extent to a negative index: a comparison, a sum and a select.
 void expandWrapIndex(RewriterBase &rewriter, WrapIndexOp op, bool isNatural);
 
-/// Returns the index of the flash.wrap_index that has been expanded to `value`; null if `value` is not one.
+/// If flash.wrap_index has been expanded to `value`, returns the index that was its operand. Null for other values.
 Value matchWrappedIndex(Value value);
 
 } // namespace mlir::flash

@@ -31,14 +31,15 @@ def Flash_ScoresOpInterface : OpInterface<"ScoresOpInterface"> {
   let extraSharedClassDeclaration = [{
     bool hasScore() { return !$_op.getScore().empty(); }
     bool hasMask() { return !$_op.getMask().empty(); }
-    /// Whether the op has a score, and a region for its derivative that is empty.
+    /// Whether the op has a score whose derivative is missing: the op's region for the derivative is empty.
     bool lacksDerivative() {
       ::mlir::Region *derivative = $_op.getDerivativeRegion();
       return hasScore() && derivative && derivative->empty();
     }
     ::mlir::ShapedType getQType() { return ::llvm::cast<::mlir::ShapedType>($_op.getQ().getType()); }
     ::mlir::ShapedType getKType() { return ::llvm::cast<::mlir::ShapedType>($_op.getK().getType()); }
-    /// The query heads per key head: the attribute if there is one, otherwise from the types.
+    /// The number of query heads per key head: the attribute if the op has it, otherwise the quotient of the types'
+    /// extents.
     int64_t getGroup() {
       ::std::optional<uint64_t> size = $_op.getGroupSize();
       return size ? *size : getQType().getDimSize(1) / getKType().getDimSize(1);
@@ -115,7 +116,7 @@ def Flash_StepOpInterface : OpInterface<"StepOpInterface"> {
     /// The mask region of a step with scores.
     ::mlir::Region &getMask() { return getScores().getMask(); }
     bool hasScore() { return getScores() && getScores().hasScore(); }
-    /// The first input that moves with `dim`, and the number of the input's dimension that does.
+    /// The first input with a dimension that moves with `dim`, and the number of this dimension.
     ::std::pair<::mlir::Value, unsigned> getMoving(::mlir::flash::StepDim dim);
     /// The tile's number of positions in dimension B, H, I or J; may be dynamic.
     int64_t getTileExtent(::mlir::flash::StepDim dim);
@@ -124,12 +125,13 @@ def Flash_StepOpInterface : OpInterface<"StepOpInterface"> {
     ::mlir::flash::StepDim getResidentDim() {
       return $_op.getStreamedDim() == ::mlir::flash::StepDim::J ? ::mlir::flash::StepDim::I : ::mlir::flash::StepDim::J;
     }
-    /// The view of the mask whose bounds are those of the loop over the streamed dimension.
+    /// The view in which the mask gives bounds to the loop over the streamed dimension.
     ::mlir::flash::MaskView getMaskView() {
       return $_op.getStreamedDim() == ::mlir::flash::StepDim::J ? ::mlir::flash::MaskView::Primal
                                                                  : ::mlir::flash::MaskView::Dual;
     }
-    /// Whether a part of the state moves with the streamed dimension, so that each step adds to another tile of it.
+    /// Whether a part of the state moves with the streamed dimension, so that every step adds to a different tile of
+    /// this part.
     bool addsToStreamed() {
       return ::llvm::any_of($_op.getStepState(), [&](const ::mlir::flash::StepOperand &carried) {
         return carried.movesWith($_op.getStreamedDim());

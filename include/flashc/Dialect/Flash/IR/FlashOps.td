@@ -235,7 +235,7 @@ def Flash_ColumnSumsOp : Flash_WholeOp<"column_sums", Flash_ThreeInputs<"lse">.f
   }];
 }
 
-/// L1: a tile of a larger op with scores, which folds it into a state, `outs`.
+/// L1: an op with scores that computes a tile of a larger op and folds this tile into a state, the `outs`.
 class Flash_StepOp<string mnemonic, list<Trait> traits = []>
     : Flash_Op<mnemonic, [RecursiveMemoryEffects, Flash_ScoresOpInterface] # Flash_Step.traits # traits> {
   let regions = (region AnyRegion:$score, AnyRegion:$mask);

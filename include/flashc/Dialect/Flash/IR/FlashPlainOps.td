@@ -2,7 +2,7 @@
 #ifndef FLASHC_FLASH_PLAIN_OPS_TD
 #define FLASHC_FLASH_PLAIN_OPS_TD
 
-/// L0: an op without scores, which one memory-bound kernel of plain loads and stores computes.
+/// L0: an op without scores. One memory-bound kernel, with plain loads and stores, computes it.
 class Flash_PlainOp<string mnemonic> : Flash_Op<mnemonic, [
     AttrSizedOperandSegments, Flash_PlainOpInterface, DeclareOpInterfaceMethods<MemoryEffectsOpInterface>,
     DeclareOpInterfaceMethods<AggregatedOpInterface, ["decomposeOperation"]>]> {
@@ -154,7 +154,7 @@ def Flash_AppendKVOp : Flash_PlainOp<"append_kv"> {
   let extraClassDeclaration = [{
     SmallVector<StepOperand> getInputs();
     SmallVector<StepOperand> getOutputs();
-    /// Elements of the caches that are not written keep their value.
+    /// The outputs are caches. Their elements keep their values where the op does not write.
     bool updatesOutputs() { return true; }
     MemRefType getKType() { return cast<MemRefType>(getK().getType()); }
     MemRefType getVType() { return cast<MemRefType>(getV().getType()); }

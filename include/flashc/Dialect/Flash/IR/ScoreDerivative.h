@@ -1,7 +1,7 @@
 //===- ScoreDerivative.h - derivatives of scalar code -------------------------------------------------------------===//
 //
-// Forward mode: each op that depends on the seed is followed by the code of its derivative with respect to the seed,
-// its tangent. docs/backward.md lists the rules, also for kinks.
+// Forward mode: after each op that depends on the seed comes the code of the op's tangent, the derivative of its result
+// with respect to the seed. docs/backward.md lists the rules, also for kinks.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 #ifndef FLASHC_DIALECT_FLASH_IR_SCOREDERIVATIVE_H
@@ -12,19 +12,21 @@
 
 namespace mlir::flash {
 
-/// Emits, before the terminator of `block`, the derivative of the block's result (the terminator's only operand, a
-/// scalar float) with respect to `seed`, a scalar float that is defined in the block, is its argument, or comes from
-/// outside. The derivative is an f64 if the result is one, and otherwise an f32. If an op has no derivative, emits an
-/// error on the op around the block, with a note on that op, and fails; the block then has additional unused code.
+/// Emits the derivative of the block's result with respect to `seed`, before the terminator of `block`. The result is
+/// the terminator's only operand, a scalar float. `seed` is a scalar float: an argument of the block, or a value from
+/// inside or outside of the block. The derivative is an f64 if the result is an f64, and otherwise an f32. If some op
+/// has no derivative, emits an error on the op around the block, with a note on the op without derivative, and fails;
+/// the block then contains additional unused code.
 FailureOr<Value> differentiate(Block &block, Value seed);
 
-/// Fills the empty region `derivative` of an op with the derivative of `score`, the score region of an op, with respect
-/// to its first argument: a block with the same arguments, and the code of the score that the derivative needs. Emits
-/// an error on the op of `score` and fails if an op in the score has no derivative; `derivative` is then empty.
+/// Fills the empty region `derivative` of an op with the derivative of `score` with respect to the first argument of
+/// `score`, the score region of an op. The new block has the same arguments as the score's block, and the code of the
+/// score that the derivative needs. If an op in the score has no derivative, emits an error on the op that has `score`,
+/// leaves `derivative` empty and fails.
 LogicalResult differentiateScore(Region &score, Region &derivative);
 
-/// Does the same with respect to `seed`, a scalar float that is an argument of the score's block or computed in it by
-/// code that the score uses.
+/// Does the same, but differentiates with respect to `seed`. `seed` is a scalar float: an argument of the score's
+/// block, or a value that the score computes and uses.
 LogicalResult differentiateScore(Region &score, Value seed, Region &derivative);
 
 } // namespace mlir::flash

@@ -13,17 +13,18 @@
 
 namespace mlir::flash {
 
-/// Whether a mask is read as it is (Primal), or with i and j exchanged (Dual). A step that streams queries needs the
-/// dual view: bounds on queries for a tile of keys are then read like bounds on keys for a tile of queries.
+/// How a mask is read: as it is (Primal), or with i and j exchanged (Dual). A step that streams queries needs the dual
+/// view, in which bounds on queries for a tile of keys are read like bounds on keys for a tile of queries.
 enum class MaskView { Primal, Dual };
 
-/// The quantity that a dimension of a step's operand moves with: a dimension of the step's iteration space (batch B,
-/// query head H, query I, key J), or the key head that the query head reads. A tile has all of a dimension that is
-/// `Whole`. The others are dimensions of ops that are no steps: parts of the keys and, of caches, pages, the rows of a
-/// page, the pages of a sequence, and positions for which a table has rows.
+/// What a dimension of a step's operand moves with from tile to tile. B, H, I and J are the dimensions of the step's
+/// iteration space: batch, query head, query, key. KeyHead is the key head that the query head reads. Every tile has
+/// all of a dimension that is `Whole`. The other enumerators occur in ops that are no steps: Part is a part of the
+/// keys, Position a position for which a table has a row. Dimensions of caches are Page, PageRow (a row of a page) and
+/// PageSlot (a page of a sequence).
 enum class StepDim : unsigned { B, H, I, J, KeyHead, Whole, Part, Page, PageRow, PageSlot, Position };
 
-/// An operand of a step, an input or a state, of which each tile has a part.
+/// An input or a state of a step. Each tile of the step has a part of it.
 struct StepOperand {
   llvm::StringRef name;               // the name in the step's description, such as "q"
   unsigned number;                    // the number of the operand

@@ -6,8 +6,8 @@
 
 namespace mlir::flash {
 
-/// The implementation of TilingInterface for every step, over (b, h, i, j), by the dimensions that its operands move
-/// with. Tiles have static shapes: inputs that exceed their array are padded, and the results are cut back.
+/// Implements TilingInterface for every step, over (b, h, i, j), by what the dimensions of its operands move with.
+/// Tiles have static shapes: an input tile that exceeds its array is padded, and the result of the tile is cut back.
 SmallVector<Range> getStepDomain(OpBuilder &b, StepOpInterface op);
 SmallVector<utils::IteratorType> getStepIterators(StepOpInterface op);
 FailureOr<TilingResult> emitStepTile(OpBuilder &b, StepOpInterface op, ArrayRef<OpFoldResult> offsets,

@@ -12,29 +12,30 @@
 
 namespace mlir::flash {
 
-/// The classes of tiles: the elements of flash.tile_classes, and the values that the region of a flash.tile_runs
-/// yields.
+/// The classes of tiles. They are the elements of flash.tile_classes, and the region of flash.tile_runs yields one.
 enum class TileVisit { Skipped, Masked, Full };
 
-/// Emits the class of a tile (i32) from two i1: whether a pair of the tile is kept, and whether a pair is not kept.
+/// Emits the class of a tile as an i32. The i1 `isKept` says whether some pair of the tile is kept, and the i1 `isCut`
+/// whether some pair is not kept.
 Value emitTileClass(ImplicitLocOpBuilder &b, Value isKept, Value isCut);
 
-/// The number of runs that flash-bound-loops asks for. A search finds one of their fifteen loops in four steps, and a
-/// row of the table fits one cache line of 128 bytes.
+/// flash-bound-loops asks for this number of runs. Each run has three loops, so a binary search finds one of the
+/// fifteen loops in four steps, and a row of the table fits a cache line of 128 bytes.
 constexpr int64_t kTileRuns = 5;
 
-/// Emits code that builds the runs of one tile of queries from its tiles of keys, in ascending order. The state
-/// consists of values of type index: four keys for each run (see flash.tile_runs), and then the two ends of the current
-/// row of full tiles.
+/// Emits code that builds the runs of one tile of queries, given its tiles of keys in ascending order. The state has
+/// values of type index: four keys for each run (see flash.tile_runs), and then the begin and the end of the current
+/// sequence of consecutive full tiles.
 ///
-/// A tile that touches the last run extends it. Otherwise it begins a new run, for which the two neighbouring runs, the
-/// new one included, with the smallest gap are merged. At first all runs are empty, and these are merged first.
+/// A tile that touches the last run extends it. Any other tile begins a new run, and two neighbouring runs are merged,
+/// so that the number of runs stays the same: those with the smallest gap between them, one of which may be the new
+/// run. At first all runs are empty; empty runs are merged first.
 class RunsBuilder {
 public:
   RunsBuilder(ImplicitLocOpBuilder &b, int64_t numRuns, int64_t kvTile) : b(b), numRuns(numRuns), kvTile(kvTile) {}
 
   SmallVector<Value> emitNone();
-  /// Emits the state after a tile at `key` that is visited.
+  /// Emits the state after a visit of the tile that begins at `key`.
   SmallVector<Value> emitVisit(ValueRange state, Value key, Value isFull);
   /// The four keys of each run.
   ValueRange getRuns(ValueRange state) const { return state.take_front(4 * numRuns); }
@@ -51,10 +52,10 @@ private:
   int64_t numRuns, kvTile;
 };
 
-/// Returns the read of a flash.tile_runs table that `bound`, a bound of a loop, is; null for other bounds.
+/// If `bound`, a bound of a loop, is read from a flash.tile_runs table, returns this read. Null for other bounds.
 tensor::ExtractOp matchRunsElement(OpFoldResult bound);
 
-/// Converts `element`, a value whose range is computed, to an i64, as which it is compared.
+/// Converts `element` to an i64. Elements are compared in this type when their range is computed.
 Value emitRangedElement(ImplicitLocOpBuilder &b, Value element);
 
 /// Expands the ops into loops on the CPU.

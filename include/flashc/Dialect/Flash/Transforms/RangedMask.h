@@ -7,26 +7,29 @@
 
 namespace mlir::flash {
 
-/// The runs of streamed tiles to be visited for a mask whose bounds are not exact. A flash.tile_runs before all loops
-/// computes them from the classes of tiles. A flash.tile_classes computes the classes: from the ranges of positions and
-/// of arrays in each tile, and by running the mask on tiles that these leave undecided. The destructor erases the ops
-/// if they are unused.
+/// The runs of streamed tiles that are visited, for a mask whose bounds are not exact. A flash.tile_classes, before all
+/// loops, computes the class of each tile from the ranges that positions and elements of arrays have in the tile. Where
+/// the ranges do not decide the class, it runs the mask on the tile. A flash.tile_runs then computes the runs from the
+/// classes. The destructor erases the flash.tile_classes if it is unused.
 class RangedMask {
 public:
-  /// Creates the tables of `op`. Null if the loops around `op` do not go over tiles from 0, or the mask needs values
-  /// that only these loops have. `mask` is the mask region of `op`, which may have been moved out of it.
+  /// Creates the tables of `op`. Null if the loops around `op` do not go over tiles from 0 on, or if the mask needs a
+  /// value that is computed inside of these loops. `mask` is the mask region of `op`; a SearchedMask may hold it in
+  /// place of `op`.
   static std::unique_ptr<RangedMask> create(StepOpInterface op, Region &mask);
   ~RangedMask();
   RangedMask(const RangedMask &) = delete;
 
-  /// The arrays whose ranges in a tile the classes are computed from.
+  /// The arrays whose range in a tile is used to compute the class of the tile.
   ArrayRef<Value> getArrays() const { return arrays; }
 
-  /// Also skips tiles outside of `ranges` of the streamed dimension, which are computed before the loop over it, for
-  /// the resident tile. Does nothing if the ranges depend on values that are not known outside of the loops.
+  /// Makes tiles outside of `ranges` skipped, too. `ranges` are ranges of streamed positions for the resident tile,
+  /// computed before the loop over the streamed dimension. Does nothing if they depend on values that are not known
+  /// outside of the loops.
   void restrictTo(ArrayRef<std::pair<OpFoldResult, OpFoldResult>> ranges);
 
-  /// Reads the four ends of each run (see flash.tile_runs) before the streamed loop, as indices. Keeps the table.
+  /// Emits the table of runs, and, before the streamed loop, reads of the four ends of each run as indices (see
+  /// flash.tile_runs). The destructor then keeps the tables.
   SmallVector<OpFoldResult> emitRuns();
 
 private:

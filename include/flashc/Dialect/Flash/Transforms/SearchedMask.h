@@ -7,28 +7,29 @@
 
 namespace mlir::flash {
 
-/// Replaces the mask region of an op, during its lifetime, by one that keeps the same pairs of existing queries and
-/// keys in a form that the analysis of masks understands. This form is for computing bounds once for a tile; for every
-/// pair it would cost more than the op's own region. The region is the op's own if it has neither arrays that are
-/// declared sorted nor divisions by captured values. In the dual view i and j are exchanged.
+/// Replaces the mask region of an op, as long as this object lives, by a region that keeps the same pairs of existing
+/// queries and keys, in a form that the analysis of masks understands. The new form is meant for computing bounds once
+/// for each tile; run for every pair it would cost more than the op's own region. Nothing is replaced if the op's own
+/// region neither reads arrays that are declared sorted nor divides by captured values. In the dual view i and j are
+/// exchanged.
 ///
-/// - A comparison of the key's quotient by a captured value becomes one of the key (`DividedKeys.h`).
-/// - A comparison with the element at the key's position becomes one of that position: `s[j] <= v` is
-///   `j < count_le v in s`, `s[j] >= v` is `j >= count_le v in s {strict}`. A comparison with `s[count_le j in s]`, the
-///   end of the key's segment, becomes one with the count, and then one with the key.
-/// - In a mask with the bounds of a segment, `s[p - 1] <= j < s[p]`, another bound that ascends with the query only
-///   inside of a segment (the diagonal of a packed sequence) is clamped to the segment's ends, so that it always
-///   ascends.
+/// - A comparison of the key's quotient by a captured value becomes a comparison of the key (`DividedKeys.h`).
+/// - A comparison with the element at the key's position becomes a comparison of the position: `s[j] <= v` becomes `j <
+///   count_le v in s`, and `s[j] >= v` becomes `j >= count_le v in s {strict}`. A comparison with `s[count_le j in s]`,
+///   the end of the key's segment, becomes a comparison of the count, which then becomes a comparison of the key.
+/// - A mask may have the bounds of a segment, `s[p - 1] <= j < s[p]`, and another bound that ascends with the query
+///   only inside of each segment (the diagonal of a packed sequence). The other bound is then clamped to the ends of
+///   the segment, so that it ascends everywhere.
 class SearchedMask {
 public:
   explicit SearchedMask(StepOpInterface op, MaskView view = MaskView::Primal);
-  /// The mask of an attention whose queries are not cut into tiles.
+  /// Replaces the mask of an attention whose queries are not cut into tiles.
   explicit SearchedMask(Region &mask);
   ~SearchedMask() { restore(); }
   /// Puts the op's own region back.
   void restore();
-  /// Leaves the new region in the op, if it has searches. This is for the dual view, where searches that depend on the
-  /// key alone replace reads for each query.
+  /// Leaves the new region in the op if it has searches; otherwise restores the op's own region. This is for the dual
+  /// view: there the searches depend on the key alone, and replace reads for each query.
   void keepSearches();
   /// The op's own region, whether it is in the op or not.
   Region &getOriginal() { return original.empty() ? mask : original; }
@@ -40,14 +41,15 @@ private:
 
   Region &mask;
   MaskView view = MaskView::Primal;
-  /// Whether the mask reads sorted arrays, and whether it divides by captured values.
+  /// `isSearched`: the mask reads sorted arrays. `isDivided`: it divides by captured values.
   bool isSearched, isDivided;
   Region original; // empty if nothing was replaced
 };
 
-/// Replaces each comparison in a mask region with an element at a position that depends on the key by a comparison of
-/// this position with a search, which depends on the query. Returns the searches whose result is a key position, so
-/// that their array is about as long as there are keys, and not those whose result is the number of the key's segment.
+/// Replaces each comparison in a mask region with an element whose position depends on the key. The new comparison is
+/// between this position and the result of a search, which depends on the query. Returns the searches whose results are
+/// positions of keys: their arrays have about as many elements as there are keys. Leaves out searches whose results are
+/// numbers of segments.
 SmallVector<CountLeOp> searchKeys(Region &mask);
 
 } // namespace mlir::flash

@@ -8,9 +8,9 @@
 
 namespace mlir::flash {
 
-/// Bounds of the positions that a mask keeps pairs of: positions before `begin` and from `end` on are in no kept pair.
-/// A null value is no bound. Rows outside of the bounds may hold anything, NaN too, so that products must not read them
-/// even with a weight of 0.
+/// Bounds of the positions of which a mask keeps pairs: the mask keeps no pair of a position before `begin`, or of one
+/// from `end` on. A null value is no bound. Rows outside of the bounds may hold anything, even NaN, so products must
+/// not read them, not even with a weight of 0.
 struct SeenPositions {
   Value begin, end;
 };
@@ -20,10 +20,11 @@ struct PairExtents {
   OpFoldResult queries, keys;
 };
 
-/// Emits, before `op`, a tile that has a mask, the bounds that data give to the keys (in the dual view, the queries) of
-/// its batch and head. Such data are elements of an array that the mask reads (lengths, offsets, ids) or numbers that
-/// it compares the key with. Where tiles follow segments (flash.segment_tile), the bounds are those of the keys that
-/// the queries of the segment see. None if no data bound the keys, as with a causal mask or a window.
+/// Returns the bounds that data give to the keys of a tile's batch and head (in the dual view, to the queries). `op` is
+/// the tile and has a mask; code for the bounds is emitted before `op`. Data are elements of an array that the mask
+/// reads (lengths, offsets, ids), or numbers that the mask compares the key with. If tiles follow segments
+/// (flash.segment_tile), these are the bounds of the keys that the queries of the segment see. None if the mask has no
+/// bounds by data, as a causal mask or a window.
 std::optional<SeenPositions> emitSeenPositions(StepOpInterface op, MaskView view, const PairExtents &extents);
 
 } // namespace mlir::flash

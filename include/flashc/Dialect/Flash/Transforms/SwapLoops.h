@@ -13,8 +13,8 @@
 
 namespace mlir::flash {
 
-/// The ops by which one state tensor (of attention: acc, m or l) passes through an iteration of the innermost loop.
-/// Each may be null. If all are null, the loop carries the tile itself.
+/// The ops by which one state tensor (for attention: acc, m or l) passes through an iteration of the innermost loop.
+/// Each op may be null. If all are null, the loop carries a tile and not the whole tensor.
 struct StateAccess {
   tensor::ExtractSliceOp read; // the queries' slice
   tensor::PadOp pad;           // `read`, padded to the static tile
