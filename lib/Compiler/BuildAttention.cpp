@@ -28,7 +28,8 @@ static constexpr std::pair<StringLiteral, bool AttentionSpec::*> kFlags[] = {
 static constexpr std::pair<StringLiteral, float AttentionSpec::*> kNumbers[] = {
     {"dropout_p", &AttentionSpec::dropoutP}};
 
-/// Sets the field of `option`, a name or `name=value`. Returns false if there is none, or the value is no number.
+/// Sets the field that `option` (a name or `name=value`) names. Returns false if no field has the name, or if the value
+/// is not a number.
 static bool setOption(AttentionSpec &spec, StringRef option) {
   auto [name, value] = option.split('=');
   for (auto [flag, field] : kFlags)
@@ -67,7 +68,7 @@ struct Code {
 };
 } // namespace
 
-/// Splits a code that ends with `flash.yield %name : type`.
+/// Splits `text`, which must end with `flash.yield %name : type`. The error names `field`.
 static Expected<Code> splitCode(StringRef text, StringRef type, const char *field) {
   Regex yield(
       ("flash\\.yield[[:space:]]+(%[[:alnum:]_$.-]+(#[0-9]+)?)[[:space:]]*:[[:space:]]*" + type + "[[:space:]]*$")
@@ -75,7 +76,7 @@ static Expected<Code> splitCode(StringRef text, StringRef type, const char *fiel
   SmallVector<StringRef> groups;
   bool isMatch = yield.match(text, &groups);
   StringRef body = isMatch ? text.take_front(groups[0].data() - text.data()) : text;
-  // A comment yields nothing, and `x.flash.yield` is another word.
+  // A `flash.yield` in a comment does not count, nor does a longer word such as `x.flash.yield`.
   StringRef line = body.substr(body.rfind('\n') + 1); // npos + 1 is 0
   bool isYield = isMatch && !line.contains("//") && (body.empty() || isSpace(body.back()));
   if (!isYield)
@@ -246,7 +247,8 @@ private:
   void printConstants();
   void printViews();
   void printPosition();
-  /// Returns the regions' name of the query's number in the launch; `%i` is its position.
+  /// Returns the name that regions have for the number of the query in the launch. (In a cache `%i` is the position in
+  /// the sequence instead.)
   StringRef getQuery() const { return spec.hasCache ? "flashc.i" : "i"; }
   SmallVector<std::string> printWindow();
   void printMask(const std::optional<Code> &code);
@@ -263,7 +265,7 @@ private:
   std::string q, k, v, kCache, vCache, o, lse, c;
   StringRef operation;
   SmallVector<NamedTensor> inputs, results;
-  /// Operands after the inputs.
+  /// The operands of the op that follow `inputs`.
   std::optional<NamedTensor> sinks, philox, lengths, table, kScale, vScale;
   /// A pair is kept if -left <= j - (i + Nk - Nq) <= right.
   std::optional<int64_t> left, right;
@@ -296,7 +298,8 @@ void Printer::printPosition() {
      << "        %flashc.shift = arith.constant 0 : index\n";
 }
 
-/// Prints the constants outside of the regions that the window and code that reads the lengths need.
+/// Prints, before the op, the constants that its regions need: for the window, and for code that reads %flashc.nq,
+/// %flashc.nk or %flashc.shift. For a cache prints the views first.
 void Printer::printConstants() {
   if (spec.hasCache)
     printViews();
@@ -318,7 +321,7 @@ void Printer::printConstants() {
     os << "  %flashc.right = arith.constant " << *right << " : index\n";
 }
 
-/// Prints the window's conditions; returns their names.
+/// Prints the conditions of the window and, in a cache, that the key exists. Returns the names of the conditions.
 SmallVector<std::string> Printer::printWindow() {
   SmallVector<std::string> conditions;
   if (spec.hasCache) {
@@ -460,7 +463,7 @@ void Printer::printRegions(const std::optional<Code> &score, const std::optional
 }
 
 std::string Printer::print(const std::optional<Code> &score, const std::optional<Code> &mask) {
-  // The op has both results; a result that is not returned is no output of the kernel, and is not computed.
+  // The op always has both results, o and lse. The kernel computes only results that the function returns.
   bool dropsLse = spec.operation == AttentionSpec::Operation::Attention && !spec.logSumExp;
   ArrayRef<NamedTensor> returned = ArrayRef(results).drop_back(dropsLse ? 1 : 0);
   printSignature(returned);

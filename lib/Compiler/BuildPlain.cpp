@@ -22,12 +22,12 @@ static std::string getShape(unsigned numAny, int64_t depth) {
   return depth ? text + std::to_string(depth) + "x" : text;
 }
 
-/// Returns a tensor type of `numAny` dynamic extents, and of `depth` unless that is 0.
+/// Returns a tensor type with `numAny` dynamic extents, followed by the extent `depth` if `depth` is not 0.
 static std::string getTensor(unsigned numAny, int64_t depth, StringRef type) {
   return "tensor<" + getShape(numAny, depth) + type.str() + ">";
 }
 
-/// Returns the type of a memref whose strides except for the last are dynamic.
+/// Returns a memref type of such a shape. All strides are dynamic except for the last one, which is 1.
 static std::string getMemRef(unsigned numAny, int64_t depth, StringRef type) {
   SmallVector<StringRef> strides(numAny + (depth != 0), "?");
   strides.back() = "1";

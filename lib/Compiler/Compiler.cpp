@@ -23,7 +23,7 @@
 using namespace mlir;
 using namespace flashc;
 
-/// Returns a scope below the options' one; one that does nothing if there is none.
+/// Returns a timing scope for `step` inside `options.timing`. If `options.timing` is null, the scope does nothing.
 static TimingScope nestTiming(const CompileOptions &options, StringRef step) {
   return options.timing ? options.timing->nest(step) : TimingScope();
 }
@@ -82,7 +82,8 @@ bool flashc::hasOwnTiles(const CompileOptions &options) {
 
 FailureOr<ScheduleDecision> flashc::decideSchedules(ModuleOp module, const CompileOptions &options) {
   const PipelineOptions &pipeline = options.pipeline;
-  // A schedule depends on what scores and masks compute, not on which op computes it.
+  // Scores and masks may be in the attention or in other ops; fusing them first makes the schedule the same in both
+  // cases.
   OwningOpRef<ModuleOp> fused = module.clone();
   auto fuse = [](OpPassManager &pm) {
     pm.addPass(flash::createWrapIndices());
@@ -134,7 +135,7 @@ static FailureOr<OwningOpRef<ModuleOp>> lowerToLoops(ModuleOp module, ScheduleCh
   return loops;
 }
 
-/// Sets the fields of `schedule` that the lowering decided, which the launch has.
+/// Sets the fields of `schedule` that the lowering decided, and which it recorded in the launches of `kernel`.
 static void adoptSchedule(ModuleOp kernel, Schedule &schedule) {
   SmallVector<Launch, 2> launches = *Launch::getAll(kernel);
   for (const Launch &launch : launches)
@@ -149,10 +150,11 @@ struct Entry {
 };
 } // namespace
 
-/// Lowers one choice of schedule to L1. It adds up to two entries, in the order in which a launch tests them: one for
-/// short packed sequences, and one for all others; or a single one if the answer is known, or nothing depends on it.
-/// The first entry for short sequences serves all choices from its own on: a tile for few queries suits short
-/// sequences.
+/// Lowers one choice of schedule to L1 and appends one or two entries to `entries`, in the order in which a launch
+/// tests them: an entry for short packed sequences, and one for all others. It appends only one if there are no
+/// conditions that tell short sequences, if it is known at compile time whether sequences are short, or if an earlier
+/// choice already has an entry for short sequences. That entry also serves all later choices, since a tile for few
+/// queries suits short sequences.
 static LogicalResult addEntries(ModuleOp module, ScheduleChoice choice, const CompileOptions &options,
                                 SmallVectorImpl<Entry> &entries) {
   CompileOptions tiled = withSchedule(options, choice);
@@ -184,7 +186,7 @@ static LogicalResult addEntries(ModuleOp module, ScheduleChoice choice, const Co
   return success();
 }
 
-/// Rejects overrides that the lowering could not follow.
+/// Emits an error if `overrides` ask for a field that the lowering had to decide otherwise (`given` became `decided`).
 static LogicalResult checkOverrides(ModuleOp kernel, const Schedule &given, const Schedule &decided,
                                     StringRef overrides) {
   if (hasOverride(overrides, "store") && given.store == Store::QSlot && decided.store == Store::Registers)
@@ -204,10 +206,10 @@ LogicalResult flashc::lowerFromLoops(ModuleOp loops, const Schedule &schedule, c
   return level == KernelLevel::Expanded ? checkScalarCode(loops) : success();
 }
 
-/// Lowers an entry from L1 to `level`; its schedule becomes the one that the lowering decided.
+/// Lowers an entry from L1 to `level`. Updates the schedule of the entry to the one that the lowering used.
 static LogicalResult lowerEntry(Entry &entry, const CompileOptions &options, KernelLevel level) {
   Schedule given = entry.choice.schedule;
-  // The schedule is decided on L0: L1 shows less of the shapes and more of the mask.
+  // The schedule was decided on L0, where more of the shapes is known; it is not decided again on L1.
   if (failed(lowerFromLoops(*entry.module, given, withSchedule(options, entry.choice), level)))
     return failure();
   adoptSchedule(*entry.module, entry.choice.schedule);
@@ -257,7 +259,7 @@ FailureOr<KernelDescription> flashc::describeKernel(const LoweredKernel &kernel)
 
 FailureOr<std::string> flashc::compileEntry(const LoweredKernel &kernel, size_t number, const CompileOptions &options) {
   OwningOpRef<ModuleOp> entry = selectEntry(*kernel.module, number);
-  bool isFolded = number >= Launch::getAll(*kernel.module)->size(); // as Manifest::getEntry counts
+  bool isFolded = number >= Launch::getAll(*kernel.module)->size(); // the order of Manifest::getEntry
   auto build = [&](OpPassManager &pm) {
     if (isFolded)
       pm.addPass(createFoldGrid());

@@ -7,7 +7,7 @@
 using namespace mlir;
 using namespace flashc;
 
-/// Whether there are entries for up to a number of queries.
+/// Whether some entries are only for launches with up to a number of queries.
 static bool varies(const ScheduleDecision &decision) {
   return llvm::any_of(decision.choices, [](const ScheduleChoice &choice) { return choice.maxQueries.has_value(); });
 }
@@ -87,7 +87,8 @@ std::string flashc::describeDecisions(const LoweredKernel &kernel) {
   os << "decisions for " << decision.question.str() << ": " << decision.maskReason << "\n";
   if (!decision.plan.why.empty())
     os << "a forward kernel that reads a cache: " << decision.plan.why << "\n";
-  // A launch tests the variants in order; the entry for all other launches is the module's first.
+  // A launch tests the variants in order. The entry for all other launches is the first one in the module and the last
+  // one here.
   for (auto [launch, choice] : llvm::zip(llvm::drop_begin(launches), decision.choices))
     printEntry(os, launch, choice, decision);
   printEntry(os, launches.front(), decision.choices.back(), decision);

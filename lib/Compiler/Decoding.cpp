@@ -7,13 +7,13 @@
 using namespace mlir;
 using namespace flashc;
 
-/// Returns keys or values as they are stored.
+/// Returns the array that stores keys or values: the cache if `array` is a view of a cache, else `array` itself.
 static Value getStored(Value array) {
   auto view = array.getDefiningOp<flash::CacheViewOp>();
   return view ? view.getCache() : array;
 }
 
-/// Returns the question of an attention, whose keys and values may be a cache, with its known extents.
+/// Returns the question about an attention whose keys and values may be in a cache. Unknown extents are 0 in it.
 static Question makeQuestion(flash::AttentionOp op, const GPUTarget &target) {
   auto get = [](ShapedType type, int64_t dim) { return type.isDynamicDim(dim) ? 0 : type.getDimSize(dim); };
   Question question;
@@ -65,7 +65,7 @@ CompileOptions flashc::withPlan(const CompileOptions &options, const KernelPlan 
   PipelineOptions &pipeline = result.pipeline;
   pipeline.algorithm = "split-kv";
   pipeline.splits = plan.schedule->splits, pipeline.chunk = plan.schedule->chunk;
-  pipeline.schedule.clear(); // it is an attribute of the function
+  pipeline.schedule.clear(); // the function's attribute has the schedule
   return result;
 }
 

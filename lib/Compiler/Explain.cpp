@@ -43,8 +43,8 @@ static FailureOr<TileGrid> getGrid(flash::ScoresOpInterface attention, ArrayRef<
   return grid;
 }
 
-/// Describes the cost of the map of a mask that is evaluated at run time: a class for each tile, and a place in the
-/// row's list (VisitsRow).
+/// Describes the cost of a map, for a mask that is evaluated at run time. The map stores two numbers per tile (the
+/// class, and a place in the list of its row) and a few per row (VisitsRow).
 static std::string describeMap(flash::TileClassesOp classes, const TileMap &tiles) {
   const TileGrid &grid = tiles.getGrid();
   TileCounts counts;
@@ -98,7 +98,7 @@ FailureOr<Explanation> flashc::explain(func::FuncOp source, ArrayRef<LaunchArgum
     return failure();
   (*loops)->walk([&](flash::TileClassesOp classes) {
     mask->reasons.push_back(describeMap(classes, *tiles));
-    return WalkResult::interrupt(); // gradients have a second one with the same map
+    return WalkResult::interrupt(); // gradients have a second TileClassesOp, for the same map
   });
   return Explanation{source.getName().str(), std::move(*mask), std::move(chosen->source), std::move(*tiles)};
 }

@@ -9,8 +9,8 @@
 using namespace mlir;
 using namespace flashc;
 
-/// Returns everything that determines the result, one item per line; a table, which has several lines, follows its
-/// length.
+/// Returns everything that determines the result of a compilation, one item per line. The table of schedules may have
+/// several lines; its length precedes it.
 static std::string getKey(const PipelineOptions &pipeline, StringRef function, StringRef text) {
   std::string key;
   llvm::raw_string_ostream(key) << pipeline.target << "\n"
@@ -35,13 +35,13 @@ static CompileOptions getOptions(const PipelineOptions &pipeline) {
 // CachedKernel
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// A program in its own context. One thread at a time has it.
+/// A parsed program and the session that owns its context. Only one thread at a time uses it.
 struct KernelCache::Program {
   std::unique_ptr<Session> session;
   OwningOpRef<ModuleOp> module;
 };
 
-/// A program at L2.
+/// A kernel at L2 and the session that owns its context.
 struct CachedKernel::Lowered {
   std::unique_ptr<Session> session;
   LoweredKernel kernel;
@@ -102,7 +102,7 @@ llvm::Expected<CachedKernel::Text> CachedKernel::joinEntries() const {
     others.push_back(std::async(std::launch::async, [this, number] { return getSharedEntry(number); }));
   llvm::Expected<Text> last = getSharedEntry(count - 1);
   llvm::Error error = last ? llvm::Error::success() : last.takeError();
-  // The text has the entry for all other launches first, which is the last by number.
+  // The entry for all other launches has the last number, and is first in the text.
   std::vector<std::string> parts;
   if (!error)
     parts.push_back(**last);
@@ -146,7 +146,7 @@ void KernelCache::storeOnDisk(const std::string &key, ArrayRef<StringRef> value)
 llvm::Expected<std::unique_ptr<CachedKernel::Lowered>> KernelCache::lower(Program program,
                                                                           const PipelineOptions &pipeline) {
   FailureOr<LoweredKernel> kernel = lowerToKernel(*program.module, getOptions(pipeline), KernelLevel::Expanded);
-  program.module = nullptr; // its context moves on with the session
+  program.module = nullptr; // frees the module now; the session keeps its context
   if (failed(kernel))
     return program.session->takeError();
   return std::unique_ptr<CachedKernel::Lowered>(
@@ -179,7 +179,7 @@ llvm::Expected<KernelCache::KernelPtr> KernelCache::findOrLower(Program program,
     return (*lowered)->session->takeError();
   bool hasVariants = (*lowered)->kernel.decision.choices.size() > 1;
   KernelPtr kernel = make(*description, std::move(*lowered));
-  // Without variants, an error in the code is reported at once.
+  // Without variants, the only entry is compiled now, so that an error in its code is reported at once.
   if (!hasVariants)
     if (auto text = kernel->getSharedEntry(0); !text)
       return text.takeError();

@@ -19,7 +19,7 @@ static FailureOr<OwningOpRef<ModuleOp>> decompose(ModuleOp module, const Compile
   return decomposed;
 }
 
-/// Whether an op has scores of whole sequences, outside all loops.
+/// Whether `module` has an op with scores outside of all loops; such an op has the scores of whole sequences.
 static bool hasWholeScores(ModuleOp module) {
   return module
       .walk([](flash::ScoresOpInterface op) {
@@ -48,8 +48,8 @@ static FailureOr<LaunchTiles> chooseTiles(ModuleOp module, LaunchShapes shapes, 
   return LaunchTiles{tiled, tiled, ""};
 }
 
-/// Lowers a module for counting traffic: loops whose steps work on a tile are counted as they are. Scores of whole
-/// sequences, which the options' own passes may lead to, are in memory.
+/// Lowers a module for counting traffic. Steps in loops, which work on a tile, stay as they are. The options' own
+/// passes may leave scores of whole sequences, which are in device memory; then all flash ops are decomposed.
 static FailureOr<OwningOpRef<ModuleOp>> lowerForTraffic(ModuleOp module, const CompileOptions &options) {
   auto loops = lowerToLoops(module, options);
   if (failed(loops) || !options.addAlgorithm || !hasWholeScores(**loops))

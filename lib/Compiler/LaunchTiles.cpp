@@ -27,8 +27,8 @@ static LaunchTiles takeTiles(const ScheduleChoice &choice, const CompileOptions 
   return result;
 }
 
-/// Returns the choice of the entry for short packed sequences (the first choice whose tiles of queries follow
-/// sequences) if a launch takes that entry, else nullopt.
+/// Returns the choice whose entry a launch takes if its packed sequences are short, that is, the first choice whose
+/// tiles of queries follow sequences. Returns nullopt if the launch does not take that entry.
 static FailureOr<std::optional<ScheduleChoice>> findShort(ModuleOp module, ArrayRef<ScheduleChoice> asked,
                                                           const CompileOptions &options, LaunchShapes shapes) {
   bool maySearch = bool(findFirst<flash::CountLeOp>(module));
@@ -49,7 +49,7 @@ static FailureOr<std::optional<ScheduleChoice>> findShort(ModuleOp module, Array
   return std::optional<ScheduleChoice>();
 }
 
-/// Returns the number of queries of the launch; the largest integer if it is not an argument's extent.
+/// Returns the number of queries of the launch, or the largest integer if q is not an argument of the function.
 static int64_t countQueries(flash::ScoresOpInterface attention, LaunchShapes shapes) {
   BlockArgument argument = flash::getRootArgument(attention.getQ());
   return argument && argument.getArgNumber() < shapes.size() ? shapes[argument.getArgNumber()][2]

@@ -11,17 +11,19 @@ namespace flashc {
 struct LaunchTiles {
   /// The options with the tiles that a CTA loads and stores.
   CompileOptions loaded;
-  /// The options with the tiles that are computed: with per-warpgroup key ranges, each consumer's rows are a tile.
+  /// The options with the tiles that are computed. They differ from `loaded` if each consumer visits key ranges of its
+  /// own: then the rows of one consumer are a tile.
   CompileOptions computed;
-  /// The origin of the tiles, for people.
+  /// Says where the tiles come from, for people.
   std::string source;
 };
 
 /// The extents of a launch's arguments.
 using LaunchShapes = llvm::ArrayRef<llvm::ArrayRef<int64_t>>;
 
-/// Returns the tiles of the kernel that a launch with arguments of `shapes` takes for the one attention of its module,
-/// or `options` if there is no kernel. Fails after a diagnostic.
+/// Returns the tiles of the kernel that a launch takes, for the one attention of the module that has `attention`.
+/// `shapes` are the shapes of the launch's arguments. If there is no kernel, both members are `options`. Fails after a
+/// diagnostic.
 mlir::FailureOr<LaunchTiles> chooseLaunchTiles(mlir::flash::ScoresOpInterface attention, LaunchShapes shapes,
                                                const CompileOptions &options);
 

@@ -19,13 +19,13 @@ template <typename Op> Op findFirst(mlir::ModuleOp module) {
 /// Fails after a diagnostic if there are no kernels for a target.
 mlir::LogicalResult checkTarget(mlir::ModuleOp module, llvm::StringRef target);
 
-/// Returns the schedules of the one attention of `module` (L0 or L1), by the options. Fails after a diagnostic.
+/// Decides the schedules of the one attention of `module` (L0 or L1) from the options. Fails after a diagnostic.
 mlir::FailureOr<ScheduleDecision> decideSchedules(mlir::ModuleOp module, const CompileOptions &options);
 
-/// Whether the options determine L1's tiles; then there are no variants.
+/// Whether the options give L1's tiles, or passes that choose them. Then there are no variants.
 bool hasOwnTiles(const CompileOptions &options);
 
-/// Returns the options for a kernel of one schedule: L1's tiles are the schedule's unless the options give others.
+/// Returns `options` with the tiles of `choice` for L1. Tiles that `options` give themselves take precedence.
 CompileOptions withSchedule(const CompileOptions &options, const ScheduleChoice &choice);
 
 /// Returns a clone of `module` lowered to L1 by the options' algorithm. Fails after a diagnostic.
@@ -35,11 +35,11 @@ mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> lowerToLoops(mlir::ModuleOp m
 mlir::LogicalResult lowerFromLoops(mlir::ModuleOp loops, const Schedule &schedule, const CompileOptions &options,
                                    KernelLevel level);
 
-/// Chooses the kernel of the one attention of `module` (L0): the forward one if keys are in no cache and the options do
-/// not ask for another. Fails after a diagnostic.
+/// Chooses the kernel for the one attention of `module` (L0). This is the forward kernel if the keys are not in a cache
+/// and the options do not ask for split-kv. Fails after a diagnostic.
 mlir::FailureOr<KernelPlan> chooseKernel(mlir::ModuleOp module, const CompileOptions &options);
 
-/// Returns the options for a decoding kernel: L1's parts of the keys are the plan's.
+/// Returns `options` for a decoding kernel: L1 divides the keys into parts as `plan` says.
 CompileOptions withPlan(const CompileOptions &options, const KernelPlan &plan);
 
 /// Lowers the one attention of `module` to the decoding kernel of `plan`, at `level`. Fails after a diagnostic.

@@ -34,7 +34,7 @@ static std::vector<std::string> printLines(llvm::function_ref<void(llvm::raw_ost
   return lines;
 }
 
-/// Replaces the begin of a loop by 0 if it is 0, which makes the bounds easier to read.
+/// If the loop begins at the constant 0, replaces the symbol of its begin by 0, which makes the bounds easier to read.
 static flash::LoopBounds simplify(flash::LoopBounds bounds, MLIRContext *context) {
   if (!bounds.begin.isConstant() || bounds.begin.getConstant() != 0)
     return bounds;
@@ -47,7 +47,8 @@ static flash::LoopBounds simplify(flash::LoopBounds bounds, MLIRContext *context
   return bounds;
 }
 
-/// Restores the loop around a step with a single streamed tile, which canonicalization removed. Returns whether it did.
+/// Puts `op`, a step with a single streamed tile, back into the loop that canonicalization removed. Returns false if
+/// the step is not of this form.
 static bool addLoopOfOneTile(flash::StepOpInterface op) {
   OpOperand &position = op->getOpOperand(op.getPosition().getBeginOperandIndex() + unsigned(op.getStreamedDim()));
   int64_t tile = op.getTileExtent(op.getStreamedDim());
@@ -90,7 +91,7 @@ static MaskExplanation explainMask(func::FuncOp function, flash::StepOpInterface
   if (!maskClass.reason.empty())
     result.reasons.push_back(maskClass.reason);
   result.formulas = printLines([&](llvm::raw_ostream &os) { found->mask.print(os, printValue, op.getMaskView()); });
-  if (found->ranged) { // the loops are not bounded by the formulas
+  if (found->ranged) { // a map bounds the loops, not the formulas
     result.bounds = {"tiles that hold a kept pair"};
     return result;
   }
@@ -100,7 +101,7 @@ static MaskExplanation explainMask(func::FuncOp function, flash::StepOpInterface
 
 namespace {
 
-/// Reads the mask before flash-bound-loops runs.
+/// Explains the mask just before flash-bound-loops runs.
 struct MaskObserver : PassInstrumentation {
   MaskObserver(std::optional<MaskExplanation> &mask, std::vector<std::string> arguments)
       : mask(mask), arguments(std::move(arguments)) {}
@@ -109,7 +110,7 @@ struct MaskObserver : PassInstrumentation {
     if (pass->getArgument() != "flash-bound-loops" || mask)
       return;
     mask.emplace();                             // an attention without a mask region keeps every pair
-    root->walk([&](flash::StepOpInterface op) { // the first nest's, which is the main kernel's
+    root->walk([&](flash::StepOpInterface op) { // the first nest has the main kernel
       if (!op.hasMask())
         return WalkResult::advance();
       mask = explainMask(op->getParentOfType<func::FuncOp>(), op, arguments);

@@ -7,8 +7,8 @@
 
 namespace flashc {
 
-/// Returns options with which the lowering of `function` to L1 sets `mask`, if its passes bound loops. `mask` must
-/// outlive the options.
+/// Returns `options`, extended such that lowering `function` to L1 also sets `mask`. `mask` stays empty if no pass
+/// bounds loops. It must outlive the result.
 CompileOptions observeMask(const CompileOptions &options, mlir::func::FuncOp function,
                            std::optional<MaskExplanation> &mask);
 

@@ -21,7 +21,7 @@ static void printShare(llvm::raw_ostream &os, llvm::StringRef name, const llvm::
                       100.0 * toDouble(count) / toDouble(total));
 }
 
-/// Calls `visit` with every batch and head that has its own map, and with a name for them.
+/// Calls `visit` for every batch and head that has its own map, and passes a name for the two.
 static void forEachMap(const TileMap &tiles, llvm::function_ref<void(int64_t, int64_t, const std::string &)> visit) {
   for (int64_t batch = 0; batch < tiles.getNumBatches(); ++batch)
     for (int64_t head = 0; head < tiles.getNumHeads(); ++head) {

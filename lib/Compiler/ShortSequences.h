@@ -1,9 +1,9 @@
 //===- ShortSequences.h - packed sequences that are shorter than a tile -------------------------------------------===//
-// Two ways to place tiles of queries for packed sequences are compared. Tiles that begin at the sequences
-// (flash-align-queries) visit up to one key tile more per sequence than tiles of one long sequence would. Tiles on the
-// grid visit up to one more per tile of queries (a diagonal that is cut twice), and mask all key tiles that they visit.
-// So if there are more sequences than tiles, the grid is less work. A launch knows that from extents, without the
-// offsets.
+// For packed sequences, tiles of queries may be placed in two ways. Tiles may begin where sequences begin
+// (flash-align-queries): then each sequence costs up to one more visit of a key tile than one long sequence would. Or
+// tiles may lie on a regular grid: then each tile of queries costs up to one more visit (it cuts a diagonal twice), and
+// the mask is applied in every visit. So if there are more sequences than tiles, the grid is less work. A launch
+// decides this from extents alone; it does not read the offsets of the sequences.
 //===--------------------------------------------------------------------------------------------------------------===//
 #ifndef FLASHC_LIB_COMPILER_SHORTSEQUENCES_H
 #define FLASHC_LIB_COMPILER_SHORTSEQUENCES_H
@@ -15,24 +15,24 @@
 
 namespace flashc {
 
-/// The placement of tiles for short sequences and its reason, for people.
+/// Says, for people, where tiles begin if sequences are short, and why.
 constexpr llvm::StringLiteral kOnGrid = "on their grid, since sequences are shorter than a tile";
 
 /// The launches of an attention for which tiles of queries on the grid are better.
 struct ShortSequences {
-  /// A launch with short sequences meets all of these conditions. Without any, no launch has short sequences: tiles of
-  /// queries do not follow sequences, or they follow arrays that are not arguments, for which there is no kernel.
+  /// A launch has short sequences if it meets all of these conditions. If there are no conditions, no launch has short
+  /// sequences: tiles of queries do not follow sequences, or q, k or the offsets are not arguments of the function.
   llvm::SmallVector<LaunchCondition, 2> conditions;
-  /// Whether sequences are short, if every extent is known.
+  /// Whether sequences are short; nullopt unless every extent in the conditions is known.
   std::optional<bool> areShort;
 };
 
-/// Finds the conditions for the one attention of `module` (L0); `loops` is the same module at L1 with
-/// flash-align-queries. They are
-/// - Nq <= T (M - 1), for M offsets (that is, M - 1 sequences) and tiles of T queries: the mean length is at most T.
-///   Without a division by zero that is ceildiv(Nq + 2 T, M + 1) <= T.
-/// - Nk <= 2 (Nq + 1): a tile of the grid visits the keys of all its sequences one after the other; for sequences of
-///   one query and many keys that is no less work, and less parallel.
+/// Finds the conditions for the one attention of `module` (L0). `loops` is the same module, lowered to L1 with
+/// flash-align-queries. The conditions are
+/// - Nq <= T (M - 1), where M is the number of offsets (so there are M - 1 sequences), and T the number of queries of a
+///   tile: the mean length is at most T. To avoid a division by zero it is written as ceildiv(Nq + 2 T, M + 1) <= T.
+/// - Nk <= 2 (Nq + 1). A tile on the grid visits the keys of all its sequences one after the other. If sequences have
+///   one query and many keys, this saves no work and is less parallel.
 ShortSequences findShortSequences(mlir::ModuleOp module, mlir::ModuleOp loops);
 
 /// Whether a launch with arguments of these shapes meets all of `conditions`.

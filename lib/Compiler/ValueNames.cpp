@@ -15,7 +15,7 @@ using namespace flashc;
 
 ValueNames::ValueNames(func::FuncOp function, flash::StepOpInterface tile, std::vector<std::string> arguments)
     : state(function), arguments(std::move(arguments)) {
-  // In the dual view the third argument of a mask is the key, which is resident.
+  // In the dual view of a mask the key is resident: the names for any, the first and the last row are names of keys.
   static constexpr StringLiteral kQueries[] = {"i", "i0", "(i0 + rows - 1)"}, kKeys[] = {"j", "j0", "(j0 + keys - 1)"};
   static constexpr StringLiteral kTile[] = {"b", "h", "i0", "j0"};
   bool isDual = tile.getMaskView() == flash::MaskView::Dual;
@@ -97,7 +97,7 @@ std::string ValueNames::describeOp(Operation *op, At at) {
   for (Value operand : op->getOperands())
     operands.push_back(describe(operand, at));
   if (auto extract = dyn_cast<tensor::ExtractOp>(op))
-    if (auto table = extract.getTensor().getDefiningOp<flash::RowTableOp>()) { // the code that computes the row
+    if (auto table = extract.getTensor().getDefiningOp<flash::RowTableOp>()) { // the formula of the row
       for (auto [argument, position] : llvm::zip_equal(table.getBody().getArguments(), ArrayRef(operands).drop_front()))
         names[unsigned(at)][argument] = position;
       return describe(table.getValue(), at);
@@ -106,13 +106,13 @@ std::string ValueNames::describeOp(Operation *op, At at) {
     return operands[0];
   if (isa<tensor::ExtractOp, memref::LoadOp>(op))
     return index(operands[0], ArrayRef(operands).drop_front());
-  if (isa<flash::SegmentTileOp>(op)) // the number of the segment of any query
+  if (isa<flash::SegmentTileOp>(op)) // the number of the segment that has query i
     return "count_le(i, " + index(operands[1], ArrayRef(operands).drop_front(2).drop_back()) + ")";
   if (auto count = dyn_cast<flash::CountLeOp>(op))
     return (count.getStrict() ? "count_lt(" : "count_le(") + joinBare(operands[0]) + ", " +
            index(operands[1], ArrayRef(operands).drop_front(2)) + ")";
   if (isa<flash::NthOp>(op)) {
-    std::rotate(operands.begin(), operands.begin() + 1, operands.end()); // the array, leading indices, the position
+    std::rotate(operands.begin(), operands.begin() + 1, operands.end()); // the order: array, leading indices, position
     return index(operands[0], ArrayRef(operands).drop_front());
   }
   if (auto compare = dyn_cast<arith::CmpIOp>(op))

@@ -12,8 +12,8 @@
 
 namespace flashc {
 
-/// Writes values of a function at L1 as formulas of names that its caller knows: extents (B, Hq, Hk, Nq, Nk), arguments
-/// by name, the positions b, h, i, j of a mask and i0, j0 of a tile.
+/// Writes values of a function at L1 as formulas. The formulas use names that people know: the extents B, Hq, Hk, Nq
+/// and Nk, the names of arguments, the positions b, h, i and j in a mask, and the begins i0 and j0 of a tile.
 class ValueNames {
 public:
   /// `arguments` are the names of the function's arguments.
@@ -31,7 +31,7 @@ private:
 
   mlir::AsmState state;
   std::vector<std::string> arguments;
-  /// The names of values, for each query (At) that a value is taken for.
+  /// The names of values: one map for any query of the tile, one for the first, one for the last (indexed by At).
   llvm::DenseMap<mlir::Value, std::string> names[3];
 };
 

@@ -30,7 +30,7 @@ std::string flashc::getVariantName(ModuleOp module, const ScheduleChoice &choice
 
 void flashc::renameEntry(ModuleOp module, StringRef name) { findFunction(module).setName(name); }
 
-/// Returns the conditions of the launches that a choice is for.
+/// Returns the conditions that a launch must meet to take the entry of `choice`.
 static SmallVector<LaunchCondition, 2> getConditions(unsigned queriesArgument, const ScheduleChoice &choice) {
   SmallVector<LaunchCondition, 2> conditions;
   if (choice.maxQueries)
@@ -56,7 +56,8 @@ void flashc::addVariant(ModuleOp kernel, OwningOpRef<ModuleOp> variant, unsigned
 
 OwningOpRef<ModuleOp> flashc::selectEntry(ModuleOp kernel, size_t number) {
   SmallVector<Launch, 2> launches = *Launch::getAll(kernel);
-  // The module's first entry is the manifest's last one. Entries with folded grids follow, in the same order.
+  // The manifest counts the module's first entry last. It counts the entries with folded grids after that, in the same
+  // order.
   auto kept = launches[(number + 1) % launches.size()].getKernels();
   OwningOpRef<ModuleOp> entry = kernel.clone();
   gpu::GPUModuleOp module = *entry->getOps<gpu::GPUModuleOp>().begin();

@@ -14,20 +14,21 @@ namespace flashc {
 /// Returns the function of the attention in `module` (L0); null if there is none.
 mlir::func::FuncOp findFunction(mlir::ModuleOp module);
 
-/// Returns the name of the entry of a variant for the attention in `module` (L0), such as causal_q1024 or packed_short.
-/// Empty for the choice for all other launches, whose entry has the function's name.
+/// Returns the name of the entry of `choice` for the attention in `module` (L0), such as causal_q1024 or packed_short.
+/// Empty if `choice` is for all other launches: then the entry has the name of the function.
 std::string getVariantName(mlir::ModuleOp module, const ScheduleChoice &choice);
 
 /// Renames the function of the attention in `module` (L0), which also names its kernel.
 void renameEntry(mlir::ModuleOp module, llvm::StringRef name);
 
-/// Moves the kernel of `variant` into the gpu.module of `kernel`, after the kernels there, for the launches of
-/// `choice`. Both are at the same level and have different names. The number of queries is dimension 2 of argument
-/// `queriesArgument`.
+/// Moves the kernel of `variant` into the gpu.module of `kernel`, after the kernels that are already there. The entry
+/// is for launches that meet the conditions of `choice`. The two modules are at the same level, and their kernels have
+/// different names. Argument `queriesArgument` has the number of queries as dimension 2.
 void addVariant(mlir::ModuleOp kernel, mlir::OwningOpRef<mlir::ModuleOp> variant, unsigned queriesArgument,
                 const ScheduleChoice &choice);
 
-/// Copies one entry of a kernel at L2, by its number in the manifest, with the kernels of its launch.
+/// Returns a copy of `kernel` (at L2) that has only the kernels of one entry. `number` is the entry's number in the
+/// manifest.
 mlir::OwningOpRef<mlir::ModuleOp> selectEntry(mlir::ModuleOp kernel, size_t number);
 
 } // namespace flashc
