@@ -11,7 +11,7 @@ using namespace mlir;
 using namespace flashc;
 using Predicate = arith::CmpIPredicate;
 
-/// One CTA suffices for a sequence with one new token of eight heads of 128 columns.
+/// A CTA has few threads: one CTA suffices for a sequence with one new token of eight heads of 128 columns.
 static constexpr int64_t kThreads = 128, kBytes = 16;
 
 namespace {
@@ -34,9 +34,9 @@ struct RowSplit {
   bool isInterleaved;
 };
 
-/// CTA n has tile n mod X of sequence n / X, where X is the number of tiles of a sequence; its thread t has vector t of
-/// the tile, in the order of tokens, heads and columns, of keys and of values. A vector has 16 bytes, or fewer if the
-/// depths require it. The grid does not depend on the contents of arrays.
+/// Each sequence has X tiles, and CTA n has tile n mod X of sequence n / X. A tile has one vector of keys and one of
+/// values for each thread, in the order of tokens, heads and columns. A vector has 16 bytes, or fewer if the depths
+/// require it. The grid does not depend on the contents of arrays.
 class AppendBody : public KernelBody {
 public:
   AppendBody(gpu::GPUFuncOp kernel, KernelSignature &signature, flash::AppendKVOp op)
@@ -83,8 +83,8 @@ private:
     return signature.getMemRef(getArgument(array), width == 1 ? 0 : std::min(bytes, kBytes), isOfBytes);
   }
 
-  /// Returns the number of positions of a cache. Positions are compared as unsigned 32-bit numbers, so that negative
-  /// ones exceed it.
+  /// Returns the number of positions of a cache. A caller compares a position with it as unsigned 32-bit numbers: then
+  /// a negative position is also too large.
   Value getLimit() {
     Value limit = getExtent(op.getKCache(), 1);
     if (op.getTable())
@@ -112,7 +112,8 @@ private:
     });
   }
 
-  /// Reads key and value before it writes one of them.
+  /// Stores this thread's vectors of a key and a value at `place` of the caches. If the depths are equal, loads both
+  /// before it stores either.
   void emitVectors(SmallVector<Value> place) {
     SmallVector<Value> row{batch, token, head};
     if (split.depth == split.valueDepth) {
@@ -125,7 +126,8 @@ private:
            [&] { storeVector(loadVector(op.getV(), row, column, split.width), op.getVCache(), place); });
   }
 
-  /// Returns a vector quantised for an 8-bit cache; `place` is its page, row and head.
+  /// Returns `vector` quantised for an 8-bit cache. `place` is the page, the row and the head of the vector in the
+  /// cache.
   Value emitQuantised(Value vector, Value array, ArrayRef<Value> place) {
     Value scales = array == op.getKCache() ? op.getKScale() : op.getVScale();
     auto type = cast<MemRefType>(scales.getType());
@@ -162,7 +164,7 @@ private:
     return op.hasEightBits() ? all : round(all, op.getKType().getElementType());
   }
 
-  /// Rotates a vector of one half of the row with the vector of the same columns in the other half.
+  /// Rotates `key`, a vector of one half of `row`, together with the vector of the same columns in the other half.
   Value rotateHalves(Value key, SmallVector<Value> row) {
     Value half = index(split.pairs), isFirst = isBelow(column, half);
     Value pair = select(isFirst, column, sub(column, half));
@@ -201,7 +203,7 @@ private:
   flash::AppendKVOp op;
   RowSplit split;
   Value batch, token, head, column;
-  /// The row of cos and sin that the token is rotated by.
+  /// The row of the arrays cos and sin by which the token is rotated.
   Value angle;
 };
 

@@ -11,17 +11,18 @@ using namespace mlir;
 using namespace flashc;
 
 static constexpr int64_t kThreads = 256, kRows = 64, kBytes = 16;
-/// The bytes of a query's shift and delta, in f32.
+/// For each query the table has two numbers in f32, the shift and the delta.
 static constexpr int64_t kBytesOfQuery = 2 * 4;
 
-/// Returns the number of queries of a tile; the table of delta has whole tiles.
+/// Returns the number of queries of a tile. The table of `delta` has a whole number of tiles.
 static int64_t getTile(const TileTables &tables, Value delta) {
   return tables.getTables()[*tables.getNumber(delta)].bytes / kBytesOfQuery;
 }
 
 namespace {
-/// CTA (n, h, b) has queries kRows n to kRows n + kRows - 1. Consecutive lanes share a row, with a vector of 16 bytes
-/// (of the wider type) each; the next lanes of the warp have the next rows.
+/// CTA (n, h, b) has queries kRows n to kRows n + kRows - 1. `lanes` consecutive lanes share a row, and each of them
+/// reads vectors with as many elements as 16 bytes hold of the wider type of o and do. The next lanes of the warp have
+/// the next rows.
 class DeltaBody : public KernelBody {
 public:
   DeltaBody(gpu::GPUFuncOp kernel, KernelSignature &signature, Value delta, Value lse, ArrayRef<const AddedSums *> sums)
@@ -61,7 +62,7 @@ public:
   }
 
 private:
-  /// Clears the sums of this CTA's rows, which are one panel high.
+  /// Clears the sums of this CTA's queries, which are one row of panels.
   LogicalResult clearOfQueries(const AddedSums &added, Value rows, Value thread) {
     Value array = added.getArray(b, scalars);
     if (!array)
@@ -70,8 +71,8 @@ private:
     return success();
   }
 
-  /// Clears this CTA's share of the sums of a head that a group of heads adds to: every n-th row of panels, where n is
-  /// the number of CTAs of the group.
+  /// Clears this CTA's share of sums of a head to which the CTAs of a group of heads add. If the group has n CTAs, each
+  /// of them clears every n-th row of panels.
   LogicalResult clearOfGroup(const AddedSums &added, Value first, Value thread) {
     Value array = added.getArray(b, scalars), end = added.countPanelRows(b, scalars);
     if (!array || !end)
@@ -126,7 +127,7 @@ private:
     });
   }
 
-  /// Stores the shift and delta of a query; -inf and 0 if the query does not exist.
+  /// Stores the shift and the delta of a query. If the query does not exist, stores -inf and 0.
   LogicalResult store(Value sum, Value exists, Value statistics) {
     auto branch = scf::IfOp::create(b, TypeRange{b.getF32Type(), b.getF32Type()}, exists, /*withElseRegion=*/true);
     {
@@ -160,16 +161,16 @@ private:
   Value delta, lse;
   flash::RowDots dots;
   ArrayRef<const AddedSums *> sums;
-  /// The number of elements of a row, of elements of a vector, and of lanes that share a row.
+  /// `depth` and `perVector` count the elements of a row and of a vector. `lanes` lanes share a row.
   int64_t depth, perVector, lanes;
   Value batch, head, query, lane;
 };
 
-/// Fills the table of the numbers that a backward pass reads for each query: the shift of its exponents, -log2(e) lse,
-/// and delta (flash::emitRowDots) minus dlse. The table is [2, B, Hq, N] in f32, where N is Nq rounded up to tiles of
-/// queries. Queries that do not exist have a delta of 0 and a shift of -inf, so that their probabilities are 0; a query
-/// that sees no key has the same shift. The kernel also clears sums that the main kernels add to: dq of its own
-/// queries, and dk and dv of heads that queries share.
+/// Fills the table of the two numbers that a backward pass reads for each query: the shift of its exponents, -log2(e)
+/// lse, and its delta (flash::emitRowDots), minus dlse if there is a dlse. The table is [2, B, Hq, N] in f32, where N
+/// is Nq rounded up to whole tiles. A query that does not exist has a shift of -inf and a delta of 0, so that its
+/// probabilities are 0. A query that sees no key also has a shift of -inf. The kernel also clears the sums that the
+/// main kernels add to: dq of its own queries, and dk and dv of heads that several query heads share.
 class DeltaKernel : public LaunchKernel {
 public:
   explicit DeltaKernel(Value delta) : LaunchKernel(delta.getDefiningOp()), dots(*flash::matchRowDots(delta)) {}
@@ -204,7 +205,7 @@ public:
       for (unsigned result = 0; result < other->results.size(); ++result)
         if (const AddedSums *added = other->getAddedSums(result))
           sums.push_back(added);
-    // The grid includes the padding rows after the last query, fewer than a tile of queries.
+    // The grid also covers the padding after the last query, which is shorter than a tile.
     int64_t tile = getTile(context.tables, nest.delta);
     GridFormula ctas = ceilDiv(ceilDiv(*getFormula(dots.o, 2), tile) * tile, kRows);
     return emitKernel<DeltaBody>(context, "_delta", kThreads, {ctas, *getFormula(dots.o, 1), *getFormula(dots.o, 0)},

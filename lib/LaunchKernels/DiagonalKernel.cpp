@@ -11,19 +11,20 @@ using namespace flashc;
 static constexpr int64_t kThreads = 256, kUnrolled = 8; // loads that are in flight together
 
 namespace {
-/// Tiles of pairs that the main kernel stores in the workspace, [B, H, tiles * rows, cols] in f32. With q = rows / cols
-/// * ceil(Nq / rows), element (r, c) of tile t is a sum of pairs with j - i = (t - q) * cols + c - r. This kernel
-/// computes from them [B, H, Nq + Nk - 1]: element d + Nq - 1 is the sum of all pairs with j - i = d.
+/// The main kernel stores tiles of pairs in the workspace, as [B, H, tiles * rows, cols] in f32. With q = rows / cols *
+/// ceil(Nq / rows), element (r, c) of tile t is a sum of pairs with j - i = (t - q) * cols + c - r. From these tiles
+/// this kernel computes the sums, [B, H, Nq + Nk - 1]: element d + Nq - 1 is the sum of all pairs with j - i = d.
 struct DiagonalSums {
   DiagonalSums(flash::AccumulateGradientsOp op, const LaunchNest &nest);
 
-  Value tiles, sums; // the values in L1 whose tables are read and written
+  Value tiles, sums; // the values in L1: the table of `tiles` is read, the one of `sums` is written
   SmallVector<OpFoldResult, 4> tileExtents, extents;
   OpFoldResult queries, keys;
   int64_t rows, cols;
 };
 
-/// CTA (n, h, b) has the sums from 256 n on. The thread of a sum adds one element of each row, from the first row on.
+/// CTA (n, h, b) computes the sums 256 n to 256 n + 255, one per thread. A thread adds one element of each row of
+/// tiles, in the order of the rows.
 class DiagonalBody : public KernelBody {
 public:
   DiagonalBody(gpu::GPUFuncOp kernel, KernelSignature &signature, const DiagonalSums &sums)
@@ -50,7 +51,8 @@ public:
 
 private:
   Value emitSum(Value number, Value queries) {
-    // `first` is the column of row 0: j - i, plus the columns of all tiles before distance 0.
+    // `first` is the column of the sum's element in row 0: j - i, plus the number of columns of the tiles before j - i
+    // = 0.
     Value before = mul(ceilDiv(queries, rows), rows), first = add(sub(number, sub(queries, index(1))), before);
     Value zero = constant(0);
     return emitFor(index(0), rows, index(kUnrolled), zero, [&](Value begin, Value sum) {
@@ -81,7 +83,7 @@ public:
     std::optional<GridFormula> queries = getFormula(sums.queries), keys = getFormula(sums.keys);
     if (failed(tiles) || !queries || !keys)
       return failure();
-    // The table has one sum too many, so that its size is a formula.
+    // There are Nq + Nk - 1 sums for each head. The table has one more, because a GridFormula has no difference.
     TileTables::Table added{sums.sums, mul64(tiles->tiles, *queries + *keys), tiles->bytes};
     tiles->tiles =
         mul64(tiles->tiles, ceilDiv(*queries, sums.rows) * (sums.rows / sums.cols) + ceilDiv(*keys, sums.cols));

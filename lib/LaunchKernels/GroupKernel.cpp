@@ -14,21 +14,23 @@ using namespace flashc;
 static constexpr int64_t kThreads = 256;
 
 namespace {
-/// A flash::emitGroupSums of a nest's result, [B, Hq, N] or [B, Hq, N, D] in L1. The main kernel stores the result in
-/// the workspace.
+/// A sum over the heads of groups (flash::emitGroupSums) of a nest's result, which is [B, Hq, N] or [B, Hq, N, D] in
+/// L1. The main kernel stores the result in the workspace.
 struct GroupSums {
   Value input;
   ArrayRef<OpFoldResult> extents;
   int64_t groupSize;
 
-  /// The elements of a thread: 16 bytes of the rounded elements if there is a fourth dimension.
+  /// The number of elements that a thread sums: eight (16 bytes after rounding) if the result has the dimension D, else
+  /// one.
   int64_t getWidth() const { return extents.size() == 4 ? 8 : 1; }
-  /// The threads of a row.
+  /// The number of threads that share a row of D elements.
   int64_t getVectors() const { return extents.size() == 4 ? *getConstantIntValue(extents[3]) / getWidth() : 1; }
 };
 
-/// CTA (n, hk, b), with n as the fastest, has columns 256 n to 256 n + 255 of [B, Hk, N], or of [B, Hk, N D / 8] where
-/// a column is eight elements. A thread sums the heads of its group, beginning with the first.
+/// A CTA has 256 consecutive columns of [B, Hk, N]; if the result has the dimension D, of [B, Hk, N D / 8], where a
+/// column is eight elements. CTAs are in the order of B, Hk and columns. A thread sums the heads of its group,
+/// beginning with the first.
 class GroupBody : public KernelBody {
 public:
   GroupBody(gpu::GPUFuncOp kernel, KernelSignature &signature, const GroupSums &sums, ArrayRef<unsigned> outputs)
@@ -117,7 +119,7 @@ private:
 };
 } // namespace
 
-/// Whether `op` sums the heads of groups.
+/// Whether `op` sums the heads of each group of `groupSize` heads.
 static bool isGroupSums(linalg::GenericOp op, int64_t groupSize) {
   if (op.getNumDpsInputs() != 1 || op.getNumReductionLoops() != 1)
     return false;
@@ -128,14 +130,14 @@ static bool isGroupSums(linalg::GenericOp op, int64_t groupSize) {
          op.getOutputs().front().getDefiningOp<linalg::FillOp>();
 }
 
-/// Returns the number of groups whose heads the op sums.
+/// Returns the number of groups of heads that `sums` sums.
 static OpFoldResult getGroups(linalg::GenericOp sums) {
   auto fill = sums.getOutputs().front().getDefiningOp<linalg::FillOp>();
   return fill.getOutputs().front().getDefiningOp<tensor::EmptyOp>().getMixedSizes()[1];
 }
 
-/// Matches results whose only use is a sum over the heads of groups. If the sum may have any order, the main kernel's
-/// CTAs add to it themselves (makeRoundKernel).
+/// Makes a kernel for each result whose only use is a sum over the heads of groups. If the order of the sum is free,
+/// there is no GroupKernel: CTAs of the main kernel add to the sum themselves (makeRoundKernel).
 void flashc::matchGroup(LaunchNest &nest) {
   for (auto [number, result] : llvm::enumerate(nest.results)) {
     SmallVector<OpOperand *> uses = nest.getUses(number);

@@ -9,15 +9,15 @@
 
 namespace flashc {
 
-/// Each match function is defined in the file of its kernel; it adds the kernels of its kind to a nest's list.
+/// Each match function is defined in the file of its kernel. It adds kernels of its kind to `nest.kernels`.
 #define LAUNCH_KERNEL(Name) void match##Name(LaunchNest &nest);
 #include "LaunchKernels.def"
 
-constexpr int64_t kLanes = 32; // of a warp
+constexpr int64_t kLanes = 32; // the number of lanes of a warp
 
-/// Writes a kernel of plain loads and stores. A class for each kernel derives from it and adds `LogicalResult emit()`.
-/// In a call, at most one argument may create an op: the order in which arguments are evaluated depends on the
-/// compiler.
+/// Writes the body of a kernel of plain loads and stores. Each kernel has a class that derives from this one and adds
+/// `LogicalResult emit()`. In a call, at most one argument may create an op: compilers differ in the order in which
+/// they evaluate arguments.
 class KernelBody {
 public:
   KernelBody(mlir::gpu::GPUFuncOp kernel, KernelSignature &signature)
@@ -63,21 +63,23 @@ protected:
   mlir::Value block(mlir::gpu::Dimension dim = mlir::gpu::Dimension::x) { return mlir::gpu::BlockIdOp::create(b, dim); }
 
   void emitIf(mlir::Value condition, llvm::function_ref<void()> body);
-  /// Emits `emitThen` under a condition and returns its value, or `otherwise`. Null if it returns null.
+  /// Emits an scf.if whose result is the value of `emitThen` if `condition` holds, else `otherwise`. Returns null if
+  /// `emitThen` does.
   mlir::Value emitIf(mlir::Value condition, mlir::Value otherwise, llvm::function_ref<mlir::Value()> emitThen);
   void emitFor(mlir::Value begin, mlir::Value end, mlir::Value step, llvm::function_ref<void(mlir::Value)> body);
-  /// Emits a loop with one iteration argument: `body` is given the position and the argument, and returns the next one,
-  /// or null after an error. Returns the result of the loop, or null.
+  /// Emits a loop with one iteration argument. `body` is passed the position and the argument; it returns the next
+  /// argument, or null after an error. Returns the result of the loop, or null if `body` failed.
   mlir::Value emitFor(mlir::Value begin, mlir::Value end, mlir::Value step, mlir::Value init,
                       llvm::function_ref<mlir::Value(mlir::Value, mlir::Value)> body);
 
-  /// Returns the sum of `value` over groups of `lanes` consecutive lanes (a power of two up to 32), in each lane.
+  /// Returns, in each lane, the sum of `value` over its group of `lanes` consecutive lanes. `lanes` is a power of two
+  /// up to 32.
   mlir::Value emitLaneSum(mlir::Value value, int64_t lanes);
   /// Returns an array in shared memory with an f32 for each warp of the CTA.
   mlir::Value emitScratch(int64_t warps);
   /// Stores each warp's sum of `value` to `scratch`, and waits for all warps.
   void shareSum(mlir::Value value, mlir::Value thread, mlir::Value scratch);
-  /// Returns the sum of the warps' sums in `scratch`.
+  /// Returns the sum over all warps: of the sums that `shareSum` stored in `scratch`.
   mlir::Value emitSharedSum(mlir::Value scratch);
 
   mlir::ImplicitLocOpBuilder b;
@@ -86,13 +88,14 @@ protected:
   ScalarCloner scalars;
 };
 
-/// Makes the kernel whose name is the host function's and `suffix`, with `threads` threads a CTA. `emitBody` writes its
-/// body. Returns how it is launched, with a grid of one CTA, or fails after an error.
+/// Makes the kernel whose name is the host function's name followed by `suffix`. A CTA has `threads` threads.
+/// `emitBody` writes the body. Returns the description of the launch, with a grid of one CTA. Fails after an error.
 mlir::FailureOr<ManifestKernel>
 emitPlainKernel(const LaunchContext &context, llvm::StringRef suffix, int64_t threads,
                 llvm::function_ref<mlir::LogicalResult(mlir::gpu::GPUFuncOp, KernelSignature &)> emitBody);
 
-/// Makes a kernel as emitPlainKernel does; `Body(kernel, signature, arguments...)` writes its body.
+/// Makes a kernel as emitPlainKernel does, with the given grid. The class `Body`, made of the kernel, the signature and
+/// `arguments`, writes the body.
 template <typename Body, typename... Arguments>
 mlir::FailureOr<ManifestKernel> emitKernel(const LaunchContext &context, llvm::StringRef suffix, int64_t threads,
                                            std::array<GridFormula, 3> grid, const Arguments &...arguments) {
@@ -105,16 +108,16 @@ mlir::FailureOr<ManifestKernel> emitKernel(const LaunchContext &context, llvm::S
   return info;
 }
 
-/// Returns the formula of an extent that is a constant or the extent of an argument.
+/// Returns an extent as a formula. The extent must be a constant or the extent of an argument.
 inline GridFormula getSize(mlir::OpFoldResult extent) { return *getFormula(extent); }
 
-/// Returns the table for an f32 value of these extents (two or more), row by row (ScalarCloner::getTableArray).
-/// `isNumbered` means that a kernel numbers the elements in 32 bits; larger launches are then refused. Emits an error
-/// and fails if an extent is no formula.
+/// Returns a table for an f32 `value` of these two or more extents, stored row by row (ScalarCloner::getTableArray).
+/// With `isNumbered` a kernel numbers the elements in 32 bits, and launches with more elements are refused. Emits an
+/// error and fails if an extent has no formula.
 mlir::FailureOr<TileTables::Table> getArrayTable(mlir::Value value, mlir::ArrayRef<mlir::OpFoldResult> extents,
                                                  bool isNumbered = false);
 
-/// Adds a table; fails if there is none, after an error.
+/// Adds `table` to `tables`. Fails if `table` is a failure, whose error was emitted before.
 inline mlir::LogicalResult addTable(TileTables &tables, mlir::FailureOr<TileTables::Table> table) {
   if (succeeded(table))
     tables.add(*table);

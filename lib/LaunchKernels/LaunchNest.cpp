@@ -15,13 +15,13 @@ using namespace flashc;
 // Questions about a nest
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// Whether a slice comes from flash-tile, so that the whole output is stored, and not from the user's program, which
-/// may return a part of the output, or the output as a part of a larger array.
+/// Whether `slice` comes from flash-tile, so that the whole output is stored. A slice of the user's own program may
+/// select a part of the output, or insert the output into a larger array.
 static bool isWholeSlice(const LaunchNest &nest, Operation *slice, const NestResult &result) {
   Operation *loop = nest.end->getParentOp();
   if (loop != nest.func)
     return slice->getParentOp() == loop;
-  // Without a loop there is one tile, and the slice cuts its padding off.
+  // Without a loop there is one tile. Then the slice of flash-tile only cuts off the padding.
   SmallVector<int64_t> whole(cast<ShapedType>(result.value.getType()).getShape());
   whole[2] = *getConstantIntValue(result.extents[2]);
   return cast<ShapedType>(slice->getResult(0).getType()).getShape() == ArrayRef(whole);
@@ -34,7 +34,7 @@ Value LaunchNest::getCarried(OpOperand &use, unsigned result) const {
     return forall.getTiedOpResult(forall.getTiedOpOperand(cast<BlockArgument>(dest)));
   };
   if (auto generic = dyn_cast<linalg::GenericOp>(user); generic && flash::isRounding(generic))
-    return generic.getResult(0); // the store rounds
+    return generic.getResult(0); // the kernel rounds when it stores
   if (isa<tensor::CastOp>(user) || (isa<tensor::ExtractSliceOp>(user) && isWholeSlice(*this, user, results[result])))
     return user->getResult(0);
   if (auto insert = dyn_cast<tensor::InsertSliceOp>(user);
@@ -113,11 +113,11 @@ SmallVector<unsigned, 1> flashc::findOutputs(func::FuncOp func, Value value) {
   return outputs;
 }
 
-/// Whether the result of `op` shares memory with its operand and no element is read.
+/// Whether `op` only makes another value for the memory of its operand, without reading elements.
 static bool isView(Operation *op) { return isa<bufferization::ToTensorOp, memref::CastOp, tensor::CastOp>(op); }
 
-/// Emits an error if an op other than `write` reads or writes the array, since kernels write it while others still
-/// read. Ops that read its extents are allowed.
+/// Emits an error if an op other than `write` reads or writes `array`: kernels write to the array while other kernels
+/// still read. Ops that read only the extents of the array are allowed.
 static LogicalResult checkDestination(bufferization::MaterializeInDestinationOp write, Value array) {
   for (Operation *user : array.getUsers()) {
     if (user == write || isa<memref::DimOp, tensor::DimOp>(user))
@@ -172,7 +172,8 @@ static LogicalResult traceOutput(LaunchNest &nest, Value value, unsigned result,
   return success();
 }
 
-/// Whether `op` may be in a function that becomes kernels; ops in its regions are checked by themselves.
+/// Whether `op` may be in a function that becomes kernels. The ops in its regions are not checked here, but by calls of
+/// their own.
 static bool isPartOfAttention(Operation *op) {
   return isa<bufferization::MaterializeInDestinationOp, bufferization::ToTensorOp, tensor::ParallelInsertSliceOp,
              flash::ParallelAddSliceOp>(op) ||

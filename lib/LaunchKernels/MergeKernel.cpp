@@ -12,10 +12,10 @@
 using namespace mlir;
 using namespace flashc;
 
-/// CTAs are small, because there may be few rows; a thread loads kAtOnce parts before it uses them.
+/// CTAs are small, because there may be few rows. A thread loads kAtOnce parts before it uses the first of them.
 static constexpr int64_t kThreads = 128, kBytes = 16, kAtOnce = 8;
 
-/// Returns the number of elements of a row that a thread has.
+/// Returns the number of elements of a row that one thread merges.
 static int64_t getWidth(ShapedType parts) {
   int64_t width = kBytes * 8 / parts.getElementTypeBitWidth();
   while (parts.getShape().back() % width)
@@ -26,18 +26,19 @@ static int64_t getWidth(ShapedType parts) {
 static int64_t getVectors(ShapedType parts) { return parts.getShape().back() / getWidth(parts); }
 
 namespace {
-/// A flash.merge_states, and the location of its parts and results.
+/// A flash.merge_states, and where its parts and its results are.
 struct MergedStates {
   flash::MergeStatesOp op;
-  /// The extents S, B, H, N and D in L1, if the parts are tables of the launch: o_parts and lse_parts in f32, row by
-  /// row. Empty if the parts are arguments.
+  /// The extents S, B, H, N and D in L1, if the parts are tables of the launch. The tables of o_parts and lse_parts are
+  /// in f32, row by row. Empty if the parts are arguments.
   SmallVector<OpFoldResult, 5> extents;
   /// The arguments of the launch that o and lse are written to.
   SmallVector<unsigned, 1> outputs, lses;
 };
 
-/// Thread t of the grid has vector t mod V of row t / V, with rows in the order of B, H, N. A vector is 16 bytes of the
-/// row's columns, or fewer if 16 bytes do not divide the row. The thread reads the row's parts in ascending order.
+/// Thread t of the grid has vector t mod V of row t / V, where a row has V vectors, and rows are in the order of B, H,
+/// N. A vector has 16 bytes, or fewer if 16 bytes do not divide the row. The thread reads the row's parts in ascending
+/// order.
 class MergeBody : public KernelBody {
 public:
   MergeBody(gpu::GPUFuncOp kernel, KernelSignature &signature, const MergedStates &states)
@@ -87,7 +88,8 @@ private:
     return scalars.get(b, op.getLoc(), states.extents[dim]);
   }
 
-  /// Returns the array of parts, an argument or a table of the launch; null after an error.
+  /// Returns the array of `parts`, which is an argument, or a table of the launch with the extents `ofTable`. Returns
+  /// null after an error.
   Value getParts(Value parts, ArrayRef<OpFoldResult> ofTable, int64_t elements) {
     if (!ofTable.empty())
       return scalars.getTableArray(b, parts, ofTable);
@@ -103,7 +105,7 @@ private:
     return elements == 1 ? 0 : elements * type.getIntOrFloatBitWidth() / 8;
   }
 
-  /// Returns the state before the first part: empty, or the sink's.
+  /// Returns the state before the first part: the state of the sink if there is one, else the state without any key.
   FailureOr<State> emitFirstState() {
     Value none = zeros(getType(b.getF32Type()));
     if (!op.getSinks()) {
@@ -117,8 +119,8 @@ private:
     return State{sink, select(isNone, zero, one), none};
   }
 
-  /// Loops over the parts, `atOnce` in each iteration. Places after the last part read the last part again, with weight
-  /// 0.
+  /// Loops over the parts, `atOnce` in each iteration. If the last iteration has fewer parts, it reads the last part
+  /// again in their place, with weight 0.
   State emitLoop(const State &first) {
     Value begin = index(0), step = index(atOnce);
     auto loop = scf::ForOp::create(b, begin, extents[0], step, ValueRange{first.m, first.l, first.acc});
@@ -160,7 +162,8 @@ private:
     return math::Exp2Op::create(b, mulF(distance, constant(llvm::numbers::log2ef)));
   }
 
-  /// Returns acc + weight * elements, or acc if the part is empty: its elements may be NaN.
+  /// Returns acc + weight * elements. If the part is empty, returns acc, since the elements of an empty part may be
+  /// NaN.
   Value emitSum(Value acc, Value elements, Value weight, Value isEmpty) {
     elements = widen(elements);
     elements = select(isEmpty, zeros(elements.getType()), elements);
@@ -189,13 +192,13 @@ private:
 
   const MergedStates &states;
   flash::MergeStatesOp op;
-  int64_t width, atOnce;         // columns of a thread, and parts that it reads at once
+  int64_t width, atOnce;         // columns of a thread, and the number of parts that it reads before it uses them
   SmallVector<Value, 4> extents; // S, B, H, N
   Value o, lse, column;
   SmallVector<Value> place; // the indices of the row
 };
 
-/// Merges the parts of a nest's keys, or the parts that are a function's arguments.
+/// Merges parts that a nest computed for parts of the keys, or parts that are arguments of the function.
 class MergeKernel : public LaunchKernel {
 public:
   explicit MergeKernel(flash::MergeStatesOp op) : LaunchKernel(op) {}
@@ -207,7 +210,7 @@ public:
         succeeded(addTable(tables, getArrayTable(states.op.getLseParts(), ArrayRef(states.extents).drop_back()))));
   }
 
-  /// The array has the parts of all batches as its first dimension.
+  /// The main kernel stores to an array whose first dimension combines parts and batches.
   SmallVector<Value> getDestinations(const LaunchNest &nest, unsigned result, OpBuilder &b,
                                      ScalarCloner &scalars) const override {
     OpBuilder inL1(nest.end);

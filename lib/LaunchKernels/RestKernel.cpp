@@ -10,7 +10,7 @@ using namespace flashc;
 static constexpr int64_t kThreads = 256;
 
 namespace {
-/// CTA n sets the elements of line n of the result that have no pair to 0.
+/// CTA n handles line n of the result: it sets to 0 the elements that no pair belongs to.
 class RestBody : public KernelBody {
 public:
   RestBody(gpu::GPUFuncOp kernel, KernelSignature &signature, const ScatterSums &sums)
@@ -19,7 +19,7 @@ public:
   LogicalResult emit() {
     int64_t rank = sums.getRank(), last = rank - 1;
     SmallVector<OpFoldResult> inL1(sums.extents.end() - rank, sums.extents.end());
-    if (rank == 3) // one of batches and heads has extent 1
+    if (rank == 3) // the dimension of batches or the one of heads, whose extent is 1, is absent
       inL1.front() = isConstantIntValue(sums.extents[1], 1) ? sums.extents[0] : sums.extents[1];
     SmallVector<Value> shape(rank), extents(rank);
     auto readDim = [&](int64_t dim) {
@@ -53,8 +53,8 @@ private:
   const ScatterSums &sums;
 };
 
-/// The kernel after a direct scatter_sum (ScatterSums::isDirect): the main kernel writes the elements that have a pair,
-/// and this kernel writes the rest.
+/// The kernel that completes a direct scatter_sum (ScatterSums::isDirect). The main kernel writes the elements that
+/// belong to a pair. This kernel writes the rest.
 class RestKernel : public LaunchKernel {
 public:
   explicit RestKernel(ScatterSums sums) : LaunchKernel(sums.op, sums.outputs), sums(std::move(sums)) {}

@@ -9,8 +9,9 @@
 using namespace mlir;
 using namespace flashc;
 
-/// A panel, and its order in memory, that of a warpgroup's registers: eight columns of a row are in four consecutive
-/// lanes, each of which holds two of them and the same two of the row eight below.
+/// The shape of a panel. Its elements are in memory in the order of a warpgroup's registers: eight columns of a row are
+/// in four consecutive lanes, and each lane holds two of these columns of the row, and the same two columns of the row
+/// eight below.
 static constexpr int64_t kPanel = 64, kElements = kPanel * kPanel, kBlock = 8, kBlockElements = kBlock * kPanel,
                          kQuadElements = 16, kThreads = 256;
 
@@ -53,8 +54,8 @@ Value AddedSums::getArray(OpBuilder &b, ScalarCloner &scalars) const {
 }
 
 namespace {
-/// CTA (n, h, b) has panel n mod P of rows of panels n / P. Thread t has columns 8 (t mod 8) to 8 (t mod 8) + 7 of rows
-/// r and r + 8, where r = 16 (t / 64) + t / 8 mod 8.
+/// CTA (n, h, b) has panel n mod P of the n / P-th row of panels, where a row has P panels. Thread t has columns 8 (t
+/// mod 8) to 8 (t mod 8) + 7 of the panel's rows r and r + 8, where r = 16 (t / 64) + t / 8 mod 8.
 class RoundBody : public KernelBody {
 public:
   RoundBody(gpu::GPUFuncOp kernel, KernelSignature &signature, const AddedSums &sums, ArrayRef<unsigned> outputs)
@@ -69,8 +70,8 @@ public:
     Value ofRow = rem(ofThread, kBlock), pair = div(ofThread, kBlock), warp = div(pair, 8), inWarp = rem(pair, 8);
     Value column = add(mul(panel, kPanel), mul(ofRow, kBlock));
     Value row = add(mul(rows, kPanel), add(mul(warp, 16), inWarp));
-    // Everything that depends on the main kernel's results comes after the wait that programmatic launch puts before
-    // reads.
+    // Programmatic launch inserts a wait before the first read. Everything that depends on the main kernel's results is
+    // emitted after that.
     emitIf(isBelow(column, index(sums.getDepth())), [&] {
       Value first = add(mul(ofRow, kBlockElements), add(mul(warp, 8 * kQuadElements), mul(inWarp, kQuadElements)));
       std::array<SmallVector<Value>, 2> elements = load(array, {batch, head, rows, panel}, first);
@@ -143,7 +144,8 @@ std::unique_ptr<LaunchKernel> flashc::makeRoundKernel(unsigned result, AddedSums
   return std::make_unique<RoundKernel>(result, std::move(sums), op);
 }
 
-/// Matches results that depend on streamed tiles and have no groups; matchGroup matches the ones with groups.
+/// Makes a kernel for each result to which several CTAs add because its elements depend on the streamed tile.
+/// matchGroup makes the kernels of results that are summed over groups of heads.
 void flashc::matchRound(LaunchNest &nest) {
   for (auto [number, result] : llvm::enumerate(nest.results))
     if (result.isAddedUp)

@@ -67,15 +67,15 @@ private:
     return known[{value, dim}] = depends;
   }
 
-  /// Returns the direction of a sum or maximum of two values.
+  /// Returns the direction of a sum or a maximum of two values with the directions `x` and `y`.
   static std::optional<int> join(std::optional<int> x, std::optional<int> y) {
     if (!x || !y || (*x && *y && *x != *y))
       return std::nullopt;
     return *x ? x : y;
   }
 
-  /// Returns 1 if a value never falls as the position grows, -1 if it never rises, 0 if it does not change; nullopt if
-  /// that is not known.
+  /// Returns 1 if `value` never falls as the position in dimension `dim` grows, -1 if it never rises, and 0 if it does
+  /// not change. Returns nullopt if none of these is known.
   std::optional<int> getDirection(Value value, unsigned dim) {
     if (!dependsOn(value, dim))
       return 0;
@@ -120,7 +120,7 @@ private:
   Region &region;
   Gradients gradients;
   DenseMap<std::pair<Value, unsigned>, bool> known;
-  /// The wraps in the index that is analyzed.
+  /// The wraps that were found in the index that is analyzed now.
   SmallVector<ScatterIndex::Sign, 1> signs;
 };
 } // namespace

@@ -19,21 +19,22 @@ struct ScatterIndex {
     /// The index depends on no position.
     Constant
   };
-  /// An index that counts from the end where it is negative (flash.wrap_index), before the wrap. The wrapped index is
-  /// monotonic on each side of the point where the sign changes.
+  /// A wrap in an index (flash.wrap_index), that is, a part that counts from the end if it is negative. `index` is that
+  /// part before the wrap. The wrapped value is monotonic on each side of the position at which `index` changes its
+  /// sign.
   struct Sign {
     mlir::Value index;
     bool isRising;
   };
 
   Kind kind = Kind::Any;
-  /// The dimension of the sums that the index depends on, unless the kind is Any or Constant.
+  /// The dimension of the sums that the index depends on. Not used for the kinds Any and Constant.
   unsigned dim = 0;
-  /// The wraps in an index that is Rising, Falling, or has a lastDirection. An inner index comes before the index that
-  /// contains it.
+  /// The wraps in an index that is Rising or Falling, or that has a lastDirection. A wrap comes after the wraps inside
+  /// of it.
   mlir::SmallVector<Sign, 1> signs = {};
-  /// For the kind Any: 1 if the index never falls, -1 if it never rises, as the last position of a pair grows and the
-  /// others stay the same; 0 if neither is known.
+  /// For the kind Any, the direction of the index as the last position of a pair grows and the others stay the same: 1
+  /// if the index never falls, -1 if it never rises, 0 if neither is known.
   int lastDirection = 0;
 };
 

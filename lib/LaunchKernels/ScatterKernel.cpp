@@ -9,8 +9,8 @@ using namespace flashc;
 
 static constexpr int64_t kThreads = 256;
 
-/// Returns the number of threads that share an element of the result: one if it has few summands, a warp if it has
-/// many, the whole CTA if all positions are summands.
+/// Returns the number of threads that share an element of the result: one if the element has few summands, a warp if it
+/// has many, the whole CTA if every position may be a summand.
 static int64_t getGroup(flash::ScatterSumOp op, ArrayRef<ScatterIndex> indices) {
   unsigned rank = op.getSums().getType().getRank();
   auto isOf = [&](unsigned dim, ArrayRef<ScatterIndex::Kind> kinds) {
@@ -29,9 +29,10 @@ static int64_t getGroup(flash::ScatterSumOp op, ArrayRef<ScatterIndex> indices) 
 }
 
 namespace {
-/// CTA n has kThreads / group elements of one line of the result. The threads of an element find its summands, and add
+/// CTA n has kThreads / group elements of one line of the result. The threads of an element find its summands and add
 /// them in an order that depends only on the extents. If an index is monotonic in one position, the positions of the
-/// summands are a range, whose ends are found by bisection; other indices are compared with the element's.
+/// summands are a range, and bisection finds its ends. If an index has another form, threads compute it for each
+/// position, and compare it with the element's.
 class ScatterBody : public KernelBody {
 public:
   ScatterBody(gpu::GPUFuncOp kernel, KernelSignature &signature, const ScatterSums &sums)
@@ -71,8 +72,8 @@ private:
   struct Range {
     Value begin, end;
   };
-  /// The positions in one dimension in ascending order: one range, or one for each sign of an index that counts from
-  /// the end.
+  /// The positions in one dimension, in ascending order. There is one range, or several if an index counts from the
+  /// end: such an index is monotonic only as long as its sign stays the same.
   using Ranges = SmallVector<Range, 1>;
 
   bool isNarrowed() const {
@@ -94,7 +95,7 @@ private:
     return success();
   }
 
-  /// Returns, for each dimension of the sums, the positions whose indices may be the element's.
+  /// Returns for each dimension of the sums the positions that may be summands of `element`.
   FailureOr<SmallVector<Ranges>> emitRanges(ValueRange element) {
     SmallVector<Ranges> ranges;
     for (Value extent : extents)
@@ -110,7 +111,8 @@ private:
                    b.createOrFold<arith::MinSIOp>(range.end, next)};
         continue;
       }
-      SmallVector<Value> at(extents.size(), this->index(0)); // the index depends on one dimension
+      SmallVector<Value> at(extents.size(),
+                            this->index(0)); // positions in other dimensions do not matter to this index
       bool isRising = index.kind == Kind::Rising;
       if (failed(emitNarrowing(number, at, index.dim, isRising, element[number], ranges[index.dim])))
         return failure();
@@ -118,13 +120,13 @@ private:
     return ranges;
   }
 
-  /// Narrows the ranges of dimension `dim` to the positions where index `number`, which is monotonic in them, is
-  /// `value`. The positions in other dimensions are `at`.
+  /// Narrows `ranges`, of dimension `dim`, to the positions where index `number` equals `value`. The index must be
+  /// monotonic in dimension `dim`. `at` has the positions in the other dimensions.
   LogicalResult emitNarrowing(unsigned number, ArrayRef<Value> at, unsigned dim, bool isRising, Value value,
                               Ranges &ranges) {
     if (failed(splitAtSigns(indices[number], at, dim, ranges)))
       return failure();
-    // The range ends where a rising index exceeds the value, or a falling one is below it.
+    // A range ends at the first position where a rising index is above `value`, or a falling one is below `value`.
     Value beyond = isRising ? add(value, index(1)) : sub(value, index(1));
     for (Range &range : ranges) {
       Range within = range;
@@ -136,7 +138,7 @@ private:
     return success();
   }
 
-  /// Splits ranges where an index changes its sign, so that the wrapped index is monotonic in each of them.
+  /// Splits `ranges` at the positions where a wrapped index changes its sign, so that it is monotonic in each part.
   LogicalResult splitAtSigns(const ScatterIndex &index, ArrayRef<Value> at, unsigned dim, Ranges &ranges) {
     for (const ScatterIndex::Sign &sign : index.signs) {
       Ranges parts;
@@ -151,7 +153,7 @@ private:
     return success();
   }
 
-  /// Returns an index of the summand at position `at` of the sums.
+  /// Returns the value of `index`, one of the op's indices, for the summand at position `at` of the sums.
   Value emitIndex(Value index, ValueRange at) {
     ScalarCloner inside = scalars; // a copy, whose mappings end here
     SmallVector<Value> pair = flash::emitPairOfSum(b, b.getLoc(), op.getGradients(), at, queries);
@@ -160,8 +162,8 @@ private:
     return inside.get(b, index);
   }
 
-  /// Returns the first position of a range of dimension `dim` at which an index has reached a value. The positions in
-  /// other dimensions are `at`.
+  /// Returns the first position in the range `among` of dimension `dim` at which `indexValue` has reached the value
+  /// `reached`. `at` has the positions in the other dimensions.
   Value emitBound(Value indexValue, ArrayRef<Value> at, unsigned dim, bool isRising, Value reached, Range among) {
     Type type = b.getIndexType();
     bool isEmitted = true;
@@ -199,7 +201,7 @@ private:
     return count;
   }
 
-  /// Appends the number of positions of each dimension to `counts`, and returns their product.
+  /// Appends the number of positions in each dimension to `counts`, and returns the product of these numbers.
   Value emitCounts(ArrayRef<Ranges> ranges, SmallVectorImpl<Value> &counts) {
     Value total = index(1);
     for (const Ranges &ofDim : ranges) {
@@ -209,7 +211,7 @@ private:
     return total;
   }
 
-  /// Returns position `number` of a dimension, counted through all of its ranges.
+  /// Returns the position with this number in one dimension, where numbers count through all of the dimension's ranges.
   Value emitPosition(const Ranges &ranges, Value number) {
     Value position = add(ranges.front().begin, number);
     for (auto [at, range] : llvm::enumerate(ArrayRef(ranges).drop_front())) {
@@ -220,7 +222,8 @@ private:
     return position;
   }
 
-  /// Returns summand `number`, as a position in each dimension; `counts` are the dimensions' numbers of positions.
+  /// Returns the position of summand `number` in each dimension. `counts` has the number of positions in each
+  /// dimension.
   SmallVector<Value> emitPlace(ArrayRef<Ranges> ranges, ArrayRef<Value> counts, Value number) {
     SmallVector<Value> at(ranges.size());
     for (size_t dim = ranges.size(); dim-- > 0;) {
@@ -230,8 +233,8 @@ private:
     return at;
   }
 
-  /// Returns the summand at `at`, or 0 if it belongs to another element. `isNarrowed` means that indices with a
-  /// lastDirection are known to be the element's.
+  /// Returns the summand at position `at`, or 0 if it belongs to another element than `element`. With `isNarrowed`,
+  /// indices with a lastDirection are known to match `element` and are not compared.
   Value emitTerm(ArrayRef<Value> at, ValueRange element, bool isNarrowed) {
     Value zero = constant(0);
     Value term = memref::LoadOp::create(b, array, at);
@@ -248,8 +251,9 @@ private:
     return term;
   }
 
-  /// Returns the sum of this thread if there is an index with a lastDirection: for every group-th place in the other
-  /// dimensions, the range of last positions is narrowed to the element's.
+  /// Returns this thread's part of the sum if there is an index with a lastDirection. The thread takes every group-th
+  /// combination of positions in the other dimensions; for each it narrows the range of last positions to the ones of
+  /// `element`.
   Value emitNarrowedSum(ArrayRef<Ranges> ranges, ValueRange element, Value lane) {
     ArrayRef<Ranges> outer = ranges.drop_back();
     SmallVector<Value> counts;
@@ -271,7 +275,7 @@ private:
     });
   }
 
-  /// Returns the sum over this thread's summands, every group-th one of all ranges.
+  /// Returns this thread's part of the sum: the thread takes every group-th position of all ranges.
   Value emitSum(ArrayRef<Ranges> ranges, ValueRange element, Value lane) {
     SmallVector<Value> counts;
     Value total = emitCounts(ranges, counts), zero = constant(0);
@@ -281,7 +285,7 @@ private:
     });
   }
 
-  /// Returns the sum over all threads that share an element, in the first of them.
+  /// Returns the sum over all threads that share an element. The first of these threads has it.
   Value emitGroupSum(Value sum, Value lane) {
     if (group < kThreads)
       return group == 1 ? sum : emitLaneSum(sum, kLanes);

@@ -11,21 +11,21 @@ namespace flashc {
 /// A flash.scatter_sum of the first result of a nest.
 struct ScatterSums {
   mlir::flash::ScatterSumOp op;
-  /// The value whose table holds the sums, and their extents in L1.
+  /// The value whose table holds the summands, and the extents of this value in L1.
   mlir::Value table;
   mlir::SmallVector<mlir::OpFoldResult, 4> extents;
-  /// Whether the sums are added to zeros; otherwise they are added to the output of the scatter_sum before this one.
+  /// Whether the sums are stored as they are. Otherwise they are added to what the scatter_sum before this one stored.
   bool isFirst;
   /// The arguments of the launch that the sums are written to.
   mlir::SmallVector<unsigned, 1> outputs;
 
   static std::optional<ScatterSums> find(const LaunchNest &nest);
 
-  /// Whether the summands are pairs, each at its own position of the result, with dimensions in order: then the main
-  /// kernel writes the elements that have a pair directly to the result, without a table.
+  /// Whether the summands are pairs, and each belongs to the element of the result at its own position, with dimensions
+  /// in order. Then the main kernel writes these elements directly to the result, without a table.
   bool isDirect() const;
   void addRoles(LaunchRoles &roles) const;
-  /// The extents of the result as formulas, and one of them in a kernel.
+  /// `getSizes` returns the extents of the result as formulas; `emitSize` emits one of them in a kernel.
   mlir::SmallVector<GridFormula> getSizes() const;
   mlir::Value emitSize(mlir::ImplicitLocOpBuilder &b, KernelSignature &signature, int64_t dim) const;
   int64_t getRank() const { return getShape().size(); }

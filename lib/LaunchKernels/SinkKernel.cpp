@@ -35,7 +35,7 @@ public:
   }
 
 private:
-  /// Minus the sum of exp(sinks - lse) * delta over this thread's queries; null after an error.
+  /// Returns minus the sum of exp(sink - lse) * delta over this thread's queries. Null after an error.
   Value emitSumOfThread(Value thread, Value head) {
     Value statistics = scalars.getStatistics(b, op, of.delta), sink = scalars.loadElement(b, op, of.sinks, head);
     Value batches = scalars.getExtent(b, op, of.lse, 0), queries = scalars.getExtent(b, op, of.lse, 2);
@@ -47,7 +47,7 @@ private:
       auto load = [&](int64_t number) -> Value {
         return memref::LoadOp::create(b, statistics, ValueRange{index(number), batch, head, query});
       };
-      Value shift = load(0), delta = load(1); // shift is -log2(e) lse, or -inf without a key and a sink
+      Value shift = load(0), delta = load(1); // shift: -log2(e) lse, or -inf if the query sees neither a key nor a sink
       Value weight = math::Exp2Op::create(b, addF(exponent, shift));
       return arith::SubFOp::create(b, sum, mulF(weight, delta));
     });

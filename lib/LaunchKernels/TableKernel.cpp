@@ -6,8 +6,8 @@
 using namespace mlir;
 using namespace flashc;
 
-/// The distance of a CTA's warps along a row of tiles; odd, because the number of tiles in a row is mostly a power of
-/// two.
+/// The distance, in a row of tiles, between the tiles of a CTA's consecutive warps. It is odd, because the number of
+/// tiles in a row is mostly a power of two.
 static constexpr int64_t kWarpDistance = 37;
 
 LogicalResult TableWriter::emit() {
@@ -44,8 +44,8 @@ Value TableWriter::emitWarp(Value inCTA) {
   return add(mul(inCTA, ctas), moved);
 }
 
-/// Whether each lane of a warp may evaluate a tile of its own; the number of tiles of a warp then follows from the
-/// grid.
+/// Whether each lane of a warp may evaluate a tile of its own. If so, the size of the grid determines how many tiles a
+/// warp has.
 static bool areOfLanes(ArrayRef<Operation *> ops) {
   return llvm::all_of(ops, [](Operation *op) {
     auto classes = dyn_cast<flash::TileClassesOp>(op);
@@ -53,7 +53,7 @@ static bool areOfLanes(ArrayRef<Operation *> ops) {
   });
 }
 
-/// Every table except for the last one may leave the rest of a warp without tiles: see countWarpsOfLanes.
+/// Returns the number of tiles of each warp. The last warp of a table may have fewer (countWarpsOfLanes).
 FailureOr<Value> TableWriter::emitTilesOfWarp() {
   if (!areOfLanes(ops))
     return index(1);
@@ -114,7 +114,8 @@ LogicalResult TableWriter::emitRowValue(flash::RowTableOp op, ValueRange place) 
 // Lanes
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// Reduces the upper halves of 64 bits first, then the lower halves of lanes whose upper half is the result.
+/// A 64-bit `value` is reduced in two steps: first its upper half; then the lower half, over the lanes whose upper half
+/// is the first result.
 Value TableWriter::emitReduce(Value value, bool isMin) {
   Type i32Type = b.getI32Type(), i64Type = b.getI64Type();
   auto reduce = [&](Value half, NVVM::ReduxKind kind) -> Value {
@@ -152,9 +153,9 @@ Value TableWriter::emitAnyOfCTA(Value condition) {
 // Kernels
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// Returns the number of warps of a kernel for `tiles` tiles of several tables. A warp has up to 32 tiles, one for each
-/// lane, as long as there are enough warps for all multiprocessors. A table may leave the rest of its last warp without
-/// tiles.
+/// Returns the number of warps that a kernel needs for `tiles` tiles of `tables` tables. A warp has as many tiles, up
+/// to one for each lane, as still leaves enough warps for all multiprocessors. The last warp of each table may have
+/// fewer tiles.
 static GridFormula countWarpsOfLanes(const GridFormula &tiles, int64_t tables) {
   constexpr int64_t kWarpsPerMultiprocessor = 64;
   GridFormula perWarp = min(ceilDiv(tiles + 1, GridFormula::smCount() * kWarpsPerMultiprocessor), kLanes); // at least 1
@@ -163,7 +164,7 @@ static GridFormula countWarpsOfLanes(const GridFormula &tiles, int64_t tables) {
 }
 
 namespace {
-/// The kernel of all tables of one kind: a CTA has eight warps, a warp has a tile.
+/// The kernel of all tables of one kind. A CTA has eight warps.
 class TableKernel : public LaunchKernel {
 public:
   TableKernel(SmallVector<Operation *> ops, StringRef suffix)
@@ -200,7 +201,7 @@ template <typename Op> static void matchTablesOf(LaunchNest &nest, StringRef suf
     nest.kernels.push_back(std::make_unique<TableKernel>(std::move(ops), suffix));
 }
 
-/// A table may read tables of the kinds before its own.
+/// Kernels run in this order: a table may read tables of the kinds before its own.
 void flashc::matchTable(LaunchNest &nest) {
   matchTablesOf<flash::RowTableOp>(nest, "_rows");
   matchTablesOf<flash::TileClassesOp>(nest, "_classes");

@@ -8,11 +8,11 @@
 using namespace mlir;
 using namespace flashc;
 
-/// Returns the number of positions of a tile that a lane has.
+/// Returns the number of positions of a tile of `tile` positions that one lane evaluates.
 static int64_t countOfLane(int64_t tile) { return llvm::divideCeil(tile, kLanes); }
 
-/// The most operations of a mask that are inlined in a kernel for all keys of a lane and several queries, and the most
-/// queries.
+/// Limits for inlining a mask for several queries and all keys of a lane: the number of operations of all copies, and
+/// the number of queries.
 static constexpr int64_t kMostInlined = 500, kMostQueries = 8;
 
 LogicalResult TableWriter::emitClasses(flash::TileClassesOp op, Value first, ArrayRef<Value> extents, Value count) {
@@ -110,7 +110,7 @@ LogicalResult TableWriter::emitRange(flash::TileRangeOp op, ScalarCloner &known)
   Value first = (*operands)[2], end = arith::MinUIOp::create(b, add(first, index(op.getTile())), (*operands)[3]);
   Value last = sub(end, index(1)), least, greatest;
   for (int64_t number = 0; number < countOfLane(op.getTile()); ++number) {
-    // Positions after the last one are replaced by the last.
+    // A lane beyond the last position evaluates the last position instead.
     Value own = arith::MinUIOp::create(b, add(add(first, lane), index(kLanes * number)), last);
     ScalarCloner inside = known;
     Value value = inside.cloneRegion(b, op.getBody(), {(*operands)[0], (*operands)[1], own});
@@ -126,7 +126,7 @@ LogicalResult TableWriter::emitRange(flash::TileRangeOp op, ScalarCloner &known)
   return success();
 }
 
-/// Returns the number of operations of the mask for one query and all keys of a lane.
+/// Returns the number of operations of the mask for one query and all keys of a lane together.
 static int64_t countOps(flash::TileClassesOp op) {
   int64_t count = 0;
   op.getMask().walk([&](Operation *) { ++count; });
@@ -154,7 +154,7 @@ Value TableWriter::emitSample(flash::TileClassesOp op, ValueRange place) {
     return {};
   int64_t step = getStep(op), apart = llvm::divideCeil(int64_t(op.getQTile()), step);
   Value last = sub(ends->end, index(1));
-  SmallVector<Value> some; // queries after the last one are replaced by the last
+  SmallVector<Value> some; // a query beyond the last one is replaced by the last one
   for (int64_t number = 0; number < step; ++number)
     some.push_back(arith::MinUIOp::create(b, add(ends->query, index(apart * number + apart / 2)), last));
   auto [kept, cut] = emitPairs(op, place, some, ends->key, ends->keys);
@@ -164,7 +164,8 @@ Value TableWriter::emitSample(flash::TileClassesOp op, ValueRange place) {
   return emitNot(arith::AndIOp::create(b, emitAnyOfWarp(kept), isCut));
 }
 
-/// Emits a loop over the queries of the tile; in each step every warp evaluates some.
+/// In each step of the emitted loop every warp evaluates `getStep` queries of the tile. The loop ends early if a pair
+/// is kept and another one is cut.
 Value TableWriter::emitClassByPairs(flash::TileClassesOp op, ValueRange place) {
   std::optional<TileEnds> ends = getEnds(op, place);
   if (!ends)
@@ -202,7 +203,8 @@ Value TableWriter::emitClassByPairs(flash::TileClassesOp op, ValueRange place) {
   return flash::emitTileClass(b, loop.getResult(1), loop.getResult(2));
 }
 
-/// Evaluates the mask for a pair, and updates whether a pair is kept, and whether one is cut. Null after an error.
+/// Evaluates the mask for one pair. Returns `kept`, or true if the pair is kept, and `cut`, or true if it is cut. Null
+/// after an error.
 std::pair<Value, Value> TableWriter::emitPair(flash::TileClassesOp op, ValueRange pair, Value kept, Value cut) {
   ScalarCloner inside = *cloner; // a copy, whose mappings end here
   Value keep = inside.cloneRegion(b, op.getMask(), pair);
@@ -211,8 +213,9 @@ std::pair<Value, Value> TableWriter::emitPair(flash::TileClassesOp op, ValueRang
   return {arith::OrIOp::create(b, kept, keep), arith::OrIOp::create(b, cut, emitNot(keep))};
 }
 
-/// Returns whether one of this lane's keys is kept for a query, and whether one is cut; null after an error. A short
-/// mask is inlined for each key, so that code that depends on the key alone moves before the loop over queries.
+/// Returns two conditions: whether a pair of one of `queries` and one of this lane's keys is kept, and whether one is
+/// cut. Null after an error. A short mask is inlined for each key, so that code that depends only on the key moves out
+/// of the loop over queries.
 std::pair<Value, Value> TableWriter::emitPairs(flash::TileClassesOp op, ValueRange place, ArrayRef<Value> queries,
                                                Value key, Value keys) {
   Value no = boolean(false);

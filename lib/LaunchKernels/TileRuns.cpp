@@ -57,7 +57,7 @@ LogicalResult TableWriter::emitRuns(flash::TileRunsOp op, ValueRange place) {
     return failure();
   Value masked = counts->getResult(0), all = add(masked, counts->getResult(1));
   Value bit = arith::ShLIOp::create(b, i32(1), arith::IndexCastOp::create(b, b.getI32Type(), lane));
-  Value before = arith::SubIOp::create(b, bit, i32(1)); // bits of the lanes before this one
+  Value before = arith::SubIOp::create(b, bit, i32(1)); // the bits of all lanes before this one
   auto storeKeys = [&](const Votes &votes, ValueRange state) {
     for (auto [isOfLane, bits, first] :
          {std::tuple(votes.isMasked, votes.masked, state[0]), std::tuple(votes.isFull, votes.full, state[1])}) {
@@ -73,7 +73,7 @@ LogicalResult TableWriter::emitRuns(flash::TileRunsOp op, ValueRange place) {
   emitIf(isZero(lane), [&] {
     store(masked, index(VisitsRow::kMaskedVisits));
     store(all, index(VisitsRow::kVisits));
-    // A row without tiles visits the first tile all the same (Visits).
+    // The kernel visits at least one tile (Visits). So a row without tiles names the first tile.
     emitIf(isZero(all), [&] { store(index(0), index(VisitsRow::kKeys)); });
   });
   return success();
