@@ -111,8 +111,7 @@ private:
                    b.createOrFold<arith::MinSIOp>(range.end, next)};
         continue;
       }
-      SmallVector<Value> at(extents.size(),
-                            this->index(0)); // positions in other dimensions do not matter to this index
+      SmallVector<Value> at(extents.size(), this->index(0)); // this index ignores all other dimensions
       bool isRising = index.kind == Kind::Rising;
       if (failed(emitNarrowing(number, at, index.dim, isRising, element[number], ranges[index.dim])))
         return failure();

@@ -86,7 +86,7 @@ private:
                                                mlir::Value cut);
   mlir::LogicalResult emitRuns(mlir::flash::TileRunsOp op, mlir::ValueRange place);
   /// What a warp finds in a step about 32 streamed tiles: whether a tile is masked or full, as a flag in the lane of
-  /// the tile, and as bits for all 32 in every lane. `key` is the number of the lane's tile.
+  /// the tile, and as bits for all 32 in every lane. `key` is the begin of the lane's tile.
   struct Votes {
     mlir::Value key, isMasked, isFull, masked, full;
   };

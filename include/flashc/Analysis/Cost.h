@@ -3,12 +3,13 @@
 // one step of the loops works on.
 //
 // - In device memory: the function's arguments and results, and every tensor that an op outside all loops computes and
-//   the loops carry (S and P of standard attention, the state of FlashAttention).
-// - On chip: everything else, that is, the values that loop bodies compute from slices.
+// - In device memory: the function's arguments and results, and every tensor that an op outside all loops computes,
+//   also where loops carry it on (S and P of standard attention, the state of FlashAttention).
 //
-// A slice of a device tensor taken in a loop is a read, and stays on chip for as long as it does not change (a key tile
-// is read once for all query tiles if the query loop is inside); a slice inserted into a device tensor is a write. An
-// op outside the loops reads its operands and writes its results whole. Initialising an accumulator is free.
+// If a loop takes a slice of a tensor in device memory, this is a read. The slice stays on chip for as long as it does
+// not change: if the loop over query tiles is the inner one, a key tile is read once for all query tiles. If a loop
+// inserts a slice into a tensor in device memory, this is a write. An op outside the loops reads its operands and
+// writes its results as a whole. Initialising an accumulator is free.
 //
 // Floating-point operations in the bodies of linalg ops count 1 each, padded elements included, because the machine
 // computes them too; conversions, comparisons and selections are free.
@@ -42,11 +43,12 @@ struct Cost {
 /// Returns the double that is nearest to `number`.
 double toDouble(const llvm::DynamicAPInt &number);
 
-/// Counts `function`, at any level down to L1's loops, called with arguments of `shapes` (empty for scalars). Flash ops
-/// move their operands and results and compute nothing: count FLOPs on a decomposed copy. Loop bounds may depend on
-/// shapes and outer loops; a bound that depends on data is an error. All steps of a loop cost the same except for the
-/// last one, whose tile may be cut. A loop whose bounds depend on an outer loop is counted for each iteration of the
-/// outer one, 2^17 at most.
+/// Counts the cost of a call of `function`, at any level from L0 down to L1's loops. `shapes` are the shapes of the
+/// arguments (empty for scalars). Flash ops count as traffic of their operands and results, but as no FLOPs: count
+/// FLOPs on a copy in which they are decomposed. Loop bounds may depend on shapes and on outer loops; a bound that
+/// depends on data is an error. All steps of a loop are assumed to cost the same, except for the last one, whose tile
+/// may be cut. If the bounds of a loop depend on an outer loop, the iterations of the outer loop are counted one by
+/// one, 2^17 at most.
 mlir::FailureOr<Cost> countCost(mlir::func::FuncOp function, mlir::ArrayRef<mlir::SmallVector<int64_t, 4>> shapes);
 
 } // namespace flashc

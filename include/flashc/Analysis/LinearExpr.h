@@ -1,6 +1,6 @@
 //===- LinearExpr.h - a linear combination of SSA values ----------------------------------------------------------===//
-// Index arithmetic as a sum `c0 + c1 * %v1 + c2 * %v2 + ...`: enough to recognise the offsets and sizes of tiles and
-// the comparisons of a mask region in any spelling (arith or affine).
+// Index arithmetic as a sum `c0 + c1 * %v1 + c2 * %v2 + ...`. This is enough to recognise the offsets and sizes of
+// tiles, and the comparisons of a mask region, whether they are written with arith or with affine ops.
 //===--------------------------------------------------------------------------------------------------------------===//
 #ifndef FLASHC_ANALYSIS_LINEAREXPR_H
 #define FLASHC_ANALYSIS_LINEAREXPR_H
@@ -12,11 +12,11 @@
 
 namespace mlir::flash {
 
-/// A linear combination of values. It makes no IR, and it is valid as long as its values are.
+/// A linear combination of values. Making one creates no IR. It is valid as long as its values exist.
 ///
-/// Index arithmetic is read as if it did not overflow, which holds for positions in a tensor, also for arithmetic in
-/// `i32` between two `arith.index_cast`. Arithmetic in narrower integers and constants of more than about 32 bits
-/// become symbols.
+/// Index arithmetic is read as if it did not overflow. This holds for positions in a tensor, and for arithmetic in
+/// `i32` on positions between two `arith.index_cast`. Arithmetic in narrower integers, and constants of more than about
+/// 32 bits, are not taken apart: they become symbols.
 class LinearExpr {
 public:
   struct Term {
@@ -26,16 +26,17 @@ public:
 
   LinearExpr(int64_t constant = 0) : constant(constant) {}
 
-  /// The value itself, without looking at what defines it.
+  /// Returns the expression that is `value` itself, without looking at the op that defines it.
   static LinearExpr symbol(Value value);
 
-  /// Looks through constants, arith.addi, subi, muli by a constant, shli by a constant, index_cast, extsi and linear
-  /// affine.apply. Anything else becomes a symbol, so this always succeeds.
+  /// Returns `value` as an expression. Looks through constants, arith.addi, subi, muli by a constant, shli by a
+  /// constant, index_cast, extsi and linear affine.apply. Any other value becomes a symbol, so there is always a
+  /// result.
   static LinearExpr get(Value value);
   static LinearExpr get(OpFoldResult value);
 
-  /// Reads one result of an affine map over `operands` (dimensions, then symbols); nullopt if it is not linear (mod,
-  /// div).
+  /// Returns `expr`, one result of an affine map whose `operands` are first dimensions, then symbols. Returns nullopt
+  /// if the result is not linear, as with mod or div.
   static std::optional<LinearExpr> get(AffineExpr expr, unsigned numDims, ValueRange operands);
 
   LinearExpr &operator+=(const LinearExpr &other) { return add(other, 1); }
@@ -45,8 +46,8 @@ public:
   friend LinearExpr operator-(LinearExpr a, const LinearExpr &b) { return a -= b; }
   friend LinearExpr operator*(LinearExpr a, int64_t factor) { return a *= factor; }
 
-  /// Whether the expressions are equal for all values of their symbols; two tensor.dim of the same dimension are one
-  /// symbol.
+  /// Whether the expressions are equal for all values of their symbols. Two tensor.dim of the same dimension count as
+  /// one symbol.
   bool operator==(const LinearExpr &other) const { return (*this - other).isConstant(0); }
 
   ArrayRef<Term> getTerms() const { return terms; }

@@ -1,7 +1,7 @@
 //===- MaskBounds.h - which tiles a mask keeps --------------------------------------------------------------------===//
-// Computes ranges of tiles from a mask that is read as a union of conjunctions (`MaskSet`): the tiles that hold a kept
-// pair (query, key), and the tiles that hold a pair that is not kept. Nothing here makes IR: `flash-bound-loops` makes
-// it from a `LoopBounds`.
+// Computes ranges of tiles from a mask that is read as unions of conjunctions (`MaskSet`): the tiles that hold a kept
+// pair (query, key), and the tiles that hold a pair that is not kept. The functions here create no IR;
+// `flash-bound-loops` creates it from a `LoopBounds`.
 //===--------------------------------------------------------------------------------------------------------------===//
 #ifndef FLASHC_ANALYSIS_MASKBOUNDS_H
 #define FLASHC_ANALYSIS_MASKBOUNDS_H
@@ -11,65 +11,65 @@
 
 namespace mlir::flash {
 
-/// The loop that bounds are computed for. In the primal view it runs over tiles of keys, for one tile of queries. In
-/// the dual view (`MaskView::Dual`) it runs over tiles of queries, for one tile of keys, and has the bounds of the mask
-/// with i and j exchanged: i is the key there, and j the query. The "other direction" is the one of the tile that stays
-/// the same.
+/// The loop that bounds are computed for. In the primal view the loop runs over tiles of keys, for one tile of queries.
+/// In the dual view (`MaskView::Dual`) it runs over tiles of queries, for one tile of keys. The bounds are then
+/// computed as in the primal view for the mask with i and j exchanged: i is the key, and j the query. The "other
+/// direction" is the one that the loop does not run over; its tile stays the same in all iterations.
 struct MaskLoop {
   MaskView view = MaskView::Primal;
   int64_t tileSize = 0;
   int64_t otherTileSize = 0;            // the upper bound of `count`
   std::optional<LinearExpr> begin, end; // bounds of the loop
   std::optional<LinearExpr> count;      // number of positions in the other direction's tile
-  std::optional<LinearExpr> from, to;   // the other direction's tiles begin at from, from + otherTileSize, ... < to
+  std::optional<LinearExpr> from, to;   // the other direction has tiles at from, from + otherTileSize, ... < to
   bool isMoved = false;                 // tiles begin at the first position that may be kept; see mayMoveTiles
 };
 
-/// A range of tiles, [max(begin), min(end)), which counts only if all `conditions` and `rooms` are >= 0. Bounds are
-/// multiples of the tile size, counted from the loop's begin. An empty list stands for the loop's own bound. If tiles
-/// are moved, the bounds are positions instead: no tile begins before the begins, and the last one ends at or after the
-/// ends.
+/// The tiles from max(begin) on, below min(end). If one of the `conditions` or `rooms` is negative, the interval is
+/// empty. Bounds are multiples of the tile size, counted from the loop's begin. An empty list stands for the loop's own
+/// bound. If tiles are moved, the bounds are positions: the first tile begins at or after max(begin), and the last tile
+/// reaches min(end).
 struct TileInterval {
   SmallVector<AffineExpr> begin, end, conditions;
-  /// Conditions on the distance between the first and the last position: the end exceeds the begin by at most (room +
-  /// 1) tiles. A minimum with that bound does what a select would do, after which the bounds would not be known to be
-  /// multiples of the tile.
+  /// Conditions that limit the number of tiles: the end exceeds the begin by at most (room + 1) tiles. So if a room is
+  /// negative, the minimum of the end and begin + (room + 1) tiles makes the interval empty, as a select would. Unlike
+  /// the result of a select, that minimum is known to be a multiple of the tile size.
   SmallVector<AffineExpr> rooms;
-  /// The bounds in tiles, counted from the loop's begin (empty if tiles are moved), and the conditions and rooms; used
-  /// in proofs about them.
+  /// For proofs: the bounds as numbers of tiles from the loop's begin (empty lists if tiles are moved), and the
+  /// conditions together with the rooms.
   SmallVector<MaskExpr> beginTiles, endTiles, conditionExprs;
-  bool isExact = true;       // each tile holds a pair of the kind (kept or cut) that the interval is for
-  bool mayHaveGaps = false;  // inexact, because a key between the keys of two queries may belong to no query
-  bool isEverything = false; // known to be all tiles of the loop; computed for masks with opaque parts only
+  bool isExact = true;       // each tile holds a kept pair (for a kept interval) or a cut pair (for a cut interval)
+  bool mayHaveGaps = false;  // inexact: a key between the keys of two queries may belong to no query
+  bool isEverything = false; // provably all tiles of the loop; false unless the mask has opaque parts
 
   bool isPrefix() const { return begin.empty(); }
   bool isSuffix() const { return end.empty(); }
 };
 
-/// A value that expressions of bounds use, and the query for which it is taken if it depends on the query.
+/// A value that the expressions of bounds use. If it depends on the query, `at` is the query for which it is taken.
 struct CapturedValue {
   Value value;
   MaskSpace::At at;
 };
 
-/// The tiles that one tile of the other direction needs. The original loop visits the tiles at begin, begin + tile, ...
-/// below end. A tile outside all `kept` intervals has no kept pair. A tile outside all `cut` intervals has only kept
-/// pairs, except for the last tile if it exceeds the loop's end.
+/// The tiles that the loop has to visit for one tile of the other direction, and to mask. Without these bounds the loop
+/// visits the tiles at begin, begin + tile, ... below end. A tile outside all `kept` intervals has no kept pair. A tile
+/// outside all `cut` intervals has only kept pairs, except for the last tile if it exceeds the loop's end.
 struct LoopBounds {
-  /// The symbols of the expressions: the loop's begin and end, the first position and the number of positions of the
-  /// other direction's tile; then `captured`.
+  /// The symbols of the expressions: the loop's begin and end; the first position and the number of positions of the
+  /// other direction's tile; and from FirstCaptured on, the elements of `captured`.
   enum Symbol : unsigned { Begin, End, First, Count, FirstCaptured };
 
   std::vector<TileInterval> kept, cut;
   SmallVector<CapturedValue> captured;
   SmallVector<MaskExpr> facts; // constraints that hold where the loop runs
   MaskExpr begin, end;         // bounds of the loop
-  /// More intervals than this are replaced by one range that encloses them.
+  /// If there are more intervals than this, one range that encloses all of them takes their place.
   static constexpr size_t kMaxIntervals = 6;
   MaskView view = MaskView::Primal;
   int64_t tileSize;
-  /// Whether tiles begin at the begin of the only kept interval, for each tile of the other direction by itself,
-  /// instead of at multiples of the tile size.
+  /// Whether tiles are moved: for each tile of the other direction, the first tile begins where the only kept interval
+  /// begins, instead of at a multiple of the tile size.
   bool isMoved = false;
 
   /// Prints `kept [max(..), min(..)) if 0 <= min(..) or [..) cut [..)`, and `origin max(..)` if tiles are moved. The
@@ -77,13 +77,13 @@ struct LoopBounds {
   void print(raw_ostream &os, PrintValue printValue) const;
 };
 
-/// How close the bounds are to the mask.
+/// How exactly the bounds fit the mask.
 struct MaskClass {
   enum Kind {
-    Exact,        // no empty tile is visited, no whole tile is masked
+    Exact,        // visits no tile without a kept pair, and masks no tile without a cut pair
     Mapped,       // the same, because a kernel evaluates the mask at run time (flash.tile_classes)
-    Conservative, // empty tiles may be visited, or whole tiles masked
-    Opaque        // all tiles are visited with the mask
+    Conservative, // may visit tiles without a kept pair, or mask tiles without a cut pair
+    Opaque        // visits and masks all tiles
   };
   Kind kind;
   std::string reason; // why the bounds are not exact
@@ -93,12 +93,13 @@ struct MaskClass {
 
 MaskClass classify(const MaskSet &mask, const LoopBounds &bounds);
 
-/// Whether it saves visited or masked tiles to begin them at the first position that may be kept, for each tile of the
-/// other direction by itself, instead of at multiples of the tile size from the loop's begin on. True if
-/// 1. there is one kept interval, and the cuts are at its ends: tiles of several intervals would overlap;
-/// 2. its begin is a position that is neither a constant, nor at a constant distance from the other direction's tile
-///    (as a window's begin is, which is cut either way), nor known to be a multiple of the tile size;
-/// 3. its end is not where a tile of the loop ends.
+/// Whether moved tiles save visits, or applications of the mask. Moved tiles begin at the first position that may be
+/// kept, which is computed for each tile of the other direction; other tiles begin at multiples of the tile size from
+/// the loop's begin on. The result is true if
+/// 1. there is one kept interval, and the cuts are at its ends (moved tiles of several intervals would overlap);
+/// 2. the begin of the interval is not a constant, nor at a constant distance from the other direction's tile (as the
+///    begin of a window is; a window is cut in either case), nor known to be a multiple of the tile size;
+/// 3. the end of the interval is not known to be where a tile of the loop ends.
 ///
 /// Adds variables to the mask's space.
 bool mayMoveTiles(MaskSet &mask, const MaskLoop &loop, MLIRContext *context);
@@ -106,7 +107,7 @@ bool mayMoveTiles(MaskSet &mask, const MaskLoop &loop, MLIRContext *context);
 /// Computes the bounds of a loop over tiles. Adds variables to the mask's space.
 LoopBounds computeLoopBounds(MaskSet &mask, const MaskLoop &loop, MLIRContext *context);
 
-/// Whether the mask provably keeps at least one key for every query of the tile. `bounds` are the bounds of a loop over
+/// Whether the mask provably keeps at least one key for every query of the tile. `bounds` must be those of a loop over
 /// keys.
 bool keepsEveryRow(MaskSet &mask, const LoopBounds &bounds);
 

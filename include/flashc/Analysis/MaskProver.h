@@ -26,8 +26,8 @@ private:
   ArrayRef<MaskExpr> facts;
 };
 
-/// Returns the greatest number of keys that a query sees (as of a sliding window or a chunk), if the mask's constants
-/// determine it.
+/// Returns the greatest number of keys that a query sees, if constants in the mask determine it, as in a sliding window
+/// or a chunk. Returns nullopt otherwise.
 std::optional<int64_t> getMostKeys(const MaskSet &mask);
 
 } // namespace mlir::flash

@@ -1,10 +1,10 @@
 //===- MaskSet.h - a mask as a union of conjunctions --------------------------------------------------------------===//
-// A mask as two unions of conjunctions, of the pairs that it keeps and of the pairs that it does not keep. The
-// constraints are linear in the query i, the key j, quotients by constants, and values that are the same for all pairs.
-// `MaskBounds.h` derives loop bounds from it. Nothing here makes IR.
+// Describes a mask by two unions of conjunctions: one of the pairs that the mask keeps, and one of the pairs that it
+// cuts. The constraints are linear in the query i, the key j, quotients by constants, and values that are the same for
+// all pairs. `MaskBounds.h` derives loop bounds from the unions. Nothing here creates IR.
 //
-// Positions, and values computed from them in `index`, `i64` and `i32`, are assumed not to overflow. Arithmetic in
-// narrower integers, and a cast to them, may overflow: such comparisons are opaque.
+// Positions, and values that are computed from them in `index`, `i64` and `i32`, are assumed not to overflow.
+// Arithmetic in narrower integers, and casts to them, may overflow: a comparison with such a value is opaque.
 //===--------------------------------------------------------------------------------------------------------------===//
 #ifndef FLASHC_ANALYSIS_MASKSET_H
 #define FLASHC_ANALYSIS_MASKSET_H
@@ -46,29 +46,29 @@ public:
   MaskExpr without(unsigned variable) const;
   /// Returns the greatest common divisor of the coefficients except for the constant; 0 without variables.
   int64_t getDivisor() const;
-  /// Returns the equivalent constraint on integers that is divided by the common divisor, with the constant rounded
-  /// down.
+  /// Divides a constraint by the common divisor of its coefficients and rounds the constant down. The result is
+  /// equivalent for integers.
   MaskExpr tightened() const;
-  /// Whether the product of two such coefficients may overflow.
+  /// Whether a product of two coefficients of this size may overflow.
   bool isLarge() const;
 
 private:
   MaskExpr &add(const MaskExpr &other, int64_t factor);
 
-  SmallVector<int64_t, 24> coefficients; // the last one is not 0, unless it is the constant
+  SmallVector<int64_t, 24> coefficients; // the last one is not 0, unless it is the only one
 };
 
 /// The variables of the constraints of one mask.
 class MaskSpace {
 public:
-  /// `One` is the constant 1. `Tile` is the begin of a tile of the loop that bounds are computed for, `Begin` and `End`
-  /// are the loop's bounds; `First` and `Count` are the first position and the number of positions of the other
-  /// direction's tile. The variables from `FirstDynamic` on are captured values, row functions at the tile's ends, and
-  /// quotients.
+  /// `One` is the constant 1. `Tile` is the begin of a tile of the loop that bounds are computed for. `Begin` and `End`
+  /// are the bounds of that loop. `First` and `Count` are the first position and the number of positions of the other
+  /// direction's tile. The variables from `FirstDynamic` on are captured values, row functions at the ends of a tile,
+  /// and quotients.
   enum Fixed : unsigned { One, Query, Key, Tile, Begin, End, First, Count, FirstDynamic };
 
-  /// The query of a tile for which a captured value is taken: any one (the value is the same for all), or the first or
-  /// last one (the value is a row function).
+  /// The query of a tile for which a captured value is taken. Anywhere: the value is the same for all queries.
+  /// FirstRow, LastRow: the value is a row function, taken for the first or the last query.
   enum class At { Anywhere, FirstRow, LastRow };
   /// Prints a captured value.
   using PrintValue = function_ref<void(raw_ostream &, Value, At)>;
@@ -76,12 +76,12 @@ public:
   struct Variable {
     Value value;          // captured by the region, or null
     At at = At::Anywhere; // the query that the value is taken for
-    MaskExpr dividend;    // of a quotient, which is rounded down
-    int64_t divisor = 0;  // 0: not a quotient
+    MaskExpr dividend;    // if this is a quotient: what is divided; the quotient is rounded down
+    int64_t divisor = 0;  // 0 means that this is not a quotient
     bool isNatural;       // known to be >= 0
-    bool isRow = false;   // a function of i that never descends; it lies between its symbols `first` and `last`
+    bool isRow = false;   // a function of i that never descends, and lies between the variables `first` and `last`
     unsigned first = 0, last = 0;
-    std::optional<Side> side = {}; // how a row function, or its value at an end, compares with its query
+    std::optional<Side> side = {}; // how a row function, or its value at `at`, compares with the query
 
     bool isQuotient() const { return divisor != 0; }
   };
@@ -91,31 +91,34 @@ public:
   const Variable &operator[](unsigned variable) const { return variables[variable]; }
   unsigned size() const { return variables.size(); }
 
-  /// The remaining work that proofs about this mask may take, in coefficients of constraints. It bounds the compile
-  /// time for masks of any size.
+  /// The work that may still be spent on proofs about this mask, counted in coefficients of constraints. It limits the
+  /// compile time, whatever the size of the mask.
   mutable int64_t proofBudget = 100000;
 
-  /// Returns the variable of a value that does not change with i and j.
+  /// Returns the variable of a value that is the same for all i and j.
   unsigned getSymbol(Value value, At at = At::Anywhere);
   /// Returns the variable of a value that depends on i alone and never descends when i grows.
   unsigned getRowFunction(Value value, std::optional<Side> side);
-  /// Returns constraints that compare a variable with the query that it is taken for.
+  /// Returns constraints that compare a variable (a row function at an end of the tile) with the query that it is taken
+  /// for.
   SmallVector<MaskExpr, 1> getPositionFacts(unsigned variable) const;
-  /// Returns `expr / divisor`, rounded down; the divisor is > 0.
+  /// Returns `expr / divisor`, rounded down. `divisor` must be > 0.
   MaskExpr floorDiv(const MaskExpr &expr, int64_t divisor);
   MaskExpr ceilDiv(const MaskExpr &expr, int64_t divisor) { return floorDiv(expr + (divisor - 1), divisor); }
 
-  /// Whether a variable changes with i or j, or, with `ofKey`, whether it changes with j.
+  /// Whether a variable changes with i or j. With `ofKey`: whether it changes with j.
   bool isPosition(unsigned variable, bool ofKey = false) const;
   /// Returns the constraints that define a quotient or a row function.
   SmallVector<MaskExpr, 2> getDefinition(unsigned variable) const;
   /// Whether the signs of its variables alone show that `expr` is >= 0.
   bool isNatural(const MaskExpr &expr) const;
 
-  /// Prints `2 * i - %a + 3`, or "0" without terms. In the dual view variable `Query` is printed as `j`.
+  /// Prints an expression such as `2 * i - %a + 3`, or "0" if it has no terms. In the dual view variable `Query` is
+  /// printed as `j`.
   void print(raw_ostream &os, PrintValue printValue, const MaskExpr &expr, MaskView view = MaskView::Primal) const;
-  /// Prints a constraint as a bound on j (`j <= i + %shift`), else as a bound on i, else with all coefficients positive
-  /// (`%n >= %m + 1`). With `isEquality` it stands for itself and its negation, and is printed with `=`.
+  /// Prints a constraint. If it contains j, it is printed as a bound on j (`j <= i + %shift`); else if it contains i,
+  /// as a bound on i; else such that all coefficients are positive (`%n >= %m + 1`). With `isEquality`, `expr` stands
+  /// for the equation `expr = 0`, which is printed with `=`.
   void printConstraint(raw_ostream &os, PrintValue printValue, const MaskExpr &expr, bool isEquality,
                        MaskView view) const;
 
@@ -125,23 +128,25 @@ private:
 
 using PrintValue = MaskSpace::PrintValue;
 
-/// A conjunction of constraints. `isKnown` is false if a further condition, which was not understood, must hold too.
+/// A conjunction of constraints. If `isKnown` is false, a pair must also satisfy a further condition, which was not
+/// understood.
 struct MaskConjunct {
   SmallVector<MaskExpr, 2> constraints;
   bool isKnown = true;
 };
 
-/// The pairs that a mask keeps, and the pairs that it cuts, each a union of conjuncts, which may overlap. Without
-/// conjuncts a union is empty. A conjunct that is not known contains the exact set. `kept` and `cut` together cover all
-/// pairs.
+/// The pairs that a mask keeps, and the pairs that it cuts. Each set is a union of conjuncts, which may overlap;
+/// without conjuncts it is empty. A conjunct with a condition that was not understood stands for a larger set than the
+/// exact one. Every pair is in `kept` or in `cut`, or in both.
 struct MaskSet {
   MaskSpace space;
   std::vector<MaskConjunct> kept, cut;
   SmallVector<Operation *> opaque; // ops that were not understood
 
-  /// Prints the op's name and, where it is known, why the op is not understood.
+  /// Prints the name of an op that is not understood and, if the reason is known, the reason.
   static void printOpaque(raw_ostream &os, Operation *op);
-  /// Prints the kept pairs: one line per constraint of a single conjunct, or one line per conjunct.
+  /// Prints the kept pairs. If there is a single conjunct, each line is one of its constraints; else each line is a
+  /// conjunct.
   void print(raw_ostream &os, PrintValue printValue, MaskView view = MaskView::Primal) const;
 };
 
@@ -151,8 +156,8 @@ struct MaskSet {
 /// - in compared integers, everything that LinearExpr looks through, select, min and max, and quotients and remainders
 ///   by constants, also in the form of shifts and bit masks.
 ///
-/// A condition that is the same for all pairs is a symbol that is 0 or 1. Captured values that are not `isAvailable`
-/// are opaque.
+/// A condition that is the same for all pairs becomes a symbol that is 0 or 1. Captured values for which `isAvailable`
+/// returns false are opaque.
 MaskSet readMask(Region &mask, function_ref<bool(Value)> isAvailable = [](Value) { return true; });
 
 } // namespace mlir::flash

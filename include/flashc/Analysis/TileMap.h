@@ -15,7 +15,7 @@ namespace flashc {
 enum class TileClass : uint8_t {
   Skipped, ///< never visited
   Partial, ///< visited with the mask
-  Full     ///< visited without
+  Full     ///< visited without the mask
 };
 
 /// Counts of tiles. The integers have arbitrary precision: 2^31 queries and keys are 2^50 tiles a head.
@@ -32,11 +32,11 @@ struct TileCounts {
 struct TileGrid {
   int64_t batch = 1, heads = 1, queries = 1, keys = 1;
   int64_t qTile = 1, kvTile = 1;
-  /// The number of tiles of queries that begin where packed sequences do (flash.segment_tile), including empty ones; 0
+  /// If tiles of queries begin where packed sequences begin (flash.segment_tile): their number, including empty ones. 0
   /// if tiles do not follow sequences.
   int64_t segmentTiles = 0;
-  /// Whether queries are streamed past resident keys, as for gradients of keys: a row of the map is a tile of keys
-  /// then.
+  /// Whether loops stream queries past resident keys, as for gradients of keys. Then a row of the map is a tile of
+  /// keys.
   bool streamsQueries = false;
 
   int64_t getRows() const {
@@ -54,22 +54,24 @@ struct TileStretch {
   int64_t begin = 0, end = 0;
 };
 
-/// The class of every tile. The map has a row for each resident tile (normally of queries) and a column for each
-/// streamed tile. If a call has too many rows to run, the map has evenly spaced rows, and its counts are estimates.
+/// The class of every tile of a call. The map has a row for each resident tile (a tile of queries, unless queries are
+/// streamed), and a column for each streamed tile. If a call has too many rows to run them all, the map has evenly
+/// spaced rows, and its counts are estimates.
 class TileMap {
 public:
-  /// Makes a map in which every tile is skipped. Batches (heads) that do not vary share one map. One in `rowStep` rows
-  /// is known, beginning with the middle one of the first `rowStep` rows.
+  /// Makes a map in which every tile is skipped. Unless `variesByBatch`, all batches share one map; unless
+  /// `variesByHead`, all heads do. Only one in `rowStep` rows is known; the first known row is the middle one of the
+  /// first `rowStep` rows.
   TileMap(const TileGrid &grid, bool variesByBatch, bool variesByHead, int64_t rowStep = 1);
 
   const TileGrid &getGrid() const { return grid; }
   /// Whether batches (heads) may have different maps.
   bool getVariesByBatch() const { return variesByBatch; }
   bool getVariesByHead() const { return variesByHead; }
-  /// The numbers of batches and heads with maps of their own.
+  /// The numbers of batches and of heads that have maps of their own.
   int64_t getNumBatches() const { return variesByBatch ? grid.batch : 1; }
   int64_t getNumHeads() const { return variesByHead ? grid.heads : 1; }
-  /// The known rows: one in `getRowStep()`, from the first one on, and their number.
+  /// The known rows: every `getRowStep()`-th row, from `getFirstRow()` on. `getKnownRows()` is their number.
   int64_t getRowStep() const { return rowStep; }
   int64_t getFirstRow() const { return std::min(rowStep / 2, grid.getRows() - 1); }
   int64_t getKnownRows() const { return llvm::divideCeil(grid.getRows() - getFirstRow(), rowStep); }
@@ -78,10 +80,10 @@ public:
   }
   bool isSample() const { return rowStep > 1; }
 
-  /// Adds tiles to a known row. Returns false if one of them is there already.
+  /// Adds tiles to a known row. Returns false if the row already has one of these tiles.
   bool add(int64_t batch, int64_t head, int64_t row, const TileStretch &tiles);
 
-  /// Counts the tiles of one head, or of all heads of all batches: exact counts, or estimates from the known rows.
+  /// Counts the tiles of one head, or of all heads of all batches. The counts of a sample are estimates.
   TileCounts count(int64_t batch, int64_t head) const;
   TileCounts count() const;
 
@@ -99,13 +101,14 @@ private:
   std::vector<Row> rows;
 };
 
-/// Maps the loops in `function` (at L1; the first nest if there are several, as for gradients), called with
-/// `arguments`. Their addresses are in the memory of this process, or 0 if the elements are unknown. The tile shape of
-/// `grid` is replaced by the one of the loops. Fails after a diagnostic, which names the argument that a loop bound
-/// reads and that is unknown.
+/// Maps the tiles that the loops of `function` (at L1) visit in a call with `arguments`. If there are several nests, as
+/// for gradients, it maps the first. The addresses of arguments are in the memory of this process, or 0 if the elements
+/// are unknown. The tile shape of `grid` is ignored and taken from the loops. Fails after a diagnostic; if a loop bound
+/// reads an unknown argument, the diagnostic names it.
 ///
-/// The time grows with the number of rows and, if the mask is evaluated at run time (flash.tile_runs), of tiles. Above
-/// `maxTiles` tiles the map is a sample; a row whose bounds are formulas counts as kTilesOfRow tiles.
+/// The time is proportional to the number of rows or, if the mask is evaluated at run time (flash.tile_runs), to the
+/// number of tiles. If that is more than `maxTiles` tiles, the map is a sample. A row whose bounds are formulas counts
+/// as kTilesOfRow tiles.
 constexpr int64_t kTilesOfRow = 16;
 mlir::FailureOr<TileMap> mapTiles(mlir::func::FuncOp function, mlir::ArrayRef<LaunchArgument> arguments, TileGrid grid,
                                   int64_t maxTiles = int64_t(1) << 22);
