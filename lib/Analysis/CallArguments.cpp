@@ -50,6 +50,6 @@ std::optional<uint64_t> CallArguments::read(Value argument, ArrayRef<int64_t> po
   uint64_t bits = 0;
   if (bytes > sizeof(bits))
     return std::nullopt;
-  std::memcpy(&bits, found->second.first + offset * bytes, bytes); // this machine is little-endian, as GPUs are
+  std::memcpy(&bits, found->second.first + offset * bytes, bytes); // bytes in memory are little-endian here and on GPUs
   return bits;
 }

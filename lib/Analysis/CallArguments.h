@@ -16,12 +16,12 @@ public:
   void setShape(mlir::Value argument, llvm::ArrayRef<int64_t> shape) {
     shapes[argument].assign(shape.begin(), shape.end());
   }
-  /// Sets the address of the first element of an array whose shape is set, in this process's memory; strides are in
-  /// elements.
+  /// Sets where the elements of an array are, whose shape is already set. `first` is the address of the first element
+  /// in this process; strides are in elements.
   void setElements(mlir::Value argument, const void *first, llvm::ArrayRef<int64_t> strides) {
     elements[argument] = {static_cast<const char *>(first), {strides.begin(), strides.end()}};
   }
-  /// Sets the bytes of a scalar argument in its own type, lowest first.
+  /// Sets a scalar argument. `bits` has the bytes of its own type, lowest first.
   void setScalar(mlir::Value argument, uint64_t bits) { scalars[argument] = bits; }
 
   std::optional<int64_t> getExtent(mlir::Value argument, int64_t dim) const;
@@ -43,9 +43,10 @@ private:
 
 /// Returns the bit width of a scalar type; 64 for an index.
 unsigned getBitWidth(mlir::Type type);
-/// Returns the integer with these bits; nullopt without bits, and for types other than integers.
+/// Returns the integer of `type` that has these bits. Returns nullopt if there are no bits, or if `type` is not an
+/// integer type.
 std::optional<int64_t> toNumber(std::optional<uint64_t> bits, mlir::Type type);
-/// Returns the constant of a scalar type that has the low bytes of `bits`; null for other types.
+/// Returns a constant of a scalar type, made of as many low bytes of `bits` as the type has. Null for other types.
 mlir::Attribute makeConstant(mlir::Type type, uint64_t bits);
 
 } // namespace flashc

@@ -107,8 +107,8 @@ std::optional<uint64_t> CallEvaluator::read(Value array, ArrayRef<int64_t> posit
 // Arithmetic
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// Returns the result of an integer operation, which wraps around; nullopt if it is undefined or the op is not
-/// supported.
+/// Returns the result of an integer operation, which wraps around on overflow. Returns nullopt if the result is
+/// undefined, or if the op is not supported.
 static std::optional<APInt> applyOperation(Operation *op, const APInt &a, const APInt &b, unsigned bits) {
   using Result = std::optional<APInt>;
   bool isDivision = isa<arith::DivSIOp, arith::DivUIOp, arith::FloorDivSIOp, arith::CeilDivSIOp, arith::CeilDivUIOp,
@@ -163,7 +163,7 @@ static Number computeExpr(AffineExpr expr, ArrayRef<int64_t> operands, unsigned 
   return kind == AffineExprKind::Mod ? *a - quotient * *b : quotient;
 }
 
-/// Returns the only result of an affine map, or the minimum or maximum of its results.
+/// Returns the result of an affine.apply, or the minimum or maximum of the results of an affine.min or affine.max.
 static Number computeAffine(Operation *op, ArrayRef<int64_t> operands) {
   AffineMap map = cast<AffineMapAttr>(op->getAttr("map")).getValue();
   Number chosen;
@@ -223,7 +223,7 @@ Number CallEvaluator::computeInteger(OpResult result) {
   return getInteger(fold(result));
 }
 
-/// Returns a value as a constant of its scalar type, or null.
+/// Returns `value` as a constant of its scalar type. Null if the value is not known.
 Attribute CallEvaluator::getConstant(Value value) {
   if (value.getType().isIntOrIndex()) {
     Number number = get(value);
@@ -241,7 +241,7 @@ Attribute CallEvaluator::getConstant(Value value) {
   return bits ? makeConstant(value.getType(), *bits) : nullptr;
 }
 
-/// Returns the constant that the op folds to for constant operands, or null.
+/// Folds the op of `result` with constants as operands. Returns the constant, or null.
 Attribute CallEvaluator::fold(OpResult result) {
   Operation *op = result.getOwner();
   SmallVector<Attribute, 4> operands;

@@ -1,7 +1,7 @@
 //===- CallEvaluator.h - integers of a program, computed for one call ---------------------------------------------===//
-// The evaluator runs the index arithmetic of L1 with the numbers of a call: extents, scalars, and elements of arrays.
-// Its users run the loops, and set the counter of each iteration. A number is cached until a counter changes that it is
-// computed from.
+// Runs the index arithmetic of L1 with the numbers of a call: extents, scalars, and elements of arrays. The loops
+// themselves are run by the users of the evaluator, which set the counter in each iteration. A number stays cached
+// until one of the counters that it is computed from changes.
 //===--------------------------------------------------------------------------------------------------------------===//
 #ifndef FLASHC_LIB_ANALYSIS_CALLEVALUATOR_H
 #define FLASHC_LIB_ANALYSIS_CALLEVALUATOR_H
@@ -28,7 +28,7 @@ struct Iterations {
   int64_t begin, step, count;
 };
 
-/// Evaluates integers and tensor extents. A true i1 is -1.
+/// Evaluates integers and the extents of tensors. A true i1 has the number -1.
 class CallEvaluator {
 public:
   using Number = std::optional<int64_t>;
@@ -36,7 +36,7 @@ public:
 
   explicit CallEvaluator(CallArguments call) : call(std::make_shared<const CallArguments>(std::move(call))) {}
 
-  /// Sets the counter of a loop. Counters of outer loops must be set first.
+  /// Sets the counter of a loop. The counters of the loops around it must be set before.
   void set(mlir::Value counter, int64_t number);
 
   /// Returns the number of a value; nullopt if it is not known (then see getUnknown).
@@ -44,7 +44,7 @@ public:
   Number get(mlir::OpFoldResult value);
   Number getExtent(mlir::Value tensor, int64_t dim);
   std::optional<Iterations> getIterations(const LoopCounter &counter);
-  /// Returns the argument or op result that has no number, after a function returned nullopt.
+  /// After a function returned nullopt: returns the argument or the op result whose number is not known.
   mlir::Value getUnknown() const { return unknown; }
 
 private:
@@ -69,7 +69,7 @@ private:
   std::optional<Ends> findEnds(mlir::flash::TileRangeOp op);
   Number readRuns(mlir::flash::TileRunsOp op, llvm::ArrayRef<int64_t> place);
 
-  /// A cached number, valid until a counter of its level or of an outer level changes.
+  /// A cached number. It is valid until the counter of `level`, or of a level outside of it, changes.
   struct Known {
     int64_t number;
     size_t level, age;
@@ -77,24 +77,25 @@ private:
 
   std::shared_ptr<const CallArguments> call;
   llvm::DenseMap<mlir::Value, Known> known;
-  /// Counters are levels from 1 on, in the order in which they were first set; the age of a level counts its changes.
+  /// Each counter has a level, from 1 on, in the order in which counters were first set. `ages` counts the changes of
+  /// each level.
   llvm::DenseMap<mlir::Value, size_t> levels;
   llvm::SmallVector<size_t> ages = {0};
-  /// The innermost level that was read.
+  /// The innermost level on which the number that is being computed depends so far.
   size_t level = 0;
   mlir::Value unknown;
-  /// Regions of tables have evaluators of their own, and the contents of tables are cached.
+  /// The region of each table has an evaluator of its own. The contents of tables are cached.
   std::map<mlir::Block *, std::unique_ptr<CallEvaluator>> regions;
   using Place = std::pair<mlir::Operation *, std::vector<int64_t>>;
   std::map<Place, Ends> ends;
   std::map<Place, std::vector<std::array<int64_t, 4>>> runs;
 };
 
-/// Returns the tensor whose shape (and, in destination style, memory) `tensor` has: the initial value of a loop's
-/// argument, the destination of a result. Null if there is none.
+/// Returns the tensor from which `tensor` has its shape and, in destination style, its memory: the initial value of a
+/// loop's argument, or the destination of a result. Null if there is none.
 mlir::Value getTiedValue(mlir::Value tensor);
 
-/// Whether one of `values` is computed from `counter` by ops inside its loop.
+/// Whether one of `values` is computed from `counter` by ops inside the loop of the counter.
 bool isComputedFrom(mlir::ValueRange values, mlir::BlockArgument counter);
 
 } // namespace flashc

@@ -42,7 +42,7 @@ double flashc::toDouble(const DynamicAPInt &number) { return std::strtod(llvm::t
 // Where tensors live, and what they depend on
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// The maximum number of iterations of a loop that are counted one by one.
+/// If iterations of a loop must be counted one by one, the loop may have at most this number of iterations.
 static constexpr int64_t kMaxIterations = int64_t(1) << 17;
 
 static bool isLoop(Operation *op) { return isa<scf::ForOp, scf::ForallOp>(op); }
@@ -51,7 +51,8 @@ static bool isInLoop(Operation *op) {
   return op->getParentOfType<scf::ForOp>() || op->getParentOfType<scf::ForallOp>();
 }
 
-/// Whether loops only add to `value` and the sum goes to device memory, so that each step adds there.
+/// Whether `value` is a sum that loops carry and that goes to device memory at the end. Each step is then counted as an
+/// addition in device memory.
 static bool isAddedOnDevice(Value value) {
   return llvm::any_of(value.getUses(), [](OpOperand &use) {
     if (auto loop = dyn_cast<scf::ForOp>(use.getOwner()))
@@ -84,8 +85,8 @@ static bool changesIn(Value value, Operation *loop) {
          llvm::any_of(op->getOperands(), [&](Value operand) { return changesIn(operand, loop); });
 }
 
-/// Returns the outermost loop in which `slice` never changes, or null. The search ends at a parallel loop, because a
-/// thread block keeps nothing for another one.
+/// Returns the outermost loop in which `slice` never changes, or null. The search ends at a parallel loop: a thread
+/// block cannot keep a slice for another thread block.
 static Operation *getLoopThatKeeps(tensor::ExtractSliceOp slice) {
   Operation *keeper = nullptr;
   for (Operation *loop = slice->getParentOp(); isa<scf::ForOp>(loop); loop = loop->getParentOp()) {
@@ -106,7 +107,7 @@ static bool isOnlyDestination(Value value) {
   });
 }
 
-/// Whether `fill` only initialises accumulators of later ops.
+/// Whether all uses of `fill` are initial values of accumulators.
 static bool isInitialisation(linalg::FillOp fill) {
   return llvm::all_of(fill->getUses(), [](OpOperand &use) {
     auto op = dyn_cast<DestinationStyleOpInterface>(use.getOwner());
@@ -145,7 +146,7 @@ public:
 
 private:
   using Size = std::optional<DynamicAPInt>;
-  /// The greatest change in a loop's body from one iteration to the next.
+  /// What changes in a loop's body between iterations; later enumerators include earlier ones.
   enum class Change { Nothing, Sizes, Bounds };
 
   LogicalResult countBlock(Block &block);
@@ -164,7 +165,7 @@ private:
   Size getBytes(Value value);
   Change findChange(Operation *loop, Value counter);
 
-  /// Adds a number to a part of the total; fails without a number.
+  /// Adds `number` to the part of the total that `part` selects. Fails if there is no number.
   LogicalResult add(DynamicAPInt Cost::*part, const Size &number);
   LogicalResult addBytes(DynamicAPInt Cost::*part, Value value) { return add(part, getBytes(value)); }
   /// Returns `known`, or nullopt after a diagnostic.
@@ -174,13 +175,13 @@ private:
     return known;
   }
   Size getExtent(Operation *op, Value tensor, int64_t dim);
-  /// The product of a tensor's leading extents and `factor`.
+  /// Returns the product of `factor` and the first `numDims` extents of `tensor`.
   Size multiply(Operation *op, Value tensor, int64_t numDims, Size factor);
 
   func::FuncOp function;
   CallEvaluator evaluator;
   Cost total;
-  /// The slices that are read once, before the loop, because the loop does not change them.
+  /// For each loop, the slices that it never changes; they are read once, before the loop.
   DenseMap<Operation *, SmallVector<tensor::ExtractSliceOp>> kept;
   DenseMap<std::pair<Operation *, Value>, Change> changes;
 };
@@ -273,7 +274,7 @@ LogicalResult CostCounter::countLoop(Operation *op) {
   return countCounters(op, counters);
 }
 
-/// Counts the slices that are read before the loop, if the loop has an iteration.
+/// Counts reads of the slices that are read once, before `loop`. Counts nothing if the loop has no iteration.
 LogicalResult CostCounter::countKept(Operation *loop, ArrayRef<LoopCounter> counters) {
   for (const LoopCounter &counter : counters) {
     std::optional<Iterations> iterations = orDiagnose(loop, evaluator.getIterations(counter));
@@ -296,8 +297,8 @@ FailureOr<Cost> CostCounter::countIteration(Operation *loop, ArrayRef<LoopCounte
   return own;
 }
 
-/// Counts equal iterations once: all of them, or, if only sizes of tiles change, all but the last one, whose tile may
-/// be cut.
+/// Counts iterations that are alike only once, and multiplies. If nothing changes, all iterations are alike; if only
+/// the sizes of tiles change, all but the last one, whose tile may be cut.
 LogicalResult CostCounter::countCounters(Operation *loop, ArrayRef<LoopCounter> counters) {
   if (counters.empty())
     return countBlock(loop->getRegion(0).front());
@@ -318,7 +319,8 @@ LogicalResult CostCounter::countCounters(Operation *loop, ArrayRef<LoopCounter> 
   return success();
 }
 
-/// Finds whether extents of tensors or bounds of loops change; offsets of slices are ignored.
+/// Returns what changes as `counter` changes: the extents of tensors, or the bounds of inner loops. Offsets of slices
+/// do not matter.
 CostCounter::Change CostCounter::findChange(Operation *loop, Value counter) {
   auto [entry, isNew] = changes.try_emplace({loop, counter}, Change::Nothing);
   if (!isNew)
@@ -346,8 +348,8 @@ LogicalResult CostCounter::countSlice(tensor::ExtractSliceOp slice) {
   return addBytes(&Cost::bytesRead, slice);
 }
 
-/// Counts the rows of a cache tile in the cache's element type. It counts whole tiles, because lengths of sequences are
-/// data.
+/// Counts the read of a cache tile, in the element type of the cache. Tiles count as a whole, because the lengths of
+/// sequences are data.
 LogicalResult CostCounter::countCacheTile(flash::CacheTileOp tile) {
   if (!isOnDevice(tile.getCache()))
     return success();
@@ -375,7 +377,7 @@ LogicalResult CostCounter::countWholeOperands(Operation *op) {
   return success();
 }
 
-/// Counts elements that a region reads from captured tensors, once for each of its `points`.
+/// Counts the elements of captured tensors that a region reads. The region runs once for each of `points`.
 LogicalResult CostCounter::countCaptures(Operation *op, const Size &points) {
   int64_t bytes = 0;
   op->walk([&](Operation *inner) {

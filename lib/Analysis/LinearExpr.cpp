@@ -24,11 +24,11 @@ LinearExpr LinearExpr::symbol(Value value) {
   return expr;
 }
 
-/// Sums of a few constants up to this one and of positions do not overflow; larger constants may.
+/// Sums of positions and a few constants of at most this size do not overflow. Sums with larger constants may.
 static constexpr int64_t kMaxConstant = int64_t(1) << 32;
 
 namespace {
-/// Reads sums. Values are shared: without the cache, n ops could take 2^n steps.
+/// Reads sums. Several ops may use one value: without a cache, reading n ops could take 2^n steps.
 class SumReader {
 public:
   LinearExpr get(Value value);
@@ -41,7 +41,7 @@ private:
 };
 } // namespace
 
-// The product of a small number and a factor fits 64 bits.
+// If isSmall(x) and isFactor(y), the product of x and y fits 64 bits.
 static bool isSmall(int64_t number) { return -kMaxConstant <= number && number <= kMaxConstant; }
 static bool isFactor(int64_t number) { return -kMaxConstant / 4 <= number && number <= kMaxConstant / 4; }
 

@@ -1,6 +1,6 @@
 //===- LoopRunner.cpp - the loops of a step, run with numbers -----------------------------------------------------===//
-// Runs every iteration of the loops, except for batches and heads whose tiles do not differ, rows that a sample leaves
-// out, and loops that only visit one tile after the other.
+// Runs the loops iteration by iteration. It leaves out batches and heads whose tiles are the same as the first one's,
+// and rows that are not in a sample. A loop that only visits one tile after another is handled as a whole.
 //===--------------------------------------------------------------------------------------------------------------===//
 
 #include "CallEvaluator.h"
@@ -31,9 +31,9 @@ private:
   LogicalResult runLoop(Operation *op);
   LogicalResult runCounters(Operation *loop, ArrayRef<LoopCounter> counters);
   bool isStretch(Operation *loop, const LoopCounter &counter, const Iterations &iterations);
-  /// Records `count` consecutive tiles of a row, beginning with the tile of step `op`.
+  /// Records `count` consecutive tiles of a row. The first of them is the tile at the current position of step `op`.
   LogicalResult note(flash::StepOpInterface op, int64_t count = 1);
-  /// Returns the op as a step of the nest that is run, or null.
+  /// Returns `op` if it is a step of the nest that is run, else null.
   flash::StepOpInterface matchStep(Operation *op) const;
   Value getResident(flash::StepOpInterface op) const {
     return op.getPositionIn(grid.streamsQueries ? StepDim::J : StepDim::I);
@@ -57,10 +57,11 @@ private:
   TileGrid grid;
   bool variesByBatch = false, variesByHead = false;
   std::optional<TileMap> map;
-  /// The value of the steps' `gradients` attribute, which tells the nests of a backward pass apart; the first nest is
-  /// run.
+  /// The `gradients` attribute of the steps that are run. In a backward pass it tells the nests apart; the first nest
+  /// is run.
   std::optional<Attribute> gradients;
-  /// The ops around the steps, and the counters that positions of resident tiles are computed from.
+  /// `ancestors` are the ops around the steps. `rows` are the counters from which the positions of resident tiles are
+  /// computed.
   DenseSet<Operation *> ancestors;
   DenseSet<Value> rows;
   /// Cached results of decidesTiles.
@@ -115,7 +116,7 @@ flash::StepOpInterface LoopRunner::matchStep(Operation *op) const {
 LogicalResult LoopRunner::findTiles() {
   bool isTiled = false;
   WalkResult result = function.walk([&](Operation *op) {
-    isTiled |= isa<flash::FinalizeOp>(op); // remains even if the mask keeps nothing
+    isTiled |= isa<flash::FinalizeOp>(op); // present even if the mask keeps nothing
     flash::StepOpInterface step = matchStep(op);
     isTiled |= bool(step);
     return step && failed(findTiles(step)) ? WalkResult::interrupt() : WalkResult::advance();
@@ -146,7 +147,7 @@ LogicalResult LoopRunner::findTiles(flash::StepOpInterface step) {
     ancestors.insert(loop);
     variesByBatch |= decidesTiles(loop, batch);
     variesByHead |= decidesTiles(loop, head);
-    // Batches are no rows, even though each may have its own sequences.
+    // The counter of batches does not select a row, even if each batch has sequences of its own.
     for (BlockArgument counter : loop->getRegion(0).getArguments())
       if (counter != batch && counter != head && isComputedFrom(getResident(step), counter))
         rows.insert(counter);
@@ -154,7 +155,7 @@ LogicalResult LoopRunner::findTiles(flash::StepOpInterface step) {
   return success();
 }
 
-/// Whether `counter` belongs to `loop`, and the tiles that are visited inside depend on it.
+/// Whether `counter` is a counter of `loop` on which the tiles visited inside the loop depend.
 bool LoopRunner::decidesTiles(Operation *loop, Value counter) {
   auto argument = dyn_cast<BlockArgument>(counter);
   if (!argument || argument.getOwner()->getParentOp() != loop)
@@ -181,7 +182,7 @@ LogicalResult LoopRunner::countSegmentTiles(flash::SegmentTileOp tile) {
   return success();
 }
 
-/// Returns the row step of the map, such that the run takes no longer than `maxTiles` tiles do.
+/// Returns the row step of the map. The run then takes at most about as long as visiting `maxTiles` tiles.
 int64_t LoopRunner::chooseRowStep(int64_t maxTiles) {
   bool runsMask = function.walk([](flash::TileRunsOp) { return WalkResult::interrupt(); }).wasInterrupted();
   int64_t maps = (variesByBatch ? grid.batch : 1) * (variesByHead ? grid.heads : 1);
@@ -231,7 +232,7 @@ LogicalResult LoopRunner::runCounters(Operation *loop, ArrayRef<LoopCounter> cou
     return note(*loop->getRegion(0).getOps<flash::StepOpInterface>().begin(), count);
   }
   bool isSampled = rows.contains(counter);
-  // Iterations that visit the same tiles as the first one are skipped.
+  // If all iterations visit the same tiles, only the first one is run.
   int64_t end = decidesTiles(loop, counter) ? count : std::min<int64_t>(count, 1);
   for (int64_t k = isSampled ? map->getFirstRow() : 0; k < end; k += isSampled ? map->getRowStep() : 1) {
     evaluator.set(counter, begin + k * step);
@@ -241,7 +242,7 @@ LogicalResult LoopRunner::runCounters(Operation *loop, ArrayRef<LoopCounter> cou
   return success();
 }
 
-/// Whether the iterations of a loop with one counter visit consecutive tiles of a row.
+/// Whether the iterations of `loop`, which has one counter, visit consecutive tiles of a row.
 bool LoopRunner::isStretch(Operation *loop, const LoopCounter &counter, const Iterations &iterations) {
   Block &body = loop->getRegion(0).front();
   auto steps = body.getOps<flash::StepOpInterface>();
@@ -251,7 +252,7 @@ bool LoopRunner::isStretch(Operation *loop, const LoopCounter &counter, const It
          iterations.step == (grid.streamsQueries ? grid.qTile : grid.kvTile);
 }
 
-/// The row of a tile of queries that follows sequences is its number, since it may begin at any position.
+/// If tiles of queries follow sequences, the row is the number of the tile, since a tile may begin at any position.
 LogicalResult LoopRunner::note(flash::StepOpInterface op, int64_t count) {
   SmallVector<int64_t, 4> position;
   for (Value value : op.getPosition()) {
@@ -266,7 +267,7 @@ LogicalResult LoopRunner::note(flash::StepOpInterface op, int64_t count) {
   int64_t last = streamed + (count - 1) * width, row = resident / height;
   bool isTile = resident % height == 0;
   if (auto tile = op.getPositionIn(StepDim::I).getDefiningOp<flash::SegmentTileOp>()) {
-    row = *get(op, tile.getTile()); // its position is known
+    row = *get(op, tile.getTile()); // known, since the tile's position is
     isTile = true;
   }
   auto isInside = [](int64_t number, int64_t extent) { return number >= 0 && number < extent; };
@@ -275,7 +276,7 @@ LogicalResult LoopRunner::note(flash::StepOpInterface op, int64_t count) {
       !map->isKnown(row))
     return op->emitError("expected a tile of the attention, got one at batch ")
            << batch << ", head " << head << ", query " << query << ", key " << key;
-  int64_t column = streamed / width; // also right for moved tiles: each begins in another column
+  int64_t column = streamed / width; // unique also for moved tiles: no two begin in one column
   if (map->add(batch, head, row, {op.hasMask() ? TileClass::Partial : TileClass::Full, column, column + count}))
     return success();
   return function.emitError("expected every tile once, got the one in row ")

@@ -9,7 +9,7 @@ using Union = MaskAlgebra::Union;
 using Piece = MaskAlgebra::Piece;
 using Pieces = MaskAlgebra::Pieces;
 
-/// Larger unions and values become unknown.
+/// A union with more conjuncts, or a value with more pieces, becomes unknown.
 static constexpr size_t kMaxConjuncts = 64, kMaxPieces = 16;
 
 //===--------------------------------------------------------------------------------------------------------------===//
@@ -85,8 +85,8 @@ Union MaskAlgebra::simplify(Union all) const {
   return all;
 }
 
-/// Whether `b` and `c` each have a subset of the constraints of `a`, and one more constraint, of which at least one
-/// always holds: then every pair of `a` is in `b` or `c`.
+/// Whether every pair of `a` is in `b` or in `c`. This is so if all constraints of `b` except for one are constraints
+/// of `a`, likewise for `c`, and at least one of these two exceptions holds for any pair.
 static bool isCase(const MaskConjunct &a, const MaskConjunct &b, const MaskConjunct &c) {
   const MaskExpr *onlyB = nullptr, *onlyC = nullptr;
   auto find = [&](const MaskConjunct &from, const MaskExpr *&only) {

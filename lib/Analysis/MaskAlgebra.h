@@ -6,20 +6,21 @@
 
 namespace mlir::flash {
 
-/// Operations on unions and piecewise linear values over the space of one mask. Results that grow too large become
-/// unknown.
+/// Operations on unions, and on piecewise linear values, over the space of one mask. A result that grows too large
+/// becomes unknown.
 class MaskAlgebra {
 public:
   using Union = std::vector<MaskConjunct>;
 
-  /// A piece of a piecewise value: it has this value where the guard holds. The guards of all pieces cover everything.
+  /// A piece of a piecewise value: the value is `value` where `guard` holds. The guards of all pieces together cover
+  /// all pairs.
   struct Piece {
     MaskConjunct guard;
     MaskExpr value;
   };
   using Pieces = SmallVector<Piece, 1>;
 
-  /// `owner` is the op that is added to `set.opaque` where no other op is the reason.
+  /// If no other op is the reason why something is unknown, `owner` is added to `set.opaque`.
   MaskAlgebra(MaskSet &set, Operation *owner) : set(set), owner(owner) {}
 
   //===------------------------------------------------------------------------------------------------------------===//
@@ -28,7 +29,7 @@ public:
 
   static Union everything() { return {MaskConjunct()}; }
   static Union nothing() { return {}; }
-  /// Returns an unknown condition, and adds `op` (or the owner) to the opaque ops.
+  /// Returns a union that is not known, and adds `op` (or, if `op` is null, the owner) to the opaque ops.
   Union unknown(Operation *op);
   /// Returns the pairs for which an expression is >= 0.
   static Union require(const MaskExpr &expr);
@@ -38,8 +39,9 @@ public:
 
   /// Drops each conjunct that is a subset of another one.
   Union simplify(Union all) const;
-  /// Drops each conjunct that is a subset of the union of two others. The complement of `x and y or not(x) and z` is
-  /// read as three conjuncts, of which one, `not(y) and not(z)`, is redundant, but its bounds would fit neither case.
+  /// Drops each conjunct that is a subset of the union of two others. For example, the complement of `x and y or not(x)
+  /// and z` is read as three conjuncts. One of them, `not(y) and not(z)`, is redundant; without dropping it, its bounds
+  /// would spoil the bounds of the two others.
   static Union dropCases(Union all);
 
   //===------------------------------------------------------------------------------------------------------------===//
@@ -47,13 +49,13 @@ public:
   //===------------------------------------------------------------------------------------------------------------===//
 
   static std::optional<Pieces> make(const MaskExpr &expr);
-  /// Returns `onTrue` where `holds`, and `onFalse` where `fails`.
+  /// Returns `onTrue` where the condition `holds`, and `onFalse` where it `fails`.
   std::optional<Pieces> select(const Union &holds, const Pieces &onTrue, const Union &fails, const Pieces &onFalse);
   /// Applies a function of two values to each pair of pieces.
   std::optional<Pieces> combine(const Pieces &a, const Pieces &b,
                                 function_ref<MaskExpr(const MaskExpr &, const MaskExpr &)> compute);
   std::optional<Pieces> getExtremum(const Pieces &a, const Pieces &b, bool isMin);
-  /// Applies one function where a value is >= 0, and another one where it is negative.
+  /// Applies `ifNatural` where a value is >= 0, and `ifNegative` where it is negative.
   std::optional<Pieces> getBySign(const Pieces &pieces, function_ref<MaskExpr(const MaskExpr &)> ifNatural,
                                   function_ref<MaskExpr(const MaskExpr &)> ifNegative);
 

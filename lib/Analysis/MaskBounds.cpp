@@ -46,7 +46,8 @@ public:
   }
 
 private:
-  /// Most masks are a single interval with cuts at its ends. It needs no proofs, which saves compile time.
+  /// Whether there is at most one interval with cuts at its ends, as for most masks. Then no proofs are needed, which
+  /// saves compile time.
   static bool isSimple(ArrayRef<MaskProjection> kept, ArrayRef<MaskProjection> cut) {
     return kept.size() <= 1 && llvm::all_of(cut, [](const MaskProjection &part) {
              return part.bounds.size() + part.conditions.size() <= 1;
@@ -104,7 +105,8 @@ private:
   //===------------------------------------------------------------------------------------------------------------===//
 
   std::vector<MaskProjection> project(ArrayRef<MaskConjunct> conjuncts) {
-    // Queries at or after the end do not exist. Keys there, in a tile that exceeds the end, are cut by the mask itself.
+    // In the dual view the loop runs over queries. Queries at or after the end do not exist. (In the primal view the
+    // loop runs over keys, and a mask cuts the keys at or after the end itself.)
     std::optional<MaskExpr> end;
     if (loop.view == MaskView::Dual)
       end = bounds.end;
@@ -148,7 +150,7 @@ private:
     return expr.getConstant() % loop.tileSize == 0 && expr.getDivisor() % loop.tileSize == 0;
   }
 
-  /// Whether a bound of the kept interval is a begin at an arbitrary position (condition 2 of mayMoveTiles).
+  /// Whether `row`, a bound of the kept interval, is a begin that may be at any position (condition 2 of mayMoveTiles).
   bool beginsAnywhere(const MaskExpr &row) const {
     if (row[MaskSpace::Tile] != 1)
       return false;
@@ -157,8 +159,8 @@ private:
            !isMultiple(position - bounds.begin);
   }
 
-  /// Whether a bound of the kept interval is an end that is a multiple of the tile size, provided that the other
-  /// direction's tile is whole and one of the tiles that begin at `from`.
+  /// Whether `row`, a bound of the kept interval, is an end that is a multiple of the tile size. This assumes that the
+  /// other direction's tile is whole, and begins at `from` or a multiple of its size after that.
   bool endsWithTile(const MaskExpr &row) {
     if (row[MaskSpace::Tile] != -1 || !loop.from)
       return false;
@@ -180,13 +182,13 @@ private:
     for (const MaskExpr &row : part.bounds) {
       int64_t factor = row[MaskSpace::Tile];
       MaskExpr rest = row.without(MaskSpace::Tile);
-      if (factor > 0) { // A position in the tile, which is at most its last one, is >= limit / factor.
+      if (factor > 0) { // the tile's last position, or one before it, is >= limit / factor
         MaskExpr limit = MaskExpr(factor * (loop.tileSize - 1)) - rest;
         AffineExpr position = isCut ? makeExpr(limit - 1).floorDiv(factor) + 1 : makeExpr(limit).ceilDiv(factor);
         interval.begin.push_back(loop.isMoved ? position : tileFloor(position));
         if (!loop.isMoved)
           interval.beginTiles.push_back(space.floorDiv(space.ceilDiv(limit, factor) - bounds.begin, loop.tileSize));
-      } else { // The tile's first position is <= rest / factor.
+      } else { // the tile's first position is <= rest / factor
         factor = -factor;
         AffineExpr position = isCut ? makeExpr(rest + 1).ceilDiv(factor) : makeExpr(rest).floorDiv(factor) + 1;
         interval.end.push_back(loop.isMoved ? position : tileCeil(position));
@@ -200,14 +202,15 @@ private:
     return interval;
   }
 
-  /// Whether the loop's own bounds imply the bounds of a part, as for `j < Nk`, which `flash-tile` adds to a mask.
+  /// Whether the loop's own bounds imply the bounds of `part`. An example is `j < Nk`, which `flash-tile` adds to a
+  /// mask.
   bool isEverything(const MaskProjection &part) const {
     MaskProver prover(space, bounds.facts);
     return llvm::all_of(getRows(part), [&](const MaskExpr &row) { return prover.isNatural(row); });
   }
 
-  /// Whether a condition is the distance between the first and the last position that bound the tiles
-  /// (TileInterval::rooms).
+  /// Whether a condition of `part` is a room (TileInterval::rooms): the distance between a lower and an upper bound of
+  /// the tiles.
   bool isRoom(const MaskExpr &condition, const MaskProjection &part) const {
     return llvm::any_of(part.bounds, [&](const MaskExpr &low) {
       return low[MaskSpace::Tile] == 1 && llvm::any_of(part.bounds, [&](const MaskExpr &high) {
@@ -267,7 +270,7 @@ LoopBounds mlir::flash::computeLoopBounds(MaskSet &mask, const MaskLoop &loop, M
 }
 
 bool mlir::flash::mayMoveTiles(MaskSet &mask, const MaskLoop &loop, MLIRContext *context) {
-  if (mask.kept.size() != 1) // saves proofs about several
+  if (mask.kept.size() != 1) // proofs about several conjuncts would take time
     return false;
   MaskLoop moved = loop; // the facts about moved tiles determine how many bounds there are
   moved.isMoved = true;
@@ -304,8 +307,9 @@ MaskClass mlir::flash::classify(const MaskSet &mask, const LoopBounds &bounds) {
   return {MaskClass::Exact, ""};
 }
 
-/// Whether the sets of rows cover every row that satisfies `outside`. A row outside of all sets breaks at least one
-/// constraint of each set: every choice of broken constraints must be contradictory.
+/// Whether the sets of rows together cover every row that satisfies `outside`. A row that is in none of the sets breaks
+/// at least one constraint of each set. So the function tries every choice of one broken constraint per set, and checks
+/// that the choice contradicts `outside`.
 static bool coverAllRows(const MaskProver &prover, ArrayRef<SmallVector<MaskExpr>> sets,
                          SmallVectorImpl<MaskExpr> &outside) {
   if (prover.isEmpty(outside))

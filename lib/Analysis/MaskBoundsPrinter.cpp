@@ -6,7 +6,8 @@ using namespace mlir;
 using namespace mlir::flash;
 
 namespace {
-/// The terms of a sum such as `a + b * -3 + 2`: affine expressions have no subtraction.
+/// The terms of a sum such as `a + b * -3 + 2`. Affine expressions have no subtraction, so negative terms are told
+/// apart here.
 struct Sum {
   SmallVector<AffineExpr> added, subtracted;
   int64_t constant = 0;
@@ -101,7 +102,8 @@ private:
     print(expr.getRHS(), /*isOperand=*/true);
   }
 
-  /// Prints added terms before subtracted ones; the constant is first only if no other term is added.
+  /// Prints the terms that are added before those that are subtracted. The constant comes first only if no other term
+  /// is added.
   void printSum(const Sum &sum) {
     SmallVector<std::pair<AffineExpr, bool>> terms; // a term, and whether it is subtracted
     for (AffineExpr term : sum.added)

@@ -7,7 +7,7 @@ using namespace mlir;
 using namespace mlir::flash;
 
 namespace {
-/// A constraint, and the set of the mask's constraints that it is derived from, as bits.
+/// A constraint. `origins` has a bit for each constraint of the mask that it is derived from.
 struct Row {
   MaskExpr expr;
   uint64_t origins;
@@ -16,7 +16,7 @@ struct Row {
 /// A conjunction from which variables are eliminated one by one.
 class Elimination {
 public:
-  /// Eliminates all variables that change with i or j; with `keepsRows`, only the ones that change with j.
+  /// Will eliminate all variables that change with i or j; with `keepsRows`, only those that change with j.
   Elimination(MaskSpace &space, ArrayRef<MaskExpr> facts, bool keepsRows = false)
       : space(space), facts(facts), keepsRows(keepsRows) {}
 
@@ -26,7 +26,7 @@ public:
       isEmpty |= tight.getConstant() < 0;
       return;
     }
-    if (tight.isLarge()) { // Leaving it out is safe.
+    if (tight.isLarge()) { // leaving it out is safe
       isExact = false;
       return;
     }
@@ -43,8 +43,8 @@ public:
     rows.push_back({tight, origins});
   }
 
-  /// Eliminates from the constraints of a conjunction, whose origin is the bit of their number, and from `bounds`,
-  /// which have no origin.
+  /// Eliminates variables from the constraints of `conjunct` and from `bounds`. A constraint of `conjunct` has its own
+  /// bit as origin; bounds have no origin.
   void run(const MaskConjunct &conjunct, ArrayRef<MaskExpr> bounds) {
     for (auto [index, constraint] : llvm::enumerate(ArrayRef(conjunct.constraints).take_front(kMaxConstraints)))
       add(constraint, uint64_t(1) << index);
@@ -61,7 +61,7 @@ public:
 private:
   static constexpr size_t kMaxConstraints = 64;
 
-  /// Adds the definitions of the variables that occur.
+  /// Adds the constraints that define the quotients and row functions in the rows.
   void addDefinitions() {
     BitVector done(space.size());
     for (size_t n = 0; n < rows.size(); ++n) {
@@ -76,7 +76,7 @@ private:
     }
   }
 
-  /// Eliminates all variables that change with i and j; variables whose elimination is exact come first.
+  /// Eliminates all variables that change with i or j. A variable whose elimination is exact comes before others.
   void eliminateAll() {
     while (!isEmpty) {
       unsigned best = 0;
@@ -95,14 +95,14 @@ private:
 
   bool isPosition(unsigned variable) const { return space.isPosition(variable, /*ofKey=*/keepsRows); }
 
-  /// Whether an expression contains a variable that is eliminated, or Tile.
+  /// Whether `expr` contains a variable that is eliminated, or the variable Tile.
   bool hasPosition(const MaskExpr &expr) const {
     return llvm::any_of(expr.getVariables(),
                         [&](unsigned variable) { return variable == MaskSpace::Tile || isPosition(variable); });
   }
 
-  /// Returns the number of rows that the elimination of a variable makes, plus 1000 if it may be inexact; nullopt if
-  /// the variable does not occur.
+  /// Returns the number of rows that eliminating `variable` makes, plus 1000 if the elimination may be inexact. Returns
+  /// nullopt if the variable does not occur.
   std::optional<size_t> getCost(unsigned variable) const {
     size_t lower = 0, upper = 0;
     bool isUnitLower = true, isUnitUpper = true;
@@ -127,7 +127,7 @@ private:
       else
         (row.expr[variable] > 0 ? lower : upper).push_back(row);
     }
-    constexpr size_t kMaxRows = 128; // If there are more, all are left out, which is safe.
+    constexpr size_t kMaxRows = 128; // if there would be more, none is made, which is safe
     if (lower.size() * upper.size() > kMaxRows) {
       isExact = false;
       return;
@@ -137,8 +137,8 @@ private:
         combine(low, high, variable, before);
   }
 
-  /// Combines `a * x >= low` and `b * x <= high`, which have a common x only if `b * low <= a * high`. The reverse
-  /// holds too if one factor is 1, or if the room between the two always has a multiple of the other factor.
+  /// Derives `b * low <= a * high` from `a * x >= low` and `b * x <= high`. Without it there is no x; with it there is
+  /// an integer x if a or b is 1, or if the room between the two sides always has a multiple of the other factor.
   void combine(const Row &lowRow, const Row &highRow, unsigned variable, ArrayRef<Row> all) {
     int64_t a = lowRow.expr[variable], b = -highRow.expr[variable];
     MaskExpr low = lowRow.expr.without(variable) * -1, high = highRow.expr.without(variable);
@@ -167,7 +167,7 @@ private:
 };
 } // namespace
 
-/// Drops bounds that are derived from several constraints and that the other bounds imply.
+/// Drops bounds that are derived from several constraints, if the other bounds imply them.
 static void dropImplied(SmallVectorImpl<Row> &rows, const MaskProver &prover) {
   SmallVector<MaskExpr> others;
   for (size_t n = rows.size(); n-- > 0;) {
@@ -182,9 +182,9 @@ static void dropImplied(SmallVectorImpl<Row> &rows, const MaskProver &prover) {
   }
 }
 
-/// Whether the keys of each query lie between ascending functions of the query, and include the key at the query's own
-/// position. Then the key ranges of consecutive queries touch, and the keys of a tile are all keys between the
-/// functions at its ends, without a gap.
+/// Whether the keys of each query are those between two ascending functions of the query, and include the key at the
+/// query's own position. Then the key ranges of consecutive queries touch. So the keys of a tile of queries are all
+/// keys between the functions at the ends of the tile, without a gap.
 static bool isChain(const MaskSpace &space, const MaskConjunct &conjunct) {
   return llvm::all_of(conjunct.constraints, [&](const MaskExpr &constraint) {
     int64_t factor = constraint[MaskSpace::Key];
@@ -202,8 +202,8 @@ static bool isChain(const MaskSpace &space, const MaskConjunct &conjunct) {
   });
 }
 
-/// Whether the values of row functions between the ends of a tile of queries matter. They do not if the conjunct has
-/// one row function and nothing else that changes with the query, or if it is a chain.
+/// Whether the bounds depend on values of row functions inside a tile of queries, not only at its ends. They do not if
+/// the conjunct is a chain, or if it has one row function and nothing else that changes with the query.
 static bool hasUnknownRows(const MaskSpace &space, const MaskConjunct &conjunct) {
   unsigned numFunctions = 0, numOthers = 0;
   for (const MaskExpr &constraint : conjunct.constraints)
@@ -234,7 +234,8 @@ MaskProjection mlir::flash::projectOntoTiles(MaskSpace &space, const MaskConjunc
   result.mayHaveGaps = result.isExact && hasUnknownRows(space, conjunct);
   result.isExact &= !result.mayHaveGaps;
   SmallVector<Row> &rows = elimination.rows;
-  // Rows without an origin hold for every tile. Rows with one origin come first, in the order of the constraints.
+  // Drops rows without an origin, since they hold for every tile. Then sorts: rows with one origin come first, in the
+  // order of the constraints.
   llvm::erase_if(rows, [](const Row &row) { return row.origins == 0; });
   llvm::stable_sort(rows, [](const Row &a, const Row &b) {
     return std::make_pair(llvm::popcount(a.origins), llvm::countr_zero(a.origins)) <

@@ -12,18 +12,19 @@ struct MaskProjection {
   SmallVector<MaskExpr> conditions; // constraints that do not
   bool isEmpty = false;
   bool isExact = true;      // each tile within the bounds has a pair that satisfies all constraints
-  bool mayHaveGaps = false; // inexact, because a key between the keys of two queries may belong to no query
+  bool mayHaveGaps = false; // inexact: a key between the keys of two queries may belong to no query
 };
 
-/// Eliminates i, j and their quotients, where j is in [Tile, Tile + tileSize) and, if `end` is given, below `end`, and
-/// i is in [First, First + Count). Uses Fourier-Motzkin elimination; at each step it proves that no tile is added that
-/// only fractional positions would reach. A bound that follows from several constraints is dropped if the other bounds
-/// and the facts imply it.
+/// Eliminates i, j and their quotients from the constraints of `conjunct`. Here j is in [Tile, Tile + tileSize) and, if
+/// `end` is given, below `end`; i is in [First, First + Count). The method is Fourier-Motzkin elimination. In each step
+/// the function tries to prove that an integer position reaches every tile that a fractional one reaches; without a
+/// proof the result is not exact. A bound that follows from several constraints is dropped if the other bounds and the
+/// facts imply it.
 MaskProjection projectOntoTiles(MaskSpace &space, const MaskConjunct &conjunct, int64_t tileSize,
                                 const std::optional<MaskExpr> &end, ArrayRef<MaskExpr> facts);
 
-/// Eliminates j, which is in [begin, end), and its quotients. Appends to `result` constraints on i such that each query
-/// that satisfies all of them has a key in the conjunct. Returns false if that is not proven.
+/// Eliminates j and its quotients, where j is in [begin, end). Appends constraints on i to `result`: if a query
+/// satisfies all of them, some key of it is in the conjunct. Returns false if that is not proven.
 bool projectOntoRows(MaskSpace &space, const MaskConjunct &conjunct, const MaskExpr &begin, const MaskExpr &end,
                      ArrayRef<MaskExpr> facts, SmallVectorImpl<MaskExpr> &result);
 

@@ -19,7 +19,7 @@ public:
       addFact(fact);
   }
 
-  /// Whether all variables of an expression occur.
+  /// Whether all variables of `expr` are variables of this system.
   bool hasAll(const MaskExpr &expr) const {
     return llvm::all_of(expr.getVariables(), [&](unsigned variable) { return columns[variable] >= 0; });
   }
@@ -29,7 +29,7 @@ public:
     return simplex && simplex->isEmpty();
   }
 
-  /// Returns the maximum of an expression whose variables all occur.
+  /// Returns the maximum of `expr`, all of whose variables must be variables of this system.
   std::optional<int64_t> getMost(const MaskExpr &expr) {
     std::optional<Simplex> simplex = makeSimplex();
     if (!simplex || simplex->isEmpty())
@@ -47,13 +47,14 @@ private:
       use(variable);
   }
 
-  /// Adds a fact if all of its variables occur.
+  /// Adds a fact, unless it contains a variable that is not in this system.
   void addFact(const MaskExpr &fact) {
     if (hasAll(fact))
       rows.push_back(fact);
   }
 
-  /// Makes the simplex of the rows; it stops at a row that makes it empty. Returns nullopt if the budget is spent.
+  /// Makes the simplex of the rows. It stops adding rows as soon as the simplex is empty. Returns nullopt if the budget
+  /// is spent.
   std::optional<Simplex> makeSimplex() {
     space.proofBudget -= rows.size() * (numColumns + 1);
     if (space.proofBudget < 0)
@@ -96,7 +97,7 @@ private:
 };
 } // namespace
 
-/// Whether two constraints are opposite half-spaces that do not meet, the most common contradiction.
+/// Whether two constraints describe opposite half-spaces that do not meet. This is the most common contradiction.
 static bool contradict(const MaskExpr &a, const MaskExpr &b) {
   MaskExpr sum = a + b;
   return sum.isConstant() && sum.getConstant() < 0;

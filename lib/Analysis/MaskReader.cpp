@@ -12,7 +12,7 @@ using namespace mlir::flash;
 namespace {
 using Predicate = arith::CmpIPredicate;
 
-/// Reads one mask region as the set that it keeps and the complement.
+/// Reads one mask region as two sets: the pairs that the mask keeps, and the pairs that it cuts.
 class MaskReader : MaskAlgebra {
 public:
   MaskReader(Region &mask, function_ref<bool(Value)> isAvailable)
@@ -27,7 +27,7 @@ public:
   }
 
 private:
-  /// Returns the result of `compute` for `key`, and caches it together with the op that was not understood.
+  /// Returns the result of `compute`, and caches it under `key` together with the op that was not understood, if any.
   template <typename Map, typename Key, typename Function> auto remember(Map &known, const Key &key, Function compute) {
     if (auto found = known.find(key); found != known.end()) {
       culprit = culprit ? culprit : found->second.culprit;
@@ -44,7 +44,7 @@ private:
   // Conditions
   //===------------------------------------------------------------------------------------------------------------===//
 
-  /// Returns the pairs for which a condition holds or, if `holds` is false, does not hold.
+  /// Returns the pairs for which `condition` has the value `holds`.
   Union visit(Value condition, bool holds) {
     auto known = visited.find({condition, holds});
     if (known != visited.end())
@@ -86,12 +86,12 @@ private:
     return unknown(op);
   }
 
-  /// Returns the pairs for which two conditions are equal, or different.
+  /// Returns the pairs for which two conditions are equal or, without `areEqual`, different.
   Union visitEqual(Value a, Value b, bool areEqual) {
     return disjoin(conjoin(visit(a, true), visit(b, areEqual)), conjoin(visit(a, false), visit(b, !areEqual)));
   }
 
-  /// Returns nullopt if a side is not understood.
+  /// Returns the pairs for which a comparison has the value `holds`. Returns nullopt if a side is not understood.
   std::optional<Union> visitCompare(arith::CmpIOp op, bool holds) {
     Predicate predicate = holds ? op.getPredicate() : arith::invertPredicate(op.getPredicate());
     Value lhs = op.getLhs(), rhs = op.getRhs();
@@ -100,7 +100,7 @@ private:
       return join(isEqual, atLeast(lhs, rhs, !isEqual), atLeast(rhs, lhs, !isEqual));
     }
     bool isBelow = predicate == Predicate::ult || predicate == Predicate::ule;
-    if (predicate >= Predicate::ult) // uge and ugt are the opposite of ult and ule
+    if (predicate >= Predicate::ult) // uge and ugt are the negations of ult and ule
       return belowUnsigned(lhs, rhs, predicate == Predicate::ult || predicate == Predicate::uge, isBelow);
     bool isStrict = predicate == Predicate::slt || predicate == Predicate::sgt;
     if (predicate == Predicate::slt || predicate == Predicate::sle)
@@ -108,7 +108,7 @@ private:
     return atLeast(lhs, rhs, isStrict);
   }
 
-  /// Reads an unsigned `x < limit` as `0 <= x < limit`, for a limit that is not negative.
+  /// Reads an unsigned comparison `x < limit` as `0 <= x < limit`. The limit must be known not to be negative.
   std::optional<Union> belowUnsigned(Value x, Value limit, bool isStrict, bool holds) {
     std::optional<Pieces> limits = getPieces(limit), values = getPieces(x);
     if (!limits || !values || limits->size() != 1 || !set.space.isNatural(limits->front().value))
@@ -123,7 +123,8 @@ private:
     return result;
   }
 
-  /// Reads `a >= b + margin`. A minimum or maximum becomes a conjunction or disjunction of comparisons.
+  /// Reads `a >= b + margin`. If a side is a minimum or a maximum, the result is a conjunction or disjunction of
+  /// comparisons.
   std::optional<Union> atLeast(Value a, Value b, int64_t margin) {
     return remember(comparisons, std::pair{std::pair{a, b}, margin}, [&] { return compareValues(a, b, margin); });
   }
@@ -157,7 +158,7 @@ private:
   // Integers
   //===------------------------------------------------------------------------------------------------------------===//
 
-  /// Returns an integer as a piecewise linear function, or nullopt if it is not one.
+  /// Returns an integer as a piecewise linear function. Returns nullopt if it is not known to be one.
   std::optional<Pieces> getPieces(Value value) {
     return remember(pieces, value, [&] { return computePieces(value); });
   }
@@ -232,7 +233,7 @@ private:
     return MaskAlgebra::getExtremum(*lhs, *rhs, isa<arith::MinSIOp>(op));
   }
 
-  /// Reads an unsigned extension: of a condition, as 0 or 1; of an integer that is not negative, as the integer.
+  /// Reads an unsigned extension. A condition becomes 0 or 1; an integer that is not negative stays the same.
   std::optional<Pieces> getUnsigned(Value operand) {
     if (!operand.getType().isInteger(1))
       return isNatural(operand) ? getPieces(operand) : std::nullopt;
@@ -247,7 +248,7 @@ private:
     return pieces;
   }
 
-  /// Applies one function where `value` is >= 0, and another one where it is negative.
+  /// Applies `ifNatural` where `value` is >= 0, and `ifNegative` where it is negative.
   std::optional<Pieces> getBySign(Value value, function_ref<MaskExpr(const MaskExpr &)> ifNatural,
                                   function_ref<MaskExpr(const MaskExpr &)> ifNegative) {
     std::optional<Pieces> pieces = getPieces(value);
@@ -256,7 +257,7 @@ private:
     return MaskAlgebra::getBySign(*pieces, ifNatural, ifNegative);
   }
 
-  /// Reads quotients and remainders by constants, also as bit masks and shifts.
+  /// Reads quotients and remainders by constants. They may have the form of shifts and bit masks.
   std::optional<Pieces> getQuotient(Operation *op) {
     APInt constant;
     if (op->getNumOperands() != 2 || !matchPattern(op->getOperand(1), m_ConstantInt(&constant)) ||
@@ -269,12 +270,12 @@ private:
     auto remainderBy = [&](int64_t d) {
       return [this, d](const MaskExpr &x) { return x - set.space.floorDiv(x, d) * d; };
     };
-    if (isa<arith::AndIOp>(op)) { // with 2^n - 1, in two's complement
+    if (isa<arith::AndIOp>(op)) { // x & (2^n - 1) is x mod 2^n in two's complement
       if (divisor <= 0 || !llvm::isPowerOf2_64(divisor + 1))
         return std::nullopt;
       return map(dividend, remainderBy(divisor + 1));
     }
-    if (isa<arith::XOrIOp>(op) && divisor == -1) // the bits inverted
+    if (isa<arith::XOrIOp>(op) && divisor == -1) // inverting all bits of x gives -x - 1
       return map(dividend, [](const MaskExpr &x) { return x * -1 - 1; });
     if (isa<arith::ShRSIOp, arith::ShRUIOp>(op)) {
       if (divisor < 0 || divisor > 30 || (isa<arith::ShRUIOp>(op) && !isNatural(dividend)))
@@ -302,7 +303,7 @@ private:
     return pieces && llvm::all_of(*pieces, [&](const Piece &piece) { return set.space.isNatural(piece.value); });
   }
 
-  /// Whether a value is the same for all i and j, and known before the loop.
+  /// Whether a value is the same for all i and j, and can be computed before the loop.
   bool isUniform(Value value) {
     auto isLeaf = [&](Value leaf) { return leaf != query && leaf != key && isAvailable(leaf); };
     return isComputedFrom(value, region, isLeaf, uniform);
@@ -313,9 +314,9 @@ private:
   RowFunctions rows;
   function_ref<bool(Value)> isAvailable;
   MaskSet set;
-  Operation *culprit = nullptr; // the innermost op because of which a comparison is not understood
+  Operation *culprit = nullptr; // the innermost op that made a comparison not understood
 
-  // Values are shared: without these caches, n ops could take 2^n steps.
+  // Several ops may use one value: without these caches, reading n ops could take 2^n steps.
   template <typename Result> struct Known {
     Result result;
     Operation *culprit;

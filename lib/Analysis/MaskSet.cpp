@@ -69,7 +69,7 @@ MaskSpace::MaskSpace() : variables(FirstDynamic) {
     variable.isNatural = index != Tile;
 }
 
-/// A captured value that cannot be negative: a condition, a size, or the position b or h.
+/// Whether `value` is a captured value that cannot be negative: a condition, a size, or the position b or h.
 static bool isNaturalValue(Value value) {
   if (auto argument = dyn_cast<BlockArgument>(value))
     return isa<ScoresOpInterface>(argument.getOwner()->getParentOp());
@@ -113,10 +113,11 @@ SmallVector<MaskExpr, 1> MaskSpace::getPositionFacts(unsigned index) const {
 MaskExpr MaskSpace::floorDiv(const MaskExpr &expr, int64_t divisor) {
   if (divisor == 1)
     return expr;
-  // Multiples of the divisor come out of the quotient.
+  // Multiples of the divisor are taken out of the quotient.
   MaskExpr whole, rest;
   for (unsigned index = 0; index < expr.size(); ++index) {
-    // The rest of the constant is not negative; the rest of a coefficient is as small as possible in absolute value.
+    // The part of the constant that stays inside is not negative. The part of a coefficient that stays inside is as
+    // small as possible in absolute value.
     int64_t quotient = index == One ? llvm::divideFloorSigned(expr[index], divisor) : expr[index] / divisor;
     if (index != One && 2 * std::abs(expr[index] - quotient * divisor) > divisor)
       quotient += expr[index] < 0 ? -1 : 1;
@@ -191,8 +192,8 @@ void MaskSpace::print(raw_ostream &os, PrintValue printValue, const MaskExpr &ex
 
 void MaskSpace::printConstraint(raw_ostream &os, PrintValue printValue, const MaskExpr &expr, bool isEquality,
                                 MaskView view) const {
-  // The constraint is solved for the key if it occurs, else for the query if it occurs; otherwise terms with positive
-  // coefficients are on the left, all others on the right.
+  // If the constraint contains the key, it is solved for the key; else if it contains the query, for the query; else
+  // terms with positive coefficients are on the left, and all others on the right.
   MaskExpr left, right;
   unsigned target = expr[Key] != 0 ? Key : Query;
   for (unsigned index = One; index < expr.size(); ++index) {
@@ -227,7 +228,7 @@ void MaskSet::print(raw_ostream &os, PrintValue printValue, MaskView view) const
   for (const MaskConjunct &conjunct : kept) {
     if (kept.size() > 1)
       os << "or ";
-    // An equality is two constraints, of which one is printed.
+    // An equality is stored as two opposite constraints; only one of the two is printed.
     SmallVector<MaskExpr> printed;
     for (const MaskExpr &constraint : conjunct.constraints) {
       if (llvm::is_contained(printed, constraint * -1))

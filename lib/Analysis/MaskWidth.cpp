@@ -6,8 +6,8 @@ using namespace mlir;
 using namespace mlir::flash;
 
 namespace {
-/// Rewrites constraints on the key as constraints on another key of the same query. The other key is variable `Tile`,
-/// which no mask contains.
+/// Rewrites a constraint on the key as the same constraint on another key of the same query. Variable `Tile`, which no
+/// mask contains, stands for that other key.
 class OtherKey {
 public:
   explicit OtherKey(MaskSpace &space) : space(space) {}

@@ -56,7 +56,7 @@ static Trend flip(Trend trend) {
   return trend == Trend::Ascending ? Trend::Descending : trend == Trend::Descending ? Trend::Ascending : trend;
 }
 
-/// Returns the trend of a sum, a minimum or a maximum.
+/// Returns the trend of a sum, a minimum or a maximum of values with the trends `a` and `b`.
 static Trend join(Trend a, Trend b) {
   if (a == Trend::Constant || a == b)
     return b;
@@ -99,7 +99,7 @@ static Value stripCasts(Value value) {
   return value;
 }
 
-/// Matches `(x floordiv d) * d` and returns the quotient, or null.
+/// Returns the quotient if `value` is `(x floordiv d) * d`, else null.
 static arith::FloorDivSIOp matchMultiple(Value value) {
   auto product = value.getDefiningOp<arith::MulIOp>();
   if (!product)
@@ -109,7 +109,7 @@ static arith::FloorDivSIOp matchMultiple(Value value) {
   return isMultiple ? quotient : arith::FloorDivSIOp();
 }
 
-/// Computes the trend of the result of an op in the region.
+/// Returns the trend of `value`, the result of an op in the region.
 Trend RowFunctions::compute(Value value) {
   Operation *op = value.getDefiningOp();
   bool onlyReads = isMemoryEffectFree(op) || hasSingleEffect<MemoryEffects::Read>(op);
@@ -144,7 +144,7 @@ Trend RowFunctions::compute(Value value) {
         return isOneOfThem ? join(get(select.getTrueValue()), get(select.getFalseValue())) : Trend::Unknown;
       })
       .Case([&](arith::MulIOp) {
-        // This holds for a negative divisor too: then the quotient descends.
+        // `(x floordiv d) * d` has the trend of x. For a negative d this holds too: then the quotient descends.
         if (arith::FloorDivSIOp quotient = isNarrow ? arith::FloorDivSIOp() : matchMultiple(value))
           if (get(quotient.getRhs()) == Trend::Constant)
             return get(quotient.getLhs());
@@ -156,7 +156,7 @@ Trend RowFunctions::compute(Value value) {
       .Default(Trend::Unknown);
 }
 
-/// Matches the sum of an element of a sorted array and a constant.
+/// Matches an element of a sorted array plus a constant. Returns both.
 static std::optional<std::pair<SortedElement, int64_t>> matchShiftedElement(Value value) {
   LinearExpr expr = LinearExpr::get(value);
   Value shifted = expr.getShifted();
@@ -164,9 +164,9 @@ static std::optional<std::pair<SortedElement, int64_t>> matchShiftedElement(Valu
   return element ? std::optional(std::make_pair(*element, expr.getConstant())) : std::nullopt;
 }
 
-/// Matches `min(max(x, s[p - 1] + c), s[p] + c)` for an ascending p. Between two queries with different p it does not
-/// descend, since the upper limit of the first query is at most the lower limit of the second one. So x must ascend
-/// only where p stays the same.
+/// Matches `min(max(x, s[p - 1] + c), s[p] + c)` for an ascending p. Let p differ between two queries: then the upper
+/// limit of the first query is at most the lower limit of the second one, so the value does not descend between them.
+/// Therefore x has to ascend only between queries with the same p.
 bool RowFunctions::isSegmentClamp(Operation *op) {
   auto max = isa<arith::MinSIOp>(op) ? op->getOperand(0).getDefiningOp<arith::MaxSIOp>() : arith::MaxSIOp();
   auto low = max ? matchShiftedElement(max.getRhs()) : std::nullopt;
@@ -190,7 +190,7 @@ bool RowFunctions::isSearched(Value value) {
   llvm::SmallDenseSet<Value> seen;
   while (!worklist.empty()) {
     Value next = worklist.pop_back_val();
-    if (next == query || get(next) == Trend::Constant) // such as a length of the batch
+    if (next == query || get(next) == Trend::Constant) // for example the length of a batch
       continue;
     Operation *op = next.getDefiningOp();
     auto quotient = dyn_cast<arith::FloorDivSIOp>(op);
@@ -207,8 +207,8 @@ bool RowFunctions::isSearched(Value value) {
 // Comparisons with the query
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// Matches the begin and the end of the block of d positions that contains i: `m` and `m + d`, where `m = (i floordiv
-/// d) * d`; for d < 0 they are `m + d + 1` and `m + 1`.
+/// Matches the begin or the end of the block of d positions that contains i. With `m = (i floordiv d) * d`, they are
+/// `m` and `m + d` for d > 0, and `m + d + 1` and `m + 1` for d < 0.
 static std::optional<Side> compareBlockWithQuery(arith::SelectOp select, const LinearExpr &query) {
   auto isPositive = select.getCondition().getDefiningOp<arith::CmpIOp>();
   if (!isPositive || isPositive.getPredicate() != arith::CmpIPredicate::sgt ||
@@ -229,7 +229,7 @@ static std::optional<Side> compareBlockWithQuery(arith::SelectOp select, const L
   return std::nullopt;
 }
 
-/// Returns the table if a value is the query's own row of a flash.row_table, or null.
+/// If `value` is the row of the query itself in a flash.row_table, returns the table, else null.
 static RowTableOp matchOwnRow(Value value, Region &mask) {
   auto row = stripCasts(value).getDefiningOp<tensor::ExtractOp>();
   bool isOwn = row && stripTileClamp(row.getIndices().back()) == mask.getArgument(2);

@@ -13,7 +13,8 @@ using Number = CallEvaluator::Number;
 Number CallEvaluator::load(Value array, ArrayRef<int64_t> positions) {
   if (auto rows = array.getDefiningOp<flash::RowTableOp>())
     return yield(rows.getBody().front(), positions);
-  // Reads only what is known without evaluating the mask: an undecided tile counts as one with the mask.
+  // Evaluates only what is known of a tile without its pairs. A tile that this does not decide counts as one with the
+  // mask.
   if (auto classes = array.getDefiningOp<flash::TileClassesOp>())
     return yield(classes.getKnown().front(), {positions[0], positions[1], positions[2] * int64_t(classes.getQTile()),
                                               positions[3] * int64_t(classes.getKvTile())});
@@ -22,7 +23,7 @@ Number CallEvaluator::load(Value array, ArrayRef<int64_t> positions) {
   return toNumber(read(array, positions), getElementTypeOrSelf(array));
 }
 
-/// Returns the number that a region yields. It depends on its arguments and the call only.
+/// Returns the number that the region of `body` yields. It must depend only on `arguments` and on the call.
 Number CallEvaluator::yield(Block &body, ArrayRef<int64_t> arguments) {
   auto &inside = regions[&body];
   if (!inside)
@@ -47,8 +48,8 @@ Number CallEvaluator::readSorted(Value sorted, ValueRange indices, int64_t posit
   return load(sorted, *positions);
 }
 
-/// Runs the same steps as the kernel (expandSortedRead), so that the result is the same even if the array is not
-/// sorted.
+/// Takes the same steps as the kernel does (expandSortedRead), so that both have the same result even if the array is
+/// not sorted.
 Number CallEvaluator::countElements(flash::CountLeOp op) {
   Number value = get(op.getValue()), extent = getExtent(op.getSorted(), op.getIndices().size());
   if (!value || !extent)
@@ -75,7 +76,8 @@ Number CallEvaluator::getNth(flash::NthOp op) {
   return element ? Number(std::clamp(*element, -flash::kFarPosition, flash::kFarPosition)) : std::nullopt;
 }
 
-/// Returns number, begin and end of the segment that a tile is of; the same search as expandSegmentTile.
+/// Returns the number, the begin and the end of the segment to which a tile belongs. The search takes the same steps as
+/// expandSegmentTile.
 std::optional<std::array<int64_t, 3>> CallEvaluator::findSegment(flash::SegmentTileOp op, int64_t length,
                                                                  int64_t tile) {
   Number extent = getExtent(op.getSorted(), op.getIndices().size());
@@ -121,7 +123,7 @@ Number CallEvaluator::placeTile(flash::SegmentTileOp op, unsigned result) {
 // Tables of tiles
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// Returns the minimum and the maximum of the values that the region has in the tile.
+/// Returns the minimum and the maximum of the values that the op's region yields in the tile.
 std::optional<CallEvaluator::Ends> CallEvaluator::findEnds(flash::TileRangeOp op) {
   auto operands = getAll(op->getOperands());
   if (!operands)
@@ -143,7 +145,8 @@ std::optional<CallEvaluator::Ends> CallEvaluator::findEnds(flash::TileRangeOp op
 }
 
 namespace {
-/// The runs of one row of tiles, which RunsBuilder computes in a program (Dialect/Flash/IR/TileTables.h).
+/// The runs of one row of tiles. A compiled program computes the same runs with RunsBuilder
+/// (Dialect/Flash/IR/TileTables.h).
 class TileRunList {
 public:
   using Run = std::array<int64_t, 4>; // begin, full_begin, full_end, end

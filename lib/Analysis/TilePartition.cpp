@@ -49,7 +49,8 @@ static bool isClampedTile(OpFoldResult size, int64_t step, Value iv, const Linea
   return min && isClamped(min, step, extent - LinearExpr::symbol(iv));
 }
 
-/// Proves the conditions of a dimension that `loop` moves; returns the condition that is not met, or an empty string.
+/// Proves the conditions of a dimension in which `loop` moves the slice. Returns the condition that is not met, or an
+/// empty string.
 static std::string proveMovedDim(OpFoldResult size, scf::ForOp loop, bool mustCover, OpFoldResult extent) {
   std::optional<int64_t> step = getConstantIntValue(loop.getStep());
   if (!step)
@@ -67,8 +68,8 @@ static std::string proveMovedDim(OpFoldResult size, scf::ForOp loop, bool mustCo
   return "";
 }
 
-/// Returns the loop whose induction variable is the number of the flash.segment_tile that `offset` and `size` are
-/// results of, or null.
+/// If `offset` and `size` are results of a flash.segment_tile whose number is the induction variable of a loop, returns
+/// the loop. Null otherwise.
 static const scf::ForOp *findLoopOfSegmentTile(OpFoldResult offset, OpFoldResult size, ArrayRef<scf::ForOp> loops) {
   auto begin = dyn_cast<Value>(offset);
   auto tile = begin ? begin.getDefiningOp<SegmentTileOp>() : SegmentTileOp();
