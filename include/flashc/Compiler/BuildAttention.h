@@ -1,7 +1,7 @@
 //===- BuildAttention.h - an attention from plain values ----------------------------------------------------------===//
-// printAttention prints the text of a module, and the module is parsed from it. So every program enters as text: a
-// program that the C API builds can be printed, saved, given to the flashc program, and named in a cache. This file
-// depends on LLVM's support library only.
+// printAttention prints the text of a module, which is then parsed like any other text. So a program that the C API
+// builds can be printed, saved, given to the flashc program, and named in a cache. This file depends only on LLVM's
+// support library.
 //===--------------------------------------------------------------------------------------------------------------===//
 #ifndef FLASHC_COMPILER_BUILDATTENTION_H
 #define FLASHC_COMPILER_BUILDATTENTION_H
@@ -15,10 +15,11 @@
 
 namespace flashc {
 
-/// Marks a function that runs on the CPU as Algorithm 0 with every float widened to f64, also in its arguments.
+/// Marks a function that runs on the CPU as Algorithm 0, with every float (also in its arguments) widened to f64.
 inline constexpr llvm::StringLiteral kDoubleAttr = "flash.double";
 
-/// O = softmax(score(scale * Q K^T) where mask) V, described by plain values. An extent of -1 is known at launch only.
+/// An attention O = softmax(score(scale * Q K^T) where mask) V, described by plain values. An extent that is -1 becomes
+/// known only at launch.
 struct AttentionSpec {
   enum class Operation {
     Attention,
@@ -62,13 +63,14 @@ struct AttentionSpec {
   /// The window; a negative number means no bound on that side.
   int64_t windowLeft = -1, windowRight = -1;
   /// Operations in MLIR's text form, or empty. `maskCode` restricts the mask further. It ends with `flash.yield %keep :
-  /// i1` and may read
-  /// - %b, %h, %i, %j (index) and the captures;
+  /// i1` and may read these values, and the captures:
+  /// - %b, %h, %i, %j (index): the batch, the query head, the query and the key; in a cache %i is the query's position
+  ///   in the sequence;
   /// - %flashc.nq and %flashc.nk (index): Nq and Nk; in a cache Nk is the length of the sequence;
-  /// - %flashc.shift (index): the distance from the last query's position to the last key; 0 in a cache, where %i is
-  ///   the position in the sequence.
+  /// - %flashc.shift (index): the distance from the position of the last query to the last key, which is 0 in a cache.
   ///
-  /// `scoreCode` replaces the scaled score %s (f32). It may read the same and %s, and ends with `flash.yield %t : f32`.
+  /// `scoreCode` replaces the scaled score. It may read the same values and the scaled score %s (f32), and ends with
+  /// `flash.yield %t : f32`.
   std::string maskCode, scoreCode;
   std::vector<Capture> captures;
   int64_t batch = -1, keyHeads = -1, queries = -1, keys = -1;
@@ -78,27 +80,29 @@ struct AttentionSpec {
   Operation operation = Operation::Attention;
   /// Whether every sum of the backward pass has a fixed order.
   bool isDeterministic = false;
-  /// Whether the softmax of attention and the backward pass has one more column, the head's sink.
+  /// Whether the softmax (of attention and of the backward pass) has one more column, whose score is the head's sink.
   bool hasSinks = false;
   /// The rate at which attention and the backward pass drop probabilities; 0 means no dropout.
   float dropoutP = 0.0f;
   /// The number of the capture whose gradient is computed.
   size_t captured = 0;
-  /// Whether attention's k and v are caches of sequences with lengths, in which the last query is at the last position.
-  /// With `pageSize` the caches are pages of that many rows, which a table gives to sequences.
+  /// Whether k and v of attention are caches, from which each sequence uses as many rows as its length. The last query
+  /// is at the last position of the sequence. If `pageSize` is not 0, the caches consist of pages of that many rows,
+  /// and a table says which pages a sequence has.
   bool hasCache = false;
   int64_t pageSize = 0;
-  /// The element type of a cache with scales, f8E4M3FN or i8; empty for a cache of dtype without scales. The flags say
-  /// whether each page, and each key head, has its own scale.
+  /// For a cache with scales: its element type, f8E4M3FN or i8. Empty for a cache of `dtype` without scales. The flags
+  /// say whether each page, and whether each key head, has a scale of its own.
   std::string cacheDType;
   bool hasPageScales = false, hasHeadScales = false;
 
-  /// Sets fields by the names and values in FlashcAttention::options. The error lists the known names.
+  /// Sets fields from a text as in FlashcAttention::options. The error lists the known names.
   llvm::Error setOptions(llvm::StringRef text);
 };
 
-/// Prints a module with one function on tensors. The error names the wrong field as FlashcAttention does. The op's
-/// verifier rejects everything else that the op does not allow. The function is one of
+/// Prints a module with one function on tensors. The error names the field that is wrong by its name in
+/// FlashcAttention. Mistakes that are not checked here are found by the op's verifier, when the text is parsed. The
+/// function is one of
 ///
 ///     @attention(%q, %k, %v, [%flashc.sinks,] [%flashc.philox,] captures...) -> (o, lse), or -> o
 ///     with a cache: @attention(%q, %k, %v, %flashc.lengths, [%flashc.table,] [%flashc.k_scale, %flashc.v_scale,]

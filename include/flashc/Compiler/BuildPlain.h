@@ -1,6 +1,5 @@
 //===- BuildPlain.h - what surrounds attention, from plain values -------------------------------------------------===//
-// The functions print the text of a module, as in BuildAttention.h. All extents except for depths are known at launch
-// only.
+// Like BuildAttention.h, prints the text of modules. All extents except for depths become known only at launch.
 //===--------------------------------------------------------------------------------------------------------------===//
 #ifndef FLASHC_COMPILER_BUILDPLAIN_H
 #define FLASHC_COMPILER_BUILDPLAIN_H
@@ -31,16 +30,16 @@ struct AppendSpec {
   /// The element type of cos and sin: f32 or `dtype`.
   std::string rotaryType = "f32";
   bool isInterleaved = false;
-  /// Whether each sequence begins at its own row of the cache, from which rotation counts.
+  /// Whether each sequence begins at a row of its own in the cache. Rotation then counts from that row.
   bool hasLeftpad = false;
-  /// The element type of 8-bit caches with scales, f8E4M3FN or i8; empty for caches of `dtype` without scales. The
-  /// flags say whether each page, and each key head, has its own scale.
+  /// For 8-bit caches with scales: their element type, f8E4M3FN or i8. Empty for caches of `dtype` without scales. The
+  /// flags say whether each page, and whether each key head, has a scale of its own.
   std::string cacheDType = {};
   bool hasPageScales = false, hasHeadScales = false;
 };
 
-/// Print a module with one function. The error names the wrong field as flashc.h does. The op's verifier rejects
-/// everything else that the op does not allow. The functions are
+/// Each of these prints a module with one function. The error names the wrong field as in flashc.h. Mistakes that are
+/// not checked here are found by the op's verifier, when the text is parsed. The functions are
 ///
 ///     on tensors: @merge_states(%o_parts, %lse_parts, [%sinks]) -> (o, lse)
 ///     on memrefs: @append_kv(%k, %v, %positions, [%counts], [%table], [%leftpad], [%cos, %sin], [%k_scale, %v_scale],

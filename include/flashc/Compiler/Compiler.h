@@ -31,11 +31,12 @@ namespace flashc {
 
 struct CompileOptions {
   PipelineOptions pipeline;
-  /// If set, adds the passes from L0 to L1, in place of the passes of `pipeline.algorithm`.
+  /// If set, this adds the passes from L0 to L1. Then `pipeline.algorithm` is not used.
   std::function<mlir::LogicalResult(mlir::OpPassManager &)> addAlgorithm;
-  /// If set, is called on every pass manager before passes are added (printing, timing and verification options).
+  /// If set, this is called with every pass manager before passes are added to it, to set options for printing, timing
+  /// and verification.
   std::function<mlir::LogicalResult(mlir::PassManager &)> configure;
-  /// If set, the parent of the steps' timing scopes.
+  /// If set, the timing scopes of the steps are inside this scope.
   mlir::TimingScope *timing = nullptr;
 };
 
@@ -43,8 +44,8 @@ struct CompileOptions {
 struct KernelDescription {
   /// JSON; docs/manifest.md describes it.
   std::string manifest;
-  /// The schedule as Schedule::str prints it, in the form that `PipelineOptions::schedule` takes. If there are
-  /// variants, it is the schedule for any number of queries.
+  /// The schedule, in the form that Schedule::str prints and `PipelineOptions::schedule` takes. If there are variants,
+  /// it is the schedule of the entry for any number of queries.
   std::string schedule;
   /// The choices for every entry and their reasons, for people (docs/schedules.md).
   std::string decisions;
@@ -61,18 +62,19 @@ enum class Level { Flash, Loops, Tile, NVVM, LLVM };
 /// The names of the levels, in order.
 llvm::ArrayRef<llvm::StringRef> getLevelNames();
 
-/// Parses and verifies the module in the first buffer of `sources`, text or bytecode. Fails after a diagnostic, also
-/// for text that nests so deeply that MLIR's parser would run out of stack.
+/// Parses and verifies the module in the first buffer of `sources`, which is text or bytecode. Fails after a
+/// diagnostic. Rejects text whose brackets nest so deeply that MLIR's parser would run out of stack.
 mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> parseModule(llvm::SourceMgr &sources, mlir::MLIRContext &context);
 
-/// Removes all functions except for `name` and the functions that it calls; removes none if `name` is empty. Fails
-/// after a diagnostic.
+/// If `name` is not empty, removes all functions except for `name` and the functions that it calls. Fails after a
+/// diagnostic.
 mlir::LogicalResult keepFunction(mlir::ModuleOp module, llvm::StringRef name, const CompileOptions &options = {});
 
-/// Adds the passes from L0 to L1: options.addAlgorithm, or the passes of options.pipeline.algorithm.
+/// Adds the passes from L0 to L1: those of options.addAlgorithm if that is set, else those of
+/// options.pipeline.algorithm.
 mlir::LogicalResult addAlgorithm(mlir::OpPassManager &pm, const CompileOptions &options);
 
-/// Runs the passes that `build` adds on `module`, under the options' configuration; `step` names them in the timing.
+/// Runs the passes that `build` adds on `module`, configured by `options`. `step` is their name in the timing.
 mlir::LogicalResult runPasses(mlir::ModuleOp module,
                               llvm::function_ref<mlir::LogicalResult(mlir::OpPassManager &)> build,
                               llvm::StringRef step, const CompileOptions &options);
@@ -80,24 +82,25 @@ mlir::LogicalResult runPasses(mlir::ModuleOp module,
 /// Returns the PTX of a kernel that was lowered to KernelLevel::LLVM.
 mlir::FailureOr<std::string> translateKernel(mlir::ModuleOp kernel, const CompileOptions &options);
 
-/// Prints `module`, which does not change, after it is lowered to `level`. Fails after a diagnostic.
+/// Lowers a copy of `module` to `level` and prints it. Fails after a diagnostic.
 mlir::FailureOr<std::string> printAtLevel(mlir::ModuleOp module, Level level, const CompileOptions &options);
 
-/// Counts the cost of one call of `function` by the algorithm of `options`, with arguments of `shapes` (empty for
-/// scalars). Tiles are the ones of the kernel that such a launch takes, if there is a kernel. Fails after a diagnostic.
+/// Counts the cost of one call of `function` by the algorithm of `options`. `shapes` are the shapes of the arguments
+/// (empty for scalars). If there is a kernel, tiles have the sizes of the kernel that such a launch takes. Fails after
+/// a diagnostic.
 mlir::FailureOr<Cost> countAlgorithmCost(mlir::func::FuncOp function,
                                          mlir::ArrayRef<mlir::SmallVector<int64_t, 4>> shapes,
                                          const CompileOptions &options);
 
-/// Compiles the one attention of `module`, which does not change. Fails after a diagnostic. The module's context must
-/// have the dialects of registerAllDialects.
+/// Compiles the one attention of `module`, which stays unchanged. Its context must have the dialects of
+/// registerAllDialects. Fails after a diagnostic.
 mlir::FailureOr<CompiledKernel> compile(mlir::ModuleOp module, const CompileOptions &options = {});
 
 /// The name of the target for this machine's processor.
 constexpr llvm::StringLiteral kCPUTarget = "cpu";
 
-/// Checks the one attention of `module` for HostKernel, and returns a manifest of its arguments without code. Fails
-/// after a diagnostic.
+/// Checks that HostKernel can run the one attention of `module`. Returns a manifest of its arguments, and no code.
+/// Fails after a diagnostic.
 mlir::FailureOr<CompiledKernel> compileForCPU(mlir::ModuleOp module, const PipelineOptions &pipeline);
 
 } // namespace flashc

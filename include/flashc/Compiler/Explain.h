@@ -1,6 +1,7 @@
 //===- Explain.h - what a mask does to the tiles of a call --------------------------------------------------------===//
-// An explanation runs the same passes as a compilation, with the tiles of the schedule that a launch of these shapes
-// takes, and then the loops with numbers as counters. It computes nothing of the attention itself.
+// An explanation runs the same passes as a compilation, with the tiles of the schedule that a launch with these shapes
+// takes. Then it runs the loops, with numbers as counters, to find the tiles that they visit. It computes nothing of
+// the attention itself.
 //===--------------------------------------------------------------------------------------------------------------===//
 #ifndef FLASHC_COMPILER_EXPLAIN_H
 #define FLASHC_COMPILER_EXPLAIN_H
@@ -10,38 +11,38 @@
 
 namespace flashc {
 
-/// The compiler's knowledge about a mask before it sees a call.
+/// What the compiler knows about a mask before it sees a call.
 struct MaskExplanation {
   /// - exact: a tile is visited only if it holds a kept pair, and masked only if it holds a pair that is not kept.
   /// - mapped: the same, because a kernel before the attention evaluates the mask.
   /// - conservative: some tiles are visited, or masked, without need.
   /// - opaque: all tiles are visited and masked.
   std::string maskClass = "exact";
-  /// The reasons why the class is not exact, and the cost of a map.
+  /// The reasons why the class is not exact. Also the cost of the map, if the mask has one.
   std::vector<std::string> reasons;
-  /// The conditions on (i, j) for a pair that is kept; empty if every pair is kept. "unknown: ..." is a part that has
-  /// no formula.
+  /// The conditions on (i, j) under which a pair is kept. Empty if every pair is kept. A text "unknown: ..." stands for
+  /// a part of the mask that has no formula.
   std::vector<std::string> formulas;
-  /// The key tiles of the queries i0 to i0 + rows - 1, one range per line.
+  /// The key tiles that the queries i0 to i0 + rows - 1 need, one range per line.
   std::vector<std::string> bounds;
 };
 
 struct Explanation {
   std::string function;
   MaskExplanation mask;
-  /// The origin of the tile shape, for people.
+  /// Says where the tile shape comes from, for people.
   std::string tileSource;
   TileMap tiles;
 
   /// Prints the explanation for people, in several lines.
   std::string str() const;
-  /// Prints the explanation as JSON, without single tiles (see flashcExplanationGetJSON).
+  /// Prints the explanation as JSON. The classes of single tiles are not in it (see flashcExplanationGetJSON).
   std::string toJSON() const;
 };
 
-/// Explains a call of `function` (L0, with one attention; it does not change) with `arguments`. Their addresses are in
-/// the memory of this process, or 0 if the elements are unknown. Fails after a diagnostic, which names an array that
-/// loop bounds read and that is unknown.
+/// Explains a call of `function` with `arguments`. The function has one attention, is at L0 and stays unchanged. The
+/// addresses of arguments are in the memory of this process, or 0 if the elements are unknown. Fails after a
+/// diagnostic; if loop bounds read an array that is unknown, the diagnostic names it.
 mlir::FailureOr<Explanation> explain(mlir::func::FuncOp function, mlir::ArrayRef<LaunchArgument> arguments,
                                      const CompileOptions &options);
 

@@ -12,39 +12,40 @@ namespace flashc {
 
 class KernelCache;
 
-/// A program to compile, and the options.
+/// A program to compile, with the options for it.
 struct KernelRequest {
   /// A module in MLIR's text form.
   std::string text;
-  /// The function to compile; empty: the module's only one.
+  /// The function to compile. If empty, the module must have only one.
   std::string function;
   PipelineOptions pipeline;
   Author author = Author::Caller;
 };
 
-/// A kernel and the program that it was compiled from. Threads may share it; the cache that made it outlives it.
+/// A kernel and the program that it was compiled from. Threads may share it. The cache that made it must outlive it.
 ///
-/// A launch needs one entry, and the step from L2 to PTX takes longest by far (LLVM's back end). So a kernel is lowered
-/// to L2, where its manifest is known and programs are rejected; an entry is compiled to PTX when it is first needed,
-/// once for all threads.
-/// 1. The kernel at L2 is kept for the first entry that is compiled. For any other entry `source` is lowered again: the
-///    entry may be compiled in another process, or never, and the kernel with its MLIRContext takes megabytes.
-/// 2. If the compilation of an entry fails, its caller gets the error, and the next caller tries again.
+/// A launch needs only one entry, and the step from L2 to PTX (LLVM's back end) takes longest by far. So at first a
+/// kernel is lowered only to L2: then its manifest is known, and wrong programs are rejected. An entry is compiled to
+/// PTX when it is first needed, once for all threads.
+/// 1. The kernel at L2 is kept until the first entry is compiled from it. For every other entry `source` is lowered
+///    again. To keep the kernel longer would take megabytes (for its MLIRContext), and the other entries may be
+///    compiled in another process, or never.
+/// 2. If compiling an entry fails, the caller gets the error. The next caller tries again.
 class CachedKernel {
 public:
   ~CachedKernel();
 
-  /// The module (L0 or L1) as MLIR prints it, with one function; for the CPU with locations, which a run may print.
+  /// The module (L0 or L1) with one function, as MLIR prints it. For the CPU it has locations, which a run may print.
   const std::string source;
   const PipelineOptions pipeline;
   const Author author;
   const KernelDescription description;
 
-  /// Returns the PTX of an entry, by its number in the manifest, from memory, from disk, or from the compiler. The
-  /// error has the compiler's diagnostics, one per line.
+  /// Returns the PTX of an entry from memory, from disk, or from the compiler. `number` is the entry's number in the
+  /// manifest. The error has the compiler's diagnostics, one per line.
   llvm::Expected<std::string> getEntry(size_t number) const;
-  /// Returns the PTX of all entries; missing ones are compiled in parallel. Empty for the CPU. It lives as long as this
-  /// object.
+  /// Returns the PTX of all entries, which is valid as long as this object. Entries without PTX are compiled in
+  /// parallel. Empty for the CPU.
   llvm::Expected<const char *> getPTX() const;
 
 private:
@@ -68,22 +69,21 @@ private:
   mutable std::atomic<bool> isCompiled;
 };
 
-/// Kernels by the programs that they were compiled from: in memory, on disk, or from the compiler. Threads may share
-/// it.
+/// Finds the kernel of a program in memory or on disk, or compiles it. Threads may share the cache.
 ///
-/// A kernel in memory is found by the text of the request and by its canonical form (as MLIR prints it: without
-/// comments, names of values and locations); on disk by the canonical form, the options and the build of the compiler,
-/// with a file for each entry. The kernel for a CPU is a checked program: its machine code is made in the process that
-/// runs it (HostKernel).
+/// In memory a kernel is found by the text of the request, and by its canonical form: the module as MLIR prints it,
+/// without comments, names of values and locations. On disk it is found by the canonical form, the options and the
+/// build of the compiler; there is one file for each entry. For the CPU a kernel is only a checked program: the process
+/// that runs it makes the machine code (HostKernel).
 class KernelCache {
 public:
-  /// `registry` (the one of registerAllDialects) and `disk`, which may be null, must outlive the cache.
+  /// `registry` must be the one of registerAllDialects. `disk` may be null. Both must outlive the cache.
   KernelCache(const mlir::DialectRegistry &registry, DiskCache *disk) : registry(registry), disk(disk) {}
 
   /// Returns the kernel of a program. The error has the compiler's diagnostics, one per line.
   llvm::Expected<std::shared_ptr<const CachedKernel>> get(const KernelRequest &request);
 
-  /// The numbers of programs that were compiled, and of entries that were compiled to PTX.
+  /// The number of programs that were compiled, and the number of entries that were compiled to PTX.
   uint64_t getNumCompilations() const { return numCompilations; }
   uint64_t getNumEntries() const { return numEntries; }
   uint64_t getNumMemoryHits() const { return numMemoryHits; }

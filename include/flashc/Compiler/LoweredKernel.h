@@ -7,8 +7,9 @@
 
 namespace flashc {
 
-/// A kernel that is lowered to some level, with the choices that led to it. The module has one gpu.module with an entry
-/// for each choice of schedule: first the one for any number of queries, then the variants for few queries.
+/// A kernel that is lowered to some level, and the choices that led to it. The module has one gpu.module with an entry
+/// for each choice of schedule. The first entry is the one for any number of queries; the variants for few queries
+/// follow.
 struct LoweredKernel {
   mlir::OwningOpRef<mlir::ModuleOp> module;
   ScheduleDecision decision;
@@ -19,9 +20,10 @@ struct LoweredKernel {
   }
 };
 
-/// Lowers the one attention of `module` (L0 or L1; it does not change) to `level`; from KernelLevel::Expanded on, it
-/// has code for sure. L1's tiles are the schedule's unless the options give others; with tiles or passes from the
-/// options there are no variants. Fails after a diagnostic.
+/// Lowers the one attention of `module` to `level`. The module is at L0 or L1 and stays unchanged. From
+/// KernelLevel::Expanded on, the result certainly has code: programs with ops that no back end translates are rejected.
+/// L1 has the tiles of the schedule unless the options give others. If the options give tiles or passes, there are no
+/// variants. Fails after a diagnostic.
 mlir::FailureOr<LoweredKernel> lowerToKernel(mlir::ModuleOp module, const CompileOptions &options, KernelLevel level);
 
 /// Describes the choices for every entry of the kernel and their reasons, for people.
@@ -30,8 +32,8 @@ std::string describeDecisions(const LoweredKernel &kernel);
 /// Describes a kernel at L2 or below.
 mlir::FailureOr<KernelDescription> describeKernel(const LoweredKernel &kernel);
 
-/// Compiles one entry of a kernel at KernelLevel::Expanded, which does not change, to PTX. The entry is given by its
-/// number in the manifest; the PTX includes the kernels before and after it in a launch.
+/// Compiles one entry of a kernel, which is at KernelLevel::Expanded and stays unchanged, to PTX. `number` is the
+/// entry's number in the manifest. The PTX includes the kernels that a launch runs before and after the entry.
 mlir::FailureOr<std::string> compileEntry(const LoweredKernel &kernel, size_t number, const CompileOptions &options);
 
 } // namespace flashc

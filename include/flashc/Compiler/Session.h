@@ -10,11 +10,11 @@
 
 namespace flashc {
 
-/// The author of a program's text. A caller knows the text's lines. A text that flashc wrote around a caller's code has
-/// locations of the caller's lines, on ops that come from one.
+/// Who wrote the text of a program. Caller: the caller knows the lines of the text. Flashc: flashc wrote the text
+/// around code of a caller; ops that come from this code have locations of the caller's lines.
 enum class Author { Caller, Flashc };
 
-/// A context for one compilation of a program in text form, on one thread.
+/// Has the MLIRContext for one compilation of a program in text form, on one thread.
 class Session {
 public:
   explicit Session(const mlir::DialectRegistry &registry, Author author = Author::Caller);
@@ -22,9 +22,9 @@ public:
   mlir::MLIRContext &getContext() { return context; }
   /// Parses and verifies the module in `text`. Fails after a diagnostic.
   mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> parse(llvm::StringRef text);
-  /// Returns the diagnostics since the last call: `line:column: error: ...`, one per line, each followed by its notes.
-  /// For a text by flashc the location is the caller's line (`file:line: ...`) or missing, and the op's name and the
-  /// number of its constraint are omitted.
+  /// Returns the diagnostics since the last call. Each is one line, `line:column: error: ...`, followed by its notes.
+  /// If flashc wrote the text, the location is the caller's line (`file:line: ...`) or absent; the name of the op and
+  /// the number of its constraint are then omitted.
   llvm::Error takeError();
 
 private:

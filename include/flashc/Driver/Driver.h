@@ -4,9 +4,9 @@
 
 namespace flashc {
 
-/// Runs the program `flashc` on a command line. Returns the exit code: 0, or 1 after a diagnostic on standard error. A
-/// program that registers its own passes before the call can name them in --passes. May be called several times, and
-/// from any thread; concurrent calls wait for each other.
+/// Runs the program `flashc` with a command line. Returns the exit code: 0, or 1 after a diagnostic on standard error.
+/// If a program registers passes of its own before the call, the command line can name them in --passes. The function
+/// may be called several times, and from any thread; concurrent calls wait for each other.
 int runDriver(int argc, char **argv);
 
 } // namespace flashc

@@ -1,8 +1,8 @@
 //===- LaunchKernel.h - a kernel before or after the main ones of a launch ----------------------------------------===//
-// A launch has a main kernel for each nest of loops of a function, and launch kernels before and after the main
-// kernels: they compute arrays that a nest reads, or complete its results. A kind of launch kernels is one file of
-// lib/LaunchKernels and one line of LaunchKernels.def there. All other code loops over the nests' lists of launch
-// kernels (LaunchNest.h).
+// A function becomes a launch, which has a main kernel for each nest of loops. Launch kernels run before or after the
+// main kernels: they compute arrays that a nest reads, or complete the results of a nest. Each kind of launch kernel
+// has a file in lib/LaunchKernels and a line in LaunchKernels.def there. Other code does not know the kinds; it only
+// loops over each nest's list of launch kernels (LaunchNest.h).
 //===--------------------------------------------------------------------------------------------------------------===//
 #ifndef FLASHC_LAUNCHKERNELS_LAUNCHKERNEL_H
 #define FLASHC_LAUNCHKERNELS_LAUNCHKERNEL_H
@@ -15,8 +15,7 @@ namespace flashc {
 struct AddedSums;
 struct LaunchNest;
 
-/// The launch that a launch kernel becomes a part of: the host function, the module of the launch's kernels, their
-/// tables, and its nests.
+/// What the launch of a launch kernel has: the host function, the module of all kernels, their tables, and the nests.
 struct LaunchContext {
   mlir::func::FuncOp host;
   mlir::gpu::GPUModuleOp module;
@@ -24,20 +23,20 @@ struct LaunchContext {
   mlir::ArrayRef<const LaunchNest *> nests = {};
 };
 
-/// A launch kernel. Each function is passed the nest that owns the kernel, with the tile sizes of the chosen schedule.
-/// The order of calls is: addTables of all kernels of the launch; getDestinations and getAddedSums while main kernels
-/// are emitted; addRoles of all kernels; emit.
+/// A kernel that a launch runs before or after its main kernels. Each function gets the nest that owns the kernel, with
+/// the tile sizes of the chosen schedule. The functions are called in this order: addTables of all kernels of the
+/// launch; getDestinations and getAddedSums while main kernels are emitted; addRoles of all kernels; emit.
 class LaunchKernel {
 public:
   enum class Time {
-    Before, // all main kernels
-    After,  // all main kernels
-    Last    // after all others
+    Before, // before all main kernels
+    After,  // after all main kernels
+    Last    // after all other kernels
   };
 
-  /// `op` is the op of L1 that the kernel computes, or null. If several nests have a kernel of one op, the launch takes
-  /// the first. `outputs` are the arguments of the launch (entry arguments are numbered first, then results) that only
-  /// this kernel writes.
+  /// `op` is the op of L1 that the kernel computes, or null. If several nests have a kernel of the same op, the launch
+  /// runs only the first of these kernels. `outputs` are the arguments of the launch that only this kernel writes; the
+  /// function's arguments are numbered first, then its results.
   explicit LaunchKernel(mlir::Operation *op = nullptr, mlir::SmallVector<unsigned, 1> outputs = {})
       : op(op), outputs(std::move(outputs)) {}
   virtual ~LaunchKernel() = default;
@@ -46,21 +45,21 @@ public:
   mlir::ArrayRef<unsigned> getOutputs() const { return outputs; }
 
   virtual Time getTime() const { return Time::After; }
-  /// Adds the tables of the workspace that this kernel and others use to pass values. Fails after an error.
+  /// Adds the tables of the workspace through which this kernel and other kernels pass values. Fails after an error.
   virtual mlir::LogicalResult addTables(const LaunchNest &nest, TileTables &tables) const { return mlir::success(); }
-  /// Returns the arrays to which the main kernel stores a result of the nest that this kernel reads; none if this
-  /// kernel does not read the result, null arrays after an error.
+  /// If this kernel reads `result` of the nest: returns the arrays to which the main kernel must store it, or null
+  /// arrays after an error. Otherwise returns no array.
   virtual mlir::SmallVector<mlir::Value> getDestinations(const LaunchNest &nest, unsigned result, mlir::OpBuilder &b,
                                                          ScalarCloner &scalars) const {
     return {};
   }
-  /// Returns the sums to which the main kernel adds a result of the nest; null if it stores the result instead. A
-  /// kernel before the main one sets the sums to 0 (DeltaKernel.cpp).
+  /// If the main kernel adds `result` up in the workspace: returns these sums, which a kernel before it sets to 0
+  /// (DeltaKernel.cpp). Null if the main kernel stores the result.
   virtual const AddedSums *getAddedSums(unsigned result) const { return nullptr; }
-  /// Adds the roles of arguments of the launch that this kernel uses and the nest does not.
+  /// Adds the roles of those arguments of the launch that this kernel uses but the nest does not.
   virtual void addRoles(LaunchRoles &roles) const {}
-  /// Makes the kernel; its name begins with the host function's name. Returns how it is launched, or fails after an
-  /// error.
+  /// Makes the kernel, whose name begins with the host function's name. Returns the description of the launch. Fails
+  /// after an error.
   virtual mlir::FailureOr<ManifestKernel> emit(const LaunchNest &nest, const LaunchContext &context) const = 0;
 
 protected:

@@ -1,5 +1,5 @@
 //===- Ampere.h - facts about sm_80, each with its source ---------------------------------------------------------===//
-// PTX for sm_80 also runs on all later GPUs (PTX ISA, .target). Only kernels of warp programs support it.
+// PTX for sm_80 also runs on all later GPUs (PTX ISA, .target). For sm_80 there are only kernels of warp programs.
 //===--------------------------------------------------------------------------------------------------------------===//
 #ifndef FLASHC_TARGET_AMPERE_H
 #define FLASHC_TARGET_AMPERE_H
@@ -18,7 +18,7 @@ inline constexpr GPUTarget kAmpere = [] {
   target.maxSharedMemory = 166912;
   // PTX ISA 9.7.13.15.2.
   target.barrierBytes = 8;
-  // A warp computes m16n8k16 (PTX ISA 9.7.14.5); tiles have as many columns as on later GPUs.
+  // A product is an m16n8k16 of one warp (PTX ISA 9.7.14.5). Tiles have as many columns as on later GPUs.
   target.groupThreads = 128;
   target.productRows = 16;
   target.depthStep = 16;
@@ -27,7 +27,7 @@ inline constexpr GPUTarget kAmpere = [] {
   target.maxBoxRows = 256;
   // A100 (NVIDIA A100 Tensor Core GPU architecture, table 1).
   target.multiprocessors = 108;
-  // The swizzle of TMA copies, so that products read both kinds of tiles in the same way.
+  // The same swizzle as in TMA copies on later GPUs, so that products read tiles in the same way.
   target.swizzleBytes = 128;
   target.swizzleAlignment = 1024;
   return target;

@@ -9,15 +9,16 @@ namespace flashc {
 inline constexpr GPUTarget kHopper = [] {
   GPUTarget target;
   target.name = "sm_90a";
-  // The first version with redux, wgmma and setmaxnreg (PTX ISA 8.0).
+  // The first PTX version with redux, wgmma and setmaxnreg (PTX ISA 8.0).
   target.ptxFeature = "+ptx80";
-  // red of vectors (PTX ISA 9.7.13.7).
+  // The first PTX version that reduces (red) vectors in device memory (PTX ISA 9.7.13.7).
   target.atomicAddFeature = "+ptx81";
   // CUDA C++ programming guide, table of compute capabilities: 227 KB, 64 K registers.
   target.maxSharedMemory = 232448;
   target.registersPerSM = 65536;
   // `setmaxnreg` takes 24 to 256 (PTX ISA 9.7.20.5). A warp gets registers in units of 256 (programming guide,
-  // occupancy): five warpgroups are launched with 96 per thread; a request for more than these 61440 waits forever.
+  // occupancy). So five warpgroups are launched with 96 registers per thread, 61440 in all. If roles request more than
+  // these, the request waits forever.
   target.minRegisters = 24;
   target.maxRegisters = 256;
   // PTX ISA 9.7.13.1.
@@ -38,7 +39,8 @@ inline constexpr GPUTarget kHopper = [] {
   target.maxBoxRows = 256;
   // H100 SXM and H200 (NVIDIA H100 Tensor Core GPU architecture, table 1).
   target.multiprocessors = 132;
-  // The 128-byte swizzle repeats every 8 rows of 128 bytes: tiles begin at multiples of it (PTX ISA 5.5.4).
+  // The 128-byte swizzle repeats every 8 rows of 128 bytes. Tiles begin at multiples of these 1024 bytes (PTX ISA
+  // 5.5.4).
   target.swizzleBytes = 128;
   target.swizzleAlignment = 1024;
   return target;

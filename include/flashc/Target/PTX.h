@@ -14,24 +14,25 @@ class ModuleOp;
 
 namespace flashc {
 
-/// An attribute of LLVM functions whose blocks have hundreds of sums; passes that would take too long skip them.
+/// An attribute for LLVM functions with hundreds of sums in a block. Passes that would take too long on them skip them.
 constexpr llvm::StringLiteral kLongCodeAttrName = "flashc-long-code";
 
 /// Registers the translations to LLVM IR that the functions below need.
 void registerTargetTranslations(mlir::DialectRegistry &registry);
 
-/// Registers LLVM's NVPTX back end, once. The functions below call it. LLVM's list of back ends has no lock: a program
-/// that registers another back end in the same process must call this first.
+/// Registers LLVM's NVPTX back end, once; the functions below call this. LLVM's list of back ends has no lock: if a
+/// program registers another back end in the same process, it must call this function first.
 void registerNVPTX();
 
-/// Returns LLVM IR of the one gpu.module in `module`, whose kernels are llvm.func. Emits an error and fails otherwise.
+/// Returns LLVM IR of the one gpu.module in `module`, whose kernels must be llvm.func. Fails after an error.
 llvm::FailureOr<std::string> translateToLLVMIR(mlir::ModuleOp module, llvm::StringRef target);
 
-/// Returns PTX of the one gpu.module in `module`, for `target` ("sm_90a"), by LLVM's NVPTX back end at -O3.
+/// Returns PTX of the one gpu.module in `module`, for a `target` such as "sm_90a". LLVM's NVPTX back end makes it, at
+/// -O3.
 llvm::FailureOr<std::string> translateToPTX(mlir::ModuleOp module, llvm::StringRef target);
 
-/// Returns machine code (a cubin) of `ptx`, by the user's ptxas (from PATH, $CUDA_HOME/bin or the toolkit's usual
-/// folder). Errors, also of ptxas, are emitted on `module`.
+/// Assembles `ptx` to machine code (a cubin). Uses the user's ptxas: from PATH, $CUDA_HOME/bin, or the toolkit's usual
+/// folder. Emits errors, also those of ptxas, on `module`.
 llvm::FailureOr<std::string> assemblePTX(mlir::ModuleOp module, llvm::StringRef ptx, llvm::StringRef target);
 
 /// Returns the manifest (JSON) of the one kernel in `module`, at L2 or below, with its variants.
