@@ -17,7 +17,8 @@ llvm::Error capi::checkEnumerator(int value, int last, const llvm::Twine &what, 
                                  ", got " + llvm::Twine(value));
 }
 
-/// Returns the name of an element type up to `last`, or an error that says what was expected.
+/// Returns the name of an element type. If `dtype` is not one of the enumerators up to `last`, the error says what
+/// `what` must be.
 static llvm::Expected<std::string> getName(FlashcDType dtype, FlashcDType last, const llvm::Twine &what) {
   if (llvm::Error error = checkEnumerator(dtype, last, what, "FlashcDType"))
     return std::move(error);
@@ -52,7 +53,7 @@ static llvm::Expected<AttentionSpec::Capture> convert(const FlashcCapture &captu
   return result;
 }
 
-/// Converts a description; the error names the wrong field.
+/// Converts a description for the C API to an AttentionSpec. The error names the wrong field.
 static llvm::Expected<AttentionSpec> convert(const FlashcAttention &attention) {
   AttentionSpec spec;
   spec.isDouble = attention.dtype == FLASHC_F64;
@@ -109,14 +110,14 @@ static llvm::Expected<AttentionSpec> convert(const FlashcAttention &attention) {
   return spec;
 }
 
-/// Whether `code`, IR as text, reads a captured array.
+/// Whether `code` (operations as text) reads a captured array.
 static bool readsArrays(llvm::StringRef code, const AttentionSpec &spec) {
   return llvm::any_of(spec.captures, [&](const AttentionSpec::Capture &capture) {
     return !capture.isScalar && llvm::Regex("%" + capture.name + "([^A-Za-z0-9_]|$)").match(code);
   });
 }
 
-/// Returns the question of an attention that reads a cache on a GPU.
+/// Returns the question about an attention that reads a cache, for a GPU with that many multiprocessors.
 static Question makeQuestion(const AttentionSpec &spec, const GPUTarget &target, int64_t multiprocessors) {
   Question question;
   question.target = target.name.str();
@@ -172,7 +173,7 @@ FlashcStatus capi::getText(FlashcContext handle, const void *description, llvm::
     llvm::Expected<std::string> text = print();
     if (!text)
       return fail(FLASHC_INVALID_ARGUMENT, text.takeError(), message);
-    // The verifier rejects everything else that the op does not allow.
+    // Parsing also runs the op's verifier, which rejects everything else that is wrong.
     Session session(unwrap(handle)->registry, Author::Flashc);
     if (failed(session.parse(*text)))
       return fail(FLASHC_COMPILE_ERROR, session.takeError(), message);
@@ -202,7 +203,7 @@ FlashcStatus flashcAttentionGetText(FlashcContext context, const FlashcAttention
   return getText(context, attention, "an attention", [&] { return print(*attention); }, out, message);
 }
 
-/// Chooses the kernel for an attention and a launch; the error names the wrong field.
+/// Chooses the kernel for an attention and a launch. The error names the wrong field.
 static llvm::Expected<KernelPlan> choose(const AttentionSpec &spec, const FlashcCacheLaunch &launch,
                                          const FlashcCompileOptions &options) {
   if (!spec.hasCache || std::min({spec.batch, spec.keyHeads, spec.queries, spec.keys, launch.multiprocessors}) < 1)

@@ -6,7 +6,7 @@
 using namespace flashc;
 using namespace flashc::capi;
 
-/// Returns the name of a float type, or an error that names the field.
+/// Returns the name of a float type. If `dtype` is not one, the error names `field`.
 static llvm::Expected<std::string> getFloatName(FlashcDType dtype, llvm::StringRef field) {
   if (dtype == FLASHC_BF16 || dtype == FLASHC_F16 || dtype == FLASHC_F32)
     return llvm::ArrayRef<llvm::StringRef>{"bf16", "f16", "f32"}[dtype].str();

@@ -31,7 +31,7 @@ uint64_t Context::getNumLoads() {
   return runtime ? runtime->getNumLoads() : 0;
 }
 
-/// Returns nullopt if the disk cache is disabled or has no directory.
+/// Returns the options of the cache on disk. Returns nullopt if that cache is disabled or has no directory.
 static std::optional<DiskCache::Options> getDiskOptions(const FlashcContextOptions &options,
                                                         const std::string &directory) {
   if (options.disable_disk_cache || directory.empty())

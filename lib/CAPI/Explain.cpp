@@ -15,7 +15,8 @@ namespace {
 struct ExplanationHandle {
   const Explanation explanation;
   const std::string text, json;
-  /// Lists of tiles, made when they are first read, by batch and head (0 where maps do not vary).
+  /// The tiles of a batch and a head, listed when they are first read. The key is 0 for batches, or heads, that share a
+  /// map.
   mutable std::mutex mutex;
   mutable std::map<std::pair<int64_t, int64_t>, std::vector<TileClass>> tiles = {};
 };
@@ -26,7 +27,7 @@ static const ExplanationHandle *unwrap(FlashcExplanation explanation) {
   return static_cast<const ExplanationHandle *>(explanation.ptr);
 }
 
-/// Checks that the arguments suit the attention of `module`, as a launch does.
+/// Checks, as a launch does, that the arguments suit the attention of `module`.
 static FlashcStatus check(ModuleOp module, const PipelineOptions &pipeline, ArrayRef<LaunchArgument> arguments,
                           Session &session, char **message) {
   FailureOr<CompiledKernel> kernel = compileForCPU(module, pipeline);
@@ -40,8 +41,8 @@ static FlashcStatus check(ModuleOp module, const PipelineOptions &pipeline, Arra
   return succeed(message);
 }
 
-/// Explains a call of a program with these arguments. `what` names `source` in errors, with its article; it may be null
-/// like any argument.
+/// Explains a call of a program with the arguments `given`. `source` has the program; it may be null, as any pointer of
+/// the API may. Errors call it `what`, which includes an article.
 static FlashcStatus explainCall(FlashcContext context, const void *source, llvm::StringRef what,
                                 llvm::function_ref<llvm::Expected<KernelRequest>()> getRequest,
                                 const FlashcArgument *given, size_t count, FlashcExplanation *out, char **message) {
@@ -64,7 +65,7 @@ static FlashcStatus explainCall(FlashcContext context, const void *source, llvm:
     return fail(FLASHC_COMPILE_ERROR, session.takeError(), message);
   if (FlashcStatus status = check(**module, request->pipeline, *arguments, session, message))
     return status;
-  // compileForCPU checked that there is one function.
+  // There is one function: compileForCPU checked that.
   auto functions = llvm::make_filter_range((*module)->getOps<func::FuncOp>(), [](func::FuncOp function) {
     return function.isPublic() && !function.isExternal();
   });

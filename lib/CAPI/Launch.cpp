@@ -5,12 +5,12 @@
 using namespace flashc;
 using namespace flashc::capi;
 
-/// Returns a key for a kernel: its address, since the context keeps its kernels.
+/// Returns a key that identifies a kernel: its address, which stays unique since the context keeps its kernels.
 static std::string getKey(const KernelHandle &handle) {
   return std::to_string(reinterpret_cast<uintptr_t>(handle.kernel.get()));
 }
 
-/// Loads a kernel on the CPU, once.
+/// Sets `*out` to the kernel, loaded on the CPU. A context loads each kernel only once.
 static FlashcStatus loadOnHost(const KernelHandle &handle, FlashcLoadedKernel *out, char **message) {
   Context &context = *handle.context;
   auto kernel = context.hostKernels.get(getKey(handle), [&]() -> llvm::Expected<std::shared_ptr<const HostKernel>> {
@@ -65,7 +65,7 @@ FlashcStatus flashcLoadedKernelLaunchPlanned(FlashcLoadedKernel kernel, const Fl
     const LoadedKernelHandle &handle = unwrap(kernel);
     llvm::Error error = handle.host ? handle.host->run(*converted)
                                     : handle.gpu->launch(*converted, static_cast<cuda::Stream>(stream), plan);
-    if (error) // on the CPU it is about the contents of arrays
+    if (error) // on the CPU, errors are about the contents of arrays
       return fail(handle.host ? FLASHC_ARGUMENT_MISMATCH : FLASHC_GPU_ERROR, std::move(error), message);
     return succeed(message);
   });

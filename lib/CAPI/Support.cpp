@@ -15,13 +15,13 @@ using namespace flashc;
 // Failed allocations
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// Replaces LLVM's handler, which ends the process.
+/// Takes the place of LLVM's handler, which would end the process.
 [[noreturn]] static void throwBadAlloc(void *, const char *, bool) { throw std::bad_alloc(); }
 
 FlashcStatus capi::guard(char **message, llvm::function_ref<FlashcStatus()> body) {
   static const bool isHandled = (llvm::install_bad_alloc_error_handler(throwBadAlloc), true);
   (void)isHandled;
-  // LLVM's stack of notes for crash reports points into frames that an exception leaves.
+  // LLVM keeps a stack of notes for crash reports. After an exception, it would point into frames that no longer exist.
   const void *notes = llvm::SavePrettyStackState();
   try {
     return body();
@@ -33,7 +33,7 @@ FlashcStatus capi::guard(char **message, llvm::function_ref<FlashcStatus()> body
   }
 }
 
-/// Returns null if there is no memory.
+/// Returns a copy of `text`. Null if there is no memory.
 static char *tryToCopy(llvm::StringRef text) {
   auto *copy = static_cast<char *>(std::malloc(text.size() + 1));
   if (!copy)

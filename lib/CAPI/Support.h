@@ -9,11 +9,11 @@
 
 namespace flashc::capi {
 
-/// The object behind a FlashcContext: everything that calls share. Handles share it, so that they may outlive each
-/// other.
+/// The object behind a FlashcContext: everything that calls share. Kernels and other handles keep a reference to it, so
+/// any of them may outlive the FlashcContext.
 class Context {
 public:
-  /// `cacheDirectory` is empty if there is none.
+  /// An empty `cacheDirectory` means that there is no folder for a cache.
   Context(std::string cacheDirectory, std::optional<DiskCache::Options> diskOptions);
 
   const mlir::DialectRegistry registry;
@@ -22,9 +22,9 @@ public:
   KernelCache kernels;
   OnceMap<std::shared_ptr<const HostKernel>> hostKernels;
 
-  /// Returns the GPU runtime, which the first call creates; the error says why there is none.
+  /// Returns the GPU runtime, which the first call creates. If there is none, the error says why.
   llvm::Expected<Runtime *> getRuntime();
-  /// Returns the number of kernels that the runtime loaded.
+  /// Returns the number of kernels that the runtime has loaded.
   uint64_t getNumLoads();
 
 private:
@@ -38,7 +38,7 @@ struct KernelHandle {
   std::shared_ptr<const CachedKernel> kernel;
 };
 
-/// The object behind a FlashcLoadedKernel, with one of the two kernels.
+/// The object behind a FlashcLoadedKernel. One of its two kernels is set.
 struct LoadedKernelHandle {
   std::shared_ptr<Context> context;
   std::shared_ptr<const LoadedKernel> gpu;
@@ -53,13 +53,13 @@ inline const LoadedKernelHandle &unwrap(FlashcLoadedKernel kernel) {
   return *static_cast<LoadedKernelHandle *>(kernel.ptr);
 }
 
-/// Calls `body`, and turns an exception into FLASHC_OUT_OF_MEMORY: neither LLVM nor flashc throws, but the C++ library
-/// does if the system has no more memory, threads or locks, and so does LLVM's handler for failed allocations. Every
-/// function of the API that may allocate is one call of this or of guardOr, so that no exception reaches a caller, who
-/// may not be C++.
+/// Calls `body`. If `body` throws, returns FLASHC_OUT_OF_MEMORY. LLVM and flashc do not throw; but the C++ library does
+/// if the system has no more memory, threads or locks, and so does LLVM's handler for failed allocations. A caller of
+/// the API need not be C++, so no exception may reach it: every API function that may allocate is one call of guard or
+/// guardOr.
 FlashcStatus guard(char **message, llvm::function_ref<FlashcStatus()> body);
 
-/// Calls `body` as guard does, and returns `otherwise` after an exception.
+/// Calls `body` and returns its result. If `body` throws, returns `otherwise`.
 template <typename T> T guardOr(T otherwise, llvm::function_ref<T()> body) {
   guard(nullptr, [&] {
     otherwise = body();
@@ -68,26 +68,26 @@ template <typename T> T guardOr(T otherwise, llvm::function_ref<T()> body) {
   return otherwise;
 }
 
-/// Returns a copy that flashcStringDestroy frees.
+/// Returns a copy of `text` that flashcStringDestroy frees.
 char *copyText(llvm::StringRef text);
 
-/// Returns `status`, and sets `*message` to `text` without the last newline, if `message` is not null and there is
-/// memory.
+/// Returns `status`. If `message` is not null, sets `*message` to a copy of `text` without the last newline, or to null
+/// if there is no memory.
 FlashcStatus fail(FlashcStatus status, llvm::StringRef text, char **message);
-/// Fails with the error's text; an isArgumentMismatch becomes FLASHC_ARGUMENT_MISMATCH, an isCompileError
-/// FLASHC_COMPILE_ERROR.
+/// Fails with the error's text. The status is FLASHC_ARGUMENT_MISMATCH for an isArgumentMismatch, FLASHC_COMPILE_ERROR
+/// for an isCompileError, and `status` otherwise.
 FlashcStatus fail(FlashcStatus status, llvm::Error error, char **message);
 
-/// Returns FLASHC_OK, with `*message` null.
+/// Returns FLASHC_OK. If `message` is not null, sets `*message` to null.
 FlashcStatus succeed(char **message);
 
-/// Makes a request; null options stand for the defaults.
+/// Makes a request to compile `text`. If `options` is null, it has the default options.
 KernelRequest makeRequest(std::string text, const FlashcCompileOptions *options, Author author = Author::Caller);
 
-/// Checks that `value` is one of the enumerators 0 to `last` of `type`. The error says that `what` must be.
+/// Checks that `value` is one of the enumerators 0 to `last` of `type`. If not, the error says what `what` must be.
 llvm::Error checkEnumerator(int value, int last, const llvm::Twine &what, llvm::StringRef type);
 
-/// Returns the element type of a cache, or an empty text if it is the attention's own.
+/// Returns the element type of a cache. Empty if the cache has the element type of the attention.
 llvm::Expected<std::string> getCacheType(FlashcCacheType type);
 
 /// Finds or compiles the kernel of `text`, and returns it in `*out`.
@@ -97,16 +97,16 @@ FlashcStatus compileInto(FlashcContext handle, std::string text, Author author, 
 /// Prints an attention as a module.
 llvm::Expected<std::string> print(const FlashcAttention &attention);
 
-/// The common part of API functions that return the text or the kernel of a description, which may be null like any
-/// argument. `what` names the description in errors, with its article; `print` makes its text.
+/// The common part of API functions that return the text or the kernel of a description. `description` may be null, as
+/// any pointer of the API may. Errors call it `what`, which includes an article. `print` makes its text.
 FlashcStatus getText(FlashcContext handle, const void *description, llvm::StringRef what,
                      llvm::function_ref<llvm::Expected<std::string>()> print, char **out, char **message);
 FlashcStatus compile(FlashcContext handle, const void *description, llvm::StringRef what,
                      llvm::function_ref<llvm::Expected<std::string>()> print, const FlashcCompileOptions *options,
                      FlashcKernel *out, char **message);
 
-/// Converts arguments for the launcher. Returns nullopt if a pointer is null that must not be. Strides may be null if
-/// `needsStrides` is false, and are 0 then.
+/// Converts arguments for the launcher. Returns nullopt if a pointer is null that must not be null. If `needsStrides`
+/// is false, strides may be null, and then count as 0.
 std::optional<llvm::SmallVector<LaunchArgument, 8>> convert(const FlashcArgument *arguments, size_t count,
                                                             bool needsStrides);
 

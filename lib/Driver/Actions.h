@@ -9,29 +9,29 @@
 
 namespace flashc {
 
-/// Returns the functions for --run: every public function with a body (keepFunction leaves only the one of --function).
-/// Fails after a diagnostic if there is none.
+/// Returns the functions that --run runs: every public function with a body. (With --function, keepFunction has removed
+/// the others.) Fails after a diagnostic if there is none.
 mlir::FailureOr<llvm::SmallVector<mlir::func::FuncOp>> selectFunctions(mlir::ModuleOp module);
 
-/// Runs the passes from L0 to L1 on `module` and then its functions on the CPU; prints to standard output. Fails after
-/// a diagnostic, or if a check failed.
+/// Lowers `module` from L0 to L1, and then runs its functions on the CPU. Prints to standard output. Fails after a
+/// diagnostic, or if a check failed.
 mlir::LogicalResult runOnCPU(mlir::ModuleOp module, const CompileOptions &compileOptions, const DriverOptions &options);
 
-/// Launches the kernel of `module`, which is as the user wrote it and has one function to run, on the first GPU with
-/// seeded random inputs; prints the time, and the outputs or their checks. Compiles only if there is a driver. Fails
-/// after a diagnostic, or if a check failed.
+/// Launches the kernel of `module` on the first GPU, with seeded random inputs. The module must be as the user wrote
+/// it, with one function to run. Prints the time, and the outputs or their checks. Compiles only if there is a CUDA
+/// driver. Fails after a diagnostic, or if a check failed.
 mlir::LogicalResult runOnGPU(mlir::ModuleOp module, const CompileOptions &compileOptions, const DriverOptions &options);
 
-/// Prints the results of runs to standard output: their checks, if there are any, and otherwise (or with
-/// --print-results) their outputs. Fails if a check failed, or if --print-results has nothing to print.
+/// Prints the results of `runs` to standard output. For each run prints its checks, if it has any; prints its outputs
+/// if it has no checks, or with --print-results. Fails if a check failed, or if --print-results has nothing to print.
 mlir::LogicalResult printRuns(mlir::ModuleOp module, llvm::ArrayRef<FunctionRun> runs, const DriverOptions &options);
 
-/// Prints the cost of the functions of `module` by the chosen algorithm, with the extents of --dims and --shape.
+/// Prints the cost of the functions of `module` with the chosen algorithm. Extents come from --dims and --shape.
 mlir::LogicalResult printCost(mlir::ModuleOp module, const CompileOptions &compileOptions,
                               const DriverOptions &options);
 
-/// Prints the tiles that the functions of `module` visit, with the extents of --dims and --shape and, if loop bounds
-/// read data, the inputs of --run. Fails after a diagnostic.
+/// Prints the tiles that the functions of `module` visit. Extents come from --dims and --shape. If loop bounds read
+/// data, it comes from the same inputs as with --run. Fails after a diagnostic.
 mlir::LogicalResult printExplanations(mlir::ModuleOp module, const CompileOptions &compileOptions,
                                       const DriverOptions &options);
 

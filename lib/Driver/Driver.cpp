@@ -41,7 +41,7 @@ static CompileOptions getCompileOptions(const DriverOptions &options, TimingScop
 
 namespace {
 
-/// One run of the program, after the command line is understood.
+/// What the program does after the command line is parsed.
 class Compilation {
 public:
   Compilation(MLIRContext &context, const DriverOptions &options, TimingScope &timing)
@@ -74,14 +74,15 @@ LogicalResult Compilation::emit() {
   return failed(kernel) ? failure() : emitKernel(*kernel->module);
 }
 
-/// Whether a path is a device or a pipe.
+/// Whether `path` exists and is not a regular file, but a device or a pipe.
 static bool isDevice(StringRef path) {
   llvm::sys::fs::file_status status;
   return !llvm::sys::fs::status(path, status) && llvm::sys::fs::exists(status) &&
          !llvm::sys::fs::is_regular_file(status) && !llvm::sys::fs::is_directory(status);
 }
 
-/// Writes the code and, if it goes to a file, its manifest next to it: kernel.ptx, kernel.json.
+/// Writes the code of `kernel`. If it goes to a file such as kernel.ptx, also writes the manifest next to it
+/// (kernel.json).
 LogicalResult Compilation::emitKernel(ModuleOp kernel) {
   FailureOr<std::string> code = translateKernel(kernel, compileOptions);
   if (succeeded(code) && options.emit == EmitKind::Cubin) {
@@ -171,10 +172,11 @@ static int runOnce(int argc, char **argv) {
 }
 
 int flashc::runDriver(int argc, char **argv) {
-  // A process has one LLVM command line and one standard output.
+  // A process has only one LLVM command line and only one standard output, so concurrent calls wait.
   static std::mutex mutex;
   std::lock_guard<std::mutex> lock(mutex);
-  // The same as llvm::InitLLVM, except for its end, which frees memory that other threads may use.
+  // Does the same as llvm::InitLLVM, but without llvm_shutdown at the end: that would free memory that other threads
+  // may still use.
   llvm::sys::Process::FixupStandardFileDescriptors();
   static bool isHandlerSet = (llvm::sys::PrintStackTraceOnErrorSignal("flashc"), true);
   (void)isHandlerSet;

@@ -9,8 +9,8 @@
 using namespace mlir;
 using namespace flashc;
 
-/// Makes an argument as a launch has it. `tensor` keeps the elements; q, k, v and outputs, which no mask reads, have
-/// none.
+/// Makes an argument like that of a launch. `tensor` gets the elements. No mask reads q, k, v and outputs: these get no
+/// elements.
 static LaunchArgument makeArgument(const FunctionInputs &inputs, size_t number, uint64_t seed, HostTensor &tensor) {
   const ArgumentInfo &info = inputs.arguments[number];
   LaunchArgument argument;

@@ -18,7 +18,7 @@ namespace cl = llvm::cl;
 
 namespace {
 
-/// The options, as objects of LLVM's command line library.
+/// The options of the command line, as objects of LLVM's library for command lines.
 struct CommandLine {
   cl::OptionCategory category{"flashc options"};
   cl::opt<std::string> input{cl::Positional, cl::desc("<input.mlir>"), cl::init("-"), cl::cat(category)};
@@ -86,7 +86,8 @@ static bool parseEmit(llvm::StringRef text, EmitKind &kind) {
   return complain("expected --emit to be one of " + llvm::join(names, ", ") + ", got '" + text + "'");
 }
 
-/// The largest tile, far above any useful one; the product of two such tiles fits memory and 32 bits.
+/// The largest tile that is accepted. It is far above any useful tile; yet the product of two such tiles fits memory
+/// and 32 bits.
 static constexpr int64_t kMaxTile = 16384;
 
 static bool checkNames(const CommandLine &line) {
@@ -119,7 +120,8 @@ static bool readTable(llvm::StringRef path, std::string &text) {
   return true;
 }
 
-/// Reads the parts of the keys from a schedule, which L1 has; other fields are for kernels.
+/// Reads the fields of a schedule that divide the keys into parts; only these have a meaning in L1. Other fields are
+/// for kernels.
 static bool readParts(llvm::StringRef schedule, PipelineOptions &pipeline) {
   if (llvm::Error error = checkOverrides(schedule))
     return complain("schedule: " + llvm::toString(std::move(error)));
@@ -162,7 +164,7 @@ static bool fill(const CommandLine &line, DriverOptions &options) {
     return false;
   options.inputs.seed = line.seed;
   if (!options.runOnCPU && !options.runOnGPU)
-    options.inputs.maxElements = int64_t(1) << 44; // the launcher's limit; only inputs that masks read are made
+    options.inputs.maxElements = int64_t(1) << 44; // the limit of launches; only inputs that masks read are made
   std::optional<std::string> mistake;
   if (line.dims.getNumOccurrences())
     mistake = parseDims(line.dims, options.inputs);
@@ -181,8 +183,8 @@ static constexpr const char *kOverview =
 
 static void printVersion(llvm::raw_ostream &os) { os << "flashc " FLASHC_VERSION " (LLVM " LLVM_VERSION_STRING ")\n"; }
 
-/// Handles --help, --version and similar options. LLVM's own handling would end the process, which may be a program
-/// that calls flashcMain.
+/// Handles --help, --version and similar options. LLVM's own handling would end the process, and that may be a program
+/// that called flashcMain.
 static bool printInformation(int argc, char **argv) {
   for (int index = 1; index < argc; ++index) {
     llvm::StringRef name = argv[index];
@@ -205,8 +207,8 @@ static bool printInformation(int argc, char **argv) {
   return false;
 }
 
-/// Returns the options, which live until the process ends: LLVM keeps them in one registry, and the driver may run more
-/// than once.
+/// Returns the options of the command line. They live until the process ends: LLVM keeps all options in one registry,
+/// and the driver may run more than once.
 static CommandLine &getCommandLine() {
   static CommandLine *line = [] {
     auto *line = new CommandLine();
@@ -214,7 +216,7 @@ static CommandLine &getCommandLine() {
     mlir::registerMLIRContextCLOptions();
     mlir::registerPassManagerCLOptions();
     cl::HideUnrelatedOptions(line->category);
-    // MLIR's own options stay hidden, except for one that is useful with --passes.
+    // All options of MLIR's libraries are hidden, except for one that is useful with --passes.
     if (cl::Option *option = cl::getRegisteredOptions().lookup("mlir-print-ir-after-all"))
       option->setHiddenFlag(cl::NotHidden);
     cl::SetVersionPrinter(printVersion);

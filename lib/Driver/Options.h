@@ -10,17 +10,17 @@
 
 namespace flashc {
 
-/// The compiler's output, in the order of the lowering; the first values are the ones of Level.
+/// What the compiler writes, in the order of the lowering. The first enumerators are the same as those of Level.
 enum class EmitKind { Flash, Loops, Tile, NVVM, LLVM, PTX, Cubin };
 
 struct DriverOptions {
   std::string inputFile = "-";
   std::string outputFile;
   EmitKind emit = EmitKind::PTX;
-  /// Whether code is written; --run, --check and --print-* alone write none.
+  /// Whether code is written. False if the command line has only --run, --check or --print-*.
   bool wantsOutput = true;
   PipelineOptions pipeline;
-  /// A textual pipeline that replaces the algorithm's, or empty.
+  /// A pipeline as text that takes the place of the algorithm's passes, or empty.
   std::string passes;
   std::string function;
   bool runOnCPU = false, runOnGPU = false;
@@ -30,11 +30,11 @@ struct DriverOptions {
   InputOptions inputs;
 };
 
-/// Parses the command line. Returns nullopt if there is nothing more to do: with `*status` 0 after --help and
-/// --version, with 1 after an error message. Must not run on two threads at once.
+/// Parses the command line. Returns nullopt if the program should end: after --help or --version (then `*status` is 0),
+/// or after an error message (then it is 1). Must not run on two threads at once.
 std::optional<DriverOptions> parseCommandLine(int argc, char **argv, int *status);
 
-/// Resets the options of MLIR's libraries to their defaults, for code that uses them after the driver.
+/// Resets the options of MLIR's libraries to their defaults, because code that runs after the driver may use them.
 void forgetCommandLine();
 
 } // namespace flashc

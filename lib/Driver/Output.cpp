@@ -13,7 +13,7 @@ static LogicalResult complain(llvm::StringRef path, const llvm::Twine &reason) {
   return failure();
 }
 
-/// Flushes a stream and reports an error for which the stream's destructor would abort.
+/// Flushes a stream. Reports an error and clears it, since otherwise the destructor of the stream would abort.
 static LogicalResult finish(llvm::raw_fd_ostream &os, llvm::StringRef path) {
   os.flush();
   if (!os.has_error())
@@ -23,7 +23,7 @@ static LogicalResult finish(llvm::raw_fd_ostream &os, llvm::StringRef path) {
   return complain(path, error.message());
 }
 
-/// Writes to a device or pipe, which cannot be replaced by a file.
+/// Writes to a device or a pipe, which a temporary file cannot replace.
 static LogicalResult writeInPlace(llvm::StringRef path, llvm::StringRef contents) {
   std::error_code error;
   llvm::raw_fd_ostream os(path, error);
@@ -59,7 +59,7 @@ LogicalResult StagedFile::stage() {
     return success();
   auto created = llvm::sys::fs::TempFile::create(output.path + ".tmp-%%%%%%");
   if (!created) {
-    // The message omits the temporary file's name, which the user does not know.
+    // The user does not know the name of the temporary file, so the message does not have it.
     std::error_code error = llvm::errorToErrorCode(created.takeError());
     return complain(output.path, error.message());
   }
@@ -83,7 +83,7 @@ LogicalResult flashc::writeOutputs(llvm::ArrayRef<OutputFile> outputs) {
   for (const OutputFile &output : outputs)
     if (succeeded(result))
       result = files.emplace_back(StagedFile{output, std::nullopt}).stage();
-  // Writes in place can still fail, so they come before files are replaced.
+  // A write in place can still fail; so all of these come before any file is replaced.
   for (bool replaces : {false, true})
     for (StagedFile &file : files)
       if (succeeded(result) && file.temporary.has_value() == replaces)

@@ -8,16 +8,16 @@
 
 namespace flashc {
 
-/// Writes `contents` to `path` ("-": standard output) through a temporary file next to it, so that a reader never sees
-/// a part. An existing path that is no regular file (a device, a pipe) is written in place. Errors are printed with
-/// `path`.
+/// Writes `contents` to `path`, where "-" means standard output. Writes a temporary file next to `path` first, so that
+/// no reader sees a part of the contents. If `path` exists and is not a regular file (but a device or a pipe), it is
+/// written in place. Error messages name `path`.
 mlir::LogicalResult writeOutput(llvm::StringRef path, llvm::StringRef contents);
 
 struct OutputFile {
   llvm::StringRef path, contents;
 };
 
-/// Writes files that belong together: no file is replaced before the contents of all are on disk.
+/// Writes files that belong together. No file is replaced until the contents of all of them are on disk.
 mlir::LogicalResult writeOutputs(llvm::ArrayRef<OutputFile> outputs);
 
 /// Flushes standard output; fails after an error message.

@@ -11,13 +11,14 @@
 using namespace mlir;
 using namespace flashc;
 
-/// Prints an error that is not about the user's program: one line, no location.
+/// Prints an error that is not about the user's program, as one line without a location.
 static LogicalResult complain(llvm::Error error) {
   llvm::errs() << "flashc: error: " << llvm::toString(std::move(error)) << "\n";
   return failure();
 }
 
-/// Returns the StepDim of each dimension of an output of the function's ops; empty if no output has this name.
+/// Returns the StepDim of each dimension of the output `name` of the ops in `function`. Empty if there is no such
+/// output.
 static SmallVector<flash::StepDim, 4> findDims(func::FuncOp function, StringRef name) {
   SmallVector<flash::StepDim, 4> dims;
   auto find = [&](auto op) {
@@ -30,7 +31,7 @@ static SmallVector<flash::StepDim, 4> findDims(func::FuncOp function, StringRef 
   return dims;
 }
 
-/// Makes a poisoned array for a result that the function returns.
+/// Makes an array for a result that the function returns. The array is filled with NaNs until the kernel writes it.
 static FailureOr<HostTensor> makeResult(func::FuncOp function, const ManifestArgument &info,
                                         const FunctionInputs &inputs) {
   SmallVector<int64_t> shape(info.shape.begin(), info.shape.end());
@@ -76,7 +77,7 @@ LogicalResult flashc::runOnGPU(ModuleOp module, const CompileOptions &compileOpt
   };
   auto launch = [&](StringRef function, const FunctionInputs &inputs,
                     MutableArrayRef<HostTensor> arguments) -> FailureOr<SmallVector<HostTensor>> {
-    // Copies of a HostTensor share its buffer, so the kernel writes to the original.
+    // A copy of a HostTensor shares the buffer of the original, so the kernel writes to the original.
     SmallVector<HostTensor> all(arguments.begin(), arguments.end());
     for (const ManifestArgument &info : llvm::drop_begin(manifest->arguments, arguments.size())) {
       FailureOr<HostTensor> result = makeResult(functions->front(), info, inputs);

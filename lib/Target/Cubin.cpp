@@ -24,7 +24,7 @@ static llvm::ErrorOr<std::string> findPtxas() {
 }
 
 namespace {
-/// A temporary file that the destructor removes.
+/// A temporary file, which the destructor removes.
 struct TemporaryFile {
   explicit TemporaryFile(StringRef suffix) { error = llvm::sys::fs::createTemporaryFile("flashc", suffix, path); }
   ~TemporaryFile() { llvm::sys::fs::remove(path); }

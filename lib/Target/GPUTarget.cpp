@@ -26,7 +26,7 @@ ArrayAttr GPUTarget::getAttr(MLIRContext *context, StringRef feature) const {
   return ArrayAttr::get(context, attr);
 }
 
-/// Returns the target of the gpu.module at or around `op`; null if it names none.
+/// Returns the target attribute of the gpu.module at or around `op`. Null if the module names no target.
 static NVVM::NVVMTargetAttr getTargetAttr(Operation *op) {
   auto module = dyn_cast<gpu::GPUModuleOp>(op);
   if (!module)

@@ -8,7 +8,7 @@
 using namespace mlir;
 using namespace flashc;
 
-/// Sets the fields that passes of L2 changed after the kernel was made.
+/// Sets those fields of a kernel's manifest that passes of L2 changed after the kernel was made.
 static void complete(ManifestKernel &info, Operation *kernel) {
   if (auto bytes = kernel->getAttrOfType<IntegerAttr>("flashc.shared_memory"))
     info.dynamicSharedMemory = bytes.getInt();

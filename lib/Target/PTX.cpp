@@ -72,7 +72,7 @@ static gpu::GPUModuleOp getKernelModule(ModuleOp module) {
   return nullptr;
 }
 
-/// Whether an instruction is an integer sum, product or address.
+/// Whether an instruction is an integer sum, a product or an address. All of these count as sums here.
 static bool isSum(const llvm::Instruction &instruction) {
   switch (instruction.getOpcode()) {
   case llvm::Instruction::Add:
@@ -87,8 +87,8 @@ static bool isSum(const llvm::Instruction &instruction) {
   }
 }
 
-/// Returns the greatest number of sums in one block, and the greatest number of sums in a block that depend on each
-/// other.
+/// Returns two numbers: the most sums that a block of `module` has, and the length of the longest chain of sums in a
+/// block in which each uses the one before.
 static std::pair<int64_t, int64_t> countSums(const llvm::Module &module) {
   int64_t most = 0, deepest = 0;
   llvm::DenseMap<const llvm::Value *, int64_t> depths;
@@ -109,13 +109,16 @@ static std::pair<int64_t, int64_t> countSums(const llvm::Module &module) {
 
 namespace {
 
-/// Skips LLVM passes whose time grows with the square of a block. Strength reduction of straight-line code subtracts
-/// sums from each other as expressions. A mask of several remainders has up to 2500 sums in a block, and the pass takes
-/// 6 s of the 6.5 that its kernel needs. It saves one instruction in a hundred; dilated windows, which have up to 440
-/// sums, keep it, and kernels without remainders have a hundred.
+/// Skips LLVM passes whose time grows with the square of the size of a block.
 ///
-/// For chains of hundreds of sums (other kernels have 31), and for large masks and scores in a loop, it takes 20 s, and
-/// so does the reassociation of sums, which reads each sum as an expression of all others.
+/// Straight-line strength reduction (slsr) subtracts sums from each other as expressions. For a mask of several
+/// remainders, which has up to 2500 sums in a block, the pass takes 6 s of the 6.5 s in which the kernel is compiled,
+/// and saves one instruction in a hundred. So it is skipped for blocks with that many sums. It still runs for dilated
+/// windows, which have up to 440 sums, and for kernels without remainders, which have a hundred.
+///
+/// Reassociation (nary-reassociate) reads each sum as an expression of all others. It takes 20 s, as strength reduction
+/// does, for chains of hundreds of sums (other kernels have chains of 31), and for large masks and scores in a loop. So
+/// for these both are skipped.
 class BackEndGate : public llvm::OptPassGate {
 public:
   explicit BackEndGate(const llvm::Module &module) {
@@ -141,7 +144,7 @@ struct TranslatedModule {
   std::unique_ptr<llvm::Module> llvmModule;
 
   TranslatedModule(gpu::GPUModuleOp kernels, StringRef target);
-  /// Returns the PTX, or an empty text if the back end has none. It uses only this object, and may run on any thread.
+  /// Returns the PTX, or an empty text if the back end makes none. Uses no other object, so it may run on any thread.
   std::string emit();
 };
 
@@ -190,7 +193,7 @@ FailureOr<std::string> flashc::translateToLLVMIR(ModuleOp module, StringRef targ
 // PTX
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// Returns a module for each kernel of `kernels`, with the symbols that the kernel uses, in order.
+/// Returns a module for each kernel of `kernels`, in order. Each module also has the symbols that its kernel uses.
 static SmallVector<OwningOpRef<gpu::GPUModuleOp>, 2> splitKernels(gpu::GPUModuleOp kernels) {
   SmallVector<OwningOpRef<gpu::GPUModuleOp>, 2> parts;
   for (auto kernel : kernels.getOps<LLVM::LLVMFuncOp>()) {
@@ -216,7 +219,7 @@ FailureOr<std::string> flashc::translateToPTX(ModuleOp module, StringRef target)
     if (!parts.emplace_back(std::make_unique<TranslatedModule>(*part, target))->llvmModule)
       return failure();
   std::vector<std::string> texts(parts.size());
-  // A future rethrows what its thread throws, and its destructor waits for the thread.
+  // `get` of a future rethrows what its thread throws. The destructor of a future waits for its thread.
   std::vector<std::future<std::string>> others;
   for (size_t index = 1; index < parts.size(); ++index)
     others.push_back(std::async(std::launch::async, [&parts, index] { return parts[index]->emit(); }));

@@ -21,9 +21,9 @@ struct LoweredKernel {
 };
 
 /// Lowers the one attention of `module` to `level`. The module is at L0 or L1 and stays unchanged. From
-/// KernelLevel::Expanded on, the result certainly has code: programs with ops that no back end translates are rejected.
-/// L1 has the tiles of the schedule unless the options give others. If the options give tiles or passes, there are no
-/// variants. Fails after a diagnostic.
+/// KernelLevel::Expanded on, the result can be compiled: an op for which convert-kernel-to-llvm has no code is an
+/// error. L1 has the tiles of the schedule unless the options give others. If the options give tiles or passes, there
+/// are no variants. Fails after a diagnostic.
 mlir::FailureOr<LoweredKernel> lowerToKernel(mlir::ModuleOp module, const CompileOptions &options, KernelLevel level);
 
 /// Describes the choices for every entry of the kernel and their reasons, for people.
