@@ -48,9 +48,10 @@ FLASHC_EXPORTED FlashcStatus flashcExplainAttention(FlashcContext context, const
 FLASHC_EXPORTED const char *flashcExplanationGetText(FlashcExplanation explanation);
 FLASHC_EXPORTED const char *flashcExplanationGetJSON(FlashcExplanation explanation);
 
-/** Returns the tiles of one query head, row by row, rows * columns bytes: 0 skipped, 1 visited with the mask, 2
- *  visited without. They belong to the explanation, which lists them at the first call. Null if there is no such
- *  head, no explanation or no memory, or if the counts are estimates. */
+/** Returns the tiles of one query head, row by row, as rows * columns bytes. A byte is 0 for a tile that is skipped, 1
+ *  for a tile that is visited with the mask, and 2 for a tile that is visited without the mask. The bytes belong to
+ *  the explanation, which lists them at the first call. Returns null if there is no such head, no explanation or no
+ *  memory, or if the counts are estimates. */
 FLASHC_EXPORTED const uint8_t *flashcExplanationGetTiles(FlashcExplanation explanation, int64_t batch, int64_t head);
 
 FLASHC_EXPORTED void flashcExplanationDestroy(FlashcExplanation explanation);

@@ -13,13 +13,13 @@
 |*
 |* Memory. No C++ exception leaves a function: if memory runs out, it returns FLASHC_OUT_OF_MEMORY, or its failure value
 |* if it has no status. Its partial results are freed, except for memory that LLVM held at that moment, and handles
-|* remain valid: the same call may succeed later. Tests check that for every allocation of a page or more. MLIR assumes
-|* that some smaller ones succeed: a process without a free page may still end, and so may one whose memory runs out in
-|* its first compilation, while LLVM initialises itself, or while a kernel runs on the CPU.
+|* remain valid: the same call may succeed later. Tests check this for every allocation of a page or more. MLIR assumes
+|* that some smaller allocations succeed. So a process without a free page may still end. A process may also end if its
+|* memory runs out in its first compilation, while LLVM initialises itself, or while a kernel runs on the CPU.
 |*
-|* Threads. Every function may be called from any thread at any time, also with the same handles. Threads that request
-|* the same kernel of a context, or launch the same entry of it, at the same time compile it once. Only destroying a
-|* handle must not overlap with its use.
+|* Threads. Every function may be called from any thread at any time, also with the same handles. If several threads
+|* request the same kernel of a context at the same time, or launch the same entry of a kernel, the kernel or the entry
+|* is compiled only once. Only destroying a handle must not overlap with the use of the handle.
 |*
 \*===--------------------------------------------------------------------------------------------------------------===*/
 #ifndef FLASHC_C_FLASHC_H
@@ -88,11 +88,12 @@ FLASHC_EXPORTED int flashcMain(int argc, char **argv);
 
 /** The cache of a context on disk. Zero stands for the defaults. */
 typedef struct FlashcContextOptions {
-  /** Nothing is read from or written to disk. */
+  /** Whether the cache on disk is disabled: then nothing is read from disk or written to it. */
   bool disable_disk_cache;
-  /** The folder, which is created when it is needed; null: $XDG_CACHE_HOME/flashc, or $HOME/.cache/flashc. */
+  /** The folder, which is created when it is needed. Null stands for $XDG_CACHE_HOME/flashc, or $HOME/.cache/flashc. */
   const char *cache_directory;
-  /** The maximum size of the folder in bytes; the least recently used entries are removed first. 0: 256 MiB. */
+  /** The maximum size of the folder in bytes; 0 stands for 256 MiB. The least recently used entries are removed
+   *  first. */
   uint64_t cache_bytes;
 } FlashcContextOptions;
 
@@ -101,15 +102,15 @@ typedef struct FlashcContextOptions {
 FLASHC_EXPORTED FlashcContext flashcContextCreate(const FlashcContextOptions *options);
 FLASHC_EXPORTED void flashcContextDestroy(FlashcContext context);
 
-/** Returns the folder of the context's disk cache, also if the cache is disabled; empty if there is none. The text
- *  belongs to the context; it is null for a null context. */
+/** Returns the folder of the context's disk cache, also if the cache is disabled. Returns an empty text if there is no
+ *  folder, and null for a null context. The text belongs to the context. */
 FLASHC_EXPORTED const char *flashcContextGetCacheDirectory(FlashcContext context);
 
 /** Counts of a context's work so far. */
 typedef struct FlashcStatistics {
   /** Programs that were compiled, each counted once. */
   uint64_t compilations;
-  /** Requests for a kernel that this context had already, or that another thread was compiling. */
+  /** Requests for a kernel that this context already had, or that another thread was just compiling. */
   uint64_t memory_hits;
   /** Kernels that were read from disk instead of compiled, together with the entries that were compiled before. */
   uint64_t disk_hits;
@@ -136,13 +137,14 @@ FLASHC_EXPORTED FlashcStatus flashcGetDeviceName(int device, char **out, char **
 
 /** Options of a compilation. Null texts stand for the defaults; they are read during the call only. */
 typedef struct FlashcCompileOptions {
-  /** GPU architecture, or "cpu" for this machine's processor; null: "sm_90a". */
+  /** The GPU's architecture, or "cpu" for this machine's processor. Null stands for "sm_90a". */
   const char *target;
-  /** Overrides of the schedule table, such as "kv-tile=64,stages=2"; null: none. */
+  /** Overrides of the schedule table, such as "kv-tile=64,stages=2". Null means none. */
   const char *schedule;
-  /** The function to compile; null: the module's only one. */
+  /** The function to compile. Null stands for the only function of the module. */
   const char *function;
-  /** The text of a table of schedules (docs/schedules.md) that is searched before the built-in one; null: none. */
+  /** The text of a table of schedules (docs/schedules.md), which is searched before the built-in table. Null means
+   *  none. */
   const char *schedule_table;
 } FlashcCompileOptions;
 
@@ -181,9 +183,9 @@ typedef enum FlashcOperation {
   FLASHC_COLUMN_SUMS = 1,
   /** The column sums, summed over the query heads of each key head. */
   FLASHC_GROUP_COLUMN_SUMS = 2,
-  /** The gradients of q, k and v, from the gradients of O and (without omit_lse) of the log-sum-exp. */
+  /** The gradients of q, k and v, from the gradient of O and, unless omit_lse is set, the one of the log-sum-exp. */
   FLASHC_ATTENTION_BACKWARD = 3,
-  /** The gradient of one of the captures, which the score reads. */
+  /** The gradient of one of the captures that the score reads. */
   FLASHC_CAPTURED_GRADIENT = 4
 } FlashcOperation;
 
@@ -220,7 +222,7 @@ typedef struct FlashcCapture {
  *   then   the captures                         read
  *   then   o    [B, Hq, Nq, value_dim]  dtype   written
  *   then   lse  [B, Hq, Nq]             f32     written, in units of the natural logarithm; not with omit_lse
- *  A row that sees no key has o = 0 and lse = -inf, or its head's sink.
+ *  If a row sees no key, its o is 0, and its lse is -inf or, with `sinks`, its head's sink.
  *
  *  With `cache`, the keys and values of sequence b are the first lengths[b] rows (0 to Nk) of k[b] and v[b] or, with
  *  `page_size`, of the pages that the table names, in order. The arguments are then
@@ -244,7 +246,7 @@ typedef struct FlashcCapture {
  *   3      o     [B, Hq, Nq, value_dim]  dtype   read
  *   4      lse   [B, Hq, Nq]             f32     read
  *   5      do    [B, Hq, Nq, value_dim]  dtype   read
- *   6      dlse  [B, Hq, Nq]             f32     read; not with omit_lse, which stands for zeros
+ *   6      dlse  [B, Hq, Nq]             f32     read; not with omit_lse: then it is 0
  *   then   sinks [Hq]                    f32     read; with `sinks` only
  *   then   philox [2]                    i64     read; with `dropout_p` only: as in the forward pass
  *   then   the captures                          read
@@ -283,28 +285,30 @@ typedef struct FlashcAttention {
   size_t num_captures;
   /** B, Hk, Nq, Nk: positive, for a kernel of this extent only; or FLASHC_ANY. */
   int64_t batch, key_heads, queries, keys;
-  /** Omits lse: it is not computed, and the kernel has no argument for it. In the backward pass: omits dlse. */
+  /** In attention, omits lse: it is not computed, and the kernel has no argument for it. In the backward pass, omits
+   *  the argument dlse. */
   bool omit_lse;
   /** The operation that is computed. */
   FlashcOperation operation;
   /** In the backward pass, computes every sum in a fixed order, so that equal arguments give equal bits in every
    *  run. Otherwise the parts of dq may be added in any order, which is faster. */
   bool deterministic;
-  /** In attention and the backward pass, adds a column to every softmax, whose score is the head's sink (in units of
-   *  the natural logarithm) and which has no value. The log-sum-exp includes it. */
+  /** In attention and the backward pass, adds one more column to every softmax. The score of this column is the head's
+   *  sink (in units of the natural logarithm), and it has no value row. The log-sum-exp includes it. */
   bool sinks;
-  /** In attention and the backward pass, the rate at which probabilities are set to 0 before the product with v,
-   *  rounded to a multiple of 1/256; others are divided by 1 - rate. 0: no dropout. The log-sum-exp is that without
-   *  dropout. */
+  /** In attention and the backward pass, the rate of dropout, which is rounded to a multiple of 1/256; 0 means no
+   *  dropout. With this rate probabilities are set to 0 before the product with v; all others are divided by 1 - rate.
+   *  Dropout does not change the log-sum-exp. */
   float dropout_p;
-  /** For the gradient of a capture, its number among `captures`: an array of bf16, f16, f32 or f64. */
+  /** For the gradient of a capture: the number of that capture in `captures`. It must be an array of bf16, f16, f32 or
+   *  f64. */
   size_t captured;
   /** In attention, k and v are caches of sequences of different lengths, and q are the last Nq positions of each
    *  sequence. For up to 64 rows of queries per key head (group_size * queries) the kernel is a decoding kernel with
    *  its own schedule; for more, or FLASHC_ANY queries, it is the forward one (docs/decode.md). A field in
    *  FlashcCompileOptions::schedule that only one of the two kernels has chooses that kernel. */
   bool cache;
-  /** Rows of a page, if the cache consists of pages; 0: sequence b is k[b] and v[b]. */
+  /** If the cache consists of pages, the number of rows of a page. If 0, sequence b is in k[b] and v[b]. */
   int64_t page_size;
   /** The elements of k and v in a cache. An 8-bit element is multiplied by the scale of its page and key head, in
    *  f32; then head dimensions are multiples of 16, and so are the rows of pages that have scales. */
@@ -338,9 +342,10 @@ typedef enum FlashcKernelKind {
 typedef struct FlashcCacheLaunch {
   /** Multiprocessors of the GPU; positive. */
   int64_t multiprocessors;
-  /** The number of parts of each sequence's keys, which run in parallel and are merged; 0: the fastest number. */
+  /** The number of parts into which each sequence's keys are divided; parts run in parallel and are merged. 0 stands
+   *  for the fastest number. */
   int64_t splits;
-  /** Makes a row's bits depend on its own sequence and the number of queries only; splits must be 0 then. */
+  /** Makes the bits of a row depend only on its own sequence and the number of queries. Then `splits` must be 0. */
   bool batch_invariant;
 } FlashcCacheLaunch;
 
@@ -378,8 +383,8 @@ typedef struct FlashcCost {
   double bytes_read, bytes_written;
 } FlashcCost;
 
-/** Counts the cost of a call with these arguments, of which only the extents are read. If a mask bounds the keys of
- *  each tile of queries, tiles are counted one by one; more than 2^17 of them are an error. */
+/** Counts the cost of a call with these arguments; reads only their extents. If a mask bounds the keys of each tile of
+ *  queries, tiles of queries are counted one by one, and more than 2^17 of them are an error. */
 FLASHC_EXPORTED FlashcStatus flashcKernelGetCost(FlashcKernel kernel, const FlashcArgument *arguments, size_t count,
                                                  FlashcCost *out, char **message);
 
@@ -403,7 +408,7 @@ struct FlashcArgument {
   uint64_t scalar;
 };
 
-/** Stands for a GPU's number: this machine's processor, for a kernel whose target is "cpu". */
+/** Takes the place of a GPU's number for a kernel whose target is "cpu", and means this machine's processor. */
 #define FLASHC_DEVICE_CPU (-1)
 
 /** Loads the kernel on a GPU (0 is the first), into its primary context, which the CUDA runtime and PyTorch use. The
@@ -422,10 +427,10 @@ FLASHC_EXPORTED FlashcStatus flashcKernelLoad(FlashcKernel kernel, int device, F
 FLASHC_EXPORTED FlashcStatus flashcLoadedKernelLaunch(FlashcLoadedKernel kernel, const FlashcArgument *arguments,
                                                       size_t count, void *stream, char **message);
 
-/** Launches with a plan: a number other than 0, which tells that the arrays that a mask reads have not changed since
- *  earlier launches with it. On a GPU the kernels that evaluate the mask on tiles, whose result the kernel keeps,
- *  are then skipped; for masks that read no array they are skipped without a plan. The memory for results is bounded
- *  (docs/manifest.md). */
+/** Launches with a plan, which is a number other than 0. With a plan the caller promises that the arrays that the mask
+ *  reads have not changed since the first launch with the same plan. On a GPU, the result of the kernels that evaluate
+ *  the mask on tiles is kept, and later launches with this plan skip these kernels. If a mask reads no array, they are
+ *  skipped without a plan too. The memory for results is bounded (docs/manifest.md). */
 FLASHC_EXPORTED FlashcStatus flashcLoadedKernelLaunchPlanned(FlashcLoadedKernel kernel, const FlashcArgument *arguments,
                                                              size_t count, uint64_t plan, void *stream, char **message);
 
@@ -443,8 +448,9 @@ typedef struct FlashcMaskMaps {
 
 FLASHC_EXPORTED FlashcMaskMaps flashcLoadedKernelGetMaskMaps(FlashcLoadedKernel kernel);
 
-/** Compiles and loads every entry of the kernel that no launch has needed yet, so that no later launch waits a
- *  second for the compiler and the driver's assembler. Does nothing on the CPU, and without variants. */
+/** Compiles and loads every entry of the kernel that no launch has needed yet. Then no later launch waits for the
+ *  compiler and the driver's assembler, which take about a second. Does nothing on the CPU, or if the kernel has no
+ *  variants. */
 FLASHC_EXPORTED FlashcStatus flashcLoadedKernelLoadAll(FlashcLoadedKernel kernel, char **message);
 
 /** Releases the kernel, whose launches must have ended. It stays loaded until its context and its FlashcKernel are

@@ -20,8 +20,8 @@ extern "C" {
  *   then   sinks     [H]                      f32          read; with `sinks` only
  *   then   o         [B, H, N, value_dim]     dtype        written
  *   then   lse       [B, H, N]                f32          written
- *  A part with lse = -inf is ignored, whatever its o contains. If all are ignored, o = 0 and lse = -inf, or the
- *  head's sink. Equal arguments give equal bits. */
+ *  A part with lse = -inf is ignored, whatever its o contains. If all parts of a row are ignored, o is 0, and lse is
+ *  -inf or, with `sinks`, the head's sink. Equal arguments give equal bits. */
 typedef struct FlashcMergeStates {
   /** FLASHC_BF16, FLASHC_F16 or FLASHC_F32, each. */
   FlashcDType parts_dtype, dtype;
@@ -62,7 +62,7 @@ typedef struct FlashcAppendKV {
   bool paged;
   /** Whether each sequence has its own number of new tokens. */
   bool counts;
-  /** The number of first columns of a key that are rotated: even, at most head_dim; 0: none. */
+  /** How many columns of a key are rotated, from the first on. Even, and at most head_dim; 0 means no rotation. */
   int64_t rotary_dim;
   /** FLASHC_F32, or dtype. */
   FlashcDType rotary_dtype;
@@ -71,8 +71,8 @@ typedef struct FlashcAppendKV {
   /** Whether sequence b begins at row leftpad[b] of its cache: a key at row p is rotated by row p - leftpad[b] of
    *  cos. */
   bool leftpad;
-  /** The elements of the caches. An 8-bit element is the number divided by the scale of its page and key head,
-   *  rounded to nearest and saturated. */
+  /** The elements of the caches. A number becomes an 8-bit element by division by the scale of its page and key head,
+   *  rounding to nearest, and saturation. */
   FlashcCacheType cache_type;
   bool page_scales, head_scales;
 } FlashcAppendKV;
