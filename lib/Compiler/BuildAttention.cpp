@@ -91,7 +91,7 @@ static Expected<Code> splitCode(StringRef text, StringRef type, const char *fiel
 /// The largest bound of a window that fits an index, which has 32 bits in a kernel.
 static constexpr int64_t kMaxWindow = int64_t(1) << 30;
 
-/// Whether a window reaches every key: extents have 31 bits.
+/// Whether a window with this bound reaches every key, since extents have 31 bits.
 static bool isUnbounded(int64_t window) { return window < 0 || window >= std::numeric_limits<int32_t>::max(); }
 
 static Error checkCapture(const AttentionSpec::Capture &capture, StringSet<> &names) {

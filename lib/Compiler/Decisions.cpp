@@ -7,7 +7,7 @@
 using namespace mlir;
 using namespace flashc;
 
-/// Whether some entries are only for launches with up to a number of queries.
+/// Whether some entries are only for launches with few queries (ScheduleChoice::maxQueries).
 static bool varies(const ScheduleDecision &decision) {
   return llvm::any_of(decision.choices, [](const ScheduleChoice &choice) { return choice.maxQueries.has_value(); });
 }

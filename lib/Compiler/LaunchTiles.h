@@ -21,9 +21,9 @@ struct LaunchTiles {
 /// The extents of a launch's arguments.
 using LaunchShapes = llvm::ArrayRef<llvm::ArrayRef<int64_t>>;
 
-/// Returns the tiles of the kernel that a launch takes, for the one attention of the module that has `attention`.
-/// `shapes` are the shapes of the launch's arguments. If there is no kernel, both members are `options`. Fails after a
-/// diagnostic.
+/// Returns the tiles of the kernel that a launch takes. `attention` is the one attention of its module, and `shapes`
+/// are the shapes of the arguments of the launch. If there is no kernel, both members of the result are `options`.
+/// Fails after a diagnostic.
 mlir::FailureOr<LaunchTiles> chooseLaunchTiles(mlir::flash::ScoresOpInterface attention, LaunchShapes shapes,
                                                const CompileOptions &options);
 

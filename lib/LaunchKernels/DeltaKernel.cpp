@@ -20,9 +20,9 @@ static int64_t getTile(const TileTables &tables, Value delta) {
 }
 
 namespace {
-/// CTA (n, h, b) has queries kRows n to kRows n + kRows - 1. `lanes` consecutive lanes share a row, and each of them
-/// reads vectors with as many elements as 16 bytes hold of the wider type of o and do. The next lanes of the warp have
-/// the next rows.
+/// CTA (n, h, b) has queries kRows n to kRows n + kRows - 1. `lanes` consecutive lanes share a row and read it in
+/// vectors. A vector has as many elements of o, and of do, as fit 16 bytes in the wider of the two types. The next
+/// lanes of the warp have the next rows.
 class DeltaBody : public KernelBody {
 public:
   DeltaBody(gpu::GPUFuncOp kernel, KernelSignature &signature, Value delta, Value lse, ArrayRef<const AddedSums *> sums)

@@ -51,8 +51,8 @@ public:
 
 private:
   Value emitSum(Value number, Value queries) {
-    // `first` is the column of the sum's element in row 0: j - i, plus the number of columns of the tiles before j - i
-    // = 0.
+    // `first` is the column, in row 0, of the first element of the sum: the distance j - i, plus the number of columns
+    // of the tiles that lie before distance 0.
     Value before = mul(ceilDiv(queries, rows), rows), first = add(sub(number, sub(queries, index(1))), before);
     Value zero = constant(0);
     return emitFor(index(0), rows, index(kUnrolled), zero, [&](Value begin, Value sum) {

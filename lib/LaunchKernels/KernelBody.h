@@ -79,7 +79,7 @@ protected:
   mlir::Value emitScratch(int64_t warps);
   /// Stores each warp's sum of `value` to `scratch`, and waits for all warps.
   void shareSum(mlir::Value value, mlir::Value thread, mlir::Value scratch);
-  /// Returns the sum over all warps: of the sums that `shareSum` stored in `scratch`.
+  /// Returns the sum of the sums that `shareSum` stored in `scratch`, one for each warp.
   mlir::Value emitSharedSum(mlir::Value scratch);
 
   mlir::ImplicitLocOpBuilder b;

@@ -154,7 +154,7 @@ private:
 
   /// Returns the value of `index`, one of the op's indices, for the summand at position `at` of the sums.
   Value emitIndex(Value index, ValueRange at) {
-    ScalarCloner inside = scalars; // a copy, whose mappings end here
+    ScalarCloner inside = scalars; // a copy, so that the mappings below stay local
     SmallVector<Value> pair = flash::emitPairOfSum(b, b.getLoc(), op.getGradients(), at, queries);
     for (auto [argument, value] : llvm::zip_equal(op.getIndex().getArguments(), pair))
       inside.map(argument, value);

@@ -153,9 +153,9 @@ Value TableWriter::emitAnyOfCTA(Value condition) {
 // Kernels
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// Returns the number of warps that a kernel needs for `tiles` tiles of `tables` tables. A warp has as many tiles, up
-/// to one for each lane, as still leaves enough warps for all multiprocessors. The last warp of each table may have
-/// fewer tiles.
+/// Returns the number of warps that a kernel needs for `tiles` tiles of `tables` tables. Each lane of a warp may have a
+/// tile. A warp has fewer tiles if otherwise there would be too few warps for all multiprocessors. The last warp of
+/// each table may also have fewer tiles.
 static GridFormula countWarpsOfLanes(const GridFormula &tiles, int64_t tables) {
   constexpr int64_t kWarpsPerMultiprocessor = 64;
   GridFormula perWarp = min(ceilDiv(tiles + 1, GridFormula::smCount() * kWarpsPerMultiprocessor), kLanes); // at least 1

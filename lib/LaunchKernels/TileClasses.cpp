@@ -93,7 +93,7 @@ Value TableWriter::emitOpenTiles(flash::TileClassesOp op, Value first, ArrayRef<
 }
 
 Value TableWriter::emitKnown(flash::TileClassesOp op, ValueRange place) {
-  ScalarCloner inside = *cloner; // a copy, whose mappings end here
+  ScalarCloner inside = *cloner; // a copy, so that the mappings below stay local
   Value position[] = {place[0], place[1], mul(place[2], op.getQTile()), mul(place[3], op.getKvTile())};
   for (auto [argument, value] : llvm::zip_equal(op.getKnown().getArguments(), position))
     inside.map(argument, value);
@@ -203,10 +203,10 @@ Value TableWriter::emitClassByPairs(flash::TileClassesOp op, ValueRange place) {
   return flash::emitTileClass(b, loop.getResult(1), loop.getResult(2));
 }
 
-/// Evaluates the mask for one pair. Returns `kept`, or true if the pair is kept, and `cut`, or true if it is cut. Null
-/// after an error.
+/// Evaluates the mask for one pair. Returns `kept` or-ed with whether the pair is kept, and `cut` or-ed with whether it
+/// is cut. Null after an error.
 std::pair<Value, Value> TableWriter::emitPair(flash::TileClassesOp op, ValueRange pair, Value kept, Value cut) {
-  ScalarCloner inside = *cloner; // a copy, whose mappings end here
+  ScalarCloner inside = *cloner; // a copy, so that the mappings below stay local
   Value keep = inside.cloneRegion(b, op.getMask(), pair);
   if (!keep)
     return {};

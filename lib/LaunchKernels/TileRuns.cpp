@@ -10,7 +10,7 @@ std::optional<TableWriter::Votes> TableWriter::emitVotes(flash::TileRunsOp op, V
   Value end = cloner->get(b, op.getStreamed()), resident = mul(place[2], op.getResidentTile());
   Value key = add(first, mul(lane, op.getStreamedTile()));
   Value exists = isBelow(key, end);
-  ScalarCloner inside = *cloner; // a copy, whose mappings end here
+  ScalarCloner inside = *cloner; // a copy, so that the mappings below stay local
   Value existing = select(exists, key, first);
   Value visit = inside.cloneRegion(b, op.getBody(), op.getPosition(place[0], place[1], resident, existing));
   if (!visit)
