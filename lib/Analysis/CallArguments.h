@@ -16,8 +16,8 @@ public:
   void setShape(mlir::Value argument, llvm::ArrayRef<int64_t> shape) {
     shapes[argument].assign(shape.begin(), shape.end());
   }
-  /// Sets where the elements of an array are, whose shape is already set. `first` is the address of the first element
-  /// in this process; strides are in elements.
+  /// Sets where the elements of the array `argument` are; its shape must be set before. `first` is the address of the
+  /// first element in this process. `strides` are in elements.
   void setElements(mlir::Value argument, const void *first, llvm::ArrayRef<int64_t> strides) {
     elements[argument] = {static_cast<const char *>(first), {strides.begin(), strides.end()}};
   }

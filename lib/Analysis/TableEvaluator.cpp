@@ -13,8 +13,8 @@ using Number = CallEvaluator::Number;
 Number CallEvaluator::load(Value array, ArrayRef<int64_t> positions) {
   if (auto rows = array.getDefiningOp<flash::RowTableOp>())
     return yield(rows.getBody().front(), positions);
-  // Evaluates only what is known of a tile without its pairs. A tile that this does not decide counts as one with the
-  // mask.
+  // Evaluates only what is known of a tile without its pairs. If that does not decide the class, the tile counts as one
+  // that is visited with the mask.
   if (auto classes = array.getDefiningOp<flash::TileClassesOp>())
     return yield(classes.getKnown().front(), {positions[0], positions[1], positions[2] * int64_t(classes.getQTile()),
                                               positions[3] * int64_t(classes.getKvTile())});

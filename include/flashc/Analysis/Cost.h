@@ -44,11 +44,11 @@ struct Cost {
 double toDouble(const llvm::DynamicAPInt &number);
 
 /// Counts the cost of a call of `function`, at any level from L0 down to L1's loops. `shapes` are the shapes of the
-/// arguments (empty for scalars). Flash ops count as traffic of their operands and results, but as no FLOPs: count
-/// FLOPs on a copy in which they are decomposed. Loop bounds may depend on shapes and on outer loops; a bound that
-/// depends on data is an error. All steps of a loop are assumed to cost the same, except for the last one, whose tile
-/// may be cut. If the bounds of a loop depend on an outer loop, the iterations of the outer loop are counted one by
-/// one, 2^17 at most.
+/// arguments (empty for scalars). A flash op counts as traffic of its operands and results, but as no FLOPs: to count
+/// FLOPs, pass a copy in which flash ops are decomposed. Loop bounds may depend on shapes and on outer loops; a bound
+/// that depends on data is an error. All steps of a loop are assumed to cost the same, except for the last one, whose
+/// tile may be cut. If the bounds of a loop depend on an outer loop, the iterations of the outer loop are counted one
+/// by one, 2^17 at most.
 mlir::FailureOr<Cost> countCost(mlir::func::FuncOp function, mlir::ArrayRef<mlir::SmallVector<int64_t, 4>> shapes);
 
 } // namespace flashc

@@ -12,7 +12,7 @@
 
 namespace mlir::flash {
 
-/// A linear combination of values. Making one creates no IR. It is valid as long as its values exist.
+/// A linear combination of values. An expression creates no IR, and is valid as long as its values exist.
 ///
 /// Index arithmetic is read as if it did not overflow. This holds for positions in a tensor, and for arithmetic in
 /// `i32` on positions between two `arith.index_cast`. Arithmetic in narrower integers, and constants of more than about

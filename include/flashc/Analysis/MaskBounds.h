@@ -52,9 +52,10 @@ struct CapturedValue {
   MaskSpace::At at;
 };
 
-/// The tiles that the loop has to visit for one tile of the other direction, and to mask. Without these bounds the loop
-/// visits the tiles at begin, begin + tile, ... below end. A tile outside all `kept` intervals has no kept pair. A tile
-/// outside all `cut` intervals has only kept pairs, except for the last tile if it exceeds the loop's end.
+/// The tiles that the loop has to visit, and those that it has to mask, for one tile of the other direction. Without
+/// these bounds the loop visits the tiles at begin, begin + tile, ... below end. A tile outside all `kept` intervals
+/// has no kept pair. A tile outside all `cut` intervals has only kept pairs, except for the last tile if it exceeds the
+/// loop's end.
 struct LoopBounds {
   /// The symbols of the expressions: the loop's begin and end; the first position and the number of positions of the
   /// other direction's tile; and from FirstCaptured on, the elements of `captured`.

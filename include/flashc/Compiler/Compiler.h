@@ -92,7 +92,7 @@ mlir::FailureOr<Cost> countAlgorithmCost(mlir::func::FuncOp function,
                                          mlir::ArrayRef<mlir::SmallVector<int64_t, 4>> shapes,
                                          const CompileOptions &options);
 
-/// Compiles the one attention of `module`, which stays unchanged. Its context must have the dialects of
+/// Compiles the one attention of `module`. The module stays unchanged, and its context must have the dialects of
 /// registerAllDialects. Fails after a diagnostic.
 mlir::FailureOr<CompiledKernel> compile(mlir::ModuleOp module, const CompileOptions &options = {});
 

@@ -16,7 +16,7 @@ class KernelCache;
 struct KernelRequest {
   /// A module in MLIR's text form.
   std::string text;
-  /// The function to compile. If empty, the module must have only one.
+  /// The name of the function to compile. If empty, the module must have only one function.
   std::string function;
   PipelineOptions pipeline;
   Author author = Author::Caller;
