@@ -242,7 +242,7 @@ std::optional<Side> mlir::flash::compareWithQuery(Value value, Region &mask) {
   LinearExpr query = LinearExpr::symbol(mask.getArgument(2));
   if (auto select = value.getDefiningOp<arith::SelectOp>())
     return compareBlockWithQuery(select, query);
-  // The number of elements that are at most s[i] is above i; the number of elements less than s[i] is at most i.
+  // In a sorted array s, more than i elements are at most s[i], and at most i elements are less than s[i].
   if (auto count = value.getDefiningOp<CountLeOp>()) {
     auto element = matchShiftedElement(count.getValue());
     bool isOwn = element &&
@@ -252,7 +252,8 @@ std::optional<Side> mlir::flash::compareWithQuery(Value value, Region &mask) {
       return std::nullopt;
     return element->second >= count.getStrict() ? Side::Above : Side::AtMost;
   }
-  // With c as the number of elements that are at most i, s[c] is above i, and s[c - 1] is at most i.
+  // Let c be the number of elements of a sorted array s that are at most i. Then s[c] is above i, and s[c - 1] is at
+  // most i.
   std::optional<SortedElement> element = matchSortedElement(value);
   if (!element)
     return std::nullopt;

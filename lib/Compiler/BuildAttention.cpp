@@ -125,7 +125,7 @@ static bool sumsColumns(const AttentionSpec &spec) {
 static Error checkSpec(const AttentionSpec &spec) {
   if (!is_contained({"bf16", "f16", "f32"}, StringRef(spec.dtype)))
     return makeError("expected dtype to be bf16, f16 or f32, got '{0}'", spec.dtype);
-  int64_t valueDim = sumsColumns(spec) ? 1 : spec.valueDim; // there are no values
+  int64_t valueDim = sumsColumns(spec) ? 1 : spec.valueDim; // column sums have no values
   std::pair<const char *, int64_t> positive[] = {
       {"head_dim", spec.headDim}, {"value_dim", valueDim}, {"group_size", spec.groupSize}};
   if (spec.hasCache && (spec.operation != AttentionSpec::Operation::Attention || spec.dropoutP != 0.0f))

@@ -20,8 +20,8 @@ public:
   ValueNames(mlir::func::FuncOp function, mlir::flash::StepOpInterface tile, std::vector<std::string> arguments);
 
   using At = mlir::flash::MaskSpace::At;
-  /// Returns the formula of a value for any query, or for the first or last query of the tile. A sum or product is in
-  /// parentheses. A value without a formula has its SSA name.
+  /// Returns the formula of `value` for any query, or for the first or the last query of the tile. A sum or a product
+  /// is in parentheses. If a value has no formula, its SSA name stands for it.
   std::string describe(mlir::Value value, At at = At::Anywhere);
 
 private:

@@ -14,7 +14,7 @@ namespace flashc {
 /// around code of a caller; ops that come from this code have locations of the caller's lines.
 enum class Author { Caller, Flashc };
 
-/// Has the MLIRContext for one compilation of a program in text form, on one thread.
+/// Owns the MLIRContext in which one program is parsed from text and compiled, on one thread. Collects the diagnostics.
 class Session {
 public:
   explicit Session(const mlir::DialectRegistry &registry, Author author = Author::Caller);
