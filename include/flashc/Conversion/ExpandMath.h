@@ -11,11 +11,11 @@ class RewritePatternSet;
 
 namespace flashc {
 
-/// Whether sm_90a has instructions for an op of `math` as it is.
+/// Whether sm_90a has instructions for `op`, an op of `math`, as it stands.
 bool isMathInstruction(mlir::Operation *op);
 
-/// Emits an error and fails for ops that convert-kernel-to-llvm has no code for: other functions of scalars, and
-/// indices of more than 32 bits.
+/// Emits an error and fails if there are ops for which convert-kernel-to-llvm has no code: other functions of scalars,
+/// and indices of more than 32 bits.
 llvm::LogicalResult checkScalarCode(mlir::Operation *root);
 
 /// Adds patterns for ops that LLVM and libm lack, or that LLVM would compute by a difference (expm1, log1p).

@@ -32,7 +32,7 @@ struct ScheduleChoice {
   /// The most queries for which the choice holds. None: any number.
   std::optional<int64_t> maxQueries;
   ScheduleRow row;
-  /// Conditions of launches with short packed sequences, for which alone the choice is, if there are any
+  /// If not empty, the choice is only for launches with short packed sequences, which meet these conditions
   /// (ShortSequences.h).
   llvm::SmallVector<LaunchCondition, 2> shortSequences = {};
   /// How exactly the loops over keys follow the mask, for people: "exact", "conservative: ...", "opaque: ...". Empty if
@@ -53,14 +53,15 @@ struct ScheduleDecision {
   llvm::SmallVector<ScheduleChoice, 2> choices;
   /// The argument whose dimension 2 is the number of queries; used only if there are several choices.
   unsigned queriesArgument = 0;
-  /// The plan for keys in a cache: why this kind of kernel reads them, and the schedule of a decoding kernel, for which
-  /// there are no other choices.
+  /// The plan for a module with keys in a cache: the reason for the kind of kernel that reads them, and the schedule of
+  /// a decoding kernel. A decoding kernel has no choices.
   KernelPlan plan = {};
 };
 
-/// Chooses the schedules for the only attention of a module in any form of L0 or L1: a row with overrides applied and
-/// checked. Emits an error on the attention if a schedule does not fit the hardware, and on the module for a table that
-/// cannot be parsed. A module with a plain op gets one choice of kind Plain without fields.
+/// Chooses the schedules for the only attention of a module in any form of L0 or L1. A schedule is a table's row to
+/// which the overrides are applied, and is checked. Emits an error on the attention if a schedule does not fit the
+/// hardware, and on the module if a table cannot be parsed. A module with a plain op gets one choice of kind Plain
+/// without fields.
 mlir::FailureOr<ScheduleDecision> decideSchedules(mlir::ModuleOp module, const ScheduleRequest &request);
 
 /// Prints the row of a schedule as an indented line.
@@ -70,8 +71,8 @@ void printRow(llvm::raw_ostream &os, const ScheduleRow &row);
 /// several indented lines.
 void printChoice(llvm::raw_ostream &os, const ScheduleChoice &choice, const ScheduleDecision &decision);
 
-/// The schedule for an op or a step of given dimensions by the built-in table. Errors are emitted on `op`. A step
-/// without scores gets the schedule of a forward pass without a mask.
+/// Returns the schedule that the built-in table has for an op or a step of the given dimensions. Emits errors on `op`.
+/// A step without scores gets the schedule of a forward pass without a mask.
 mlir::FailureOr<Schedule> resolveSchedule(mlir::Operation *op, llvm::StringRef target, int64_t d, int64_t dv,
                                           mlir::Type element, const KernelOutputs &outputs, llvm::StringRef overrides);
 

@@ -47,7 +47,7 @@ static std::string chooseName(LoopNest &nest, gpu::GPUModuleOp gpuModule) {
     return name;
   std::string ofResult = (name + "_" + nest.results.front().info.name).str();
   name = ofResult;
-  for (int64_t number = 1; gpuModule.lookupSymbol(name); ++number) // for several reads of one captured tensor
+  for (int64_t number = 1; gpuModule.lookupSymbol(name); ++number) // reads of one captured tensor share a name
     name = ofResult + std::to_string(number);
   return name;
 }
@@ -62,7 +62,7 @@ static LogicalResult emitNest(NestKernel &kernel, gpu::GPUModuleOp gpuModule, co
   KernelFrame frame(nest, schedule, /*isSorted=*/!kernel.whySorted.empty(), func, signature);
   if (failed(frame.build(*getTileStep(nest).makeTileStep(frame))))
     return failure();
-  schedule.ownKeys = frame.hasOwnKeys(); // with static extents, no loop with the mask may be left
+  schedule.ownKeys = frame.hasOwnKeys(); // false if static extents leave no loop with a mask
   signature.finish();
   kernel.info = describeKernel(kernel, signature);
   return success();

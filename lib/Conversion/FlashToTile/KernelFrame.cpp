@@ -81,8 +81,8 @@ bool KernelFrame::readsBytes() const {
   });
 }
 
-/// Allocates a ring for each operand that products read from shared memory: one for each unit for its resident rows,
-/// and one that all units share for streamed tiles, unless each unit loads these itself.
+/// Allocates the rings of the operands that products read from shared memory. Each unit gets its own ring for its
+/// resident rows. The units share one ring for streamed tiles, unless each unit loads its own.
 void KernelFrame::emitRings(const TileStep &step) {
   auto isRead = [&](const std::unique_ptr<Source> &source) {
     return source->hasRing() && source->info.isMatrix() && step.reads(source->info.info.name);
@@ -154,8 +154,8 @@ void KernelFrame::store(Value tile, unsigned argument, bool isMatrix) {
   rows->store(*this, tile, signature.getMemRef(argument, /*alignment=*/isMatrix ? 16 : 0), batch, isMatrix);
 }
 
-/// Stores a part of a result. The parts of a batch are one array. A part without a key stores nothing: it has visited a
-/// tile of another part, or none.
+/// Stores a part of a result. The array has an entry for each part and batch. If the part has no key, the kernel has
+/// visited a tile of another part or none; then results other than the first are stored as -inf.
 LogicalResult KernelFrame::storePart(Value tile, unsigned result) {
   FailureOr<SmallVector<Value>> arrays = getDestinations(result);
   Value batches = scalars.get(b, b.getLoc(), nest.batch.extent);

@@ -50,30 +50,30 @@ public:
   // For steps
   //===------------------------------------------------------------------------------------------------------------===//
 
-  /// The tile of a resident operand for the unit's rows.
+  /// Returns the tile of a resident operand for the unit's rows.
   mlir::Value getResident(llvm::StringRef name) const;
   /// Loads the tile of a streamed operand from row `position` on.
   mlir::Value loadStreamed(llvm::StringRef name, mlir::Value position);
-  /// The number of positions that an operand has (Source::emitExtent). Null after an error.
+  /// Emits the number of positions that an operand has (Source::emitExtent). Null after an error.
   mlir::Value emitExtent(llvm::StringRef name);
-  /// Applies the scales of the elements of a streamed operand to `tile`, the products with its tile at `position` or
-  /// the factors of such products: to scores for keys, to probabilities for values. Returns `tile` if elements have no
-  /// scales. Null after an error.
+  /// Applies the scales of a streamed operand's elements to `tile`: to scores for keys, to probabilities for values.
+  /// `tile` holds products with the operand's tile at `position`, or factors of such products. Returns `tile` itself if
+  /// the elements have no scales. Null after an error.
   mlir::Value emitScaled(llvm::StringRef name, mlir::Value tile, mlir::Value position);
-  /// Loads the element at `position` of a streamed operand that is no matrix. If `isMasked` (a visit's) holds, the
-  /// position may not exist; then loads the last element. Null after an error.
+  /// Loads the element at `position` of a streamed operand that is no matrix. If `isMasked`, which says whether the
+  /// visit is masked, holds, the position may not exist; then the last element is loaded instead. Null after an error.
   mlir::Value loadStreamedElement(llvm::StringRef name, mlir::Value position, mlir::Value isMasked);
   /// Emits values for a visited tile: the values of `emitMasked` if the tile is masked, otherwise `unmasked`.
   /// `emitMasked` returns one value for each of `unmasked`.
   mlir::FailureOr<llvm::SmallVector<mlir::Value>>
   emitWhereMasked(mlir::Value visit, mlir::ValueRange unmasked,
                   llvm::function_ref<mlir::FailureOr<llvm::SmallVector<mlir::Value>>()> emitMasked);
-  /// Whether arrays decide which pairs the mask keeps, so that operands may hold any bits in the other positions.
+  /// Whether arrays decide which pairs the mask keeps. Operands may then hold any bits at the positions that it hides.
   bool hidesData() const { return static_cast<bool>(seenKeys) || static_cast<bool>(seenQueries); }
-  /// Whether a visit is masked, as a value. Null if all visits are masked, or none.
+  /// Emits whether a visit is masked. Null if all visits are masked, or if none is.
   mlir::Value emitIsMasked(mlir::Value visit);
 
-  /// Types of tiles with the rows of the program.
+  /// Return types of tiles with the rows of the program.
   mlir::RankedTensorType getAccType(int64_t cols) { return mlir::tile::getAccType(cols, b.getF32Type(), tileRows); }
   mlir::RankedTensorType getRowType() { return mlir::tile::getRowType(b.getF32Type(), tileRows); }
   mlir::RankedTensorType getLanePartialType() { return mlir::tile::getLanePartialType(b.getContext(), tileRows); }
@@ -85,7 +85,7 @@ public:
   mlir::LogicalResult storePart(mlir::Value tile, unsigned result);
   /// The sinks that join the row sums in this kernel. Null if there are none.
   mlir::Value getSinks();
-  /// Emits for each row the value that `load` loads for the row's head. Null after an error.
+  /// Emits, for each row, the value that `load` loads for the head of that row. Null after an error.
   mlir::Value emitOfHeads(llvm::function_ref<mlir::Value(mlir::Value head)> load);
 
   /// The arrays to which a result of the nest is stored.
@@ -120,8 +120,9 @@ public:
   /// The rows of a unit's tile.
   const int64_t tileRows;
   std::unique_ptr<Rows> rows;
-  /// The position of the unit: its batch, its head, its first resident row, and the end of the existing rows. If a unit
-  /// stores only some columns of a result, `columns` holds the first of them and the end of the existing columns.
+  /// The position of the unit: its batch, its head, its first resident row, and the end of the existing rows. `columns`
+  /// is for units that store only some columns of a result: it holds the first of these, and the end of the existing
+  /// columns.
   mlir::Value batch, head, row, endOfRows;
   llvm::SmallVector<mlir::Value, 2> columns;
   /// The number of the CTA's part of the keys. Null if the CTA has all keys.
@@ -134,7 +135,8 @@ public:
 private:
   Source &find(llvm::StringRef name) const;
   void emitRings(const TileStep &step);
-  /// Emits which rows exist for the mask, and sets for which operands the other rows are cleared.
+  /// Emits the bounds of the rows that the mask may keep. Tells sources to clear the rows outside of these bounds if
+  /// the step needs that.
   mlir::LogicalResult emitSeen(const TileStep &step);
 
   SeenRows seenKeys, seenQueries;

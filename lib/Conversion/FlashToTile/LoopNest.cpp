@@ -65,8 +65,9 @@ private:
 // The loops over the streamed dimension
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// The value before, or after, a step of its state number `number`. State that moves with the streamed tile is a slice
-/// of an array, and is inserted into the array again; if there is only one tile, it is the array itself.
+/// Return the value of the state with this number before `step`, and after it. State that moves with the streamed tile
+/// is a slice of an array, which the loop inserts into the array again; the value is then the array. With only one tile
+/// there is no slice.
 static Value getStateBefore(flash::StepOpInterface step, unsigned number) {
   Value init = cast<DestinationStyleOpInterface>(step.getOperation()).getDpsInits()[number];
   if (!step.getStepState()[number].movesWith(step.getStreamedDim()))
@@ -90,12 +91,12 @@ static Value getStateAfter(flash::StepOpInterface step, unsigned number) {
   return isPutBack ? insert.getResult() : Value();
 }
 
-/// The values before, or after, a step of its whole state.
+/// Returns the values of all states of `step`, each as `get` gives it: before the step, or after it.
 static SmallVector<Value> getState(flash::StepOpInterface step, Value (*get)(flash::StepOpInterface, unsigned)) {
   return llvm::map_to_vector(llvm::seq(step->getNumResults()), [&](unsigned number) { return get(step, number); });
 }
 
-/// The number of a state that the loops carry as a whole, and not as a slice of an array.
+/// Returns the number of a state that the loops carry as a whole, and not as a slice of an array.
 static unsigned getCarried(flash::StepOpInterface step) {
   SmallVector<flash::StepOperand> infos = step.getStepState();
   return llvm::find_if(infos, [&](const flash::StepOperand &info) { return !info.movesWith(step.getStreamedDim()); }) -
@@ -246,7 +247,8 @@ FailureOr<ParallelDim> Matcher::matchParallelDim(Value position, StringRef name)
   return ParallelDim{position, forall.getMixedUpperBound()[dim], *step};
 }
 
-/// The dimension of an attention's parallel loop that is neither batch, head nor row counts parts of the keys.
+/// Finds the dimension of an attention's parallel loop that counts parts of the keys: the one that is neither batch,
+/// head nor row.
 void Matcher::matchParts() {
   nest.parts.dim = {Value(), Builder(nest.end->getContext()).getIndexAttr(1), 1};
   auto forall = nest.epilogue ? dyn_cast<scf::ForallOp>(nest.epilogue->getParentOp()) : scf::ForallOp();
@@ -257,7 +259,7 @@ void Matcher::matchParts() {
       nest.parts.dim = {position, extent, 1};
 }
 
-/// Tiles of few rows come from flash-split-kv.
+/// Recognises tiles of at most kWarpRows rows, which flash-split-kv makes.
 void Matcher::matchPackedRows() {
   auto op = dyn_cast<flash::OnlineAttentionOp>(nest.getStep().getOperation());
   if (!op)
@@ -268,7 +270,7 @@ void Matcher::matchPackedRows() {
   Builder b(op.getContext());
   nest.packed = PackedShape{tile[1], tile[2]};
   if (std::optional<int64_t> head = getConstantIntValue(nest.head.position); head && nest.head.step == 1)
-    nest.head.step = tile[1], nest.head.extent = b.getIndexAttr(tile[1]); // one iteration, which was removed
+    nest.head.step = tile[1], nest.head.extent = b.getIndexAttr(tile[1]); // a loop of one iteration was removed
 }
 
 LogicalResult Matcher::matchParallelLoop() {
@@ -384,8 +386,8 @@ LogicalResult Matcher::matchOperands() {
   return success();
 }
 
-/// Finds the group size, by which the key head follows from the query head. The launcher checks it against the numbers
-/// of heads.
+/// Finds the group size, which gives the key head of a query head. The launcher checks the group size against the
+/// numbers of heads.
 LogicalResult Matcher::matchGroup() {
   auto find = [&](flash::StepDim dim) {
     return llvm::find_if(nest.operands, [&](const NestOperand &operand) { return operand.info.movesWith(dim); });
@@ -416,7 +418,7 @@ LogicalResult Matcher::matchGroup() {
   return success();
 }
 
-/// The number of rows of a result to which iterations of the parallel loop add.
+/// Returns the number of rows of `result`, to slices of which the iterations of the parallel loop add.
 static OpFoldResult getAddedRows(Value result) {
   auto type = cast<RankedTensorType>(result.getType());
   if (type.isDynamicDim(2))

@@ -10,7 +10,7 @@
 
 namespace flashc {
 
-/// An operand of the nest's steps: the array of which it is a tile, and the tile's batch and head.
+/// An operand of the nest's steps: the array from which its tiles are taken, and the batch and head of a tile.
 struct NestOperand {
   mlir::flash::StepOperand info;
   /// An argument of the entry function, or the delta of a backward pass, which another kernel computes first.
@@ -29,19 +29,20 @@ struct NestOperand {
     auto argument = mlir::dyn_cast<mlir::BlockArgument>(array);
     return argument ? std::optional(argument.getArgNumber()) : std::nullopt;
   }
-  /// The rows of a page of the operand's cache. 0: no pages.
+  /// The rows of a page of the operand's cache. 0 if there are no pages.
   int64_t getPageRows() const {
     mlir::flash::CacheTileOp op = cache;
     return op && op.getTable() ? mlir::cast<mlir::ShapedType>(op.getCache().getType()).getDimSize(2) : 0;
   }
-  /// The type of its elements in memory, which differs from the tile's for a cache with scales.
+  /// The type of the elements in memory. It differs from the tile's element type for a cache with scales.
   mlir::Type getStoredType() const {
     mlir::flash::CacheTileOp op = cache;
     return op ? mlir::getElementTypeOrSelf(op.getCache()) : tile.getElementType();
   }
 };
 
-/// Consecutive tiles of the streamed dimension from `begin` (inclusive) to `end` (exclusive) with the same regions.
+/// Consecutive tiles of the streamed dimension, which have the same regions: from `begin` (inclusive) to `end`
+/// (exclusive).
 struct Segment {
   mlir::flash::StepOpInterface op;
   mlir::OpFoldResult begin, end;
@@ -49,17 +50,18 @@ struct Segment {
   bool isMasked() { return op.hasMask(); }
 };
 
-/// The table of runs (flash.tile_runs) that the segments are, and its row. Null for other segments.
+/// The table of runs (flash.tile_runs) from which the segments are read, and the place of its row. The table is null if
+/// the segments come from no table.
 struct RunsOfSegments {
   mlir::flash::TileRunsOp table;
   mlir::SmallVector<mlir::Value, 3> place;
 };
 
-/// How a kernel visits pairs for a step that L1 does not tile because its state is a score matrix. A CTA has a tile of
-/// the matrix, or all tiles on a diagonal, and sums over the dimensions that the state lacks.
+/// How a kernel visits pairs for a step whose state is a score matrix, so that L1 does not tile it. A CTA computes one
+/// tile of the matrix, or with `isDiagonal` all tiles on a diagonal. It sums over the dimensions that the state lacks.
 struct PairWalk {
   bool sumsBatches, sumsHeads, isDiagonal;
-  /// The keys that the mask needs in all visits, if they are known before the first one.
+  /// The keys that the mask needs in all visits. None if they are not known before the first visit.
   std::optional<mlir::flash::NeededKeys> neededKeys = {};
 };
 
@@ -75,7 +77,7 @@ struct LoopNest : LaunchNest {
   mlir::SmallVector<Segment> segments; // in order of positions, disjoint; any may be empty
   RunsOfSegments runs;
   ParallelDim batch, head, resident;
-  /// The op that gives a resident tile's position if tiles follow packed sequences: `resident` then counts tiles.
+  /// The op that gives the position of a resident tile, if tiles follow packed sequences. `resident` then counts tiles.
   mlir::flash::SegmentTileOp segmentTile;
   mlir::SmallVector<NestOperand, 3> operands; // in the order of the step
   /// The op that takes the state after the loops (flash.finalize). Null if the state is the result.
@@ -100,8 +102,8 @@ struct LoopNest : LaunchNest {
   bool mayHaveEmptyRows() const;
 };
 
-/// Matches the nests of a module: one, or for a backward pass one for each step of flash-split-gradients. Emits an
-/// error that says what was expected, and fails, unless the module is one function that computes the nests by the
+/// Matches the nests of a module: one nest, or for a backward pass one for each step of flash-split-gradients. Emits an
+/// error that says what was expected, and fails, unless the module has one function, which computes the nests by the
 /// algorithm fa2.
 mlir::FailureOr<mlir::SmallVector<LoopNest, 1>> matchLoopNests(mlir::ModuleOp module);
 

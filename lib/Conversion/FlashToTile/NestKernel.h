@@ -12,18 +12,19 @@ struct NestKernel {
   Schedule schedule;
   /// The extents of the grid of work tiles.
   std::array<GridFormula, 3> extents;
-  /// The reason why CTAs take work tiles from a list that another kernel sorts by their work. Empty if they do not.
+  /// The reason why CTAs take work tiles from a list that another kernel sorts by their work. Empty if there is no such
+  /// list.
   std::string whySorted = {};
-  /// Whether other kernels of the launch run before this one, so that all may overlap: each starts early and waits in
-  /// its code for the one before it.
+  /// Whether other kernels of the launch run before this one. All kernels may then overlap: each starts early, and its
+  /// code waits for the kernel before it.
   bool mayOverlap = false;
   /// Results of emission.
   mlir::gpu::GPUFuncOp func = {};
   ManifestKernel info = {};
 };
 
-/// Chooses the schedule of each nest, as far as it does not depend on the other nests. Emits an error and fails if L1
-/// was tiled for another schedule.
+/// Chooses the schedule of each nest, except for what depends on the other nests. Emits an error and fails if L1 was
+/// tiled for another schedule.
 mlir::FailureOr<std::vector<NestKernel>> scheduleNests(llvm::MutableArrayRef<LoopNest> nests, llvm::StringRef target,
                                                        llvm::StringRef overrides);
 

@@ -34,7 +34,7 @@ static FailureOr<std::optional<Schedule>> getCarried(const LoopNest &nest) {
   return std::optional(*schedule);
 }
 
-/// The schedule that the function carries as an attribute; without one, the table's.
+/// Returns the schedule that the function carries as an attribute. Without such an attribute, returns the table's.
 static FailureOr<Schedule> getSchedule(const LoopNest &nest, StringRef target, StringRef overrides) {
   FailureOr<std::optional<Schedule>> carried = getCarried(nest);
   if (failed(carried))
@@ -46,8 +46,8 @@ static FailureOr<Schedule> getSchedule(const LoopNest &nest, StringRef target, S
                          overrides);
 }
 
-/// The schedule of a nest. Fails if L1 was tiled for another one. A nest of pairs, which L1 does not tile, has a
-/// schedule of its own unless overrides set one.
+/// Chooses the schedule of a nest. Fails if L1 was tiled for another schedule. L1 does not tile a nest of pairs, which
+/// has a schedule of its own unless overrides set one.
 static FailureOr<Schedule> chooseFor(LoopNest &nest, StringRef target, StringRef overrides) {
   flash::StepOpInterface op = nest.getStep();
   FailureOr<Schedule> schedule = getSchedule(nest, target, overrides);
@@ -71,8 +71,8 @@ static FailureOr<Schedule> chooseFor(LoopNest &nest, StringRef target, StringRef
   return schedule;
 }
 
-/// Completes `carried`, the schedule of the nest's function, or the default, by the overrides. Emits an error and fails
-/// if it does not fit.
+/// Applies the overrides to `carried`, the schedule that the nest's function carries, or without it to the default.
+/// Emits an error and fails if the result does not fit.
 static FailureOr<Schedule> completeDecodeSchedule(LoopNest &nest, std::optional<Schedule> carried, StringRef target,
                                                   StringRef overrides) {
   flash::StepOpInterface op = nest.getStep();
@@ -101,7 +101,7 @@ static FailureOr<Schedule> completeDecodeSchedule(LoopNest &nest, std::optional<
   return *schedule;
 }
 
-/// A nest of packed rows with its schedule.
+/// Returns a nest of packed rows with its schedule.
 static FailureOr<NestKernel> scheduleDecoding(LoopNest &nest, StringRef target, StringRef overrides) {
   FailureOr<std::optional<Schedule>> carried = getCarried(nest);
   if (failed(carried))
@@ -112,7 +112,7 @@ static FailureOr<NestKernel> scheduleDecoding(LoopNest &nest, StringRef target, 
     return failure();
   if (schedule->getCluster() > 1) // the CTAs of a cluster merge the parts
     llvm::erase_if(nest.kernels, [&](const auto &kernel) { return kernel->getOp() == nest.parts.merge; });
-  bool mayOverlap = GPUTarget::lookup(target)->hasClusters; // clusters and overlapping launches came together
+  bool mayOverlap = GPUTarget::lookup(target)->hasClusters; // a target with clusters can overlap launches
   return NestKernel{nest, *schedule, *extents, /*whySorted=*/"", mayOverlap};
 }
 
@@ -138,8 +138,8 @@ FailureOr<std::vector<NestKernel>> flashc::scheduleNests(MutableArrayRef<LoopNes
   return kernels;
 }
 
-/// Returns the reason why the work tiles of the nest's kernel are sorted by a list, or an empty text. A list is only
-/// for a launch with one nest, and the reducer warpgroup of a persistent kernel does not follow it.
+/// Returns the reason why a list sorts the work tiles of the nest's kernel, or an empty text. There is a list only in a
+/// launch with one nest, and not for a persistent kernel with a reducer warpgroup, which does not follow a list.
 static std::string decideWhySorted(const NestKernel &kernel, bool isOnlyNest) {
   const auto &[nest, schedule] = std::tie(kernel.nest, kernel.schedule);
   if (!isOnlyNest || nest.pairs || (schedule.persistent ? schedule.hasReducer() : !mayReorder(nest)))

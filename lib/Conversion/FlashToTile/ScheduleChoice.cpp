@@ -29,8 +29,9 @@ struct MaskFinding {
 };
 } // namespace
 
-/// The op by which the score of `op`, or of another attention of its function, reads an array for every key. Null if
-/// there is none. Reads for a query alone happen once for each row of a tile, before the loop over keys.
+/// Returns an op by which the score of `op`, or of another attention in the same function, reads an array for every
+/// key. Null if there is none. Reads that depend on the query alone do not count: they happen once for each row of a
+/// tile, before the loop over keys.
 static Operation *findRead(Operation *op) {
   Operation *function = op->getParentOfType<FunctionOpInterface>(), *read = nullptr;
   (function ? function : op)->walk([&](Operation *nested) {
@@ -43,8 +44,9 @@ static Operation *findRead(Operation *op) {
   return read;
 }
 
-/// The reason why a mask's operation on the query keeps it from being a loop bound, or an empty text. A bound is a
-/// signed less or greater of the query plus or minus a value, and conditions that do not depend on the query.
+/// Returns the reason why `op`, an operation of a mask on the query, cannot become part of a loop bound. Empty if it
+/// can. Bounds come from signed comparisons (less or greater) of the query plus or minus a value, and from conditions
+/// that do not depend on the query.
 static std::string getUnboundedKind(Operation *op) {
   if (isa<arith::AddIOp, arith::SubIOp, arith::IndexCastOp, arith::ExtSIOp, arith::TruncIOp, arith::AndIOp,
           flash::YieldOp>(op))
@@ -64,7 +66,8 @@ static std::string getUnboundedKind(Operation *op) {
   }
 }
 
-/// Whether `op` on the key is part of a condition that bounds the key, which a kernel has as bits of words.
+/// Whether `op`, an operation on the key, is part of a condition that bounds the key. A kernel has such conditions as
+/// bits of words.
 static bool isPartOfBounds(Operation *op) {
   if (isa<arith::AddIOp, arith::SubIOp, arith::IndexCastOp, arith::ExtSIOp, arith::AndIOp, arith::OrIOp, arith::XOrIOp,
           flash::YieldOp>(op))
@@ -76,8 +79,8 @@ static bool isPartOfBounds(Operation *op) {
   return compare && (compare.getPredicate() <= arith::CmpIPredicate::sge); // eq, ne, and the signed ones
 }
 
-/// The operations of `mask` that belong to conditions which repeat along the keys after at most `most` of a thread's
-/// blocks of columns: they become bits of words, too.
+/// Returns the operations of `mask` that belong to conditions which repeat along the keys. The period is at most `most`
+/// of the blocks of columns that a thread holds. A kernel has such conditions as bits of words, too.
 static llvm::SetVector<Operation *> findRepeated(Region &mask, int64_t most) {
   namespace tile = mlir::tile;
   llvm::SetVector<Operation *> repeated;
@@ -138,7 +141,7 @@ static MaskFinding classifyMask(flash::ScoresOpInterface op) {
   return {MaskClass::Bounds, "at most one comparison of the query (arith.cmpi), which becomes loop bounds"};
 }
 
-/// The most keys that a query sees by a mask over positions. None if unknown.
+/// Returns the greatest number of keys that a query sees by a mask over positions. None if unknown.
 static std::optional<int64_t> getMostKeys(flash::ScoresOpInterface op) {
   Region &mask = op.getMask();
   if (mask.empty())
@@ -146,7 +149,8 @@ static std::optional<int64_t> getMostKeys(flash::ScoresOpInterface op) {
   return flash::getMostKeys(flash::readMask(mask));
 }
 
-/// Whether scores have the bound that `max=unified` needs. With a log-sum-exp or dropout the bound is of no use.
+/// Whether scores have the bound that `max=unified` needs. False with a log-sum-exp or dropout, where the bound is of
+/// no use.
 static bool hasBoundedScores(flash::ScoresOpInterface op, const KernelOutputs &outputs) {
   if (outputs.hasLse || op.getDropout())
     return false;
@@ -161,8 +165,8 @@ static bool hasSlopesInScore(flash::ScoresOpInterface op) {
   return !score.empty() && scale && hasSlopes(score, scale.getValueAsDouble());
 }
 
-/// Classifies what the mask says about rows. In L1, flash-bound-loops has left the mask only in some of the loops: if
-/// no loop has it, all rows see all keys, which is no reason to refuse own keys.
+/// Classifies what the mask says about rows. In L1, flash-bound-loops has left the mask only in some of the loops. If
+/// no loop has the mask, all rows see all keys; this is no reason to refuse own keys.
 static RowsClass classifyRows(flash::ScoresOpInterface op) {
   if (op.getKernelKind() != getKindName(KernelKind::Forward))
     return RowsClass::None;
@@ -201,7 +205,7 @@ static FailureOr<SmallVector<ScheduleChoice, 2>> choose(Operation *op, const Que
       return (op->emitError() << "schedule: " << llvm::toString(schedule.takeError())).attachNote()
              << choice.row->table << ", line " << choice.row->line << ": " << choice.row->text;
     if (!choices.empty() && choices.back().schedule == *schedule)
-      choices.pop_back(); // equal choices are one: bounds on queries ascend
+      choices.pop_back(); // bounds on queries ascend: the next choice covers this one
     choices.push_back({*schedule, choice.maxQueries, *choice.row});
   }
   return choices;
@@ -267,12 +271,12 @@ static int64_t getValueDepth(flash::ScoresOpInterface op) {
   return values ? cast<ShapedType>(values.getType()).getDimSize(3) : 0;
 }
 
-/// The type of O: of a result on tensors, of an `outs` operand on memrefs.
+/// Returns the type of O: the type of a result on tensors, or of an `outs` operand on memrefs.
 static ShapedType getOutputType(flash::AttentionOp op) {
   return cast<ShapedType>((op->getNumResults() ? op->getResult(0) : op.getOuts()[0]).getType());
 }
 
-/// The decision for a kernel without choices.
+/// Decides for a kernel that has no choices.
 static FailureOr<ScheduleDecision> decidePlain(flash::PlainOpInterface op, const ScheduleRequest &request) {
   if (!request.overrides.empty())
     return op->emitOpError() << "expected no schedule for a kernel without tiles, got '" << request.overrides << "'";
@@ -330,8 +334,8 @@ FailureOr<ScheduleDecision> flashc::decideSchedules(ModuleOp module, const Sched
 // Printing
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// Describes the origin of a field's value from the override (`asked`), the row's value, and the initial value;
-/// `reason` is that of the rule that changed the field, if any.
+/// Describes where the value of a field comes from. `asked` is the value of the override, `inRow` that of the row,
+/// `initial` that of the default. `reason` is the reason of the rule that changed the field, if any.
 static std::string getOrigin(StringRef key, StringRef value, StringRef asked, StringRef inRow, StringRef initial,
                              StringRef reason, const ScheduleChoice &choice, StringRef overrides) {
   std::string why = "it cannot here";

@@ -8,8 +8,8 @@
 
 namespace flashc {
 
-/// Bounds of positions of a dimension, as values of a kernel. Rows outside them belong to no pair that the mask keeps
-/// (flash::SeenPositions). Null: no such bound.
+/// Bounds of the positions of a dimension, as values of a kernel. Rows outside of the bounds belong to no pair that the
+/// mask keeps (flash::SeenPositions). A null value means that there is no such bound.
 struct SeenRows {
   mlir::Value begin, end;
 

@@ -31,7 +31,8 @@ public:
   bool reads = false;
 
 private:
-  /// Whether an op reads elements of an array or searches in it; asking for its extents does not count.
+  /// Whether an op reads elements of an array or searches in it. An op that only asks for the array's extents does not
+  /// count.
   static bool hasArray(Operation *op) {
     return !isExtent(op) && llvm::any_of(op->getOperandTypes(), llvm::IsaPred<ShapedType>);
   }
@@ -61,13 +62,13 @@ namespace {
 /// Evaluates bounds to numbers by the ops' folders.
 class BoundEvaluator {
 public:
-  /// The tile of queries begins at `first`; whyUnsorted explains `length`.
+  /// Evaluates bounds for the tile of queries that begins at `first`. whyUnsorted explains `length`.
   BoundEvaluator(const LoopNest &nest, int64_t first, int64_t length)
       : builder(nest.elementType.getContext()), length(length) {
     values[nest.resident.position] = builder.getIndexAttr(first);
   }
 
-  /// The value of a bound. None if an op does not fold.
+  /// Returns the value of a bound. None if an op does not fold.
   std::optional<int64_t> get(OpFoldResult bound) {
     auto value = dyn_cast<Value>(bound);
     auto number = dyn_cast_or_null<IntegerAttr>(value ? evaluate(value) : cast<Attribute>(bound));
@@ -108,7 +109,7 @@ private:
       return {};
     if (auto attribute = dyn_cast<Attribute>(results[number]))
       return attribute;
-    return evaluate(cast<Value>(results[number])); // one of its operands
+    return evaluate(cast<Value>(results[number])); // an operand of the op
   }
 
   Builder builder;
@@ -117,8 +118,8 @@ private:
 };
 } // namespace
 
-/// The number of tiles of keys that a tile of queries visits. None if unknown. Loops may have gaps; each tile belongs
-/// to one loop.
+/// Returns the number of tiles of keys that a tile of queries visits. None if unknown. The loops are counted one by
+/// one: there may be gaps between them, and no tile belongs to two of them.
 static std::optional<int64_t> countVisits(const LoopNest &nest, int64_t first, int64_t length) {
   BoundEvaluator evaluator(nest, first, length);
   int64_t visits = 0;
@@ -131,10 +132,12 @@ static std::optional<int64_t> countVisits(const LoopNest &nest, int64_t first, i
   return std::max<int64_t>(visits, 1);
 }
 
-/// A question about `length` queries, of whose tiles at most `samples` are evaluated. None: unknown.
+/// A question about `length` queries. At most `samples` of their tiles are evaluated. The answer is none if it is
+/// unknown.
 using Question = std::optional<bool>(const LoopNest &nest, int64_t length, int64_t samples);
 
-/// Whether the answer is yes for the number of queries, or, if that is unknown, for one of several numbers.
+/// Whether the answer is yes for the number of queries. If that number is unknown: whether it is yes for one of several
+/// numbers.
 static std::optional<bool> isSoForSome(const LoopNest &nest, Question *isSo) {
   if (std::optional<int64_t> length = getConstantIntValue(nest.resident.extent))
     return isSo(nest, *length, /*samples=*/64);
@@ -146,8 +149,8 @@ static std::optional<bool> isSoForSome(const LoopNest &nest, Question *isSo) {
   return false;
 }
 
-/// Whether, for `length` queries, tiles see fewer keys than tiles that start after them, by more than a fifth of the
-/// keys in total.
+/// Whether tiles see fewer keys than tiles that start after them, for `length` queries. The difference must be more
+/// than a fifth of all keys in total.
 static std::optional<bool> startsShort(const LoopNest &nest, int64_t length, int64_t samples) {
   int64_t tiles = llvm::divideCeil(length, nest.residentTile), most = 0, missing = 0, all = 0;
   for (int64_t sample = 0; sample < std::min(tiles, samples); ++sample) {
@@ -167,8 +170,8 @@ static std::optional<bool> startsShort(const LoopNest &nest, int64_t length, int
 /// Bounds are rounded to tiles: numbers of visits that differ by this much may mean the same number of keys.
 static constexpr int64_t kRounding = 2;
 
-/// Whether numbers of visits differ by more than an eighth: then CTAs with equally many tiles would have that much more
-/// or less work. `getVisits` counts the visits of `count` numbers, of which at most `samples` are evaluated.
+/// Whether numbers of visits differ by more than an eighth. CTAs with equally many tiles would then have that much more
+/// or less work. `getVisits` returns the visits of a number below `count`; at most `samples` numbers are evaluated.
 static std::optional<bool> differ(int64_t count, int64_t samples,
                                   llvm::function_ref<std::optional<int64_t>(int64_t)> getVisits) {
   int64_t least = std::numeric_limits<int64_t>::max(), most = 0;
@@ -182,12 +185,12 @@ static std::optional<bool> differ(int64_t count, int64_t samples,
   return count > 0 && 8 * (most - least - kRounding) > most;
 }
 
-/// The number of queries; a large number if it is unknown.
+/// Returns the number of queries, or a large number if it is unknown.
 static int64_t getUsualLength(const LoopNest &nest) {
   return getConstantIntValue(nest.resident.extent).value_or(128 * nest.residentTile);
 }
 
-/// Whether pairs of tiles, each equally far from either end, differ in work.
+/// Whether pairs of tiles differ in work. A pair is tile i from the beginning and tile i from the end.
 static std::optional<bool> pairsDiffer(const LoopNest &nest, int64_t length, int64_t samples) {
   int64_t tiles = llvm::divideCeil(length, nest.residentTile);
   return differ(tiles / 2, samples, [&](int64_t tile) -> std::optional<int64_t> {

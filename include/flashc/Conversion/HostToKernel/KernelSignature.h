@@ -8,24 +8,26 @@
 
 namespace flashc {
 
-/// Adds a parameter to a kernel for each value of the host function that it uses, in the order of first use, and
-/// records how a launcher makes the parameter (docs/manifest.md). A launch argument is an argument of the host function
-/// or, numbered after the arguments, one of its results.
+/// Adds parameters to a kernel: one for each value of the host function that the kernel uses, in the order of first
+/// use. Also records how a launcher computes each parameter (docs/manifest.md). A launch argument is given by its
+/// number: first the arguments of the host function are numbered, then its results.
 class KernelSignature {
 public:
   KernelSignature(mlir::func::FuncOp host, mlir::gpu::GPUFuncOp kernel, const TileTables &tables)
       : host(host), kernel(kernel), tables(tables) {}
 
-  /// A TMA map with boxes of `rows` rows.
+  /// Returns a TMA map with boxes of `rows` rows.
   mlir::Value getTensorMap(unsigned argument, int64_t rows);
-  /// A memref with dynamic strides, contiguous in its innermost dimension. Its address and its other strides are
-  /// multiples of `alignment` bytes (0: of an element). `isOfBytes`: elements of 8 bits have type i8.
+  /// Returns a memref with dynamic strides that is contiguous in its innermost dimension. The address and the other
+  /// strides are multiples of `alignment` bytes, or of an element if `alignment` is 0. With `isOfBytes`, elements of 8
+  /// bits have type i8.
   mlir::Value getMemRef(unsigned argument, int64_t alignment = 0, bool isOfBytes = false);
   /// A dynamic extent, of type index.
   mlir::Value getExtent(unsigned argument, unsigned dim);
-  /// The value of a scalar in its own type; for an index i64, since an index parameter is an extent.
+  /// Returns a scalar in its own type. A scalar of type index becomes an i64, since a parameter of type index is an
+  /// extent.
   mlir::Value getScalar(unsigned argument);
-  /// A table (TileTables), as an array of one dimension.
+  /// Returns a table (TileTables) as an array of one dimension.
   mlir::Value getTable(unsigned number);
   const TileTables &getTables() const { return tables; }
 

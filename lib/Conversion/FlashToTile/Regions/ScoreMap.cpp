@@ -52,11 +52,11 @@ std::optional<double> flashc::getConstantFactor(Region &region, Value value, Val
 }
 
 namespace {
-/// The place of all keys that a query sees: at or before it, at or after it, or anywhere.
+/// Where the keys that a query sees lie: at or before the query, at or after it, or anywhere.
 enum class KeyOrder { Before, Behind, Any };
 } // namespace
 
-/// The place of all keys that `mask` keeps.
+/// Returns where the keys that `mask` keeps lie.
 static KeyOrder getKeyOrder(Region &mask) {
   flash::MaskSet set = flash::readMask(mask);
   flash::MaskProver prover(set.space);
@@ -123,7 +123,7 @@ private:
 };
 } // namespace
 
-/// A position, or a difference of two, without widening casts: values are below 2^30.
+/// Returns `value`, a position or a difference of two positions, without widening casts. Such values are below 2^30.
 static Value skipCasts(Value value) {
   auto isWide = [](Type type) { return type.isIndex() || type.getIntOrFloatBitWidth() >= 32; };
   while (isa_and_nonnull<arith::IndexCastOp, arith::ExtSIOp>(value.getDefiningOp()) && isWide(value.getType()))
@@ -158,7 +158,7 @@ void Simplifier::dropMagnitudes(Region &mask) {
   }
 }
 
-/// Replaces quotients by values that are known before the loop by products with reciprocals, which are computed there.
+/// Replaces x / y, where y is known before the loop, by x * (1 / y). The reciprocal is computed before the loop.
 void Simplifier::divideByMultiplying() {
   for (auto division : llvm::make_early_inc_range(map.getBody().getOps<arith::DivFOp>())) {
     Value divisor = division.getRhs();
@@ -178,7 +178,7 @@ void Simplifier::divideByMultiplying() {
   }
 }
 
-/// If the score is a product with a constant, leaves the constant to the exponent's factor.
+/// If the score is a product with a constant, removes the constant and multiplies `factor` by it.
 bool Simplifier::takeFactor(double &factor) {
   Value other;
   std::optional<double> constant = getFactor(yield.getValue(), other);
@@ -189,8 +189,8 @@ bool Simplifier::takeFactor(double &factor) {
   return true;
 }
 
-/// If the score is scale * s plus or minus a term, divides the sum by the scale if that is free for the term; otherwise
-/// one instruction scales and adds.
+/// Rewrites a score that is scale * s plus or minus a term. If dividing the term by the scale costs an element nothing,
+/// the score becomes s plus the divided term, and `factor` gets the scale. Otherwise one instruction scales and adds.
 bool Simplifier::addToRawScore(double &factor) {
   Operation *sum = yield.getValue().getDefiningOp();
   if (!isa_and_nonnull<arith::AddFOp, arith::SubFOp>(sum) || !isInside(yield.getValue()))
@@ -253,7 +253,8 @@ ScoreMap flashc::simplifyScoreMap(tile::MapOp map, bool canSplit, bool toProduct
 //===--------------------------------------------------------------------------------------------------------------===//
 
 namespace {
-/// Bounds the magnitudes of values. Code shares values: without remembering bounds, n ops could take 2^n steps.
+/// Bounds the magnitudes of values. It remembers the bounds, since ops share operands: without memory, n ops could take
+/// 2^n steps.
 class BoundReader {
 public:
   std::optional<double> get(Value value) {

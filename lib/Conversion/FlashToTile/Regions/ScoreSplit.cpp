@@ -52,7 +52,8 @@ std::optional<ScoreSplit::Slopes> ScoreSplit::computeSlopes(Value value) {
   return result;
 }
 
-/// The slopes of a product with a value that is constant in the row, or of a quotient by a constant.
+/// Returns the slopes of `product` if it is a product with a value that is constant in the row, or a quotient by a
+/// constant. None otherwise.
 std::optional<ScoreSplit::Slopes> ScoreSplit::getSlopesOfProduct(Operation *product) {
   bool isQuotient = isa<arith::DivFOp>(product), isSecond = isQuotient || map.isSameInRow(product->getOperand(1));
   Value factor = product->getOperand(isSecond);
@@ -74,7 +75,7 @@ std::optional<ScoreSplit::Slopes> ScoreSplit::getSlopesOfProduct(Operation *prod
   return slopes;
 }
 
-/// `value` without the terms that can be taken out of it. Null if nothing is left.
+/// Returns `value` without the terms that can be taken out of it, and adds these to `terms`. Null if nothing is left.
 Value ScoreSplit::takeFrom(Value value, double factor) {
   if (std::optional<Slopes> slopes = getSlopes(value)) {
     terms.push_back({value, std::move(*slopes), factor});
@@ -101,7 +102,7 @@ bool ScoreSplit::takeTerms(double factor) {
   known.clear();
   numSums = 0;
   Value value = yield.getValue();
-  if (getSlopes(value)) // a value with slopes is no function of the score
+  if (getSlopes(value)) // without a part that depends on the score
     return false;
   yield.getValueMutable().assign(takeFrom(value, factor));
   return yield.getValue() != value;
@@ -123,7 +124,8 @@ static Value addTo(OpBuilder &b, Value sum, Value value) {
   return sum ? arith::AddFOp::create(b, value.getLoc(), sum, value).getResult() : value;
 }
 
-/// The sum of all slopes, of the type in which `get` returns their factors. Null if it is 0, or if `get` returns null.
+/// Emits the sum of all slopes. `get` returns the factors of a slope, which have type `type`. Null if the sum is 0, or
+/// if `get` returns null.
 Value ScoreSplit::emitSlope(OpBuilder &b, Type type, double factor, llvm::function_ref<Value(Value)> get) {
   Value sum;
   Location loc = map.getLoc();
@@ -146,7 +148,8 @@ Value ScoreSplit::emitSlope(OpBuilder &b, Type type, double factor, llvm::functi
   return sum;
 }
 
-/// A value that is constant in a row, as a value of all rows. Null if it is not known before the loop.
+/// Emits a value that is constant in a row as a tile with one value for each row. Null if it is not known before the
+/// loop.
 Value ScoreSplit::emitOfRows(OpBuilder &b, Value value) {
   Block &body = map.getBody().front();
   auto argument = dyn_cast<BlockArgument>(value);
@@ -179,7 +182,7 @@ Value ScoreSplit::takeSlopes(double factor) {
   return slopes;
 }
 
-/// Clones the code of `value` with `first` in place of j, and adds it to `mapping`.
+/// Clones the code of `value` with `first` in place of j, and adds the clone to `mapping`.
 static Value cloneAtFirst(OpBuilder &b, tile::MapOp map, Value value, IRMapping &mapping) {
   if (Value known = mapping.lookupOrNull(value))
     return known;
@@ -210,7 +213,7 @@ tile::MapOp ScoreSplit::finish(double factor) {
     return map;
   OpBuilder b(yield);
   Location loc = map.getLoc();
-  // Terms without their slopes are the same at every column: they are computed at the tile's first.
+  // Without its slope a term is the same at every column, so it is computed at the first column.
   Value key = map.getBody().getArgument(2), first = map.getCol();
   if (!isSlopeTaken)
     first = tile::FirstColumnOp::create(b, loc, key);

@@ -10,11 +10,11 @@ namespace flashc {
 ///
 ///   g(s) + t(i, j)  ->  g(s) + slope(i) * (j - first)  and  t(i, first)
 ///
-/// `first` is the first column that the element's thread holds, and the second part becomes the map's second result. A
-/// score then costs one multiply-add by a constant for all such terms together, or nothing if their slopes are 0.
+/// `first` is the first column that the element's thread holds. The second part becomes the map's second result. One
+/// multiply-add by a constant then replaces all such terms of a score, or nothing does if their slopes are 0.
 ///
 /// The terms are added in another order than in the source. This changes a score by no more than the roundings of the
-/// sum as written: the common part is of the size of t, and the rest is smaller.
+/// sum as it is written: the second part is about as large as t, and slope(i) * (j - first) is smaller.
 class ScoreSplit {
 public:
   explicit ScoreSplit(mlir::tile::MapOp map)
@@ -23,17 +23,18 @@ public:
   /// Takes terms out of the yielded value, which is still to be multiplied by `factor`. Returns whether there were any.
   bool takeTerms(double factor);
 
-  /// The sum of the slopes of all taken terms, for each row and before the loop. The code that makes the raw scores
-  /// must then add it, times the element's column in the tile; elements are still to be multiplied by `factor`. Null if
-  /// the sum is not known before the loop, or if more than the raw score is left in the map.
+  /// Emits the sum of the slopes of all taken terms, for each row, before the loop. The code that computes the raw
+  /// scores must add this sum times the element's column in the tile. The elements must still be multiplied by
+  /// `factor`. Null if the sum is not known before the loop, or if the map still does more than yield the raw score.
   mlir::Value takeSlopes(double factor);
 
-  /// Returns the map with the taken terms as multiply-adds and as a second result; it replaces the map before. Elements
-  /// and second result are still to be multiplied by `factor`.
+  /// Returns the map that replaces the old one. It has the taken terms as multiply-adds and as a second result. Its
+  /// elements and its second result must still be multiplied by `factor`.
   mlir::tile::MapOp finish(double factor);
 
 private:
-  /// A product of a constant and factors that are constant in a row: the growth of a term from one column to the next.
+  /// The growth of a term from one column to the next: the product of a constant and of factors that are constant in a
+  /// row.
   struct Slope {
     double constant;
     llvm::SmallVector<mlir::Value, 2> factors;
@@ -63,7 +64,8 @@ private:
   mlir::tile::MapOp map;
   mlir::tile::YieldOp yield;
   llvm::SmallVector<Term> terms;
-  /// Slopes of values, while terms are taken from one sum, and the number of sums that may still be searched.
+  /// The slopes of values that are already known, for one run of takeTerms; and the number of sums that have been
+  /// searched.
   llvm::DenseMap<mlir::Value, std::optional<Slopes>> known;
   int64_t numSums = 0;
   bool isSlopeTaken = false;

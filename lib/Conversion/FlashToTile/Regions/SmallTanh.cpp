@@ -11,8 +11,9 @@
 using namespace mlir;
 using namespace flashc;
 
-/// The tanh through which the first argument reaches the region's only result, apart from factors that the exponent can
-/// include. Null if there is none, or if the argument reaches the result in another way, too.
+/// Returns the tanh through which the region's first argument reaches its only result. Factors between tanh and result
+/// are allowed if the exponent can include them. Null if there is no such tanh, or if the argument also reaches the
+/// result in another way.
 static math::TanhOp findTanh(Region &region) {
   Operation *yield = region.front().getTerminator();
   double factor = 1.0;
@@ -90,8 +91,9 @@ Polynomial::Polynomial(int64_t terms) {
   }
 }
 
-/// Computes c0 / -c1 - u^2, or (u^2 + c1 / 2 c2)^2 + (c0 / c2 - (c1 / 2 c2)^2), in multiples of k: one multiply-add
-/// fewer than with a leading coefficient, and one register fewer than by Horner's rule.
+/// Returns p(x) with coefficients in multiples of k. Two terms are computed as c0 / -c1 - u^2, three terms as (u^2 + c1
+/// / 2 c2)^2 + (c0 / c2 - (c1 / 2 c2)^2). This takes one multiply-add fewer than a polynomial with a leading
+/// coefficient, and one register fewer than Horner's rule.
 Value Polynomial::emitMonic(ImplicitLocOpBuilder &b, Value x, double k) const {
   double square = k * k, leading = coefficients.back();
   if (coefficients.size() == 2)
@@ -122,16 +124,16 @@ void flashc::expandSmallTanh(Block &block) {
 //===--------------------------------------------------------------------------------------------------------------===//
 
 namespace {
-/// The branches in place of `map`, each a map of `source` that computes tanh(k e) / unit: by e times the shortest
-/// polynomial that is exact enough, or by tanh.
+/// The branches that replace `map`. Each has a map of `source` that computes tanh(k e) / unit: as e times the shortest
+/// polynomial that is exact enough, or as tanh.
 struct Branches {
   tile::MapOp map;
   Value source;
   double k, unit;
   llvm::function_ref<Value(OpBuilder &, Value)> finish;
 
-  /// Emits the branches from the polynomial of `terms` terms on: the first one whose limit holds for all arguments,
-  /// otherwise tanh.
+  /// Emits the branches for the polynomials of at least `terms` terms, and for tanh. At run time the first polynomial
+  /// whose limit holds for all arguments is taken; if none is, tanh is.
   Value emit(OpBuilder &b, int64_t terms = kLeastTerms);
 
 private:
@@ -193,7 +195,7 @@ Value flashc::splitSmallTanh(tile::MapOp map, double &factor, llvm::function_ref
   factor *= unit;
 
   auto uses = llvm::map_to_vector(map.getResult().getUses(), [](OpOperand &use) { return &use; });
-  bool isScore = e == map.getBody().getArgument(0); // else the map computes it
+  bool isScore = e == map.getBody().getArgument(0); // otherwise the map computes it
   map.getBody().front().getTerminator()->setOperand(0, e);
   OpBuilder b(map->getContext());
   b.setInsertionPointAfter(map);

@@ -20,19 +20,19 @@ double getSmallTanhLimit();
 void expandSmallTanh(mlir::Block &block);
 
 /// Replaces a map that simplifyScoreMap has made of a soft cap by branches. If the arguments of tanh are small in all
-/// of a warp's part of the tile, as they nearly always are, a branch computes an odd polynomial of two or three terms,
-/// the shortest that is exact enough. Otherwise, and if an argument is NaN, a branch computes tanh. Before, and after,
-/// with two terms only:
+/// of a warp's part of the tile, as they nearly always are, a branch computes the shortest odd polynomial of two or
+/// three terms that is exact enough. Otherwise, or if an argument is NaN, a branch computes tanh. The map before, and
+/// the branches that replace it, here with the polynomial of two terms only:
 ///
 ///   %y = tile.map %s { tanh(k * e) }
 ///
 ///   %isSmall = tile.all_within %s {limit = 0.35 / k}
 ///   %y = scf.if %isSmall { tile.map %s { e * (a - e * e) } } else { tile.map %s { c * tanh(k * e) } }
 ///
-/// c makes the leading coefficient of two terms 1, which saves a multiplication; `factor`, by which the scores are
-/// still to be multiplied, is divided by it. An argument that is no constant times the score is computed by a map of
-/// its own first. Returns the result of the branches; `finish` makes it from each branch's map, at the end of the
-/// branch.
+/// The constant c makes the leading coefficient of two terms 1, which saves a multiplication. Therefore `factor`, by
+/// which the scores must still be multiplied, is divided by c. If the argument of tanh is no constant times the score,
+/// a map of its own computes the argument first. `finish` makes a branch's result from its map, at the end of the
+/// branch. Returns the result of the branches.
 mlir::Value splitSmallTanh(mlir::tile::MapOp map, double &factor,
                            llvm::function_ref<mlir::Value(mlir::OpBuilder &, mlir::Value)> finish);
 

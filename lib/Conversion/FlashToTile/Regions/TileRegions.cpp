@@ -24,7 +24,7 @@ LogicalResult TileRegions::emitInvariants() {
   return success();
 }
 
-/// The row's argument: i and j are the last arguments of a region.
+/// Returns the region's argument for a row's position. It is i or j, which are the last arguments of the region.
 Value TileRegions::getRowArgument(Region &region) {
   return region.getArguments().end()[nest.getStep().getResidentDim() == flash::StepDim::I ? -2 : -1];
 }
@@ -36,8 +36,8 @@ SmallVector<Value, 2> TileRegions::getRowArguments(Region &region) {
   return arguments;
 }
 
-/// Computes values of the region that depend on the row's position, and not on the score or the column, once for each
-/// row, unless they take only a few instructions.
+/// Computes values of the region once for each row if they depend on the row's position, but not on the score or the
+/// column. Values that take only a few instructions are left out.
 LogicalResult TileRegions::emitRows(Region &region) {
   for (Value value : scalars.findRowValues(region, getRowArguments(region))) {
     auto type = tile::getRowType(value.getType(), frame.tileRows);
@@ -57,8 +57,8 @@ LogicalResult TileRegions::emitRows(Region &region) {
   return success();
 }
 
-/// Makes a tile.map and sets the insertion point into it. Values of `region` that depend on the row only are mapped
-/// there.
+/// Makes a tile.map and sets the insertion point into it. Maps the values of `region` that depend on the row only to
+/// arguments of the tile.map.
 tile::MapOp TileRegions::beginMap(Value tile, Value column, Region *region) {
   SmallVector<Value> tiles;
   SmallVector<Type> types{cast<RankedTensorType>(tile.getType()).getElementType(), b.getIndexType(), b.getIndexType()};
@@ -76,7 +76,7 @@ tile::MapOp TileRegions::beginMap(Value tile, Value column, Region *region) {
   return map;
 }
 
-/// The values b, h, i and j of an element.
+/// Returns the values b, h, i and j of an element.
 SmallVector<Value> TileRegions::getPosition(tile::MapOp map) {
   Value ofRow = map.getBody().getArgument(1), ofColumn = map.getBody().getArgument(2);
   auto [head, position] = frame.rows->emitHeadAndPosition(frame, ofRow);
@@ -93,8 +93,7 @@ static bool isOfColumnAlone(tile::MapOp map, Value value) {
   return def && llvm::all_of(def->getOperands(), [&](Value operand) { return isOfColumnAlone(map, operand); });
 }
 
-/// Keeps the clamps of the map only in masked tiles: only there columns may be after the last one, for which array
-/// indices must be clamped.
+/// Keeps the clamps of array indices in the map for masked tiles only. In other tiles no column is after the last one.
 static void keepClampsWhere(Value isMasked, tile::MapOp map) {
   for (auto clamp : llvm::make_early_inc_range(map.getBody().getOps<arith::MaxSIOp>())) {
     Value position = flash::stripTileClamp(clamp);
@@ -142,9 +141,9 @@ static bool isTileQuotient(Operation &op, Value position, int64_t tile) {
   return dividend == position && divisor > 0 && divisor % tile == 0;
 }
 
-/// Computes values that are constant in a tile before its map. Tiles of runs are aligned: a position divided by a
-/// multiple of the tile gives the same quotient for all elements, and so does an array element at this quotient, such
-/// as one of a table of blocks.
+/// Computes values that are constant in a tile before the tile's map. Tiles of runs are aligned, so a position divided
+/// by a multiple of the tile's size gives the same quotient for all elements. An array element at such a quotient, for
+/// example an entry of a table of blocks, is then also the same.
 LogicalResult TileRegions::emitOfTile(Region &region, tile::MapOp map, ScalarCloner &inside) {
   if (!nest.runs.table || !frame.rows->areConsecutive())
     return success();
@@ -166,7 +165,7 @@ LogicalResult TileRegions::emitOfTile(Region &region, tile::MapOp map, ScalarClo
       ofTile.insert(result);
     } else if ((isPure(&op) || flash::getElementRead(&op)) && llvm::all_of(op.getOperands(), isKnown)) {
       if (Value copy = inside.lookup(result); copy && map.getBody().isAncestor(copy.getParentRegion()))
-        continue; // a value of the row, which the map has
+        continue; // the map has it as a value of the row
       if (llvm::any_of(op.getOperands(), [&](Value operand) { return ofTile.contains(operand); })) {
         if (!inside.get(b, result))
           return failure();

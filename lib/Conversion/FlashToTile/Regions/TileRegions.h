@@ -22,13 +22,15 @@ public:
   /// the loop over streamed tiles.
   mlir::LogicalResult emitInvariants();
 
-  /// Whether scores pass through `emitScore`: there is a score region, or the exponent's factor cannot include the
-  /// scale (the maximum is taken of unscaled scores, so the scale must be positive, and neither tiny nor huge).
+  /// Whether scores pass through `emitScore`. They do if there is a score region, or if the exponent's factor cannot
+  /// include the scale. (The maximum is taken of unscaled scores, so the scale must be positive, and neither tiny nor
+  /// huge.)
   bool hasScoreMap() const;
   double getScale() const { return nest.getStep().getScores().getScale().convertToFloat(); }
 
-  /// Emits the scores of a tile, with scale and score region, from products and the first streamed position.
-  /// `isMasked`, if not null, says whether the tile may have positions that do not exist. Null after an error.
+  /// Emits the scores of a tile: applies the scale and the score region to `products`. `column` is the first streamed
+  /// position. `isMasked`, if not null, says whether the tile may have positions that do not exist. Null after an
+  /// error.
   mlir::tile::MapOp emitScore(mlir::Value products, mlir::Value column, mlir::Value isMasked) {
     return emitOfScore(nest.score, products, column, isMasked);
   }
@@ -36,7 +38,7 @@ public:
   mlir::tile::MapOp emitDerivative(mlir::Value products, mlir::Value column, mlir::Value isMasked) {
     return emitOfScore(nest.derivative, products, column, isMasked);
   }
-  /// Emits the elements of a tile, with `masked` in place of those that the mask does not keep. Null after an error.
+  /// Emits the elements of a tile. Elements that the mask does not keep become `masked`. Null after an error.
   mlir::Value emitMask(mlir::Value source, mlir::Value column, double masked);
 
 private:
@@ -47,14 +49,14 @@ private:
   };
 
   mlir::LogicalResult emitRows(mlir::Region &region);
-  /// The arguments of a region that differ between rows.
+  /// Returns the arguments of a region that differ between rows.
   llvm::SmallVector<mlir::Value, 2> getRowArguments(mlir::Region &region);
   mlir::tile::MapOp emitOfScore(mlir::Region *region, mlir::Value products, mlir::Value column, mlir::Value isMasked);
   mlir::tile::MapOp beginMap(mlir::Value tile, mlir::Value column, mlir::Region *region);
   llvm::SmallVector<mlir::Value> getPosition(mlir::tile::MapOp map);
   /// Emits values of a mask that are constant in a tile before its map, and maps them in `inside`.
   mlir::LogicalResult emitOfTile(mlir::Region &region, mlir::tile::MapOp map, ScalarCloner &inside);
-  /// The argument of a region that is the row.
+  /// Returns the region's argument for a row's position.
   mlir::Value getRowArgument(mlir::Region &region);
 
   KernelFrame &frame;

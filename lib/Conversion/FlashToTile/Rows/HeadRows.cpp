@@ -31,8 +31,7 @@ FailureOr<std::array<GridFormula, 3>> HeadRows::getExtents() {
 // In the kernel
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// Whether tiles with higher numbers have more work, such as the last queries of a causal mask, so that they start
-/// first.
+/// Whether tiles with higher numbers have more work, as the last queries of a causal mask have. Such tiles start first.
 static bool isHeavyLast(const LoopNest &nest) { return nest.mask && dependsOnResident(nest) && isLastFirst(nest); }
 
 Value HeadRows::emitFirstRow(KernelFrame &frame, Value tile, Value extent) {
@@ -43,7 +42,7 @@ Value HeadRows::emitFirstRow(KernelFrame &frame, Value tile, Value extent) {
   return firstRow;
 }
 
-/// Emits the positions of L1's parallel loop.
+/// Emits the values of the unit's position for the induction variables of L1's parallel loop.
 LogicalResult HeadRows::emitPlace(KernelFrame &frame) {
   ImplicitLocOpBuilder &b = frame.b;
   ScalarCloner &scalars = frame.scalars;
@@ -61,7 +60,8 @@ LogicalResult HeadRows::emitPlace(KernelFrame &frame) {
     scalars.map(nest.parts.dim.position, frame.part);
   }
   if (isHeavyLast(nest)) {
-    // CTAs start in the order of their numbers, so that the shortest tiles fill the gaps at the end.
+    // CTAs start in the order of their numbers. The last tiles come first, so that the shortest fill the gaps at the
+    // end.
     Value numTiles = emitNumTiles(frame, extent);
     residentTile = arith::SubIOp::create(b, b.createOrFold<arith::SubIOp>(numTiles, frame.index(1)), residentTile);
   }

@@ -6,8 +6,8 @@
 
 namespace flashc {
 
-/// Consecutive rows of one head: tiles begin at multiples of their size; the units of a CTA have consecutive rows of
-/// its tile.
+/// Consecutive rows of one head. Tiles begin at multiples of their size. The units of a CTA have consecutive rows of
+/// the CTA's tile.
 class HeadRows : public Rows {
 public:
   using Rows::Rows;
@@ -17,7 +17,7 @@ public:
   void store(KernelFrame &frame, mlir::Value tile, mlir::Value array, mlir::Value batch, bool isMatrix) override;
 
 protected:
-  /// The number of tiles of the resident dimension. None if it is no formula.
+  /// Returns the number of tiles of the resident dimension. None if the number is no formula.
   virtual std::optional<GridFormula> countTiles();
   /// Emits the first row of a tile, and sets the end of the rows that are stored. Null after an error.
   virtual mlir::Value emitFirstRow(KernelFrame &frame, mlir::Value tile, mlir::Value extent);

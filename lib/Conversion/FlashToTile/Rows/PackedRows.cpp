@@ -8,9 +8,9 @@ using namespace mlir;
 using namespace flashc;
 
 namespace {
-/// Row r of a tile is head `frame.head` + r / tokens and position `frame.row` + r mod tokens. Each unit of a CTA has
-/// all rows of the tile. The grid has parts of the keys along x, tiles of heads and tokens along y, and batches along
-/// z.
+/// Rows of several heads and tokens: row r of a tile has head `frame.head` + r / tokens and position `frame.row` + r
+/// mod tokens. Each unit of a CTA has all rows of the tile. The grid has parts of the keys along x, tiles of heads and
+/// tokens along y, and batches along z.
 class PackedRows : public Rows {
 public:
   using Rows::Rows;
@@ -18,7 +18,7 @@ public:
   FailureOr<std::array<GridFormula, 3>> getExtents() override;
   LogicalResult emitPlace(KernelFrame &frame) override;
   bool areConsecutive() const override { return false; }
-  /// A tile of one head has queries as rows, and its head is the same in all rows.
+  /// All rows of a tile have the same head only if the tile has one head.
   Value getHead(KernelFrame &frame) const override { return shape().heads == 1 ? frame.head : Value(); }
   Value emitFirst(KernelFrame &frame) const override { return frame.index(0); }
   std::pair<Value, Value> emitHeadAndPosition(KernelFrame &frame, Value row) const override;
@@ -68,7 +68,7 @@ std::pair<Value, Value> PackedRows::emitHeadAndPosition(KernelFrame &frame, Valu
   ImplicitLocOpBuilder &b = frame.b;
   Value tokens = frame.index(shape().tokens);
   Value head = b.createOrFold<arith::DivUIOp>(row, tokens), token = b.createOrFold<arith::RemUIOp>(row, tokens);
-  // Rows after the last head read that head's data, which exists, and are not stored.
+  // Rows after the last head are not stored. They read the data of the last head, which exists.
   if (shape().heads * shape().tokens < frame.tileRows)
     head = b.createOrFold<arith::MinUIOp>(head, frame.index(shape().heads - 1));
   return {b.createOrFold<arith::AddIOp>(frame.head, head), b.createOrFold<arith::AddIOp>(frame.row, token)};

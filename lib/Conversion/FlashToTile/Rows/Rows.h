@@ -22,7 +22,7 @@ public:
 
   /// The extents of the grid of work tiles. Emits an error and fails if one is no formula.
   virtual mlir::FailureOr<std::array<GridFormula, 3>> getExtents() = 0;
-  /// The number of work tiles along `extent`, the extent of the nest's resident dimension.
+  /// Emits the number of work tiles along `extent`, which is the extent of the nest's resident dimension.
   virtual mlir::Value emitNumTiles(KernelFrame &frame, mlir::Value extent) const;
   /// Emits the position of the unit: the frame's batch, head, part, first row and end of rows.
   virtual mlir::LogicalResult emitPlace(KernelFrame &frame) = 0;
@@ -31,11 +31,11 @@ public:
   virtual bool areConsecutive() const { return true; }
   /// Whether the stored arrays have rows of another sequence after the last row.
   virtual bool areFollowed() const { return false; }
-  /// The head of all rows. Null if rows have different heads.
+  /// Returns the head of all rows. Null if rows have different heads.
   virtual mlir::Value getHead(KernelFrame &frame) const;
-  /// The number of the first row in `tile.rows` and `tile.map`.
+  /// Emits the number that `tile.rows` and `tile.map` give to the first row.
   virtual mlir::Value emitFirst(KernelFrame &frame) const;
-  /// The head and the position of the row with this number.
+  /// Emits the head and the position of the row with the number `row`.
   virtual std::pair<mlir::Value, mlir::Value> emitHeadAndPosition(KernelFrame &frame, mlir::Value row) const;
 
   /// Stores a tile, or one value for each row, to the rows of an array.
@@ -45,9 +45,9 @@ protected:
   LoopNest &nest;
 };
 
-/// The rows of a nest, of the first kind in FrameKinds.def that applies.
+/// Makes the rows of a nest: of the first kind in FrameKinds.def that applies.
 std::unique_ptr<Rows> makeRows(LoopNest &nest);
-/// The file of each kind defines its function.
+/// The function of each kind is defined in the kind's file.
 #define ROWS(Name) std::unique_ptr<Rows> match##Name##Rows(LoopNest &nest);
 #include "FrameKinds.def"
 

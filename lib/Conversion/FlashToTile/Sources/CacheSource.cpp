@@ -10,9 +10,9 @@ using namespace mlir;
 using namespace flashc;
 
 namespace {
-/// A producer loads each tile of a cache (flash.cache_tile) by TMA, in boxes of rows of one page. Pages after the
-/// sequence's last one read as zeros and are not looked up. Rows after the sequence's end, which may hold any bits, are
-/// cleared in shared memory.
+/// A producer loads each tile of a cache (flash.cache_tile) by TMA, in boxes whose rows are in one page. Pages after
+/// the sequence's last one are not looked up, and read as zeros. Rows after the sequence's end may hold any bits, and
+/// are cleared in shared memory.
 class CacheSource : public Source {
 public:
   using Source::Source;
@@ -39,7 +39,7 @@ LogicalResult CacheSource::check() {
   return success();
 }
 
-/// Tiles begin at multiples of their size, so a box with a common divisor of tile and page lies in one page.
+/// Tiles begin at multiples of their size. So a box whose size divides both the tile and the page lies in one page.
 void CacheSource::addMap(int64_t rows) {
   int64_t page = info.getPageRows();
   map = frame.signature.getTensorMap(*info.getArgument(), page ? std::gcd(page, rows) : rows);
@@ -57,13 +57,13 @@ LogicalResult CacheSource::emitEnd() {
     return failure();
   // The value comes from memory, but is the same in all threads (see Visits).
   end = tile::UniformOp::create(b, arith::IndexCastOp::create(b, b.getIndexType(), length));
-  if (capacity) // no length exceeds the table
+  if (capacity) // the table has no pages for more rows
     end = arith::MinSIOp::create(b, arith::MaxSIOp::create(b, end, frame.index(0)), capacity);
   return success();
 }
 
 Value CacheSource::load(Value position) {
-  // Without lengths sequences fill their pages, and pages that do not exist read as zeros.
+  // Without lengths the sequences fill their pages. Pages that do not exist read as zeros.
   Value left = cache.getLengths() ? arith::SubIOp::create(b, end, position).getResult() : Value();
   Value table;
   if (cache.getTable())

@@ -8,8 +8,8 @@ using namespace mlir;
 using namespace flashc;
 
 namespace {
-/// A warp loads each tile by TMA as one box, from the page of the block table if there is a table. Rows after the end
-/// of the sequence become zeros.
+/// A warp loads each tile by TMA as one box. With a block table the box is in the page that the table gives. Rows after
+/// the end of the sequence become zeros.
 class PageSource : public WarpSource {
 public:
   using WarpSource::WarpSource;
@@ -18,7 +18,7 @@ public:
   Value load(Value position) override;
 
 private:
-  bool needsEnd() const override { return false; } // TMA has the array's end
+  bool needsEnd() const override { return false; } // TMA knows the array's end
   void clearIf(arith::CmpIPredicate predicate, Value x, Value y, Value slot, Value first, Value begin);
 };
 } // namespace

@@ -8,7 +8,7 @@ using namespace flashc;
 
 namespace {
 /// A warp copies each row of a tile by cp.async, from the row's page if there are pages. Rows that no query sees are
-/// not read: their table entries may hold any bits.
+/// not read, since their table entries may hold any bits.
 class RowsSource : public WarpSource {
 public:
   using WarpSource::WarpSource;

@@ -31,26 +31,27 @@ public:
   virtual mlir::LogicalResult emitEnd() { return mlir::success(); }
   /// Loads the tile from row `position` on. Null after an error.
   virtual mlir::Value load(mlir::Value position) = 0;
-  /// Multiplies `tile`, products with the tile at `position` or factors of such products, by the scales of the tile's
-  /// elements. Null after an error.
+  /// Multiplies `tile` by the scales of the operand's elements. `tile` holds products with the operand's tile at
+  /// `position`, or factors of such products. Null after an error.
   virtual mlir::Value emitScaled(mlir::Value tile, mlir::Value position) { return tile; }
 
-  /// Emits the number of positions of the longest sequence: that of the array, or of the pages that a block table has
-  /// room for. Null after an error.
+  /// Emits the number of positions that the longest sequence may have: the array's number of positions, or with a block
+  /// table the number for which the table has pages. Null after an error.
   mlir::Value emitExtent();
 
   const NestOperand &info;
   mlir::Value ring, batch, head;
   /// The resident tile of the work tile.
   mlir::Value resident;
-  /// Rows of tiles outside these positions are cleared. Null if no row needs to be.
+  /// Rows of tiles outside of these positions are cleared. Null if no row needs to be cleared.
   const SeenRows *seen = nullptr;
 
 protected:
   mlir::Type getSlotType() const;
-  /// The rows of a tile at `position` that are cleared: from the first number on, and before the second. Null: none.
+  /// Emits which rows of the tile at `position` are cleared: those from the first number on, and those before the
+  /// second number. A null value means that no such rows are cleared.
   std::pair<mlir::Value, mlir::Value> getCleared(mlir::Value position);
-  /// The argument's memory.
+  /// Returns the memory of the argument that is the operand.
   mlir::Value getMemRef(int64_t alignment) { return frame.signature.getMemRef(*info.getArgument(), alignment); }
 
   KernelFrame &frame;
@@ -58,13 +59,13 @@ protected:
   ScalarCloner &scalars;
   /// The op that takes the operand from a cache. Null if the operand is a slice of an array.
   mlir::flash::CacheTileOp cache;
-  /// The tensor map; null if there is none.
+  /// The tensor map. Null if there is none.
   mlir::Value map;
 };
 
-/// The source of an operand, of the first kind in FrameKinds.def that applies.
+/// Makes the source of an operand: of the first kind in FrameKinds.def that applies.
 std::unique_ptr<Source> makeSource(KernelFrame &frame, const NestOperand &operand);
-/// The file of each kind defines its function.
+/// The function of each kind is defined in the kind's file.
 #define SOURCE(Name) std::unique_ptr<Source> match##Name##Source(KernelFrame &frame, const NestOperand &operand);
 #include "FrameKinds.def"
 

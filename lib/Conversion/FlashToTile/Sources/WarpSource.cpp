@@ -54,7 +54,8 @@ LogicalResult WarpSource::emitInvariants() {
   return success(scale != nullptr);
 }
 
-/// The page of a tile. Loads run ahead, so the tile may not exist; then the page is any page, and the tile is not used.
+/// Emits the page of a tile. Loads run ahead, so the tile may not exist. The page is then any page, and the loaded tile
+/// is not used.
 Value WarpSource::emitPage(Value position) {
   Value pages = scalars.getExtent(b, cache, cache.getTable(), 1);
   if (!pages)
@@ -65,7 +66,7 @@ Value WarpSource::emitPage(Value position) {
   return entry ? arith::IndexCastOp::create(b, b.getIndexType(), entry).getResult() : Value();
 }
 
-/// The scale of a page, for all rows.
+/// Emits the scale of a page, as a value for all rows.
 Value WarpSource::emitScale(Value page) {
   bool isOfHead = cast<ShapedType>(cache.getScales().getType()).getDimSize(1) != 1;
   Value ofPage = scalars.loadElement(b, cache, cache.getScales(), {page, isOfHead ? head : frame.index(0)});

@@ -12,7 +12,7 @@
 using namespace mlir;
 using namespace flashc;
 
-/// The number of flash.finalize's output; the other result is the log-sum-exp.
+/// The number of the result of flash.finalize that is the output. The other result is the log-sum-exp.
 static constexpr unsigned kOutput = 0;
 
 StepShape flashc::getForwardShape(const LoopNest &nest) {
@@ -132,7 +132,7 @@ FailureOr<ForwardStep::State> ForwardStep::emitStep(Value visit, State state) {
   return State{tile::MmaWaitOp::create(b, acc.getType(), output, /*pending=*/0), softmax->max, sum};
 }
 
-/// Makes the first product add the slopes that the score map has left to it.
+/// Makes `product`, the product of Q and K, add the slopes that the score map leaves to it.
 void ForwardStep::addSlopes(tile::MmaAsyncOp product) {
   if (!slopes)
     return;
@@ -163,8 +163,8 @@ FailureOr<ForwardStep::Scores> ForwardStep::emitScoreRegion(Value visit, Value k
   asWritten.erase();
   if (schedule.kind != KernelKind::Forward || !nest.score || !isSoftCap(*nest.score))
     return Scores{simple.map.getResult()};
-  // The multi-function unit need not wait for the end of a branch, unless the wait for a product must come between the
-  // exponentials.
+  // With exponentials inside of the branches, the multi-function unit need not wait for the end of a branch. They are
+  // after the branches if the wait for a product must come between the exponentials.
   Scores result;
   result.isExponential = schedule.max == Max::Unified && schedule.waitAfter == 0;
   result.tile = splitSmallTanh(simple.map, remainingScale, [&](OpBuilder &nested, Value branch) {
@@ -179,8 +179,8 @@ FailureOr<ForwardStep::Scores> ForwardStep::emitScoreRegion(Value visit, Value k
 // Outputs
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// Emits max * scale + log(sum), which is -inf for a row without keys (its maximum is -inf and its sum 0). Kernels
-/// without a maximum have no such output.
+/// Emits max * scale + log(sum). The result is -inf for a row without keys, whose maximum is -inf and whose sum is 0.
+/// Kernels without a maximum have no such output.
 Value ForwardStep::emitLogSumExp(Value max, Value sum) {
   auto rowType = cast<RankedTensorType>(sum.getType());
   Value scaled = scale(max, remainingScale);
@@ -189,14 +189,14 @@ Value ForwardStep::emitLogSumExp(Value max, Value sum) {
   return math::FmaOp::create(b, math::Log2Op::create(b, sum), splat(rowType, llvm::numbers::ln2), scaled);
 }
 
-/// Whether a row has seen no key, or only scores of -inf: in every other row the greatest score adds at least 1 to the
-/// sum; NaN, or +inf minus itself, makes the sum NaN.
+/// Emits whether a row has seen no key, or only scores of -inf: then the sum is 0. In every other row the greatest
+/// score adds at least 1 to the sum, unless a score is NaN or +inf; then the sum is NaN.
 Value ForwardStep::emitIsEmpty(Value sum) {
   auto rowType = cast<RankedTensorType>(sum.getType());
   return arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, sum, splat(rowType, 0.0));
 }
 
-/// The sink of each row's head. Null if there are none. Fails after an error.
+/// Emits the sink of each row's head. Null if there are no sinks. Fails after an error.
 FailureOr<Value> ForwardStep::emitSinks() {
   Value sinks = frame.getSinks();
   if (!sinks)
@@ -212,22 +212,23 @@ FailureOr<Value> ForwardStep::emitSinks() {
   return all;
 }
 
-/// For rows whose scores alone give `lse`: the factor 1 + exp(sinks - lse) by which the sink's column divides the
-/// outputs, and the log-sum-exp with the sink, which is the sink itself for an empty row.
+/// Emits what the sinks change in rows whose scores alone give `lse`. `divisor` is the factor 1 + exp(sinks - lse) by
+/// which the outputs must be divided. The new `lse` includes the sink; for an empty row it is the sink itself.
 ForwardStep::WithSinks ForwardStep::emitWithSinks(Value sinks, Value lse, Value isEmpty) {
   auto type = cast<RankedTensorType>(lse.getType());
   Value one = splat(type, 1.0), difference = arith::SubFOp::create(b, sinks, lse);
   auto power = [&](Value exponent, double factor) -> Value {
     return arith::AddFOp::create(b, math::Exp2Op::create(b, scale(exponent, factor * llvm::numbers::log2e)), one);
   };
-  // The sum is the greater one plus log(1 + x), where x, from the other one, is at most 1.
+  // log(exp(lse) + exp(sink)) is the greater of lse and sink, plus log(1 + x), where x = exp(-|sink - lse|) is at most
+  // 1.
   Value added = math::Log2Op::create(b, power(math::AbsFOp::create(b, difference), -1.0));
   Value greater = arith::MaxNumFOp::create(b, lse, sinks);
   Value both = math::FmaOp::create(b, added, splat(type, llvm::numbers::ln2), greater);
   return {power(difference, 1.0), arith::SelectOp::create(b, isEmpty, sinks, both)};
 }
 
-/// Emits o = acc / sum and the log-sum-exp; 0 and -inf for a row that has seen no key.
+/// Emits o = acc / sum and the log-sum-exp. For a row that has seen no key, o is 0 and the log-sum-exp is -inf.
 LogicalResult ForwardStep::emitOutputs(ValueRange carried) {
   State state = getState(carried);
   RankedTensorType rowType = frame.getRowType();
@@ -250,7 +251,7 @@ LogicalResult ForwardStep::emitOutputs(ValueRange carried) {
     divisor = arith::MulFOp::create(b, sum, with.divisor), lse = with.lse;
   }
   Value inverse = arith::DivFOp::create(b, splat(rowType, dropout.getScale()), divisor);
-  // Scores that the mask keeps may be -inf, unless all have a bound.
+  // With a running maximum, scores that the mask keeps may all be -inf. With max=unified all scores have a bound.
   if (schedule.max == Max::Running || nest.mayHaveEmptyRows())
     inverse = arith::SelectOp::create(b, emitIsEmpty(sum), splat(rowType, 0.0), inverse);
   Value output = tile::ScaleRowsOp::create(b, acc.getType(), acc, inverse);
@@ -261,7 +262,7 @@ LogicalResult ForwardStep::emitOutputs(ValueRange carried) {
   bool isStored = false;
   for (const NestOutput &out : nest.outputs) {
     bool isOutput = out.result == kOutput;
-    if (isOutput && schedule.store != Store::Registers && !std::exchange(isStored, true)) // a second copy has no slot
+    if (isOutput && schedule.store != Store::Registers && !std::exchange(isStored, true)) // only one copy has a slot
       emitStoreByTMA(out.argument, output);
     else
       frame.store(isOutput ? output : lse, out.argument, isOutput);

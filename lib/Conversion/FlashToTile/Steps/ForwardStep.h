@@ -26,25 +26,27 @@ public:
 private:
   static constexpr double kNegInf = -std::numeric_limits<double>::infinity();
 
-  /// The state that the loop carries. Without `sum`, the last eight columns of acc hold it; without `max` the maximum
-  /// is 0 (max=unified).
+  /// The state that the loop carries. `sum` may be null; then the last eight columns of `acc` hold the sum. `max` may
+  /// be null; then the maximum is 0 (max=unified).
   struct State {
     mlir::Value acc, max, sum;
   };
-  /// A tile of scores is `tile`, plus `offset` for the row and lane if there is one; or `tile` holds their
-  /// exponentials. With an offset, `asWritten` is the whole score, which is used if `hasLargeTerms`.
+  /// The scores of a tile. They are `tile`, plus `offset` if it is not null, which has a value for each row and lane.
+  /// With `isExponential`, `tile` holds the exponentials of the scores. With an offset, `asWritten` computes the scores
+  /// without splitting them, and is used if `hasLargeTerms` holds.
   struct Scores {
     mlir::Value tile;
     mlir::Value offset = {};
     bool isExponential = false;
     mlir::tile::MapOp asWritten = {};
   };
-  /// The exponents of a tile are `tile` * getExponentFactor() + `offset`, which is for rows, or for rows and lanes.
+  /// The exponents of a tile are `tile` * getExponentFactor() + `offset`. `offset` has a value for each row, or for
+  /// each row and lane.
   struct Exponents {
     mlir::Value tile, offset;
   };
-  /// The results of a tile's softmax. `rescaleFactor` is the factor for acc and sum, for acc only if `needsRescale`;
-  /// without a maximum there are only the exponentials.
+  /// The results of a tile's softmax. `sum` must be multiplied by `rescaleFactor`, and so must `acc` if `needsRescale`
+  /// holds. Without a maximum there are only the probabilities.
   struct Softmax {
     mlir::Value probabilities, max, rescaleFactor, needsRescale;
   };
@@ -83,7 +85,8 @@ private:
   void emitStoreByTMA(unsigned argument, mlir::Value output);
 
   double getExponentFactor() const { return llvm::numbers::log2e * remainingScale; }
-  /// The type of acc: 64 x the value dimension, plus eight columns if they hold the row sums.
+  /// Returns the type of acc: 64 rows, and the value dimension as columns, plus eight columns if they hold the row
+  /// sums.
   mlir::RankedTensorType getOutputType();
   mlir::Value splat(mlir::RankedTensorType type, double value) { return frame.splat(type, value); }
   mlir::Value scale(mlir::Value values, double factor) { return frame.scale(values, factor); }
@@ -91,17 +94,19 @@ private:
   mlir::Value replaceNegInf(mlir::Value rows);
 
   int64_t valueDim;
-  /// The tensor cores add the terms of the score that grow along the keys.
+  /// Whether the Tensor Cores add the terms of the score that grow along the keys.
   bool hasTensorSlopes = false;
   TileDropout dropout;
-  /// The factor by which the loop's scores are still to be multiplied: a score's exponent is score * this * log2(e).
+  /// The factor by which the loop's scores must still be multiplied: the exponent of a score is score * remainingScale
+  /// * log2(e).
   double remainingScale;
   /// The panel of ones, if the Tensor Cores sum the rows.
   mlir::Value ones;
-  /// If the Tensor Cores add the bias: the slot for the slopes of the rows, the numbers of a tile's columns, and the
-  /// slopes.
+  /// Only if the Tensor Cores add the bias. `slopesSlot` is the slot for the slopes of the rows, `columns` holds the
+  /// numbers of a tile's columns, and `slopes` holds the slopes.
   mlir::Value slopesSlot, columns, slopes;
-  /// Whether this warp computes scores as they are written. Null if every warp does.
+  /// Whether a term that was split from the scores is large for one of this warp's rows. The warp then computes scores
+  /// as they are written. Null if no term was split.
   mlir::Value hasLargeTerms;
   /// The slot through which the output is stored, if it is not Q's slot.
   mlir::Value outputSlot;

@@ -24,7 +24,7 @@ bool GradientStep::reads(StringRef operand) const { return operand != "v" || get
 bool GradientStep::addsUpRows(StringRef operand) const {
   if (sumsScoreGradients())
     return false;
-  if (operand == "k") // for dq
+  if (operand == "k") // the product for dq adds up rows of k
     return !hasResidentKeys() || nest.isAnyAddedUp();
   return hasResidentKeys() &&
          ((operand == "q" && getOp().has(Gradients::DK)) || (operand == "do" && getOp().has(Gradients::DV)));
@@ -68,7 +68,7 @@ SmallVector<Value> GradientStep::emitIdentity() {
   });
 }
 
-/// Starts A B^T, 64 rows times the rows of a streamed tile.
+/// Starts the product A B^T of 64 rows of A and the rows of a streamed tile B.
 Value GradientStep::startProduct(Value a, Value slot) {
   RankedTensorType type = frame.getAccType(nest.streamedTile);
   auto product = tile::MmaAsyncOp::create(b, tile::TokenType::get(b.getContext(), type), a, slot, /*acc=*/Value(),
@@ -83,7 +83,7 @@ Value GradientStep::round(Value a) {
   return tile::ToOperandAOp::create(b, type, a);
 }
 
-/// Adds dX K to dq of the queries from `position` on.
+/// Adds dX K to the rows of dq for the queries from `position` on.
 void GradientStep::addToQueries(Value operand, Value position) {
   tile::AddProductOp::create(b, operand, shared, frame.getResident("k"), sums, frame.batch, frame.head, position,
                              b.getF32FloatAttr(frame.regions.getScale()));
@@ -95,7 +95,7 @@ Value GradientStep::startSum(Value operand, Value slot, Value acc) {
   return tile::MmaAsyncOp::create(b, type, operand, slot, acc, /*ones=*/Value(), /*transpose_b=*/false, /*stage=*/0);
 }
 
-/// Waits until all but the last `pending` products have ended; returns the product's result.
+/// Waits until all products but the last `pending` ones have ended. Returns the result of the product of `token`.
 Value GradientStep::wait(Value token, int64_t pending) {
   return tile::MmaWaitOp::create(b, cast<tile::TokenType>(token.getType()).getResultType(), token, pending);
 }
@@ -105,7 +105,8 @@ Value GradientStep::readColumns(Value slot, int64_t row) {
   return tile::ReadColumnsOp::create(b, type, slot, row);
 }
 
-/// The slope of the derivative if there is no score region, or if the score is affine in s.
+/// Returns the score's derivative if it is constant: there is no score region, or the score is affine in s. None
+/// otherwise.
 std::optional<double> GradientStep::getConstantSlope() const {
   FloatAttr slope;
   if (!nest.derivative)
@@ -190,18 +191,18 @@ Value GradientStep::emitScoreGradients(Value visit, Value position, Value weight
   if (slopes.getType() != weights.getType())
     slopes = tile::FromOperandAOp::create(b, weights.getType(), slopes);
   gradients = arith::MulFOp::create(b, gradients, slopes);
-  // Where the probability is 0, dX is 0, too, for any derivative of the score.
+  // If the probability is 0, dX must be 0, whatever the derivative of the score is.
   return clearUnweighted(weights, [&] { return arith::MulFOp::create(b, weights, gradients); });
 }
 
-/// The values that `emit` emits, or 0 where a weight is 0.
+/// Emits the values that `emit` returns, with 0 where a weight is 0.
 Value GradientStep::clearUnweighted(Value weights, function_ref<Value()> emit) {
   Value zeros = frame.splat(cast<RankedTensorType>(weights.getType()), 0.0);
   Value isNone = arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, weights, zeros);
   return arith::SelectOp::create(b, isNone, zeros, emit());
 }
 
-/// Clears dX of pairs that a mask hides by arrays: dP and delta may be NaN there.
+/// Clears dX of pairs that a mask hides by the contents of arrays. dP and delta may be NaN for such pairs.
 Value GradientStep::clearHidden(Value visit, Value weights, Value gradients) {
   if (!frame.hidesData())
     return gradients;
@@ -215,7 +216,7 @@ FailureOr<SmallVector<Value>> GradientStep::emit(Value visit, ValueRange state) 
   return hasResidentKeys() ? emitOfKeys(visit, state) : emitOfQueries(visit, state);
 }
 
-/// dP runs while the exponentials are computed.
+/// The product dP runs while the exponentials are computed.
 FailureOr<SmallVector<Value>> GradientStep::emitOfQueries(Value visit, ValueRange state) {
   if (isOfPairs()) {
     lse = emitRowsOfQueries(frame, "lse");
@@ -245,8 +246,8 @@ FailureOr<SmallVector<Value>> GradientStep::emitOfQueries(Value visit, ValueRang
   return SmallVector<Value>{wait(startSum(round(dx), kTile, state[0]), /*pending=*/0)};
 }
 
-/// dP starts after the exponentials, when registers are free for it; dv runs while dX is computed. If P is an operand
-/// anyway, dX is computed from that operand, so that no other copy of P is live.
+/// The product dP starts after the exponentials, when registers are free for it. The product of dv runs while dX is
+/// computed. If P is packed as an operand for dv, dX is computed from that operand, so that no other copy of P is live.
 FailureOr<SmallVector<Value>> GradientStep::emitOfKeys(Value visit, ValueRange state) {
   if (!statistics || (shared && !sums))
     return failure();

@@ -14,19 +14,19 @@ namespace flashc {
 ///   resident keys:     X^T = K Q^T    dP^T = V dO^T    dv += P^T dO    dk += dX^T Q
 ///   resident queries:  X = Q K^T      dP = dO V^T      dq += dX K
 ///
-/// With dropout, dP and the P of dv are 0 for dropped elements.
+/// With dropout, dropped elements are 0 in dP, and in P where it is multiplied for dv.
 ///
-/// Sums of rows and columns, for gradients of score inputs, add up the unrounded dX along the lanes of a row of
-/// resident positions.
+/// For gradients of score inputs, the step computes sums of the rows or columns of dX. The dimension that is not summed
+/// is resident: each lane adds up the unrounded dX in its part of a row.
 ///
-/// With all three gradients keys are resident. Then dq += dX K goes to device memory, and consumers pass dX^T through
-/// shared memory.
+/// With all three gradients keys are resident. Then dX K is added to dq in device memory, for which consumers pass dX^T
+/// through shared memory.
 class GradientStep : public TileStep {
 public:
   explicit GradientStep(KernelFrame &frame) : TileStep(frame), dropout(frame) {}
 
   mlir::LogicalResult check() override { return dropout.check(); }
-  /// dv alone does not read v.
+  /// A step that computes dv alone does not read v.
   bool reads(llvm::StringRef operand) const override;
   bool addsUpRows(llvm::StringRef operand) const override;
   bool multipliesPairs() const override { return !nest.pairs; }
@@ -45,21 +45,21 @@ private:
   bool isOfPairs() const { return getOp().isOfPairs(); }
   bool hasResidentKeys() const { return nest.getStep().getResidentDim() == mlir::flash::StepDim::J; }
   mlir::Value startProduct(mlir::Value a, mlir::Value slot);
-  /// Emits the score's derivative at the products of a visit, rounded to 16 bits if dX is rounded. Null if the
-  /// derivative is a constant (`slope`). Fails after an error.
+  /// Emits the score's derivative at the products of a visit. If dX is rounded, the derivative is rounded to 16 bits.
+  /// Null if the derivative is a constant (`getConstantSlope`). Fails after an error.
   mlir::FailureOr<mlir::Value> emitSlopes(mlir::Value visit, mlir::Value position, mlir::Value products);
   std::optional<double> getConstantSlope() const;
-  /// P and the derivatives, if any. For d > 64, the tanh of a soft cap is a polynomial if all of a warp's arguments are
-  /// small: P and the derivative both need tanh, which takes as long as the exponential. Results of the branches are
-  /// rounded if possible, which saves registers.
+  /// P, and the derivatives if there are any. For d > 64, the tanh of a soft cap is a polynomial if all of a warp's
+  /// arguments are small, since P and the derivative both need tanh, which takes as long as the exponential. The
+  /// results of the branches are rounded if possible, which saves registers.
   struct Weights {
     mlir::Value weights, slopes;
   };
   mlir::FailureOr<Weights> emitWeightsAndSlopes(mlir::Value visit, mlir::Value position, mlir::Value products,
                                                 llvm::function_ref<mlir::Value()> getLse, bool hasSlopes,
                                                 bool isRounded);
-  /// Emits P * (dP - delta), times the score's derivative in `slopes` if it is not constant; delta is one value for
-  /// each row or column. `kept`: the elements that dropout keeps, or null. Null after an error.
+  /// Emits P * (dP - delta), multiplied by the score's derivative (`slopes`, or a constant). `delta` has one value for
+  /// each row or column. `kept` says which elements dropout keeps, and may be null. Null after an error.
   mlir::Value emitScoreGradients(mlir::Value visit, mlir::Value position, mlir::Value weights, mlir::Value dp,
                                  mlir::Value delta, mlir::Value slopes, mlir::Value kept);
   mlir::Value clearUnweighted(mlir::Value weights, llvm::function_ref<mlir::Value()> emit);
@@ -71,16 +71,17 @@ private:
   void addToQueries(mlir::Value operand, mlir::Value position);
   /// Adds this head's gradient to the sums of its group.
   mlir::LogicalResult addToGroup(mlir::Value gradient, const AddedSums &ofGroup);
-  /// The gradients that the loop carries, in order. The others are added up in memory.
+  /// Returns the numbers of the gradients that the loop carries, in order. The other gradients are added up in memory.
   llvm::SmallVector<unsigned> getCarried() const;
   mlir::Value wait(mlir::Value token, int64_t pending);
 
   TileDropout dropout;
-  /// One value for each row, if queries are resident.
+  /// The log-sum-exps and the deltas of the rows. Only if queries are resident.
   mlir::Value lse, delta;
-  /// If keys are resident: shifts and deltas of queries in device memory, and the ring into which they are loaded.
+  /// The shifts and deltas of queries in device memory, and the ring into which they are loaded. Only if keys are
+  /// resident.
   mlir::Value statistics, statisticsRing;
-  /// If dq is added up: the ring for dX^T, and the sums.
+  /// The ring for dX^T, and the sums. Only if dq is added up in device memory.
   mlir::Value shared, sums;
 };
 

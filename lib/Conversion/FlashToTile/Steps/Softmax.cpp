@@ -14,11 +14,12 @@
 using namespace mlir;
 using namespace flashc;
 
-/// The maximum may be stale by this much, in log2: p stays below 2^8 and sums of p well inside f32.
+/// The logarithm to the base 2 by which the maximum may be stale. p is then at most 2^8, and sums of p stay well inside
+/// of f32.
 static constexpr double kRescaleThreshold = 8.0;
 
-/// Maxima up to about this magnitude are subtracted within one multiply-add. Its error is the rounding of the maximum
-/// in log2, at most 2^-2, the same for all scores of a row.
+/// Maxima up to about this magnitude are subtracted within one multiply-add. The error of this is the rounding of the
+/// maximum in log2. It is at most 2^-2, and the same for all scores of a row.
 static constexpr double kFar = 0x1p20;
 
 /// Checks that the schedule's max=unified is possible: 2^x of any score, and sums of them, must stay well inside bf16
@@ -61,8 +62,8 @@ FailureOr<ForwardStep::Softmax> ForwardStep::emitSoftmax(Value visit, Value key,
   return result;
 }
 
-/// Emits exponents from scores that are split from their terms, or as the score region is written if a term may be
-/// large.
+/// Emits the exponents of the scores. They are computed from scores without the split terms, or, if a term may be
+/// large, from scores as the score region writes them.
 FailureOr<ForwardStep::Exponents> ForwardStep::emitSplitOrAsWritten(Value visit, Value key, Scores scores, Value oldMax,
                                                                     Softmax &result) {
   RankedTensorType rowType = frame.getRowType();
@@ -88,7 +89,7 @@ FailureOr<ForwardStep::Exponents> ForwardStep::emitSplitOrAsWritten(Value visit,
   return Exponents{branch.getResult(0), branch.getResult(1)};
 }
 
-/// Emits exponents of scores as written. The maximum is then a maximum of scores, not of scores / scale.
+/// Emits the exponents of scores as they are written. The maximum is then a maximum of scores, not of scores / scale.
 FailureOr<ForwardStep::Exponents> ForwardStep::emitAsWritten(Value visit, Value key, Scores scores, Value oldMax,
                                                              Softmax &result) {
   FailureOr<Scores> masked = emitMasked(visit, key, Scores{scores.asWritten.getResult()}, kNegInf);
@@ -100,8 +101,9 @@ FailureOr<ForwardStep::Exponents> ForwardStep::emitAsWritten(Value visit, Value 
                    splat(cast<RankedTensorType>(scores.offset.getType()), 0.0)};
 }
 
-/// Emits exponents with the old maximum while the new one exceeds it by less than kRescaleThreshold; acc and sum use
-/// the same maximum. In most tiles no score of the warp's rows exceeds it, and then lanes exchange nothing.
+/// Emits exponents. They use the old maximum while the new one exceeds it by less than kRescaleThreshold; acc and sum
+/// use the same maximum. In most tiles no score of the warp's rows exceeds the old maximum by that much. Then the lanes
+/// exchange nothing.
 FailureOr<ForwardStep::Exponents> ForwardStep::emitRescaledExponents(Value visit, Value key, Scores scores,
                                                                      Value oldMax, Softmax &result) {
   FailureOr<Scores> masked = emitMasked(visit, key, scores, kNegInf);
@@ -127,15 +129,15 @@ FailureOr<ForwardStep::Exponents> ForwardStep::emitRescaledExponents(Value visit
   return Exponents{branch.getResult(0), branch.getResult(1)};
 }
 
-/// The value that is added to a score to make its exponent: minus the maximum, plus the score's offset if it has one.
-/// (Both may be large, so they are subtracted before a rounding at their size.)
+/// Emits the value that must be added to a score to make its exponent: the score's offset, if it has one, minus the
+/// maximum. (Both may be large, so their difference is taken before anything is rounded at their size.)
 Value ForwardStep::emitShift(Scores scores, Value max) {
   if (!scores.offset)
     return arith::NegFOp::create(b, max);
   return arith::SubFOp::create(b, scores.offset, tile::BroadcastOp::create(b, scores.offset.getType(), max));
 }
 
-/// Emits the new maximum of scores that are exponents of 2 after multiplication by `factor`.
+/// Emits the new maximum of scores. A score times `factor` is an exponent to the base 2.
 void ForwardStep::emitNewMaximum(Scores scores, Value oldMax, double factor, Softmax &result) {
   RankedTensorType rowType = frame.getRowType();
   Value newMax = emitMaximum(scores);
@@ -147,9 +149,9 @@ void ForwardStep::emitNewMaximum(Scores scores, Value oldMax, double factor, Sof
   result.needsRescale = tile::VoteAnyOp::create(b, b.getI1Type(), isStale);
 }
 
-/// Emits exponents. The product of the maximum with log2(e) is rounded at its own size, equally for all scores of a
-/// row. If the error would be more than a part of one, as for scores of 1e30, the maximum is subtracted from every
-/// score itself. In a row without keys the maximum and all scores are -inf, and 0 is subtracted.
+/// Emits exponents. The product of the maximum and log2(e) is rounded, with the same error for all scores of a row. If
+/// the error would be more than a part of one, as for scores of 1e30, the maximum is subtracted from every score
+/// itself. In a row without keys the maximum and all scores are -inf; then 0 is subtracted.
 ForwardStep::Exponents ForwardStep::emitExponents(Scores scores, Value max) {
   Value distance = math::AbsFOp::create(b, emitShift(scores, max));
   auto type = cast<RankedTensorType>(distance.getType());
@@ -170,8 +172,8 @@ ForwardStep::Exponents ForwardStep::emitExponents(Scores scores, Value max) {
   return {branch.getResult(0), branch.getResult(1)};
 }
 
-/// Emits (s * growth - max * growth) / growth for all scores with their offset: rounded at the size of the scores times
-/// `growth`, if growth is above 1, and infinite if that product is.
+/// Emits (s * growth - max * growth) / growth, where s is a score with its offset. If `growth` is above 1, the result
+/// is rounded at the size of s * growth, and is infinite if s * growth is.
 Value ForwardStep::emitDifferences(Scores scores, Value max, double growth) {
   Value tile = scores.tile;
   if (scores.offset)
@@ -182,8 +184,8 @@ Value ForwardStep::emitDifferences(Scores scores, Value max, double growth) {
 }
 
 /// Emits whether a term that was split from the scores is large for one of this warp's rows. The terms are affine in
-/// the key, so the first and the last key decide. Sums of large numbers depend on their order; then scores are computed
-/// in the order of the score region.
+/// the key, so only the first and the last key are tested. A sum of large numbers depends on their order. So scores
+/// with large terms are computed in the order of the score region.
 LogicalResult ForwardStep::emitHasLargeTerms(tile::MapOp split) {
   auto loop = split->getParentOfType<scf::ForOp>();
   OpBuilder::InsertionGuard guard(b);
@@ -207,23 +209,23 @@ LogicalResult ForwardStep::emitHasLargeTerms(tile::MapOp split) {
     isLarge = isLarge ? arith::OrIOp::create(b, isLarge, is).getResult() : is;
   }
   hasLargeTerms = tile::VoteAnyOp::create(b, b.getI1Type(), isLarge);
-  if (slopes) // the score region does not contain the product's bias
+  if (slopes) // the score region must not get the product's bias
     slopes = arith::SelectOp::create(b, hasLargeTerms, splat(cast<RankedTensorType>(slopes.getType()), 0.0), slopes);
   return success();
 }
 
-/// Emits whether a score of the warp's rows may exceed the row's maximum by kRescaleThreshold: true if one does, and
-/// sometimes if none does. Always true for rows whose maximum is far from 0 (emitExponents) or -inf.
+/// Emits whether a score of the warp's rows may exceed the row's maximum by kRescaleThreshold. The result is true if a
+/// score does, and sometimes if none does. It is always true if a row's maximum is -inf or far from 0 (emitExponents).
 Value ForwardStep::emitMayExceed(Scores scores, Value oldMax) {
   RankedTensorType rowType = frame.getRowType(), partialType = frame.getLanePartialType();
   Value limit = arith::AddFOp::create(b, oldMax, splat(rowType, kRescaleThreshold / getExponentFactor()));
   limit = tile::BroadcastOp::create(b, partialType, limit);
   if (scores.offset)
     limit = arith::SubFOp::create(b, limit, scores.offset);
-  // A maximum of integers is one instruction for three operands, a maximum of floats one for two. The maximum as
-  // integers is right unless all scores are negative: then its result is negative, below a limit that is not negative.
-  // For other limits floats are compared. A negative number or NaN is above all others as an unsigned integer: one
-  // comparison finds negative limits and rows that are far from 0.
+  // One instruction takes the maximum of three integers, but only of two floats. As integers, the bits of floats have
+  // the right maximum unless all scores are negative. Then the integer maximum is some negative score, which is below
+  // every limit that is not negative; so only other limits need a comparison of floats. A negative number or NaN is
+  // above all others as an unsigned integer. So one comparison finds negative limits and rows that are far from 0.
   Value most = tile::RowReduceOp::create(b, partialType, tile::ReduceKind::MaxOfBits, scores.tile);
   RankedTensorType bitsType = partialType.clone(b.getI32Type());
   int32_t farBits = llvm::bit_cast<int32_t>(static_cast<float>(kFar / remainingScale));
@@ -235,12 +237,12 @@ Value ForwardStep::emitMayExceed(Scores scores, Value oldMax) {
   return tile::VoteAnyOp::create(b, b.getI1Type(), mayExceed);
 }
 
-/// The maximum of a tile's scores for each row and lane, without the offset.
+/// Emits the maximum of a tile's scores for each row and lane, without the offset.
 Value ForwardStep::emitLaneMaximum(Scores scores) {
   return tile::RowReduceOp::create(b, frame.getLanePartialType(), tile::ReduceKind::Max, scores.tile);
 }
 
-/// The maximum of a tile's scores for each row.
+/// Emits the maximum of a tile's scores for each row.
 Value ForwardStep::emitMaximum(Scores scores) {
   RankedTensorType rowType = frame.getRowType();
   tile::ReduceKind kind = tile::ReduceKind::Max;
@@ -249,7 +251,7 @@ Value ForwardStep::emitMaximum(Scores scores) {
   return tile::RowReduceOp::create(b, rowType, kind, scores.tile);
 }
 
-/// Emits 2^(factor * s + offset) of all scores. A null offset is 0.
+/// Emits 2^(factor * s + offset) for all scores s. If `offset` is null, it counts as 0.
 Value ForwardStep::emitExponentials(Value scores, Value offset) {
   auto type = cast<RankedTensorType>(scores.getType());
   double factor = getExponentFactor();
@@ -259,7 +261,7 @@ Value ForwardStep::emitExponentials(Value scores, Value offset) {
       b, math::FmaOp::create(b, scores, splat(type, factor), tile::BroadcastOp::create(b, type, offset)));
 }
 
-/// Rescales the output so far to the new maximum if any row of the warp has a new one.
+/// Rescales `acc` to the new maximum if any row of the warp has a new one.
 Value ForwardStep::emitRescale(Value acc, const Softmax &softmax) {
   auto rescale = scf::IfOp::create(
       b, softmax.needsRescale,
@@ -271,7 +273,7 @@ Value ForwardStep::emitRescale(Value acc, const Softmax &softmax) {
   return rescale.getResult(0);
 }
 
-/// The scores of a tile, with `masked` in place of those that the mask does not keep.
+/// Emits the scores of a tile. Scores that the mask does not keep become `masked`.
 FailureOr<ForwardStep::Scores> ForwardStep::emitMasked(Value visit, Value key, Scores source, double masked) {
   auto getValues = [](Scores scores) {
     SmallVector<Value> values{scores.tile};
@@ -292,7 +294,7 @@ FailureOr<ForwardStep::Scores> ForwardStep::emitMasked(Value visit, Value key, S
 }
 
 /// Masks the scores of a masked tile. The offset of a row may be NaN or infinite, and must not reach a row without
-/// keys: a thread whose columns are all masked uses no offset.
+/// keys. So a thread uses no offset for a row in which all its columns are masked.
 FailureOr<ForwardStep::Scores> ForwardStep::emitMaskedScores(Value key, Scores source, double masked) {
   Value kept = frame.regions.emitMask(source.tile, key, masked);
   if (!kept)

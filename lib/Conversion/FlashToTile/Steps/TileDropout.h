@@ -17,9 +17,9 @@ public:
   void emitReads();
   /// Emits which elements of the streamed tile at `position` are kept. Null without dropout. Fails after an error.
   mlir::FailureOr<mlir::Value> emitMask(mlir::Value position);
-  /// `values` where `mask` keeps them, 0 elsewhere; `values` if `mask` is null.
+  /// Returns `values`, with 0 for the elements that `mask` does not keep. Returns `values` itself if `mask` is null.
   mlir::Value clearDropped(mlir::Value values, mlir::Value mask);
-  /// The factor for kept elements; 1 without dropout.
+  /// Returns the factor for kept elements. It is 1 without dropout.
   double getScale() const { return dropout ? dropout->getScale() : 1.0; }
 
 private:

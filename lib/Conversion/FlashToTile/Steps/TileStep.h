@@ -21,17 +21,17 @@ public:
   virtual mlir::LogicalResult check() { return mlir::success(); }
   /// Whether the step reads the operand with this name.
   virtual bool reads(llvm::StringRef operand) const { return true; }
-  /// Whether a product adds up the rows of the operand's tiles, each with a weight. Rows outside the mask must then be
-  /// cleared, since 0 times NaN is NaN.
+  /// Whether a product adds up the rows of the operand's tiles, each multiplied by a weight. Rows outside of the mask
+  /// must then be cleared, since 0 times NaN is NaN.
   virtual bool addsUpRows(llvm::StringRef operand) const { return false; }
-  /// Whether weights are multiplied by values of the same pairs, which may hold any bits if arrays hide the pair
-  /// (KernelFrame::hidesData).
+  /// Whether the step multiplies weights by values of the same pairs. Such values may hold any bits if arrays hide the
+  /// pair (KernelFrame::hidesData).
   virtual bool multipliesPairs() const { return false; }
   /// Emits the step's allocations in shared memory, apart from the operands' rings.
   virtual void emitAllocations() {}
   /// Emits the initial state of the loop.
   virtual llvm::SmallVector<mlir::Value> emitIdentity() = 0;
-  /// Emits the step for the streamed tile of a visit. Returns the state after it.
+  /// Emits the step for the streamed tile of a visit. Returns the state after the step.
   virtual mlir::FailureOr<llvm::SmallVector<mlir::Value>> emit(mlir::Value visit, mlir::ValueRange state) = 0;
   /// Emits the outputs from the loop's last state, and stores them. Fails after an error.
   virtual mlir::LogicalResult emitOutputs(mlir::ValueRange state) = 0;
@@ -45,7 +45,7 @@ protected:
 
 /// The extents of a nest on which a schedule depends.
 struct StepShape {
-  /// The depth of the products along the head dimension of queries and keys, and of values.
+  /// The depths of the products: along the head dimension of queries and keys, and along that of values.
   int64_t depth, valueDepth;
   KernelOutputs outputs;
 };
@@ -55,7 +55,7 @@ struct StepShape {
 #include "Steps/TileStepInterface.h.inc"
 
 namespace flashc {
-/// The step interface of a nest's op, which FlashToTile.cpp has checked.
+/// Returns the step interface of a nest's op. FlashToTile.cpp has checked that the op has it.
 inline TileStepOpInterface getTileStep(const LoopNest &nest) {
   return mlir::cast<TileStepOpInterface>(nest.getStep().getOperation());
 }

@@ -11,7 +11,7 @@ using namespace flashc;
 
 static bool isOfQueries(const LoopNest &nest) { return nest.getStep().getResidentDim() == flash::StepDim::I; }
 
-/// Loads the element of an operand with one element for each query; for a query that does not exist, the last element.
+/// Loads the element that an operand has for a query. If the query does not exist, loads the last element instead.
 static Value loadResidentElement(KernelFrame &frame, StringRef name, Value position) {
   ImplicitLocOpBuilder &b = frame.b;
   Operation *step = frame.nest.getStep();
@@ -24,7 +24,7 @@ static Value loadResidentElement(KernelFrame &frame, StringRef name, Value posit
                                    {frame.batch, frame.head, arith::MinSIOp::create(b, position, last)});
 }
 
-/// The element of `name` for the query of each row of the tile. Null after an error.
+/// Emits, for each row of the tile, the element that operand `name` has for the row's query. Null after an error.
 Value flashc::emitRowsOfQueries(KernelFrame &frame, StringRef name) {
   ImplicitLocOpBuilder &b = frame.b;
   auto rows = tile::RowsOp::create(b, frame.getRowType(), frame.row);
@@ -57,8 +57,8 @@ Value flashc::emitWithQueries(KernelFrame &frame, Value visit, Value position, V
   return map.getResult();
 }
 
-/// Emits 2^(factor * s - log2(e) * lse). A query whose log-sum-exp is -inf has seen no key, and gives 0. The
-/// multiply-add rounds at the size of the log-sum-exp, which is rounded at that size itself.
+/// Emits 2^(factor * s - log2(e) * lse). The result is 0 for a query whose log-sum-exp is -inf, since it has seen no
+/// key. The multiply-add rounds at the size of the log-sum-exp, but so was the log-sum-exp itself.
 static Value emitExponentials(KernelFrame &frame, Value visit, Value position, Value scores, double factor, Value lse) {
   ImplicitLocOpBuilder &b = frame.b;
   auto constant = [&](double value) -> Value {

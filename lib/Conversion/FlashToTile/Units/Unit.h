@@ -15,7 +15,8 @@ namespace flashc {
 
 class KernelFrame;
 
-/// A state of online softmax. Exponents are differences of maxima times `factor`, in base 2.
+/// A state of online softmax. To merge states, each is multiplied by 2 to the power of `factor` times a difference of
+/// maxima.
 struct SoftmaxState {
   mlir::Value acc, max, sum;
   double factor;
@@ -27,23 +28,23 @@ public:
 
   /// The number of rows of a tile.
   virtual int64_t getRows() const = 0;
-  /// Whether each unit loads its tiles itself into rings of its own; otherwise a producer loads them.
+  /// Whether each unit loads its tiles itself, into rings of its own. Otherwise a producer loads the tiles.
   virtual bool loadsItself() const = 0;
   /// Emits an error and fails if the unit lacks code for the nest.
   virtual mlir::LogicalResult check(LoopNest &nest) const { return mlir::success(); }
   /// Emits the program over a grid of work tiles, and moves the insertion point into its body. Returns the number of
   /// the unit in the CTA.
   virtual mlir::Value emitProgram(KernelFrame &frame, mlir::ValueRange grid, mlir::tile::WorkAttr work) const = 0;
-  /// Merges the states that several units have of the same rows into one, of which this unit stores a part of the
-  /// columns.
+  /// Merges the states of several units that have the same rows into one state. This unit then stores a part of the
+  /// columns of the merged state.
   virtual void emitMerged(KernelFrame &frame, SoftmaxState &state) const {}
   /// Describes the grid and the CTAs of a kernel whose body is emitted.
   virtual void describe(const NestKernel &kernel, ManifestKernel &info) const = 0;
 };
 
-/// The unit of a schedule, of the first kind in FrameKinds.def that applies.
+/// Makes the unit of a schedule: of the first kind in FrameKinds.def that applies.
 std::unique_ptr<Unit> makeUnit(const Schedule &schedule);
-/// The file of each kind defines its function.
+/// The function of each kind is defined in the kind's file.
 #define UNIT(Name) std::unique_ptr<Unit> match##Name##Unit(const Schedule &schedule);
 #include "FrameKinds.def"
 

@@ -8,7 +8,7 @@ using namespace mlir;
 using namespace flashc;
 
 namespace {
-/// All warps of a CTA, and of a cluster, have the same rows; each warp visits other keys, and loads them itself.
+/// All warps of a CTA, and of a cluster, have the same rows. Each warp visits keys of its own, and loads them itself.
 class WarpUnit : public Unit {
 public:
   int64_t getRows() const override { return tile::kWarpRows; }

@@ -7,7 +7,8 @@ using namespace mlir;
 using namespace flashc;
 
 namespace {
-/// The consumer warpgroups of a CTA have consecutive rows of its tile; a producer warpgroup loads for all of them.
+/// The consumer warpgroups of a CTA have consecutive rows of the CTA's tile. A producer warpgroup loads for all of
+/// them.
 class WarpgroupUnit : public Unit {
 public:
   int64_t getRows() const override { return tile::kTileRows; }
@@ -19,7 +20,8 @@ public:
 
 static tile::ScheduleAttr getAttr(const Schedule &schedule, MLIRContext *context) {
   RoleRegisters registers = schedule.getRegisters();
-  // Other kinds are slower with the next tile's product under this tile's exponentials (docs/trials.csv).
+  // Kernels of other kinds are slower if the next tile's product runs during this tile's exponentials
+  // (docs/trials.csv).
   bool overlap = schedule.kind == KernelKind::Forward;
   return tile::ScheduleAttr::get(context, schedule.consumers, registers.producer, registers.consumer, overlap,
                                  schedule.pingPong, schedule.epilogue, schedule.waitAfter);

@@ -7,7 +7,7 @@
 using namespace mlir;
 using namespace flashc;
 
-/// A value that stands in L1 for the unit's first row, which is known only in the kernel.
+/// Makes a value of L1 that stands for the unit's first row, which is known only in the kernel.
 Value Visits::Emitter::getOwnRowInL1(OpBuilder &inL1) {
   Location loc = nest.end->getLoc();
   Value zeroInL1 = arith::ConstantIndexOp::create(inL1, loc, 0);
@@ -16,20 +16,21 @@ Value Visits::Emitter::getOwnRowInL1(OpBuilder &inL1) {
   return row;
 }
 
-/// Makes a visit uniform. Minima and maxima pass through general registers: see tile.uniform.
+/// Makes the number of a visit uniform, since minima and maxima pass through general registers (see tile.uniform).
 Value Visits::Emitter::makeUniform(Value visit) {
   bool isPlain = visit == visits.total || getConstantIntValue(visit);
   return isPlain ? visit : tile::UniformOp::create(b, visit).getResult();
 }
 
-/// The number of the visit of the tile before a key, counted from the tile at `begin`, if the last tile is visited
-/// first. Rows whose keys end before `begin` get a number after the others.
+/// Emits the number of the visit of the tile that ends at `key` or contains the position before it. Tiles are counted
+/// from the one at `begin`, and the last tile is visited first. If `key` is before `begin`, the number is after all
+/// others.
 Value Visits::Emitter::getVisitAt(Value key, Value begin) {
   return sub(visits.total, countTiles(max(sub(key, begin), zero)));
 }
 
-/// Emits the visits of some rows from their bounds; `getVisit` turns a key into the number of the tile before it. Fails
-/// after an error.
+/// Emits the visits of some rows from their bounds. `getVisit` returns the number of the visit of the tile before a
+/// key. Fails after an error.
 FailureOr<Visits::Emitter::RowVisits> Visits::Emitter::emitRowVisits(const flash::RowBounds &bounds,
                                                                      llvm::function_ref<Value(OpFoldResult)> getVisit) {
   Value first = getVisit(bounds.end), last = getVisit(bounds.begin);
@@ -39,7 +40,7 @@ FailureOr<Visits::Emitter::RowVisits> Visits::Emitter::emitRowVisits(const flash
   return RowVisits{first, last, fullBegin, fullEnd};
 }
 
-/// Lets a warpgroup whose rows are all after the last query, and so have no output, make only one visit, the last.
+/// Lets a warpgroup make only the last visit if all its rows are after the last query, so that they have no output.
 LogicalResult Visits::Emitter::leaveOutMissingRows(Value &first, Value &last) {
   std::optional<int64_t> constant = getConstantIntValue(nest.resident.extent);
   if (constant && *constant % nest.residentTile == 0)
@@ -54,8 +55,8 @@ LogicalResult Visits::Emitter::leaveOutMissingRows(Value &first, Value &last) {
   return success();
 }
 
-/// Emits the visits of the warpgroup's rows. Returns false if the mask has no bounds for them. Rows that see no key
-/// visit one tile that is masked as a whole: the first or the last of the CTA's.
+/// Emits the visits of the warpgroup's rows. Returns false if the mask has no bounds for them. If the rows see no key,
+/// the warpgroup visits one tile, the first or the last of the CTA's tiles, whose elements are all masked.
 FailureOr<bool> Visits::Emitter::emitOwn(Value begin, Value end) {
   OpBuilder inL1(nest.end);
   std::optional<flash::RowBounds> bounds = flash::emitRowBounds(inL1, getMaskedOp(), nest.segments.front().begin,
@@ -92,8 +93,8 @@ OpFoldResult Visits::Emitter::getEndOfRows(OpBuilder &inL1) {
       .getResult();
 }
 
-/// Emits visits by bounds that read arrays, as numbers of the list, where they are uniform. None if the mask has no
-/// such bounds.
+/// Emits visits from bounds that read arrays. They come from the numbers of the work list, which are uniform. Returns
+/// null values if the mask has no such bounds.
 FailureOr<Visits::Emitter::RowVisits> Visits::Emitter::emitReadVisits(Value begin, Value end, OpBuilder &inL1) {
   Segment &front = nest.segments.front();
   flash::RowRange rows{getOwnRowInL1(inL1), getEndOfRows(inL1), ownRows, /*isFullInFront=*/!front.isMasked()};
@@ -113,7 +114,7 @@ FailureOr<Visits::Emitter::RowVisits> Visits::Emitter::emitReadVisits(Value begi
 // Own visits among those of several runs
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// The consecutive segments that end with the last one.
+/// Returns the last run: the consecutive segments that end with the last one.
 static MutableArrayRef<Segment> getLastRun(MutableArrayRef<Segment> segments) {
   size_t begin = segments.size() - 1;
   while (begin > 0 && isEqualConstantIntOrValue(segments[begin - 1].end, segments[begin].begin))
@@ -121,10 +122,11 @@ static MutableArrayRef<Segment> getLastRun(MutableArrayRef<Segment> segments) {
   return segments.drop_front(begin);
 }
 
-/// All warpgroups make the visits of the other runs, at the place among their visits of the last run where the CTA's
-/// first 64 rows begin theirs. If bounds ascend with the rows, all warpgroups have begun there, and none has ended if
-/// its rows see at least as many keys as the CTA has rows. Otherwise a warpgroup's visits are extended to that place,
-/// masked.
+/// Places the visits of the other runs among those of the last run. All warpgroups make the visits of the other runs,
+/// at the place where the CTA's first 64 rows begin their visits (or full visits) of the last run. If bounds ascend
+/// with the rows, every warpgroup has begun its own visits of the last run there. None has ended them if its rows see
+/// at least as many keys as the CTA has rows. Otherwise the visits of a warpgroup are extended to that place; the added
+/// visits are masked.
 LogicalResult Visits::Emitter::emitMovingRun(OpFoldResult fixedEnd) {
   MovingRun run;
   run.segments = getLastRun(nest.segments);
@@ -151,7 +153,7 @@ LogicalResult Visits::Emitter::emitMovingRun(OpFoldResult fixedEnd) {
     return failure();
   run.place = *place;
 
-  // There is one list of pieces: warpgroups have different masked visits, but the same keys for each visit.
+  // All warpgroups share one list of pieces: they differ in which visits are masked, but not in the keys of a visit.
   visits.isBackwards = true;
   auto getKey = [&](Value numOthers) { return sub(add(run.end, mul(numOthers, step)), step); };
   visits.masked.push_back({zero, getKey(zero)});
@@ -173,8 +175,8 @@ Value Visits::Emitter::divideExactly(Value distance) {
   return b.createOrFold<arith::ShRSIOp>(distance, index(llvm::Log2_64(nest.streamedTile)));
 }
 
-/// Emits the visits of 64 rows in the last run. If the rows see no key of the run, the visits are outside it. The
-/// bounds are those of a loop over all keys, whose begin is a constant more often than that of the last run.
+/// Emits the visits of 64 rows in the last run. They lie outside of the run if the rows see none of its keys. The
+/// bounds are those of a loop over all keys, since its begin is more often a constant than the begin of the last run.
 FailureOr<Visits::Emitter::RowVisits> Visits::Emitter::emitVisitsOf(const MovingRun &run, Value firstRow,
                                                                     OpBuilder &inL1) {
   std::optional<flash::RowBounds> bounds = flash::emitRowBounds(
@@ -185,21 +187,22 @@ FailureOr<Visits::Emitter::RowVisits> Visits::Emitter::emitVisitsOf(const Moving
   });
 }
 
-/// Full visits of the other runs come before the first rows' full visits, so that all full visits are one interval.
+/// Emits the place of the visits of the other runs. The full ones among them come before the full visits of the first
+/// rows, so that all full visits are one interval.
 FailureOr<Value> Visits::Emitter::emitPlace(const MovingRun &run) {
   OpBuilder inL1(nest.end);
   FailureOr<RowVisits> first = emitVisitsOf(run, getMaskedOp().getI0(), inL1);
   if (failed(first))
     return failure();
   Value place = getConstantIntValue(run.numFull) == 0 ? first->first : first->fullBegin;
-  // The place is not after the tiles of the last run that hold fixed keys: see emitOwn.
+  // Tiles of the last run with fixed keys are visited last, so the place is before them: see emitOwn.
   place = min(place, divideExactly(sub(run.end, max(run.fixedEnd, run.begin))));
   place = max(place, zero);
   return min(place, sub(visits.total, one));
 }
 
-/// Emits the visits of the warpgroup's rows, with the visits of the other runs among them. Tiles of the last run with
-/// keys that are the same for all queries are its last visits, and belong to all warpgroups.
+/// Emits the visits of the warpgroup's rows, with the visits of the other runs among them. If keys are the same for all
+/// queries, their tiles in the last run are its last visits, which all warpgroups make.
 LogicalResult Visits::Emitter::emitOwn(const MovingRun &run) {
   OpBuilder inL1(nest.end);
   FailureOr<RowVisits> own = emitVisitsOf(run, getOwnRowInL1(inL1), inL1);

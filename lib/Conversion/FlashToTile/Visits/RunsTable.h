@@ -6,8 +6,9 @@
 
 namespace flashc {
 
-/// Finds the table from which the nest's segments are read. If one segment is of a run, all must be: for each run in
-/// order, the tiles before its full ones, the full ones, and the tiles after them. Emits an error and fails otherwise.
+/// Finds the table from which the nest's segments are read. If one segment is read from a table, all must be. Each run
+/// must have three segments, in this order: the tiles before its full ones, the full ones, and the tiles after them.
+/// Emits an error and fails otherwise.
 mlir::LogicalResult matchRuns(LoopNest &nest);
 
 } // namespace flashc

@@ -34,7 +34,8 @@ static bool isRead(Value value) {
   return false;
 }
 
-/// Makes a bound uniform: ptxas takes a value from memory for different in every thread, and with it the loop's state.
+/// Makes a bound uniform. ptxas assumes that a value from memory differs between threads, and then the loop's state,
+/// too.
 Value Visits::Emitter::bound(OpFoldResult value) {
   Value copy = scalars.get(b, b.getLoc(), value);
   return copy && isRead(copy) ? tile::UniformOp::create(b, copy) : copy;
@@ -66,7 +67,7 @@ LogicalResult Visits::Emitter::emitRun() {
   if (!begin || !end)
     return failure();
   emitConstants();
-  // Bounds are in order, so distances are not negative.
+  // A segment does not begin before the one before it ends, so distances are not negative.
   Value count = countTiles(sub(end, begin));
   bool mayBeEmpty;
   setTotal(count, mayBeEmpty);
@@ -74,7 +75,7 @@ LogicalResult Visits::Emitter::emitRun() {
   Value firstKey = begin;
   if (visits.isBackwards)
     firstKey = add(begin, mul(sub(visits.total, one), step));
-  // The mask keeps no existing key, but may keep keys after the last one: visit the first tile of those.
+  // If the mask keeps no existing key, it may still keep keys after the last one: the first tile of those is visited.
   if (mayBeEmpty && getConstantIntValue(begin) != 0)
     firstKey = arith::SelectOp::create(b, isEmpty(count), zero, firstKey);
   visits.masked.push_back({zero, firstKey});
@@ -100,7 +101,8 @@ LogicalResult Visits::Emitter::emitRun() {
   return emitRotation();
 }
 
-/// CTAs of neighbouring resident tiles begin as many streamed tiles apart as one resident tile contains.
+/// Shifts the first full visit of each CTA, so that CTAs of neighbouring resident tiles begin as many streamed tiles
+/// apart as fit into one resident tile.
 LogicalResult Visits::Emitter::emitRotation() {
   if (!nest.isAnyAddedUp() || !hasFixedEnds(nest))
     return success();
@@ -112,8 +114,8 @@ LogicalResult Visits::Emitter::emitRotation() {
   return success();
 }
 
-/// Appends the pieces of the segments that are masked, or of those that are not; `count` continues the number of
-/// visits.
+/// Appends the pieces of the segments that are masked if `isMasked` holds, otherwise those of the other segments.
+/// `count` is the number of visits so far, and is increased.
 LogicalResult Visits::Emitter::emitPiecesOf(MutableArrayRef<Segment> segments, bool isMasked,
                                             SmallVectorImpl<Piece> &pieces, Value &count) {
   for (Segment &segment : llvm::reverse(segments)) {
@@ -141,7 +143,7 @@ LogicalResult Visits::Emitter::emitPieces() {
   visits.fullEnd = count;
   bool mayBeEmpty;
   setTotal(count, mayBeEmpty);
-  // Without tiles every piece begins at 0, and the last masked piece applies. See emitRun.
+  // Without tiles every piece begins at visit 0, and the last masked piece applies. See emitRun.
   Piece &last = visits.masked.empty() ? visits.full.back() : visits.masked.back();
   if (mayBeEmpty)
     last.key = arith::SelectOp::create(b, isEmpty(count), zero, last.key);
@@ -176,7 +178,7 @@ Value Visits::emitIsMasked(ImplicitLocOpBuilder &b, Value visit) const {
   return tile::OutsideOp::create(b, visit, fullBegin, fullEnd);
 }
 
-/// The key of a visit, read from the table.
+/// Emits the key of a visit, which is read from the table.
 Value Visits::emitKeyOfTable(ImplicitLocOpBuilder &b, Value visit) const {
   Value first = arith::AddIOp::create(b, row, arith::ConstantIndexOp::create(b, VisitsRow::kKeys));
   Value element = memref::LoadOp::create(b, table, b.createOrFold<arith::AddIOp>(first, visit));

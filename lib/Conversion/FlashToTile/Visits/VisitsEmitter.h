@@ -26,13 +26,13 @@ public:
   }
 
 private:
-  /// The last run of keys, and the visits of the other runs in the midst of its own: from number `place` on `numMasked`
-  /// masked and then `numFull` full ones. All rows see the keys before `fixedEnd`.
+  /// The last run of keys, among whose visits are those of the other runs: from visit `place` on, `numMasked` masked
+  /// and then `numFull` full ones. All rows see the keys before `fixedEnd`.
   struct MovingRun {
     llvm::MutableArrayRef<Segment> segments;
     mlir::Value begin, end, fixedEnd, place, numMasked, numFull;
   };
-  /// The visits of some rows: from `first` to `last`, and those of them that need no mask.
+  /// The visits of some rows: from `first` to `last`. Those from `fullBegin` to `fullEnd` need no mask.
   struct RowVisits {
     mlir::Value first, last, fullBegin, fullEnd;
   };
@@ -70,7 +70,7 @@ private:
   mlir::Value mul(mlir::Value x, mlir::Value y) { return b.createOrFold<mlir::arith::MulIOp>(x, y); }
   mlir::Value min(mlir::Value x, mlir::Value y) { return b.createOrFold<mlir::arith::MinSIOp>(x, y); }
   mlir::Value max(mlir::Value x, mlir::Value y) { return b.createOrFold<mlir::arith::MaxSIOp>(x, y); }
-  /// An op that has the mask, if any has.
+  /// Returns an op that has the mask. Only if there is one.
   mlir::flash::OnlineAttentionOp getMaskedOp() {
     auto *masked = llvm::find_if(nest.segments, [](Segment &segment) { return segment.isMasked(); });
     return mlir::cast<mlir::flash::OnlineAttentionOp>(masked->op.getOperation());
@@ -86,7 +86,8 @@ private:
   LoopNest &nest;
   ScalarCloner &scalars;
   KernelSignature &signature;
-  /// The first row of the unit, if only the keys of its rows are visited, and the number of its rows.
+  /// The first row of the unit, and the number of its rows. `ownRow` is null unless only the keys of these rows are
+  /// visited.
   mlir::Value ownRow;
   int64_t ownRows;
   bool hasList;

@@ -10,8 +10,8 @@ using namespace flashc;
 using flash::StepDim;
 
 namespace {
-/// The common part of walks of a step that L1 leaves whole (PairNest.h): each visit loads a tile of all operands, and
-/// each unit has its part of the queries.
+/// The common part of the walks for a step that L1 leaves whole (PairNest.h). Each visit loads a tile of all operands.
+/// Each unit has a part of the queries.
 class SummingWalk : public Walk {
 public:
   using Walk::Walk;
@@ -21,14 +21,15 @@ public:
   FailureOr<ValueRange> emitLoop(TileStep &step) override;
 
 protected:
-  /// A pair of tiles, of queries and keys.
+  /// The place of a pair of tiles: one tile of queries and one of keys.
   struct Place {
     Value batch, head, query, key;
   };
 
   /// Emits the position of the CTA, the destination of its state, and its number of visits.
   virtual void emitCTA() = 0;
-  /// Emits the queries and keys of a visit; the rest of its number is the batch and the head.
+  /// Emits the query and the key of the visit with this number. Leaves in `number` the part that counts batches and
+  /// heads.
   virtual void emitPair(Value &number, Place &place) = 0;
 
   Value add(Value x, Value y) { return b.createOrFold<arith::AddIOp>(x, y); }
@@ -40,7 +41,8 @@ protected:
   Value max(Value x, Value y) { return b.createOrFold<arith::MaxSIOp>(x, y); }
 
   Value batches, heads, queries, keys;
-  /// The batch and the head of the CTA, unless they are summed over; and the total number of its visits.
+  /// `ownBatch` and `ownHead` are the batch and the head of the CTA, unless they are summed over. `total` is the number
+  /// of the CTA's visits.
   Value ownBatch, ownHead, total;
 
 private:
@@ -49,8 +51,8 @@ private:
   Place emitPlace(Value visit);
 };
 
-/// The CTA has work tile (i, j, n): tile i of queries and tile j of keys. Visits are the batches and heads that are
-/// summed over.
+/// The CTA has work tile (i, j, n): tile i of queries, tile j of keys, and the batch and head of number n, as far as
+/// these are not summed over. It visits the batches and heads that are summed over.
 class PairsWalk : public SummingWalk {
 public:
   using SummingWalk::SummingWalk;
@@ -63,9 +65,9 @@ private:
   Value query, key;
 };
 
-/// CTA (t, h, n) has the tiles whose first key is (t - q) tiles of keys after their first query, where q is the number
-/// of tiles of keys in the extent of all tiles of queries. Visits are the tiles of queries, and the batches and heads
-/// that are summed over.
+/// CTA (t, h, n) has one diagonal of head h and batch n: the tiles whose first key is (t - q) tiles of keys after their
+/// first query. All tiles of queries together are as long as q tiles of keys. The CTA visits the tiles of queries, and
+/// the batches and heads that are summed over.
 class DiagonalsWalk : public SummingWalk {
 public:
   using SummingWalk::SummingWalk;
@@ -74,7 +76,8 @@ private:
   void emitCTA() override;
   void emitPair(Value &number, Place &place) override;
 
-  /// The distance from a tile's first query to its first key; the first tile of queries, and the number of tiles.
+  /// `distance` is the distance from a tile's first query to its first key. `firstTile` is the first tile of queries,
+  /// and `numTiles` is the number of tiles.
   Value distance, firstTile, numTiles;
 };
 } // namespace
@@ -99,7 +102,7 @@ LogicalResult SummingWalk::emitPositions() {
   return skipUnneeded();
 }
 
-/// Makes no visits if the mask keeps no pair of the first one, and so none of any visit.
+/// Makes no visits if the mask keeps no pair of the first visit, since it then keeps no pair of any visit.
 LogicalResult SummingWalk::skipUnneeded() {
   if (!nest.pairs->neededKeys)
     return success();

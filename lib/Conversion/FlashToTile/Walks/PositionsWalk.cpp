@@ -9,8 +9,8 @@ using namespace mlir;
 using namespace flashc;
 
 namespace {
-/// The units of a CTA have the same rows. Each unit visits, of the CTA's part of the keys, every tile whose number is
-/// its own modulo the number of units.
+/// The units of a CTA have the same rows, and share the tiles of the CTA's part of the keys. Unit u of n visits the
+/// tiles u, u + n, u + 2n, ....
 class PositionsWalk : public Walk {
 public:
   using Walk::Walk;

@@ -17,7 +17,8 @@ public:
       : frame(frame), nest(frame.nest), schedule(frame.schedule), scalars(frame.scalars), b(frame.b) {}
   virtual ~Walk() = default;
 
-  /// The extents of the grid, if a CTA may have other work tiles than that of its number; otherwise none.
+  /// Emits the extents of the grid if a CTA may take other work tiles than the one with its own number. Otherwise
+  /// returns no values.
   virtual mlir::FailureOr<llvm::SmallVector<mlir::Value>> emitGrid() { return llvm::SmallVector<mlir::Value>(); }
   /// How the work tiles of the grid are distributed.
   virtual mlir::tile::WorkAttr getWork() const { return {}; }
@@ -29,7 +30,7 @@ public:
 protected:
   /// Emits values that a step needs about its position.
   virtual mlir::LogicalResult enter(mlir::Value visit) { return mlir::success(); }
-  /// Emits the body of the loop: one step, whose state the loop carries. Returns the loop's results.
+  /// Emits the body of the loop: one step, whose state the loop carries. Returns the results of the loop.
   mlir::FailureOr<mlir::ValueRange> fillLoop(mlir::scf::ForOp loop, TileStep &step);
   mlir::Value index(int64_t value) { return frame.index(value); }
 
@@ -40,9 +41,9 @@ protected:
   mlir::ImplicitLocOpBuilder &b;
 };
 
-/// The walk of a frame, of the first kind in FrameKinds.def that applies.
+/// Makes the walk of a frame: of the first kind in FrameKinds.def that applies.
 std::unique_ptr<Walk> makeWalk(KernelFrame &frame);
-/// The file of each kind defines its function.
+/// The function of each kind is defined in the kind's file.
 #define WALK(Name) std::unique_ptr<Walk> match##Name##Walk(KernelFrame &frame);
 #include "FrameKinds.def"
 

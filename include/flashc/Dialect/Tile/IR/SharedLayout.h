@@ -7,7 +7,7 @@
 
 namespace mlir::tile {
 
-/// Slots of one size, counted over all consumers. Each slot of a ring has two barriers.
+/// Slots of one size. `slots` counts the slots of all consumers. Each slot of a ring has two barriers.
 struct SharedAllocation {
   int64_t slots, slotBytes;
   bool isRing = false;
@@ -20,13 +20,14 @@ struct SharedLayout {
     int64_t data = 0, full = 0, empty = 0;
   };
   SmallVector<Place> places;
-  /// The offset of the barriers of broadcasts, which are followed by the numbers; none without broadcasts.
+  /// The offset of the broadcasts, which begin with their barriers; the numbers follow. None without broadcasts.
   std::optional<int64_t> published;
   /// The size of the layout, including room for alignment.
   int64_t bytes = 0;
 };
 
-/// Lays `allocations` out one after the other, and broadcasts of `publishWords` numbers each, or none if it is 0.
+/// Lays `allocations` out one after the other, followed by broadcasts of `publishWords` numbers each. If `publishWords`
+/// is 0, there are no broadcasts.
 SharedLayout layOutShared(const GPUTarget &target, ArrayRef<SharedAllocation> allocations, int64_t publishWords);
 
 /// The layout of the allocations of a kernel.

@@ -48,12 +48,13 @@ constexpr int64_t kMaxConsumers = 4;
 /// Columns of a block of an accumulator. A thread holds the same two columns of every block.
 constexpr int64_t kBlockCols = 8;
 
-/// The number of places for broadcasts (tile.publish), more than the ring of Q has slots.
+/// The number of places for broadcasts (tile.publish). It is greater than the number of slots in the ring of Q.
 constexpr int64_t kPublishPlaces = 4;
-/// The numbers that a place holds next to its mbarrier, and how many if some of them are for single consumers.
+/// The count of numbers that a place holds next to its mbarrier: kOwnPublishWords if some of the numbers are for single
+/// consumers, otherwise kPublishWords.
 constexpr int64_t kPublishWords = 16;
 constexpr int64_t kOwnPublishWords = 32;
-/// The bytes of all places on `target`, of `words` numbers each.
+/// Returns the bytes of all places on `target`, where each place holds `words` numbers.
 constexpr int64_t getPublishBytes(const GPUTarget &target, int64_t words) {
   return kPublishPlaces * (target.barrierBytes + 4 * words);
 }
@@ -67,8 +68,8 @@ template <typename Encoding> bool hasEncoding(Type type) {
   return tensor && isa_and_nonnull<Encoding>(tensor.getEncoding());
 }
 
-/// Whether `type` is a tile with the encoding `Encoding`, of 64 rows or of a warp's 16: of rank 1 for encodings that
-/// have a value for each row, otherwise of rank 2.
+/// Whether `type` is a tile with the encoding `Encoding`: with 64 rows or a warp's 16 rows, and of rank 1 if the
+/// encoding has one value for each row, otherwise of rank 2.
 template <typename Encoding> bool isTile(Type type) {
   constexpr int64_t rank = llvm::is_one_of<Encoding, RowAttr, LanePartialAttr>::value ? 1 : 2;
   auto tensor = dyn_cast<RankedTensorType>(type);
@@ -89,43 +90,45 @@ RankedTensorType getLanePartialType(MLIRContext *context, int64_t rows = kTileRo
 /// The tile.warp_program of `kernel`; null if it has none.
 WarpProgramOp getWarpProgram(gpu::GPUFuncOp kernel);
 
-/// The type of a slot of ones, which has what one step of a product reads.
+/// Returns the type of a slot of ones, which has as many elements as one step of a product reads.
 SlotType getOnesType(const GPUTarget &target, Type element);
-/// The type of a slot of slopes, and that of a slot of columns for products of `cols` columns.
+/// Return the type of a slot of slopes, and the type of a slot of columns for products of `cols` columns.
 SlotType getSlopesType(const GPUTarget &target, Type element);
 SlotType getColumnsType(const GPUTarget &target, int64_t cols, Type element);
 
 /// Whether a tile.alloc_slot with the role `role` has allocated `slot`.
 bool hasRole(Value slot, SlotRole role);
 
-/// Returns after how many blocks of columns `condition` repeats along the keys, as `(i - j) mod 3 = 0` does after
-/// three. None if this is not known, more than kMostRepeat, or more than a tile of `cols` columns has. `key` is the
-/// argument of the condition's block that is the position j. Positions are assumed not to overflow.
+/// Returns the number of blocks of columns after which `condition` repeats along the keys; it is three for `(i - j) mod
+/// 3 = 0`. None if the number is unknown, more than kMostRepeat, or more than a tile of `cols` columns has. `key` is
+/// the argument of the condition's block that stands for the position j. Positions are assumed not to overflow.
 std::optional<int64_t> getRepeat(Value condition, BlockArgument key, int64_t cols);
 constexpr int64_t kMostRepeat = 8;
 
 /// Returns x if `op` computes |x|, as math.absi or as the maximum of x and 0 - x; otherwise null.
 Value getMagnitudeOperand(Operation *op);
 
-/// Whether the CTAs of `kernel` use the dynamic tile scheduler (tile.draw), or will when tile-order has made a work
-/// list.
+/// Whether the CTAs of `kernel` use the dynamic tile scheduler (tile.draw), or will use it after tile-order has made a
+/// work list.
 bool drawsNumbers(gpu::GPUFuncOp kernel);
 
 /// Whether a CTA of `kernel` has a reducer warpgroup, or will have one (tile.add_product).
 bool hasReducer(gpu::GPUFuncOp kernel);
 
-/// The least number of registers of a thread of the reducer: with fewer, ptxas ignores setmaxnreg in all roles (C7507).
+/// The least number of registers of the reducer's threads. With fewer, ptxas ignores setmaxnreg in all roles (C7507).
 inline constexpr int64_t kReducerRegisters = 56;
 
-/// The registers of a reducer's thread: those of the CTA that producer and consumers leave, at most as many as a thread
-/// has at launch and as a consumer's thread has.
+/// Returns the number of registers of a reducer's thread. The reducer gets the registers of the CTA that the producer
+/// and the consumers leave. Its threads get at most as many as a thread has at launch, and at most as many as a
+/// consumer's thread.
 int64_t getReducerRegisters(const GPUTarget &target, ScheduleAttr schedule);
 
-/// The words (i32) of a work list for each item with `numbers` numbers: the item and its numbers, and in the second
-/// part of the list its work and its numbers again. The word after both parts is the counter of `tile.draw`.
+/// Returns the words (i32) of a work list for each item with `numbers` numbers. The first part of the list has the item
+/// and its numbers; the second part has the item's work and again its numbers. One more word, after both parts, is the
+/// counter of `tile.draw`.
 constexpr int64_t getListItemWords(int64_t numbers) { return 2 * (1 + numbers); }
 
-/// The numbers in a place for broadcasts (tile.publish) of `kernel`.
+/// Returns how many numbers a place for broadcasts (tile.publish) of `kernel` holds.
 int64_t getPublishWords(gpu::GPUFuncOp kernel);
 
 } // namespace mlir::tile

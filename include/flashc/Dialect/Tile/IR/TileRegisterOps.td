@@ -272,13 +272,14 @@ def Tile_MapOp : Tile_Op<"map", [SingleBlock, RecursiveMemoryEffects,
     /// Whether `value` is the same for all elements of a row that one thread holds: code of the region may compute it
     /// from tile.first_column, but not from the element or from j itself.
     bool isSameInThread(::mlir::Value value);
-    /// An integer of the region as a sum: `i` times the row position plus `j` times the column position plus a term
-    /// that is the same in the whole tile. Without `i` the part that does not depend on j is any function of the row.
+    /// An integer of the region as a sum: `i` times the row position, plus `j` times the column position, plus a term
+    /// that is the same in the whole tile. If `i` is none, the part of the sum that does not depend on j may be any
+    /// function of the row.
     struct Linear {
       std::optional<int64_t> i;
       int64_t j;
     };
-    /// Returns `value` as such a sum, if it is one that is computed in 32 bits or more throughout.
+    /// Returns `value` as a Linear. None if it is no such sum, or if some of it is computed in less than 32 bits.
     std::optional<Linear> getLinear(::mlir::Value value);
     /// A bound on j that is the same for all elements of a row: j <= limit + offset, or j >= limit + offset.
     struct Bound {
@@ -286,7 +287,7 @@ def Tile_MapOp : Tile_Op<"map", [SingleBlock, RecursiveMemoryEffects,
       ::mlir::Value limit;
       int64_t offset;
     };
-    /// Returns the bound that `condition` is, if it compares j with a value that is the same in the row.
+    /// Returns `condition` as a Bound if it compares j with a value that is the same in the row. None otherwise.
     std::optional<Bound> getBound(::mlir::Value condition);
   }];
 }

@@ -12,9 +12,9 @@
 
 namespace mlir::tile {
 
-/// How a loop becomes a pipeline: iteration u of the new loop runs every stage s, for tile u - s. Products have their
-/// stages as attributes; a load runs in the first stage that reads its tile, index arithmetic in every stage that needs
-/// it, and every other op in the earliest stage in which its operands are available.
+/// How a loop becomes a pipeline: iteration u of the new loop runs every stage s, for tile u - s. A product's stage is
+/// an attribute. A load runs in the first stage that reads its tile. Index arithmetic runs in every stage that needs
+/// it. Every other op runs in the earliest stage in which its operands are available.
 struct PipelinePlan {
   /// An op, and a stage in which it runs.
   struct Step {
@@ -29,17 +29,18 @@ struct PipelinePlan {
   llvm::DenseSet<Operation *> scalars;
   /// The order of one iteration of the new loop.
   SmallVector<Step> kernel;
-  /// The values that the new loop carries (values that a later stage reads, and the old iter_args), and for how many
-  /// iterations.
+  /// The values that the new loop carries, each with the number of iterations for which it is carried. They are the
+  /// values that a later stage reads, and the iter_args of the old loop.
   llvm::MapVector<Value, int64_t> carried;
 
   /// The value that the loop yields for `iterArg`.
   Value getNext(BlockArgument iterArg) const;
   /// The stage that computes `value`.
   int64_t getStage(Value value) const;
-  /// How many iterations of the new loop ago `value` was computed when `stage` of the same tile reads it.
+  /// Returns how many iterations of the new loop lie between the computation of `value` and its use by `stage` of the
+  /// same tile.
   int64_t getAge(Value value, int64_t stage) const;
-  /// The steps of `stage`, in the old loop's order, with the scalars that they need before them.
+  /// Returns the steps of `stage` in the old loop's order. The scalars that a step needs come before it.
   SmallVector<Step> getSteps(int64_t stage) const;
   /// The order of an iteration that only runs the stages `first` to `last`, as in the prologue and the epilogue.
   SmallVector<Step> getOrder(int64_t first, int64_t last) const;
@@ -88,8 +89,8 @@ struct EpilogueOverlap {
   struct Side {
     scf::ForOp loop;
     SmallVector<Operation *> head;
-    /// The ops of the head whose results the rest reads: scalar ops that it computes again (except those that an early
-    /// softmax needs, too), and the values of the others, which the new loop carries.
+    /// The ops of the head whose results the rest reads. `again`: scalar ops, which the rest computes again, except
+    /// those that an early softmax also needs. The others: the new loop carries their results.
     SmallVector<Operation *> again;
     SmallVector<Value> crossing;
   };
