@@ -88,7 +88,7 @@ struct Code : ImplicitLocOpBuilder {
     return sum;
   }
 
-  /// log(1 + x), by the series of 2 artanh(x / (2 + x)) where the sum 1 + x would drop digits of x.
+  /// log(1 + x). Where the sum 1 + x would drop digits of x, the series of 2 artanh(x / (2 + x)) is used.
   Value log1p(Value x) {
     Value ratio = div(x, add(x, 2.0));
     Value series = polynomial(mul(ratio, ratio), {2.0, 2.0 / 3, 2.0 / 5, 2.0 / 7, 2.0 / 9});
@@ -125,9 +125,9 @@ Value expandSinh(Code &code, Value x) {
   return code.select(code.less(code.abs(x), 0.5), small, large);
 }
 
-/// x + x p(x^2) up to 0.93, and above it 1 - 2^(|x| q(|x|)) with the sign of x. p of degree 5 and q of degree 6 are
-/// fitted to the least relative errors of erf (2e-8 and 1e-9; with rounding 1.2 units in the last place). The fit ends
-/// at 4; above it q descends, and the power is less than half a unit.
+/// erf(x). Up to |x| = 0.93 it is x + x p(x^2), above it is 1 - 2^(|x| q(|x|)) with the sign of x. The polynomials p of
+/// degree 5 and q of degree 6 are fitted to the least relative errors of erf (2e-8 and 1e-9; with rounding 1.2 units in
+/// the last place). The fit of q ends at 4; above, q descends, and the power is less than half a unit.
 Value expandErf(Code &code, Value x) {
   Value square = code.mul(x, x), magnitude = code.abs(x);
   Value p = code.polynomial(square, {0.12837915, -0.37612486, 0.11281721, -0.026763124, 0.004988004, -0.00059642526});
@@ -139,7 +139,8 @@ Value expandErf(Code &code, Value x) {
   return code.select(isSmall, small, math::CopySignOp::create(code, large, x));
 }
 
-/// log(|x| + sqrt(x^2 + 1)) with the sign of x, as log1p(|x| + x^2 / (1 + sqrt(x^2 + 1))); log(2 |x|) for large x.
+/// asinh(x) = log(|x| + sqrt(x^2 + 1)) with the sign of x, computed as log1p(|x| + x^2 / (1 + sqrt(x^2 + 1))). For
+/// large x it is computed as log(2 |x|).
 Value expandAsinh(Code &code, Value x) {
   Value one = code.number(1.0), magnitude = code.abs(x), square = code.mul(x, x);
   Value root = math::SqrtOp::create(code, code.add(square, one));
@@ -155,7 +156,8 @@ Value expandAtanh(Code &code, Value x) {
   return math::CopySignOp::create(code, code.mul(code.log1p(ratio), 0.5), x);
 }
 
-/// The angle in the first octant, mirrored into the octant of the point (x, y); 0 for the origin.
+/// Computes the angle in the first octant and mirrors it into the octant of the point (x, y). The angle of the origin
+/// is 0.
 LogicalResult expandAtan2(math::Atan2Op op, PatternRewriter &rewriter) {
   if (!op.getType().isF32())
     return rewriter.notifyMatchFailure(op, "not on f32");
@@ -250,7 +252,8 @@ template <typename OpTy> LogicalResult expandClass(OpTy op, PatternRewriter &rew
   return success();
 }
 
-/// Squares and multiplies for each bit of the exponent. A power with a negative exponent is 0, except of 1 and -1.
+/// Multiplies squares, one for each bit of the exponent. A power with a negative exponent is 0, except if the base is 1
+/// or -1.
 LogicalResult expandIPowI(math::IPowIOp op, PatternRewriter &rewriter) {
   if (!isa<IntegerType>(op.getType()))
     return rewriter.notifyMatchFailure(op, "not on scalars");

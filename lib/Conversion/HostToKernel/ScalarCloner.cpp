@@ -20,8 +20,8 @@ using namespace flashc;
 // Leaves
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// Whether a kernel can compute with a type; if `isStored`, whether arrays and parameters, which the manifest lists,
-/// can have it, too.
+/// Whether a kernel can compute with a type. With `isStored`, also whether arrays, and parameters that the manifest
+/// lists, can have the type.
 static bool isSupported(Type type, bool isStored) {
   if (auto integer = dyn_cast<IntegerType>(type)) {
     unsigned width = integer.getWidth();
@@ -48,7 +48,7 @@ Value ScalarCloner::getArgument(OpBuilder &b, BlockArgument argument) {
   return arith::IndexCastOp::create(b, argument.getLoc(), b.getIndexType(), parameter);
 }
 
-/// The argument of the host function that an array is. Null after an error.
+/// Returns the argument of the host function that `array` is. Null after an error.
 static BlockArgument getArrayArgument(Operation *op, Value array) {
   BlockArgument argument = flash::getRootArgument(array);
   if (!argument) {
@@ -81,7 +81,7 @@ Value ScalarCloner::getDim(OpBuilder &b, Operation *op, Value source, Value inde
   return {};
 }
 
-/// The offset of an element in an array without gaps.
+/// Emits the offset of an element in an array without gaps.
 static Value emitPlace(OpBuilder &b, Location loc, ValueRange extents, ValueRange positions) {
   Value place = positions.front();
   for (auto [extent, position] : llvm::zip_equal(extents.drop_front(), positions.drop_front())) {

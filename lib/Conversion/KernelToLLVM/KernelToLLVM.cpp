@@ -27,7 +27,7 @@ using namespace mlir;
 
 namespace {
 
-/// A function of f32 that is one PTX instruction, with a factor on its input or output.
+/// A function of f32 that is one PTX instruction, with a factor for the input or for the output.
 struct Approximation {
   StringRef instruction;
   double factorIn = 1.0, factorOut = 1.0;
@@ -80,8 +80,8 @@ struct MathLowering : ConversionPattern {
       return LLVM::FMulOp::create(rewriter, loc, value, constant);
     };
     Value in = scale(operands[0], approximation->factorIn);
-    // LLVM can schedule and fold intrinsics, and takes less time for them than for inline PTX; kernels have many of
-    // these functions.
+    // LLVM can schedule and fold intrinsics, and compiles them faster than inline PTX. This matters since kernels have
+    // many of these functions.
     Value out;
     if (isa<math::Exp2Op, math::ExpOp>(op))
       out = createIntrinsic(rewriter, loc, "llvm.nvvm.ex2.approx.ftz.f", in);
@@ -94,7 +94,8 @@ struct MathLowering : ConversionPattern {
   }
 };
 
-/// The IEEE division of f32 calls a subroutine with divergent branches; div.full is within 2 ulp (PTX ISA 9.7.3.8).
+/// Lowers a division of f32 to div.full, which is within 2 ulp (PTX ISA 9.7.3.8). The IEEE division would call a
+/// subroutine with divergent branches.
 struct DivFLowering : OpConversionPattern<arith::DivFOp> {
   DivFLowering(const LLVMTypeConverter &converter, MLIRContext *context)
       : OpConversionPattern(converter, context, /*benefit=*/2) {}

@@ -75,8 +75,8 @@ private:
     return applyPartialConversion(kernel, target, std::move(patterns));
   }
 
-  /// Marks kernels whose masks and scores are too much code for some passes of the back end. Those that were measured
-  /// have at most a hundred ops.
+  /// Marks kernels whose masks and scores are too much code for some passes of the back end. Measured kernels have at
+  /// most a hundred ops.
   void markLongCode(gpu::GPUFuncOp kernel) {
     int64_t most = 0;
     kernel.walk([&](tile::MapOp map) {
@@ -103,7 +103,7 @@ private:
     });
     if (walk.wasInterrupted())
       return failure();
-    // The launcher must know the size of shared memory, which is known before rings become addresses.
+    // The launcher must know the size of shared memory. It is computed here, before rings become addresses.
     kernel->setAttr("flashc.shared_memory", Builder(&getContext()).getI64IntegerAttr(tile::KernelLayout(kernel).bytes));
     expandRepeatedLoops(kernel);
     markLongCode(kernel);

@@ -10,8 +10,8 @@ using namespace flashc::tiletonvvm;
 
 namespace {
 
-/// Emits a dropout mask for one thread. A block has 8 columns, whose four flags for this thread are the sign bits of a
-/// word's bytes.
+/// Emits a dropout mask for one thread. A block has 8 columns. The thread has four flags of a block: the sign bits of
+/// the four bytes of a word.
 class MaskEmitter {
 public:
   MaskEmitter(DropoutMaskOp op, Emitter &emit, KernelContext &kernel)
@@ -20,8 +20,8 @@ public:
         key(emit.toI32(op.getKey())),
         common(flashc::emitPhiloxKey(emit.builder, emit.loc, op.getSeed(), op.getOffset(), emit.toI32(op.getBatch()),
                                      emit.toI32(op.getHead()))) {
-    // The loop hides the key: LLVM would compute the keys of all rounds before the loop, for which there are no
-    // registers.
+    // The loop must hide the key. Otherwise LLVM would compute the keys of all rounds before the loop, for which there
+    // are no registers.
     for (Value &word : common.key)
       word = emit.ptx(emit.builder.getI32Type(), "mov.b32 $0, $1;", "=r,r,r", {word, op.getTransposed() ? query : key},
                       /*sideEffects=*/false);
@@ -38,7 +38,7 @@ private:
   Value permute(Value x, Value y, int64_t selector) {
     return emit.intrinsic(emit.builder.getI32Type(), "llvm.nvvm.prmt", {x, y, emit.i32(selector)});
   }
-  /// The last words of the counters of this lane in its blocks.
+  /// Return the words of this lane's counters that depend on the keys, and on the queries.
   Value getKeys(Value key) { return emit.add(emit.mul(emit.shr(key, 5), 4), kernel.laneCol); }
   Value getQueries(Value query, Value lane) { return emit.add(emit.mul(emit.shr(query, 4), 8), lane); }
 
@@ -49,8 +49,9 @@ private:
   flashc::PhiloxKey common;
 };
 
-/// Compares the four words of a call with the threshold t. A byte x is at least t if the sum of its low seven bits and
-/// 128 - t mod 128 carries into its highest bit, and the highest bit is set; for t up to 127, if one of both holds.
+/// Compares the bytes of the four words of a call with the threshold t. Let s be the sum of a byte's low seven bits and
+/// 128 - t mod 128. For t of 128 or more, the byte is at least t if s carries into the highest bit and the byte's
+/// highest bit is set. For t up to 127, it is if one of both holds.
 std::array<Value, 4> MaskEmitter::emitFlags(Value keys, Value queries) {
   std::array<Value, 4> words =
       flashc::emitPhilox(emit.builder, emit.loc, {keys, queries, common.place, common.offset}, common.key);
@@ -64,7 +65,7 @@ std::array<Value, 4> MaskEmitter::emitFlags(Value keys, Value queries) {
 
 /// If the number of keys is no multiple of 32, the tile may begin in the middle of the 32 keys of a call.
 SmallVector<Value> MaskEmitter::emitRowsOfQueries() {
-  Value first = emit.add(query, kernel.row); // the row of the lane with g
+  Value first = emit.add(query, kernel.row); // the lane's first row
   Value queries = getQueries(first, emit.bitAnd(first, 7));
   int64_t numBlocks = columns / 8, perCall = flashc::kPhiloxKeys / 8;
   bool mayBeginAtHalf = numBlocks % perCall != 0;
@@ -80,9 +81,9 @@ SmallVector<Value> MaskEmitter::emitRowsOfQueries() {
   return words;
 }
 
-/// Lanes compute flags as if the 16 keys of their warp were columns, and blocks of 16 queries rows. Half a 32-bit word
-/// is then an element of `movmatrix` with the flags of 16 blocks: bit n of its first byte is the flag of the n-th block
-/// of 8 queries for the first 8 keys, bit n of its second byte for the other keys.
+/// Lanes compute flags as if the 16 keys of their warp were the columns, and blocks of 16 queries the rows. Half of a
+/// 32-bit word is then an element of `movmatrix`, with the flags of 16 blocks. Bit n of its first byte is the flag of
+/// block n of 8 queries for the first 8 keys; bit n of its second byte is that flag for the other keys.
 SmallVector<Value> MaskEmitter::emitRowsOfKeys() {
   Value lane = emit.bitAnd(kernel.row, 7);
   Value firstKey = emit.add(key, emit.add(kernel.row, emit.mul(lane, -1))); // the first key of the warp
@@ -97,7 +98,8 @@ SmallVector<Value> MaskEmitter::emitRowsOfKeys() {
       std::array<Value, 4> words = emitFlags(keys, queries);
       Value first = emit.select(isAtHalf, words[2], words[0]), second = emit.select(isAtHalf, words[3], words[1]);
       for (int64_t half : {0, 1}) {
-        // Bytes 2 * half and 2 * half + 1 of both words are for the lane's first key and for its second.
+        // In both words, bytes 2 * half and 2 * half + 1 are for the lane's first key and for its second key,
+        // respectively.
         Value signs = permute(first, second, half == 0 ? 0x5140 : 0x7362);
         int64_t n = (column - begin) / 8 + half;
         Value flags = emit.bitAnd(emit.shr(signs, 7 - n), static_cast<int32_t>(0x01010101u << n));
@@ -106,8 +108,8 @@ SmallVector<Value> MaskEmitter::emitRowsOfKeys() {
     }
     Value exchanged = emit.ptx(emit.builder.getI32Type(), "movmatrix.sync.aligned.m8n8.trans.b16 $0, $1;", "=r,r",
                                {packed}, /*sideEffects=*/true);
-    // The bytes are (query, keys) = (0, first 8), (0, others), (1, first 8), (1, others); elements are ordered by keys
-    // first.
+    // The bytes are (query, keys) = (0, first 8), (0, others), (1, first 8), (1, others). The elements are ordered by
+    // keys first, so the bytes are permuted.
     exchanged = permute(exchanged, exchanged, 0x3120);
     for (int64_t n = 0; n < (end - begin) / 8; ++n)
       result.push_back(shl(exchanged, 7 - n));

@@ -77,7 +77,7 @@ TileTypeConverter::TileTypeConverter(MLIRContext *context) {
   addConversion(convertTile);
   addConversion(
       [convertTile](TokenType type, SmallVectorImpl<Type> &types) { return convertTile(type.getResultType(), types); });
-  // A memref is its pointer and the strides of all dimensions but the innermost, which is contiguous.
+  // A memref is held as its pointer and the strides of all dimensions but the innermost one, which is contiguous.
   addConversion([i64](MemRefType type, SmallVectorImpl<Type> &types) -> std::optional<LogicalResult> {
     types.push_back(LLVM::LLVMPointerType::get(type.getContext(), getAddressSpace(type)));
     types.append(std::max<int64_t>(type.getRank() - 1, 0), i64);

@@ -82,8 +82,9 @@ public:
                                      llvm::StringRef constraints, mlir::ValueRange operands);
   mlir::Value intrinsic(mlir::Type result, llvm::StringRef name, mlir::ValueRange operands);
 
-  /// An i32 that is the same in every lane, in a uniform register. ptxas cannot prove it for a value that threads have
-  /// loaded or shuffled, and would keep all values computed from it per thread (docs/hopper-schedule.md).
+  /// Returns an i32 that is the same in every lane, in a uniform register. ptxas cannot prove this for a value that
+  /// threads have loaded or shuffled. It would keep all values that are computed from it per thread
+  /// (docs/hopper-schedule.md).
   mlir::Value makeUniform(mlir::Value value);
 
   /// Exchanges a value with the lane whose number differs in the bits of `mask`.
@@ -95,20 +96,21 @@ public:
   mlir::Location loc;
 };
 
-/// Two f32 values, rounded to 16 bits and packed into an i32, `low` in the low half.
+/// Rounds two f32 values to 16 bits and packs them into an i32. `low` is in the low half.
 mlir::Value packPair(Emitter &emit, mlir::Type element, mlir::Value low, mlir::Value high);
 
 /// The number of elements of `tile` that a thread holds.
 int64_t getElementsPerThread(mlir::RankedTensorType tile);
 
-/// The position of an accumulator's element e, relative to the thread's first element: 8 * getHalf(e) rows below,
-/// getColumn(e) columns to the right.
+/// The position of an accumulator's element e relative to the thread's first element: getColumn(e) columns to the
+/// right, and 8 * getHalf(e) rows below.
 inline int64_t getHalf(int64_t element) { return element / 2 % 2; }
 inline int64_t getColumn(int64_t element) { return 8 * (element / 4) + element % 2; }
-/// The number of the element of a #tile.col value for the column of an accumulator's element.
+/// Returns which element of a #tile.col value belongs to the column of an accumulator's element.
 inline int64_t getColumnNumber(int64_t element) { return 2 * (element / 4) + element % 2; }
 
-/// Converts tiles and memrefs to the values that hold them; a target adds slots, rings and maps. Other types stay.
+/// Converts the types of tiles and memrefs to the types of the values that hold them. A target adds conversions of
+/// slots, rings and maps. Other types stay as they are.
 class TileTypeConverter : public mlir::TypeConverter {
 public:
   explicit TileTypeConverter(mlir::MLIRContext *context);
@@ -117,14 +119,14 @@ public:
 /// The values that hold each result of an op.
 using TileValues = llvm::SmallVector<llvm::SmallVector<mlir::Value>>;
 
-/// An op's operands, each as the values that hold it.
+/// The operands of an op, each as the values that hold it.
 template <typename OpTy> using Adaptor = typename OpTy::template GenericAdaptor<llvm::ArrayRef<mlir::ValueRange>>;
 
 /// The function that lowers an op in its kernel.
 template <typename OpTy>
 using LowerOp = TileValues (*)(OpTy op, Adaptor<OpTy> adaptor, Emitter &emit, KernelContext &kernel);
 
-/// Applies such a function to every op of the type.
+/// Lowers every op of type `OpTy` by such a function.
 template <typename OpTy> struct KernelPattern : mlir::OpConversionPattern<OpTy> {
   KernelPattern(TileTypeConverter &converter, mlir::MLIRContext *context, KernelContext &kernel, LowerOp<OpTy> lower)
       : mlir::OpConversionPattern<OpTy>(converter, context), kernel(kernel), lower(lower) {}
@@ -169,37 +171,37 @@ void expandRepeatedLoops(mlir::gpu::GPUFuncOp kernel);
 /// Converts arrays in shared memory, which kernels without tiles have, to LLVM globals.
 void convertSharedArrays(mlir::gpu::GPUModuleOp module);
 
-/// LLVM's number of an array's address space: 3 for shared memory, 1 for device memory.
+/// Returns LLVM's number of the array's address space: 3 for shared memory, 1 for device memory.
 unsigned getAddressSpace(mlir::MemRefType type);
 
-/// The address of element (indices...) of a memref that is held as pointer and strides. Indices are i32, offsets have
-/// 64 bits.
+/// Returns the address of the element at `indices` of a memref that is held as pointer and strides. Indices are i32,
+/// but offsets have 64 bits.
 mlir::Value getElementPointer(Emitter &emit, mlir::ValueRange memref, mlir::Type element,
                               llvm::ArrayRef<mlir::Value> indices);
-/// The address for an op's indices. Without indices it is that of the only element.
+/// Returns the address of the element at the indices of an op. Without indices it is the address of the only element.
 mlir::Value getElementPointer(Emitter &emit, mlir::ValueRange memref, mlir::MemRefType type,
                               mlir::OperandRange indices);
 
-/// The column `distance` to the right of `col`. The sum is marked as not overflowing, so that LLVM folds distances into
-/// addresses.
+/// Returns the column `distance` to the right of `col`. The sum is marked as not overflowing, so that LLVM folds
+/// distances into addresses.
 mlir::Value addColumn(Emitter &emit, mlir::Value col, int64_t distance);
 
-/// Whether a load of `map` reads an array in the order of j, which may be clamped.
+/// Whether `load`, an op of `map`, reads an array along j. The index j may be clamped.
 bool isReadAlongRow(mlir::tile::MapOp map, mlir::memref::LoadOp load);
 
-/// Loads, for each of a tile's elements that a thread holds, the value of such a load. `rows`: the map's arguments at
-/// the first element in each of the thread's two rows. Two neighbours are loaded at once if the load is aligned and no
-/// clamp moves a column; this depends on the address of the array, its strides and the tile's first key, so the warp
-/// tests it. Values that both rows share are loaded once.
+/// Loads the values of a load for which isReadAlongRow holds: one for each element of the tile that a thread holds.
+/// `rows` has the map's arguments at the first element in each of the thread's two rows. Two neighbours are loaded at
+/// once if their address is aligned and no clamp moves a column. This depends on the address of the array, its strides
+/// and the tile's first key, so the warp tests it. Values that both rows share are loaded once.
 llvm::SmallVector<mlir::Value> readPairs(Emitter &emit, mlir::tile::MapOp map, mlir::memref::LoadOp load,
                                          std::array<mlir::IRMapping, 2> rows, int64_t elements);
 
-/// Whether the region of `map`, repeated for every element that a thread holds, is more code than LLVM compiles in
-/// about a second. No mask or score for which a schedule was measured is so large.
+/// Whether the region of `map` is too long to be repeated for every element that a thread holds: LLVM would need more
+/// than about a second to compile the code. No mask or score for which a schedule was measured is so long.
 bool isLargeMap(mlir::tile::MapOp map);
 
-/// Expands such a map in a loop over the elements of a row, with the code that all elements share before the loop.
-/// Returns the elements; `offsets` gets the values to be added to whole rows.
+/// Expands a map for which isLargeMap holds as a loop over the elements of a row. Code that all elements share comes
+/// before the loop. Returns the elements. Adds to `offsets` the values that must be added to whole rows.
 llvm::SmallVector<mlir::Value> expandInLoops(mlir::tile::MapOp map, mlir::ValueRange source,
                                              llvm::ArrayRef<mlir::ValueRange> rows, const KernelContext &kernel,
                                              mlir::OpBuilder &b, llvm::SmallVector<mlir::Value> &offsets);

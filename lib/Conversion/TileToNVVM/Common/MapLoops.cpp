@@ -8,12 +8,12 @@ using namespace mlir;
 using namespace mlir::tile;
 using namespace flashc::tiletonvvm;
 
-/// The most ops of a map, over all its elements: LLVM takes about 20 us for each op in each of a kernel's four to eight
-/// maps, and ptxas as long again.
+/// The most ops of a map, counted for all its elements. A kernel has four to eight maps; LLVM takes about 20 us for
+/// each op in each of them, and ptxas takes as long again.
 static constexpr int64_t kMostOps = 8192;
 
-/// Finds the ops of the region whose results may differ between a thread's elements in one row: those that depend on
-/// the element or on j, except through tile.first_column.
+/// Finds the ops of the region whose results may differ between a thread's elements in one row. They depend on the
+/// element or on j, other than through tile.first_column.
 static llvm::SmallPtrSet<Operation *, 32> findVaryingOps(MapOp map) {
   llvm::SmallPtrSet<Operation *, 32> varying;
   Block &body = map.getBody().front();
@@ -44,8 +44,8 @@ public:
       : map(map), body(map.getBody().front()), yield(cast<tile::YieldOp>(body.getTerminator())), b(b), col(col),
         varying(findVaryingOps(map)) {}
 
-  /// Returns the new elements in the order of their columns. `row`: the region's arguments except the element and its
-  /// column.
+  /// Returns the new elements in the order of their columns. `row` maps the region's arguments other than the element
+  /// and its column.
   SmallVector<Value> emit(SmallVector<Value> elements, IRMapping row, SmallVector<Value> &offsets) {
     for (Operation &op : body.without_terminator()) {
       if (isa<FirstColumnOp>(op))
@@ -55,8 +55,8 @@ public:
     }
     if (yield.getOffset())
       offsets.push_back(row.lookupOrDefault(yield.getOffset()));
-    // Registers cannot be indexed, so the loop carries the elements in a rotation: each iteration takes the first and
-    // yields it as the last. After the loop all are in their original order.
+    // Registers cannot be indexed, so the loop rotates the elements that it carries. Each iteration takes the first
+    // element, and yields the new element as the last. After the loop all elements are in their original order.
     Emitter at(b, map.getLoc());
     auto loop = scf::ForOp::create(b, map.getLoc(), at.index(0), at.index(elements.size()), at.index(1), elements,
                                    [&](OpBuilder &nested, Location loc, Value number, ValueRange carried) {
@@ -70,7 +70,7 @@ public:
 private:
   Value emitElement(OpBuilder &nested, Value element, Value number, IRMapping mapping) {
     Emitter at(nested, map.getLoc());
-    // Columns 8 n and 8 n + 1, like getColumn.
+    // Element number 2 n is in column 8 n, and element 2 n + 1 in column 8 n + 1, like getColumn.
     Value column = at.add(at.mul(at.shr(number, 1), 8), at.bitAnd(number, 1));
     mapping.map(body.getArgument(0), element);
     mapping.map(body.getArgument(2), at.add(col, column));

@@ -12,9 +12,9 @@ using namespace flashc::tiletonvvm;
 
 namespace {
 
-/// Repeats the region of a tile.map for each element. Code that depends on (b, h), i or j alone is the same for many
-/// elements, and common subexpression elimination merges it. Two kinds of code are not cloned as they are: conditions
-/// that bound j, which become bits of words, and positions that are converted to floating point.
+/// Repeats the region of a tile.map for each element. Code that depends only on (b, h), only on i or only on j is the
+/// same for many elements; common subexpression elimination merges it. Two kinds of code are not cloned as they are:
+/// conditions that bound j, which become bits of words, and positions that are converted to floating point.
 class MapExpander {
 public:
   MapExpander(MapOp op, ValueRange source, ArrayRef<ValueRange> rows, const KernelContext &kernel, OpBuilder &b)
@@ -24,7 +24,8 @@ public:
     col = emit.add(op.getCol(), emit.toIndex(emit.mul(kernel.laneCol, 2)));
   }
 
-  /// Returns the elements; `offsets` gets the values to be added to whole rows, if the map has a second result.
+  /// Returns the elements. If the map has a second result, adds to `offsets` the values that must be added to whole
+  /// rows.
   SmallVector<Value> expand(SmallVector<Value> &offsets) {
     auto yield = cast<tile::YieldOp>(op.getBody().front().getTerminator());
     findCodeOfOffset(yield);
@@ -61,7 +62,7 @@ private:
     return mapping;
   }
 
-  /// Finds code that only the second result needs, which is emitted for the first element of a row.
+  /// Finds the code that only the second result needs. Such code is emitted only for the first element of a row.
   void findCodeOfOffset(tile::YieldOp yield) {
     auto isOfOffset = [&](OpOperand &use) {
       return codeOfOffset.contains(use.getOwner()) || (use.getOwner() == yield && use.getOperandNumber() == 1);
@@ -81,7 +82,7 @@ private:
       return;
     }
     if (nested.getNumResults() == 1 && isWord(nested.getResult(0)))
-      return; // computed where it is used
+      return; // emitted where it is used
     nested.walk([&](Operation *user) {
       for (Value operand : user->getOperands())
         mapBit(operand, e, mapping);
@@ -91,9 +92,9 @@ private:
       b.clone(nested, mapping);
   }
 
-  /// Joins two conditions by one predicate instruction: LLVM would select twice, and a predicate costs less than a
-  /// select. Conditions on distances i - j are left to LLVM: many elements share them, and the seven predicates cannot
-  /// hold them all (a dilated window took 1.3 times as long).
+  /// Joins two conditions by one predicate instruction. LLVM would use two selects, which cost more. Conditions on
+  /// distances i - j are left to LLVM: many elements share them, and the seven predicates cannot hold them all (a
+  /// dilated window took 1.3 times as long).
   bool joinConditions(Operation &nested, IRMapping &mapping) {
     bool isCondition = isa<arith::AndIOp, arith::OrIOp>(nested) && nested.getResult(0).getType().isInteger(1) &&
                        !op.isSameInRow(nested.getResult(0));
@@ -106,7 +107,7 @@ private:
     return true;
   }
 
-  // Conditions as words: bit n of word g is that of the row's element 32 g + n.
+  // Functions for conditions that are held as words: bit n of word g belongs to element 32 g + n of the row.
   bool isWord(Value value);
   Value getWord(Value value, int64_t half, int64_t group, IRMapping &mapping);
   Value getBoundWord(const MapOp::Bound &bound, int64_t half, int64_t group, IRMapping &mapping);
@@ -141,8 +142,8 @@ private:
 // Conditions
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// Whether the value is a bound on j, a condition that repeats along j, or a combination of these with values that are
-/// constant in a row.
+/// Whether the value is held as bits of words. It is if it is a bound on j, a condition that repeats along j, or a
+/// combination of these with values that are constant in a row.
 bool MapExpander::isWord(Value value) {
   Operation *def = value.getDefiningOp();
   if (!def || !value.getType().isInteger(1) || def->getBlock() != &op.getBody().front())
@@ -158,9 +159,9 @@ bool MapExpander::isWord(Value value) {
   return wordLike[value] = result;
 }
 
-/// The number of a thread's elements in a row that are before a bound (before the first that an upper bound excludes):
-/// of its columns, 8 n and 8 n + 1, those that are less than the distance. Limits that are far away are first clamped,
-/// so that the difference cannot wrap around.
+/// Emits how many of a thread's elements in a row lie before a bound. An upper bound lies before the first element that
+/// it excludes. The thread's columns are 8 n and 8 n + 1; those that are less than the distance to the bound are
+/// counted. Limits that are far away are first clamped, so that the difference cannot wrap around.
 Value MapExpander::countBefore(const MapOp::Bound &bound, IRMapping &mapping) {
   auto max = [&](Value x, Value y) -> Value { return arith::MaxSIOp::create(b, emit.loc, x, y); };
   auto min = [&](Value x, Value y) -> Value { return arith::MinSIOp::create(b, emit.loc, x, y); };
@@ -173,14 +174,14 @@ Value MapExpander::countBefore(const MapOp::Bound &bound, IRMapping &mapping) {
 }
 
 Value MapExpander::getBoundWord(const MapOp::Bound &bound, int64_t half, int64_t group, IRMapping &mapping) {
-  // Bounds of several elements share a limit, but have different offsets.
+  // The bounds of several elements share a limit, but have different offsets, so the offset is part of the key.
   Value &count = counts[{bound.limit, 8 * half + 2 * bound.offset + bound.isUpper}];
   if (!count)
     count = countBefore(bound, mapping);
   Value inWord = count;
   if (group > 0)
     inWord = arith::MaxSIOp::create(b, emit.loc, emit.add(count, -32 * group), emit.i32(0));
-  // d, first bit, number of bits (PTX ISA 9.7.1.22)
+  // The operands of bmsk: d, first bit, number of bits (PTX ISA 9.7.1.22).
   SmallVector<Value> bits = {emit.i32(0), inWord};
   if (!bound.isUpper)
     bits = {inWord, emit.i32(32)};
@@ -193,7 +194,7 @@ std::optional<int64_t> MapExpander::getRepeat(Value value) {
   return tile::getRepeat(value, op.getBody().getArgument(2), cast<RankedTensorType>(op.getType()).getDimSize(1));
 }
 
-/// The ops that compute `value` in the region.
+/// Returns the ops of the region that compute `value`.
 llvm::SetVector<Operation *> MapExpander::getSlice(Value value) {
   Block &body = op.getBody().front();
   BackwardSliceOptions options;
@@ -218,7 +219,7 @@ bool MapExpander::isOfDistance(Value value) {
   return ofDistance[value] = result;
 }
 
-/// `value` at the thread's element `e`.
+/// Evaluates `value` at the thread's element `e`.
 Value MapExpander::evaluate(Value value, int64_t e) {
   IRMapping mapping = mapArguments(e);
   for (Operation *nested : getSlice(value))
@@ -226,8 +227,8 @@ Value MapExpander::evaluate(Value value, int64_t e) {
   return mapping.lookup(value);
 }
 
-/// The word of a condition that repeats after `repeat` blocks of columns: each bit of its first blocks selects a
-/// pattern of bits.
+/// Emits the word of a condition that repeats after `repeat` blocks of columns. The condition is evaluated for each
+/// column of the first `repeat` blocks. If it holds there, it sets the bits of all columns that repeat this one.
 Value MapExpander::getRepeatedWord(Value value, int64_t repeat, int64_t half, int64_t group) {
   Value word = emit.i32(0);
   for (int64_t first = 0; first < 2 * repeat; ++first) {
@@ -262,7 +263,7 @@ Value MapExpander::getWord(Value value, int64_t half, int64_t group, IRMapping &
   return word;
 }
 
-/// Maps `value` to the element's bit if it is a word. ptxas tests eight such bits at once (R2P).
+/// If `value` is held as bits of words, maps it to the element's bit. ptxas tests eight such bits at once (R2P).
 void MapExpander::mapBit(Value value, int64_t e, IRMapping &mapping) {
   if (mapping.contains(value) || !isWord(value))
     return;
@@ -275,8 +276,9 @@ void MapExpander::mapBit(Value value, int64_t e, IRMapping &mapping) {
 // Positions
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// Converts a position, or its absolute value, to f32 by adding a constant to the conversion for the thread's first
-/// element: exact up to 2^24, and rounded twice above. A conversion takes four times as long as an addition.
+/// Converts a position, or its absolute value, to f32: adds a constant to the conversion of the position of the
+/// thread's first element. The result is exact up to 2^24, and rounded twice above. An addition takes a quarter of the
+/// time of a conversion.
 bool MapExpander::convertPosition(arith::SIToFPOp convert, int64_t e, IRMapping &mapping) {
   auto isWide = [](Type type) { return type.isIndex() || type.getIntOrFloatBitWidth() >= 32; };
   Value position = convert.getIn();

@@ -22,7 +22,7 @@ Value flashc::tiletonvvm::addColumn(Emitter &emit, Value col, int64_t distance) 
 //===--------------------------------------------------------------------------------------------------------------===//
 
 static bool isInside(MapOp map, Value value) {
-  Region *region = value.getParentRegion(); // null if the conversion has replaced the op of the value
+  Region *region = value.getParentRegion(); // null if the op of the value was replaced
   return region && map.getBody().isAncestor(region);
 }
 
@@ -37,7 +37,7 @@ static bool isColumn(MapOp map, Value index) {
   return map.isSameInRow(def->getOperand(1 - isSecond)) && isColumn(map, def->getOperand(isSecond));
 }
 
-/// Whether code of the region computes `value` without the row.
+/// Whether the region computes `value` without the row.
 static bool isSameInColumn(MapOp map, Value value) {
   if (!isInside(map, value) || value == map.getBody().getArgument(2))
     return true;
@@ -51,8 +51,9 @@ bool flashc::tiletonvvm::isReadAlongRow(MapOp map, memref::LoadOp load) {
   Type pair = ReadPairOp::getPairType(load.getType());
   if (!pair || indices.empty() || !isColumn(map, indices.back()))
     return false;
-  // In masked tiles j is clamped to the array. Arrays for which all tiles are masked have 8-bit elements. For others
-  // masked tiles are few, and another branch in them makes ptxas spill at d = 256.
+  // In masked tiles j is clamped to the array. With a clamp only 8-bit elements are read in pairs: arrays for which all
+  // tiles are masked have such elements. For other arrays masked tiles are few, and another branch in them makes ptxas
+  // spill at d = 256.
   bool isKept = indices.back() != map.getBody().getArgument(2);
   return (!isKept || pair.isInteger()) &&
          llvm::all_of(indices.drop_back(), [&](Value index) { return map.isSameInRow(index); });
@@ -95,7 +96,8 @@ public:
   }
 
 private:
-  /// An index of the load in one of the thread's rows, `column` columns to the right of its first element.
+  /// Returns an index of the load in one of the thread's two rows (`half`), `column` columns to the right of the row's
+  /// first element.
   Value getIndex(Emitter &at, Value index, int64_t half, int64_t column) {
     IRMapping mapping = rows[half];
     mapping.map(map.getBody().getArgument(2), addColumn(at, firstColumn, column));
@@ -103,8 +105,8 @@ private:
     return flashc::cloneSlice(at.builder, index, mapping, getOutside);
   }
 
-  /// Whether the warp's threads can load one of their rows in pairs: all pairs are aligned if the first one is, and no
-  /// clamp moves a column if none moves the first and the last.
+  /// Emits whether the warp's threads can load the elements of one of their rows in pairs. All pairs are aligned if the
+  /// first one is. No clamp moves a column if none moves the first or the last column.
   Value isPossible(int64_t half) {
     SmallVector<Value> first = indices[half];
     first.push_back(firstColumn);
@@ -217,7 +219,7 @@ struct IsAlignedLowering : OpConversionPattern<IsAlignedOp> {
   }
 };
 
-/// A stride in 64 bits: a product of extents, which may exceed the 32 bits of an index in a kernel.
+/// Returns a stride in 64 bits, since a product of extents may exceed the 32 bits that an index has in a kernel.
 Value emitStride(Emitter &emit, Value stride) {
   if (std::optional<int64_t> constant = getConstantIntValue(stride))
     return emit.i64(*constant);

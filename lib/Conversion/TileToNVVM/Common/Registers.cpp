@@ -67,7 +67,7 @@ Value combine(Emitter &emit, ReduceKind kind, Value a, Value b) {
   llvm_unreachable("a kind of reduction without code");
 }
 
-/// Reduces over the four lanes that share a row.
+/// Reduces a value over the four lanes that share a row.
 Value combineLanes(Emitter &emit, ReduceKind kind, Value value) {
   for (int64_t mask : {1, 2})
     value = combine(emit, kind, value, emit.shuffleXor(value, mask));
@@ -78,7 +78,7 @@ TileValues lowerRowReduce(RowReduceOp op, Adaptor<RowReduceOp> adaptor, Emitter 
   ValueRange source = adaptor.getSource();
   SmallVector<Value> results;
   for (int64_t half = 0; half < 2; ++half) {
-    // Two chains for each row hide the latency of a dependent chain without more registers.
+    // Two chains for each row hide the latency that one chain of dependent ops has. They take no more registers.
     Value chains[4];
     int64_t next = 0;
     for (auto [element, value] : llvm::enumerate(source)) {
@@ -124,7 +124,8 @@ TileValues lowerScaleRows(ScaleRowsOp op, Adaptor<ScaleRowsOp> adaptor, Emitter 
   return {results};
 }
 
-/// Blocks 2s and 2s + 1 of the accumulator, as pairs of words, are the A operand of step s.
+/// Lowers an accumulator to operand A. Blocks 2s and 2s + 1 of the accumulator, as pairs of words, are the operand of
+/// step s.
 TileValues lowerToOperandA(ToOperandAOp op, Adaptor<ToOperandAOp> adaptor, Emitter &emit, KernelContext &kernel) {
   auto type = cast<RankedTensorType>(op.getType());
   SmallVector<Value> results;
@@ -133,7 +134,7 @@ TileValues lowerToOperandA(ToOperandAOp op, Adaptor<ToOperandAOp> adaptor, Emitt
   return {results};
 }
 
-/// A bf16 is the upper half of the f32 with the same value.
+/// Lowers operand A to an accumulator. A bf16 is the upper half of the f32 with the same value.
 TileValues lowerFromOperandA(FromOperandAOp op, Adaptor<FromOperandAOp> adaptor, Emitter &emit, KernelContext &kernel) {
   Type element = op.getSource().getType().getElementType(), f32 = emit.builder.getF32Type();
   SmallVector<Value> results;
@@ -158,15 +159,15 @@ TileValues lowerVoteAny(VoteAnyOp op, Adaptor<VoteAnyOp> adaptor, Emitter &emit,
   return {{emit.intrinsic(any.getType(), "llvm.nvvm.vote.any.sync", {emit.i32(-1), any})}};
 }
 
-/// |x| + |y|, as bits.
+/// Emits |x| + |y|, as bits.
 Value emitSum(OpBuilder &b, Location loc, Value x, Value y) {
   Value sum = arith::AddFOp::create(b, loc, LLVM::FAbsOp::create(b, loc, x), LLVM::FAbsOp::create(b, loc, y));
   return arith::BitcastOp::create(b, loc, b.getI32Type(), sum);
 }
 
-/// Elements are tested in pairs, because a maximum runs at half the rate of an addition, and the sum of two magnitudes
-/// is one instruction. Sums are not negative, so as integers they have the same order, with NaN above all; and a
-/// maximum of three integers is one instruction.
+/// Tests sums of two elements' magnitudes, because a maximum runs at half the rate of an addition, and the sum of two
+/// magnitudes is one instruction. Sums are not negative, so they have the same order as integers, with NaN above all
+/// others. A maximum of three integers is one instruction.
 TileValues lowerAllWithin(AllWithinOp op, Adaptor<AllWithinOp> adaptor, Emitter &emit, KernelContext &kernel) {
   ValueRange source = adaptor.getSource();
   Value chains[2];

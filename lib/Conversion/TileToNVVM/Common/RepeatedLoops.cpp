@@ -7,7 +7,8 @@
 using namespace mlir;
 using namespace mlir::tile;
 
-/// Makes the body the part before the condition: it runs at least once, if the counted loop runs at all.
+/// Converts the loop to an scf.while whose body is the part before the condition. The body runs at least once if the
+/// counted loop runs at all.
 static void expandRepeatedLoop(RepeatIfOp repeat) {
   auto loop = cast<scf::ForOp>(repeat->getParentOp());
   Location loc = loop.getLoc();

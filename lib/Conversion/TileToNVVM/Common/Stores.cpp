@@ -54,7 +54,7 @@ Value pointerAt(Emitter &emit, Adaptor<StoreOp> adaptor, Type element, ArrayRef<
   return getElementPointer(emit, adaptor.getDest(), element, indices);
 }
 
-/// Stores eight bytes, a pair of words, for each block of eight columns.
+/// Stores eight bytes for each block of eight columns: a pair of words.
 void storeF32(Emitter &emit, const KernelContext &kernel, Adaptor<StoreOp> adaptor, Type element,
               ArrayRef<Value> position, int64_t half, Value predicate) {
   ValueRange source = adaptor.getSource();
@@ -65,7 +65,7 @@ void storeF32(Emitter &emit, const KernelContext &kernel, Adaptor<StoreOp> adapt
   }
 }
 
-/// Stores columns from the first one on, before the end. The end may be within a pair, and pairs need not be aligned.
+/// Stores the columns from `first` on that lie before `end`. `end` may be within a pair, and pairs need not be aligned.
 void storeColumns(Emitter &emit, const KernelContext &kernel, Adaptor<StoreOp> adaptor, Type element,
                   ArrayRef<Value> position, int64_t half, Value predicate, Value first, Value end) {
   ValueRange source = adaptor.getSource();
@@ -77,8 +77,8 @@ void storeColumns(Emitter &emit, const KernelContext &kernel, Adaptor<StoreOp> a
     }
 }
 
-/// Transposes 4 x 4 words in four lanes: lane c holds word c of rows (blocks) 0 to 3 before, and words 0 to 3 of row c
-/// after.
+/// Transposes a matrix of 4 x 4 words in four lanes. Before, lane c holds word c of the rows (blocks) 0 to 3. After, it
+/// holds the words 0 to 3 of row c.
 void transposeQuad(Emitter &emit, const KernelContext &kernel, MutableArrayRef<Value> words) {
   Value odd = emit.equal(emit.bitAnd(kernel.laneCol, 1), 1);
   for (int64_t i : {0, 2}) {
@@ -94,8 +94,8 @@ void transposeQuad(Emitter &emit, const KernelContext &kernel, MutableArrayRef<V
   }
 }
 
-/// Stores sixteen bytes for each 32 columns: four lanes transpose their 4 x 4 words by two exchanges, so that each
-/// holds eight neighbouring columns. The rest of a width that is no multiple of 32 is stored four bytes at a time.
+/// Stores sixteen bytes for each 32 columns. Four lanes transpose their 4 x 4 words by two exchanges, so that each lane
+/// holds eight neighbouring columns. The columns after the last multiple of 32 are stored four bytes at a time.
 void store16(Emitter &emit, const KernelContext &kernel, Adaptor<StoreOp> adaptor, Type element,
              ArrayRef<Value> position, int64_t half, Value predicate) {
   ValueRange source = adaptor.getSource();

@@ -8,12 +8,13 @@ using namespace flashc::tiletonvvm;
 
 static void addTypes(TileTypeConverter &converter, MLIRContext *context) {
   Type i32 = IntegerType::get(context, 32), i64 = IntegerType::get(context, 64);
-  // A ring is the addresses of its first slot, full barrier and empty barrier in shared memory.
+  // A ring is held as three addresses in shared memory: those of its first slot, first full barrier and first empty
+  // barrier.
   converter.addConversion([i32](RingType type, SmallVectorImpl<Type> &types) -> std::optional<LogicalResult> {
     types.append(3, i32);
     return success();
   });
-  // A slot is the address field of its matrix descriptor, and its empty barrier.
+  // A slot is held as the address field of its matrix descriptor, and the address of its empty barrier.
   converter.addConversion([i32, i64](SlotType type, SmallVectorImpl<Type> &types) -> std::optional<LogicalResult> {
     types.append({i64, i32});
     return success();

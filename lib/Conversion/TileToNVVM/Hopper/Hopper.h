@@ -13,35 +13,37 @@
 namespace flashc::tiletonvvm {
 using flashc::kHopper;
 
-/// Named barriers (PTX ISA 9.7.13.1). 0: all threads of the CTA, at the start. 1 to 4: consumer w's turn at the Tensor
-/// Cores is barrier 1 + w, the number of its warpgroup. 5 to 8: the warps of consumer w.
+/// The named barriers (PTX ISA 9.7.13.1). Barrier 0 is for all threads of the CTA, at the start. Barriers 1 to 4 are
+/// for turns at the Tensor Cores: consumer w has barrier 1 + w, the number of its warpgroup. Barriers 5 to 8 are for
+/// warps: the warps of consumer w have barrier 5 + w.
 constexpr int64_t kWarpgroupBarriers = mlir::tile::kMaxConsumers; // plus the number of the warpgroup
 static_assert(kWarpgroupBarriers + mlir::tile::kMaxConsumers < kHopper.namedBarriers);
 
-/// Emits a barrier among the warps of this consumer. Each executes the PTX `first` before it.
+/// Emits a barrier among the warps of this consumer. Each warp executes the PTX `first` before the barrier.
 void emitWarpgroupBarrier(Emitter &emit, const KernelContext &kernel, llvm::StringRef first = "");
 
-/// Spins until the phase of an mbarrier with `parity` has completed. All its instructions are uniform.
+/// Spins until the phase of an mbarrier with `parity` has completed. All instructions of the loop are uniform.
 void waitForPhase(Emitter &emit, mlir::Value barrier, mlir::Value parity);
 
-/// The place of load number `count` of a ring: the slot's index in the ring (including the owner's offset), and the
-/// parity of its turn; both are i32.
+/// The place of load number `count` of a ring. `slot` is the slot's index in the ring, including the owner's offset.
+/// `parity` is the parity of the slot's turn. Both are i32.
 struct Turn {
   mlir::Value slot, parity;
 };
 Turn getTurn(Emitter &emit, mlir::tile::RingType ring, mlir::Value count, mlir::Value owner);
 
-/// The barrier of a slot. A ring is held as the addresses of its slots and of their barriers, full and empty.
+/// Returns the barrier of a slot. A ring is held as the addresses of its slots, of their full barriers and of their
+/// empty barriers.
 mlir::Value getBarrier(Emitter &emit, mlir::Value barriers, mlir::Value slot);
 mlir::Value getSlotAddress(Emitter &emit, mlir::tile::RingType ring, mlir::ValueRange places, Turn turn);
-/// The number of arrivals by which a warpgroup releases a slot. If threads read the slot (f32), each of them arrives,
-/// so that its reads are before the producer's next write. If products read it, one thread arrives for all, since all
-/// warps have waited for the products.
+/// Returns the number of arrivals by which a warpgroup releases a slot. If threads read the slot (f32), each thread
+/// arrives, so that its reads come before the producer's next write. If products read the slot, one thread arrives for
+/// all, since all warps have waited for the products.
 int64_t getReleases(mlir::Type elementType);
 void waitUntilEmpty(Emitter &emit, mlir::ValueRange places, Turn turn);
 
-/// The weights with which a slope times n is hi * (kHighWeight * n) + (mid + lo) * (kLowWeight * n):
-/// `tile.store_slopes`, `tile.alloc_slot columns`.
+/// The weights of the parts of a slope: hi, mid and lo. A slope times n is hi * (kHighWeight * n) + (mid + lo) *
+/// (kLowWeight * n). See `tile.store_slopes` and `tile.alloc_slot columns`.
 constexpr float kHighWeight = 64.0f, kLowWeight = 1.0f / 32.0f;
 
 /// Adds all patterns for Hopper, and the types of their ops.

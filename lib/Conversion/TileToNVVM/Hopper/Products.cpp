@@ -22,25 +22,25 @@ constexpr int64_t getDescriptorFields(int64_t leadingBytes, int64_t strideBytes)
   return (int64_t(1) << 62) | (strideBytes >> 4) << 32 | (leadingBytes >> 4) << 16;
 }
 
-/// Eight rows of 128 bytes.
+/// The bytes of eight rows of 128 bytes.
 constexpr int64_t kSwizzleAtomBytes = 1024;
 constexpr int64_t kRowBytes = 128;
 /// One wgmma multiplies 16 elements of depth.
 constexpr int64_t kDepthStep = 16;
 
-/// The descriptor of the step of depth that begins at `depth`.
+/// Returns the descriptor of the step of depth that begins at `depth`.
 Value getDescriptor(Emitter &emit, Value address, SlotType slot, bool depthIsColumn, int64_t depth) {
   int64_t panelBytes = slot.getRows() * kRowBytes;
   if (depthIsColumn) { // K-major: steps advance along the 128 bytes of a row, then to the next panel
     int64_t offset = depth / kHopper.getPanelCols() * panelBytes + depth % kHopper.getPanelCols() * 2;
     return emit.add(address, getDescriptorFields(16, kSwizzleAtomBytes) + (offset >> 4));
   }
-  // MN-major: rows are the depth, and the leading offset is that of the next 64 columns
+  // MN-major: rows are the depth, and the leading offset leads to the next 64 columns
   return emit.add(address, getDescriptorFields(panelBytes, kSwizzleAtomBytes) + (depth * kRowBytes >> 4));
 }
 
-/// The descriptor of the last panel of an MN-major slot together with the panel of ones: the leading offset is from the
-/// beginning of the step to the ones, which are after all slots.
+/// Returns the descriptor of an MN-major slot's last panel together with the panel of ones. The leading offset leads
+/// from the beginning of the step to the ones, which are after all slots.
 Value getDescriptorWithOnes(Emitter &emit, Value address, Value ones, SlotType slot, int64_t depth) {
   Value distance = arith::SubIOp::create(emit.builder, emit.loc, ones, address);
   Value leading = arith::ShLIOp::create(emit.builder, emit.loc, distance, emit.i64(16));
@@ -49,8 +49,8 @@ Value getDescriptorWithOnes(Emitter &emit, Value address, Value ones, SlotType s
   return emit.add(emit.add(address, leading), getDescriptorFields(0, kSwizzleAtomBytes) + step - (step << 16));
 }
 
-/// The descriptor of slopes or of numbers of columns: K-major, one step of depth, rows of 32 bytes, whose swizzle is
-/// layout type 3.
+/// Returns the descriptor of slopes or of numbers of columns. They are K-major with one step of depth. Rows have 32
+/// bytes, whose swizzle is layout type 3.
 Value getDescriptorOfStep(Emitter &emit, Value address) {
   constexpr int64_t kEightRows = 8 * kHopper.getStepRowBytes();
   return emit.add(address, static_cast<int64_t>(uint64_t(3) << 62 | uint64_t(kEightRows >> 4) << 32 | 1 << 16));
@@ -74,8 +74,8 @@ std::string accumulatorConstraints(int64_t count, bool tied) {
   return text;
 }
 
-/// One wgmma of `cols` columns. `a` is a descriptor or four registers, `b` is a descriptor. An empty `acc` starts from
-/// zero (scale-d false).
+/// Emits one wgmma of `cols` columns. `a` is a descriptor or four registers, `b` is a descriptor. With an empty `acc`
+/// the sum starts from zero (scale-d false).
 SmallVector<Value> emitWgmma(Emitter &emit, MmaAsyncOp op, ArrayRef<Value> acc, ValueRange a, Value b, int64_t cols) {
   int64_t count = cols / 2;
   int64_t next = acc.empty() ? count : 2 * count; // the number of the first operand after the accumulators
@@ -100,7 +100,7 @@ SmallVector<Value> emitWgmma(Emitter &emit, MmaAsyncOp op, ArrayRef<Value> acc, 
   return emit.ptx(results, text, constraints, operands);
 }
 
-/// One step of depth. `valuesOfA` is the address of a slot, or registers.
+/// Emits one step of depth. `valuesOfA` is the address of a slot, or registers.
 SmallVector<Value> emitStep(Emitter &emit, MmaAsyncOp op, Adaptor<MmaAsyncOp> adaptor, ValueRange valuesOfA,
                             ArrayRef<Value> acc, int64_t depth) {
   SmallVector<Value> a;
@@ -112,8 +112,8 @@ SmallVector<Value> emitStep(Emitter &emit, MmaAsyncOp op, Adaptor<MmaAsyncOp> ad
   auto getB = [&] { return getDescriptor(emit, adaptor.getB()[0], slot, op.getTransposeB(), depth); };
   if (!op.getOnes())
     return emitWgmma(emit, op, acc, a, getB(), op.getTransposeB() ? slot.getRows() : slot.getCols());
-  // The leading offset can be that of the next panel or that of the ones, so the panels before the last have a wgmma of
-  // their own.
+  // The leading offset can lead to the next panel or to the ones, but not to both. So the panels before the last one
+  // have a wgmma of their own.
   int64_t before = slot.getCols() - kHopper.getPanelCols();
   size_t held = acc.empty() ? 0 : before / 2; // elements of these panels
   SmallVector<Value> results;
@@ -128,12 +128,12 @@ SmallVector<Value> emitStep(Emitter &emit, MmaAsyncOp op, Adaptor<MmaAsyncOp> ad
 TileValues lowerMmaAsync(MmaAsyncOp op, Adaptor<MmaAsyncOp> adaptor, Emitter &emit, KernelContext &kernel) {
   SlotType b = op.getB().getType();
   int64_t depth = op.getTransposeB() ? b.getCols() : b.getRows();
-  if (!op.getAcc() || !isa<TokenType>(op.getAcc().getType())) // else no register was written since
+  if (!op.getAcc() || !isa<TokenType>(op.getAcc().getType())) // else no register was written since the last one
     emit.ptx("wgmma.fence.sync.aligned;", "~{memory}", {});
   SmallVector<Value> acc, a = llvm::to_vector(adaptor.getA());
   if (op.getAcc())
     acc = llvm::to_vector(adaptor.getAcc());
-  if (op.getLocalDescriptors()) // an address that is known only here
+  if (op.getLocalDescriptors()) // descriptors are then computed here
     a[0] = emit.ptx(emit.builder.getI64Type(), "mov.b64 $0, $1;", "=l,l", a[0], /*sideEffects=*/true);
   for (int64_t step = 0; step < depth; step += kDepthStep)
     acc = emitStep(emit, op, adaptor, a, acc, step);

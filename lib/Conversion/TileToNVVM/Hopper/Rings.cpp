@@ -1,8 +1,8 @@
 //===- Rings.cpp - rings, copies and their barriers ---------------------------------------------------------------===//
 //
-// Load number g of a ring uses slot g mod stages. A barrier's phase flips each time it completes. The consumer of load
-// g waits for phase (g / stages) mod 2 of the full barrier; the producer waits for the complement on the empty barrier,
-// so that the first `stages` acquires pass at once (PTX ISA 9.7.13.15).
+// Load number g of a ring uses slot g mod stages. The phase of a barrier flips each time the barrier completes. The
+// consumer of load g waits for phase (g / stages) mod 2 of the full barrier. The producer waits for the other phase of
+// the empty barrier, so that the first `stages` acquires pass at once (PTX ISA 9.7.13.15).
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 
@@ -55,7 +55,7 @@ TileValues lowerAllocRing(AllocRingOp op, Adaptor<AllocRingOp> adaptor, Emitter 
   return {values};
 }
 
-/// The address field of a matrix descriptor: bits 4 to 17 of the address (PTX ISA 9.7.15.5.1.2.2).
+/// Returns the address field of a matrix descriptor: bits 4 to 17 of the address (PTX ISA 9.7.15.5.1.2.2).
 Value getAddressField(Emitter &emit, Value address) {
   Value field = emit.bitAnd(emit.shr(address, 4), 0x3FFF);
   return arith::ExtUIOp::create(emit.builder, emit.loc, emit.builder.getI64Type(), field);
@@ -87,7 +87,7 @@ void copyRows(Emitter &emit, CopyAsyncOp op, ValueRange array, Value data, Value
   }
 }
 
-/// PTX for `n = at div divisor`, and for the address of entry n in the table's row at $6.
+/// Returns PTX that computes `n = at div divisor`, and the address of entry n in the row of the table at $6.
 std::string findEntry(int64_t divisor) {
   std::string quotient = llvm::isPowerOf2_64(divisor) ? " shr.u32 n, at, " + std::to_string(llvm::Log2_64(divisor))
                                                       : " div.u32 n, at, " + std::to_string(divisor);
@@ -95,8 +95,8 @@ std::string findEntry(int64_t divisor) {
 }
 
 /// Copies boxes in a loop, which needs few of the producer's registers. An entry of the table is read one box ahead.
-/// Outside of the sequence, after its end or at a negative position, the entry is -1: outside of the tensor, where a
-/// copy writes zeros and counts their bytes.
+/// For a box after the sequence's end or at a negative position the entry is -1. The copy is then outside of the
+/// tensor: it writes zeros and counts their bytes.
 void copyPages(Emitter &emit, CopyAsyncOp op, Adaptor<CopyAsyncOp> adaptor, Value data, Value barrier) {
   RingType ring = op.getRing().getType();
   int64_t boxRows = cast<TensorMapType>(op.getMap().getType()).getRows(), pageRows = *op.getPageRows();
@@ -162,17 +162,17 @@ TileValues lowerWait(WaitOp op, Adaptor<WaitOp> adaptor, Emitter &emit, KernelCo
 
 constexpr int64_t kThreadBytes = 16, kThreadsOfRow = kHopper.swizzleBytes / kThreadBytes;
 
-/// The first address of a thread in a slot, and its row: threads store 16 bytes each, so that one pass covers sixteen
-/// rows of a panel. Whole rows are written, so the swizzle does not matter.
+/// Returns the first address in a slot that a thread clears, and the row of this address. Each thread stores 16 bytes,
+/// so that one pass covers sixteen rows of a panel. Whole rows are written, so the swizzle does not matter.
 SmallVector<Value> getClearedPlace(ClearRowsOp op, Adaptor<ClearRowsOp> adaptor, Emitter &emit, KernelContext &kernel) {
   Value field = arith::TruncIOp::create(emit.builder, emit.loc, emit.builder.getI32Type(), adaptor.getSlot()[0]);
   Value address = emit.mul(emit.add(field, kernel.inGroup), kThreadBytes);
   return {address, emit.shr(kernel.inGroup, llvm::Log2_64(kThreadsOfRow))};
 }
 
-/// Clears rows of a slot up to `end`. PTX sets r to the first row (`first`), and p if there is none (`isNone`). Every
-/// branch is uniform. $0 and $1 are the values of getClearedPlace, $2 is a bound of the rows, $3 the consumer's
-/// barrier.
+/// Clears rows of a slot up to `end`. The PTX `first` sets r to the first row, and the PTX `isNone` sets p if there is
+/// no row to clear. Every branch is uniform. $0 and $1 are the values of getClearedPlace, $2 is a bound of the rows,
+/// and $3 is the consumer's barrier.
 void clearRows(Emitter &emit, SlotType slot, const std::string &first, const std::string &end,
                const std::string &isNone, ArrayRef<Value> operands) {
   std::string stores;
@@ -194,13 +194,13 @@ void clearRows(Emitter &emit, SlotType slot, const std::string &first, const std
                " setp.lt.s32 p, r, " +
                end +
                ";\n @p bra.uni CLEAR;\n"
-               // Products read, and the next copy writes, through another proxy (PTX ISA 9.7.13.4).
+               // Products, and the next copy, access the slot through another proxy (PTX ISA 9.7.13.4).
                " fence.proxy.async.shared::cta;\n bar.sync $3, " +
                std::to_string(kHopper.groupThreads) + ";\n DONE:\n }",
            "r,r,r,r,~{memory}", operands);
 }
 
-/// In tiles without such rows this is a comparison and a branch.
+/// If a tile has no rows to clear, only a comparison and a branch are executed.
 TileValues lowerClearRows(ClearRowsOp op, Adaptor<ClearRowsOp> adaptor, Emitter &emit, KernelContext &kernel) {
   SlotType slot = op.getSlot().getType();
   std::string rows = std::to_string(slot.getRows());
@@ -217,7 +217,7 @@ TileValues lowerClearRows(ClearRowsOp op, Adaptor<ClearRowsOp> adaptor, Emitter 
   return {};
 }
 
-/// Reads a thread's two columns of each block.
+/// Reads the two columns that a thread has in each block.
 TileValues lowerReadColumns(ReadColumnsOp op, Adaptor<ReadColumnsOp> adaptor, Emitter &emit, KernelContext &kernel) {
   SlotType slot = op.getSlot().getType();
   Value field = arith::TruncIOp::create(emit.builder, emit.loc, emit.builder.getI32Type(), adaptor.getSlot()[0]);
@@ -237,11 +237,11 @@ TileValues lowerRelease(ReleaseOp op, Adaptor<ReleaseOp> adaptor, Emitter &emit,
     emit.ptx("mbarrier.arrive.shared::cta.b64 _, [$0];", "r,~{memory}", {adaptor.getSlot()[1]});
     return {};
   }
-  // One thread arrives for its warpgroup: the warpgroup has waited for the products that read the slot, or its warps
-  // have met at a barrier (tile.advance_ring).
+  // One thread arrives for its warpgroup. Either the warpgroup has waited for the products that read the slot, or its
+  // warps have met at a barrier (tile.advance_ring).
   std::string text = "{\n .reg .pred p;\n setp.eq.u32 p, $1, 0;\n", constraints = "r,r";
   SmallVector<Value> operands = {adaptor.getSlot()[1], kernel.inGroup};
-  // The comparisons are always true, also for NaN, which ptxas cannot prove.
+  // The comparisons are always true, even for NaN, but ptxas cannot prove this.
   ValueRange after = adaptor.getAfter();
   for (int64_t i = 0, count = op.getElements(); i < count; ++i) {
     text += " setp.geu.and.f32 p, $" + std::to_string(operands.size()) + ", 0f00000000, p;\n";

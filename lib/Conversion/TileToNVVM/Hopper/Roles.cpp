@@ -42,7 +42,8 @@ void writeOnes(Emitter &emit, const KernelContext &kernel, AllocSlotOp slot) {
   emit.ptx("st.shared.v4.b32 [$0], {$1, $1, $1, $1};", "r,r,~{memory}", {address, pair});
 }
 
-/// Writes a row with each thread, from `first` on: 64 n, n / 32 and n / 32 at the beginning of both halves.
+/// Writes one row with each thread, from row `first` on. Row n has 64 n, n / 32 and n / 32 at the beginning of each
+/// half.
 void writeColumns(Emitter &emit, const KernelContext &kernel, int64_t offset, SlotType type, int64_t first) {
   Value column = emit.add(kernel.inGroup, first);
   Value address = emit.add(emit.add(kernel.sharedBase, offset), emit.mul(column, kHopper.getStepRowBytes()));
@@ -96,8 +97,9 @@ template <typename OpTy> bool isUsed(Region &region, Value ring) {
                       [&](Operation *op) { return isa<OpTy>(op) && region.isAncestor(op->getParentRegion()); });
 }
 
-/// Initialises the barriers. A full barrier completes with the producer's arrival and its bytes, or with the arrivals
-/// of a consumer's warps that share a tile; an empty barrier completes when every reader has released the slot.
+/// Initialises the barriers. A full barrier completes with the producer's arrival and the bytes that the producer
+/// announces, or, if a consumer's warps share a tile, with their arrivals. An empty barrier completes when every reader
+/// has released the slot.
 void initialiseBarriers(Emitter &emit, const KernelContext &kernel, WarpSpecializeOp op) {
   OpBuilder::InsertionGuard guard(emit.builder);
   auto ifThread0 = scf::IfOp::create(emit.builder, emit.loc, TypeRange(), kernel.isThread0, false);

@@ -10,8 +10,8 @@ using namespace flashc::tiletonvvm;
 
 namespace {
 
-/// Stores the rows before the limit, if the limit cuts the tile. Each thread has 16 bytes of every 16th row of a panel;
-/// eight neighbouring threads have the 128 bytes of a row.
+/// Stores the rows before the limit with ordinary stores, if the limit cuts the tile. Each thread has 16 bytes of every
+/// 16th row of a panel. Eight neighbouring threads have the 128 bytes of a row.
 void storeFromSlot(Emitter &emit, const KernelContext &kernel, StoreAsyncOp op, Adaptor<StoreAsyncOp> adaptor,
                    Value data, int64_t panelBytes, Value isCut) {
   constexpr int64_t kChunks = 8, kRowsAtOnce = kHopper.groupThreads / kChunks;
@@ -44,9 +44,9 @@ void storeFromSlot(Emitter &emit, const KernelContext &kernel, StoreAsyncOp op, 
   }
 }
 
-/// Writes pairs of elements to a slot; `getWord` gives each of `numWords` pairs in the order of an accumulator. Each
-/// stmatrix stores four 8 x 8 matrices: both halves of two blocks. Lane l gives the address of row l mod 8 of matrix l
-/// / 8. In the 128-byte swizzle the eight columns of block c of row r are at 16 * (c xor r mod 8).
+/// Writes pairs of elements to a slot. `getWord` returns each of `numWords` pairs, in the order of an accumulator. Each
+/// stmatrix stores four 8 x 8 matrices: the two halves of two blocks. Lane l gives the address of row l mod 8 of matrix
+/// l / 8. With the 128-byte swizzle, block c of a row r (eight columns) is at byte 16 * (c xor r mod 8) of the row.
 void writeToSlot(Emitter &emit, const KernelContext &kernel, int64_t numWords,
                  llvm::function_ref<Value(int64_t)> getWord, Value data, int64_t panelBytes) {
   Value lane = emit.bitAnd(kernel.inGroup, 31), rowInMatrix = emit.bitAnd(lane, 7);
@@ -69,9 +69,9 @@ void writeToSlot(Emitter &emit, const KernelContext &kernel, int64_t numWords,
   }
 }
 
-/// No barrier is needed between the last product and the first stmatrix: a warp overwrites the 16 rows of Q that only
-/// its own part of the products has read, and it has waited for these. Before a slot of the output's own there is a
-/// tile.store_wait all.
+/// Stores a tile through a slot. No barrier is needed between the last product and the first stmatrix: a warp
+/// overwrites the 16 rows of Q that only its own part of the products reads, and it has waited for this part. If the
+/// output has a slot of its own, a tile.store_wait all comes before.
 TileValues lowerStoreAsync(StoreAsyncOp op, Adaptor<StoreAsyncOp> adaptor, Emitter &emit, KernelContext &kernel) {
   SlotType slot = op.getSlot().getType();
   Value field = arith::TruncIOp::create(emit.builder, emit.loc, emit.builder.getI32Type(), adaptor.getSlot()[0]);
@@ -84,7 +84,7 @@ TileValues lowerStoreAsync(StoreAsyncOp op, Adaptor<StoreAsyncOp> adaptor, Emitt
   writeToSlot(emit, kernel, source.size() / 2, getWord, data, panelBytes);
   emitWarpgroupBarrier(emit, kernel, "fence.proxy.async.shared::cta;\n ");
   int64_t cols = cast<RankedTensorType>(op.getSource().getType()).getDimSize(1);
-  Value issuer = kernel.inGroup; // the thread for which it is 0 starts the copies
+  Value issuer = kernel.inGroup; // the thread whose value is 0 starts the copies
   if (op.getLimit()) {
     Value end = emit.add(emit.toI32(op.getRow()), slot.getRows()), limit = emit.toI32(op.getLimit());
     Value isCut = arith::CmpIOp::create(emit.builder, emit.loc, arith::CmpIPredicate::sgt, end, limit);
@@ -116,7 +116,8 @@ TileValues lowerShare(ShareOp op, Adaptor<ShareOp> adaptor, Emitter &emit, Kerne
   return {};
 }
 
-/// Rounds `rest` / weight to `element`, and subtracts its product with the weight, a power of two, from `rest`.
+/// Returns `rest` / weight, rounded to `element`. Subtracts the rounded number times the weight, a power of two, from
+/// `rest`.
 Value takeRounded(Emitter &emit, Type element, Value &rest, float weight) {
   auto constant = [&](float number) -> Value {
     return arith::ConstantOp::create(emit.builder, emit.loc, emit.builder.getF32FloatAttr(number));
@@ -128,9 +129,9 @@ Value takeRounded(Emitter &emit, Type element, Value &rest, float weight) {
   return rounded;
 }
 
-/// Four lanes hold a row and the one eight below. Two of them write the halves of the first row, two those of the
-/// second: (hi, mid, lo, 0, ...), and zeros. The 32-byte swizzle exchanges the halves of some rows; the other factor is
-/// the same for both.
+/// Writes the slopes. Four lanes hold a row and the row eight below it. Two of the lanes write the two halves of the
+/// first row, the other two write those of the second row. One half is (hi, mid, lo, 0, ...), the other half is zeros.
+/// The 32-byte swizzle exchanges the halves of some rows; this has no effect, since the other factor has equal halves.
 TileValues lowerStoreSlopes(StoreSlopesOp op, Adaptor<StoreSlopesOp> adaptor, Emitter &emit, KernelContext &kernel) {
   Type element = op.getSlot().getType().getElementType();
   Value isSecondRow = emit.equal(emit.bitAnd(kernel.laneCol, 2), 2), secondHalf = emit.bitAnd(kernel.laneCol, 1);
@@ -152,7 +153,7 @@ TileValues lowerStoreSlopes(StoreSlopesOp op, Adaptor<StoreSlopesOp> adaptor, Em
 }
 
 TileValues lowerStoreWait(StoreWaitOp op, Adaptor<StoreWaitOp> adaptor, Emitter &emit, KernelContext &kernel) {
-  // The thread that started the copies, and that releases the slot later.
+  // The thread that started the copies waits. The same thread releases the slot later.
   emit.ptx("{\n .reg .pred p;\n setp.eq.u32 p, $0, 0;\n @p cp.async.bulk.wait_group.read 0;\n }", "r,~{memory}",
            {kernel.inGroup});
   if (op.getAll())

@@ -1,8 +1,8 @@
 //===- Bytes.cpp - conversion of 8-bit elements -------------------------------------------------------------------===//
 //
-// Both types are exact in f16. For float8_e4m3 there is an instruction (PTX ISA, cvt of .e4m3x2). An i8 with its sign
-// flipped is the last byte of the f16 1024 + x + 128, from which 1152 is subtracted. bf16 is converted by way of f32,
-// in which NaN stays NaN.
+// Elements of both 8-bit types are exact in f16. There is an instruction for float8_e4m3 (PTX ISA, cvt of .e4m3x2). For
+// an i8 x, the byte with its sign flipped is the last byte of the f16 1024 + x + 128; then 1152 is subtracted. A bf16
+// is computed by way of f32, in which NaN stays NaN.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 
@@ -11,7 +11,7 @@
 using namespace mlir;
 using namespace flashc::tiletonvvm;
 
-/// Moves the bytes `chosen` of a word, in this order, to its lower half.
+/// Moves the bytes `chosen` of a word to the lower half of the result, in this order.
 static Value chooseBytes(Emitter &emit, Value word, std::array<int, 2> chosen) {
   if (chosen == std::array<int, 2>{0, 1})
     return word;
@@ -20,7 +20,7 @@ static Value chooseBytes(Emitter &emit, Value word, std::array<int, 2> chosen) {
                   /*sideEffects=*/false);
 }
 
-/// Converts two elements to a pair of f16.
+/// Converts the two elements `chosen` of a word to a pair of f16.
 static Value widenToHalf(Emitter &emit, Type bytes, Value word, std::array<int, 2> chosen) {
   Type i32 = emit.builder.getI32Type();
   if (!bytes.isInteger())

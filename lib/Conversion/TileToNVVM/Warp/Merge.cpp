@@ -1,12 +1,12 @@
 //===- Merge.cpp - merges the softmax states of warps and CTAs ----------------------------------------------------===//
 //
-// States are passed in the order in which threads hold them, sixteen bytes for each lane: lane l of one warp reads what
-// lane l of another wrote, which is the same element of the same row.
+// States are passed in the order in which threads hold them, with sixteen bytes for each lane. Lane l of one warp reads
+// what lane l of another warp wrote: the same element of the same row.
 //
 // Invariants of a cluster's merge:
-//   1. Before a CTA pushes, all CTAs of the cluster have arrived: their barriers are initialised.
-//   2. A CTA's barrier completes with the bytes of all CTAs including itself. After that no CTA writes to it, and it
-//      may end.
+// 1. Before a CTA pushes, all CTAs of the cluster have arrived, so their barriers are initialised.
+//   2. The barrier of a CTA completes with the bytes of all CTAs, including its own. After that no CTA writes to this
+//      CTA, so this CTA may end.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 
@@ -73,7 +73,8 @@ MergedRow mergeRow(Emitter &emit, const RowStates &states, FloatAttr factor) {
   return merged;
 }
 
-/// Adds `elements` of state number `state`, in the order of an accumulator.
+/// Adds the elements of a state to `acc`, each multiplied by the factor that its row has for state number `state`. The
+/// elements are in the order of an accumulator.
 void accumulate(Emitter &emit, ArrayRef<MergedRow> rows, int64_t state, ArrayRef<Value> elements,
                 MutableArrayRef<Value> acc) {
   for (auto [number, element] : llvm::enumerate(elements)) {
@@ -161,7 +162,7 @@ TileValues lowerMergeCluster(MergeClusterOp op, Adaptor<MergeClusterOp> adaptor,
   push(chunks - 1, {max[0], sum[0], max[1], sum[1]});
   waitForBarrier(emit, kernel.target, barrier, emit.i32(0));
 
-  // Warps without a part read the part of another warp.
+  // Warps that have no part of the columns read the part of another warp.
   Value source = getPlace(emit.i32(0), arith::RemUIOp::create(emit.builder, emit.loc, kernel.warp, emit.i32(ofCTA)));
   RowStates states[2];
   int64_t distance = ofCTA * chunks * kWarpBytes;

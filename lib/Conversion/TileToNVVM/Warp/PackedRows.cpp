@@ -9,13 +9,13 @@ using namespace flashc::tiletonvvm;
 
 namespace {
 
-/// The position of a row of a thread.
+/// The position of one of a thread's rows.
 struct PackedRow {
   Value batch, head, token;
   Value exists; // i1
 };
 
-/// The thread's first row (`half` 0) or second row.
+/// Returns the thread's first row (`half` 0) or its second row (`half` 1).
 template <typename OpTy> PackedRow getRow(Emitter &emit, const KernelContext &kernel, OpTy op, int64_t half) {
   auto compare = [&](Value x, Value y) -> Value {
     return arith::CmpIOp::create(emit.builder, emit.loc, arith::CmpIPredicate::slt, x, y);
@@ -29,7 +29,7 @@ template <typename OpTy> PackedRow getRow(Emitter &emit, const KernelContext &ke
   return {emit.toI32(op.getB()), emit.add(emit.toI32(op.getH()), ofHeads), token, exists};
 }
 
-/// The thread's first column of a block of eight; with quads, of its block of sixteen.
+/// Returns the thread's first column of a block of eight columns. With quads, these are columns of a block of sixteen.
 Value getColumnOfBlock(Emitter &emit, const KernelContext &kernel, Value block, bool inQuads) {
   if (!inQuads)
     return emit.add(emit.mul(kernel.laneCol, 2), emit.mul(block, kBlockCols));
@@ -43,7 +43,7 @@ TileValues lowerReadRows(ReadRowsOp op, Adaptor<ReadRowsOp> adaptor, Emitter &em
   SmallVector<Value> words(2 * blocks);
   for (int64_t half = 0; half < 2; ++half) {
     PackedRow row = getRow(emit, kernel, op, half);
-    // A row that does not exist reads the tile's first row, which exists, and is not stored.
+    // A row that does not exist is not stored. It reads the tile's first row, which exists.
     Value head = emit.select(row.exists, row.head, emit.toI32(op.getH()));
     Value token = emit.select(row.exists, row.token, emit.toI32(op.getI()));
     for (int64_t block = 0; block < blocks; ++block) {

@@ -1,13 +1,13 @@
 //===- Products.cpp - products of one warp as mma.sync (PTX ISA 9.7.14.5) -----------------------------------------===//
 //
-// mma.m16n8k16: A is the warp's 16 rows in registers, in the order of #tile.operand_a. B is a block of eight columns
-// and 16 elements of depth, two registers for each thread, which `ldmatrix` (PTX ISA 9.7.14.5.15) reads from a slot in
-// the 128-byte swizzle: the sixteen bytes c of row r of a panel are at 16 * (c xor r mod 8). The result has the order
-// of an accumulator.
+// Products use mma.m16n8k16. A is the warp's 16 rows in registers, in the order of #tile.operand_a. B is a block of
+// eight columns and 16 elements of depth. Each thread has two registers of B, which `ldmatrix` (PTX ISA 9.7.14.5.15)
+// reads from a slot. With the 128-byte swizzle of the slot, sixteen-byte chunk c of row r of a panel is at byte 16 * (c
+// xor r mod 8) of the row. The result has the order of an accumulator.
 //
-// If B has 8 bits, a thread gets four bytes in place of two elements (Bytes.cpp widens them). For B^T these are four
-// neighbours along the depth, the thread's part of one step if A is in quads. For B these are two rows by two columns,
-// parts of a block of even columns and of a block of odd columns.
+// If B has 8 bits, a thread gets four bytes in place of two elements (Bytes.cpp widens them). For B^T these bytes are
+// four neighbours along the depth. They are the thread's part of one step if A is in quads. For B they are two rows by
+// two columns; one column belongs to a block of even columns, the other to a block of odd columns.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 
@@ -31,10 +31,12 @@ public:
     rowInMatrix = emit.bitAnd(lane, 7), lowBit = emit.bitAnd(emit.shr(lane, 3), 1), highBit = emit.shr(lane, 4);
   }
 
-  /// Reads B for the two blocks of columns from `block` on, or for the last block alone, and for the depth from `depth`
-  /// on: two registers for each block. Lane l gives the address of row l mod 8 of matrix l / 8.
+  /// Reads B for two blocks of columns, the first of which is `block`, or for `block` alone if it is the last one. The
+  /// depth begins at `depth`. Returns two registers for each block. Lane l gives the address of row l mod 8 of matrix l
+  /// / 8.
   SmallVector<Value> read(int64_t block, int64_t numBlocks, int64_t depth) {
-    // The matrices are the two halves of the depth for the first block, then for the second.
+    // The first two matrices are the two halves of the depth for the first block, the others are those for the second
+    // block.
     Value row, chunk;
     int64_t firstRow, firstChunk;
     if (isTransposed) { // rows are columns of B, and the depth is along a row
@@ -44,7 +46,7 @@ public:
       row = emit.add(emit.mul(lowBit, 8), rowInMatrix), chunk = highBit;
       firstRow = depth, firstChunk = block;
     }
-    // Both blocks of a pair are in one panel, since the first is even.
+    // Both blocks of a pair are in one panel, since the number of the first block is even.
     int64_t panel = firstChunk / 8, offset = (panel * slot.getRows() + firstRow) * kRowBytes;
     Value place = arith::XOrIOp::create(emit.builder, emit.loc, emit.add(chunk, firstChunk % 8), rowInMatrix);
     Value at = emit.add(emit.add(address, emit.mul(row, kRowBytes)), emit.mul(place, 16));
@@ -75,8 +77,8 @@ void emitMma(Emitter &emit, Type element, MutableArrayRef<Value> acc, ArrayRef<V
   llvm::copy(emit.ptx(types, text, "=f,=f,=f,=f,r,r,r,r,r,r,f,f,f,f", operands), acc.begin());
 }
 
-/// Emits acc += A B for B with 8 bits: a matrix of eight rows by sixteen bytes holds twice the elements of one with 16
-/// bits.
+/// Emits acc += A B for B with 8 bits. A matrix of eight rows by sixteen bytes then holds twice as many elements as
+/// with 16 bits.
 void multiplyBytes(Emitter &emit, MmaAsyncOp op, MatrixReader &reader, ArrayRef<Value> a, MutableArrayRef<Value> acc) {
   SlotType slot = op.getB().getType();
   Type bytes = slot.getElementType(), element = getElementTypeOrSelf(op.getA().getType());
@@ -101,7 +103,7 @@ void multiplyBytes(Emitter &emit, MmaAsyncOp op, MatrixReader &reader, ArrayRef<
       for (int64_t i = 0, e = words.size(); i < e; i += 2)
         for (int odd = 0; odd < 2; ++odd) {
           Value b[] = {widen(words[i], {odd, odd + 2}), widen(words[i + 1], {odd, odd + 2})};
-          // Columns 4t + odd and 4t + odd + 2 of the sixteen, in two rows.
+          // The thread's columns of the sixteen are 4t + odd and 4t + odd + 2, in two rows.
           int64_t first = (col / 8 + i) * 4 + odd;
           int64_t places[] = {first, first + 4, first + 2, first + 6};
           SmallVector<Value> part = llvm::map_to_vector(places, [&](int64_t place) { return acc[place]; });
@@ -120,7 +122,7 @@ TileValues lowerMmaAsync(MmaAsyncOp op, Adaptor<MmaAsyncOp> adaptor, Emitter &em
   SmallVector<Value> acc = llvm::to_vector(adaptor.getAcc());
   if (acc.empty())
     acc.assign(4 * blocks, arith::ConstantOp::create(emit.builder, emit.loc, emit.builder.getF32FloatAttr(0.0f)));
-  // Columns after the last one of a panel are zeros, and so is A there.
+  // The columns of A after its last one are zeros, as are the rest of a panel's columns in the slot.
   SmallVector<Value> a = llvm::to_vector(adaptor.getA());
   a.resize(llvm::alignTo(a.size(), 4), Value());
   for (Value &word : a)

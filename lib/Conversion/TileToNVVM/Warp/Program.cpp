@@ -1,10 +1,10 @@
 //===- Program.cpp - the prologue of a warp program ---------------------------------------------------------------===//
 //
-//   every warp   lane 0 initialises the barriers of the warp's own rings and fences; then the warp's lanes meet. No
+//   every warp   Lane 0 initialises the barriers of the warp's own rings and fences. Then the warp's lanes meet. No
 //   warp
 //                waits for another one before its first copies have started.
-//   a cluster    thread 0 initialises the barrier of the data that other CTAs will push, and sets its number of bytes;
-//                then the CTA arrives at the cluster's barrier, for which it waits only before the merge.
+//   a cluster    Thread 0 initialises the barrier of the data that other CTAs will push, and sets its number of bytes.
+//                Then the CTA arrives at the cluster's barrier. It waits for this barrier only before the merge.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 
@@ -25,7 +25,7 @@ Value flashc::tiletonvvm::getLane(Emitter &emit, const KernelContext &kernel) {
 }
 
 void flashc::tiletonvvm::waitForBarrier(Emitter &emit, const GPUTarget &target, Value barrier, Value parity) {
-  // try_wait may sleep; it exists since Hopper.
+  // try_wait may sleep. It exists since Hopper.
   std::string wait = target.hasTMA ? "try_wait" : "test_wait";
   emit.ptx("{\n .reg .pred P;\n WAIT: mbarrier." + wait +
                ".parity.shared::cta.b64 P, [$0], $1;\n"
@@ -35,7 +35,8 @@ void flashc::tiletonvvm::waitForBarrier(Emitter &emit, const GPUTarget &target, 
 
 static void addTypes(TileTypeConverter &converter, MLIRContext *context) {
   Type i32 = IntegerType::get(context, 32);
-  // A ring is the addresses of the warp's own slots and of their full barriers in shared memory; a slot is its address.
+  // A ring is held as two addresses in shared memory: those of the warp's own first slot and of its first full barrier.
+  // A slot is held as its address.
   converter.addConversion([i32](RingType type, SmallVectorImpl<Type> &types) -> std::optional<LogicalResult> {
     types.append(2, i32);
     return success();
@@ -50,8 +51,8 @@ void initialise(Emitter &emit, Value address, int64_t arrivals) {
   emit.ptx("mbarrier.init.shared::cta.b64 [$0], $1;", "r,r,~{memory}", {address, emit.i32(arrivals)});
 }
 
-/// The number of arrivals at the barrier of a slot: of one lane that starts a TMA copy, or of all lanes whose copies
-/// fill the slot.
+/// Returns the number of arrivals at the barrier of a slot: one if one lane starts a TMA copy, or 32 if all lanes copy
+/// rows to the slot.
 int64_t countArrivals(AllocRingOp alloc) {
   bool areRows = llvm::any_of(alloc.getRing().getUsers(), llvm::IsaPred<CopyRowsOp>);
   return areRows ? 32 : 1;

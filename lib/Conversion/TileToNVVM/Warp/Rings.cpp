@@ -1,9 +1,9 @@
 //===- Rings.cpp - the rings of one warp --------------------------------------------------------------------------===//
 //
-// Load number g of a ring uses slot g mod stages, whose barrier's phase flips each time its bytes have arrived: the
-// warp waits for phase (g / stages) mod 2. No barrier says that a slot is empty, since the warp that fills it has read
-// it. The lanes meet, and one of them starts the copy (PTX ISA 9.7.9.25.5), or each copies chunks of 16 bytes
-// (tile.copy_rows) and arrives when its chunks are in the slot.
+// Load number g of a ring uses slot g mod stages. The phase of the slot's barrier flips each time the slot's bytes have
+// arrived, so the warp waits for phase (g / stages) mod 2. No barrier says that a slot is empty, since the warp that
+// fills a slot is the one that has read it. To fill a slot, the lanes meet. Then one lane starts the copy (PTX ISA
+// 9.7.9.25.5), or each lane copies chunks of 16 bytes (tile.copy_rows) and arrives when its chunks are in the slot.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 
@@ -73,8 +73,8 @@ TileValues lowerReadPages(ReadPagesOp op, Adaptor<ReadPagesOp> adaptor, Emitter 
   return {pages};
 }
 
-/// The assignment of a tile's chunks to lanes: `lanesPerRow` lanes have neighbouring chunks of 16 bytes of one row, and
-/// the next lanes have the next rows.
+/// How a tile's chunks of 16 bytes are assigned to lanes. `lanesPerRow` lanes have neighbouring chunks of one row. The
+/// lanes after them have the next rows.
 struct ChunkOrder {
   explicit ChunkOrder(int64_t cols, int64_t chunkCols)
       : chunks(llvm::divideCeil(cols, chunkCols)), paddedChunks(llvm::alignTo(chunks, 2)),
@@ -82,12 +82,12 @@ struct ChunkOrder {
         rowsAtOnce(kWarpThreads / lanesPerRow) {}
 
   static constexpr int64_t kWarpThreads = 32;
-  /// The existing chunks of a row, and the chunks of all its steps of depth.
+  /// `chunks` counts the existing chunks of a row, `paddedChunks` the chunks of all steps of depth that the row has.
   int64_t chunks, paddedChunks;
   int64_t lanesPerRow, rowsAtOnce;
 };
 
-/// The number of the page of row `first + rowInStep`, from the lane that has it.
+/// Returns the number of the page of row `first + rowInStep`. The lane that has it passes it on.
 Value getPage(Emitter &emit, ValueRange pages, int64_t first, const ChunkOrder &order, Value rowInStep) {
   auto ask = [&](Value page, Value row) {
     Value lane = emit.mul(emit.bitAnd(row, 7), 4);
@@ -129,7 +129,7 @@ TileValues lowerCopyRows(CopyRowsOp op, Adaptor<CopyRowsOp> adaptor, Emitter &em
     Value outer = hasPages ? getPage(emit, adaptor.getB(), step, order, rowInStep) : emit.toI32(op.getB());
     Value inner =
         hasPages ? arith::RemUIOp::create(emit.builder, emit.loc, row, emit.i32(*op.getSize())).getResult() : row;
-    // A row that does not exist is not read; its address is that of an existing row.
+    // A row that does not exist is not read, but must have an address: it gets the address of an existing row.
     outer = emit.select(exists, outer, zero), inner = emit.select(exists, inner, zero);
     Value swizzle = emit.bitAnd(rowInTile, chunksOfPanel - 1);
     for (int64_t chunk = 0; chunk < order.paddedChunks; chunk += order.lanesPerRow) {
@@ -159,8 +159,8 @@ TileValues lowerWait(WaitOp op, Adaptor<WaitOp> adaptor, Emitter &emit, KernelCo
   return {{place.slot}};
 }
 
-/// Stores 16 bytes with each lane: eight lanes have a row of a panel. Whole rows are written, so the swizzle does not
-/// matter.
+/// Stores 16 bytes with each lane, so that eight lanes have a row of a panel. Whole rows are written, so the swizzle
+/// does not matter.
 TileValues lowerClearRows(ClearRowsOp op, Adaptor<ClearRowsOp> adaptor, Emitter &emit, KernelContext &kernel) {
   SlotType slot = op.getSlot().getType();
   Value lane = getLane(emit, kernel), first = op.getFirst() ? emit.toI32(op.getFirst()) : Value();

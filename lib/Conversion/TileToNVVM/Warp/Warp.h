@@ -1,8 +1,8 @@
 //===- Warp.h - the lowering of warp programs ---------------------------------------------------------------------===//
 //
-// Kernels whose warps load their own tiles (tile.warp_program): rings of one warp, products by mma.sync, and the merge
-// of the states of warps and of a cluster's CTAs. Tiles in registers are those of Common/Lowering.h for one warp: 16
-// rows.
+// Kernels whose warps load their own tiles (tile.warp_program). They have rings of one warp, products by mma.sync, and
+// a merge of the states of warps and of a cluster's CTAs. Tiles in registers are those of Common/Lowering.h for one
+// warp, which has 16 rows.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 #ifndef FLASHC_LIB_CONVERSION_TILETONVVM_WARP_WARP_H
@@ -25,8 +25,8 @@ void populatePackedRowPatterns(KernelPatterns &patterns);
 void emitWarpBarrier(Emitter &emit);
 /// Emits a barrier among all warps of the CTA.
 void emitCTABarrier(Emitter &emit);
-/// Converts the elements `chosen` of the four of a word, f8E4M3FN or i8, to a pair of 16-bit floats, exactly. f8E4M3FN
-/// needs Hopper.
+/// Converts two of the four elements of a word, those with the numbers `chosen`, to a pair of 16-bit floats. The
+/// conversion is exact. The elements have type f8E4M3FN or i8; f8E4M3FN needs Hopper.
 mlir::Value widenBytes(Emitter &emit, mlir::Type bytes, mlir::Type element, mlir::Value word,
                        std::array<int, 2> chosen);
 /// The number of the lane in its warp.
