@@ -9,7 +9,7 @@ using namespace mlir;
 using namespace mlir::tile;
 
 namespace {
-/// Finds the periods in the key of integers of the block that has `key` as an argument.
+/// Finds after how many keys integers repeat. The integers are computed in the block that has `key` as an argument.
 class KeyPeriods {
 public:
   explicit KeyPeriods(BlockArgument key) : key(key) {}
@@ -21,14 +21,14 @@ public:
     if (!isNew)
       return known->second;
     Operation *op = getLocal(value);
-    // Code of a nested region may read the key, too.
+    // Code in a region of the op may read the key, too.
     bool result = op && (op->getNumRegions() > 0 ||
                          llvm::any_of(op->getOperands(), [&](Value operand) { return dependsOnKey(operand); }));
     return depends[value] = result;
   }
 
-  /// Returns a p > 0 such that `value` is the same at the keys j and j + p for every j, if one is found; 1 if the value
-  /// does not depend on j.
+  /// Returns a p > 0 for which `value` is the same at the keys j and j + p, for every j. Returns 1 if the value does
+  /// not depend on j. None if no such p is found.
   std::optional<int64_t> getPeriod(Value value) {
     if (!dependsOnKey(value))
       return 1;
@@ -67,7 +67,7 @@ private:
     return period;
   }
 
-  /// Whether `value` is the element of a tile.map, which differs between keys.
+  /// Whether `value` is the element of a tile.map. The element differs between keys.
   bool isElement(Value value) {
     auto map = dyn_cast<MapOp>(key.getOwner()->getParentOp());
     return map && value == map.getBody().getArgument(0);
@@ -106,19 +106,20 @@ private:
     return op && isWideCast(op) && isLinear(op->getOperand(0));
   }
 
-  /// Whether `op` is a cast that preserves positions, whose magnitude is far below 2^31.
+  /// Whether `op` is a cast that preserves positions. The magnitude of positions is far below 2^31.
   static bool isWideCast(Operation *op) {
     return isa<arith::IndexCastOp, arith::ExtSIOp>(op) &&
            (op->getResult(0).getType().isIndex() || op->getResult(0).getType().getIntOrFloatBitWidth() >= 32);
   }
 
-  /// Whether `value` is the key itself, which is not negative, or a cast of it.
+  /// Whether `value` is the key itself or a cast of it. The key is not negative.
   bool isKey(Value value) {
     Operation *op = getLocal(value);
     return value == key || (op && isWideCast(op) && isKey(op->getOperand(0)));
   }
 
-  /// Returns the c of `x mod c` with a linear x: a bit mask of 2^n - 1, x - (x floordiv c) * c, or the key's remainder.
+  /// Returns c if `op` computes `x mod c` with a linear x: as a bit mask of 2^n - 1, as x - (x floordiv c) * c, or as
+  /// the remainder of the key. None otherwise.
   std::optional<int64_t> getModulus(Operation *op) {
     if (isa<arith::RemSIOp, arith::RemUIOp>(op) && isKey(op->getOperand(0)))
       return getConstant(op->getOperand(1));
@@ -135,7 +136,8 @@ private:
     return divisor && divisor == factor ? divisor : std::nullopt;
   }
 
-  /// Returns the c of a comparison `x rem c = 0` with a linear x. Other remainders depend on x's sign.
+  /// Returns c if `op` is a comparison `x rem c = 0` with a linear x. None otherwise. Comparisons of x rem c with other
+  /// numbers depend on the sign of x.
   std::optional<int64_t> getDivisibility(arith::CmpIOp op) {
     bool isEquality = op.getPredicate() == arith::CmpIPredicate::eq || op.getPredicate() == arith::CmpIPredicate::ne;
     auto remainder = op.getLhs().getDefiningOp<arith::RemSIOp>();
@@ -145,7 +147,7 @@ private:
   }
 
   BlockArgument key;
-  // Caches of results: ops share operands, so that n ops could otherwise take 2^n steps.
+  // Caches of results. Ops share operands, so that n ops could otherwise take 2^n steps.
   llvm::DenseMap<Value, bool> depends, linear;
   llvm::DenseMap<Value, std::optional<int64_t>> periods;
 };

@@ -18,7 +18,7 @@ bool tile::hasLoads(Operation *op) {
   return op->walk([](LoadOp) { return WalkResult::interrupt(); }).wasInterrupted();
 }
 
-/// Whether `op` and every op inside of it has no effects or is one of `Ops`.
+/// Whether each of `op` and the ops inside of it has no effects or is one of `Ops`.
 template <typename... Ops> static bool hasOnlyEffectsOf(Operation *op) {
   auto stopAtEffect = [](Operation *nested) {
     bool isFine =

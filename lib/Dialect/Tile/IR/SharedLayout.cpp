@@ -36,8 +36,8 @@ static SharedAllocation getAllocation(AllocSlotOp alloc, const GPUTarget &target
 }
 
 int64_t tile::getClusterMergeBytes(MergeClusterOp op) {
-  int64_t floats =
-      cast<RankedTensorType>(op.getAcc().getType()).getDimSize(1) / 2 + 4; // a thread's part of the tile, and two rows
+  int64_t floats = cast<RankedTensorType>(op.getAcc().getType()).getDimSize(1) / 2 +
+                   4; // a thread's part of the tile, and of two rows
   return op->getParentOfType<WarpProgramOp>().getWarps() * 32 * floats * 4;
 }
 
@@ -58,7 +58,8 @@ KernelLayout::KernelLayout(gpu::GPUFuncOp kernel) {
     });
   };
   addRings(/*areOfF32=*/false);
-  // Slots whose size is a multiple of the swizzle's alignment come first; columns and f32 may have other sizes.
+  // Slots whose size is a multiple of the swizzle's alignment come first. Slots of columns and of f32 may have other
+  // sizes.
   for (SlotRole role : {SlotRole::Output, SlotRole::Ones, SlotRole::Slopes, SlotRole::Columns})
     kernel.walk([&](AllocSlotOp alloc) {
       if (hasRole(alloc.getSlot(), role))

@@ -22,8 +22,8 @@ using namespace mlir::tile;
 #define GET_TYPEDEF_CLASSES
 #include "flashc/Dialect/Tile/IR/TileOpsTypes.cpp.inc"
 
-/// Verifies that `type` has a size in bits. The verifiers of ops check which types they allow, but sizes in bytes are
-/// computed before these run.
+/// Verifies that `type` has a size in bits. Only the verifiers of ops check whether they allow the type, but sizes in
+/// bytes are computed before these verifiers run.
 static LogicalResult verifyElement(llvm::function_ref<InFlightDiagnostic()> emitError, Type type) {
   return type.isIntOrFloat() ? success() : emitError() << "expected elements that are integers or floats, got " << type;
 }
@@ -95,7 +95,7 @@ WarpProgramOp tile::getWarpProgram(gpu::GPUFuncOp kernel) {
   return programs.empty() ? WarpProgramOp() : *programs.begin();
 }
 
-/// Whether `isMatch` holds for an op of `kernel`.
+/// Whether `kernel` has an op for which `isMatch` holds.
 static bool hasOp(gpu::GPUFuncOp kernel, llvm::function_ref<bool(Operation *)> isMatch) {
   auto stop = [&](Operation *op) { return isMatch(op) ? WalkResult::interrupt() : WalkResult::advance(); };
   return kernel.walk(stop).wasInterrupted();
@@ -130,10 +130,11 @@ int64_t tile::getReducerRegisters(const GPUTarget &target, ScheduleAttr schedule
   int64_t ofThread = target.getRegistersOfCTA(target.groupThreads * groups) / (target.groupThreads * groups);
   int64_t left =
       ofThread * groups - schedule.getProducerRegisters() - schedule.getConsumers() * schedule.getConsumerRegisters();
-  return std::min({left, ofThread, schedule.getConsumerRegisters()}); // the reducer gives up registers, or none
+  return std::min({left, ofThread, schedule.getConsumerRegisters()}); // the reducer never takes registers
 }
 
-/// Verifies `tile.schedule` on a kernel: the target has the registers and the shared memory that the kernel needs.
+/// Verifies `tile.schedule` on a kernel: the target must have the registers and the shared memory that the kernel
+/// needs.
 LogicalResult TileDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
   if (attribute.getName() != kScheduleAttrName)
     return op->emitError() << "unknown attribute '" << attribute.getName().getValue() << "' of the tile dialect";
@@ -156,7 +157,7 @@ LogicalResult TileDialect::verifyOperationAttribute(Operation *op, NamedAttribut
   int64_t registers = target.groupThreads *
                       (schedule.getProducerRegisters() + schedule.getConsumers() * schedule.getConsumerRegisters());
   int64_t groups = schedule.getConsumers() + 1;
-  if (hasReducer(kernel)) { // it has the registers that are left, and needs at least kReducerRegisters
+  if (hasReducer(kernel)) { // it gets the registers that are left, at least kReducerRegisters
     groups += 1;
     registers += target.groupThreads * kReducerRegisters;
   }

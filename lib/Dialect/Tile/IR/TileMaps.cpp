@@ -18,7 +18,7 @@ static bool isOfColumn(MapOp map, Value value) {
 }
 
 /// Whether no code of the region computes `value` from an argument that differs between the elements of a row. With
-/// `inThread` code may compute it from tile.first_column.
+/// `inThread`, code may still compute it from tile.first_column.
 static bool isSame(MapOp map, Value value, bool inThread) {
   SmallVector<Value> pending = {value};
   llvm::SmallPtrSet<Operation *, 8> seen;
@@ -42,7 +42,7 @@ bool MapOp::isSameInRow(Value value) { return isSame(*this, value, /*inThread=*/
 bool MapOp::isSameInThread(Value value) { return isSame(*this, value, /*inThread=*/true); }
 
 namespace {
-/// Reads values of a map's region as sums. It caches results: ops share operands, so that n ops could otherwise take
+/// Reads values of a map's region as sums. Caches the results: ops share operands, so that n ops could otherwise take
 /// 2^n steps.
 class SumReader {
 public:
@@ -146,7 +146,7 @@ Value mlir::tile::getMagnitudeOperand(Operation *op) {
 }
 
 namespace {
-/// Merges the bounds on j of a conjunction.
+/// Merges the bounds on j in a conjunction.
 struct MergeBounds : OpRewritePattern<arith::AndIOp> {
   using OpRewritePattern::OpRewritePattern;
 
@@ -203,9 +203,9 @@ private:
   }
 };
 
-/// Turns bounds on a function of j into bounds on j. The function is x - j, j + x, j floordiv c or a cast of one of
-/// them, and the limit is the same in the row. An equality becomes two bounds. Since positions are less than kFar, the
-/// limit may be clamped first, so that the new limit does not wrap around.
+/// Turns bounds on a function of j into bounds on j. The function is x - j, j + x, j floordiv c, or a cast of one of
+/// these. The limit is the same in the row. An equality becomes two bounds. Positions are less than kFar, so the limit
+/// may be clamped first; then the new limit does not wrap around.
 struct IsolateKey : OpRewritePattern<arith::CmpIOp> {
   using OpRewritePattern::OpRewritePattern;
 
@@ -342,7 +342,7 @@ private:
   }
 };
 
-/// max(x, 0 - x) -> |x|, which `convert-tile-to-nvvm` can compute in floating point for consecutive elements.
+/// Rewrites max(x, 0 - x) to |x|, which `convert-tile-to-nvvm` can compute in floating point for consecutive elements.
 struct RecognizeMagnitude : OpRewritePattern<arith::MaxSIOp> {
   using OpRewritePattern::OpRewritePattern;
 
@@ -355,9 +355,10 @@ struct RecognizeMagnitude : OpRewritePattern<arith::MaxSIOp> {
   }
 };
 
-/// |x| <= c -> x + c <= 2 c as unsigned numbers. Bounds on sums of i and j stay as they are, since they are computed as
-/// bits of words. If x is a difference of which one side is the same in the row, c is added to that side. (The 32-bit
-/// number -2^31, whose magnitude does not fit, counts as a large number in the new form.)
+/// Rewrites |x| <= c to x + c <= 2 c, compared as unsigned numbers. If x is a sum of multiples of i and j, the
+/// comparison stays as it is, since bounds on such sums are computed as bits of words. If x is a difference of which
+/// one side is the same in the row, c is added to that side. (The magnitude of the 32-bit number -2^31 does not fit; in
+/// the new form this number counts as large.)
 struct CompareMagnitude : OpRewritePattern<arith::CmpIOp> {
   using OpRewritePattern::OpRewritePattern;
 

@@ -13,10 +13,10 @@ using namespace mlir;
 using namespace mlir::tile;
 
 static bool is16Bit(Type type) { return type.isBF16() || type.isF16(); }
-/// Whether products of a warp widen elements of type `type` as they read them.
+/// Whether `type` is a type with 8 bits. Products of a warp widen elements of such a type as they read them.
 static bool is8Bit(Type type) { return isa<Float8E4M3FNType>(type) || type.isInteger(8); }
 
-/// Verifies that `number` is a multiple of `step`, from `step` to `most`.
+/// Verifies that `number` is a multiple of `step`, at least `step` and at most `most`.
 static LogicalResult verifyRange(Operation *op, StringRef what, int64_t number, int64_t step, int64_t most) {
   if (number >= step && number <= most && number % step == 0)
     return success();
@@ -170,7 +170,7 @@ LogicalResult PanelOp::verify() {
                        << ", got " << panel;
 }
 
-/// Verifies that `ring` takes the 64 rows of `source`, a consumer's tile of whole panels.
+/// Verifies that `ring` takes `source`, a consumer's tile of 64 rows and whole panels.
 static LogicalResult verifyShared(Operation *op, RingType ring, RankedTensorType source) {
   if (ring.getIsPrivate() && ring.getRows() == kTileRows && ring.getCols() == source.getDimSize(1) &&
       ring.getElementType() == source.getElementType() && ring.getCols() % GPUTarget::of(op).getPanelCols() == 0)
@@ -221,7 +221,7 @@ LogicalResult RowReduceOp::verify() {
 
 bool tile::hasRole(Value slot, SlotRole role) {
   auto alloc = slot.getDefiningOp<AllocSlotOp>();
-  return alloc && alloc.getRoleAttr() && alloc.getRole() == role; // the op may not have been verified yet
+  return alloc && alloc.getRoleAttr() && alloc.getRole() == role; // the op may not have been verified
 }
 
 int64_t AllocSlotOp::getBytes(const GPUTarget &target) {
@@ -446,7 +446,7 @@ static LogicalResult verifyYield(Operation *op, Region &body, Type element) {
   return success();
 }
 
-/// Verifies the second value that a map yields: it exists if and only if the map has a second result.
+/// Verifies the second value that a map yields. It must exist if and only if the map has a second result.
 static LogicalResult verifyOffset(MapOp map) {
   Value offset = cast<YieldOp>(map.getBody().front().back()).getOffset();
   if (static_cast<bool>(offset) != static_cast<bool>(map.getOffset()))

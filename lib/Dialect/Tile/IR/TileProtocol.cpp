@@ -4,10 +4,10 @@
 //   1. Only the producer acquires and fills slots, fetches numbers and publishes them; only consumers and the reducer
 //      wait, release and multiply; only consumers share and take turns; and the producer never adds to device memory.
 //   2. In the producer the acquire of (ring, count) comes right before the copy into (ring, count).
-//   3. A slot is released exactly once, in the block of its wait; or passed to a loop, or to the next iteration of a
-//      loop, where the same holds.
-//   4. When a slot is released or passed on, or a tile.store_async writes to it, every product that reads it has been
-//      waited for. A tile.store_wait follows the tile.store_async before the slot is released.
+// 3. A slot is either released exactly once, in the block of its wait, or passed on to a loop or to the next iteration
+//    of a loop. There the same rule holds.
+// 4. When a slot is released or passed on, or when a tile.store_async writes to it, all products that read it have been
+//    waited for. If there is a tile.store_async, a tile.store_wait comes between it and the release.
 //   5. The rows of a slot are cleared before any product reads it.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
@@ -30,7 +30,7 @@ template <typename... Ops> static LogicalResult verifyAbsent(Region &region, Str
                      .wasInterrupted());
 }
 
-/// Verifies invariant 2.
+/// Verifies invariant 2 for `copy`.
 static LogicalResult verifyCopy(CopyAsyncOp copy) {
   auto acquire = dyn_cast_or_null<AcquireOp>(copy->getPrevNode());
   if (acquire && acquire.getRing() == copy.getRing() && acquire.getCount() == copy.getCount() &&
@@ -39,12 +39,12 @@ static LogicalResult verifyCopy(CopyAsyncOp copy) {
   return copy.emitOpError() << "expected the slot to be acquired right before it is filled";
 }
 
-/// Whether `product` has been waited for before `release`. A product in a nested loop must be waited for in that loop.
+/// Whether a wait for `product` comes before `release`. A product in a nested loop must be waited for in that loop.
 static bool isComplete(MmaAsyncOp product, Operation *release) {
   if (!product.getToken().hasOneUse())
     return false;
   Operation *wait = *product.getToken().user_begin();
-  if (auto next = dyn_cast<MmaAsyncOp>(wait)) // continues `product`
+  if (auto next = dyn_cast<MmaAsyncOp>(wait)) // this product continues `product`
     return isComplete(next, release) && next->getBlock() == product->getBlock();
   Operation *ancestor = release->getBlock()->findAncestorOpInBlock(*wait);
   return ancestor && ancestor->isBeforeInBlock(release) && wait->getBlock() == product->getBlock();
@@ -69,7 +69,7 @@ static bool isHandedOn(OpOperand &use) {
   return isa<scf::YieldOp>(use.getOwner()) && isa<scf::ForOp>(use.getOwner()->getParentOp());
 }
 
-/// Whether `store` has read its slot before `end`: there is a tile.store_wait between them.
+/// Whether `store` has read its slot before `end`: whether there is a tile.store_wait between the two.
 static bool isStoreComplete(StoreAsyncOp store, Operation *end) {
   if (store->getBlock() != end->getBlock() || end->isBeforeInBlock(store))
     return false;
@@ -79,7 +79,7 @@ static bool isStoreComplete(StoreAsyncOp store, Operation *end) {
   return false;
 }
 
-/// Verifies invariant 5, where `block` is the block that waits for the slot.
+/// Verifies invariant 5 for `clear`. `block` is the block that waits for the slot.
 static LogicalResult verifyClear(ClearRowsOp clear, Block *block) {
   if (clear->getBlock() != block)
     return clear.emitOpError() << "expected in the block that waits for the slot";
@@ -94,7 +94,7 @@ static LogicalResult verifyClear(ClearRowsOp clear, Block *block) {
   return success();
 }
 
-/// Verifies invariants 3 to 5 for `slot`, which its block has waited for or has as an argument.
+/// Verifies invariants 3 to 5 for `slot`, for which its block has waited or which is an argument of its block.
 static LogicalResult verifySlot(TypedValue<SlotType> slot) {
   Block *block = slot.getParentBlock();
   Operation *owner = slot.getDefiningOp() ? slot.getDefiningOp() : block->getParentOp(), *end = nullptr;

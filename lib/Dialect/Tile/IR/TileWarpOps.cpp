@@ -28,7 +28,7 @@ LogicalResult WarpProgramOp::verifyRegions() {
   return failure(walk.wasInterrupted());
 }
 
-/// Verifies that `tile` has 16 rows, which hold `heads` times `tokens` packed rows.
+/// Verifies that `tile` has 16 rows, and that `heads` times `tokens` packed rows fit into them.
 static LogicalResult verifyPacked(Operation *op, RankedTensorType tile, uint64_t heads, uint64_t tokens) {
   if (tile.getDimSize(0) != kWarpRows)
     return op->emitOpError() << "expected a tile of " << kWarpRows << " rows, got " << tile;
@@ -82,7 +82,7 @@ LogicalResult LoadRowsOp::verify() {
   return success();
 }
 
-/// Verifies the state of a merge: it has 16 rows and is merged in a tile.warp_program.
+/// Verifies the state of a merge. It must have 16 rows, and the merge must be in a tile.warp_program.
 static LogicalResult verifyState(Operation *op, RankedTensorType acc, RankedTensorType merged) {
   auto program = op->getParentOfType<WarpProgramOp>();
   if (!program)

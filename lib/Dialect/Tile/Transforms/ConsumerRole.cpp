@@ -5,8 +5,9 @@
 using namespace mlir;
 using namespace mlir::tile;
 
-/// Releases a slot of f32, which threads read themselves, after all of them have read it: after the wait for a product
-/// that is issued after the last read, or without such a product after a barrier of the warps.
+/// Releases a slot of f32 after all threads have read it, since threads read such a slot themselves. The release
+/// follows the wait for a product that is issued after the last read. Without such a product it follows a barrier of
+/// the warps.
 static void insertReleaseOfColumns(WaitOp wait) {
   Block *block = wait->getBlock();
   Operation *lastRead = wait, *lastWait = nullptr;
@@ -26,8 +27,9 @@ static void insertReleaseOfColumns(WaitOp wait) {
   ReleaseOp::create(b, wait.getLoc(), wait.getSlot());
 }
 
-/// Releases the slot after the last wait of a product that reads it, in the block that waits for the slot. If a
-/// tile.store_async goes through the slot, releases it at the block's end, when the copy has long begun.
+/// Releases the slot in the block that waits for it, after the last wait for a product that reads it. If a
+/// tile.store_async goes through the slot, the release is at the end of the block, a long time after the copy has
+/// begun.
 static void insertRelease(WaitOp wait) {
   if (wait.getSlot().getType().getElementType().isF32())
     return insertReleaseOfColumns(wait);
@@ -49,7 +51,8 @@ static void insertRelease(WaitOp wait) {
   ReleaseOp::create(b, wait.getLoc(), wait.getSlot());
 }
 
-/// Waits at the end for the last tile.store_async, which must have read shared memory before the CTA ends.
+/// Waits at the end of the region for the last tile.store_async, which must have read shared memory before the CTA
+/// ends.
 static void waitForLastStore(Region &consumer) {
   auto isOutput = [](StoreAsyncOp store) {
     return hasRole(store.getSlot(), SlotRole::Output) ? WalkResult::interrupt() : WalkResult::advance();
@@ -60,11 +63,12 @@ static void waitForLastStore(Region &consumer) {
   StoreWaitOp::create(b, consumer.getLoc());
 }
 
-/// Replaces `skip` by a loop that takes and passes the turns of the skipped iterations, waits for each slot and
-/// releases it. The turn comes first, since the other consumers may have to compute before the next slot is full. The
-/// warps synchronise before one thread releases a slot: otherwise a late warp could find the slot filled by a later
-/// load, with a phase that looks like an empty slot, and wait forever. One barrier serves all rings, unless a ring has
-/// a single slot, since the producer needs that slot again before it fills the next ring's.
+/// Replaces `skip` by a loop over the skipped iterations. An iteration takes and passes a turn, waits for each slot,
+/// and releases it. The turn comes first, since the other consumers may have to compute before the next slot is full.
+/// The warps synchronise before one thread releases a slot. Otherwise a late warp could find the slot filled by a later
+/// load, whose phase looks like that of an empty slot, and wait forever. One barrier serves all rings. But if a ring
+/// has a single slot, each ring has a barrier, since the producer needs the single slot again before it fills the next
+/// ring's slot.
 static void expandSkip(AdvanceRingOp skip, ArrayRef<Value> counts, Value warpgroup) {
   OpBuilder b(skip);
   Location loc = skip.getLoc();
@@ -92,20 +96,21 @@ static void expandSkip(AdvanceRingOp skip, ArrayRef<Value> counts, Value warpgro
   skip.erase();
 }
 
-/// Gives a consumer's loop its own bounds.
+/// Replaces the bounds of a consumer's loop by the consumer's own bounds.
 static void expandOwnVisits(OwnVisitsOp own) {
   own->replaceAllUsesWith(ValueRange{own.getFirst(), own.getLast()});
   own.erase();
 }
 
-/// Replaces `draw` by a wait for the broadcast, as late as possible, since the producer has published it by then: at
-/// the wait for the last product, and after a tile.advance_ring, whose slots the producer may need for this work tile.
-/// With `isBeforeProduct` the wait comes before the last product, since the next work tile's head will come before it.
+/// Replaces `draw` by a wait for the broadcast. The wait is as late as possible, so that the producer has published the
+/// broadcast by then: at the wait for the last product, and after every tile.advance_ring, whose slots the producer may
+/// need for this work tile. With `isBeforeProduct` the wait is before the last product, since the head of the next work
+/// tile will be there.
 static void expandDraw(DrawOp draw, const RolePlan &plan, Value warpgroup, bool isBeforeProduct) {
   auto loop = cast<scf::ForOp>(draw->getParentOp());
   Operation *place = loop.getBody()->getTerminator();
   for (Operation &op : *loop.getBody())
-    if (isa<AdvanceRingOp, scf::ForOp>(op)) // over keys
+    if (isa<AdvanceRingOp, scf::ForOp>(op)) // the loop is over keys
       place = op.getNextNode();
     else if (isBeforeProduct ? isa<MmaAsyncOp>(op) : isa<MmaWaitOp>(op))
       place = &op;
@@ -123,7 +128,7 @@ static void expandDraw(DrawOp draw, const RolePlan &plan, Value warpgroup, bool 
   draw.erase();
 }
 
-/// Passes the A of products that the reducer adds up to it, and replaces loads by waits for their slots.
+/// Passes operand A of the products that the reducer adds up to the reducer. Replaces loads by waits for their slots.
 static void replaceLoads(Region &consumer, const LoadNumbering &numbering) {
   consumer.walk([&](AddProductOp product) {
     OpBuilder b(product);

@@ -8,7 +8,7 @@ using namespace mlir::tile;
 
 static InFlightDiagnostic refuse(Operation *op) { return op->emitOpError() << "cannot overlap the epilogue: "; }
 
-/// The only loop in `region`'s block that satisfies `isMatch`; null if there is none, or several.
+/// Returns the only loop in `region`'s block for which `isMatch` holds. Null if there is none, or if there are several.
 static scf::ForOp findLoop(Region &region, llvm::function_ref<bool(scf::ForOp)> isMatch) {
   scf::ForOp found;
   for (auto loop : region.front().getOps<scf::ForOp>()) {
@@ -26,8 +26,8 @@ template <typename OpTy> static bool isLoopOverKeys(Operation *op) {
   return isa<scf::ForOp>(op) && op->walk([](OpTy) { return WalkResult::interrupt(); }).wasInterrupted();
 }
 
-/// Whether the loop's body itself has an `OpTy`, as that of a loop over work tiles has for the first keys or the last
-/// keys, or for all keys if they are one tile.
+/// Whether the loop's body has an `OpTy` outside of nested loops. A loop over work tiles has one for the first keys or
+/// for the last keys, or for all keys if these are one tile.
 template <typename OpTy> static bool isLoopOverWorkTiles(scf::ForOp loop) { return !loop.getOps<OpTy>().empty(); }
 
 static LogicalResult planProducts(EpilogueOverlap &plan) {
@@ -51,7 +51,7 @@ static LogicalResult planProducts(EpilogueOverlap &plan) {
   return success();
 }
 
-/// The ops of the head that depend on the work tile's number.
+/// Returns the ops of the head that depend on the work tile's number.
 static llvm::SmallDenseSet<Operation *> findOfWorkTile(const EpilogueOverlap::Side &side) {
   llvm::SmallDenseSet<Operation *> found;
   scf::ForOp loop = side.loop;
@@ -63,8 +63,8 @@ static llvm::SmallDenseSet<Operation *> findOfWorkTile(const EpilogueOverlap::Si
   return found;
 }
 
-/// Finds the values of the head that the rest reads. The rest computes scalars again; with `carriesScalars` the loop
-/// carries those that depend on the work tile's number instead.
+/// Finds the values of the head that the rest reads. The rest computes scalars again, and the loop carries the other
+/// values. With `carriesScalars`, the loop also carries scalars that depend on the work tile's number.
 static void planCrossing(EpilogueOverlap::Side &side, bool carriesScalars) {
   llvm::SmallDenseSet<Operation *> head(side.head.begin(), side.head.end());
   llvm::SmallDenseSet<Operation *> ofWorkTile = findOfWorkTile(side);
@@ -88,8 +88,8 @@ static void planCrossing(EpilogueOverlap::Side &side, bool carriesScalars) {
   llvm::copy_if(known, std::back_inserter(side.crossing), isNeeded);
 }
 
-/// Checks that the next work tile's waits for slots, which come before this work tile is stored, are not for slots that
-/// this one still holds.
+/// Checks that the next work tile does not wait for slots that this one still holds. Its waits come before this work
+/// tile is stored.
 static LogicalResult checkHeldSlots(const EpilogueOverlap &plan) {
   for (Operation *op : plan.consumer.head) {
     auto wait = dyn_cast<WaitOp>(op);
@@ -113,7 +113,8 @@ static InFlightDiagnostic refuseEffect(const EpilogueOverlap &plan, StringRef be
   return diag;
 }
 
-/// Finds the ops of a work tile up to its first product, and those right after it that do not depend on its result.
+/// Finds the ops of a work tile up to its first product, and the ops right after that product that do not depend on its
+/// result.
 static LogicalResult planIssue(EpilogueOverlap &plan) {
   for (Operation &op : *plan.consumer.loop.getBody()) {
     if (plan.first->isBeforeInBlock(&op)) {
@@ -130,8 +131,8 @@ static LogicalResult planIssue(EpilogueOverlap &plan) {
   return success();
 }
 
-/// Finds the softmax of the first product's result: the arithmetic up to the loop over keys, or without such a loop up
-/// to the wait for the last product's tile.
+/// Finds the softmax of the first product's result: the arithmetic up to the loop over keys. Without such a loop it
+/// ends at the wait for the tile of the last product.
 static LogicalResult planSoftmax(EpilogueOverlap &plan) {
   Operation *op = plan.beside.empty() ? plan.first->getNextNode() : plan.beside.back()->getNextNode();
   if (op != plan.firstWait)
@@ -150,7 +151,7 @@ static LogicalResult planSoftmax(EpilogueOverlap &plan) {
                                        "early";
 }
 
-/// Finds the consumers' head, which will run before the work tile before is finished.
+/// Finds the head of the consumers, which will run before the previous work tile is finished.
 static LogicalResult planConsumer(EpilogueOverlap &plan) {
   EpilogueOverlap::Side &side = plan.consumer;
   if (failed(planIssue(plan)))
@@ -172,7 +173,7 @@ static LogicalResult planConsumer(EpilogueOverlap &plan) {
   return success();
 }
 
-/// Checks that the values of this work tile that the next work tile's head reads are computed before that head.
+/// Checks that the head of the next work tile reads only values of this work tile that are computed before that head.
 static LogicalResult checkCarried(const EpilogueOverlap &plan) {
   scf::ForOp loop = plan.consumer.loop;
   for (Value carried : loop.getYieldedValues()) {
@@ -188,7 +189,8 @@ static LogicalResult checkCarried(const EpilogueOverlap &plan) {
   return success();
 }
 
-/// Finds the producer's head: the ops before its loop over keys, which load what the consumers' head waits for.
+/// Finds the head of the producer: the ops before its loop over keys. They must load what the consumers' head waits
+/// for.
 static LogicalResult planProducer(EpilogueOverlap &plan) {
   EpilogueOverlap::Side &side = plan.producer;
   llvm::DenseMap<Value, int64_t> waits;

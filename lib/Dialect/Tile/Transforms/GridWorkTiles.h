@@ -12,14 +12,14 @@
 
 namespace mlir::tile {
 
-/// The threads that compute quotients: all threads of the consumers, for which they must be uniform and fast, or only
-/// the producer's one thread, which has few registers for multipliers and shifts.
+/// Which threads compute quotients: all threads of the consumers, where quotients must be uniform and fast, or only the
+/// one thread of the producer, which has few registers for multipliers and shifts.
 enum class Quotients { OfAllThreads, OfOneThread };
 
-/// Divides by a number that is known before the loop: n / d = n * m >> s for n and d below 2^31, where 2^(l-1) < d <=
+/// Divides by a number that is known before the loop. For n and d below 2^31, n / d = n * m >> s, where 2^(l-1) < d <=
 /// 2^l, s = 31 + l and m = ceil(2^s / d) (Granlund and Montgomery, Division by invariant integers using multiplication,
-/// 1994). m and s are made uniform once. A quotient is then a multiplication and a shift, whose result ptxas knows to
-/// be the same in every thread; it does not know this of a division.
+/// 1994). m and s are made uniform once. Then a quotient is a multiplication and a shift. ptxas knows that their result
+/// is the same in every thread; it does not know this of a division.
 class Divisor {
 public:
   Divisor(ImplicitLocOpBuilder &b, Value divisor, Quotients quotients) : b(b), divisor(divisor) {
@@ -67,7 +67,8 @@ public:
   }
 
 protected:
-  /// Emits the number of CTAs that run at once; for a single grid the number of multiprocessors, which is close to it.
+  /// Emits the number of CTAs that run at once. For a single grid, emits the number of multiprocessors, which is close
+  /// to it.
   static Value emitCTAs(ImplicitLocOpBuilder &b, ProgramOp program) {
     if (!program.getSingle())
       return gpu::GridDimOp::create(b, gpu::Dimension::x);
@@ -75,7 +76,7 @@ protected:
     return arith::IndexCastUIOp::create(b, b.getIndexType(), multiprocessors);
   }
 
-  /// Emits the x of the work tile of number `item`, and its head among the heads of all batches.
+  /// Emits the x of the work tile with the number `item`, and the number of its head among the heads of all batches.
   virtual std::pair<Value, Value> locate(Value item) { llvm_unreachable("expected one of locate and emitWorkTile"); }
 
   Divisor divideBy(Value divisor) { return Divisor(b, divisor, quotients); }
@@ -97,7 +98,7 @@ protected:
   Divisor byHeads;
 };
 
-/// Distributions of items, each of which stands for one work tile in each of `sharers` heads.
+/// Distributions of items. An item stands for one work tile in each of `sharers` heads.
 class SharedWorkTiles : public GridWorkTiles {
 protected:
   SharedWorkTiles(ProgramOp program, ImplicitLocOpBuilder &b, ListScope scope,
@@ -111,7 +112,7 @@ protected:
     return UniformOp::create(b, arith::MinUIOp::create(b, wanted, sharers));
   }
 
-  /// Emits the work tile (x, y, z) of `item` in `sharer`, one of the heads that share the item.
+  /// Emits the work tile (x, y, z) of `item` in the head `sharer`, one of the heads that share the item.
   std::array<Value, 3> getWorkTile(Value item, Value sharer) {
     if (scope == ListScope::Tiles) {
       auto [z, y] = byHeads.divide(sharer);
@@ -151,7 +152,8 @@ public:
     return arith::IndexCastOp::create(b, b.getIndexType(), load);
   }
 
-  /// Emits loads of the numbers that begin `first` words after `begin`: those of the item, and the warpgroup's own.
+  /// Emits loads of the numbers from `first` words after `begin` on: the numbers of the item, and the warpgroup's own
+  /// numbers.
   SmallVector<Value> emitNumbers(Value begin, int64_t first) {
     SmallVector<Value> numbers;
     for (int64_t number = 0; number < numShared; ++number)
@@ -174,7 +176,7 @@ private:
 
   ImplicitLocOpBuilder &b;
   Value warpgroup;
-  /// The counts of numbers that all warpgroups share, of each warpgroup's own numbers, and of all numbers of an entry.
+  /// How many numbers all warpgroups share, how many are each warpgroup's own, and how many an entry has in all.
   int64_t numShared, numOwn, perEntry;
 };
 

@@ -11,7 +11,7 @@
 
 namespace mlir::tile {
 
-/// The ring that `op` fills a slot of, or null.
+/// Returns the ring of which `op` fills a slot, or null.
 inline Value getFilledRing(Operation *op) {
   if (auto load = dyn_cast<LoadOp>(op))
     return load.getRing();
@@ -39,9 +39,9 @@ public:
 
   /// The count of `op`, a load or a tile.add_product.
   Value getCount(Operation *op) const { return counts.lookup(op); }
-  /// For each ring of `skip`, the count of the first load that is skipped.
+  /// Returns, for each ring of `skip`, the count of the first load that is skipped.
   ArrayRef<Value> getCounts(AdvanceRingOp skip) const { return skipped.find(skip)->second; }
-  /// The number of the loop's last iter_args that are counters.
+  /// Returns how many of the loop's iter_args are counters. They are the last ones.
   unsigned getNumCounters(scf::ForOp loop) const { return numCounters.lookup(loop); }
 
 private:
@@ -67,7 +67,7 @@ private:
     }
   }
 
-  /// Lets the loop carry the counters of the rings that it fills.
+  /// Lets the loop carry the counters of the rings that are filled in it.
   void numberLoop(scf::ForOp loop, llvm::MapVector<Value, Value> &counters) {
     SetVector<Value> rings;
     loop.walk([&](Operation *op) {

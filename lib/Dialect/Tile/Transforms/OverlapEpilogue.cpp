@@ -15,8 +15,9 @@ namespace mlir::tile {
 using namespace mlir;
 using namespace mlir::tile;
 
-/// The number of exponentials of an early softmax before the wait for the product in flight, if `wait_after` is 0. In
-/// the loop over keys ptxas then chooses a good place for the wait, but here it would wait before all exponentials.
+/// The number of exponentials of an early softmax that come before the wait for the product in flight, if `wait_after`
+/// is 0. In the loop over keys ptxas then chooses a good place for the wait. Here it would put the wait before all
+/// exponentials.
 static constexpr int64_t kEarlyExponentials = 12;
 
 //===--------------------------------------------------------------------------------------------------------------===//
@@ -34,14 +35,14 @@ public:
       b.clone(*op, map);
   }
 
-  /// Emits the head of the work tile `index`, which reads the values `carried` from the work tile before it.
+  /// Emits the head of the work tile `index`. The head reads the values `carried` from the previous work tile.
   IRMapping emitHead(Value index, ValueRange carried) {
     IRMapping map = beginHead(index, carried);
     emit(side.head, map);
     return map;
   }
 
-  /// Begins the head of the work tile after this one; after the last work tile, the head of the last one again.
+  /// Begins the head of the work tile after this one. If this is the last work tile, begins its own head again.
   IRMapping beginNextHead(const IRMapping &map) {
     auto get = [&](Value value) { return map.lookupOrDefault(value); };
     Location loc = old.getLoc();
@@ -51,7 +52,7 @@ public:
     return beginHead(next, llvm::map_to_vector(old.getYieldedValues(), get));
   }
 
-  /// The values that a head passes on to the rest of its work tile.
+  /// Returns the values that a head passes on to the rest of its work tile.
   SmallVector<Value> getHanded(const IRMapping &map) {
     return llvm::map_to_vector(side.crossing, [&](Value value) { return map.lookup(value); });
   }
@@ -63,7 +64,7 @@ public:
     return loop;
   }
 
-  /// Begins the rest of a work tile: computes the scalars of its head again.
+  /// Begins the rest of a work tile by computing the scalars of its head again.
   IRMapping beginRest(Value index, ValueRange handed) {
     IRMapping map;
     map.map(old.getInductionVar(), index);
@@ -85,7 +86,7 @@ private:
   OpBuilder &b;
 };
 
-/// Emits the consumers' new loop: the rest of a work tile, which contains the head of the next work tile.
+/// Emits the consumers' new loop. Its body is the rest of a work tile, among which is the head of the next work tile.
 class ConsumerEmitter {
 public:
   ConsumerEmitter(const EpilogueOverlap &overlap, OpBuilder &b)
@@ -112,8 +113,8 @@ private:
         b.clone(*place, map);
   }
 
-  /// Emits the last product and then the next work tile's first product, in one turn. The latter is in flight until
-  /// this work tile is stored.
+  /// Emits the last product and then the next work tile's first product, in one turn. The first product of the next
+  /// work tile is in flight until this work tile is stored.
   void emitRestBesideProduct() {
     auto isTurn = llvm::IsaPred<PingPongWaitOp>;
     emitRestUpTo(plan.last);
@@ -128,8 +129,8 @@ private:
     emitter.emit(plan.result, next);
   }
 
-  /// Emits the next work tile's first product and then the last product, which is in flight until the softmax of the
-  /// next work tile is computed.
+  /// Emits the next work tile's first product and then the last product of this one. The last product is in flight
+  /// until the softmax of the next work tile is computed.
   void emitRestBesideSoftmax() {
     emitRestUpTo(plan.last);
     next = emitter.beginNextHead(map);
@@ -153,7 +154,7 @@ private:
   WorkTileEmitter emitter;
   llvm::SmallDenseSet<Operation *> head;
   Block::iterator place = plan.consumer.loop.getBody()->begin();
-  /// The new values of this work tile, and those of the head of the next work tile.
+  /// The new values of this work tile, and the new values of the next work tile's head.
   IRMapping map, next;
 };
 } // namespace
@@ -178,7 +179,8 @@ static void rewriteProducer(const EpilogueOverlap &plan) {
   IRMapping first = emitter.emitHead(old.getLowerBound(), old.getInitArgs());
   scf::ForOp loop = emitter.beginLoop(emitter.getHanded(first));
   IRMapping map = emitter.beginRest(loop.getInductionVar(), loop.getRegionIterArgs());
-  // The next work tile's loads go before the copies that follow the loop over keys, whose numbers are known by then.
+  // The next work tile's loads go before the copies that follow the loop over keys. The numbers of the loads are known
+  // by then.
   SmallVector<Operation *> copies;
   for (Operation &op : old.getBody()->without_terminator()) {
     if (llvm::is_contained(plan.producer.head, &op))

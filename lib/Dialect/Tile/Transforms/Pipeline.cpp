@@ -33,7 +33,7 @@ public:
     scf::ForOp kernel = emitKernel(tile);
     for (int64_t stage = 1; stage <= last; ++stage) {
       tiles = getTilesBefore(loop.getUpperBound(), last + 1 - stage);
-      tiles.insert(tiles.begin(), stage, Value()); // no tile begins
+      tiles.insert(tiles.begin(), stage, Value()); // no tile begins in this iteration
       emitIteration(tiles, stage);
     }
     for (auto [arg, result] : llvm::zip_equal(loop.getRegionIterArgs(), loop.getResults()))
@@ -42,7 +42,7 @@ public:
   }
 
 private:
-  /// The `count` tiles before `tile`, the latest first.
+  /// Returns the `count` tiles before `tile`, the latest one first.
   SmallVector<Value> getTilesBefore(Value tile, int64_t count) {
     SmallVector<Value> tiles;
     for (int64_t i = 0; i < count; ++i)
@@ -72,7 +72,7 @@ private:
     return kernel;
   }
 
-  /// Makes `values`, which the kernel carries, the history of the carried values.
+  /// Sets the history of the carried values to `values`, the values that the kernel carries.
   void setHistory(ValueRange values) {
     for (auto [value, ages] : plan.carried) {
       history[value] = llvm::to_vector(values.take_front(ages));
@@ -80,7 +80,8 @@ private:
     }
   }
 
-  /// The value that `value` had `age` iterations ago; for an iter_arg, the value that was yielded for it.
+  /// Returns the value that `value` had `age` iterations ago. For an iter_arg, returns the value that was yielded for
+  /// it then.
   Value getFormer(Value value, size_t age) {
     ArrayRef<Value> values = history[value];
     if (age < values.size() && values[age])
@@ -118,20 +119,20 @@ private:
     }
   }
 
-  /// The new value that `stage` of a tile reads for `value`.
+  /// Returns the new value that `stage` of a tile reads in place of `value`.
   Value find(Value value, int64_t stage) {
     if (loop.isDefinedOutsideOfLoop(value))
       return value;
     if (Value known = maps[stage].lookupOrNull(value))
       return known;
     int64_t age = plan.getAge(value, stage);
-    if (auto arg = dyn_cast<BlockArgument>(value); arg && age == 0) // computed for the tile before in this iteration
+    if (auto arg = dyn_cast<BlockArgument>(value); arg && age == 0) // the previous tile, in this iteration
       if (stage + 1 < static_cast<int64_t>(maps.size()))
         return maps[stage + 1].lookup(plan.getNext(arg));
     return getFormer(value, age);
   }
 
-  /// Records the value that this iteration computes for `value`, if it runs the stage of `value`.
+  /// If this iteration runs the stage of `value`, records the value that it computes for `value`.
   void record(Value value, int64_t first) {
     auto arg = dyn_cast<BlockArgument>(value);
     Value made = arg ? plan.getNext(arg) : value;
@@ -144,7 +145,7 @@ private:
   scf::ForOp loop;
   int64_t last;
   OpBuilder &b;
-  /// For each stage, the new values of this iteration for the loop's values.
+  /// For each stage, maps the loop's values to their new values in this iteration.
   SmallVector<IRMapping> maps;
   /// The history of each carried value: its new values, by age.
   llvm::DenseMap<Value, SmallVector<Value>> history;
@@ -159,8 +160,8 @@ scf::ForOp tile::applyPipeline(const PipelinePlan &plan) {
   return kernel;
 }
 
-/// Computes plans for the loops with stages, in kernels whose schedule says `overlap`. Fails after reporting every loop
-/// that cannot be pipelined.
+/// Computes plans for the loops with stages in kernels whose schedule says `overlap`. Reports every loop that cannot be
+/// pipelined, and then fails.
 static LogicalResult planLoops(Operation *root, std::vector<PipelinePlan> &plans) {
   bool isOk = true;
   auto plan = [&](scf::ForOp loop) {

@@ -18,7 +18,7 @@ static InFlightDiagnostic refuse(scf::ForOp loop) { return loop.emitOpError() <<
 // The stages of values
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// The loop's iter_arg that `value` is, or null.
+/// Returns `value` if it is an iter_arg of the loop, otherwise null.
 static BlockArgument getIterArg(scf::ForOp loop, Value value) {
   auto arg = dyn_cast<BlockArgument>(value);
   return arg && arg.getOwner() == loop.getBody() && arg != loop.getInductionVar() ? arg : BlockArgument();
@@ -58,9 +58,9 @@ SmallVector<Step> PipelinePlan::getSteps(int64_t stage) const {
 //===--------------------------------------------------------------------------------------------------------------===//
 
 namespace {
-/// Lists the steps of one iteration that runs the stages from `first` to `last`: first the steps up to each stage's
-/// first products, stage by stage, and then the others. A wait that only other stages read comes after all steps that
-/// do not depend on it.
+/// Lists the steps of one iteration that runs the stages from `first` to `last`. Each stage's steps up to its first
+/// products come first, stage by stage. The other steps follow. But a wait whose value no step of its own stage reads
+/// comes after all steps that do not depend on it.
 class StepLister {
 public:
   StepLister(const PipelinePlan &plan, int64_t first, int64_t last) : plan(plan) {
@@ -69,7 +69,7 @@ public:
       SmallVector<Step> steps = plan.getSteps(stage);
       ArrayRef<Step> head = ArrayRef(steps).take_front(getHeadSize(steps));
       llvm::append_range(rests, ArrayRef(steps).drop_front(head.size()));
-      // Reads of memory take long, so that the reads of all stages come first, before waits for slots.
+      // Reads of memory take long. So the reads of all stages come first, before the waits for slots.
       auto isRead = [](Step step) { return isa<memref::LoadOp>(step.op); };
       ArrayRef<Step> early(head.begin(), std::find_if(head.rbegin(), head.rend(), isRead).base());
       llvm::append_range(stage == first ? heads : reads, early);
@@ -96,7 +96,7 @@ public:
   }
 
 private:
-  /// The number of steps up to the last product before the stage's first wait.
+  /// Returns the number of steps up to the last product that is issued before the stage's first wait.
   static size_t getHeadSize(ArrayRef<Step> steps) {
     ArrayRef<Step> begin = steps.take_until([](Step step) { return isa<MmaWaitOp>(step.op); });
     while (!begin.empty() && !isa<MmaAsyncOp>(begin.back().op))
@@ -140,7 +140,7 @@ private:
       if (isMissing)
         return false;
     }
-    // The step writes registers that the product of an earlier tile may still read.
+    // Not ready while the product of an earlier tile may still read the registers that the step writes.
     return llvm::none_of(step.op->getUsers(), [&](Operation *user) {
       auto product = dyn_cast<MmaAsyncOp>(user);
       return product && product.getA().getDefiningOp() == step.op && plan.getStage(product.getToken()) > step.stage &&
@@ -175,7 +175,8 @@ static LogicalResult checkProducts(scf::ForOp loop) {
   return failure(result.wasInterrupted());
 }
 
-/// Finds the ops that depend on the loop's index alone. (Programs write no array that they read.)
+/// Finds the ops that depend on the loop's index alone. Reads of memory are among them, since programs write no array
+/// that they read.
 static void findScalars(PipelinePlan &plan) {
   for (Operation &op : plan.loop.getBody()->without_terminator()) {
     auto isKnown = [&](Value input) {
@@ -203,7 +204,7 @@ public:
   }
 
 private:
-  /// The first stage that can read `value`.
+  /// Returns the first stage that can read `value`.
   int64_t getReadable(Value value) const {
     if (BlockArgument arg = getIterArg(loop, value)) {
       Value next = plan.getNext(arg);
@@ -224,7 +225,7 @@ private:
     return stage;
   }
 
-  /// Assigns the earliest stages. Returns whether a stage has changed.
+  /// Assigns the earliest possible stage to each op. Returns whether a stage has changed.
   bool assignEarliest() {
     bool hasChanged = false;
     for (Operation &op : loop.getBody()->without_terminator()) {
@@ -236,7 +237,7 @@ private:
     return hasChanged;
   }
 
-  /// Assigns the first stage that reads its tile to `load`.
+  /// Assigns a stage to `load`: the first stage that reads the loaded tile.
   void assignByUsers(LoadOp load) {
     int64_t first = std::numeric_limits<int64_t>::max();
     for (Operation *user : load->getUsers())
@@ -265,7 +266,7 @@ static LogicalResult checkStages(const PipelinePlan &plan) {
   return success();
 }
 
-/// Checks that ops with side effects stay before the ops that follow them in their stage.
+/// Checks that ops with side effects still come before the ops that follow them in their stage.
 static LogicalResult checkEffects(const PipelinePlan &plan) {
   llvm::DenseMap<int64_t, Operation *> latest;
   for (Step step : plan.kernel) {
@@ -284,7 +285,7 @@ static LogicalResult checkEffects(const PipelinePlan &plan) {
   return success();
 }
 
-/// Checks that the loop has the tiles that the prologue computes, since the prologue has no branches.
+/// Checks that the loop has at least as many tiles as the prologue computes, since the prologue has no branches.
 static LogicalResult checkTripCount(const PipelinePlan &plan) {
   scf::ForOp loop = plan.loop;
   if (getConstantIntValue(loop.getStep()) != 1)

@@ -30,9 +30,10 @@ bool tile::delayRelease(scf::ForOp loop, int64_t elements) {
   return true;
 }
 
-/// Moves ops that a work tile's first product does not need after its issue, so that they run while it is in flight:
-/// values of rows (tile.rows), and with `isUnderStores` also other scalars. `isUnderStores` says that the product will
-/// run while the work tile before is stored. (Otherwise moving scalars gains nothing, and spills.)
+/// Moves ops from before a work tile's first product to after its issue, so that they run while the product is in
+/// flight. Only ops move that the product does not need: values of rows (tile.rows), and with `isUnderStores` also
+/// other scalars. `isUnderStores` says that the product will run while the previous work tile is stored. Without it,
+/// moving other scalars gains nothing, and spills.
 static void delayScalars(Block &block, bool isUnderStores) {
   auto products = block.getOps<MmaAsyncOp>();
   auto first = products.empty() ? MmaAsyncOp() : *products.begin();

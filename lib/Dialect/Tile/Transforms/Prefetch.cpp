@@ -46,7 +46,7 @@ static TypedValue<RingType> getRing(Operation *load) {
   return box ? box.getRing() : cast<LoadRowsOp>(load).getRing();
 }
 
-/// The operands of a load that say where it reads and may be computed in the loop.
+/// Returns the operands of a load that say where it reads. These may be computed in the loop.
 static SmallVector<Value> getPlaces(Operation *load) {
   if (auto box = dyn_cast<LoadOp>(load))
     return {box.getB(), box.getH(), box.getRow()};
@@ -99,11 +99,11 @@ Value Prefetcher::isInside(Value position) {
   return arith::CmpIOp::create(b, arith::CmpIPredicate::slt, position, loop.getUpperBound());
 }
 
-/// `value` if it is defined outside of the loop, otherwise null.
+/// Returns `value` if it is defined outside of the loop, otherwise null.
 static Value getOutside(scf::ForOp loop, Value value) { return loop.isDefinedOutsideOfLoop(value) ? value : Value(); }
 
-/// Emits the reads for the iteration at `position`. Their indices are inside of their arrays even if there is no such
-/// iteration.
+/// Emits the reads for the iteration at `position`. Their indices are inside of their arrays even if the loop has no
+/// such iteration.
 SmallVector<Value> Prefetcher::emitReads(Value position) {
   IRMapping mapping;
   mapping.map(loop.getInductionVar(), position);
@@ -114,7 +114,8 @@ SmallVector<Value> Prefetcher::emitReads(Value position) {
   return numbers;
 }
 
-/// Starts all loads of the iteration at `position`, if there is one. They have the number `count` in their rings.
+/// Starts all loads of the iteration at `position`, if the loop has one. The loads get the number `count` in their
+/// rings.
 void Prefetcher::emitCopies(Value position, ValueRange numbers, Value count) {
   auto exists = scf::IfOp::create(b, TypeRange(), isInside(position), /*addElseBlock=*/false);
   OpBuilder::InsertionGuard guard(b);

@@ -38,7 +38,7 @@ class ProducerEmitter : public RoleEmitter {
 
   void emitScalar(Operation &op) override {
     if (auto uniform = dyn_cast<UniformOp>(op))
-      map.map(uniform.getResult(), get(uniform.getSource())); // one thread
+      map.map(uniform.getResult(), get(uniform.getSource())); // the producer is one thread
     else if (auto own = dyn_cast<OwnVisitsOp>(op))
       emitVisits(own);
     else
@@ -51,8 +51,8 @@ class ProducerEmitter : public RoleEmitter {
     map.map(own.getEnd(), get(own.getTotal()));
   }
 
-  /// Computes the work tile of the next iteration from `taken`, the value of the counter that was fetched earlier,
-  /// broadcasts it to the consumers, and ends the loop if there is none.
+  /// Computes the work tile of the next iteration from `taken`, the old value of the counter, which was fetched
+  /// earlier. Broadcasts the work tile to the consumers. Ends the loop if there is no next work tile.
   void emitNext(DrawOp draw, Value taken, scf::ForOp copy) {
     Location loc = draw.getLoc();
     Value limit = get(draw.getLimit()), one = index(loc, 1);
@@ -74,8 +74,8 @@ class ProducerEmitter : public RoleEmitter {
     RepeatIfOp::create(b, loc, exists);
   }
 
-  /// Emits the results of `draw` that differ between consumers: those of the first consumer, then of the next, and so
-  /// on.
+  /// Emits the results of `draw` that differ between consumers: first all results of the first consumer, then those of
+  /// the second, and so on.
   SmallVector<Value> getOwnNext(DrawOp draw, DrawnOp drawn) {
     SmallVector<Value> next;
     if (llvm::none_of(draw.getResults(), [&](Value result) { return plan.isOwn(result); }))

@@ -11,7 +11,7 @@ class ReducerEmitter : public RoleEmitter {
 public:
   using RoleEmitter::RoleEmitter;
 
-  /// Emits a block, which releases the slots that it has waited for at its end.
+  /// Emits a block. At the end of the block, releases the slots for which the block has waited.
   void emit(Block &block) override {
     SmallVector<Value> outer = std::exchange(held, {});
     RoleEmitter::emit(block);

@@ -31,11 +31,12 @@ void RolePlan::markDrawn(DrawOp draw) {
 }
 
 void RolePlan::findVarying() {
-  // Repeated as long as arguments of loops have been marked, since the walk visits their users before the draw.
+  // The walk visits users of a loop's arguments before the draw, so it is repeated until no more arguments are marked.
   for (size_t before = -1; before != varying.size();) {
     before = varying.size();
     program.walk<WalkOrder::PreOrder>([&](Operation *op) {
-      // The results of tile.own_visits do not count: with tile.advance_ring all consumers take equally many slots.
+      // The results of tile.own_visits do not count as varying: with tile.advance_ring all consumers take equally many
+      // slots.
       if (op != program && !isa<OwnVisitsOp, DrawOp>(op))
         markIfVarying(op);
       if (isa<DrawnOp>(op))
@@ -44,7 +45,7 @@ void RolePlan::findVarying() {
   }
 }
 
-/// Adds the code that computes `value`, which `user` needs.
+/// Adds the code that computes `value` to the producer's scalars. `user` is the op that needs the value.
 LogicalResult RolePlan::addScalars(Operation *user, Value value) {
   if (value.getParentBlock()->getParentOp() != program && !program->isAncestor(value.getParentBlock()->getParentOp()))
     return success();
@@ -109,7 +110,8 @@ LogicalResult RolePlan::checkLoad(LoadOp load) {
   return success();
 }
 
-/// Checks that the last read of a load's slot is known: that only products read it, whose waits are in their block.
+/// Checks that the last read of a load's slot is known: only products read the slot, and their waits are in their
+/// block.
 LogicalResult RolePlan::checkSlot(LoadOp load) {
   for (Operation *user : load.getSlot().getUsers()) {
     if (isa<AddProductOp, ReadColumnsOp>(user) || (isa<StoreAsyncOp>(user) && user->getBlock() == load->getBlock()))
@@ -127,7 +129,8 @@ LogicalResult RolePlan::checkSlot(LoadOp load) {
   return success();
 }
 
-/// Checks that a tile.advance_ring skips the iterations that `own` leaves out: `begin` of them, and `total - end`.
+/// Checks that tile.advance_ring skips the iterations that `own` leaves out: `begin` of them before the loop, and
+/// `total - end` after it.
 LogicalResult RolePlan::checkOwnVisits(OwnVisitsOp own) {
   auto isSkipped = [](Value count) { return llvm::any_of(count.getUsers(), llvm::IsaPred<AdvanceRingOp>); };
   bool isRestSkipped =
@@ -187,7 +190,7 @@ LogicalResult RolePlan::compute() {
     return failure();
   WalkResult result = program.walk([&](Operation *op) {
     auto load = dyn_cast<LoadOp>(op);
-    auto skip = dyn_cast<AdvanceRingOp>(op); // both sides count what it leaves out
+    auto skip = dyn_cast<AdvanceRingOp>(op); // both sides count the skipped loads
     bool isBad = ((load || isa<PingPongWaitOp>(op)) && failed(checkLoops(op))) ||
                  (load && (failed(checkLoad(load)) || failed(checkSlot(load)))) ||
                  (skip && failed(addScalars(skip, skip.getCount()))) ||

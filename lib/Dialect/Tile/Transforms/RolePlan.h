@@ -8,8 +8,7 @@
 
 namespace mlir::tile {
 
-/// Decides, before anything changes, which code of a program the producer needs, and which values differ between
-/// consumers.
+/// Decides which code of a program the producer needs, and which values differ between consumers. Changes nothing.
 class RolePlan {
 public:
   explicit RolePlan(ProgramOp program) : program(program), warpgroup(program.getWarpgroup()) {}
@@ -20,7 +19,7 @@ public:
   /// Whether the producer runs `op` once for all consumers.
   bool isProducerScalar(Operation *op) const { return scalars.contains(op) && !varyingOps.contains(op); }
   void addScalar(Operation *op) { scalars.insert(op); }
-  /// The scalar ops, in order, that the producer runs for `load` once for each consumer.
+  /// Returns the scalar ops, in order, that the producer runs once for each consumer to load `load`.
   SmallVector<Operation *> getPrivateScalars(LoadOp load) const;
 
   /// Whether the program has a tile.add_product, so that it needs a reducer.

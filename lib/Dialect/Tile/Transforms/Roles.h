@@ -35,7 +35,7 @@ protected:
   virtual void emitLoad(LoadOp load) = 0;
   virtual void emitProduct(AddProductOp product) = 0;
   virtual void emitScalar(Operation &op) { b.clone(op, map); }
-  /// Emits the body of `copy`, which is the role's copy of `loop`.
+  /// Emits the body of `loop` into `copy`, which is the role's copy of the loop.
   virtual void emitBody(scf::ForOp loop, scf::ForOp copy) { emit(*loop.getBody()); }
 
   Value get(Value value) const { return map.lookupOrDefault(value); }
@@ -72,7 +72,7 @@ protected:
 void emitProducer(ProgramOp program, const RolePlan &plan, const LoadNumbering &numbering, OpBuilder &b);
 /// Emits the reducer's body: the products that are added to device memory.
 void emitReducer(ProgramOp program, const RolePlan &plan, const LoadNumbering &numbering, OpBuilder &b);
-/// Turns the consumer region of `op`, which has the body of the program, into that of the consumers: loads become waits
+/// Turns the consumer region of `op`, which has the body of the program, into the consumers' code. Loads become waits
 /// for slots.
 void makeConsumer(WarpSpecializeOp op, const RolePlan &plan, const LoadNumbering &numbering, ScheduleAttr schedule);
 

@@ -1,9 +1,9 @@
 //===- SingleWorkTiles.cpp - the work tile of a CTA that has one --------------------------------------------------===//
 //
-// CTAs start in the order of their numbers, each when another one has ended. So only the end of the launch is uneven,
-// when a last long work tile leaves the other multiprocessors idle. The heads follow one another as in the grid, so
-// that the tiles that neighbours read and add to are in L2 at the same time. Only the work tiles of the last heads are
-// ordered together, those that take longest first.
+// CTAs start in the order of their numbers, each when another one has ended. So only the end of the launch is uneven: a
+// last long work tile leaves the other multiprocessors idle. The heads follow one another as in the grid, so that
+// neighbouring work tiles find the tiles that they read and add to in L2. Only the work tiles of the last heads are
+// ordered together, with those that take longest first.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 
@@ -13,7 +13,7 @@ using namespace mlir;
 using namespace mlir::tile;
 
 namespace {
-/// Work tiles of a single grid. In this class work tiles with larger x take less time.
+/// Work tiles of a single grid. This class assumes that work tiles with larger x take less time.
 class SingleWorkTiles : public SharedWorkTiles {
 public:
   SingleWorkTiles(ProgramOp program, ImplicitLocOpBuilder &b, ListScope scope = ListScope::Tiles)
@@ -36,12 +36,13 @@ public:
   }
 
 protected:
-  /// Emits the item of this CTA, and its numbers: `inFront` if the CTA's head is not one of the last heads, otherwise
-  /// the item at `place` of the order.
+  /// Emits the item of this CTA, and its numbers. With `isFront` the CTA's head is not one of the last heads, and the
+  /// item is `inFront`. Otherwise the item is the one at `place` of the order.
   virtual Value emitItem(Value isFront, Value inFront, Value place) { return select(isFront, inFront, place); }
 
 private:
-  /// The number of the last heads' work tiles for each CTA, since the longest may take three times as long as the mean.
+  /// How many work tiles of the last heads there are for each CTA. The longest may take three times as long as the
+  /// mean.
   static constexpr int64_t kTilesPerCta = 3;
 
   /// Emits the number of this CTA in the order in which CTAs start.
@@ -53,14 +54,15 @@ private:
   Value lastSharers;
 };
 
-/// Work tiles of a single grid whose order in the last heads is that of a work list.
+/// Work tiles of a single grid. A work list gives the order of those in the last heads.
 class ListedWorkTiles : public SingleWorkTiles {
 public:
   ListedWorkTiles(ProgramOp program, ImplicitLocOpBuilder &b)
       : SingleWorkTiles(program, b, program.getWork()->getScope()), list(program, b) {}
 
 private:
-  /// After its entries and the works of its items, the list has the numbers of all items once more, in their own order.
+  /// The list has entries, then the works of its items, and then once more the numbers of all items, in the order of
+  /// the items.
   Value emitItem(Value isFront, Value inFront, Value place) override {
     Value entry = mul(place, index(1 + list.countNumbers())), item = select(isFront, inFront, list.emitLoad(entry));
     Value ofItem = add(mul(items, index(2 + list.countNumbers())), mul(inFront, index(list.countNumbers())));

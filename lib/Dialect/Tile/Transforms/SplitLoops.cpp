@@ -20,7 +20,7 @@ static LogicalResult miss(OutsideOp outside, StringRef reason) {
   return failure();
 }
 
-/// The tile.outside ops in `loop` that are about the loop's index.
+/// Returns the tile.outside ops in `loop` whose index is the loop's index.
 static SmallVector<OutsideOp> getOutsideOps(scf::ForOp loop) {
   SmallVector<OutsideOp> found;
   loop.walk([&](OutsideOp outside) {
@@ -36,8 +36,8 @@ static bool isKnownLE(Value a, Value b) {
   return a == b || (x && y && *x <= *y);
 }
 
-/// Emits max(low, min(value, high)), without parts that are known to have no effect. If high < low every loop between
-/// the results is empty, so that the order of min and max does not matter.
+/// Emits max(low, min(value, high)), without parts that are known to have no effect. If high < low, every loop that the
+/// result bounds is empty, so that the order of min and max does not matter.
 static Value clamp(OpBuilder &b, Value value, Value low, Value high) {
   Location loc = value.getLoc();
   if (isKnownLE(value, low) || low == high)
@@ -48,8 +48,8 @@ static Value clamp(OpBuilder &b, Value value, Value low, Value high) {
   return arith::MaxSIOp::create(b, loc, low, least);
 }
 
-/// The loop's upper bound, without a maximum with a constant that is at most the lower bound: this maximum adds no
-/// iterations, and was there for the tile that the pipeline's prologue computes.
+/// Returns the loop's upper bound. If it is a maximum with a constant that is at most the lower bound, returns the
+/// other operand. The maximum adds no iterations. It was there for the tile that the pipeline's prologue computes.
 static Value getEnd(scf::ForOp loop) {
   auto max = loop.getUpperBound().getDefiningOp<arith::MaxSIOp>();
   if (max && isKnownLE(max.getRhs(), loop.getLowerBound()))
@@ -71,7 +71,7 @@ static void inlineBranch(scf::IfOp branch, bool condition) {
   branch.erase();
 }
 
-/// Replaces every tile.outside in `loop` with the bounds of `outside` by `isOutside`.
+/// Replaces each tile.outside in `loop` that has the bounds of `outside` by the constant `isOutside`.
 static void replaceOutside(scf::ForOp loop, OutsideOp outside, bool isOutside) {
   for (OutsideOp other : getOutsideOps(loop)) {
     if (other.getLower() != outside.getLower() || other.getUpper() != outside.getUpper())
@@ -94,7 +94,7 @@ FailureOr<SmallVector<scf::ForOp>> tile::splitLoop(scf::ForOp loop, OutsideOp ou
   OpBuilder b(loop);
   Value begin = loop.getLowerBound(), end = getEnd(loop);
   Value lower = clamp(b, outside.getLower(), begin, end);
-  // An empty interval leaves everything outside.
+  // If the interval is empty, every index is outside.
   bool isEmpty = isKnownLE(outside.getUpper(), outside.getLower());
   Value upper = isEmpty ? lower : clamp(b, outside.getUpper(), lower, end);
 
@@ -125,7 +125,7 @@ struct SplitLoops : tile::impl::SplitLoopsBase<SplitLoops> {
   using SplitLoopsBase::SplitLoopsBase;
 
   void runOnOperation() override {
-    // Inner loops are split first: the worklist is processed from its end.
+    // Inner loops are split first, since the worklist is processed from its end.
     SmallVector<scf::ForOp> worklist;
     getOperation()->walk([&](WarpSpecializeOp op) {
       op.getConsumer().walk<WalkOrder::PreOrder>([&](scf::ForOp loop) { worklist.push_back(loop); });
@@ -134,7 +134,7 @@ struct SplitLoops : tile::impl::SplitLoopsBase<SplitLoops> {
       split(worklist.pop_back_val(), worklist);
   }
 
-  /// Splits `loop` at the first tile.outside at which it can be split; the parts may have others.
+  /// Splits `loop` at the first tile.outside at which it can be split. The parts may be split again at others.
   void split(scf::ForOp loop, SmallVectorImpl<scf::ForOp> &worklist) {
     for (OutsideOp outside : getOutsideOps(loop)) {
       FailureOr<SmallVector<scf::ForOp>> parts = splitLoop(loop, outside);

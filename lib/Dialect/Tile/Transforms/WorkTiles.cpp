@@ -23,11 +23,12 @@ private:
   Divisor byTiles;
 };
 
-/// Work tiles that take less time with larger x, such as a causal mask's. A pair is x of one head and nx - 1 - x of the
-/// next head, so that all pairs take equally long. CTA c works on the pairs c, c + n, .... In the last round of pairs
-/// only some CTAs would be busy. So the work tiles of the last heads, about one and a half rounds, are assigned one by
-/// one, the longest first (x = 0 of all these heads, then x = 1, ...): first one to each CTA that has no pair in the
-/// last round of pairs, then to all CTAs, in turn from the last CTA to the first and from the first to the last.
+/// Work tiles that take less time with larger x, such as those of a causal mask. A pair is work tile x of one head and
+/// work tile nx - 1 - x of the next head, so that all pairs take equally long. CTA c works on the pairs c, c + n, ....
+/// In the last round of pairs only some CTAs would be busy. So the work tiles of the last heads, about one and a half
+/// rounds, are assigned one by one. The longest come first (x = 0 of all these heads, then x = 1, ...). First each CTA
+/// that has no pair in the last round of pairs gets one. Then all CTAs get work tiles, in turn from the last CTA to the
+/// first and from the first to the last.
 class PairedWorkTiles : public GridWorkTiles {
 public:
   PairedWorkTiles(ProgramOp program, ImplicitLocOpBuilder &b)
@@ -49,15 +50,15 @@ public:
   }
 
 private:
-  /// The number of last heads, whose work tiles are assigned one by one: they have at least one and a half rounds of
-  /// work tiles, and the number of other heads is even.
+  /// Emits the number of last heads, whose work tiles are assigned one by one (the tail). These heads have at least one
+  /// and a half rounds of work tiles, and the number of other heads is even.
   Value emitTail() {
     Value wanted = arith::CeilDivUIOp::create(b, mul(ctas, index(3)), add(nx, nx));
     Value least = arith::MinUIOp::create(b, wanted, heads);
     return add(least, lowBit(sub(heads, least)));
   }
 
-  /// The place of this CTA in round `round` of the tail.
+  /// Returns the place of this CTA in round `round` of the tail.
   Value getPlace(Value round) { return select(isOdd(round), cta, sub(sub(ctas, index(1)), cta)); }
 
   std::pair<Value, Value> locate(Value item) override {
@@ -78,15 +79,15 @@ private:
 
   Value tail;
   Divisor byPairs, byTail;
-  /// The number of heads in pairs; the number of CTAs that have a pair more than others; the number of this CTA's work
-  /// tiles in pairs; whether this CTA has a pair less and a work tile of the tail for it; the number of the tail's work
-  /// tiles for CTAs that have a pair less.
+  /// `pairedHeads` is the number of heads in pairs, and `extra` the number of CTAs that have one pair more than the
+  /// others. `paired` is the number of this CTA's work tiles in pairs. `isShort` says whether this CTA has a pair less,
+  /// and a work tile of the tail in place of it. `dealt` is the number of the tail's work tiles for such CTAs.
   Value pairedHeads, extra, paired, isShort, dealt;
 };
 
-/// Heads that share items are processed in groups, so that CTAs that run at the same time read the keys of few heads. A
-/// group has the fewest heads that give every CTA `tilesPerCta` work tiles; the last group also has the remaining
-/// heads. Each group goes through its items once.
+/// Distributions that process the heads that share items in groups, so that CTAs that run at the same time read the
+/// keys of few heads. A group has the fewest heads that give every CTA `tilesPerCta` work tiles. The last group also
+/// has the remaining heads. Each group goes through its items once.
 class HeadGroups : public SharedWorkTiles {
 protected:
   HeadGroups(ProgramOp program, ImplicitLocOpBuilder &b, ListScope scope, int64_t tilesPerCta,
@@ -96,8 +97,8 @@ protected:
 
   Value getTotal() { return mul(items, sharers); }
 
-  /// The location of a work tile: the place of its item in the order of items, its head among those that share the
-  /// item, and the number of its group.
+  /// The location of a work tile: the place of its item in the order of items (`place`), its head among those that
+  /// share the item (`sharer`), and the number of its group (`group`).
   struct Location {
     Value place, sharer, group;
   };
@@ -129,9 +130,9 @@ private:
   Divisor byGroups, inGroup, inLast;
 };
 
-/// Work tiles that take about as long as their neighbours, the first ones longer. Groups go through the tiles forwards
-/// and backwards in turn, the last one forwards, so that each group begins with tiles like those with which the group
-/// before it ends. CTA c of n works on number c, 2n - 1 - c, 2n + c, ... of this sequence.
+/// Work tiles that take about as long as their neighbours. The first ones take longer than the last ones. Groups go
+/// through the tiles forwards and backwards in turn, the last group forwards. So each group begins with tiles like
+/// those with which the previous group ends. CTA c of n works on number c, 2n - 1 - c, 2n + c, ... of this sequence.
 class GroupedWorkTiles : public HeadGroups {
 public:
   GroupedWorkTiles(ProgramOp program, ImplicitLocOpBuilder &b)
@@ -151,12 +152,12 @@ public:
   }
 
 private:
-  /// The place of this CTA in a round.
+  /// Returns the place of this CTA in a round.
   Value getPlace(Value round) { return select(isOdd(round), sub(sub(ctas, index(1)), cta), cta); }
 };
 
-/// Work tiles of a work list, the longest first, which the dynamic tile scheduler assigns: CTA c begins with number c,
-/// and its producer fetches the next free number when it begins to load for the number that it fetched last.
+/// Work tiles of a work list, the longest first, which the dynamic tile scheduler assigns. CTA c begins with number c.
+/// When its producer begins to load for the latest number that it has fetched, it fetches the next free number.
 class DrawnWorkTiles : public HeadGroups {
 public:
   DrawnWorkTiles(ProgramOp program, ImplicitLocOpBuilder &b)
@@ -186,7 +187,7 @@ public:
   }
 
 private:
-  /// Emits the work tile of `number`, followed by the numbers of its item and by the warpgroup's own numbers.
+  /// Emits the work tile with this number. The numbers of its item and the warpgroup's own numbers follow.
   SmallVector<Value> emitEntry(Value number) {
     Location at = locateShared(number);
     Value begin = mul(at.place, index(1 + list.countNumbers())), item = list.emitLoad(begin);

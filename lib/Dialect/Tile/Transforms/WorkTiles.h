@@ -14,13 +14,14 @@ public:
   static std::unique_ptr<WorkTiles> create(ProgramOp program, ImplicitLocOpBuilder &b);
   virtual ~WorkTiles() = default;
 
-  /// Emits the loop; null if each CTA has one work tile.
+  /// Emits the loop over work tiles. Null if each CTA has one work tile.
   virtual scf::ForOp emitLoop() = 0;
 
   /// Emits the work tile (x, y, z) of an iteration of `loop`.
   virtual std::array<Value, 3> emitWorkTile(scf::ForOp loop) = 0;
 
-  /// The precomputed numbers of the work tile in the list, and the warpgroup's own numbers. Call after emitWorkTile.
+  /// Returns the numbers of the work tile that the list holds precomputed, followed by the warpgroup's own numbers.
+  /// Call after emitWorkTile.
   ArrayRef<Value> getNumbers() const { return numbers; }
 
 protected:
