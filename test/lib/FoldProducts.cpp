@@ -1,8 +1,7 @@
 //===- FoldProducts.cpp - a step without scores, from L1 to tiles -------------------------------------------------===//
 //
-// The proof that a step need not have scores: an op of another dialect, whose L1 tiling, linalg form and tile code are
-// this file.
-//
+// This file defines an op of another dialect, with its L1 tiling, its linalg form and its tile code. It proves that a
+// step need not have scores.
 //===--------------------------------------------------------------------------------------------------------------===//
 
 #include "FoldProducts.h"

@@ -30,7 +30,7 @@ AttentionSpec makeSpec() {
   return spec;
 }
 
-/// Parses and verifies; `error` gets the diagnostics.
+/// The module parsed from a text and verified; `error` gets the diagnostics.
 struct Parsed {
   explicit Parsed(StringRef text) {
     DialectRegistry registry;
@@ -65,7 +65,7 @@ std::string print(const AttentionSpec &spec) {
   return text ? *text : "error: " + llvm::toString(text.takeError());
 }
 
-/// The text is a program.
+/// Expects that the text printed for `spec` parses as a valid program.
 void expectGood(const AttentionSpec &spec, llvm::function_ref<void(Parsed &)> check = [](Parsed &) {}) {
   std::string text = print(spec);
   Parsed parsed(text);
@@ -77,7 +77,7 @@ void expectError(const AttentionSpec &spec, StringRef error) { EXPECT_EQ(print(s
 
 TEST(BuildAttention, ColumnSums) {
   AttentionSpec spec = makeSpec();
-  spec.valueDim = 0; // there are no values
+  spec.valueDim = 0; // column sums have no values
   spec.mask = Mask::Causal;
   for (auto operation : {AttentionSpec::Operation::ColumnSums, AttentionSpec::Operation::GroupColumnSums}) {
     spec.operation = operation;
@@ -96,7 +96,7 @@ TEST(BuildAttention, Backward) {
   AttentionSpec spec = makeSpec();
   spec.operation = AttentionSpec::Operation::Backward;
   spec.mask = Mask::Causal;
-  spec.captures = {{"do", "f32", true, {}}, {"dlse", "f32", true, {}}}; // names of the code's own
+  spec.captures = {{"do", "f32", true, {}}, {"dlse", "f32", true, {}}}; // the code itself defines values of these names
   spec.scoreCode = "%t = arith.addf %s, %dlse : f32\nflash.yield %t : f32";
   for (bool hasDlse : {true, false}) {
     spec.logSumExp = hasDlse;
@@ -217,7 +217,8 @@ TEST(BuildAttention, WindowHasABoundForEachSideThatIsNotNegative) {
     EXPECT_EQ(parsed.count("arith.cmpi"), 2u);
     EXPECT_EQ(parsed.count("arith.andi"), 1u);
   });
-  // Wider than any sequence: no bound, and no number that an index of 32 bits could not hold.
+  // A window wider than any sequence is no bound. The text must not hold its numbers either: an index of 32 bits could
+  // not.
   spec.windowLeft = std::numeric_limits<int64_t>::max();
   spec.windowRight = std::numeric_limits<int32_t>::max();
   expectGood(spec, [](Parsed &parsed) { EXPECT_FALSE(parsed.getAttention().hasMask()); });
@@ -241,7 +242,7 @@ TEST(BuildAttention, CodeAsksForTheLengths) {
   spec.maskCode = "%end = arith.subi %flashc.nk, %flashc.nq : index\n"
                   "%keep = arith.cmpi slt, %j, %end : index\nflash.yield %keep : i1";
   expectGood(spec, [](Parsed &parsed) { EXPECT_EQ(parsed.count("tensor.dim"), 2u); });
-  // Beside the window, which has them too.
+  // The window asks for the same lengths, which are computed only once.
   spec.mask = Mask::Causal;
   expectGood(spec, [](Parsed &parsed) { EXPECT_EQ(parsed.count("tensor.dim"), 2u); });
   spec = makeSpec();
@@ -271,7 +272,7 @@ TEST(BuildAttention, LengthsInACacheAreTheSequences) {
   spec.maskCode = "%i1 = arith.addi %i, %flashc.shift : index\n%keep = arith.cmpi slt, %i1, %flashc.nk : index\n"
                   "flash.yield %keep : i1";
   expectGood(spec, [](Parsed &parsed) {
-    EXPECT_EQ(parsed.count("tensor.dim"), 1u); // of the queries
+    EXPECT_EQ(parsed.count("tensor.dim"), 1u); // the number of queries
     EXPECT_EQ(parsed.count("tensor.extract"), 1u);
   });
 }
@@ -290,7 +291,7 @@ TEST(BuildAttention, TakesCodeInAnyLayout) {
 
 TEST(BuildAttention, CodeReadsCaptures) {
   AttentionSpec spec = makeSpec();
-  // None of these names clashes with what the text has besides.
+  // The text uses some of these names for values of its own, which must not clash with the captures.
   spec.captures = {{"bias", "f32", false, {-1, 8, -1, 300}},
                    {"o", "i1", false, {4}},
                    {"lse", "f32", true, {}},

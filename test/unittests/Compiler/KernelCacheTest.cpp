@@ -15,7 +15,8 @@ using namespace flashc;
 
 namespace {
 
-/// A causal kernel with a variant for few queries, and with a kernel before each that sorts the work.
+/// Requests a causal kernel with a variant for few queries. Each of the two entries has a kernel before it that sorts
+/// the work.
 KernelRequest makeRequest(llvm::StringRef score = "", int64_t queries = -1) {
   AttentionSpec spec;
   spec.queries = queries;
@@ -59,8 +60,9 @@ TEST_F(KernelCacheTest, EntriesAreThePartsOfAheadOfTimePTX) {
   EXPECT_EQ(llvm::cantFail(kernel->getPTX()), whole.ptx);
 }
 
-/// 32 query heads and 8 key heads of 2^20 positions: statistics of the queries, and sums in f32 of dq, dk and dv, the
-/// latter of the key heads; of each query head where their order is fixed.
+/// Runs the backward pass with 32 query heads, 8 key heads and 2^20 positions. The workspace holds statistics of the
+/// queries and sums in f32 of dq, dk and dv. It has sums of dk and dv for each key head, or, if the result is
+/// deterministic, for each query head.
 TEST_F(KernelCacheTest, CountsTheWorkspaceIn64Bits) {
   constexpr int64_t kPositions = int64_t(1) << 20, kDepth = 128, kHeads = 32, kKeyHeads = 8;
   auto count = [&](bool isDeterministic) {
@@ -82,13 +84,13 @@ TEST_F(KernelCacheTest, CountsTheWorkspaceIn64Bits) {
     llvm::SmallVector<llvm::ArrayRef<int64_t>> shapes(extents.begin(), extents.end());
     return llvm::cantFail(manifest.workspace->evaluate(shapes, /*smCount=*/132));
   };
-  constexpr int64_t kRows = 4 * kPositions * kDepth, kStatistics = 8 * kPositions * kHeads; // of a head
+  constexpr int64_t kRows = 4 * kPositions * kDepth, kStatistics = 8 * kPositions * kHeads; // kRows is for one head
   EXPECT_EQ(count(/*isDeterministic=*/false), kStatistics + (kHeads + 2 * kKeyHeads) * kRows);
   EXPECT_EQ(count(/*isDeterministic=*/true), kStatistics + 2 * kHeads * kRows);
 }
 
-/// The entry for launches of more CTAs along y or z than there may be: kernels with grids of one dimension, which learn
-/// the extents of x and y.
+/// A launch with more CTAs along y or z than CUDA allows takes a folded entry: its kernels have grids of one dimension,
+/// and parameters tell them the extents of x and y.
 TEST_F(KernelCacheTest, FoldsGrids) {
   AttentionSpec spec;
   spec.headDim = spec.valueDim = 128;
@@ -143,7 +145,7 @@ TEST_F(KernelCacheTest, CompilesAtOnceWhereThereIsNothingToChoose) {
 }
 
 TEST_F(KernelCacheTest, RefusesBeforeAnEntryIsCompiled) {
-  // Of what no code was made: an instruction that the target lacks.
+  // The score uses an op that the target has no instruction for, so no code could be made of it.
   auto kernel = cache.get(makeRequest("%x = arith.extf %s : f32 to f64\n%y = math.sin %x : f64\n"
                                       "%t = arith.truncf %y : f64 to f32\nflash.yield %t : f32\n"));
   std::string error = toString(kernel.takeError());
@@ -166,7 +168,7 @@ TEST_F(KernelCacheTest, KeepsEachEntryOnDisk) {
     EXPECT_EQ(isFirst ? again : ptx, again);
     ptx = again;
     if (!isFirst) {
-      llvm::cantFail(kernel->getEntry(1)); // which no process has needed so far
+      llvm::cantFail(kernel->getEntry(1)); // no process has needed this entry so far
       EXPECT_EQ(stored.getNumCompilations(), 1u);
       EXPECT_EQ(stored.getNumEntries(), 1u);
     }

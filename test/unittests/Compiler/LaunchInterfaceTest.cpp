@@ -35,7 +35,7 @@ struct Program {
   OwningOpRef<ModuleOp> module;
 };
 
-/// `name` for an input, `name!` for an output; then the requirements.
+/// Prints each argument as `name` for an input or `name!` for an output, and then the requirements.
 std::string describe(StringRef text) {
   Program program(text);
   if (!program.module)
@@ -162,7 +162,7 @@ TEST(LaunchInterface, OfPlainOps) {
             "arg4.dim2 = arg5.dim2");
 }
 
-/// `arguments` and `requires` of a manifest.
+/// Returns the manifest's keys `arguments` and `requires`.
 std::string getInterface(StringRef manifest) {
   llvm::json::Value value = llvm::cantFail(llvm::json::parse(manifest));
   std::string text;

@@ -10,7 +10,7 @@ using llvm::StringRef;
 
 namespace {
 
-/// Fields, and values of each: legal and illegal ones.
+/// The fields of a schedule, each with legal and illegal values.
 const std::pair<StringRef, std::vector<StringRef>> kValues[] = {
     {"consumers", {"0", "1", "2", "3", "4", "5"}},
     {"kv-tile", {"0", "8", "16", "64", "128", "256", "272"}},
@@ -28,7 +28,7 @@ const std::pair<StringRef, std::vector<StringRef>> kValues[] = {
     {"split-gradients", {"none", "queries", "each"}},
 };
 
-/// Keys that ask for something of many fields, and one that allows little.
+/// Returns keys that allow values of many fields, and one key (`wide`) that allows few.
 std::vector<Question> makeKeys() {
   Question plain;
   plain.dtype = "bf16";
@@ -45,12 +45,12 @@ std::vector<Question> makeKeys() {
   return {plain, bounded, listed, wide};
 }
 
-/// The error of a row with overrides, or an empty text.
+/// Applies `overrides` to the row. Returns the error, or an empty text.
 std::string refuse(const ScheduleRow &row, const Question &key, const std::string &overrides) {
   llvm::Expected<Schedule> schedule = applyRow(row, key, overrides);
   if (!schedule)
     return llvm::toString(schedule.takeError());
-  // What is chosen fits the hardware, and reads what it prints.
+  // The schedule that was chosen fits the hardware, and parsing its text gives the same schedule.
   EXPECT_EQ(llvm::toString(checkSchedule(*schedule, kHopper, key.d, key.dv)), "") << overrides;
   Schedule again(schedule->kind);
   EXPECT_EQ(llvm::toString(overrideSchedule(again, schedule->str())), "");
@@ -58,13 +58,14 @@ std::string refuse(const ScheduleRow &row, const Question &key, const std::strin
   return "";
 }
 
-/// Whether a message is about a field: by its name, its values, or the hardware's budgets, which many fields share.
+/// Whether `message` is about `field`: it has the field's name, or is about one of the hardware's budgets, which many
+/// fields share.
 bool isAbout(StringRef message, StringRef field) {
   return message.contains(field) || message.contains("shared memory") || message.contains("registers per");
 }
 
-/// Every pair of fields, with all values: it becomes a schedule that fits, or it is refused, and the message names both
-/// fields unless one of the two is refused alone.
+/// Sets every pair of fields to every pair of values. The pair either becomes a schedule that fits, or it is refused.
+/// If both values are accepted alone, the message of the refusal must name both fields.
 TEST(Rules, AllPairsOfFieldsFitOrAreRefusedByName) {
   ScheduleTable table = llvm::cantFail(ScheduleTable::parse("rows=listed: stages=2,kv-tile=64\n: stages=2", "t"));
   for (auto [index, key] : llvm::enumerate(makeKeys())) {
@@ -84,7 +85,7 @@ TEST(Rules, AllPairsOfFieldsFitOrAreRefusedByName) {
 }
 
 TEST(Rules, KnowsTheFieldsOfEachKindOfKernel) {
-  // `split-gradients` is the backward pass's alone.
+  // kValues has every field but `split-gradients`, which only the backward pass has.
   EXPECT_EQ(Schedule().getFields().size() + 1, std::size(kValues));
   EXPECT_EQ(Schedule(KernelKind::Decode).str(), "warps=8,stages=2,splits=1,chunk=0,merge=cluster");
   ScheduleTable table = llvm::cantFail(ScheduleTable::parse("kind=column-sums: stages=2", "t"));
@@ -107,7 +108,7 @@ TEST(Rules, SaysWhatDecided) {
   EXPECT_TRUE(llvm::is_contained(reasons, FieldReason("epilogue", "overrides leave one slot of Q")));
 }
 
-/// The page has the rules as they are: what is expected here is to be written there.
+/// The page must list the rules exactly as they are: if this test fails, write the expected text into the page.
 TEST(Rules, ArePartOfThePage) {
   auto page = llvm::MemoryBuffer::getFile(FLASHC_DOCS "/schedules.md");
   ASSERT_TRUE(bool(page));

@@ -22,7 +22,7 @@ Question makeKey(int64_t d, int64_t dv, MaskClass mask, std::optional<int64_t> q
   return key;
 }
 
-/// The lines of the rows that apply, each with its bound, or the error.
+/// Returns the line of each row that applies, with its bound if it has one; or the error.
 std::string find(ArrayRef<const ScheduleTable *> tables, const Question &key, bool mayVary = true) {
   auto rows = findRows(tables, key, mayVary);
   if (!rows)
@@ -49,7 +49,7 @@ TEST(ScheduleTable, BuiltInHasARowThatFitsForEveryAttention) {
     for (int64_t dv = 8; dv <= 256; dv += 8)
       for (MaskClass mask : kMasks) {
         Question key = makeKey(d, dv, mask);
-        key.keys = d + dv; // some of them few
+        key.keys = d + dv; // few keys, for some of the dimensions
         key.hasBoundedScores = (d + dv) % 16 != 0;
         auto rows = findRows(&*table, key, /*mayVary=*/true);
         ASSERT_TRUE(bool(rows)) << toString(rows.takeError());
@@ -60,7 +60,7 @@ TEST(ScheduleTable, BuiltInHasARowThatFitsForEveryAttention) {
       }
 }
 
-/// Questions whose answers a row may be.
+/// Returns questions that may be answered by `row`.
 SmallVector<Question> makeQuestions(const ScheduleRow &row) {
   SmallVector<Question> questions;
   for (StringRef dtype : {"bf16", "f16"})
@@ -237,7 +237,7 @@ TEST(ScheduleTable, LeavesOtherDimensionsToTheBuiltInTable) {
 
 TEST(ScheduleTable, HasRowsForNumbersOfQueries) {
   ScheduleTable table = parse("queries<=512: stages=2\n"
-                              "queries<=256: stages=2\n" // of no use behind the one above
+                              "queries<=256: stages=2\n" // never reached: the row above matches these, too
                               "mask=code queries<=600: stages=2\n"
                               "queries<=1024: stages=3\n"
                               ": stages=4\n"
@@ -250,7 +250,7 @@ TEST(ScheduleTable, HasRowsForNumbersOfQueries) {
   EXPECT_EQ(find(&table, makeKey(64, 64, MaskClass::Code, 513)), "t 3");
 }
 
-/// Fields of the only row's schedule, or the error.
+/// Applies the only row. Returns some fields of the schedule, or the error.
 std::string apply(StringRef row, StringRef overrides, int64_t dv = 128, bool hasLse = false, bool hasInputType = true) {
   ScheduleTable table = parse(row);
   Question key = makeKey(128, dv, MaskClass::None);
@@ -271,7 +271,7 @@ TEST(ScheduleTable, LetsFieldsFollow) {
   EXPECT_EQ(apply(": q-stages=2,epilogue=plain", ""), "q-stages=2 q-slot");
   EXPECT_EQ(apply(": q-stages=2", "epilogue=plain"), "q-stages=2 q-slot");
   EXPECT_EQ(apply(": q-stages=2,store=registers", ""), "q-stages=2 overlapped");
-  EXPECT_EQ(apply(": q-stages=2", "stages=3"), "q-stages=1"); // no room for it
+  EXPECT_EQ(apply(": q-stages=2", "stages=3"), "q-stages=1"); // no room for a second slot of Q
   EXPECT_EQ(apply(": q-stages=2,epilogue=product", "persistent=false"), "q-stages=1");
   EXPECT_EQ(apply(": q-stages=2,epilogue=product,persistent=false", ""), "q-stages=2");
   EXPECT_EQ(apply(": q-stages=2,persistent=false", "epilogue=product"), "expected persistent for epilogue=product");
@@ -303,7 +303,8 @@ TEST(ScheduleTable, VisitsOwnKeysWhereTheMaskSaysThem) {
   EXPECT_EQ(of(": own-keys=true", "", true), "own");
   EXPECT_EQ(of(": own-keys=true", "", false), "all");
   EXPECT_EQ(of(": own-keys=true", "own-keys=false", true), "all");
-  // Of a row an overlapped epilogue stays, of overrides what they give.
+  // If the row itself has own-keys and implies an overlapped epilogue, the epilogue wins; otherwise what the overrides
+  // ask for wins.
   EXPECT_EQ(of(": own-keys=true,q-stages=2", "", true), "all overlap");
   EXPECT_EQ(of(": q-stages=2", "own-keys=true", true), "own");
   EXPECT_EQ(of(": own-keys=true", "q-stages=2", true), "all overlap");
@@ -331,7 +332,7 @@ TEST(ScheduleTable, LeavesTurnsOutForOwnKeysOnly) {
   EXPECT_TRUE(takesTurns(": own-keys=true,ping-pong=false", "epilogue=softmax,q-stages=2"));
   EXPECT_FALSE(takesTurns(": own-keys=true,ping-pong=false", "own-keys=false,ping-pong=false"));
   EXPECT_FALSE(takesTurns(": ping-pong=false", ""));
-  // The same number of consumers changes nothing.
+  // An override that repeats the row's number of consumers changes nothing.
   EXPECT_FALSE(takesTurns(": consumers=3,kv-tile=64,own-keys=true,ping-pong=false", "consumers=3"));
   EXPECT_TRUE(takesTurns(": consumers=3,kv-tile=64,own-keys=true,ping-pong=false", "consumers=2"));
 }
@@ -361,7 +362,7 @@ TEST(ScheduleTable, TakesOfARowWhatCanBeHad) {
   EXPECT_EQ(apply(": tensor-sums=true", "", 96), "q-stages=1");
   EXPECT_EQ(apply(": stages=2", "tensor-sums=true", 96),
             "expected a value dimension in steps of 64 for tensor-sums, got 96");
-  // Beside more than one panel of V only where it is said, or where nothing else will do.
+  // If V has more than one panel, tensor-sums is chosen only if it is asked for, or if max=unified needs it.
   EXPECT_EQ(apply(": stages=2", ""), "q-stages=1");
   EXPECT_EQ(apply(": stages=2", "tensor-sums=true"), "q-stages=1 tensor-sums");
   EXPECT_EQ(apply(": tensor-sums=true", ""), "q-stages=1 tensor-sums");
@@ -376,16 +377,16 @@ TEST(ScheduleTable, TakesOfARowWhatCanBeHad) {
   EXPECT_EQ(apply(": store=own-slot", ""), "q-stages=1 own-slot");
   EXPECT_EQ(apply(": store=own-slot", "store=registers"), "q-stages=1");
   EXPECT_EQ(apply(": store=own-slot", "", 128, /*hasLse=*/false, /*hasInputType=*/false), "q-stages=1");
-  EXPECT_EQ(apply(": kv-tile=64", "store=own-slot", 192), "q-stages=1 own-slot"); // more columns than Q
+  EXPECT_EQ(apply(": kv-tile=64", "store=own-slot", 192), "q-stages=1 own-slot"); // the output has more columns than Q
   EXPECT_EQ(apply(": stages=2", "store=own-slot", 128, /*hasLse=*/false, /*hasInputType=*/false),
             "expected an output of bf16 for store=own-slot");
   EXPECT_EQ(apply(": stages=2", "store=own-slot,epilogue=product"), "q-stages=1 overlapped own-slot");
-  // Other overrides may take its memory, before that of Q's second slot.
+  // Other overrides may take the memory of the output's slot; it is given up before Q's second slot is.
   EXPECT_EQ(apply(": stages=2,kv-tile=128,q-stages=2,store=own-slot", "ping-pong=true"),
             "q-stages=2 overlapped own-slot");
   EXPECT_EQ(apply(": stages=2,kv-tile=128,q-stages=2,store=own-slot", "kv-tile=144"), "q-stages=2 overlapped q-slot");
   EXPECT_EQ(apply(": stages=2,kv-tile=128,q-stages=2,store=own-slot", "kv-tile=176"), "q-stages=1");
-  // Of many slots for K and V so many stay as there is room for.
+  // If a row has more slots for K and V than fit, as many are kept as there is room for.
   auto stagesOf = [](StringRef row, StringRef overrides) -> std::string {
     Expected<Schedule> schedule = applyRow(parse(row).getRows().front(), makeKey(64, 64, MaskClass::None), overrides);
     return schedule ? std::to_string(schedule->stages) : toString(schedule.takeError());
@@ -397,7 +398,7 @@ TEST(ScheduleTable, TakesOfARowWhatCanBeHad) {
   EXPECT_EQ(stagesOf(": stages=8,kv-tile=64", ""), "8");
   EXPECT_EQ(stagesOf(": stages=8,kv-tile=64", "kv-tile=128,stages=8"),
             "expected at most 232448 bytes of shared memory, got 279840");
-  // The only slot of Q is for the output or for the next tile.
+  // With one slot for Q, the slot can hold either the output or the next tile, not both.
   EXPECT_EQ(apply(": store=q-slot,epilogue=product", ""),
             "expected q-stages of 2 or store=own-slot for epilogue=product with store=q-slot, got 1");
   EXPECT_EQ(apply(": q-stages=2,store=q-slot,epilogue=product", "q-stages=1"), "q-stages=1 q-slot");
@@ -416,7 +417,7 @@ TEST(ScheduleTable, LeavesSlopesToTheTensorCoresBeforeASlotOfTheOutput) {
   };
   EXPECT_EQ(of(""), std::tuple(false, true, 2));
   key.hasSlopes = true;
-  EXPECT_EQ(of(""), std::tuple(true, false, 2)); // no room for both
+  EXPECT_EQ(of(""), std::tuple(true, false, 2)); // no room for both slopes and own-slot
   EXPECT_EQ(of("store=own-slot"), std::tuple(false, true, 2));
   EXPECT_EQ(of("kv-tile=112"), std::tuple(true, true, 2));
 }

@@ -24,7 +24,7 @@ TEST(Schedule, ReadsWhatItPrints) {
   EXPECT_EQ(parse(schedule.str()), schedule);
   MLIRContext context;
   EXPECT_EQ(llvm::cantFail(Schedule::get(schedule.getAttr(&context))), schedule);
-  // Every field is printed: whatever differs from the initial schedule differs as text.
+  // The text has every field: a schedule that differs from the initial one in any field has another text.
   for (auto [field, initial] : llvm::zip(schedule.getFields(), Schedule().getFields())) {
     std::string overrides = (field.first + "=" + field.second).str();
     EXPECT_EQ(field.first, initial.first);
@@ -48,7 +48,7 @@ TEST(Schedule, SharesTheRegistersAmongTheRoles) {
       EXPECT_LE(needs.ctaRegisters, needs.mostRegisters);
     }
   }
-  // A reducer has what two consumers leave it; three leave too few.
+  // The reducer gets the registers that two consumers leave; three consumers leave too few.
   Schedule schedule(KernelKind::Backward);
   schedule.splitGradients = SplitGradients::None;
   EXPECT_EQ(schedule.getRegisters().producer, 32);
@@ -80,14 +80,15 @@ TEST(Schedule, SaysWhatItNeedsAndWhatThereIs) {
   EXPECT_EQ(llvm::toString(checkSchedule(parse("epilogue=product,persistent=false"), kHopper, 64, 64)),
             "expected persistent for epilogue=product");
   EXPECT_EQ(llvm::toString(checkSchedule(parse("epilogue=softmax"), kHopper, 64, 64)), "");
-  // A slot of 64 rows per consumer, without barriers.
+  // store=own-slot needs a slot of 64 rows for each consumer, and no barriers.
   EXPECT_EQ(getScheduleNeeds(parse("store=own-slot"), kHopper, 64, 128).sharedMemoryBytes,
             getScheduleNeeds(parse(""), kHopper, 64, 128).sharedMemoryBytes + 2 * 2 * 64 * 128);
-  // V, or the gradient of O, is resident, too, and each stage has two numbers of every query; all with their barriers.
+  // The backward pass keeps one more operand resident, V or the gradient of O, and each stage holds two numbers for
+  // every query. The barriers of both count, too.
   EXPECT_EQ(getScheduleNeeds(Schedule(KernelKind::Backward), kHopper, 64, 128).sharedMemoryBytes,
             getScheduleNeeds(parse(""), kHopper, 64, 128).sharedMemoryBytes + 2 * (2 * 64 * 128 + 2 * 8) +
                 2 * (2 * 4 * 128 + 2 * 8));
-  // 64 slopes of each consumer and 128 columns, of 32 bytes.
+  // Slopes need 32 bytes for each of the 64 rows of a consumer and for each of the 128 columns.
   EXPECT_EQ(getScheduleNeeds(parse(""), kHopper, 64, 128, {/*isSorted=*/false, /*hasSlopes=*/true}).sharedMemoryBytes,
             getScheduleNeeds(parse(""), kHopper, 64, 128).sharedMemoryBytes + 32 * (2 * 64 + 128));
   EXPECT_TRUE(canAddSlopes(parse(""), kHopper, 64, 64));

@@ -24,25 +24,25 @@ namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
-/// Code of %y, an f64, by %x and by %c, which is 3/4 and no constant to the compiler.
+/// `code` computes %y, an f64, from %x and %c. The value of %c is 3/4, but the compiler does not know it.
 struct Function {
   std::string code;
   std::vector<double> points;
   double step = 1e-5, tolerance = 1e-8;
 };
 
-/// `%y` is a function of `%x` alone.
+/// Returns the function `%y` = op(x).
 Function ofOne(StringRef op, std::vector<double> points) {
   return {llvm::formatv("%y = {0} %x : f64", op), std::move(points)};
 }
-/// In both operands: `%y` is f(x, c) + 3 f(c, x).
+/// Returns a function that tests both operands of `op`: `%y` is op(x, c) + 3 op(c, x).
 Function ofTwo(StringRef op, std::vector<double> points) {
   return {llvm::formatv("%s = {0} %x, %c : f64\n %t = {0} %c, %x : f64\n %y = math.fma %t, %three, %s : f64", op),
           std::move(points)};
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//
-// Where the derivative is that of the difference
+// The derivative equals the quotient of differences
 //===--------------------------------------------------------------------------------------------------------------===//
 
 const std::vector<Function> kFunctions = {
@@ -68,7 +68,7 @@ const std::vector<Function> kFunctions = {
      {-1, 1},
      0.125,
      2e-2},
-    // Constant between jumps
+    // Functions that are constant between jumps
     ofOne("math.floor", {-1.5, 0.5}),
     ofOne("math.ceil", {-1.5, 0.5}),
     ofOne("math.trunc", {-1.5, 0.5}),
@@ -192,7 +192,7 @@ const std::vector<Function> kFunctions = {
 };
 
 //===--------------------------------------------------------------------------------------------------------------===//
-// Where it is a convention, or the difference says nothing
+// The derivative is a convention, or differences say nothing about it
 //===--------------------------------------------------------------------------------------------------------------===//
 
 struct Value1 {
@@ -212,14 +212,14 @@ const std::vector<Value1> kValues = {
     {"%y = math.clampf %x to [%two, %one] : f64", 2, 0.5},
     {"%y = math.copysign %x, %c : f64", 0, 0},
     {"%y = math.floor %x : f64", 1, 0},
-    // log(1 + exp(x)) has no kink at 0, though it is written with two.
+    // log(1 + exp(x)) has no kink at 0, though this code computes it from two functions that have one.
     {"%a = math.absf %x : f64\n %b = arith.negf %a : f64\n %d = math.exp %b : f64\n %e = math.log1p %d : f64\n"
      "%f = arith.maximumf %x, %zero : f64\n %y = arith.addf %e, %f : f64",
      0, 0.5},
-    // Numbers that are none
+    // NaN as an operand
     {"%n = arith.constant 0x7FF8000000000000 : f64\n %y = arith.maxnumf %x, %n : f64", 1, 1},
     {"%n = arith.constant 0x7FF8000000000000 : f64\n %y = arith.minnumf %n, %x : f64", 1, 1},
-    // What is not chosen has no say, though it is infinite.
+    // The branch that is not chosen does not count, though its derivative is infinite.
     {"%p = arith.cmpf ogt, %x, %zero : f64\n %a = math.sqrt %x : f64\n %y = arith.select %p, %a, %zero : f64", 0, 0},
     // Exponentials that are infinite
     {"%a = arith.negf %x : f64\n %b = math.exp %a : f64\n %d = arith.addf %b, %one : f64\n"
@@ -242,10 +242,10 @@ const std::vector<Value1> kValues = {
 };
 
 //===--------------------------------------------------------------------------------------------------------------===//
-// A program of all of them
+// One program of all functions
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// A function of an array of x and of c that gives f(x) and f'(x).
+/// A function that takes an array of x and the scalar c, and returns f(x) and f'(x).
 constexpr const char *kTemplate = R"mlir(
 func.func @f{0}(%xs: tensor<?xf64>, %c: f64) -> (tensor<?xf64>, tensor<?xf64>) {{
   %zero = arith.constant 0.0 : f64
@@ -280,7 +280,7 @@ protected:
     return (*function.getOps<linalg::GenericOp>().begin()).getRegion().front();
   }
 
-  /// All functions, with their derivatives.
+  /// Returns a module with all functions and their derivatives.
   template <typename T> OwningOpRef<ModuleOp> makeModule(ArrayRef<T> functions) {
     std::string source;
     for (auto [number, function] : llvm::enumerate(functions))
@@ -339,7 +339,7 @@ TEST_F(ScoreDerivative, FollowsConventions) {
 // Random code
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// Straight-line code of ops that are picked at random, on values that come before.
+/// Returns straight-line code: each op is picked at random, and its operands are values computed before.
 std::string makeCode(std::mt19937 &random) {
   const StringRef ofOne[] = {"arith.negf", "math.sin",   "math.cos", "math.tanh", "math.absf",
                              "math.sqrt",  "math.rsqrt", "math.exp", "math.exp2", "math.log",
@@ -394,7 +394,7 @@ TEST_F(ScoreDerivative, OfRandomCode) {
       Values values = run(*program, *module, number, {x - h, x - h / 2, x, x + h / 2, x + h});
       double far = (values.of[4] - values.of[0]) / (2 * h), near = (values.of[3] - values.of[1]) / h;
       double scale = 1 + std::abs(near), isSmooth = std::abs(far - near) < 1e-6 * scale;
-      if (!isSmooth || std::abs(values.of[2]) > 1e4 || std::abs(near) > 1e4) // or one of them is NaN
+      if (!isSmooth || std::abs(values.of[2]) > 1e4 || std::abs(near) > 1e4) // NaN is never smooth
         continue;
       ++numCompared;
       EXPECT_NEAR(values.derivative[2], near, 1e-5 * scale) << function.code << " at " << x;
@@ -403,12 +403,12 @@ TEST_F(ScoreDerivative, OfRandomCode) {
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//
-// What there is a rule for
+// Ops that have a rule
 //===--------------------------------------------------------------------------------------------------------------===//
 
 const StringRef kRefused[] = {"arith.bitcast", "arith.scaling_extf", "arith.scaling_truncf"};
 
-/// Of integers, and so without a derivative; or without operands.
+/// Ops that have no derivative because they work on integers or have no operands.
 const StringRef kOfIntegers[] = {"arith.addi",       "arith.addui_extended", "arith.andi",
                                  "arith.ceildivsi",  "arith.ceildivui",      "arith.cmpi",
                                  "arith.constant",   "arith.divsi",          "arith.divui",
@@ -455,7 +455,8 @@ TEST_F(ScoreDerivative, OfAnyValueOfTheBlock) {
   EXPECT_NEAR(run(*program, *module, 0, {0.5}).derivative[0], std::exp(a) * (1 + a), 1e-12);
 }
 
-/// Both regions in one block, as in a kernel: what the derivative computes of the score's code is there already.
+/// The score and its derivative are emitted into one block, as in a kernel. The derivative must reuse what the score's
+/// code has computed.
 TEST_F(ScoreDerivative, SharesTheScoresCode) {
   const std::pair<StringRef, StringRef> scores[] = {
       {"math.tanh", "%a = arith.divf %s, %c : f32\n %t = math.tanh %a : f32\n %y = arith.mulf %t, %c : f32"},

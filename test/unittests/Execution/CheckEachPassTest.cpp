@@ -23,7 +23,7 @@ func.func @attention(%q: tensor<1x1x9x8xbf16>, %k: tensor<1x1x7x8xbf16>, %v: ten
   return %o, %lse : tensor<1x1x9x8xbf16>, tensor<1x1x9xf32>
 })mlir";
 
-/// Makes scores a tenth larger.
+/// A wrong pass: it makes scores a tenth larger.
 struct WrongScale : PassWrapper<WrongScale, OperationPass<ModuleOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(WrongScale)
   StringRef getArgument() const final { return "test-wrong-scale"; }
@@ -34,7 +34,7 @@ struct WrongScale : PassWrapper<WrongScale, OperationPass<ModuleOp>> {
   }
 };
 
-/// Runs the pipeline under check, and keeps what it printed and diagnosed.
+/// Runs the pipeline with its checks, and keeps what was printed and diagnosed.
 struct CheckedRun {
   CheckedRun(llvm::function_ref<void(OpPassManager &)> build) : context(makeRegistry()) {
     ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) { diagnostics += diagnostic.str() + "\n"; });

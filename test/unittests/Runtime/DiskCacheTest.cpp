@@ -63,10 +63,10 @@ TEST_F(DiskCacheTest, ReadsRegularFilesOnly) {
   cache.store("key", {"value"});
   std::string path = listFiles().front();
   sys::fs::remove(path);
-  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0); // nobody writes to it
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0); // a pipe that nobody writes to
   EXPECT_FALSE(cache.find("key"));
   EXPECT_EQ(cache.getNumRejected(), 1u);
-  cache.store("key", {"value"}); // in its place
+  cache.store("key", {"value"}); // replaces the pipe
   EXPECT_EQ(cache.find("key"), Value{"value"});
   sys::fs::remove(path);
   ASSERT_EQ(symlink("/dev/zero", path.c_str()), 0);
@@ -74,7 +74,7 @@ TEST_F(DiskCacheTest, ReadsRegularFilesOnly) {
   sys::fs::remove(path);
   std::error_code error;
   raw_fd_ostream(path, error) << "text";
-  ASSERT_EQ(truncate(path.c_str(), int64_t(1) << 36), 0); // a hole, and no room on the disk
+  ASSERT_EQ(truncate(path.c_str(), int64_t(1) << 36), 0); // a sparse file that takes no room on the disk
   EXPECT_FALSE(cache.find("key"));
   EXPECT_EQ(cache.getNumRejected(), 3u);
   EXPECT_FALSE(sys::fs::exists(path));
@@ -130,8 +130,8 @@ TEST_F(DiskCacheTest, StaysBelowItsBound) {
   EXPECT_GE(bytes, kBound / 2);
 }
 
-/// Lets the files be written ten hours ago and read `hours` from now: a file system that notes one read a day, or none,
-/// changes no such time.
+/// Sets each file's time of writing to ten hours ago, and its time of reading to `hours` from now. A file system that
+/// updates the latter at most once a day, or never, leaves such times as they are.
 static void setTimes(ArrayRef<std::string> paths, int hours) {
   auto now = std::chrono::system_clock::now();
   for (const std::string &path : paths) {

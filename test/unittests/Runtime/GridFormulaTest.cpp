@@ -8,7 +8,8 @@ using namespace llvm;
 
 namespace {
 
-/// The value for q [2, 8, 1000, 128] and a scalar on 132 multiprocessors, or the error's text.
+/// Evaluates a formula for q [2, 8, 1000, 128], a scalar and 132 multiprocessors. Returns the value, or the error's
+/// text.
 std::string evaluate(StringRef text) {
   int64_t extents[] = {2, 8, 1000, 128};
   ArrayRef<int64_t> shapes[] = {extents, {}};
@@ -57,7 +58,7 @@ TEST(GridFormula, RefusesWhatIsNoFormula) {
   EXPECT_EQ(evaluate("argx.dim0"), "grid formula 'argx.dim0': expected an integer, got 'x.dim0'");
 }
 
-/// Bytes, which kernels count in 64 bits.
+/// A formula of bytes may exceed 32 bits: kernels count bytes in 64.
 TEST(GridFormula, CountsBytesIn64Bits) {
   EXPECT_EQ(evaluate("mul64(65536, 32768)"), "2147483648");
   EXPECT_EQ(evaluate("add64(2147483647, 1)"), "2147483648");

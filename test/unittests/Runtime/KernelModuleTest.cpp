@@ -12,12 +12,12 @@ using namespace llvm;
 
 namespace {
 
-/// What the fake driver saw.
+/// Counts what the fake driver saw.
 struct Counts {
   std::atomic<int> loading = 0, loaded = 0, unloaded = 0;
 };
 Counts *counts;
-/// The loads that come next fail, so many of them.
+/// How many of the next loads fail.
 std::atomic<int> failures;
 size_t numParameters;
 thread_local int captureMode;
@@ -102,7 +102,7 @@ TEST_F(KernelModuleTest, TriesAgainAfterAFailure) {
     failures = 1;
     EXPECT_TRUE(errorToBool(module.load()));
     EXPECT_EQ(seen.unloaded, 0);
-    numParameters = 5; // what was loaded already goes again
+    numParameters = 5; // loading fails, and what was loaded already is unloaded
     EXPECT_EQ(toString(module.load()), "kernel causal_one: expected 6 parameters, got 5");
     EXPECT_EQ(seen.unloaded, 1);
     numParameters = 6;
@@ -116,7 +116,7 @@ TEST_F(KernelModuleTest, UnloadsNothingThatItDidNotLoad) {
   failures = 1;
   for (bool isAsked : {false, true}) {
     KernelModule module(driver, manifest, /*number=*/0, code);
-    if (isAsked) { // EXPECT_TRUE is an if, too
+    if (isAsked) { // braces, because EXPECT_TRUE expands to an `if`
       EXPECT_TRUE(errorToBool(module.load()));
     }
   }

@@ -12,14 +12,14 @@ using namespace llvm;
 
 namespace {
 
-/// What the fake driver was told, a line for each call that matters.
+/// What the fake driver was told: a line for each call that matters.
 std::string notes;
 int computeCapabilityMajor = 9;
-/// Of the next launches, by number from 0: this one fails.
+/// The number, from 0, of the next launch that fails; -1: none does.
 int failingLaunch = -1;
 /// Sizes of the kernel's parameters.
 SmallVector<size_t> parameterBytes;
-/// Whether a kernel learns the extents of a folded grid, by two parameters more.
+/// Whether kernels have two more parameters: the extents of a folded grid.
 bool isFolded = false;
 size_t mostParametersAsked = 0;
 
@@ -75,7 +75,7 @@ cuda::Result launchKernel(const cuda::LaunchConfig *config, cuda::Function funct
   return 0;
 }
 
-/// The fake driver takes the PTX of TestManifest.h, and "good" for a module with all kernels.
+/// The fake driver accepts the PTX of TestManifest.h, and the text "good", which stands for a module with all kernels.
 cuda::Result loadModule(cuda::Module *module, const void *code, unsigned, int *, void **values) {
   StringRef text(static_cast<const char *>(code));
   *module = reinterpret_cast<cuda::Module>(8);
@@ -144,7 +144,7 @@ cuda::Driver makeFakeDriver() {
   return driver;
 }
 
-/// q as [B, H, N, D] on top of [B, N, H, D], slope 0.5, and o.
+/// Returns the arguments: q, of shape [B, H, N, D] and stored as [B, N, H, D]; the slope 0.5; and o.
 SmallVector<LaunchArgument> makeArguments() {
   LaunchArgument q{1024, {2, 8, 1000, 128}, {1024000, 128, 1024, 1}};
   LaunchArgument slope;
@@ -212,7 +212,7 @@ TEST_F(Launcher, PassesWhatTheManifestAsksFor) {
                    "pool destroyed\n");
 }
 
-/// The notes of a launch, but those about what is passed.
+/// Returns the notes of a launch, without those about the parameters.
 std::string getSequence() {
   std::string sequence;
   for (StringRef line : split(StringRef(notes), '\n'))
@@ -230,7 +230,7 @@ TEST_F(Launcher, LaunchesWhatRunsBeforeFirst) {
   EXPECT_TRUE(StringRef(notes).starts_with("attribute 8 65536\nattribute 8 197632\npool")) << notes;
 }
 
-/// The manifest with kernels before, all of which but the first wait for the one in front of them.
+/// Returns the manifest with kernels before the main one. Each kernel but the first waits for the one in front of it.
 std::string getOverlappingManifest() {
   std::string manifest = getTestManifestWithBefore();
   manifest.replace(manifest.find("\"before\""), 0, "\"programmatic_launch\": true, ");
@@ -422,7 +422,7 @@ TEST_F(Launcher, RefusesKernelsWithOtherParameters) {
   EXPECT_EQ(run("good", makeArguments()), "kernel causal: expected 6 parameters, got 5");
 }
 
-/// PTX of a kernel with this list of parameters, between others.
+/// Returns PTX of a kernel with this list of parameters; other kernels stand before and after it.
 std::string makePTX(StringRef list) {
   return (".version 8.0\n.visible .entry causal_other(\n  .param .u64 a\n)\n{ ret; }\n.visible .entry causal" + list +
           "\n.reqntid 384\n{ ret; }\n.entry last(.param .u64 a) { ret; }\n")
@@ -441,7 +441,7 @@ TEST_F(Launcher, CountsTheParametersOfPTX) {
   EXPECT_EQ(check("\x7f"
                   "ELF"),
             "");
-  // Loading looks, before the driver does.
+  // Loading checks the parameters before the driver sees the code.
   EXPECT_EQ(run(makePTX("()"), makeArguments()), "kernel causal: expected 6 parameters, got 0");
 }
 
@@ -451,7 +451,7 @@ TEST_F(Launcher, AsksTheDriverForWhatThereIs) {
   EXPECT_EQ(mostParametersAsked, 6u);
 }
 
-/// The same with another batch and number of queries.
+/// Returns the same arguments with another batch and another number of queries.
 static SmallVector<LaunchArgument> makeArguments(int64_t batch, int64_t queries) {
   SmallVector<LaunchArgument> arguments = makeArguments();
   for (unsigned index : {0, 2}) {
@@ -469,7 +469,7 @@ TEST_F(Launcher, LaunchesTheFirstVariantWhoseConditionsHold) {
     size_t begin = std::min(notes.find("kernel"), notes.size());
     return notes.substr(begin, notes.find("free") - begin);
   };
-  // An entry that needs more shared memory than the default asks for it.
+  // An entry that needs more shared memory than a kernel has by default asks the driver for it.
   EXPECT_TRUE(StringRef(launch(1, 128))
                   .starts_with("kernel causal_one\ngrid 1 8 1\nblock 128 1 1\nshared 1024\n"
                                "pointer 2048\n"));
@@ -486,7 +486,7 @@ TEST_F(Launcher, LaunchesTheFirstVariantWhoseConditionsHold) {
 
 TEST_F(Launcher, ChoosesByAMean) {
   std::string manifest = getTestManifestWithVariants();
-  StringRef condition = "[\"arg0.dim0\", 1]"; // now: at most 128 (batch - 1) queries
+  StringRef condition = "[\"arg0.dim0\", 1]"; // the condition now means: at most 128 (batch - 1) queries
   manifest.replace(manifest.find(condition), condition.size(),
                    "[\"ceildiv(add(arg0.dim2, 256), add(arg0.dim0, 1))\", 128]");
   for (auto [batch, queries, kernel] : {std::tuple(1, 128, "few"), {2, 128, "one"}, {1, 1, "few"}, {3, 129, "few"}}) {
@@ -505,7 +505,8 @@ TEST_F(Launcher, LooksAtTheVariantThatItLoads) {
   EXPECT_EQ(run("good", makeArguments(1, 200), other), "finding kernel causal_any failed: a reason (CUDA error 500)");
 }
 
-/// Up to 65,535 CTAs along an axis an entry is launched as it is; beyond, its code for a grid of one dimension is.
+/// An entry is launched as it is if it has at most 65,535 CTAs along y and z. Otherwise its code for a grid of one
+/// dimension is launched.
 TEST_F(Launcher, FoldsGridsThatExceedAnAxis) {
   std::string compiled;
   auto launch = [&](int64_t batch) {
@@ -528,7 +529,7 @@ TEST_F(Launcher, FoldsGridsThatExceedAnAxis) {
   parameterBytes = {128, 8, 8, 4, 4, 8, 4, 4};
   EXPECT_EQ(launch(65535), "grid 8 8 65535");
   EXPECT_EQ(launch(65537), "grid 4194368 1 1; extents 8 8");
-  EXPECT_EQ(compiled, "2 5 "); // the last of three entries, and of their folded ones
+  EXPECT_EQ(compiled, "2 5 "); // the last of three entries, and its folded form
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//
@@ -537,7 +538,7 @@ TEST_F(Launcher, FoldsGridsThatExceedAnAxis) {
 
 class LazyLauncher : public Launcher {
 protected:
-  /// A kernel whose entries are compiled when they are asked for. That of `bad` is what the driver does not take.
+  /// Loads a kernel whose entries are compiled on demand. The driver refuses the code of the entry `bad`.
   Expected<std::unique_ptr<Kernel>> load(std::string bad = "") {
     Manifest manifest = cantFail(Manifest::parse(getTestManifestWithVariants()));
     auto getCode = [this, manifest, bad](size_t number) -> Expected<std::string> {
@@ -549,7 +550,7 @@ protected:
     };
     return Kernel::load(*device, getCode, manifest);
   }
-  /// Launches; returns what was loaded, unloaded and run, and the error's text.
+  /// Launches the kernel. Returns which entries were loaded, unloaded and run, and the error's text.
   std::string launch(const Kernel &kernel, int64_t queries, int64_t batch = 1) {
     SmallVector<LaunchArgument> arguments = makeArguments();
     for (unsigned index : {0, 2}) {

@@ -36,7 +36,7 @@ TEST(Manifest, ReadsEveryKey) {
   EXPECT_TRUE(manifest->before.empty());
 }
 
-/// The error for a manifest, that of the test if none is given, with `from` replaced by `to`.
+/// Replaces `from` by `to` in `text`, which is the tests' manifest by default. Returns the error of parsing the result.
 std::string parseWith(StringRef from, StringRef to, std::string text = kTestManifest.str()) {
   size_t position = text.find(from.str());
   if (position == std::string::npos)
@@ -93,7 +93,7 @@ TEST(Manifest, RefusesRequirementsThatSayNothing) {
             "manifest: requires[0]: grid formula: no dimension arg3.dim0");
   EXPECT_EQ(parseWith("\"arg0.dim0\", \"arg2.dim0\"", "2, \"mul(arg0.dim0, 2)\""),
             "manifest: requires[0]: expected one formula to be an extent");
-  // Compilers before this key wrote none.
+  // Manifests of older compilers lack this key.
   EXPECT_EQ(parseWith("\"requires\"", "\"other\""), "accepted");
 }
 
@@ -154,7 +154,7 @@ TEST(Manifest, ReadsWhatRunsAfter) {
             "manifest: after[0]: expected a kernel of its own, got causal_one again");
 }
 
-// A reader takes what is written, which has the lowest version that says all of it.
+// The reader accepts what the writer writes. The writer chooses the lowest version that has all the keys it needs.
 TEST(Manifest, WritesWhatItReads) {
   std::string inside = getTestManifestWithBefore();
   inside.replace(inside.find("\"workspace\"}"), 12, "\"workspace\", \"offset\": \"add(8, arg0.dim2)\"}");
@@ -185,7 +185,7 @@ TEST(Manifest, FoldsGrids) {
   EXPECT_EQ(folded.parameters[6].kind, ManifestParameter::Kind::Value);
   EXPECT_EQ(folded.parameters[6].value.getText(), "ceildiv(arg0.dim2, 128)");
   EXPECT_EQ(folded.parameters[7].value.getText(), "8");
-  EXPECT_EQ(folded.before[0].parameters.size(), 6u); // of one dimension already
+  EXPECT_EQ(folded.before[0].parameters.size(), 6u); // this kernel has a grid of one dimension already
   EXPECT_EQ(folded.before[0].grid[0].getText(), manifest.before[0].grid[0].getText());
   EXPECT_EQ(manifest.parameters.size(), 6u);
 }

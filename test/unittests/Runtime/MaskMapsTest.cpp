@@ -11,7 +11,8 @@ using namespace llvm;
 
 namespace {
 
-/// `attends` reads both memories; before it `maps` writes the map, of a length and a scalar, and `orders` reads it.
+/// The main kernel `attends` reads the workspace and the mask map. Before it, `maps` writes the map, which depends on a
+/// length and a scalar, and `orders` reads it.
 constexpr StringLiteral kManifest = R"json(
 { "schema": "flashc.manifest", "version": 5, "kernel": "attends", "target": "sm_90a",
   "arguments": [
@@ -103,7 +104,7 @@ protected:
     kernel = cantFail(Kernel::load(*device, makeCode("code"), cantFail(Manifest::parse(manifest))));
   }
 
-  /// What a launch with this number of positions and scalar notes, or its error.
+  /// Launches with `length` positions and the scalar `width`. Returns the notes of the launch, or its error.
   std::string launch(int64_t length, uint64_t width = 7, uint64_t plan = 0) {
     notes.clear();
     LaunchArgument q{1024, {length}, {1}}, scalar;

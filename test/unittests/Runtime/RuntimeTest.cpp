@@ -11,7 +11,7 @@ using namespace llvm;
 
 namespace {
 
-/// What the fake driver saw.
+/// Counts what the fake driver saw.
 struct Counts {
   int loaded = 0, unloaded = 0, launched = 0, pools = 0;
 };
@@ -121,7 +121,7 @@ TEST_F(RuntimeTest, LaunchesInTheRightContext) {
     EXPECT_EQ(current, before);
   }
   EXPECT_EQ(counts.launched, 2);
-  // What is wrong with the arguments is told apart from what is wrong with the GPU.
+  // A caller can tell errors of the arguments from errors of the GPU.
   q.strides[2] = 3;
   handleAllErrors(kernel->launch({q, slope, o}, nullptr), [](const ErrorInfoBase &error) {
     EXPECT_TRUE(isArgumentMismatch(error.convertToErrorCode())) << error.message();
@@ -146,7 +146,7 @@ TEST_F(RuntimeTest, MakesOnePoolOnEachGPU) {
     Runtime runtime(driver);
     auto first = cantFail(runtime.load("ptx", makeCode("ptx"), kTestManifest, 0)),
          second = cantFail(runtime.load("other", makeCode("other"), kTestManifest, 0));
-    EXPECT_EQ(counts.pools, 1); // before the first launch, which may be captured
+    EXPECT_EQ(counts.pools, 1); // created before the first launch, which a graph may capture
     LaunchArgument q{1024, {2, 8, 1000, 128}, {1024000, 128, 1024, 1}}, slope, o = q;
     for (auto &kernel : {first, second})
       EXPECT_FALSE(kernel->launch({q, slope, o}, nullptr));

@@ -26,7 +26,7 @@ inline constexpr llvm::StringLiteral kTestManifest = R"json(
   "dynamic_shared_memory": 197632, "workspace": 64,
   "schedule": "text", "a key of tomorrow": {} })json";
 
-/// The same with a variant for up to 128 queries of one batch, and one for up to 256 queries.
+/// Returns the manifest with two variants: one for up to 128 queries of a single batch, and one for up to 256 queries.
 inline std::string getTestManifestWithVariants() {
   llvm::StringRef text = kTestManifest;
   return text.drop_back(text.size() - text.rfind('}')).str() + R"json(, "variants": [
@@ -37,7 +37,8 @@ inline std::string getTestManifestWithVariants() {
     "dynamic_shared_memory": 65536, "workspace": "mul(8, arg0.dim0)", "schedule": "few" }] })json";
 }
 
-/// The first with two kernels that run before: one for each 256 queries beyond nothing, one of a single CTA.
+/// Returns the manifest with two kernels that run before the main one: the first has a CTA for each 256 queries, the
+/// second a single CTA.
 inline std::string getTestManifestWithBefore() {
   llvm::StringRef text = kTestManifest;
   std::string result = text.drop_back(text.size() - text.rfind('}')).str() + R"json(, "before": [
@@ -50,7 +51,7 @@ inline std::string getTestManifestWithBefore() {
   return result;
 }
 
-/// That of two kernels before, of which the second one runs after.
+/// Returns the manifest of getTestManifestWithBefore, but its second kernel runs after the main one.
 inline std::string getTestManifestWithAfter() {
   std::string result = getTestManifestWithBefore();
   size_t place = result.find(",\n  { \"kernel\": \"causal_few\"");
@@ -59,12 +60,12 @@ inline std::string getTestManifestWithAfter() {
   return result;
 }
 
-/// Code of every entry.
+/// Returns the code of an entry.
 inline flashc::EntryCode makeCode(std::string text) {
   return [text](size_t) { return text; };
 }
 
-/// PTX of kernels of these manifests, as the compiler joins them.
+/// Returns PTX with these kernels of the manifests, joined as the compiler joins them.
 inline std::string getTestPTX(llvm::ArrayRef<llvm::StringRef> kernels = {"causal", "causal_one", "causal_few"}) {
   std::string ptx = ".version 8.0\n.target sm_90a\n.address_size 64\n";
   for (llvm::StringRef name : kernels)
