@@ -96,7 +96,7 @@ TEST(BuildAttention, Backward) {
   AttentionSpec spec = makeSpec();
   spec.operation = AttentionSpec::Operation::Backward;
   spec.mask = Mask::Causal;
-  spec.captures = {{"do", "f32", true, {}}, {"dlse", "f32", true, {}}}; // the code itself defines values of these names
+  spec.captures = {{"do", "f32", true, {}}, {"dlse", "f32", true, {}}}; // named as arguments of the backward pass
   spec.scoreCode = "%t = arith.addf %s, %dlse : f32\nflash.yield %t : f32";
   for (bool hasDlse : {true, false}) {
     spec.logSumExp = hasDlse;

@@ -85,7 +85,8 @@ TEST(Rules, AllPairsOfFieldsFitOrAreRefusedByName) {
 }
 
 TEST(Rules, KnowsTheFieldsOfEachKindOfKernel) {
-  // kValues has every field but `split-gradients`, which only the backward pass has.
+  // kValues has one field more than a schedule of the forward pass: `split-gradients`, which only the backward pass
+  // has.
   EXPECT_EQ(Schedule().getFields().size() + 1, std::size(kValues));
   EXPECT_EQ(Schedule(KernelKind::Decode).str(), "warps=8,stages=2,splits=1,chunk=0,merge=cluster");
   ScheduleTable table = llvm::cantFail(ScheduleTable::parse("kind=column-sums: stages=2", "t"));

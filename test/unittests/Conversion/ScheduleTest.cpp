@@ -24,7 +24,7 @@ TEST(Schedule, ReadsWhatItPrints) {
   EXPECT_EQ(parse(schedule.str()), schedule);
   MLIRContext context;
   EXPECT_EQ(llvm::cantFail(Schedule::get(schedule.getAttr(&context))), schedule);
-  // The text has every field: a schedule that differs from the initial one in any field has another text.
+  // Each field of `schedule` differs from its initial value, so that the checks above cover every field.
   for (auto [field, initial] : llvm::zip(schedule.getFields(), Schedule().getFields())) {
     std::string overrides = (field.first + "=" + field.second).str();
     EXPECT_EQ(field.first, initial.first);
