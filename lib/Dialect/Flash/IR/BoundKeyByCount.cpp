@@ -9,7 +9,7 @@ using namespace mlir;
 using namespace mlir::flash;
 
 namespace {
-/// The mask region that contains `op`, or null.
+/// If `op` is in a mask region, returns the region. Null for other ops.
 Region *getMaskRegion(Operation *op) {
   while (op && !isa_and_nonnull<ScoresOpInterface>(op->getParentOp()))
     op = op->getParentOp();
@@ -56,8 +56,8 @@ bool mlir::flash::isComputedFrom(Value value, Region &region, function_ref<bool(
 }
 
 namespace {
-/// The comparison `count + shift <predicate> limit`, where `count` counts elements up to the key's position and `limit`
-/// does not depend on that position.
+/// The comparison `count + shift <predicate> limit`. `count` counts the elements up to the key's position, and `limit`
+/// does not depend on the key's position.
 struct CountComparison {
   CountLeOp count;
   int64_t shift = 0;
@@ -107,7 +107,7 @@ Value mlir::flash::emitSigned(OpBuilder &b, Location loc, arith::CmpIPredicate p
   return arith::OrIOp::create(b, loc, before, behind);
 }
 
-/// Emits the comparison as bounds on the key's position; null if its predicate is unsigned.
+/// Emits bounds on the key's position that are equivalent to the comparison. Null if its predicate is unsigned.
 static Value emitBounds(OpBuilder &builder, Location loc, const CountComparison &compare) {
   ImplicitLocOpBuilder b(loc, builder);
   CountLeOp count = compare.count;
@@ -122,7 +122,8 @@ static Value emitBounds(OpBuilder &builder, Location loc, const CountComparison 
     Value element = NthOp::create(b, b.getIndexType(), position, count.getSorted(), count.getIndices());
     return arith::CmpIOp::create(b, predicate, key, element);
   };
-  // count <= c is key < nth c, so count >= c is key >= nth (c - 1).
+  // With nth(c) for the element number c, the condition `count <= c` is equivalent to `key < nth(c)`. So `count >= c`,
+  // the opposite of `count <= c - 1`, is equivalent to `key >= nth(c - 1)`.
   return emitSigned(
       b, loc, compare.predicate, [&](bool isStrict) { return bound(arith::CmpIPredicate::slt, isStrict ? -1 : 0); },
       [&](bool isStrict) { return bound(arith::CmpIPredicate::sge, isStrict ? 0 : -1); });

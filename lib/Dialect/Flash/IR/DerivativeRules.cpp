@@ -1,6 +1,7 @@
 //===- DerivativeRules.cpp - the derivative of each operation -----------------------------------------------------===//
 //
-// x and y are the operands of an op, r its result, dx, dy and dr their tangents. docs/backward.md has the table.
+// In this file, x and y are the operands of an op, and r is its result; dx, dy and dr are their tangents.
+// docs/backward.md has a table of the rules.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 
@@ -17,7 +18,7 @@ using llvm::numbers::inv_sqrtpi, llvm::numbers::ln10, llvm::numbers::ln2;
 
 namespace {
 
-/// The derivative of one op. Each family of ops has a function, which returns none for other ops.
+/// The derivative of one op. There is a function for each family of ops; it returns none for ops of other families.
 class Rule : TangentCode {
 public:
   using Result = std::optional<Tangent>;
@@ -30,7 +31,7 @@ public:
     results = llvm::map_to_vector(op->getResults(), widen);
   }
 
-  /// The derivative of an op with one result.
+  /// Returns the derivative of an op with one result. None if there is no rule for the op.
   Result get() {
     for (auto family : {&Rule::getOfArithmetic, &Rule::getOfChoice, &Rule::getOfExponential, &Rule::getOfPower,
                         &Rule::getOfAngle, &Rule::getOfHyperbola})
@@ -61,7 +62,7 @@ private:
 
   /// dx / sqrt(value).
   Tangent overRoot(Value value) { return times(dx(), createOrFold<math::RsqrtOp>(value)); }
-  /// 1 - x^2 as (1 - x) (1 + x), which keeps the digits that the square would drop.
+  /// Emits 1 - x^2 as (1 - x) (1 + x). This keeps digits of x that the square would drop.
   Value getComplement() {
     Value below = sub(1.0, x()), above = add(x(), 1.0);
     return mul(below, above);
@@ -92,7 +93,7 @@ private:
 // Arithmetic
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// dx / y - r dy / y.
+/// Emits dx / y - r dy / y, the tangent of x / y.
 Tangent Rule::getQuotient() {
   if (dy().isZero())
     return over(dx(), y());
@@ -137,7 +138,8 @@ Value Rule::getSign(Value value) {
   return select(isZero, zero, createOrFold<math::CopySignOp>(one, value));
 }
 
-/// The tangent of the operand that is the extremum; the mean of both where the operands are equal.
+/// Returns the tangent of an extremum of two values. This is `ofFirst`, the tangent of `first`, if `isFirst` holds, and
+/// else `ofSecond`. Where the two values are equal, it is the mean of both tangents.
 Tangent Rule::chooseExtremum(Value isFirst, Value first, Value second, Tangent ofFirst, Tangent ofSecond) {
   Tangent mean = scale(sum(ofFirst, ofSecond), 0.5), chosen = choose(isFirst, ofFirst, ofSecond);
   return choose(equal(first, second), mean, chosen);
@@ -147,10 +149,11 @@ Tangent Rule::getExtremum(Predicate isFirst) {
   return chooseExtremum(compare(isFirst, x(), y()), x(), y(), dx(), dy());
 }
 
-/// The extremum (minnumf, maxnumf) is the other operand where one is NaN.
+/// The result of arith.minnumf and arith.maxnumf is the other operand where one operand is NaN. So the result is
+/// compared with x, instead of x with y.
 Tangent Rule::getExtremumOfNumbers() { return chooseExtremum(equal(r(), x()), x(), y(), dx(), dy()); }
 
-/// math.clampf is max(min(x, y), z) upstream.
+/// MLIR defines math.clampf as max(min(x, y), z).
 Tangent Rule::getOfClamp() {
   Value least = createOrFold<arith::MinimumFOp>(x(), y()), z = x(2);
   Tangent ofLeast = getExtremum(Predicate::OLT);
@@ -180,8 +183,9 @@ Rule::Result Rule::getOfChoice() {
 // Exponentials and logarithms
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// The tangent of `value` divided by `value`, if `value` is an exponential, a product of exponentials, or the sum of
-/// one and a value that does not depend on the seed. The quotient is finite even where the exponential is not.
+/// Returns the tangent of `value` divided by `value`. This quotient is finite even where an exponential is infinite.
+/// `value` must be a constant (a value that does not depend on the seed), an exponential, a product or quotient of two
+/// such values, or the sum or difference of a constant and such a value. None for other values.
 Rule::Result Rule::getRelative(Value value) {
   if (d(value).isZero())
     return Tangent();
@@ -201,7 +205,8 @@ Rule::Result Rule::getRelative(Value value) {
       .Default(std::nullopt);
 }
 
-/// With y = c + e or y = c - e: dy / y = de / e (1 - c / y). With y = e - c: dy / y = de / e (1 + c / y).
+/// Does the same for the result y of an addition or subtraction, one operand of which is a constant c and the other one
+/// is e. If y = c + e or y = c - e, then dy / y = de / e (1 - c / y). If y = e - c, then dy / y = de / e (1 + c / y).
 Rule::Result Rule::getRelativeOfSum(Operation *sum) {
   bool isFirst = d(sum->getOperand(1)).isZero();
   Value rest = sum->getOperand(isFirst ? 1 : 0);
@@ -212,7 +217,7 @@ Rule::Result Rule::getRelativeOfSum(Operation *sum) {
   return times(*relative, isFirst && isa<arith::SubFOp>(sum) ? add(ratio, 1.0) : sub(1.0, ratio));
 }
 
-/// The derivative of log(value), where `value` is an operand.
+/// Returns the tangent of log(value), where `value` is an operand of the op.
 Tangent Rule::getOfLogarithm(Value value) {
   if (Result relative = getRelative(value))
     return *relative;
@@ -245,7 +250,8 @@ Rule::Result Rule::getOfExponential() {
 // Powers
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// y x^(y - 1) dx.
+/// Returns the part of the tangent of x^y that is due to the base x: y x^(y - 1) dx. `getPower` emits x to the power of
+/// its argument.
 Tangent Rule::getOfBase(Value base, Value exponent, llvm::function_ref<Value(Value)> getPower) {
   Tangent ofBase = d(base);
   FloatAttr constant;
@@ -263,7 +269,7 @@ Tangent Rule::getOfBase(Value base, Value exponent, llvm::function_ref<Value(Val
   return times(ofBase, select(equal(wide, zero), zero, slope));
 }
 
-/// r log(x) dy, and 0 where x is 0.
+/// Returns the part of the tangent of r = x^y that is due to the exponent y: r `logarithm` dy, or 0 where x is 0.
 Tangent Rule::getOfExponent(Value base, Value exponent, Value logarithm) {
   if (d(exponent).isZero())
     return {};
@@ -271,7 +277,8 @@ Tangent Rule::getOfExponent(Value base, Value exponent, Value logarithm) {
   return times(d(exponent), select(isZero, zero, mul(r(), logarithm)));
 }
 
-/// exp(y * log(x)) and exp2(y * log2(x)) are powers, also where x is 0.
+/// Returns the tangent of exp(y * log(x)), or of exp2(y * log2(x)) if `isBinary`. Treats these values as the power x^y,
+/// so that the tangent is right where x is 0 too. None for other exponentials.
 Rule::Result Rule::getOfLogarithmicPower(bool isBinary) {
   auto factors = op->getOperand(0).getDefiningOp<arith::MulFOp>();
   for (unsigned position : {0u, 1u}) {
@@ -290,7 +297,7 @@ Rule::Result Rule::getOfLogarithmicPower(bool isBinary) {
   return std::nullopt;
 }
 
-/// n x^(n - 1) dx.
+/// Returns the tangent of x^n, where n is an integer: n x^(n - 1) dx, or 0 where n is 0.
 Tangent Rule::getOfIntegerPower() {
   Value exponent = op->getOperand(1), zero = number(0.0);
   Value one = arith::ConstantOp::create(*this, getIntegerAttr(exponent.getType(), 1));
@@ -360,7 +367,8 @@ Rule::Result Rule::getOfHyperbola() {
 // All of them
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// Whether `op` maps floats to integers or conditions, which are constant between jumps.
+/// Whether `op` maps floats to integers or conditions. Between their jumps these are constant, so that the tangent is
+/// 0.
 static bool isTest(Operation *op) {
   return isa<arith::CmpFOp, arith::FPToSIOp, arith::FPToUIOp, math::IsFiniteOp, math::IsInfOp, math::IsNaNOp,
              math::IsNormalOp>(op);

@@ -17,13 +17,13 @@ using namespace mlir::flash;
 static bool hasTangentType(Value value) { return static_cast<bool>(getTangentType(value.getType())); }
 
 namespace {
-/// Adds the code of tangents after each op of a block, or of a nested block, that depends on the seed.
+/// Visits a block and its nested blocks. After each op that depends on the seed, adds the code of the op's tangents.
 class Differentiator {
 public:
   Differentiator(Operation *owner, Value seed) : owner(owner) { tangents[seed] = {1.0}; }
 
   LogicalResult visit(Block &block);
-  /// The tangent as a value, at the builder's insertion point.
+  /// Emits the tangent of `value` as one value, at the insertion point of `b`.
   Value emit(OpBuilder &b, Value value);
 
 private:
@@ -37,8 +37,8 @@ private:
   LogicalResult visitBranch(Operation *branch);
   LogicalResult visitLoop(LoopLikeOpInterface loop);
   SmallVector<SmallVector<unsigned>> findActive(LoopLikeOpInterface loop, ArrayRef<Block *> blocks);
-  /// The tangents of the elements of `values` whose positions are `which`; `append` makes them further operands of a
-  /// terminator.
+  /// Emits the tangents of those elements of `values` whose positions are listed in `which`. `append` emits them before
+  /// `terminator`, and makes them additional operands of `terminator`.
   SmallVector<Value> emit(OpBuilder &b, ValueRange values, ArrayRef<unsigned> which);
   void append(Operation *terminator, ValueRange values, ArrayRef<unsigned> which);
   LogicalResult refuse(Operation &op);
@@ -58,7 +58,7 @@ LogicalResult Differentiator::refuse(Operation &op) {
   return failure();
 }
 
-/// Whether the op or an op of its regions uses an active value.
+/// Whether `op`, or an op in its regions, uses a value for which `isActive` holds.
 bool Differentiator::depends(Operation &op, llvm::function_ref<bool(Value)> isActive) {
   llvm::SetVector<Value> inputs(op.operand_begin(), op.operand_end());
   getUsedValuesDefinedAbove(op.getRegions(), inputs);
@@ -91,7 +91,7 @@ LogicalResult Differentiator::visitOp(Operation &op) {
 // Control flow
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// Recreates `op` with further operands and results. Its regions move into the new op.
+/// Recreates `op` with additional operands and results. The regions of `op` move into the new op.
 static Operation *widenOp(Operation *op, ValueRange operands, TypeRange types) {
   SmallVector<Value> allOperands(op->getOperands());
   llvm::append_range(allOperands, operands);
@@ -121,7 +121,8 @@ void Differentiator::append(Operation *terminator, ValueRange values, ArrayRef<u
   terminator->insertOperands(terminator->getNumOperands(), emit(b, values, which));
 }
 
-/// Visits an op whose regions all yield its results. A tangent that differs between the regions becomes another result.
+/// Visits an op such as scf.if, each region of which yields the op's results. If the regions yield different tangents
+/// of a result, the op gets another result for the tangent.
 LogicalResult Differentiator::visitBranch(Operation *branch) {
   SmallVector<Operation *> yields;
   for (Region &region : branch->getRegions()) {
@@ -138,7 +139,8 @@ LogicalResult Differentiator::visitBranch(Operation *branch) {
   for (unsigned k = 0, e = branch->getNumResults(); k < e; ++k) {
     tangents.push_back(get(yields[0]->getOperand(k)));
     bool isCommon = llvm::all_of(yields, [&](Operation *yield) { return get(yield->getOperand(k)) == tangents[k]; });
-    // A tangent that several regions share is computed before the op.
+    // If several regions have the same tangent, it is computed before the op, and can be used after the op. The tangent
+    // of an only region may be computed inside of the region.
     if (!isCommon || (yields.size() == 1 && !tangents[k].isZero()))
       added.push_back(k);
   }
@@ -152,8 +154,9 @@ LogicalResult Differentiator::visitBranch(Operation *branch) {
   return success();
 }
 
-/// The arguments by which a block of scf.for or scf.while carries values. A block passes values to the next block, the
-/// last one to the first. The values that the first block passes are also the loop's results.
+/// Returns the arguments of `block` that are carried values, where `block` is a block of scf.for or scf.while. Each
+/// block passes such values to the next block, and the last block passes them to the first. The loop's results are the
+/// values that the first block passes.
 static ValueRange getCarried(Block *block) {
   return ValueRange(block->getArguments()).drop_front(isa<scf::ForOp>(block->getParentOp()) ? 1 : 0);
 }
@@ -163,7 +166,7 @@ static ValueRange getPassed(Block *block) {
   return ValueRange(terminator->getOperands()).drop_front(isa<scf::ConditionOp>(terminator) ? 1 : 0);
 }
 
-/// For each block, the positions of the carried values that may have a nonzero tangent in some iteration.
+/// Returns, for each block, the positions of those carried values that may have a nonzero tangent in some iteration.
 SmallVector<SmallVector<unsigned>> Differentiator::findActive(LoopLikeOpInterface loop, ArrayRef<Block *> blocks) {
   llvm::SetVector<Value> active;
   auto isActive = [&](Value value) { return active.contains(value) || !get(value).isZero(); };
@@ -191,7 +194,7 @@ SmallVector<SmallVector<unsigned>> Differentiator::findActive(LoopLikeOpInterfac
   });
 }
 
-/// Visits a loop: the tangents of its carried values become carried values.
+/// Visits a loop. The tangents of its carried values become additional carried values.
 LogicalResult Differentiator::visitLoop(LoopLikeOpInterface loop) {
   auto blocks = llvm::map_to_vector(loop->getRegions(), [](Region &region) { return &region.front(); });
   SmallVector<SmallVector<unsigned>> active = findActive(loop, blocks);
@@ -234,7 +237,8 @@ static void eraseDeadOps(Region &region) {
   (void)runRegionDCE(rewriter, region);
 }
 
-/// Drops unused results of branches: a value may have no user but its tangent's code.
+/// Drops results of scf.if that are not used. There are such results because the derivative may use a result's tangent
+/// without the result itself.
 static void dropUnusedResults(Region &region) {
   SmallVector<Operation *> branches;
   region.walk([&](scf::IfOp branch) { branches.push_back(branch); });

@@ -18,8 +18,9 @@ using namespace mlir::flash;
 // Where memory comes from
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// Whether the result of `op` may refer to the memory of its operand of type `type`. A result may be a view of any
-/// memref, or that memref itself; of ops on tensors, only the ones listed here pass their operand's memory on.
+/// Whether the result of `op` may refer to the memory of an operand of type `type`. For an operand that is a memref
+/// this is always assumed: the result may be the memref itself, or a view of it. For an operand that is a tensor it
+/// holds only for the ops that are listed here.
 static bool passesMemoryOn(Operation *op, Type type) {
   return isa<BaseMemRefType>(type) || isa<bufferization::ToBufferOp, tensor::CastOp, AssumeSortedOp>(op);
 }
@@ -37,12 +38,12 @@ static void addTerminators(Region &region, llvm::SmallSetVector<Value, 8> &value
       addOperands(block.getTerminator(), values);
 }
 
-/// `memref` and every value whose memory it may refer to: the buffers of views, and the operands that selects, branches
-/// and loops choose from.
+/// Returns `memref` and all values to whose memory `memref` may refer: the sources of views, and the values from which
+/// selects, branches and loops choose.
 static llvm::SmallSetVector<Value, 8> findSources(Value memref) {
   llvm::SmallSetVector<Value, 8> values;
   values.insert(memref);
-  for (size_t number = 0; number < values.size(); ++number) { // the set grows on the way
+  for (size_t number = 0; number < values.size(); ++number) { // the loop adds values
     Value value = values[number];
     if (Operation *op = value.getDefiningOp()) {
       addOperands(op, values);
@@ -59,8 +60,8 @@ static llvm::SmallSetVector<Value, 8> findSources(Value memref) {
   return values;
 }
 
-/// The first of `sources` that is also one of `others`; null if there is none. Two memref.get_global of one global are
-/// the same source.
+/// Returns the first value of `sources` that is also in `others`. Null if there is none. Two memref.get_global ops
+/// count as the same value if they name the same global.
 static Value findCommonSource(const llvm::SmallSetVector<Value, 8> &sources,
                               const llvm::SmallSetVector<Value, 8> &others) {
   for (Value source : sources) {
@@ -80,7 +81,7 @@ static Value findCommonSource(const llvm::SmallSetVector<Value, 8> &sources,
 //===--------------------------------------------------------------------------------------------------------------===//
 
 namespace {
-/// The chain of views from an array to its buffer, the array first and the buffer last.
+/// The chain of views from an array to its buffer. The array is the first value, and the buffer is the last.
 using ViewChain = SmallVector<Value, 4>;
 
 struct ByteRange {
@@ -88,7 +89,7 @@ struct ByteRange {
 };
 } // namespace
 
-/// The source of the view that `array` is; null if it is not a view.
+/// If `array` is a view, returns the source of the view. Null for other arrays.
 static Value getViewed(Value array) {
   if (auto transposed = array.getDefiningOp<memref::TransposeOp>())
     return transposed.getIn();
@@ -96,7 +97,8 @@ static Value getViewed(Value array) {
   return view ? view.getViewSource() : Value();
 }
 
-/// The chain of views from `array` to `buffer`; none if another op, such as a select, stands between them.
+/// Returns the chain of views from `array` to `buffer`. None if an op that is no view, such as a select, stands between
+/// them.
 static std::optional<ViewChain> findViews(Value array, Value buffer) {
   ViewChain chain{array};
   while (chain.back() != buffer) {
@@ -108,7 +110,8 @@ static std::optional<ViewChain> findViews(Value array, Value buffer) {
   return chain;
 }
 
-/// The subview of the chain's buffer, or of casts of it, that contains the array; null if there is none.
+/// Returns the chain's view that is next to the buffer, not counting casts, if it is a subview. The array lies inside
+/// of this subview. Null if there is no such subview.
 static memref::SubViewOp getOuterSlice(ArrayRef<Value> chain) {
   for (Value view : llvm::reverse(chain.drop_back())) {
     if (auto slice = view.getDefiningOp<memref::SubViewOp>())
@@ -128,8 +131,8 @@ static bool areApartAsSlices(ArrayRef<Value> chain, ArrayRef<Value> other) {
   return succeeded(overlap) && !*overlap;
 }
 
-/// The range of bytes from the array's first element to its last one, counted from its buffer's aligned pointer; none
-/// if it is not static.
+/// Returns the range of bytes in which the array's elements lie, counted from the aligned pointer of the array's
+/// buffer. None if the range is not static.
 static std::optional<ByteRange> getBytes(ArrayRef<Value> chain) {
   auto type = dyn_cast<MemRefType>(chain.front().getType());
   SmallVector<int64_t> strides;
@@ -171,7 +174,8 @@ bool mlir::flash::mayShareMemory(Value first, Value second) {
 //===--------------------------------------------------------------------------------------------------------------===//
 
 namespace {
-/// An array that an op reads or writes: its name, the array, and the op inside that reads it, if one does.
+/// An array that an op reads or writes, and its name in diagnostics. If an op inside of a region reads the array,
+/// `reader` is this inner op.
 struct NamedArray {
   std::string name;
   Value array;
@@ -194,7 +198,7 @@ static void addCaptures(Operation *op, SmallVectorImpl<NamedArray> &arrays) {
     });
 }
 
-/// Attaches a note at the op in a region that reads the array, or else at the array's definition.
+/// Attaches a note at the place of `array.reader`, or at the array's definition if there is no reader.
 static void attachPlace(InFlightDiagnostic &diag, const NamedArray &array) {
   diag.attachNote(array.reader ? array.reader->getLoc() : array.array.getLoc())
       << (array.reader ? array.name + " is here" : array.name + " is this");

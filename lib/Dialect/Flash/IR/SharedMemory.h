@@ -8,18 +8,18 @@
 
 namespace mlir::flash {
 
-/// Whether two arrays (memrefs, or tensors made of memrefs) may share an element: they are the same array, or both may
-/// be views of one buffer and are not proven disjoint. Different arguments of a function are disjoint, and so are
-/// different allocations.
+/// Whether two arrays may share an element. An array is a memref, or a tensor that is made of a memref. Arrays of one
+/// buffer may share an element, unless they are views that are proven to be disjoint. Arrays of different buffers share
+/// none: different arguments of a function are taken for different buffers, and so are different allocations.
 bool mayShareMemory(Value first, Value second);
 
-/// Diagnoses an output of `op`, on memrefs, that may share memory with another output, with an input, or with an array
-/// that a region reads.
+/// Emits an error if an output of `op` may share memory with another output, with an input, or with an array that a
+/// region of `op` reads. Only ops on memrefs are checked.
 LogicalResult verifyOutputsAreApart(Operation *op, ArrayRef<StepOperand> inputs, ArrayRef<StepOperand> outputs);
 
 using Effects = SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>>;
 
-/// Adds the effects of `op` on memrefs: inputs are read, and outputs are written.
+/// Adds the effects of `op` on memrefs: reads of its inputs, and writes of its outputs.
 template <typename Op> void addEffects(Op op, Effects &effects) {
   size_t numInputs = op.getInputs().size();
   for (OpOperand &operand : op->getOpOperands()) {

@@ -42,13 +42,13 @@ LogicalResult AssumeSortedOp::verify() {
   return success();
 }
 
-/// An assume_sorted of an assume_sorted is redundant.
+/// An assume_sorted is redundant if its source is the result of another assume_sorted.
 OpFoldResult AssumeSortedOp::fold(FoldAdaptor) {
   return getSource().getDefiningOp<AssumeSortedOp>() ? OpFoldResult(getSource()) : OpFoldResult();
 }
 
 namespace {
-/// Replaces tensor.dim and memref.dim of the result by those of the source.
+/// Replaces tensor.dim and memref.dim of the result by the same op on the source.
 struct ForwardDims : OpRewritePattern<AssumeSortedOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(AssumeSortedOp op, PatternRewriter &rewriter) const override {
@@ -92,10 +92,11 @@ LogicalResult SegmentTileOp::verify() {
 // Expansion
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// Searches in arrays of a static number of elements up to this one are unrolled.
+/// The loop of a search is unrolled if the array has a static number of elements, and at most this number.
 static constexpr int64_t kMaxUnrolled = 64;
 
-/// Converts both to one type that holds the values of either: index if the integer has at most 32 bits.
+/// Converts `x` and `y` to one type that can hold both of them. If one of them is an index, this type is index, or i64
+/// if the other one has more than 32 bits.
 static void unifyTypes(ImplicitLocOpBuilder &b, Value &x, Value &y) {
   if (x.getType() == y.getType())
     return;
@@ -112,8 +113,8 @@ static void unifyTypes(ImplicitLocOpBuilder &b, Value &x, Value &y) {
       *value = arith::IndexCastOp::create(b, common, *value);
 }
 
-/// One step of the search: returns `count + step` if the first `count + step` elements are at most `value` (less, if
-/// `isStrict`), else `count`.
+/// Emits one step of the search. Returns `count + step` if the array's first `count + step` elements exist and are at
+/// most `value` (or less than `value`, if `isStrict`). Otherwise returns `count`. Null if `read` returns null.
 static Value emitSearchStep(ImplicitLocOpBuilder &b, bool isStrict, Value count, Value step, Value value, Value extent,
                             ReadElement read) {
   Value next = b.createOrFold<arith::AddIOp>(count, step);
@@ -139,7 +140,8 @@ static Value emitNumBits(ImplicitLocOpBuilder &b, Value extent) {
   return arith::IndexCastOp::create(b, b.getIndexType(), arith::SubIOp::create(b, width, leading));
 }
 
-/// The result is built bit by bit, the highest first.
+/// Emits the number of elements that are at most `value` (or less than `value`, if `isStrict`). The search determines
+/// the bits of this number one after the other, the highest bit first.
 static Value expandCount(OpBuilder &builder, Location loc, bool isStrict, Value value, Value extent, ReadElement read) {
   ImplicitLocOpBuilder b(loc, builder);
   Value zero = arith::ConstantIndexOp::create(b, 0), one = arith::ConstantIndexOp::create(b, 1);
@@ -175,7 +177,7 @@ static Value expandNth(OpBuilder &builder, Location loc, Value position, Value e
   Value element = read(b, nearest);
   if (!element)
     return Value();
-  // The element is clamped in its own type first, which may hold more than a kernel's index.
+  // Clamps the element before it is converted to index, because its own type may be wider than an index in a kernel.
   Type type = element.getType();
   auto far = [&](Type type, int64_t sign) -> Value {
     return arith::ConstantOp::create(b, b.getIntegerAttr(type, sign * kFarPosition));
@@ -201,7 +203,8 @@ SmallVector<Value> mlir::flash::expandSegmentTile(OpBuilder &builder, Location l
   ImplicitLocOpBuilder b(loc, builder);
   auto index = [&](int64_t value) -> Value { return arith::ConstantIndexOp::create(b, value); };
   Value size = index(operands.tileSize), zero = index(0), one = index(1);
-  // The begin of segment number `position`: 1 is the segment that begins at the first element.
+  // Returns the position at which segment number `position` begins. Segment 1 begins at the position that is the
+  // array's first element, and segment 0 lies before it.
   auto getBegin = [&](OpBuilder &nested, Value position) -> Value {
     Value before = arith::SubIOp::create(nested, loc, position, one);
     Value element = expandNth(nested, loc, before, operands.extent, read);
@@ -212,7 +215,8 @@ SmallVector<Value> mlir::flash::expandSegmentTile(OpBuilder &builder, Location l
   auto getFirstTile = [&](OpBuilder &nested, Value begin, Value segment) -> Value {
     return arith::AddIOp::create(nested, loc, arith::DivUIOp::create(nested, loc, begin, size), segment);
   };
-  // The number of the tile's segment is the number of elements whose segment's first tile is at most this tile.
+  // Finds the segment of the tile, which is the last segment whose first tile is at most `tile`. Segment 0 always
+  // satisfies this condition, so that the segment's number is the number of elements whose segments do.
   auto readFirstTile = [&](OpBuilder &nested, Value position) {
     Value number = arith::AddIOp::create(nested, loc, position, one), begin = getBegin(nested, number);
     return begin ? getFirstTile(nested, begin, number) : Value();

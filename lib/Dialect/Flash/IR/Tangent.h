@@ -7,8 +7,9 @@
 
 namespace mlir::flash {
 
-/// The derivative of a value with respect to the seed: `factor * value / divisor`, where a null value counts as 1. The
-/// three are kept apart so that constants are folded and the divisor of `c * f(x / c)` cancels.
+/// The derivative of a value with respect to the seed, the variable of the differentiation: `factor * value / divisor`.
+/// A null `value` or `divisor` counts as 1. The three parts are kept apart so that constant factors are multiplied at
+/// compile time, and so that the divisor cancels in the derivative of `c * f(x / c)`.
 struct Tangent {
   double factor = 0.0;
   Value value = {}, divisor = {};
@@ -22,8 +23,9 @@ struct Tangent {
 /// The type of the tangent of a value of type `type`: f64 for f64, f32 for narrower floats, null for other types.
 Type getTangentType(Type type);
 
-/// Emits tangents of one type, and scalar code of that type. At most one argument of a call may create an op: C++ does
-/// not fix the order in which arguments are evaluated, and so the order of the ops.
+/// Emits tangents of one type, and scalar code of this type. In a call of these functions, at most one argument may be
+/// an expression that creates ops: C++ does not fix the order in which arguments are evaluated, so that the order of
+/// the ops would depend on the compiler.
 class TangentCode : public ImplicitLocOpBuilder {
 public:
   TangentCode(Location loc, OpBuilder &builder, Type type) : ImplicitLocOpBuilder(loc, builder), type(type) {}
@@ -41,7 +43,7 @@ public:
   Value add(Value x, double y) { return add(x, number(y)); }
   Value sub(Value x, double y) { return sub(x, number(y)); }
   Value sub(double x, Value y) { return sub(number(x), y); }
-  /// Returns the float `x` in `type`.
+  /// Converts the float `x` to `type`.
   Value convert(Value x);
 
   Tangent convert(Tangent t);
@@ -50,20 +52,20 @@ public:
   Tangent over(Tangent t, Value x);
   Tangent sum(Tangent a, Tangent b);
   Tangent difference(Tangent a, Tangent b) { return sum(a, scale(b, -1.0)); }
-  /// `a` where `condition` holds, and else `b`.
+  /// Returns `a` where `condition` holds, and `b` elsewhere.
   Tangent choose(Value condition, Tangent a, Tangent b);
-  /// The tangent as one value.
+  /// Emits the tangent as one value.
   Value emit(Tangent t);
 
 protected:
   Type type;
 };
 
-/// Returns the tangent of a value that is computed before.
+/// Returns the tangent of a value that is defined before the op whose rule is applied.
 using GetTangent = llvm::function_ref<Tangent(Value)>;
 
-/// The tangents of the results of `op`, whose operands have some, in code at the insertion point of `builder`. Fails,
-/// without a diagnostic, if there is no rule for the op.
+/// Emits the tangents of the results of `op` at the insertion point of `builder`. `getTangent` returns the tangents of
+/// the operands. Fails, without a diagnostic, if there is no rule for `op`.
 FailureOr<SmallVector<Tangent>> applyDerivativeRule(OpBuilder &builder, Operation *op, GetTangent getTangent);
 
 } // namespace mlir::flash

@@ -47,7 +47,7 @@ LogicalResult RowTableOp::verify() {
 Value RowTableOp::getValue() { return cast<YieldOp>(getBody().front().back()).getValue(); }
 
 namespace {
-/// Replaces tensor.dim of a table by the op's operand.
+/// Replaces a tensor.dim of the table by the operand that gives this extent.
 struct ForwardDims : OpRewritePattern<RowTableOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(RowTableOp op, PatternRewriter &rewriter) const override {
@@ -118,13 +118,14 @@ LogicalResult TileRunsOp::verify() {
 //===--------------------------------------------------------------------------------------------------------------===//
 
 namespace {
-/// The fields of a run, a range of key tiles with a range of full tiles inside.
+/// The fields of a run. A run is a range of key tiles, which contains a range of full tiles.
 enum RunField { Begin, FullBegin, FullEnd, End, NumFields };
 } // namespace
 
 SmallVector<Value> RunsBuilder::emitNone() { return SmallVector<Value>(NumFields * numRuns + 2, index(0)); }
 
-/// The number n of the runs n and n + 1 that are merged: the pair with the smallest gap, and the last such pair.
+/// Returns the number n for which the runs n and n + 1 are merged: these runs have the smallest gap between them. Of
+/// several such pairs of runs the last one is taken.
 Value RunsBuilder::emitMergePosition(ArrayRef<Value> runs) {
   Value position, least;
   for (int64_t run = numRuns; run-- > 0;) {
@@ -140,8 +141,8 @@ Value RunsBuilder::emitMergePosition(ArrayRef<Value> runs) {
   return position;
 }
 
-/// Extends the current sequence of consecutive full tiles, or begins one; the last run's full range becomes its longest
-/// one.
+/// If the visited tile is full, extends the current sequence of consecutive full tiles by it, or begins a new sequence.
+/// If this sequence is longer than the last run's range of full tiles, it becomes this range.
 void RunsBuilder::emitFull(MutableArrayRef<Value> state, Value key, Value next, Value isFull) {
   Value &rowBegin = state[NumFields * numRuns], &rowEnd = state[NumFields * numRuns + 1];
   Value isNext = compare(Predicate::eq, rowEnd, key);
@@ -157,14 +158,14 @@ void RunsBuilder::emitFull(MutableArrayRef<Value> state, Value key, Value next, 
 SmallVector<Value> RunsBuilder::emitVisit(ValueRange state, Value key, Value isFull) {
   Value next = arith::AddIOp::create(b, key, index(kvTile));
   SmallVector<Value> runs(getRuns(state)), result(state);
-  runs.append(NumFields, key); // the new run, without tiles
+  runs.append(NumFields, key); // the new run, which has no tiles yet
   Value position = emitMergePosition(runs);
   for (int64_t run = 0; run < numRuns; ++run) {
     ArrayRef<Value> own = ArrayRef(runs).slice(NumFields * run, NumFields);
     ArrayRef<Value> other = ArrayRef(runs).slice(NumFields * (run + 1), NumFields);
     MutableArrayRef<Value> merged = MutableArrayRef(result).slice(NumFields * run, NumFields);
-    Value isBefore = compare(Predicate::slt, index(run), position); // stays
-    Value isFirst = compare(Predicate::eq, index(run), position);   // merges with the next run
+    Value isBefore = compare(Predicate::slt, index(run), position); // the run stays as it is
+    Value isFirst = compare(Predicate::eq, index(run), position);   // the run is merged with the next one
     Value keepsBegin = arith::OrIOp::create(b, isBefore, isFirst);
     Value isLonger = compare(Predicate::sge, sub(own[FullEnd], own[FullBegin]), sub(other[FullEnd], other[FullBegin]));
     Value keepsFull = arith::OrIOp::create(b, isBefore, arith::AndIOp::create(b, isFirst, isLonger));
@@ -204,8 +205,8 @@ static Value countTiles(ImplicitLocOpBuilder &b, Value extent, int64_t tile) {
   return b.createOrFold<arith::CeilDivSIOp>(extent, arith::ConstantIndexOp::create(b, tile));
 }
 
-/// Emits a loop nest from 0 to `extents` that fills a tensor of `type`: `emitElements` returns the elements along the
-/// last dimensions at a position.
+/// Emits loops that fill a tensor of `type`. The loops run over the tensor's leading dimensions, which have `extents`.
+/// `emitElements` returns all elements for one position of the loops, in row-major order of the other dimensions.
 static Value emitTable(ImplicitLocOpBuilder &b, RankedTensorType type, ArrayRef<Value> extents,
                        function_ref<SmallVector<Value>(ImplicitLocOpBuilder &, ValueRange)> emitElements) {
   SmallVector<Value> dynamic;
@@ -266,7 +267,7 @@ Value mlir::flash::emitTileClass(ImplicitLocOpBuilder &b, Value isKept, Value is
   return arith::SelectOp::create(b, isKept, ofKept, get(TileVisit::Skipped));
 }
 
-/// Computes the class of one tile by evaluating the mask for all of its pairs.
+/// Emits the class of one tile by a loop that evaluates the mask for each of the tile's pairs.
 static Value emitClassByPairs(ImplicitLocOpBuilder &b, TileClassesOp op, ValueRange place, Value query, Value key) {
   Value one = arith::ConstantIndexOp::create(b, 1);
   auto getEnd = [&](Value first, int64_t tile) -> Value {
@@ -308,7 +309,7 @@ Value mlir::flash::expandInPlace(OpBuilder &builder, TileClassesOp op) {
   });
 }
 
-/// The runs of one resident tile.
+/// Emits the runs of one resident tile.
 static SmallVector<Value> emitRuns(ImplicitLocOpBuilder &b, TileRunsOp op, ValueRange position) {
   RunsBuilder runs(b, op.getNumRuns(), op.getStreamedTile());
   Value zero = arith::ConstantIndexOp::create(b, 0), step = arith::ConstantIndexOp::create(b, op.getStreamedTile());

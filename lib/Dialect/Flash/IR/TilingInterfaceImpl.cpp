@@ -1,8 +1,10 @@
 //===- TilingInterfaceImpl.cpp - tiles of the flash ops -----------------------------------------------------------===//
 //
-// Tiles have static shapes (StaticTiles.h): inputs are padded with zeros, states with their identity. Padded positions
-// of the streamed dimension are excluded by `j < Nk`, or `i < Nq`, which is joined to the mask. A step that adds to
-// streamed tiles excludes padded positions of both dimensions: the exponential of a score of zeros may be infinite.
+// Tiles have static shapes (StaticTiles.h). A tile of an input is padded with zeros, and a tile of a state with the
+// state's identity. The mask excludes padded positions of the streamed dimension: the condition `j < Nk` (or `i < Nq`
+// if queries are streamed) is added to it. If a step adds to streamed tiles, the mask excludes padded positions of both
+// dimensions. Otherwise a padded position of the resident dimension could add infinity or NaN to the streamed tiles,
+// because the exponential of a padded score may be infinite.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 
@@ -20,7 +22,7 @@
 using namespace mlir;
 using namespace mlir::flash;
 
-/// `tile` (offsets or sizes of the leading dimensions) with `last` appended for the last dimension.
+/// Returns `tile` (offsets or sizes of the leading dimensions) with `last` appended for the last dimension.
 static SmallVector<OpFoldResult> appended(ArrayRef<OpFoldResult> tile, OpFoldResult last) {
   SmallVector<OpFoldResult> result(tile);
   result.push_back(last);
@@ -31,7 +33,8 @@ static SmallVector<OpFoldResult> appended(ArrayRef<OpFoldResult> tile, OpFoldRes
 // Regions of a tile that exceeds its sequence
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// Joins `position < limit`, for the position in `dim`, to the mask region, which is created if it is empty.
+/// Adds the condition `position < limit` to `mask`, where `position` is the mask's argument for `dim`. If the region is
+/// empty, creates a mask that has only this condition.
 static void joinLimit(OpBuilder &b, Location loc, Region &mask, StepDim dim, Value limit) {
   OpBuilder::InsertionGuard guard(b);
   unsigned position = static_cast<unsigned>(dim);
@@ -70,10 +73,10 @@ static void guardDivisor(OpBuilder &b, Operation *op) {
   op->setOperand(1, arith::SelectOp::create(b, op->getLoc(), isZero, constant(1), divisor));
 }
 
-/// Makes a region safe for positions `outside` of the sequences. The regions run for padded positions too, and their
-/// results there are dropped, but a read (of a bias, say) must stay inside its tensor and a divisor must not be 0. So
-/// every index of a read that depends on `outside` is clamped, and every such divisor is guarded. Searches in sorted
-/// arrays are safe for any value.
+/// Makes `region` safe where its arguments `outside` are positions beyond the end of a sequence. The region runs for
+/// padded positions too. Its results are dropped there, but a read (of a bias, say) must stay inside of its tensor, and
+/// a divisor must not be 0. So an index of a read is clamped if it depends on `outside`, and a divisor that depends on
+/// `outside` is replaced by 1 where it is 0. A search in a sorted array is safe for any value that is searched for.
 static void guardPositions(OpBuilder &b, Region &region, ArrayRef<BlockArgument> outside) {
   OpBuilder::InsertionGuard guard(b);
   DenseSet<Value> tainted(outside.begin(), outside.end());
@@ -103,9 +106,11 @@ static void guardPositions(OpBuilder &b, Region &region, ArrayRef<BlockArgument>
   });
 }
 
-/// Adapts the regions of `tile`, which may exceed the sequences of `whole`. Padded resident positions are cut off the
-/// results, and are masked only if the step adds to streamed tiles. Padded streamed positions are masked; in a step
-/// without scores the padding of the inputs makes them contribute nothing.
+/// Adapts the regions of `tile`. `outsideI` and `outsideJ` say whether the tile may exceed the sequence of queries or
+/// of keys of `whole`. The mask excludes padded positions of the streamed dimension; if the step adds to streamed
+/// tiles, it excludes those of the resident dimension too. Otherwise resident positions need no mask, because the
+/// tile's results are cut back. A step without scores needs no mask at all: its inputs are padded so that padded
+/// positions contribute nothing.
 static void adaptRegions(OpBuilder &b, StepOpInterface whole, StepOpInterface tile, bool outsideI, bool outsideJ) {
   for (Region &region : tile->getRegions()) {
     if (region.empty())
@@ -157,7 +162,7 @@ SmallVector<Range> mlir::flash::getStepDomain(OpBuilder &b, StepOpInterface op) 
 
 SmallVector<utils::IteratorType> mlir::flash::getStepIterators(StepOpInterface op) {
   SmallVector<utils::IteratorType> types(4, utils::IteratorType::parallel);
-  for (const StepOperand &carried : op.getStepState()) // a state that does not move with a dimension is a sum over it
+  for (const StepOperand &carried : op.getStepState()) // a state that does not move with `dim` is a sum over `dim`
     for (StepDim dim : {StepDim::I, StepDim::J})
       if (!carried.movesWith(dim))
         types[static_cast<unsigned>(dim)] = utils::IteratorType::reduction;
@@ -173,7 +178,8 @@ static bool isWholeDim(OpBuilder &b, OpFoldResult size, Value value, int64_t dim
   return isEqualConstantIntOrValue(size, tensor::getMixedSize(b, value.getLoc(), value, dim));
 }
 
-/// The number of key heads that a tile of `numHeads` query heads reads; fails if tiles may cut through a group.
+/// Returns the number of key heads that a tile of `numHeads` query heads reads. Fails unless every tile consists of
+/// whole groups, or every tile lies inside of one group.
 static FailureOr<OpFoldResult> getKeyHeads(OpBuilder &b, StepOpInterface op, OpFoldResult numHeads) {
   std::optional<int64_t> heads = getConstantIntValue(numHeads);
   int64_t group = op.getGroup();
@@ -188,8 +194,8 @@ static FailureOr<OpFoldResult> getKeyHeads(OpBuilder &b, StepOpInterface op, OpF
   return OpFoldResult(b.getIndexAttr(std::max<int64_t>(*heads / group, 1)));
 }
 
-/// Sets group_size of a tile with a dynamic number of heads; other tiles' types say it. (A tile that cuts a group has
-/// another group size.)
+/// Removes the attribute group_size if the tile has static numbers of heads, because its types then say the group size.
+/// (The group size differs from that of the whole op if the tile has only some query heads of a group.)
 static void setTileGroup(StepOpInterface tile) {
   auto isDynamic = [&](StepDim dim) {
     auto [operand, place] = tile.getMoving(dim);
@@ -199,8 +205,8 @@ static void setTileGroup(StepOpInterface tile) {
     tile->removeAttr("group_size");
 }
 
-/// Offsets or sizes of an operand's dimensions, taken from `tile` over (b, h, i, j, key head), or `whole` for a
-/// dimension that is not tiled.
+/// Returns the offsets (or sizes) of the operand's dimensions. `tile` has those of the dimensions (b, h, i, j, key
+/// head). A dimension that is not tiled gets `whole`.
 static SmallVector<OpFoldResult> getDims(const StepOperand &operand, ArrayRef<OpFoldResult> tile, OpFoldResult whole) {
   return llvm::map_to_vector(
       operand.dims, [&](StepDim dim) { return dim == StepDim::Whole ? whole : tile[static_cast<unsigned>(dim)]; });
@@ -213,10 +219,11 @@ static SmallVector<OpFoldResult> getOffsets(OpBuilder &b, const StepOperand &ope
 static SmallVector<OpFoldResult> getSizes(OpBuilder &b, StepOpInterface op, const StepOperand &operand,
                                           ArrayRef<OpFoldResult> tile) {
   ArrayRef<int64_t> shape = cast<RankedTensorType>(op->getOperand(operand.number).getType()).getShape();
-  return getDims(operand, tile, b.getIndexAttr(shape.back())); // the dimension that is not tiled is the last one
+  return getDims(operand, tile, b.getIndexAttr(shape.back())); // only the last dimension may be one that is not tiled
 }
 
-/// Emits the tile of `op` at `offsets` with state `state`. Its results are cut back to the positions that exist.
+/// Emits the tile of `op` at `offsets`, where `state` are the tiles of its state. The tile's results are cut back to
+/// the positions that exist.
 static FailureOr<TilingResult> emitTile(OpBuilder &b, StepOpInterface op, ArrayRef<OpFoldResult> offsets,
                                         ArrayRef<OpFoldResult> sizes, ArrayRef<Value> state,
                                         SmallVector<Operation *> slices) {
@@ -272,8 +279,8 @@ void mlir::flash::getStatePosition(OpBuilder &b, StepOpInterface op, unsigned nu
 // flash.online_attention: PartialReductionOpInterface
 //===--------------------------------------------------------------------------------------------------------------===//
 //
-// Chunks of keys are folded independently, each into a state of its own: (acc, m, l) with a leading dimension of
-// chunks. mergeReductions (DecomposeAttention.cpp) folds the states into one.
+// Each chunk of keys is folded into a state of its own. So the states are arrays (acc, m, l) with an additional leading
+// dimension, the number of the chunk. mergeReductions (DecomposeAttention.cpp) folds all of them into one state.
 
 FailureOr<SmallVector<Value>>
 OnlineAttentionOp::generateInitialTensorForPartialReduction(OpBuilder &b, Location loc, ArrayRef<OpFoldResult> sizes,
