@@ -94,14 +94,15 @@ struct Cache {
 };
 } // namespace
 
-/// Converts a float8_e4m3 to f32: sign, four bits of exponent with bias 7, three of mantissa; no infinities, and NaN
-/// where all bits but the sign are 1.
+/// Converts a float8_e4m3 to f32. The format has a sign, four bits of exponent with bias 7, and three bits of mantissa.
+/// It has no infinities; NaN is the value where all bits but the sign are 1.
 static Value widenFloat8(ImplicitLocOpBuilder &b, Value element) {
   auto constant = [&](uint32_t value) -> Value { return arith::ConstantOp::create(b, b.getI32IntegerAttr(value)); };
   Type f32 = b.getF32Type();
   Value bits = arith::ExtUIOp::create(b, b.getI32Type(), arith::BitcastOp::create(b, b.getI8Type(), element));
   Value magnitude = arith::AndIOp::create(b, bits, constant(0x7F));
-  // The bits are read as an f32, whose bias is 127: the factor 2^120 corrects it. Subnormals become subnormals of f32.
+  // Reads the bits as an f32. The exponent of f32 has the bias 127 instead of 7, which the factor 2^120 corrects. The
+  // factor is also right for subnormal numbers, which are read as subnormals of f32.
   Value small = arith::BitcastOp::create(b, f32, arith::ShLIOp::create(b, magnitude, constant(20)));
   Value value = arith::MulFOp::create(b, small, arith::ConstantOp::create(b, b.getF32FloatAttr(0x1p120f)));
   Value isNaN = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, magnitude, constant(0x7F));
@@ -111,7 +112,7 @@ static Value widenFloat8(ImplicitLocOpBuilder &b, Value element) {
   return arith::SelectOp::create(b, isNaN, nan, arith::BitcastOp::create(b, f32, signed_));
 }
 
-/// The value of an element of 8 bits times its scale, as a float of type `type`.
+/// Emits the value of an element of 8 bits times the element's scale, as a float of type `type`.
 static Value dequantise(ImplicitLocOpBuilder &b, Cache cache, Value element, Value page, Value head, Type type) {
   Type f32 = b.getF32Type();
   Value value =
@@ -130,7 +131,8 @@ static Value emitConstant(OpBuilder &b, Location loc, Type element, double value
   return arith::ConstantOp::create(b, loc, b.getFloatAttr(element, number));
 }
 
-/// The value of `read` if `condition` holds, else `otherwise`; `read` runs only in the first case.
+/// Emits code whose value is that of `read` if `condition` holds, and otherwise the number `otherwise`. The code that
+/// `read` emits runs only if `condition` holds.
 static Value emitIf(ImplicitLocOpBuilder &b, Value condition, Type element, double otherwise,
                     llvm::function_ref<Value(ImplicitLocOpBuilder &)> read) {
   auto branch = scf::IfOp::create(
@@ -145,8 +147,8 @@ static Value emitIf(ImplicitLocOpBuilder &b, Value condition, Type element, doub
   return branch.getResult(0);
 }
 
-/// The element (b, h, j, d) of a cache, as a float of type `element`. It is 0 if `j` is not a row of the sequence and
-/// NaN if the table's entry is not a page; the cache is not read in these two cases.
+/// Emits the element (b, h, j, d) of a cache, as a float of type `element`. The element is 0 if the sequence has no row
+/// j, and NaN if the table's entry is not a page. In these two cases the code does not read the cache.
 static Value emitElement(ImplicitLocOpBuilder &b, Cache cache, Value batch, Value head, Value key, Value column,
                          Type element) {
   auto getExtent = [&](Value array, int64_t dim) {
@@ -179,7 +181,7 @@ static Value emitElement(ImplicitLocOpBuilder &b, Cache cache, Value batch, Valu
   });
 }
 
-/// A tensor of the elements of a cache at [at, at + sizes).
+/// Emits a tensor of the elements of a cache at positions from `at` on, in the range [at, at + sizes).
 static Value emitElements(ImplicitLocOpBuilder &b, Cache cache, ArrayRef<Value> at, ArrayRef<OpFoldResult> sizes,
                           Type type) {
   Type element = getElementTypeOrSelf(type);

@@ -55,7 +55,7 @@ Value decompose::generic(ImplicitLocOpBuilder &b, unsigned numLoops, ArrayRef<In
   return op.getResult(0);
 }
 
-/// `acc + factor * sum(a * x)`. With `isWeight`, products whose left side is 0 are left out, so that `x` may be NaN
+/// Emits `acc + factor * sum(a * x)`. If `isWeight`, leaves out the products in which `a` is 0, so that `x` may be NaN
 /// there.
 static Value addProducts(ImplicitLocOpBuilder &b, const Indexed &a, const Indexed &x, const Indexed &acc,
                          int64_t groupSize, float factor, bool isWeight) {
@@ -65,7 +65,8 @@ static Value addProducts(ImplicitLocOpBuilder &b, const Indexed &a, const Indexe
       [&](ImplicitLocOpBuilder &b, ValueRange args) -> Value {
         // P arrives in f32 and is rounded to V's type here; Q already has K's type.
         Value left = args[0].getType() == factorType ? args[0] : narrow(b, args[0], factorType);
-        // One statement each: the order in which C++ evaluates arguments differs between compilers.
+        // Creates each op in a statement of its own: the order in which C++ evaluates arguments differs between
+        // compilers.
         Value wideLeft = widen(b, left);
         Value wideRight = widen(b, args[1]);
         Value product = arith::MulFOp::create(b, wideLeft, wideRight);
@@ -177,7 +178,7 @@ Value mlir::flash::emitGroupSums(OpBuilder &builder, Location loc, Value c, OpFo
   ImplicitLocOpBuilder b(loc, builder);
   SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(b, loc, c);
   sizes[1] = keyHeads;
-  // The third loop is over j, and the fourth, if there is one, over d.
+  // The third loop is over j. If there is a fourth loop, it is over d.
   SmallVector<unsigned> in{0, H, 2}, out{0, KeyHead, 2};
   if (sizes.size() == 4) {
     in.push_back(3);

@@ -1,7 +1,7 @@
 //===- Decompose.h - shared helpers of the decompositions to linalg -----------------------------------------------===//
 //
-// Every flash op is a handful of linalg.generic ops (AggregatedOpInterface). Products and elementwise ops are written
-// over the loops (b, h, i, j, d), or a prefix of them.
+// Every flash op decomposes to a few linalg.generic ops (AggregatedOpInterface). The loops of a product or an
+// elementwise op are (b, h, i, j, d), or the first few of these.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 #ifndef FLASHC_LIB_DIALECT_FLASH_IR_DECOMPOSE_H
@@ -26,12 +26,13 @@ using Indexed = std::pair<Value, SmallVector<unsigned>>;
 Value generic(ImplicitLocOpBuilder &b, unsigned numLoops, ArrayRef<Indexed> ins, Indexed out,
               function_ref<Value(ImplicitLocOpBuilder &, ValueRange)> body, int64_t groupSize = 1);
 
-/// `acc[...] + factor * sum over the remaining loop of narrow(a) * x`, in f32.
+/// Emits `acc + factor * sum(narrow(a) * x)` in f32. The sum runs over the loop that does not index `acc`. `narrow`
+/// rounds to the type of `x`.
 Value multiplyAccumulate(ImplicitLocOpBuilder &b, Indexed a, Indexed x, Indexed acc, int64_t groupSize,
                          float factor = 1.0f);
 
-/// Does what multiplyAccumulate does for weights `a`, and adds nothing where a weight is 0 (a pair that the mask
-/// hides), so that `x` may be NaN there.
+/// Does the same as multiplyAccumulate for weights `a`, but adds nothing where a weight is 0, so that `x` may be NaN
+/// there. A pair that the mask hides has weight 0.
 Value addWeighted(ImplicitLocOpBuilder &b, Indexed a, Indexed x, Indexed acc, int64_t groupSize, float factor = 1.0f);
 
 /// A tensor of f32 in which every element is `value`.
@@ -47,18 +48,19 @@ Value added(ImplicitLocOpBuilder &b, ValueRange args);
 
 /// Q K^T as [b, h, i, j], in f32.
 Value emitQK(ImplicitLocOpBuilder &b, ScoresOpInterface op);
-/// S[b, h, i, j] = score(scale * Q K^T), or -inf where the mask keeps nothing. `at` is the position (b, h, i, j) that
-/// the regions see for the first element.
+/// Emits S[b, h, i, j] = score(scale * Q K^T), or -inf where the mask hides the pair. `at` is the position (b, h, i, j)
+/// that the regions see for the first element.
 Value emitScores(ImplicitLocOpBuilder &b, ScoresOpInterface op, Value qk, ArrayRef<Value> at);
-/// An element of Q K^T, scaled.
+/// Scales an element of Q K^T.
 Value emitScaled(ImplicitLocOpBuilder &b, ScoresOpInterface op, Value product);
-/// The position (b, h, i, j) of a loop body over [b, h, i, j], if the op's loops begin at `at`.
+/// Returns the position (b, h, i, j) for the body of loops over [b, h, i, j] that begin at `at`.
 SmallVector<Value> emitPosition(ImplicitLocOpBuilder &b, ArrayRef<Value> at);
-/// exp(s - lse); 0 where lse is -inf (the query sees no key), and 0 where s is -inf, even if lse is infinite or NaN.
+/// Emits exp(s - lse). The weight is 0 where lse is -inf (the query sees no key). It is also 0 where s is -inf, even if
+/// lse is infinite or NaN.
 Value emitWeight(ImplicitLocOpBuilder &b, Value s, Value lse);
 
-/// Returns `values` [b, h, i, j] with the dropped elements 0 and the kept ones divided by 1 - rate; `values` itself if
-/// `op` has no dropout.
+/// Returns `values` [b, h, i, j] after dropout: dropped elements are 0, and kept elements are divided by 1 - rate.
+/// Returns `values` itself if `op` has no dropout.
 Value emitDropped(ImplicitLocOpBuilder &b, ScoresOpInterface op, Value values, ArrayRef<Value> at);
 
 /// Casts `results` to the result types of `op`, which may have other static extents.

@@ -59,8 +59,8 @@ private:
     body();
   }
 
-  /// The number of positions that a token may have: rows of the cache, and rows of cos and sin where positions index
-  /// them.
+  /// Emits the number of positions that a token may have. This is the number of the cache's rows for a sequence. If
+  /// positions index cos and sin, it is also limited by the number of their rows.
   Value getLimit() {
     Value limit = getDim(op.getKCache(), 1);
     if (op.getTable())
@@ -103,7 +103,7 @@ private:
     memref::StoreOp::create(b, op.hasEightBits() ? quantise(value, memref, row) : value, memref, indices);
   }
 
-  /// Quantises `value` for the row `to` = (page, row, head) of a cache of 8 bits.
+  /// Quantises `value` for a cache of 8 bits. `to` is the row of the cache, as (page, row, head).
   Value quantise(Value value, Value memref, ArrayRef<Value> to) {
     Value scales = memref == op.getKCache() ? op.getKScale() : op.getVScale();
     auto type = cast<MemRefType>(scales.getType());

@@ -1,7 +1,7 @@
 //===- DecomposeAttention.cpp - attention as linalg --------------------------------------------------------------===//
 //
 //   flash.attention         S, m = rowmax(S), P = exp(S - m), l = rowsum(P), acc = T(P) V, finalize     (Algorithm 0)
-//   flash.online_attention  the same, with the running state (acc, m, l) rescaled and folded in
+//   flash.online_attention  the same, but rescales the running state (acc, m, l) and adds to it
 //   flash.finalize          o = acc / l, lse = m + log(l)
 //
 //===--------------------------------------------------------------------------------------------------------------===//
@@ -16,7 +16,7 @@ using namespace mlir;
 using namespace mlir::flash;
 using namespace mlir::flash::decompose;
 
-/// `x`, or `instead` where `x` is `sentinel`.
+/// Emits `x`, or `instead` where `x` is equal to `sentinel`.
 static Value replaceSentinel(ImplicitLocOpBuilder &b, Value x, float sentinel, float instead) {
   Value hit = arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, x, f32Constant(b, sentinel));
   return arith::SelectOp::create(b, hit, f32Constant(b, instead), x);
@@ -33,7 +33,7 @@ static Value divideByRowSum(ImplicitLocOpBuilder &b, Value x, Value l) {
   return arith::DivFOp::create(b, x, replaceSentinel(b, l, 0.0f, 1.0f));
 }
 
-/// max(m, rowmax(S)), where S are scores, or maxima of parts.
+/// Emits max(m, rowmax(S)). S are scores, or the maxima of several parts.
 static Value emitRowMax(ImplicitLocOpBuilder &b, const Indexed &scores, Value m) {
   return generic(b, 4, {scores}, {m, {B, H, I}}, [](ImplicitLocOpBuilder &b, ValueRange args) -> Value {
     return arith::MaximumFOp::create(b, args[0], args[1]);
@@ -47,7 +47,7 @@ static Value emitProbabilities(ImplicitLocOpBuilder &b, Value scores, Value m) {
                  [](ImplicitLocOpBuilder &b, ValueRange args) { return expMinusMax(b, args[0], args[1]); });
 }
 
-/// l + rowsum(P), where P are probabilities, or sums of parts.
+/// Emits l + rowsum(P). P are probabilities, or the sums of several parts.
 static Value emitRowSum(ImplicitLocOpBuilder &b, const Indexed &probabilities, Value l) {
   return generic(b, 4, {probabilities}, {l, {B, H, I}}, added);
 }
@@ -57,8 +57,8 @@ static Value emitOutputProduct(ImplicitLocOpBuilder &b, Value probabilities, Val
   return addWeighted(b, {probabilities, {B, H, I, J}}, {v, {B, KeyHead, J, D}}, {acc, {B, H, I, D}}, groupSize);
 }
 
-/// Replaces every element `x` of `acc` by `combine(x, r)`, where `r` is the element of `rows` for its row. The fourth
-/// loop is over d.
+/// Replaces every element `x` of `acc` by `combine(x, r)`, where `r` is the element of `rows` for the row of `x`. The
+/// fourth loop is over d.
 static Value emitRowwise(ImplicitLocOpBuilder &b, Value acc, Value rows,
                          function_ref<Value(ImplicitLocOpBuilder &, Value, Value)> combine) {
   return generic(b, 4, {{rows, {0, 1, 2}}}, {acc, {0, 1, 2, 3}},
@@ -95,7 +95,7 @@ static SmallVector<Value> emitFinalize(ImplicitLocOpBuilder &b, Value acc, Value
       x = divideByRowSum(b, x, args[1]);
     return narrow(b, x, outputType);
   });
-  // A row that has seen no key: -inf + log(0) = -inf, no NaN.
+  // In a row that has seen no key, this is -inf + log(0) = -inf, not NaN.
   Value logSumExp = generic(b, 3, {{m, {B, H, I}}, {l, {B, H, I}}}, {lse, {B, H, I}},
                             [](ImplicitLocOpBuilder &b, ValueRange args) -> Value {
                               return arith::AddFOp::create(b, args[0], math::LogOp::create(b, args[1]));
@@ -103,7 +103,7 @@ static SmallVector<Value> emitFinalize(ImplicitLocOpBuilder &b, Value acc, Value
   return {output, logSumExp};
 }
 
-/// Folds the sinks into the state: one more column, whose score is the head's sink and whose value is 0.
+/// Folds the sinks into the state, as one more column of scores: its score is the head's sink, and its value is 0.
 static void emitFoldedSinks(ImplicitLocOpBuilder &b, Value sinks, Normalize normalize, Value &acc, Value &m, Value &l) {
   Value before = m;
   m = generic(b, 3, {{sinks, {H}}}, {m, {B, H, I}}, [](ImplicitLocOpBuilder &b, ValueRange args) -> Value {
@@ -169,8 +169,8 @@ FailureOr<SmallVector<Value>> FinalizeOp::decomposeOperation(OpBuilder &builder)
   return emitFinalize(b, acc, m, l, getO(), getLse(), getNormalize());
 }
 
-/// Folds the states of chunks of keys into the op's own state by the rule that folds a block of keys: every state is
-/// rescaled to the common maximum, and all are added.
+/// Folds the states of chunks of keys into the op's own state. As for a block of keys, every state is rescaled to the
+/// common maximum, and then all states are added.
 FailureOr<MergeResult> OnlineAttentionOp::mergeReductions(OpBuilder &builder, Location loc, ValueRange partial,
                                                           const SetVector<unsigned> &reductionDims) {
   ImplicitLocOpBuilder b(loc, builder);

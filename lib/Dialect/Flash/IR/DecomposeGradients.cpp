@@ -2,8 +2,8 @@
 //
 //   flash.attention_backward    S, P = exp(S - lse), dP = dO V^T, dX = P * (dP - delta) * score', dV, dK, dQ
 //                               (Algorithm 0)
-//   flash.accumulate_gradients  the same, added to the running sums; of pairs and diagonals for one query after the
-//                               other, so that nothing is of size Nq x Nk
+//   flash.accumulate_gradients  the same, added to the running sums. If sums are of pairs or diagonals, a loop runs
+//                               over the queries, so that no temporary tensor is of size Nq x Nk
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 
@@ -55,7 +55,8 @@ std::optional<SinkGradients> mlir::flash::matchSinkGradients(Value value) {
   return SinkGradients{sum.getInputs()[0], sum.getInputs()[1], sum.getInputs()[2]};
 }
 
-/// Whether `op` has `numLoops` loops, reads `numInputs` tensors that all loops index, and yields a result of `Op`.
+/// Whether `op` has `numLoops` loops, reads `numInputs` tensors that all of the loops index, and yields the result of
+/// an op of type `Op`.
 template <typename Op> static bool computes(linalg::GenericOp op, unsigned numLoops, unsigned numInputs) {
   return op.getNumLoops() == numLoops && op.getNumDpsInputs() == int64_t(numInputs) && op.getNumDpsInits() == 1 &&
          llvm::all_of(op.getDpsInputOperands(),
@@ -121,7 +122,7 @@ public:
     return addWeighted(b, {dx, {B, H, I, J}}, {op.getK(), {B, KeyHead, J, D}}, {dq, {B, H, I, D}}, op.getGroup(),
                        getScale());
   }
-  /// sums + dX, where `loops` index `sums`.
+  /// Emits sums + dX. dX is added up over the loops that are not in `loops`; those in `loops` index `sums`.
   Value emitSums(Value sums, ArrayRef<unsigned> loops) {
     return generic(b, 4, {{dx, {B, H, I, J}}}, {sums, SmallVector<unsigned>(loops)}, added);
   }
@@ -185,7 +186,7 @@ FailureOr<SmallVector<Value>> AttentionBackwardOp::decomposeOperation(OpBuilder 
 }
 
 namespace {
-/// Emits a step that sums over pairs or diagonals, one query after the other.
+/// Emits a step whose state has an element for each pair or for each diagonal. Computes one query after the other.
 class PairLoops {
 public:
   PairLoops(ImplicitLocOpBuilder &b, AccumulateGradientsOp op) : b(b), op(op) {}
@@ -206,7 +207,7 @@ public:
 private:
   Value index(int64_t value) { return arith::ConstantIndexOp::create(b, value); }
 
-  /// The offsets of the elements of `state` that query i adds to.
+  /// Returns the offsets of the slice of `state` to which the query at `at` adds.
   SmallVector<OpFoldResult> getPlace(ImplicitLocOpBuilder &b, ValueRange at, Value state) {
     SmallVector<OpFoldResult> place{at[0], at[1]};
     for (int64_t dim : {0, 1})

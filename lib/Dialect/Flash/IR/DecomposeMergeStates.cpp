@@ -67,14 +67,14 @@ private:
                    {filledTensor(b, sizes, 0.0f), {B, H, I, D}}, [](ImplicitLocOpBuilder &b, ValueRange args) -> Value {
                      Value element = widen(b, args[0]), weight = emitPartWeight(b, args[1], args[2]);
                      Value product = arith::MulFOp::create(b, element, weight);
-                     // The output of a part without weight may be NaN.
+                     // The output of a part may be NaN if the part has no weight.
                      Value isEmpty = isNegInf(b, args[1]), zero = f32Constant(b, 0.0f);
                      product = arith::SelectOp::create(b, isEmpty, zero, product);
                      return arith::AddFOp::create(b, args[3], product);
                    });
   }
 
-  /// Rounds `acc` to `type`. The fourth loop is over columns here.
+  /// Emits `acc` / l, rounded to `type`. In these loops the fourth one is over columns.
   Value emitOutput(Value acc, Type type) {
     SmallVector<unsigned> all{0, 1, 2, 3};
     Value empty = tensor::EmptyOp::create(b, sizes, type);

@@ -1,6 +1,6 @@
 //===- DecomposeScatterSum.cpp - flash.scatter_sum as loops -------------------------------------------------------===//
 //
-// for each element x of the sums at a position (b, h, i, j), in ascending order: init[index(b, h, i, j)] += x
+// for each element x of the sums, in ascending order, at the position (b, h, i, j): init[index(b, h, i, j)] += x
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 

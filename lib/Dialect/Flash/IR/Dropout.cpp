@@ -17,7 +17,8 @@ Value mlir::flash::emitIsKept(OpBuilder &builder, Location loc, const Dropout &d
   for (Value index : position)
     at.push_back(arith::IndexCastOp::create(b, b.getI32Type(), index));
   auto constant = [&](int64_t value) -> Value { return arith::ConstantOp::create(b, b.getI32IntegerAttr(value)); };
-  // Unsigned divisions are right for positions, which are not negative; divisors are powers of two.
+  // Positions are not negative, so unsigned divisions are right. Divisors are powers of two, so that divisions
+  // become shifts.
   auto divide = [&](Value x, int64_t by) -> Value { return arith::DivUIOp::create(b, x, constant(by)); };
   auto modulo = [&](Value x, int64_t by) -> Value { return arith::RemUIOp::create(b, x, constant(by)); };
   auto join = [&](Value x, int64_t factor, Value y) -> Value {

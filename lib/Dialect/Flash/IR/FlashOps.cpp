@@ -31,7 +31,7 @@ static void printScoresRegion(OpAsmPrinter &printer, Operation *, Region &region
   printer.printRegion(region, /*printEntryBlockArgs=*/false);
 }
 
-/// Parses `score (...) { ... } mask (...) { ... }`: each at most once, in either order.
+/// Parses `score (...) { ... } mask (...) { ... }`. Each region may occur once or not at all, in either order.
 static ParseResult parseScoreAndMask(OpAsmParser &parser, Region &score, Region &mask) {
   while (true) {
     SMLoc place = parser.getCurrentLocation();
@@ -102,8 +102,8 @@ static LogicalResult verifyHeads(Operation *op, const NamedShape &q, const Named
   return success();
 }
 
-/// Verifies the argument types, the yield and the side effects of a region. With `isScore` it takes a score and yields
-/// one.
+/// Verifies the argument types, the yield and the side effects of a region. If `isScore`, the region must take a score
+/// and yield a score.
 static LogicalResult verifyRegion(Operation *op, StringRef name, Region &region, bool isScore) {
   if (region.empty())
     return success();
@@ -123,7 +123,7 @@ static LogicalResult verifyRegion(Operation *op, StringRef name, Region &region,
     return op->emitOpError() << "expected the " << name << " region to yield " << yielded << ", got "
                              << (yield ? yield.getValue().getType() : Type(b.getNoneType())) << " (C8)";
   WalkResult walk = region.walk([&](Operation *nested) {
-    // Divisions are allowed: isMemoryEffectFree ignores that a division by 0 is undefined.
+    // Divisions are allowed, since isMemoryEffectFree does not consider the undefined behaviour of a division by 0.
     if (nested->hasTrait<OpTrait::IsTerminator>() || isMemoryEffectFree(nested) ||
         nested->hasTrait<OpTrait::HasRecursiveMemoryEffects>() || hasSingleEffect<MemoryEffects::Read>(nested))
       return WalkResult::advance();
@@ -242,7 +242,8 @@ static SmallVector<NamedShape> getBackwardInputs(ScoresOpInterface op, Value v, 
   return values;
 }
 
-/// Adds the shapes of o and of dlse, the gradient of the log-sum-exp, if it is not null. Whole gradient ops read them.
+/// Adds the shape of o, and the shape of dlse (the gradient of the log-sum-exp) if it is not null. Gradient ops at L0
+/// read these arrays.
 static void addForwardResults(SmallVectorImpl<NamedShape> &values, Value o, Value dlse) {
   values.push_back(getShape("o", o, {"B", "Hq", "Nq", "Dv"}, {}));
   if (dlse)
@@ -337,7 +338,7 @@ LogicalResult AccumulateGradientsOp::verify() {
     for (StepDim dim : carried.dims)
       extents.push_back(
           ArrayRef<StringRef>{"B", "Hq", "Nq", "Nk", "Hk", carried.name == "dv" ? "Dv" : "D"}[unsigned(dim)]);
-    if (isOfPairs()) // extents are those of other operands, or 1
+    if (isOfPairs()) // each extent is that of another operand, or 1
       extents = {"state 0", "state 1", "state 2", "state 3"};
     extents.resize(carried.dims.size());
     values.push_back(getShape(carried.name, getOperand(carried.number), extents, f32));

@@ -28,7 +28,7 @@ static LogicalResult verifyShapes(Operation *op, ArrayRef<NamedShape> values) {
   }
   for (const NamedShape &value : values)
     for (auto [extent, size] : llvm::zip_equal(value.extents, value.type.getShape()))
-      if (isDepth(extent) && size <= 0) // or dynamic, which is negative
+      if (isDepth(extent) && size <= 0) // a dynamic size is negative, too
         return op->emitOpError() << "expected a static, positive " << extent << ", got " << value.name << " of type "
                                  << value.type << " (C4)";
   return verifyExtents(op, values, [](StringRef extent) { return isDepth(extent) ? "C4" : "C6"; });
@@ -137,7 +137,8 @@ SmallVector<StepOperand> AppendKVOp::getInputs() {
   for (auto [name, scale] : {std::pair("k_scale", getKScale()), std::pair("v_scale", getVScale())})
     if (scale) {
       auto type = cast<MemRefType>(scale.getType());
-      // A scale that all pages, or all heads, share moves with no dimension of another operand.
+      // Dim::Part occurs in no other operand. It stands for a dimension of extent 1: all pages, or all heads, share a
+      // scale.
       add(true, name,
           {type.getDimSize(0) == 1 ? Dim::Part : Dim::Page, type.getDimSize(1) == 1 ? Dim::Part : Dim::KeyHead});
     }

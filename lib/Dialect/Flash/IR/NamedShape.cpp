@@ -37,7 +37,8 @@ LogicalResult mlir::flash::verifyElement(Operation *op, const NamedShape &value)
 
 LogicalResult mlir::flash::verifyExtents(Operation *op, ArrayRef<NamedShape> values,
                                          function_ref<StringRef(StringRef extent)> getConstraint) {
-  std::map<StringRef, std::pair<StringRef, int64_t>> known; // by extent: a value that has it, and its size
+  // For each extent: the name of a value that has it, and its size.
+  std::map<StringRef, std::pair<StringRef, int64_t>> known;
   for (const NamedShape &value : values)
     for (auto [extent, size] : llvm::zip_equal(value.extents, value.type.getShape())) {
       if (ShapedType::isDynamic(size))

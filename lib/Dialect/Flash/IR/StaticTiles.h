@@ -1,7 +1,8 @@
 //===- StaticTiles.h - slices of static shape (private to the dialect) --------------------------------------------===//
 //
-// A tile has a static shape. Where it exceeds its sequence, the slice that exists is extracted and padded to the tile's
-// shape with the identity of the op that reads it, and the result is cut back to the slice's size.
+// A tile has a static shape. Where a tile of an operand exceeds its sequence, only a slice of the tile exists. The
+// slice is extracted, and padded to the tile's shape with a value that does not change the result. The result is cut
+// back to the size of the slice that exists.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 #ifndef FLASHC_LIB_DIALECT_FLASH_IR_STATICTILES_H
@@ -11,22 +12,24 @@
 
 namespace mlir::flash {
 
-/// The extent that a tile of `size` elements has in its type: 64 for `affine.min(64, ...)`, the size of a tile that may
-/// exceed its sequence. A size without a constant bound stays dynamic.
+/// Returns the static extent of a tile of `size` elements. If `size` is `affine.min(64, ...)`, as for a tile that may
+/// exceed its sequence, this is 64. Dynamic if `size` has no constant bound.
 int64_t getTileExtent(OpFoldResult size);
 
-/// Whether a tile of `size` elements (of any of `sizes`) is padded to its static extent.
+/// Whether a dimension of `size` elements is padded to a larger static extent. With `sizes`, whether this holds for one
+/// of them.
 bool mayStickOut(OpFoldResult size);
 bool mayStickOut(ArrayRef<OpFoldResult> sizes);
 
-/// `source[offsets][sizes]`, padded with `padding` to the static extents of `sizes`. Records the slice in `slices`.
+/// Extracts the slice `source[offsets][sizes]`, and pads it with `padding` to the static extents of `sizes`. Adds the
+/// op that extracts the slice to `slices`.
 Value extractTile(OpBuilder &b, Location loc, Value source, ArrayRef<OpFoldResult> offsets,
                   ArrayRef<OpFoldResult> sizes, float padding, SmallVectorImpl<Operation *> &slices);
 
-/// `slice`, of `sizes` elements, padded with `padding` to the static extents of `sizes`.
+/// Pads `slice`, whose sizes are `sizes`, with `padding` to the static extents of `sizes`.
 Value padTile(OpBuilder &b, Location loc, Value slice, ArrayRef<OpFoldResult> sizes, float padding);
 
-/// The part of a tile's `result` that exists: its first `sizes` elements.
+/// Returns the part of a tile's `result` that exists: the first elements of each dimension, as many as `sizes` says.
 Value cutTile(OpBuilder &b, Location loc, Value result, ArrayRef<OpFoldResult> sizes);
 
 } // namespace mlir::flash

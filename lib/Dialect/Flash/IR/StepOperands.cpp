@@ -43,7 +43,7 @@ SmallVector<StepOperand> OnlineAttentionOp::getStepInputs() {
           {"v", 2, {Dim::B, Dim::KeyHead, Dim::J, Dim::Whole}}};
 }
 
-/// The outputs of attention, as operands `first` and `first + 1`.
+/// Returns the outputs of attention, whose operands have the numbers `first` and `first + 1`.
 static SmallVector<StepOperand> getAttentionOutputs(unsigned first) {
   return {{"o", first, {Dim::B, Dim::H, Dim::I, Dim::Whole}}, {"lse", first + 1, {Dim::B, Dim::H, Dim::I}}};
 }
@@ -80,7 +80,7 @@ SmallVector<StepOperand> ColumnSumsOp::getOutputs() {
 
 SmallVector<StepOperand> AccumulateColumnSumsOp::getStepState() { return {{"c", 3, {Dim::B, Dim::H, Dim::J}}}; }
 
-/// The inputs that ops of attention's gradients share.
+/// Returns the inputs that ops for attention's gradients share.
 static SmallVector<StepOperand> getBackwardInputs(bool hasDlse) {
   SmallVector<StepOperand> inputs{{"q", 0, {Dim::B, Dim::H, Dim::I, Dim::Whole}},
                                   {"k", 1, {Dim::B, Dim::KeyHead, Dim::J, Dim::Whole}},

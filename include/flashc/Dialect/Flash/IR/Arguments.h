@@ -9,8 +9,8 @@ namespace mlir::flash {
 /// The name of the attribute that names a function's argument.
 constexpr llvm::StringLiteral kArgumentNameAttr = "flash.name";
 
-/// Returns the function's argument from which `value` results by casts, bufferization.to_tensor and flash.assume_sorted
-/// only. Null if there is none.
+/// If `value` is an argument of a function, or results from one by casts, bufferization.to_tensor and
+/// flash.assume_sorted only, returns the argument. Null for other values.
 BlockArgument getRootArgument(Value value);
 
 } // namespace mlir::flash

@@ -63,15 +63,17 @@ Value emitRounded(OpBuilder &b, Location loc, Value x, Type type);
 /// Whether `op` is an op that `emitRounded` creates.
 bool isRounding(linalg::GenericOp op);
 
-/// Emits the position (b, h, i, j) for which a flash.scatter_sum runs its region when it adds the element at `at` of
-/// its sums. `gradients` is the kind of these sums, and `queries` the number of queries.
+/// A flash.scatter_sum adds each element of its sums to an element of another array, whose indices its region computes
+/// from a position. Emits this position (b, h, i, j) for the element of the sums at `at`. `gradients` is the kind of
+/// the sums, and `queries` the number of queries.
 SmallVector<Value> emitPairOfSum(OpBuilder &b, Location loc, Gradients gradients, ValueRange at, Value queries);
 
-/// Adapts the regions of `op`, a step on whole sequences, to tiles that exceed the sequences: the mask then keeps no
-/// pair beyond the last query or key, and for such pairs the regions read inside of their arrays only.
+/// Adapts the regions of `op`, a step on whole sequences, so that tiles may exceed the sequences. The mask then keeps
+/// no pair beyond the last query or key. All reads in the regions stay inside of their arrays, for such pairs too.
 void guardTilesOfPairs(OpBuilder &b, StepOpInterface op);
 
-/// Clones the single block of `region` at `b`, with `arguments` for its arguments. Returns the value that it yields.
+/// Clones the ops of the single block of `region` to the insertion point of `b`, with `arguments` in place of the
+/// block's arguments. Returns the value that the region yields.
 Value inlineRegion(OpBuilder &b, Region &region, ValueRange arguments);
 
 } // namespace mlir::flash

@@ -16,16 +16,16 @@ struct ElementRead {
 };
 
 /// flash-tile clamps an index to its array by `max(min(index, last), 0)`, because pairs beyond the last query or key
-/// may lead out of the array. For pairs that exist the clamp changes nothing. The outer op (max) has this attribute.
+/// may lead out of the array. For pairs that exist the clamp changes nothing. The max op has this attribute.
 inline constexpr StringLiteral kTileClampAttrName = "flash.tile_clamp";
 
 /// If `op` is a tensor.extract, memref.load, flash.count_le or flash.nth, returns what it reads. None for other ops.
 std::optional<ElementRead> getElementRead(Operation *op);
 
-/// If `position` is such a clamp of flash-tile, returns the index that is clamped. Otherwise returns `position`.
+/// If `position` is the result of such a clamp, returns the index that is clamped. Otherwise returns `position`.
 Value stripTileClamp(Value position);
 
-/// Returns the predicate `q` for which `y q x` is equivalent to `x predicate y`, if `predicate` is signed. Returns
+/// If `predicate` is signed, returns the predicate `q` for which `y q x` is equivalent to `x predicate y`. Returns
 /// other predicates unchanged.
 arith::CmpIPredicate swapSides(arith::CmpIPredicate predicate);
 
@@ -41,8 +41,8 @@ bool dependsOn(Value value, BlockArgument argument, Region &region);
 /// whose only effects are reads. `known` caches results.
 bool isComputedFrom(Value value, Region &region, llvm::function_ref<bool(Value)> isLeaf, DenseMap<Value, bool> &known);
 
-/// Emits bounds on the key that are equivalent to `op`, if `op` is a comparison in a mask one side of which is a
-/// `flash.count_le` of the key's position (in canonical form). Null for other comparisons.
+/// If `op` compares, in the mask region `mask`, a `flash.count_le` of the key's position with another value, emits
+/// equivalent bounds on the key's position. `op` must be in canonical form. Null for other comparisons.
 Value boundKeyByCount(OpBuilder &b, arith::CmpIOp op, Region &mask);
 
 /// flash.nth returns plus or minus this number at positions that do not exist. Sums of a few such numbers fit 32 bits.
@@ -74,11 +74,11 @@ Value expandInPlace(OpBuilder &b, NthOp op);
 SmallVector<Value> expandInPlace(OpBuilder &b, SegmentTileOp op);
 
 /// Does nothing unless the queries of `op` are the tile of a flash.segment_tile. Otherwise calls `action` for each
-/// search in `region` that counts the elements up to the query in the same line of the same array. For all queries of
-/// the tile, this count is the number of the tile's segment.
+/// flash.count_le in `region` that counts the elements up to the query in the array that the flash.segment_tile
+/// searches. This count is the same for all queries of the tile: the number of the tile's segment.
 void forEachSegmentCount(StepOpInterface op, Region &region, llvm::function_ref<void(CountLeOp)> action);
 
-/// Emits the number of tiles among which flash.segment_tile finds one.
+/// Emits the number of tiles from which flash.segment_tile chooses (`count` in its description).
 OpFoldResult countSegmentTiles(OpBuilder &b, Location loc, Value sorted, Value length, int64_t tileSize);
 
 } // namespace mlir::flash

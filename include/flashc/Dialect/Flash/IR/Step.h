@@ -17,22 +17,24 @@ namespace mlir::flash {
 /// view, in which bounds on queries for a tile of keys are read like bounds on keys for a tile of queries.
 enum class MaskView { Primal, Dual };
 
-/// What a dimension of a step's operand moves with from tile to tile. B, H, I and J are the dimensions of the step's
-/// iteration space: batch, query head, query, key. KeyHead is the key head that the query head reads. Every tile has
-/// all of a dimension that is `Whole`. The other enumerators occur in ops that are no steps: Part is a part of the
-/// keys, Position a position for which a table has a row. Dimensions of caches are Page, PageRow (a row of a page) and
-/// PageSlot (a page of a sequence).
+/// Says which part of a dimension of an operand a tile of the step has. A dimension moves with B, H, I or J if the tile
+/// has the part for its batches, query heads, queries or keys. These are the dimensions of the step's iteration space.
+/// A dimension moves with KeyHead if the tile has the part for the key heads that its query heads read. A tile has all
+/// of a dimension that is `Whole`.
+///
+/// The other enumerators occur in ops that are no steps. Part is a part of the keys. Position is a position for which a
+/// table has a row. Dimensions of caches are Page, PageRow (a row of a page) and PageSlot (a page of a sequence).
 enum class StepDim : unsigned { B, H, I, J, KeyHead, Whole, Part, Page, PageRow, PageSlot, Position };
 
 /// An input or a state of a step. Each tile of the step has a part of it.
 struct StepOperand {
   llvm::StringRef name;               // the name in the step's description, such as "q"
   unsigned number;                    // the number of the operand
-  llvm::SmallVector<StepDim, 4> dims; // what its dimensions move with, outermost first
-  float padding = 0;                  // the value of elements that do not exist; for a state its identity
+  llvm::SmallVector<StepDim, 4> dims; // what its dimensions move with, the outermost first
+  float padding = 0;                  // the value of elements that do not exist; the identity of a state
 
   bool movesWith(StepDim dim) const { return llvm::is_contained(dims, dim); }
-  /// The dimension of the operand that moves with `dim`.
+  /// Returns the number of the operand's dimension that moves with `dim`. None if there is no such dimension.
   std::optional<unsigned> find(StepDim dim) const {
     auto *found = llvm::find(dims, dim);
     return found == dims.end() ? std::nullopt : std::optional<unsigned>(found - dims.begin());

@@ -6,8 +6,9 @@
 
 namespace mlir::flash {
 
-/// Implements TilingInterface for every step, over (b, h, i, j), by what the dimensions of its operands move with.
-/// Tiles have static shapes: an input tile that exceeds its array is padded, and the result of the tile is cut back.
+/// These functions implement TilingInterface for every step. The iteration space is (b, h, i, j), and the dimensions of
+/// the operands (StepDim) say which part of each operand a tile has. Tiles have static shapes: an input tile that
+/// exceeds its array is padded, and the result of the tile is cut back.
 SmallVector<Range> getStepDomain(OpBuilder &b, StepOpInterface op);
 SmallVector<utils::IteratorType> getStepIterators(StepOpInterface op);
 FailureOr<TilingResult> emitStepTile(OpBuilder &b, StepOpInterface op, ArrayRef<OpFoldResult> offsets,

@@ -1,6 +1,7 @@
 //===- TileTables.h - tables that are computed at run time --------------------------------------------------------===//
 //
-// The code of flash.row_table, flash.tile_range, flash.tile_classes and flash.tile_runs that the CPU and kernels share.
+// The code for flash.row_table, flash.tile_range, flash.tile_classes and flash.tile_runs that the CPU and kernels
+// share.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 #ifndef FLASHC_DIALECT_FLASH_IR_TILETABLES_H
@@ -27,9 +28,9 @@ constexpr int64_t kTileRuns = 5;
 /// values of type index: four keys for each run (see flash.tile_runs), and then the begin and the end of the current
 /// sequence of consecutive full tiles.
 ///
-/// A tile that touches the last run extends it. Any other tile begins a new run, and two neighbouring runs are merged,
-/// so that the number of runs stays the same: those with the smallest gap between them, one of which may be the new
-/// run. At first all runs are empty; empty runs are merged first.
+/// A tile that touches the last run extends this run. Any other tile begins a new run. Then the two neighbouring runs
+/// with the smallest gap between them are merged, so that the number of runs stays the same. One of these two runs may
+/// be the new one. At first all runs are empty, and empty runs are merged first.
 class RunsBuilder {
 public:
   RunsBuilder(ImplicitLocOpBuilder &b, int64_t numRuns, int64_t kvTile) : b(b), numRuns(numRuns), kvTile(kvTile) {}
@@ -37,7 +38,7 @@ public:
   SmallVector<Value> emitNone();
   /// Emits the state after a visit of the tile that begins at `key`.
   SmallVector<Value> emitVisit(ValueRange state, Value key, Value isFull);
-  /// The four keys of each run.
+  /// Returns the four keys of each run.
   ValueRange getRuns(ValueRange state) const { return state.take_front(4 * numRuns); }
 
 private:
@@ -58,7 +59,7 @@ tensor::ExtractOp matchRunsElement(OpFoldResult bound);
 /// Converts `element` to an i64. Elements are compared in this type when their range is computed.
 Value emitRangedElement(ImplicitLocOpBuilder &b, Value element);
 
-/// Expands the ops into loops on the CPU.
+/// Expands `op` into loops for the CPU.
 Value expandInPlace(OpBuilder &b, RowTableOp op);
 SmallVector<Value> expandInPlace(OpBuilder &b, TileRangeOp op);
 Value expandInPlace(OpBuilder &b, TileClassesOp op);
