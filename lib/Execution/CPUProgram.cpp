@@ -29,20 +29,20 @@ using namespace flashc;
 
 namespace {
 
-/// The layout of a function's results in the memory that its packed entry fills.
+/// The layout of a function's results in the memory that the function's packed entry (getPackedName) fills.
 struct ResultLayout {
   size_t size = 0;
   llvm::SmallVector<size_t> offsets;
 };
 
-/// The function's name in the program: different from every name of the C library, which math ops call, and made of
-/// letters.
+/// Returns the function's name in the program. It is made of letters, and differs from every name of the C library,
+/// because math ops call functions of that library.
 std::string getInternalName(StringRef function) {
   return "flashc.function." + (llvm::all_of(function, llvm::isAlnum) ? function.str() : llvm::toHex(function));
 }
 
-/// Every function can be called as `void packed(void **slots)`: slot 0 points to memory for the results, slot 1 + i to
-/// argument i (the value of a scalar, or the descriptor of a memref).
+/// Returns the name of a function's packed entry, `void packed(void **slots)`. Slot 0 points to memory for the results.
+/// Slot 1 + i points to argument i: to the value of a scalar, or to the descriptor of a memref.
 std::string getPackedName(StringRef function) { return "flashc.packed." + function.str(); }
 
 void addPackedEntry(llvm::Module &module, StringRef name) {
@@ -56,7 +56,8 @@ void addPackedEntry(llvm::Module &module, StringRef name) {
   auto loadSlot = [&](unsigned index) -> llvm::Value * {
     return builder.CreateLoad(pointer, builder.CreateConstGEP1_32(pointer, packed->getArg(0), index));
   };
-  // The C interface takes a pointer to the results first if they are buffers, and returns a single scalar by value.
+  // If results are buffers, the C interface takes a pointer to them as its first argument. It returns a single scalar
+  // by value.
   bool resultsByPointer = callee->getReturnType()->isVoidTy() && !module.getFunction(name)->getReturnType()->isVoidTy();
   llvm::SmallVector<llvm::Value *> arguments;
   for (llvm::Argument &argument : callee->args()) {
@@ -99,13 +100,14 @@ void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
   builder.registerLoopAnalyses(loops);
   builder.crossRegisterProxies(loops, functions, sccs, modules);
   llvm::ModulePassManager pipeline;
-  // Without no-verify-fixpoint, instcombine ends the process when one round leaves work for a second.
+  // Without no-verify-fixpoint, instcombine ends the process if one round leaves work for a second one.
   llvm::cantFail(builder.parsePassPipeline(
       pipeline, "function(sroa,early-cse,instcombine<no-verify-fixpoint>,simplifycfg,loop-mssa(licm))"));
   pipeline.run(module, modules);
 }
 
-/// A memref descriptor of the C interface (allocated, aligned, offset, sizes, strides), as an array of 64-bit words.
+/// Makes a memref descriptor of the C interface (allocated, aligned, offset, sizes, strides) as an array of 64-bit
+/// words.
 llvm::SmallVector<int64_t> makeDescriptor(HostTensor &tensor) {
   auto address = reinterpret_cast<int64_t>(tensor.getBuffer());
   llvm::SmallVector<int64_t> words{address, address, tensor.getOffset()};
@@ -163,7 +165,7 @@ static llvm::Expected<std::unique_ptr<llvm::orc::LLJIT>> createJIT(llvm::orc::JI
   if (!process)
     return process.takeError();
   library.addGenerator(std::move(*process));
-  // A program that loaded libflashc.so privately does not export the mathematical functions to the process.
+  // If a program loads libflashc.so privately, the process does not export the mathematical functions to the JIT.
   auto math = llvm::orc::DynamicLibrarySearchGenerator::Load("libm.so.6", prefix);
   if (!math)
     return math.takeError();
@@ -191,8 +193,8 @@ static LogicalResult checkLowered(ModuleOp module) {
   return failure(result.wasInterrupted());
 }
 
-/// Drops argument names, of which the translation to LLVM IR would warn, and marks tensors as read-only: the program
-/// copies a tensor before it changes it.
+/// Drops argument names, because the translation to LLVM IR would warn of them. Marks tensors as read-only, so that the
+/// program copies a tensor before it changes it.
 static void prepareArguments(ModuleOp module) {
   for (auto function : module.getOps<func::FuncOp>())
     for (auto [number, type] : llvm::enumerate(function.getArgumentTypes())) {
@@ -224,7 +226,7 @@ FailureOr<CPUProgram> CPUProgram::compile(ModuleOp module) {
     return failure();
   prepareArguments(*lowered);
   PassManager pm(module.getContext());
-  pm.enableVerifier(false); // once after all passes instead of after each
+  pm.enableVerifier(false); // verify runs once after all passes instead
   buildCPULoweringPipeline(pm);
   if (failed(pm.run(*lowered)) || failed(verify(*lowered)) || failed(checkLowered(*lowered)))
     return failure();
@@ -285,7 +287,8 @@ FailureOr<llvm::SmallVector<HostTensor>> CPUProgram::run(func::FuncOp function,
     return function.emitError("running on the CPU failed: ") << message;
 
   llvm::SmallVector<HostTensor> results;
-  // The caller owns the buffers of results; several results may share a buffer, or have an argument's.
+  // The caller owns the buffers of results. Several results may share one buffer, and a result may have an argument's
+  // buffer.
   llvm::SmallPtrSet<void *, 4> buffers;
   for (auto [type, offset] : llvm::zip(function.getResultTypes(), layout.offsets)) {
     const char *data = resultMemory.data() + offset;

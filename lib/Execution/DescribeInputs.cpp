@@ -51,7 +51,7 @@ private:
   SmallVector<DimNames> dimNames;
   /// The group size of the first attention op on the function's arguments.
   std::optional<int64_t> group;
-  /// Whether an op's queries and keys are arguments, so that its keys are in no cache.
+  /// Whether there is an op whose queries and keys are both arguments, so that its keys are not in a cache.
   bool hasKeyArgument = false;
 };
 
@@ -75,7 +75,7 @@ LogicalResult InputDescriber::addArgument(unsigned number) {
   return success();
 }
 
-/// The argument of the function that `value` is, or is a cast of, if its dimensions are the argument's.
+/// If `value` is an argument of the function, or results from one by casts only, returns the argument. Null for others.
 BlockArgument InputDescriber::getArgument(Value value) {
   BlockArgument argument = flash::getRootArgument(value);
   return argument && argument.getOwner() == &function.getBody().front() ? argument : BlockArgument();
@@ -144,7 +144,8 @@ void InputDescriber::nameOperands(Operation *op) {
   }
 }
 
-/// Names an output: an operand, for an op on memrefs, or the buffer of a result.
+/// Names the array of an output. For an op on memrefs this is an operand, and otherwise the buffer that a result is
+/// written to.
 void InputDescriber::nameOutput(Operation *op, unsigned index, const flash::StepOperand &output, ArgumentRole role) {
   SmallVector<StringRef, 4> dims = getDimNames(output);
   if (op->getNumResults() == 0)
@@ -199,7 +200,7 @@ LogicalResult InputDescriber::bindDims(unsigned number) {
   return success();
 }
 
-/// Chooses Hq and Hk, whose ratio is group_size: both from the known one, or from 2 key heads.
+/// Chooses Hq and Hk, whose ratio is group_size. If one of them is known, the other one follows. Otherwise Hk is 2.
 LogicalResult InputDescriber::bindHeads() {
   if (!group)
     return success();
@@ -224,7 +225,8 @@ LogicalResult InputDescriber::bindHeads() {
   return success();
 }
 
-/// If the options give only the number of queries or only the number of keys, an attention has as many of the other.
+/// Returns the extent that the options give. If they give only the number of queries or only the number of keys, and
+/// the keys are not in a cache, the other number is the same.
 std::optional<int64_t> InputDescriber::getOption(StringRef dim) const {
   auto find = [&](StringRef name) {
     auto found = options.dims.find(name.str());
@@ -285,7 +287,8 @@ LogicalResult InputDescriber::setStrides(unsigned number) {
   if (ShapedType::isDynamic(info.offset))
     info.offset = 8;
   bool isIdentity = memref.getLayout().isIdentity();
-  // The elements that the known strides span. Each unknown stride, innermost first, steps over all of them and a gap.
+  // The number of elements that the dimensions with known strides span. Each unknown stride, the innermost first, is
+  // this number and a gap. Then the dimension is added to the span.
   int64_t span = 1;
   for (auto [extent, stride] : llvm::zip(info.shape, strides))
     if (!ShapedType::isDynamic(stride))

@@ -12,7 +12,8 @@
 using namespace mlir;
 using namespace flashc;
 
-/// Lowers the module to the loops of the algorithm, or to Algorithm 0 in f64.
+/// Lowers the module to the loops of the algorithm, or to Algorithm 0 in f64 if the function has the attribute
+/// kDoubleAttr.
 static LogicalResult lower(OwningOpRef<ModuleOp> &module, const PipelineOptions &pipeline, StringRef function) {
   CompileOptions options;
   options.pipeline = pipeline;
@@ -54,8 +55,8 @@ static HostTensor view(DType dtype, const LaunchArgument &argument) {
   return HostTensor::view(dtype, argument.shape, argument.strides, reinterpret_cast<void *>(argument.address));
 }
 
-/// Whether the function can use an argument in place. The program takes tensors of any strides; a memref type may fix
-/// some strides.
+/// Whether the function can use an argument in place. A tensor may have any strides, but a memref type may fix some
+/// strides.
 static bool hasStrides(Type type, const LaunchArgument &argument) {
   auto memref = dyn_cast<MemRefType>(type);
   if (!memref)
@@ -67,7 +68,7 @@ static bool hasStrides(Type type, const LaunchArgument &argument) {
   });
 }
 
-/// Allocates a memref argument with the strides that its type fixes; dynamic strides are those of a contiguous array.
+/// Allocates a memref argument. Strides are those that `type` fixes; dynamic strides are those of a contiguous array.
 static HostTensor makeTensor(MemRefType type, DType dtype, ArrayRef<int64_t> shape) {
   HostTensor contiguous(dtype, shape);
   auto [strides, offset] = type.getStridesAndOffset();
@@ -77,8 +78,8 @@ static HostTensor makeTensor(MemRefType type, DType dtype, ArrayRef<int64_t> sha
   return HostTensor(dtype, shape, strides, ShapedType::isDynamic(offset) ? 0 : offset);
 }
 
-/// The tensor for an argument of the function: a view, so that the call takes no time for elements that it does not
-/// read.
+/// Returns the tensor for an argument of the function. If possible, this is a view, so that the call takes no time for
+/// elements that it does not read.
 static HostTensor readArgument(Type type, const LaunchArgument &argument) {
   DType dtype = *flashc::getDType(getElementTypeOrSelf(type));
   if (!isa<ShapedType>(type)) {
@@ -113,7 +114,8 @@ llvm::Error HostKernel::run(ArrayRef<LaunchArgument> arguments) const {
     return blameArguments(std::move(error));
   if (llvm::Error error = checkExtents(manifest, arguments))
     return blameArguments(std::move(error));
-  // The lock of the session: diagnostics are those of this call, and asking a type for its strides creates attributes.
+  // Locks the session: it then has only the diagnostics of this call. Asking a type for its strides also needs the
+  // lock, because it creates attributes.
   std::lock_guard<std::mutex> lock(mutex);
   func::FuncOp entry = function;
   unsigned numInputs = entry.getNumArguments();

@@ -24,14 +24,15 @@ using namespace flashc;
 static thread_local std::jmp_buf *failureHandler = nullptr;
 static thread_local std::string *failureMessage = nullptr;
 
-/// The failure of a cf.assert (ControlFlowToLLVM) calls this in place of `puts` with its message, and then `abort`.
+/// Takes the place of `puts`: when a cf.assert fails, its code (ControlFlowToLLVM) calls `puts` with its message, and
+/// then `abort`.
 static int keepMessage(const char *message) {
   if (failureMessage)
     *failureMessage = message;
   return 0;
 }
 
-/// Jumps out of the program. Only the program's own code is on the stack: it has no destructors, and leaks its buffers.
+/// Jumps out of the program. Only the program's own code is on the stack. It has no destructors; its buffers leak.
 [[noreturn]] static void endProgram() {
   if (!failureHandler)
     std::abort();

@@ -27,7 +27,7 @@ static void widenFloats(ModuleOp module) {
   });
   replacer.recursivelyReplaceElementsIn(module, /*replaceAttrs=*/true, /*replaceLocs=*/false, /*replaceTypes=*/true);
 
-  // Conversions between float types are conversions of f64 to itself now, and go.
+  // Removes the conversions between float types, which convert f64 to f64 now.
   module.walk([](Operation *op) {
     if (!isa<arith::ExtFOp, arith::TruncFOp>(op))
       return;

@@ -40,7 +40,7 @@ private:
 
 } // namespace
 
-/// Whether `op` may write the memory of the operand, or memory that it does not name. True for unknown ops.
+/// Whether `op` may write the memory of the operand, or may write memory without naming a value. True for unknown ops.
 static bool mayWrite(Operation *op, OpOperand &operand) {
   auto interface = dyn_cast<MemoryEffectOpInterface>(op);
   if (!interface) // an op with regions has the effects of the ops in them
@@ -53,7 +53,8 @@ static bool mayWrite(Operation *op, OpOperand &operand) {
   });
 }
 
-/// The memory continues as an argument of the called function, which may return it.
+/// Follows the memory into the called function, where it is an argument, and to the results of the call, because the
+/// function may return it.
 void WriteFinder::visitCall(CallOpInterface call, OpOperand &use) {
   auto callee = dyn_cast_or_null<func::FuncOp>(call.resolveCallable());
   if (!callee || callee.isExternal()) {
@@ -68,7 +69,7 @@ void WriteFinder::visit(OpOperand &use) {
   Operation *op = use.getOwner();
   if (isa<bufferization::ToTensorOp, bufferization::ToBufferOp>(op))
     return followAll(op->getResults());
-  if (isa<TensorType>(use.get().getType())) // a tensor is a value, which other ops compute with
+  if (isa<TensorType>(use.get().getType())) // a tensor is a value: ops compute with it
     return;
   if (auto call = dyn_cast<CallOpInterface>(op))
     return visitCall(call, use);

@@ -13,12 +13,12 @@ using namespace mlir;
 using namespace mlir::tile;
 using namespace flashc;
 
-/// Whether the kernel's warps compute tiles together. The code of a plain kernel is for single threads.
+/// Whether the kernel's warps compute tiles together. The code of a plain kernel, in contrast, is for single threads.
 static bool hasTiles(gpu::GPUFuncOp kernel) {
   return kernel->hasAttr(kScheduleAttrName) || getWarpProgram(kernel) != nullptr;
 }
 
-/// Emits the coordinates that the CTA would have in the grid before it was folded.
+/// Emits the coordinates that the CTA would have in the grid of three dimensions.
 static std::array<Value, 3> emitPlace(ImplicitLocOpBuilder &b, Value nx, Value ny, bool isUniform) {
   auto divide = [&](Value x, Value y) -> std::pair<Value, Value> {
     Value quotient = arith::DivUIOp::create(b, x, y), product = arith::MulIOp::create(b, quotient, y);
@@ -49,7 +49,7 @@ static void foldGrid(gpu::GPUFuncOp kernel) {
     id.getResult().replaceAllUsesWith(place[static_cast<unsigned>(id.getDimension())]);
     id.erase();
   }
-  for (gpu::GridDimOp extent : extents) { // along x: convert-kernel-to-llvm has no other axis
+  for (gpu::GridDimOp extent : extents) { // all are along x: convert-kernel-to-llvm has no other axis
     extent.getResult().replaceAllUsesWith(sizes[0]);
     extent.erase();
   }

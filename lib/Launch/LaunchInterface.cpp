@@ -72,8 +72,8 @@ private:
     bool operator==(const Extent &other) const { return argument == other.argument && dim == other.dim; }
   };
 
-  /// A captured tensor and its gradient have the same shape, although their dimensions belong to no dimension of the
-  /// op.
+  /// Requires that a captured tensor and its gradient have the same shape. Their dimensions belong to no dimension of
+  /// the op, so that `collect` does not find this.
   void collectShapes(const LaunchRoles &op) {
     std::optional<unsigned> first;
     for (const LaunchRole &role : op.roles)
@@ -85,7 +85,7 @@ private:
       }
   }
 
-  /// Requires `extent` of `role` to agree with the roles before it.
+  /// Requires that `extent` of `role` agrees with the extents of the roles before it.
   void collect(const LaunchRoles &op, ArrayRef<LaunchRole> earlier, const LaunchRole &role, Extent extent,
                StepDim moves) {
     if (moves == StepDim::Whole)
@@ -96,7 +96,8 @@ private:
       require(*heads, extent, op.groupSize);
   }
 
-  /// Finds the extent of a dimension of the op: in the earlier role that is most like `role`.
+  /// Finds the extent of the op's dimension `moves` in an earlier role: in the one that has the most dimensions in
+  /// common with `role`.
   static std::optional<Extent> find(ArrayRef<LaunchRole> earlier, const LaunchRole &role, StepDim moves) {
     std::optional<Extent> best;
     int64_t most = -1;
@@ -132,7 +133,8 @@ private:
     add(getFormula(first), factor == 1 ? getFormula(second) : getFormula(second) * factor);
   }
 
-  /// Requires a static extent: a cast may hide an extent that is dynamic in the function's type.
+  /// Requires that `extent` is `size`, where the function's type does not say so. A cast may have hidden a dynamic
+  /// extent.
   void requireExtent(Extent extent, int64_t size) {
     if (getSize(extent) != size)
       add(size, getFormula(extent));
@@ -184,7 +186,7 @@ static void addArgument(func::FuncOp function, Value value, SmallVectorImpl<unsi
     numbers.push_back(argument.getArgNumber());
 }
 
-/// Collects the numbers of the function's results that return `value`, also through casts.
+/// Adds to `numbers` the numbers of the function's results that return `value`, directly or through casts.
 static void findResults(func::FuncOp function, Value value, SmallVectorImpl<unsigned> &numbers) {
   for (OpOperand &use : value.getUses()) {
     if (isa<func::ReturnOp>(use.getOwner()))
@@ -194,7 +196,7 @@ static void findResults(func::FuncOp function, Value value, SmallVectorImpl<unsi
   }
 }
 
-/// The roles of an op with these inputs and outputs.
+/// Returns the roles of an op with these inputs and outputs.
 static LaunchRoles getRoles(func::FuncOp function, Operation *op, ArrayRef<flash::StepOperand> inputs,
                             ArrayRef<flash::StepOperand> outputs) {
   LaunchRoles result;

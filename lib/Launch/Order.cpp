@@ -27,7 +27,7 @@ static InFlightDiagnostic refuse(Operation *op) { return op->emitOpError() << "c
 // The work of a work tile
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// Finds the loop over keys, whose number of iterations is the work of the work tile. Null if there is none.
+/// Finds the loop over keys. The number of its iterations is the work of the work tile. Null if there is no such loop.
 static scf::ForOp findLoopOverKeys(ProgramOp program) {
   for (auto loop : program.getBody().front().getOps<scf::ForOp>())
     if (hasLoads(loop))
@@ -42,7 +42,7 @@ struct Source {
   Value foreign;
   /// The dimensions of the grid that the value depends on, as bits.
   unsigned dims = 0;
-  /// Whether the scalar code reads memory, and whether its value differs between warpgroups.
+  /// isRead: whether the scalar code reads memory. isOwn: whether the value differs between warpgroups.
   bool isRead = false, isOwn = false;
 };
 
@@ -96,7 +96,7 @@ static ListScope getScope(unsigned dims) {
   return dims & kHeads ? ListScope::Heads : dims & kBatches ? ListScope::Batches : ListScope::Tiles;
 }
 
-/// The dimensions of the grid in which items of the list differ.
+/// Returns the dimensions of the grid in which the list's items differ.
 static ArrayRef<unsigned> getDims(ListScope scope) {
   static constexpr unsigned tiles[] = {0}, batches[] = {0, 2}, heads[] = {0, 1, 2};
   if (scope == ListScope::Tiles)
@@ -104,13 +104,14 @@ static ArrayRef<unsigned> getDims(ListScope scope) {
   return scope == ListScope::Batches ? ArrayRef<unsigned>(batches) : ArrayRef<unsigned>(heads);
 }
 
-/// A work tile is published (tile.publish) as a flag, x, y and z, followed by its numbers.
+/// The most numbers of an item that all warpgroups share. tile.publish passes a work tile as a flag, x, y and z,
+/// followed by these numbers.
 static constexpr size_t kMostNumbers = kPublishWords - 4;
-/// The numbers that differ between warpgroups, of all warpgroups together.
+/// The most numbers of an item that warpgroups have of their own, counted over all warpgroups.
 static constexpr size_t kMostOwnNumbers = kOwnPublishWords - kPublishWords;
 
 namespace {
-/// The numbers that the list stores after an item.
+/// The numbers that the list stores after each item: indices that the program would otherwise compute from memory.
 class Numbers {
 public:
   Numbers(ProgramOp program, ListScope scope, Sources &sources)
@@ -121,12 +122,13 @@ public:
     findShared();
   }
 
-  /// The numbers of an item that all warpgroups share: scalars that depend on memory, and whose users are more than
-  /// such scalars and the code of warpgroups' own numbers.
+  /// The numbers that all warpgroups share. They are results of scalar code that reads memory, and are used by other
+  /// code than such scalar code and the code that computes `own`.
   SmallVector<Value> shared;
-  /// The numbers that each warpgroup has of its own: scalars that depend on memory and on the warpgroup, made uniform.
+  /// The numbers that each warpgroup has of its own: results of tile.uniform that depend on memory and on the
+  /// warpgroup.
   SmallVector<Value> own;
-  /// Values that `own` depends on and that are the same for all warpgroups, which are computed once.
+  /// Values that `own` depends on and that are the same for all warpgroups. The order kernel computes them only once.
   SetVector<Value> ofAll;
 
 private:
@@ -171,7 +173,7 @@ private:
   Value warpgroup;
   Sources &sources;
   unsigned dims = 0;
-  /// Ops that only compute `own`.
+  /// Ops of the body that are used only to compute `own`.
   llvm::DenseSet<Operation *> ofOwn;
 };
 } // namespace
@@ -181,7 +183,8 @@ private:
 //===--------------------------------------------------------------------------------------------------------------===//
 
 namespace {
-/// Makes the order kernel next to the program's kernel, with the parameters that it needs and the list.
+/// Makes the order kernel, which writes the list, next to the program's kernel. Its parameters are the list and those
+/// parameters of the program's kernel that it needs.
 class OrderBuilder {
 public:
   OrderBuilder(ProgramOp program, scf::ForOp loop)
@@ -189,7 +192,7 @@ public:
         b(program.getLoc(), program.getContext()) {}
 
   LogicalResult build();
-  /// Adds the launch of the order kernel to `launch`, after `build`.
+  /// Adds the launch of the order kernel to `launch`. Is called after `build`.
   void describe(Launch &launch);
 
 private:
@@ -207,7 +210,7 @@ private:
   ImplicitLocOpBuilder b;
   ListScope scope;
   IRMapping map;
-  /// Numbers of the main kernel's parameters that the order kernel has too, in order.
+  /// The numbers of those parameters of the main kernel that the order kernel has too, in the order kernel's order.
   SmallVector<unsigned> parameters;
   std::optional<Numbers> numbers;
   std::array<Value, 3> grid, workTile;
@@ -228,8 +231,8 @@ Value OrderBuilder::copy(Value value) {
   });
 }
 
-/// The end of the loop over keys, and its beginning unless that is 0; of all warpgroups where they have key ranges of
-/// their own.
+/// Returns the end and the beginning of the loop over keys. If warpgroups have key ranges of their own, returns only
+/// the end of the loop that stands for all of them; this loop begins at 0.
 SmallVector<Value, 2> OrderBuilder::getBounds() {
   if (auto own = loop.getUpperBound().getDefiningOp<OwnVisitsOp>())
     return {own.getTotal()};
@@ -265,7 +268,7 @@ OrderKernel::Facts OrderBuilder::emitFacts(Value item) {
   return facts;
 }
 
-/// How many numbers an item has.
+/// Returns how many numbers an item has.
 int64_t OrderBuilder::countNumbers() { return numbers->shared.size() + program.getConsumers() * numbers->own.size(); }
 
 LogicalResult OrderBuilder::build() {
@@ -297,7 +300,8 @@ LogicalResult OrderBuilder::build() {
     grid[dim] = copy(program.getGrid()[dim]);
     count = count ? b.createOrFold<arith::MulIOp>(count, grid[dim]) : grid[dim];
   }
-  // The list's number is known after all other parameters: a stand-in until then.
+  // The list is the last parameter. The parameters before it are known only after `emit`, so a placeholder is used
+  // until then.
   auto listType = MemRefType::get({ShapedType::kDynamic}, b.getI32Type());
   Block &entry = kernel.getBody().front();
   Value list = entry.addArgument(listType, b.getLoc());
@@ -310,12 +314,13 @@ LogicalResult OrderBuilder::build() {
   return success();
 }
 
-/// Replaces computations in the program by reads of the numbers.
+/// Replaces computations in the program by reads of the list's numbers.
 void OrderBuilder::readNumbers() {
   b.setInsertionPointToStart(&program.getBody().front());
   for (auto [number, value] : llvm::enumerate(llvm::concat<Value>(numbers->shared, numbers->own))) {
     Value copy = ListNumberOp::create(b, b.getIndexType(), number);
-    // The least value cannot be seen in a load, and tile-pipeline asks for at least one iteration.
+    // tile-pipeline asks for at least one iteration. A load does not show the least value of a number, so the maximum
+    // with this value is emitted again.
     auto max = value.getDefiningOp<arith::MaxSIOp>();
     if (std::optional<int64_t> least = max ? getConstantIntValue(max.getRhs()) : std::nullopt)
       copy = arith::MaxSIOp::create(b, copy, arith::ConstantIndexOp::create(b, *least));
@@ -340,14 +345,15 @@ void OrderBuilder::finish() {
   readNumbers();
 }
 
-/// The number of the manifest's parameters for a parameter of the kernel: a memref has a pointer and strides.
+/// Returns how many of the manifest's parameters a parameter of the kernel becomes. A memref becomes a pointer and
+/// strides.
 static unsigned countParameters(Type type) {
   auto memref = dyn_cast<MemRefType>(type);
   return memref ? std::max<int64_t>(memref.getRank(), 1) : 1;
 }
 
-/// Whether launches with the same map have the same list. CTAs that fetch tiles dynamically count in their list, so
-/// each launch needs a new one.
+/// Whether the list can be in the mask map, because launches with the same map also have the same list. This is not so
+/// if CTAs fetch tiles dynamically: they count in the list, so that each launch needs a new one.
 bool OrderBuilder::isOfMaskMap(const ManifestKernel &order) {
   using Kind = ManifestParameter::Kind;
   return program.getSingle() && llvm::none_of(order.parameters, [](const ManifestParameter &parameter) {
@@ -376,7 +382,7 @@ void OrderBuilder::describe(Launch &launch) {
   GridFormula words = getListItemWords(countNumbers());
   for (unsigned dim : getDims(scope))
     words = words * (*launch.workTiles)[dim];
-  GridFormula bytes = mul64(4, words + 1); // the counter
+  GridFormula bytes = mul64(4, words + 1); // one more word for the counter
   place = place ? add64(*place, bytes) : bytes;
   launch.before.push_back(std::move(order));
 }
@@ -397,7 +403,7 @@ FailureOr<bool> flashc::orderProgram(ProgramOp program) {
       return failure();
     if (isLaunched)
       builder.describe(*launch);
-  } else { // one tile of keys
+  } else { // each work tile has one tile of keys
     program.removeWorkAttr();
     if (program.getSingle()) {
       program.getGridMutable().clear();

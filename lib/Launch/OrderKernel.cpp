@@ -13,9 +13,10 @@ using namespace mlir::tile;
 
 static constexpr int64_t kLanes = 32, kWarps = kOrderThreads / kLanes, kKeys = 256, kKeyBits = 8;
 static_assert(kWarps == kLanes, "a lane looks at each warp's number");
-/// A row of counters has one more column, for lanes without an item. An odd length spreads rows over banks.
+/// A row of counters has one more column, for lanes without an item. Since its length is odd, rows are spread over
+/// banks.
 static constexpr int64_t kRow = kKeys + 1;
-/// The scratch after the counters has one number for each warp.
+/// After the counters, the scratch memory has one number for each warp.
 static constexpr int64_t kPerWarp = kWarps * kRow, kScratch = kPerWarp + kWarps;
 
 OrderKernel::OrderKernel(ImplicitLocOpBuilder &b, gpu::GPUFuncOp kernel, Value list, Value count, int64_t numbers)
@@ -98,7 +99,7 @@ std::pair<Value, Value> OrderKernel::emitItem(Value step) {
 // Measure
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// Sets the counter of fetched tiles to 0.
+/// Sets the counter of the tiles that tile.draw has fetched to 0.
 void OrderKernel::emitCounter() {
   auto branch = scf::IfOp::create(b, arith::CmpIOp::create(b, arith::CmpIPredicate::eq, thread, index(0)));
   OpBuilder::InsertionGuard guard(b);
@@ -138,12 +139,13 @@ void OrderKernel::emitMeasure(llvm::function_ref<Facts(Value)> emitFacts) {
   emitTell(greatest);
 }
 
-/// Emits the most work of all warps, each lane reading one warp's, and how many bits it has more than a key.
+/// Emits `most`, the most work of all warps: each lane reads the number of one warp. Also emits `shift`, the number of
+/// bits that `most` - 1 has more than a key.
 void OrderKernel::emitMaximum() {
   Value ofWarp = read(add(index(kPerWarp), lane));
   Value ofAll = NVVM::ReduxOp::create(b, b.getI32Type(), ofWarp, NVVM::ReduxKind::UMAX, i32(-1));
   most = arith::MaxUIOp::create(b, ofAll, i32(1));
-  // Distances are less than the most work.
+  // The difference between `most` and the work of an item is less than `most`.
   Value zeros = math::CountLeadingZerosOp::create(b, arith::SubIOp::create(b, most, i32(1)));
   Value spare = arith::SubIOp::create(b, i32(32 - kKeyBits), zeros);
   shift = arith::MaxSIOp::create(b, spare, i32(0));
@@ -206,9 +208,9 @@ void OrderKernel::emitDeal() {
 // Places
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// Emits exclusive sums of the counters: key after key, and warp after warp within a key. Threads without a key sum the
-/// column of lanes without items, which is 0. The loads are independent of each other, since a small kernel's time is
-/// the latency of its loads.
+/// Replaces each counter by the sum of all counters before it. The order is key after key, and warp after warp within a
+/// key. A thread without a key reads the column of lanes without items, but its sum counts as 0. The loads do not
+/// depend on each other, because the time of a small kernel is the latency of its loads.
 void OrderKernel::emitPlaces() {
   Value hasKey = isBelow(thread, index(kKeys));
   Value column = arith::MinUIOp::create(b, thread, index(kKeys));
@@ -223,7 +225,7 @@ void OrderKernel::emitPlaces() {
   Value own = arith::SelectOp::create(b, hasKey, sum, i32(0)), upTo = emitSumOfLanes(own);
   emitTell(upTo);
   emitBarrier();
-  // The sum over the warps before this one.
+  // Adds up the numbers of the warps before this one.
   Value place = arith::SubIOp::create(b, upTo, own);
   auto others = scf::ForOp::create(b, index(0), warp, index(1), ValueRange(place));
   {
@@ -242,7 +244,7 @@ void OrderKernel::emitPlaces() {
   }
 }
 
-/// Emits the sum of a value over this lane and the lanes below.
+/// Emits the sum of a value over this lane and the lanes below it.
 Value OrderKernel::emitSumOfLanes(Value value) {
   for (int64_t distance = 1; distance < kLanes; distance *= 2) {
     Value other = NVVM::ShflOp::create(b, b.getI32Type(), i32(-1), value, i32(distance), /*mask_and_clamp=*/i32(0),

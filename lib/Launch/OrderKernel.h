@@ -7,24 +7,25 @@
 
 namespace mlir::tile {
 
-/// Threads of the only CTA.
+/// The number of threads of the kernel's only CTA.
 constexpr int64_t kOrderThreads = 1024;
 
 /// Writes the body of a kernel of one CTA with kOrderThreads threads. The kernel lists the items 0 to `count` - 1 by
-/// descending work: a counting sort in shared memory with 256 keys. Items with equal keys keep their order, so that
-/// every run makes the same list.
+/// descending work. It does a counting sort in shared memory with 256 keys. Items with equal keys keep their order, so
+/// that every run makes the same list.
 ///
-/// Warp w of 32 has the items from w * steps * 32 on, 32 in each of its steps. A lane after the last item takes part
-/// with a key of its own, 256. A key is the difference to the most work, shifted right until it is below 256: the order
-/// is exact if the most work is at most 256, and otherwise by the first eight bits.
+/// Warp w (of 32) has the items from w * steps * 32 on: 32 items, one for each lane, in each of its steps. The key of
+/// an item is the difference between the most work and the item's work, shifted right so that it is below 256. So the
+/// order is exact if the most work is at most 256; otherwise only the first eight bits of the difference decide. A lane
+/// that has no item takes part with a key of its own, 256.
 ///
 /// ```
-///   measure   work and numbers of every item, after the list; the most work of each warp; counters = 0, also that of
-///             tile.draw
+///   measure   stores the work and the numbers of every item after the list; finds the most work of each warp; sets
+///             the counters, also that of tile.draw, to 0
 ///   ------- barrier 1: publishes the most work of all warps
 ///   count     counter[w][key] += number of lanes of the warp with the key
 ///   ------- barrier 2: publishes the counters of all warps
-///   sum       thread t has key t: its count in all warps; the place of its first item among the keys by shuffles
+///   sum       thread t: adds up counter[w][t] over all warps w; shuffles add up these sums over lower keys t
 ///   ------- barrier 3: publishes the sums of the warps that have keys
 ///   place     thread t: counter[w][t] = the place of warp w's first item with key t
 ///   ------- barrier 4: publishes the places
@@ -32,14 +33,14 @@ constexpr int64_t kOrderThreads = 1024;
 ///             the key
 /// ```
 ///
-/// 1. Barriers are in uniform control flow; every thread reaches all four.
+/// 1. Barriers are in uniform control flow, and every thread reaches all four.
 /// 2. Between barriers 1 and 2, and after barrier 4, only warp w reads and writes row w of the counters.
-/// 3. In a step of a warp, the lowest lane of those with equal keys alone writes their counter; bar.warp.sync separates
-///    the lanes' reads from this write, and this write from the reads of the next step (match.sync orders no memory,
-///    PTX ISA 9.7.13.11).
-/// 4. Between barriers 2 and 4, only thread t reads and writes column t of a key, and column 256 is only read.
-/// 5. A thread reads after the list only its own writes, except the work of other threads' items, which is read before
-///    barrier 1.
+/// 3. In a step of a warp, only the lowest of the lanes with equal keys writes their counter. bar.warp.sync separates
+///    the reads of the lanes from this write, and this write from the reads of the next step (match.sync orders no
+///    memory, PTX ISA 9.7.13.11).
+/// 4. Between barriers 2 and 4, only thread t < 256 reads and writes column t. Column 256 is only read.
+/// 5. Of the data after the list, a thread reads what it has written itself. A lane without an item also reads the work
+///    of the last item, which was written before barrier 1.
 class OrderKernel {
 public:
   /// The data of an item: its work (an index of at least 0) and the numbers of its entry (indices of 32 bits).
@@ -48,18 +49,20 @@ public:
     SmallVector<Value> numbers;
   };
 
-  /// `list` has room for `count` times getListItemWords(numbers) words and one more: the entries of the list (an item
-  /// and its numbers), the items' work, the items' numbers, and the counter of tile.draw, which begins at 0.
+  /// `list` has room for `count` * getListItemWords(numbers) + 1 words: the entries of the list (an item and its
+  /// numbers), then the work of the items, then the numbers of the items, and last the counter of tile.draw, which
+  /// begins at 0.
   OrderKernel(ImplicitLocOpBuilder &b, gpu::GPUFuncOp kernel, Value list, Value count, int64_t numbers);
 
   /// Emits the kernel. `emitFacts` emits the data of an item inside a loop.
   void emit(llvm::function_ref<Facts(Value)> emitFacts);
 
 private:
-  /// The part of a lane in a step.
+  /// The values that a lane has in a step.
   struct Lane {
     Value item, isInside;
-    /// The address of the lane's counter, the lanes with the same key, and how many of them are below this lane.
+    /// `counter` is the address of the lane's counter. `peers` are the lanes with the same key, as bits, and `rank`
+    /// says how many of these are below this lane.
     Value counter, peers, rank;
   };
 
@@ -74,10 +77,11 @@ private:
   void emitSteps(llvm::function_ref<void(Value)> emitBody);
   std::pair<Value, Value> emitItem(Value step);
   Lane emitLane(Value step);
-  /// Makes the lowest lane of `lane`'s key add the number of the warp's items with this key to the counter.
+  /// Adds the number of lanes that have the key of `lane` to the counter of this key. Only the lowest of these lanes
+  /// does so.
   void emitAdvance(const Lane &lane);
   void emitBarrier();
-  /// Hands the last lane's value to all other warps; they may read it after the next barrier.
+  /// Stores the value of the warp's last lane for all other warps, which may read it after the next barrier.
   void emitTell(Value value);
 
   Value index(int64_t value);
@@ -89,14 +93,14 @@ private:
   Value isBelow(Value x, Value y);
   Value read(Value place);
   void write(Value value, Value place);
-  /// The places in `list` of an item's work and of its first number.
+  /// These return the places in `list` of an item's work and of an item's first number.
   Value getWorkPlace(Value item);
   Value getNumbersPlace(Value item);
 
   ImplicitLocOpBuilder &b;
   int64_t numbers;
   Value list, count, scratch, thread, lane, warp, steps, firstItem;
-  /// The most work of all items, and the shift that makes a key of a difference.
+  /// The most work of all items, and the number of bits by which differences of work are shifted right to become keys.
   Value most, shift;
 };
 

@@ -23,13 +23,13 @@ static bool touchesMemory(Operation *op) {
   });
 }
 
-/// The program of a kernel of warps, or null.
+/// Returns the warp program of `kernel`. Null if the kernel has none.
 static WarpProgramOp findWarpProgram(gpu::GPUFuncOp kernel) {
   auto programs = kernel.getBody().getOps<WarpProgramOp>();
   return programs.empty() ? WarpProgramOp() : *programs.begin();
 }
 
-/// Lets the next launch start after the last exchange among CTAs, when only stores are left.
+/// Lets the next launch start after the last op in which CTAs exchange data. After this op there are only stores.
 static void insertTrigger(WarpProgramOp program) {
   Operation *last = nullptr;
   for (Operation &op : program.getBody().front())

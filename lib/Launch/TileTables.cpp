@@ -11,10 +11,11 @@
 using namespace mlir;
 using namespace flashc;
 
-/// None if a formula that it is composed of is none.
+/// None if the formula has a part that is none.
 using Formula = std::optional<GridFormula>;
 
-/// The formula of sums, products and quotients that are rounded up. None for other expressions.
+/// Returns the formula of `expr`, which may consist of sums, products and quotients that are rounded up. None for other
+/// expressions.
 static Formula evaluate(AffineExpr expr, affine::AffineApplyOp op) {
   if (auto constant = dyn_cast<AffineConstantExpr>(expr))
     return constant.getValue() < 0 ? Formula() : Formula(constant.getValue());
@@ -86,10 +87,10 @@ static Formula countTiles(flash::RowTableOp op) {
   return countTiles(rows, kTableRows);
 }
 
-/// The number of i32 elements in the table of classes.
+/// Returns the number of i32 elements in the table of classes.
 static Formula countElements(flash::TileClassesOp op) { return countTiles(op); }
 
-/// The number of i32 elements in the table of visits (VisitsRow).
+/// Returns the number of i32 elements in the table of visits (VisitsRow).
 static Formula countElements(flash::TileRunsOp op) {
   Formula rows = countTiles(op), tiles = countTiles(getFormula(op.getStreamed()), op.getStreamedTile());
   return rows && tiles ? Formula(*rows * (*tiles + VisitsRow::kMoreElements)) : std::nullopt;

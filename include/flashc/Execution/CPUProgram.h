@@ -14,7 +14,7 @@ class FuncOp;
 
 namespace flashc {
 
-/// A module compiled by LLVM's JIT.
+/// A module that is compiled by LLVM's JIT.
 ///
 /// Memory that the program allocates is filled with NaN, so that an element that is never written shows in the result.
 class CPUProgram {
@@ -27,10 +27,10 @@ public:
   CPUProgram &operator=(CPUProgram &&);
   ~CPUProgram();
 
-  /// Calls `function` of the compiled module and returns its results. `arguments` holds a HostTensor of the right type
-  /// for every argument (scalars: rank 0). Memref arguments are read and written in place, tensor arguments are only
-  /// read. An access outside an array or an integer division by zero ends the program with a diagnostic; the memory
-  /// that it has allocated leaks.
+  /// Calls `function` of the compiled module and returns its results. `arguments` has a HostTensor of the right type
+  /// for every argument; a scalar is a HostTensor of rank 0. Memref arguments are read and written in place, and tensor
+  /// arguments are only read. An access outside an array and an integer division by zero end the program with a
+  /// diagnostic. The memory that the program has allocated leaks then.
   mlir::FailureOr<llvm::SmallVector<HostTensor>> run(mlir::func::FuncOp function,
                                                      llvm::MutableArrayRef<HostTensor> arguments);
 

@@ -48,19 +48,20 @@ struct FunctionRun {
 /// Runs functions on seeded inputs, and compares their outputs with those of the module before any pass.
 class ModuleChecker {
 public:
-  /// Chooses the inputs of `functions`, which have not been through any pass, so that they define the right results.
-  /// With `withReference` computes these results in f64 and in the functions' own types. Emits a diagnostic for a
-  /// function without an element to compare.
+  /// Chooses the inputs of `functions`. These functions have not been through any pass, so they define the right
+  /// results. If `withReference`, computes these results in f64 and in the functions' own types. Emits a diagnostic for
+  /// a function without an element to compare.
   static mlir::FailureOr<ModuleChecker> create(mlir::ModuleOp module, llvm::ArrayRef<mlir::func::FuncOp> functions,
                                                const InputOptions &options, bool withReference);
 
-  /// Compiles `module`, a later form of the first module, and runs its functions of the same names on the same inputs.
+  /// Compiles `module`, a later form of the module that `create` got, and runs the functions of the same names on the
+  /// same inputs.
   mlir::FailureOr<std::vector<FunctionRun>> run(mlir::ModuleOp module);
 
   /// Computes a function's results, and writes its output arguments in place.
   using Runner = llvm::function_ref<mlir::FailureOr<llvm::SmallVector<HostTensor>>(
       llvm::StringRef function, const FunctionInputs &inputs, llvm::MutableArrayRef<HostTensor> arguments)>;
-  /// Runs every function on the same inputs by `runner`.
+  /// Runs every function on its inputs by calling `runner`.
   mlir::FailureOr<std::vector<FunctionRun>> run(Runner runner);
 
 private:

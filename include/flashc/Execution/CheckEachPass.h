@@ -15,10 +15,10 @@ class raw_ostream;
 
 namespace flashc {
 
-/// Runs the passes of `pipeline` on `module` one at a time. After each pass runs and checks the functions on the CPU,
-/// and prints a line for each function. Returns the runs after the last pass. Stops with a diagnostic at the first pass
-/// that fails or makes a result wrong; a pipeline without passes is an error. Each pass gets its own pass manager,
-/// which `configure` may set up.
+/// Runs the passes of `pipeline` on `module` one at a time. After each pass, runs the functions on the CPU, checks
+/// their results, and prints a line for each function. Returns the runs after the last pass. Stops with a diagnostic at
+/// the first pass that fails or makes a result wrong. A pipeline without passes is an error. Each pass gets its own
+/// pass manager, which `configure` may set up.
 mlir::FailureOr<std::vector<FunctionRun>>
 runAndCheckEachPass(mlir::ModuleOp module, mlir::OpPassManager &pipeline, ModuleChecker &checker, llvm::raw_ostream &os,
                     llvm::function_ref<mlir::LogicalResult(mlir::PassManager &)> configure = {});

@@ -9,12 +9,12 @@ namespace flashc {
 
 struct GPURun {
   std::string device;
-  /// The mean time of several launches after the first.
+  /// The mean time of several launches, without the first launch.
   float milliseconds = 0;
 };
 
-/// Copies `arguments` (in the manifest's order, outputs poisoned) to the first GPU, launches the kernel once, copies
-/// the outputs back, and then times more launches.
+/// Copies `arguments` to the first GPU, launches the kernel once, and copies the outputs back. Then launches the kernel
+/// several times more to measure the time. `arguments` are in the manifest's order, and outputs are poisoned.
 llvm::Expected<GPURun> runOnGPU(const cuda::Driver &driver, EntryCode getCode, const Manifest &manifest,
                                 llvm::MutableArrayRef<HostTensor> arguments);
 

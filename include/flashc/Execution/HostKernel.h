@@ -10,8 +10,9 @@
 
 namespace flashc {
 
-/// A kernel for the CPU: the L1 loops of its algorithm, compiled by LLVM's JIT. It serves to try and check programs
-/// without a GPU: one thread runs the loops, and arrays are copied in and out. Threads may share it.
+/// A kernel for the CPU: the L1 loops of its algorithm, compiled by LLVM's JIT. It is made for trying and checking
+/// programs without a GPU: one thread runs the loops, results are copied to the caller's arrays, and so is an argument
+/// whose strides do not fit the function's type. Threads may share it.
 class HostKernel {
 public:
   /// Compiles a kernel whose target is the CPU. `registry` (from registerAllDialects) must outlive it.
@@ -19,9 +20,9 @@ public:
                                                                 const CachedKernel &kernel);
 
   const Manifest &getManifest() const { return manifest; }
-  /// Runs the kernel on arrays (in the order of the manifest's arguments) in this process with any strides. Returns
-  /// when the outputs are written. Arguments that do not suit the kernel give an error that isArgumentMismatch
-  /// recognises.
+  /// Runs the kernel on `arguments`, which are in the order of the manifest's arguments. Arrays are in the memory of
+  /// this process and have any strides. Returns when the outputs are written. Arguments that do not suit the kernel
+  /// give an error that isArgumentMismatch recognises.
   llvm::Error run(llvm::ArrayRef<LaunchArgument> arguments) const;
 
 private:

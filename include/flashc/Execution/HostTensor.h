@@ -21,7 +21,7 @@ namespace flashc {
 /// The element types that functions exchange with the host. `index` is I64.
 enum class DType { BF16, F16, F32, F64, I1, I8, I16, I32, I64 };
 
-/// The element type of an MLIR scalar type, or none if the host has no such type.
+/// Returns the element type for an MLIR scalar type. None if the host has no such type.
 std::optional<DType> getDType(mlir::Type type);
 llvm::StringRef getName(DType dtype);
 unsigned getByteSize(DType dtype);
@@ -31,11 +31,11 @@ inline bool is16BitFloat(DType dtype) { return dtype <= DType::F16; }
 /// Reads or writes one element at `data` as a double; writing rounds to nearest even.
 double loadElement(DType dtype, const void *data);
 void storeElement(DType dtype, void *data, double value);
-/// `value` rounded to `dtype`.
+/// Returns `value` rounded to `dtype`.
 double roundTo(DType dtype, double value);
 
-/// An array of any rank; a scalar has rank 0. Strides are in elements. The buffer is owned, aligned to 64 bytes, and
-/// may be larger than the elements need (gaps between rows).
+/// An array of any rank; a scalar has rank 0. Strides are in elements. The tensor owns its buffer, unless `view` has
+/// made it. The buffer is aligned to 64 bytes, and may be larger than the elements need (gaps between rows).
 class HostTensor {
 public:
   HostTensor() = default;
@@ -43,7 +43,7 @@ public:
   HostTensor(DType dtype, llvm::ArrayRef<int64_t> shape);
   HostTensor(DType dtype, llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<int64_t> strides, int64_t offset);
 
-  /// An array in memory that another object owns and keeps alive. Strides may be negative.
+  /// Returns a tensor for an array in memory that another object owns and keeps alive. Strides may be negative.
   static HostTensor view(DType dtype, llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<int64_t> strides, void *first);
 
   DType getDType() const { return dtype; }
@@ -64,8 +64,8 @@ public:
   void copyFrom(const HostTensor &other);
   /// All elements in row-major order.
   llvm::SmallVector<double, 0> toDoubles() const;
-  /// The same elements in another type, with the same shape, strides and offset. (A copy of a HostTensor shares its
-  /// buffer.)
+  /// Returns a tensor with the same elements in another type, with the same shape, strides and offset. (A copy of a
+  /// HostTensor, in contrast, shares its buffer.)
   HostTensor convert(DType other) const;
 
 private:

@@ -42,12 +42,13 @@ enum class ArgumentRole {
 
 /// An argument of a function, with static extents.
 struct ArgumentInfo {
-  /// q, k, v, o, lse or c by its role in an op; otherwise its attribute `flash.name`, or arg<number>.
+  /// The name of the argument's role in an op: q, k, v, o, lse or c. Without a role, the argument's attribute
+  /// `flash.name`, or arg<number>.
   std::string name;
   ArgumentRole role = ArgumentRole::Input;
   DType dtype = DType::F32;
   bool isScalar = false;
-  /// Whether flash.assume_sorted declares it ascending along its last dimension.
+  /// Whether flash.assume_sorted declares that the argument ascends along its last dimension.
   bool isSorted = false;
   llvm::SmallVector<int64_t, 4> shape, strides;
   int64_t offset = 0;
@@ -56,7 +57,7 @@ struct ArgumentInfo {
 /// The arguments of `function`, and the extents B, Hq, Hk, Nq, Nk of its attention ops.
 struct FunctionInputs {
   llvm::SmallVector<ArgumentInfo> arguments;
-  /// o, lse or c for a result of an op, otherwise result<number>.
+  /// The name of each result: o, lse or c for a result of an op, otherwise result<number>.
   llvm::SmallVector<std::string> resultNames;
   std::map<std::string, int64_t> dims;
 
@@ -67,22 +68,24 @@ struct FunctionInputs {
   }
 };
 
-/// The name of a dimension in the option --dims: B, Hq, Nq, Nk or Hk.
+/// Returns the name of a dimension in the option --dims: B, Hq, Nq, Nk or Hk.
 llvm::StringRef getDimName(mlir::flash::StepDim dim);
 
-/// Chooses every dynamic extent and stride. An extent is the first of these that applies: the one of its argument in
-/// `options.shapes`; the one that another argument or `options.dims` gives the same dimension; a default: B = 1, Hk =
-/// 2, Hq = Hk times the group size, Nq = 63, Nk = 65; S = 3 for a merge; 80 pages of 16 rows, 5 pages a sequence and 64
-/// positions for a cache. In an argument that is no operand of an attention op, a dynamic extent is the largest of B,
-/// Hq, Nq and Nk, so that any position indexes it. A dynamic stride leaves a gap of 8 elements. Emits a diagnostic for
-/// types that the host does not have and for contradictions.
+/// Chooses every dynamic extent and stride. A dynamic extent is taken from the first of these sources that has it: the
+/// shape of its argument in `options.shapes`; the same dimension in another argument or in `options.dims`; the default.
+/// The defaults are B = 1, Hk = 2, Hq = Hk times the group size, Nq = 63 and Nk = 65. For a merge S = 3. A cache has 80
+/// pages of 16 rows, 5 pages a sequence and 64 positions. In an argument that is no operand of an attention op, a
+/// dynamic extent is the largest of B, Hq, Nq and Nk, so that any position indexes it. A dynamic stride leaves a gap of
+/// 8 elements. Emits a diagnostic for types that the host does not have, and for contradictions.
 mlir::FailureOr<FunctionInputs> describeInputs(mlir::func::FuncOp function, const InputOptions &options);
 
-/// Makes values for the arguments: floats are normal(0, 1), integers uniform in [0, Nk], booleans fair; outputs are
-/// poisoned. Values depend only on the seed and the argument's number. A line of an array that is declared sorted
-/// begins with 0, ends with the larger of Nq and Nk, and has sorted uniform numbers between them, like offsets that cut
-/// all positions into segments: every position has a segment, and some segments are empty. An lse that is read has
-/// values like those of Nk random scores, and -inf in every eighth row.
+/// Makes values for the arguments: floats are normal(0, 1), integers are uniform in [0, Nk], booleans are fair, and
+/// outputs are poisoned. Values depend only on the seed and the argument's number.
+///
+/// A line of an array that is declared sorted begins with 0, ends with the larger of Nq and Nk, and has sorted uniform
+/// numbers between them. Such lines are like offsets that cut all positions into segments: every position has a
+/// segment, and some segments are empty. An lse that is an input has values like those of Nk random scores, and -inf in
+/// every eighth row.
 llvm::SmallVector<HostTensor> makeInputs(const FunctionInputs &inputs, uint64_t seed);
 /// Makes the values of one argument.
 HostTensor makeInput(const FunctionInputs &inputs, size_t number, uint64_t seed);

@@ -8,9 +8,9 @@
 
 namespace flashc {
 
-/// Returns a copy of `module` with its flash ops decomposed (flash.attention by Algorithm 0) and every float type
-/// widened to f64: the program without the rounding of its types. Emits a diagnostic if the module has float ops that
-/// cannot be widened, such as casts to bits.
+/// Returns a copy of `module` in which flash ops are decomposed (flash.attention by Algorithm 0), and every float type
+/// is widened to f64. So the copy computes what `module` computes, without the rounding of its types. Emits a
+/// diagnostic if the module has float ops that cannot be widened, such as casts to bits.
 mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> makeReference(mlir::ModuleOp module);
 
 } // namespace flashc

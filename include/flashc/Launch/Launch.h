@@ -8,11 +8,10 @@
 
 namespace flashc {
 
-/// The manifest (docs/manifest.md) of a main kernel and of the kernels before and after it, which are in the same
-/// gpu.module under the names that the manifest gives, and what later passes are to do for the main kernel. The main
-/// kernel carries a launch as the dictionary `flashc.launch`, whose keys are the manifest's, `work_tiles` and
-/// `overlap`. Only `get` and `set` read and write these keys.
-/// these.
+/// The manifest (docs/manifest.md) of a main kernel, and of the kernels before and after it, together with what later
+/// passes are to do for the main kernel. All of these kernels are in one gpu.module, under the names that the manifest
+/// gives. The main kernel carries a launch as the dictionary `flashc.launch`. The keys of the dictionary are those of
+/// the manifest, `work_tiles` and `overlap`; only `get` and `set` read and write them.
 struct Launch : Manifest {
   /// The extents of the kernel's grid of work tiles, which tile-order sorts.
   std::optional<std::array<GridFormula, 3>> workTiles;
@@ -23,7 +22,7 @@ struct Launch : Manifest {
   static bool isOn(mlir::Operation *op) { return op->hasAttr(kAttrName); }
   /// Reads the attribute of a main kernel. Emits an error on `kernel` and fails if the attribute is no launch.
   static mlir::FailureOr<Launch> get(mlir::Operation *kernel);
-  /// The launches of all main kernels in `root`, in the order of the kernels.
+  /// Returns the launches of all main kernels in `root`, in the order of the kernels. Fails after an error.
   static mlir::FailureOr<llvm::SmallVector<Launch, 2>> getAll(mlir::Operation *root);
   void set(mlir::Operation *kernel) const;
   /// Returns the kernels of the launch of `main` in the order in which they run. Emits an error on `main` and fails if

@@ -21,15 +21,15 @@ struct LaunchInterface {
   std::vector<std::pair<GridFormula, GridFormula>> requirements;
 };
 
-/// Which of a function's launch arguments are one input or one output of an op.
+/// An input or an output of an op, and the launch arguments of the function that are this array.
 struct LaunchRole {
   /// The operand or result of the op. Its name is the arguments' name in the manifest.
   mlir::flash::StepOperand info;
-  /// Numbers of the launch arguments: none for a value that is no argument, several for an output that is returned
-  /// several times.
+  /// The numbers of the launch arguments. Empty for a value that is no argument; several for an output that the
+  /// function returns several times.
   mlir::SmallVector<unsigned, 1> arguments;
   bool isOutput = false;
-  /// The extent of the array's one dimension that belongs to no dimension of the op, if there is one.
+  /// The extent of the array's dimension that belongs to no dimension of the op (StepDim::Whole), if there is one.
   int64_t depth = 0;
 };
 
@@ -47,7 +47,7 @@ void addCacheRoles(llvm::StringRef name, mlir::Value cache, mlir::Value lengths,
 /// Describes the launch interface of `function`, which computes `ops`.
 LaunchInterface describeLaunch(mlir::func::FuncOp function, mlir::ArrayRef<LaunchRoles> ops);
 
-/// The roles of the arguments of `function` for its op `op`: inputs, then outputs.
+/// Returns the roles of the arguments of `function` for its op `op`: first the inputs, then the outputs.
 LaunchRoles getLaunchRoles(mlir::func::FuncOp function, mlir::flash::PlainOpInterface op);
 
 /// Describes the launch interface of a function at L0.

@@ -15,14 +15,17 @@ namespace flashc {
 #define GEN_PASS_REGISTRATION
 #include "flashc/Launch/Passes.h.inc"
 
-/// Creates a kernel that makes a list of the work tiles of `program`, which is `sorted`. Returns whether `program` then
-/// has a list: where each work tile has only one tile of keys, all take equally long, and `program` is no longer
-/// `sorted`. Emits an error and fails if the number of a work tile's key tiles does not follow from scalar code.
+/// Creates a kernel that lists the work tiles of `program`, whose work is distributed as `sorted`. Returns true if
+/// `program` then has such a list. Returns false if each work tile has only one tile of keys: then all work tiles take
+/// equally long, no kernel is created, and `program` is no longer `sorted`. Emits an error and fails if the number of a
+/// work tile's key tiles does not follow from scalar code.
 mlir::FailureOr<bool> orderProgram(mlir::tile::ProgramOp program);
 
-/// Lets the kernels of the launch of `main` overlap: each kernel but `main` and the last lets the next one start at
-/// once, and each kernel but the first waits for the one before it. Returns whether the launch has several kernels; if
-/// so, marks the launch as programmatic. Emits an error and fails if a kernel is missing.
+/// Lets the kernels of the launch of `main` overlap. If there are several kernels, each kernel but `main` and the last
+/// one lets the next kernel start at once, and each kernel but the first one waits for the kernel before it. If `main`
+/// is the only kernel and has a warp program, it waits for the launch before it, and lets the next launch start early.
+/// Returns whether one of these cases applies; if so, marks the launch as programmatic. Emits an error and fails if a
+/// kernel is missing.
 mlir::FailureOr<bool> overlapLaunches(mlir::gpu::GPUFuncOp main);
 
 /// Gives the kernels of the launch of `main` grids of one dimension. Returns how many kernels had a grid of two or

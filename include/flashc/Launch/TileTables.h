@@ -10,36 +10,37 @@
 namespace flashc {
 
 /// A row of the table that stores the results of a flash.tile_runs in the mask map, in i32. A row lists the visited
-/// tiles by their first keys (first queries in a dual op): masked tiles, then full tiles, each group in ascending
-/// order. The table lists single tiles, whereas the op has at most a fixed number of runs and may visit more tiles. So
-/// a kernel needs no registers for runs, which matters for the producer.
+/// tiles by their first keys (first queries in a dual op): first the masked tiles and then the full tiles, both in
+/// ascending order. So the table lists single tiles, whereas the op's result has a fixed number of runs, which may
+/// contain tiles that need no visit. A kernel that reads the table needs no registers for runs, which matters for the
+/// producer.
 ///
-///   masked visits | all visits | the key of each visit, or 0 where there is none | room for as many as there are tiles
+///   number of masked visits | number of all visits | the key of each visit (one 0 if there are no visits) | unused
 struct VisitsRow {
   static constexpr int64_t kMaskedVisits = 0, kVisits = 1, kKeys = 2;
-  /// Elements of a row that are not one for each tile.
+  /// A row has this many elements more than there are tiles.
   static constexpr int64_t kMoreElements = kKeys + 1;
 };
 
-/// Rows of a flash.row_table that are computed as one tile.
+/// The number of rows of a flash.row_table that are computed as one tile.
 constexpr int64_t kTableRows = 32;
 
-/// An extent of the host function as a formula of the manifest. None if the extent is neither a constant nor a
-/// dimension of an argument.
+/// Returns an extent of the host function as a formula of the manifest. None if the extent is neither a constant nor
+/// computed from dimensions of arguments.
 std::optional<GridFormula> getFormula(mlir::OpFoldResult extent);
 std::optional<GridFormula> getFormula(mlir::Value array, int64_t dim);
 
-/// The places of the results of a function's flash.row_table, flash.tile_classes and flash.tile_runs in a launch's mask
-/// map: one table after another, row by row. Other data that kernels of a launch pass to each other is in the
-/// workspace.
+/// The tables that kernels of a launch pass to each other, and their places. The results of a function's
+/// flash.row_table, flash.tile_classes and flash.tile_runs are in the mask map, and other tables are in the workspace.
+/// In both memories one table follows another, and each table is stored row by row.
 class TileTables {
 public:
   struct Table {
     mlir::Value value;
     GridFormula tiles; // number of tiles
     int64_t bytes;     // bytes of a tile
-    /// The warps of the kernel that computes the table, one for each tile of the table's op. None: as many as the table
-    /// has tiles.
+    /// The number of warps of the kernel that computes the table: one for each tile of the table's op. None: one for
+    /// each of `tiles`.
     std::optional<GridFormula> warps = {};
   };
 
@@ -54,17 +55,17 @@ public:
   }
   llvm::ArrayRef<Table> getTables() const { return tables; }
   bool empty() const { return tables.empty(); }
-  /// The number of the table that holds `value`, or none.
+  /// Returns the number of the table that holds `value`. None if there is no such table.
   std::optional<unsigned> getNumber(mlir::Value value) const;
   mlir::Type getElementType(unsigned number) const;
   bool isInMaskMap(unsigned number) const;
-  /// The byte at which a table begins in its memory. None: the table is the first.
+  /// Returns the byte at which a table begins in its memory. None if the table is the first one there.
   std::optional<GridFormula> getOffset(unsigned number) const { return getBytes(isInMaskMap(number), number); }
   std::optional<GridFormula> getWorkspaceBytes() const { return getBytes(/*ofMaskMap=*/false, tables.size()); }
   std::optional<GridFormula> getMaskMapBytes() const { return getBytes(/*ofMaskMap=*/true, tables.size()); }
 
 private:
-  /// The bytes of those of the first `count` tables that are in the mask map (`ofMaskMap`) or in the workspace.
+  /// Returns the bytes of those of the first `count` tables that are in the mask map (`ofMaskMap`) or in the workspace.
   std::optional<GridFormula> getBytes(bool ofMaskMap, unsigned count) const;
 
   llvm::SmallVector<Table> tables;
