@@ -17,7 +17,8 @@ llvm::ArrayRef<llvm::StringRef> flashc::getAlgorithms() {
   return names;
 }
 
-/// Adds the tiled loops of FlashAttention: loop over keys outermost, state in tensors, normalised in each step.
+/// Adds the passes for the tiled loops of FlashAttention: the loop over keys is outermost, the state is in tensors, and
+/// it is normalised in each step.
 static void addTiledLoops(OpPassManager &pm, const flashc::PipelineOptions &options) {
   flash::OnlineSoftmaxOptions softmax;
   softmax.normalize = flash::Normalize::EachStep;
@@ -37,7 +38,7 @@ static void addTiledLoops(OpPassManager &pm, const flashc::PipelineOptions &opti
   pm.addPass(createCSEPass());
 }
 
-/// Adds the tiled loops of Flash-Decoding, with keys and values where the cache stores them.
+/// Adds the passes for the tiled loops of Flash-Decoding, which read keys and values where the cache stores them.
 static void addSplitLoops(OpPassManager &pm, const flashc::PipelineOptions &options) {
   pm.addPass(flash::createOnlineSoftmax());
   flash::SplitKVOptions split;

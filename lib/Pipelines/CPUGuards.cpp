@@ -15,7 +15,7 @@
 using namespace mlir;
 using Predicate = arith::CmpIPredicate;
 
-/// The op and its location, as a diagnostic prints them.
+/// Returns the op and its location, as a diagnostic prints them.
 static std::string describe(Operation *op, StringRef what) {
   return (flashc::describePlace(op->getLoc()) + "'" + op->getName().getStringRef() + "' " + what).str();
 }
@@ -45,7 +45,7 @@ static void guardElement(Operation *op, Value array, ValueRange indices) {
   }
 }
 
-/// Guards the number of the dimension whose extent an op returns.
+/// Guards a tensor.dim or memref.dim: the number of the dimension must be one that the array has.
 template <typename DimOpTy> static void guardDim(DimOpTy op) {
   int64_t rank = cast<ShapedType>(op.getSource().getType()).getRank();
   if (std::optional<int64_t> known = op.getConstantIndex(); known && *known >= 0 && *known < rank)

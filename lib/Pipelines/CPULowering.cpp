@@ -34,8 +34,8 @@ using namespace mlir;
 
 namespace {
 
-/// Turns copies into linalg.copy, and so into loops: the lowering of a memref.copy whose sides are not contiguous calls
-/// a runtime library that flashc's JIT does not have.
+/// Turns copies into linalg.copy, and so into loops. If a side of a memref.copy is not contiguous, the usual lowering
+/// calls a runtime library, which flashc's JIT does not have.
 struct CopiesToLinalg : PassWrapper<CopiesToLinalg, OperationPass<func::FuncOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(CopiesToLinalg)
   StringRef getArgument() const final { return "flash-copies-to-linalg"; }
@@ -78,15 +78,15 @@ struct LoopsToLLVM : PassWrapper<LoopsToLLVM, OperationPass<ModuleOp>> {
   }
 };
 
-/// eliminate-empty-tensors is left out: where several results of an scf.forall begin as one tensor, it makes the end of
-/// the loop overwrite one of them before it is read (MLIR 22).
+/// eliminate-empty-tensors is left out: where several results of an scf.forall begin as one tensor, this pass makes the
+/// end of the loop overwrite one result before it is read (MLIR 22).
 void addBufferization(OpPassManager &pm) {
   bufferization::OneShotBufferizePassOptions options;
   options.bufferizeFunctionBoundaries = true;
   options.functionBoundaryTypeConversion = bufferization::LayoutMapOption::FullyDynamicLayoutMap;
   options.allowReturnAllocsFromLoops = true;
   pm.addPass(bufferization::createOneShotBufferizePass(options));
-  // After bufferization, since the conversion takes buffers only.
+  // This runs after bufferization, because the conversion takes buffers only.
   pm.addNestedPass<func::FuncOp>(createForallToForLoopPass());
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createCSEPass());
@@ -107,7 +107,7 @@ void addLLVM(OpPassManager &pm) {
   arith::ArithExpandOpsPassOptions expand;
   expand.includeBf16 = true; // x86 has no rounding to bf16 before AVX-512; LLVM would call a library
   pm.addPass(arith::createArithExpandOpsPass(expand));
-  // Before libm's functions are declared, since these have no wrappers.
+  // This runs before libm's functions are declared, because these must not get wrappers.
   pm.addNestedPass<func::FuncOp>(LLVM::createLLVMRequestCWrappersPass());
   pm.addPass(std::make_unique<LoopsToLLVM>());
   pm.addPass(createReconcileUnrealizedCastsPass());

@@ -9,8 +9,8 @@
 
 using namespace llvm;
 
-/// Finds the build ID in a segment of notes. Each note has the sizes of its name and of its contents, a type, the name
-/// and the contents, both padded to 4 bytes (System V ABI, "Note Section").
+/// Finds the build ID in a segment of notes. Each note consists of the size of its name, the size of its contents, a
+/// type, the name, and the contents. The name and the contents are padded to 4 bytes (System V ABI, "Note Section").
 static StringRef findBuildID(StringRef notes) {
   while (notes.size() >= sizeof(ElfW(Nhdr))) {
     ElfW(Nhdr) header;
@@ -33,7 +33,7 @@ struct Search {
 };
 } // namespace
 
-/// Called by dl_iterate_phdr for each loaded object: stores the build ID of the one that contains the address.
+/// Is called by dl_iterate_phdr for each loaded object. Stores the build ID of the object that contains the address.
 static int visitObject(dl_phdr_info *info, size_t, void *data) {
   auto *search = static_cast<Search *>(data);
   ArrayRef<ElfW(Phdr)> segments(info->dlpi_phdr, info->dlpi_phnum);

@@ -7,7 +7,7 @@
 using namespace flashc::cuda;
 using namespace llvm;
 
-/// Fills in the table of functions. Returns the reason of a failure, or an empty string.
+/// Fills in the table of functions. Returns the reason if this fails, and otherwise an empty string.
 static std::string loadFunctions(Driver &driver) {
   void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   if (!library)

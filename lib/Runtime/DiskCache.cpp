@@ -98,10 +98,10 @@ std::optional<std::vector<std::string>> DiskCache::find(StringRef key) {
     numRejected += file.getError() == std::errc::not_supported; // counts as no value until it is written anew
     return std::nullopt;
   }
-  // The file is read and not mapped: shortening a mapped file kills the process.
+  // The file is read and not mapped, because a process is killed if a file that it has mapped is shortened.
   ErrorOr<SmallString<0>> contents = readToEnd(*file);
-  // The time that prune goes by. File systems themselves store a read's time at most once a day (relatime), or never
-  // (noatime).
+  // Stores the time of this use, for `prune`. File systems by themselves store the time of a read at most once a day
+  // (relatime), or never (noatime).
   (void)sys::fs::setLastAccessAndModificationTime(*file, std::chrono::system_clock::now());
   sys::fs::closeFile(*file);
   if (!contents && contents.getError() != std::errc::file_too_large)
@@ -137,8 +137,8 @@ static bool writeFile(const Twine &path, StringRef contents) {
   return false;
 }
 
-/// Removes the least recently used files until the others have at most `maxBytes`. llvm::pruneCache would go by access
-/// times, and end the process if the folder disappeared meanwhile.
+/// Removes the least recently used files until the other files have at most `maxBytes`. llvm::pruneCache would choose
+/// files by access time, and would end the process if the folder disappeared meanwhile.
 static void prune(StringRef directory, uint64_t maxBytes) {
   struct File {
     sys::TimePoint<> used;

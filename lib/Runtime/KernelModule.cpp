@@ -21,7 +21,8 @@ Error flashc::blameProgram(Error error) {
 
 bool flashc::isCompileError(std::error_code code) { return code == std::errc::executable_format_error; }
 
-/// The number of parameters of an entry in its PTX declaration (PTX ISA, ".entry"). None if the PTX has no such entry.
+/// Returns the number of parameters of an entry in its PTX declaration (PTX ISA, ".entry"). None if the PTX has no such
+/// entry.
 static std::optional<size_t> countParameters(StringRef ptx, StringRef kernel) {
   for (size_t at = ptx.find(".entry"); at != StringRef::npos; at = ptx.find(".entry", at + 1)) {
     StringRef rest = ptx.substr(at).drop_front(strlen(".entry")).ltrim();
@@ -44,9 +45,9 @@ Error flashc::checkEntry(StringRef ptx, const ManifestKernel &kernel) {
                            " parameters, got " + Twine(*count));
 }
 
-/// Checks that the kernel has the parameters that the manifest lists, with the same sizes; otherwise it would read
-/// garbage. checkEntry finds parameters that the manifest lacks: asking the driver for a parameter that does not exist
-/// is an error for tools that watch its calls (compute-sanitizer).
+/// Checks that the loaded kernel has the parameters that the manifest lists, with the same sizes. Otherwise the kernel
+/// would read garbage. Parameters that the manifest lacks are found by checkEntry and not here: a tool that watches the
+/// driver's calls (compute-sanitizer) reports an error if a parameter that does not exist is asked for.
 static Error checkParameters(const cuda::Driver &driver, cuda::Function function, const Manifest &manifest,
                              const ManifestKernel &info) {
   size_t count = info.parameters.size(), offset, bytes;

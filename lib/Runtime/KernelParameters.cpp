@@ -27,7 +27,7 @@ static SmallVector<ArrayRef<int64_t>, 8> getShapes(ArrayRef<LaunchArgument> argu
       map_range(arguments, [](const LaunchArgument &argument) -> ArrayRef<int64_t> { return argument.shape; }));
 }
 
-/// Checks that extents agree that must be equal. The error blames the argument whose extent differs from the others.
+/// Checks that extents are equal where the manifest requires it. The error names the argument whose extent differs.
 static Error checkRequirements(const Manifest &manifest, ArrayRef<LaunchArgument> arguments) {
   SmallVector<ArrayRef<int64_t>, 8> shapes = getShapes(arguments);
   for (const auto &[first, second] : manifest.requirements) {

@@ -38,7 +38,7 @@ void PreparedLaunch::setMaskMap(cuda::DevicePtr address) {
     step.parameters.setMaskMap(address);
 }
 
-/// Returns the mask map's address, or 0 if the map is not kept.
+/// Returns the address of the mask map. Returns 0 if the map is not kept.
 Expected<cuda::DevicePtr> PreparedLaunch::findMaskMap(cuda::Stream stream) {
   if (!maps)
     return 0;
@@ -193,8 +193,9 @@ Expected<bool> Kernel::prepareKernel(const ManifestKernel &info, ArrayRef<Launch
   return true;
 }
 
-/// Sets the launch's key in the kept maps: equal kernels with equal grids and numbers, and the arrays of the plan, make
-/// equal maps.
+/// Lets the launch use a kept mask map, under a key. Two launches have equal maps if the kernels that write the map,
+/// their grids and their numbers are equal. If these kernels read arrays, the launches must also have the same plan,
+/// and without a plan no map is kept.
 void Kernel::keepMaskMap(PreparedLaunch &launch, uint64_t plan) const {
   std::string &key = launch.maskMapKey;
   auto append = [&](const void *bytes, size_t count) { key.append(static_cast<const char *>(bytes), count); };
@@ -218,7 +219,8 @@ Expected<PreparedLaunch> Kernel::prepareEntry(size_t number, ArrayRef<LaunchArgu
   const ManifestEntry &entry = manifest.getEntry(number);
   PreparedLaunch launch(device, entry.kernel);
   Expected<bool> isLaunched = prepareKernel(entry, arguments, launch);
-  // Empty arrays have no tensor maps, and without a main kernel no other kernel is needed.
+  // If the main kernel has an empty grid, the other kernels are not needed. Their arrays may be empty, and empty arrays
+  // have no tensor maps.
   if (!isLaunched)
     return isLaunched.takeError();
   if (!*isLaunched)
@@ -228,7 +230,7 @@ Expected<PreparedLaunch> Kernel::prepareEntry(size_t number, ArrayRef<LaunchArgu
       if (Expected<bool> isThere = prepareKernel(kernel, arguments, launch); !isThere)
         return isThere.takeError();
     if (others == &entry.before)
-      std::rotate(launch.steps.begin(), launch.steps.begin() + 1, launch.steps.end()); // after these kernels
+      std::rotate(launch.steps.begin(), launch.steps.begin() + 1, launch.steps.end()); // the main kernel follows these
   }
   if (entry.programmaticLaunch)
     for (PreparedLaunch::Step &step : drop_begin(launch.steps, entry.getKernels().size() > 1))

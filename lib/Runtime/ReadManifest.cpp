@@ -80,7 +80,7 @@ static bool fromJSON(const json::Value &value, ManifestArgument &argument, json:
 
 /// Reads a formula that the manifest must have.
 static bool readValue(const json::Value *value, ManifestParameter &parameter, json::Path path) {
-  std::string why; // the error's path is enough
+  std::string why; // the error's path says enough
   if (value)
     return readFormula(*value, parameter.value, path, why);
   path.report("missing value");
@@ -89,7 +89,7 @@ static bool readValue(const json::Value *value, ManifestParameter &parameter, js
 
 /// Reads an offset. It is absent where a parameter is the address of the whole memory.
 static bool readOffset(const json::Value *value, ManifestParameter &parameter, json::Path path) {
-  std::string why; // the error's path is enough
+  std::string why; // the error's path says enough
   return !value || readFormula(*value, parameter.offset.emplace(), path, why);
 }
 
@@ -145,7 +145,7 @@ static bool readGrid(const json::Value &value, std::array<GridFormula, 3> &grid,
   return true;
 }
 
-/// Reads the elements of an optional array, each by `readOne(element, its path)`.
+/// Reads an optional array. Reads each element by `readOne(element, path of the element)`.
 static bool readEach(const json::Value *value, json::Path path,
                      function_ref<bool(const json::Value &, json::Path)> readOne) {
   if (!value)
@@ -193,7 +193,7 @@ static bool readKernel(const json::Value &value, ManifestKernel &kernel, json::P
          readIntegers(*object.get("cluster"), MutableArrayRef(kernel.cluster), path.field("cluster"));
 }
 
-/// Reads the kernels that run before or after another one, an optional array.
+/// Reads an optional array of kernels, which run before or after another one.
 static bool readKernels(const json::Value *value, std::vector<ManifestKernel> &kernels, json::Path path,
                         std::string &why) {
   return readEach(value, path, [&](const json::Value &element, json::Path place) {
@@ -286,7 +286,7 @@ static Error checkParameters(const Manifest &manifest, const ManifestEntry &entr
   return Error::success();
 }
 
-/// Extents to try formulas with: 1 for each dynamic extent, since no launch has -1.
+/// Returns extents with which formulas are tried. Dynamic extents (-1) become 1, since no launch has the extent -1.
 static SmallVector<SmallVector<int64_t, 4>> getExtents(const Manifest &manifest) {
   SmallVector<SmallVector<int64_t, 4>> shapes;
   for (const ManifestArgument &argument : manifest.arguments) {
@@ -310,8 +310,8 @@ static Error checkRequirements(const Manifest &manifest) {
   return Error::success();
 }
 
-/// Checks that an entry's main kernel and the kernels before and after it have names of their own, which `kernels`
-/// collects.
+/// Checks the kernels of an entry. Their names must not be in `kernels` yet, and are added to it. `prefix` begins the
+/// messages.
 static Error checkEntry(const Manifest &manifest, const ManifestEntry &entry, const Twine &prefix,
                         StringSet<> &kernels) {
   if (!kernels.insert(entry.kernel).second)

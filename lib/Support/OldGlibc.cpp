@@ -1,8 +1,8 @@
 //===- OldGlibc.cpp - two functions of newer glibcs, for glibc 2.34 -----------------------------------------------===//
 //
-// LLVM's archives and the compiler's, which flashc links, are built on a machine with a newer glibc, and call two of
-// its functions. The linker takes the definitions below in place of glibc's, and does not export them: so a binary runs
-// with the glibc that test/CAPI/exports.test names.
+// flashc links archives of LLVM and of the compiler, which are built on a machine with a newer glibc. These archives
+// call two functions that older versions of glibc do not have. The linker takes the definitions below for these
+// functions, and does not export them. So a binary runs with the glibc that test/CAPI/exports.test names.
 
 #include <cstdint>
 #include <cstdlib>
@@ -10,7 +10,7 @@
 #include <link.h>
 #include <unistd.h>
 
-/// Random bits (glibc 2.36): LLVM takes them for names of temporary files.
+/// Returns random bits, as in glibc 2.36. LLVM uses them for the names of temporary files.
 extern "C" uint32_t arc4random(void) noexcept {
   uint32_t bits;
   if (getentropy(&bits, sizeof bits))
@@ -25,7 +25,7 @@ struct Search {
   dl_find_object *found;
 };
 
-/// Whether a loaded object contains the address; if so, its unwinding tables are the result.
+/// Whether a loaded object contains the address. If so, stores the object's unwinding tables in the result.
 int findIn(dl_phdr_info *object, size_t, void *data) {
   auto *search = static_cast<Search *>(data);
   bool hasAddress = false;
@@ -43,8 +43,8 @@ int findIn(dl_phdr_info *object, size_t, void *data) {
 }
 } // namespace
 
-/// Finds the unwinding tables of the object that contains an address (glibc 2.35): libgcc's unwinder reads only
-/// dlfo_eh_frame. Returns 0, or -1 without such an object.
+/// Finds the unwinding tables of the object that contains an address, as in glibc 2.35. libgcc's unwinder reads only
+/// dlfo_eh_frame. Returns 0, or -1 if there is no such object.
 extern "C" int _dl_find_object(void *address, dl_find_object *found) noexcept {
   *found = {};
   Search search = {reinterpret_cast<uintptr_t>(address), found};

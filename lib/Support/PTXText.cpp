@@ -6,7 +6,7 @@
 using namespace flashc;
 using namespace llvm;
 
-/// The text after the directives that begin a module (PTX ISA 11.1: .version, .target, .address_size).
+/// Returns the text after the directives that begin a module (PTX ISA 11.1: .version, .target, .address_size).
 static StringRef dropDirectives(StringRef ptx) {
   static constexpr StringLiteral last = ".address_size 64\n";
   size_t at = ptx.find(last);

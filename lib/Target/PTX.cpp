@@ -87,8 +87,8 @@ static bool isSum(const llvm::Instruction &instruction) {
   }
 }
 
-/// Returns two numbers: the most sums that a block of `module` has, and the length of the longest chain of sums in a
-/// block in which each uses the one before.
+/// Returns two numbers: the most sums that a block of `module` has, and the most sums that form a chain in a block. In
+/// a chain each sum uses the one before it.
 static std::pair<int64_t, int64_t> countSums(const llvm::Module &module) {
   int64_t most = 0, deepest = 0;
   llvm::DenseMap<const llvm::Value *, int64_t> depths;
@@ -116,9 +116,9 @@ namespace {
 /// and saves one instruction in a hundred. So it is skipped for blocks with that many sums. It still runs for dilated
 /// windows, which have up to 440 sums, and for kernels without remainders, which have a hundred.
 ///
-/// Reassociation (nary-reassociate) reads each sum as an expression of all others. It takes 20 s, as strength reduction
-/// does, for chains of hundreds of sums (other kernels have chains of 31), and for large masks and scores in a loop. So
-/// for these both are skipped.
+/// Reassociation (nary-reassociate) reads each sum as an expression of all others. For chains of hundreds of sums
+/// (other kernels have chains of 31), and for large masks and scores in a loop, this pass takes 20 s, and so does
+/// strength reduction. So both passes are skipped for such code.
 class BackEndGate : public llvm::OptPassGate {
 public:
   explicit BackEndGate(const llvm::Module &module) {
@@ -144,7 +144,7 @@ struct TranslatedModule {
   std::unique_ptr<llvm::Module> llvmModule;
 
   TranslatedModule(gpu::GPUModuleOp kernels, StringRef target);
-  /// Returns the PTX, or an empty text if the back end makes none. Uses no other object, so it may run on any thread.
+  /// Returns the PTX. Empty if the back end makes none. Uses no other object, so it may run on any thread.
   std::string emit();
 };
 

@@ -14,8 +14,8 @@ namespace flashc {
 /// Whether sm_90a has instructions for `op`, an op of `math`, as it stands.
 bool isMathInstruction(mlir::Operation *op);
 
-/// Emits an error and fails if there are ops for which convert-kernel-to-llvm has no code: other functions of scalars,
-/// and indices of more than 32 bits.
+/// Emits an error and fails if there are ops for which convert-kernel-to-llvm has no code. These are functions of
+/// scalars for which `isMathInstruction` does not hold, and constants of type index that need more than 32 bits.
 llvm::LogicalResult checkScalarCode(mlir::Operation *root);
 
 /// Adds patterns for ops that LLVM and libm lack, or that LLVM would compute by a difference (expm1, log1p).

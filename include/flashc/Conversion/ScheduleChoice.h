@@ -1,8 +1,8 @@
 //===- ScheduleChoice.h - the schedules of an attention in IR -----------------------------------------------------===//
 //
-// The tiles of L1 follow from the schedule, so it is chosen before the algorithm's passes run, and passed on to
-// `convert-flash-to-tile`. If the number of queries is unknown there may be several schedules: variants of one kernel,
-// of which a launch takes one.
+// The tiles of L1 follow from the schedule. So the schedule is chosen before the algorithm's passes run, and is passed
+// on to `convert-flash-to-tile`. If the number of queries is not known, there may be several schedules. They are
+// variants of one kernel, and a launch takes one of them.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 #ifndef FLASHC_CONVERSION_SCHEDULECHOICE_H
@@ -22,7 +22,7 @@ struct ScheduleRequest {
   llvm::StringRef overrides;
   /// Text of a table that has precedence over the built-in one.
   llvm::StringRef table;
-  /// Whether there may be variants: not if the user chose the tiles of L1.
+  /// Whether there may be variants. There are none if the user chose the tiles of L1.
   bool mayVary = true;
 };
 
@@ -35,10 +35,10 @@ struct ScheduleChoice {
   /// If not empty, the choice is only for launches with short packed sequences, which meet these conditions
   /// (ShortSequences.h).
   llvm::SmallVector<LaunchCondition, 2> shortSequences = {};
-  /// How exactly the loops over keys follow the mask, for people: "exact", "conservative: ...", "opaque: ...". Empty if
-  /// not analysed.
+  /// A text for people that says how exactly the loops over keys follow the mask: "exact", "conservative: ...",
+  /// "opaque: ...". Empty if this is not analysed.
   std::string mask = {};
-  /// Where tiles of queries begin, for people. Empty without packed sequences.
+  /// A text for people that says where tiles of queries begin. Empty if there are no packed sequences.
   std::string queryTiles = {};
 };
 
@@ -53,22 +53,22 @@ struct ScheduleDecision {
   llvm::SmallVector<ScheduleChoice, 2> choices;
   /// The argument whose dimension 2 is the number of queries; used only if there are several choices.
   unsigned queriesArgument = 0;
-  /// The plan for a module with keys in a cache: the reason for the kind of kernel that reads them, and the schedule of
-  /// a decoding kernel. A decoding kernel has no choices.
+  /// The plan for a module with keys in a cache: the reason for the kind of kernel that reads the keys, and the
+  /// schedule of a decoding kernel. A decoding kernel has no choices.
   KernelPlan plan = {};
 };
 
-/// Chooses the schedules for the only attention of a module in any form of L0 or L1. A schedule is a table's row to
-/// which the overrides are applied, and is checked. Emits an error on the attention if a schedule does not fit the
-/// hardware, and on the module if a table cannot be parsed. A module with a plain op gets one choice of kind Plain
-/// without fields.
+/// Chooses the schedules for the only attention of a module in any form of L0 or L1. A schedule is the row of a table,
+/// with the overrides applied to it; it is checked. Emits an error on the attention if a schedule does not fit the
+/// hardware, and on the module if a table cannot be parsed. For a module with a plain op, the result is one choice of
+/// kind Plain without fields.
 mlir::FailureOr<ScheduleDecision> decideSchedules(mlir::ModuleOp module, const ScheduleRequest &request);
 
 /// Prints the row of a schedule as an indented line.
 void printRow(llvm::raw_ostream &os, const ScheduleRow &row);
 
-/// Prints why an entry has its schedule: the row, the origin of each field, the use of the hardware's resources;
-/// several indented lines.
+/// Prints, in several indented lines, why an entry has its schedule: the row, the origin of each field, and how much of
+/// the hardware's resources is used.
 void printChoice(llvm::raw_ostream &os, const ScheduleChoice &choice, const ScheduleDecision &decision);
 
 /// Returns the schedule that the built-in table has for an op or a step of the given dimensions. Emits errors on `op`.

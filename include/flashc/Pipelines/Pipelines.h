@@ -37,16 +37,16 @@ struct PipelineOptions {
   /// Queries and keys of a tile. 0: kDefaultTile, or the schedule's tile on a GPU.
   int64_t qTile = 0;
   int64_t kvTile = 0;
-  /// Where qTile and kvTile are 0: rows of a tile in the dimension that a step keeps resident, and in the one that it
-  /// streams. 0: not given.
+  /// The number of rows of a tile in the dimension that a step keeps resident, and in the dimension that it streams.
+  /// They are used where qTile and kvTile are 0. 0: not given.
   int64_t residentTile = 0;
   int64_t streamedTile = 0;
   /// Whether tiles of queries begin where packed sequences begin (flash-align-queries), or at multiples of the tile.
   bool alignQueries = true;
   /// Which gradients have loops of their own in a backward pass by fa2.
   SplitGradients splitGradients = {};
-  /// Number of parts of each tile's keys, for split-kv and fa2 (flash-split-kv, flash-split-key-loops), and keys of a
-  /// part, for split-kv only.
+  /// `splits` is the number of parts of each tile's keys, for split-kv and fa2 (flash-split-kv, flash-split-key-loops).
+  /// `chunk` is the number of keys of a part, for split-kv only.
   int64_t splits = 1, chunk = 0;
   /// Whether a kernel that reads a cache may take split-kv although `algorithm` is fa2. False where the user asked for
   /// fa2.
@@ -66,20 +66,20 @@ llvm::ArrayRef<llvm::StringRef> getAlgorithms();
 /// Every pass may be run alone, and the IR between any two passes runs on the CPU.
 void buildAlgorithmPipeline(mlir::OpPassManager &pm, const PipelineOptions &options);
 
-/// The last level of buildKernelPipeline: the finished schedule (L2), L2 with functions that the target has, scalar
-/// code with PTX (L3), the LLVM dialect (L3).
+/// The level at which buildKernelPipeline ends. Tile: the finished schedule (L2). Expanded: L2 with only those
+/// functions that the target has. NVVM: scalar code with PTX (L3). LLVM: the LLVM dialect (L3).
 enum class KernelLevel { Tile, Expanded, NVVM, LLVM };
 
 /// Lowers L1 (fa2) to a kernel in a gpu.module: schedule, pipeline, roles, then machine code.
 void buildKernelPipeline(mlir::OpPassManager &pm, const PipelineOptions &options, KernelLevel level);
 
-/// The passes of buildKernelPipeline after KernelLevel::Expanded, up to `level`.
+/// Adds the passes of buildKernelPipeline after KernelLevel::Expanded, up to `level`.
 void buildCodePipeline(mlir::OpPassManager &pm, KernelLevel level);
 
-/// Lowers L0 or L1 to the LLVM dialect for the CPU: the remaining flash ops are decomposed (flash.attention by
-/// Algorithm 0), tensors become buffers, also at function boundaries (identity layout), and linalg becomes loops. Every
-/// function gets a C interface (`_mlir_ciface_<name>`); the caller owns results that are buffers. An access outside an
-/// array and a division by zero call `puts` with the op and its location, and then `abort`.
+/// Lowers L0 or L1 to the LLVM dialect for the CPU. The remaining flash ops are decomposed (flash.attention by
+/// Algorithm 0). Tensors become buffers, also at function boundaries (with the identity layout), and linalg becomes
+/// loops. Every function gets a C interface (`_mlir_ciface_<name>`). The caller owns results that are buffers. An
+/// access outside an array or a division by zero calls `puts` with the op and its location, and then `abort`.
 void buildCPULoweringPipeline(mlir::OpPassManager &pm);
 
 /// Registers flash-standard, flash-fa1, flash-fa2 and flash-lower-to-cpu for command lines.

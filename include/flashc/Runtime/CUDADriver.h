@@ -40,7 +40,7 @@ enum JITOption { kJITErrorLogBuffer = 5, kJITErrorLogBufferSizeBytes = 6 };
 enum FunctionAttribute { kMaxDynamicSharedSizeBytes = 8 };
 enum StreamCaptureMode { kCaptureRelaxed = 2 };
 enum EventFlags { kEventDisableTiming = 2 };
-/// CUDA_ERROR_NOT_READY: work that was recorded before an event has not ended.
+/// CUDA_ERROR_NOT_READY: work that was recorded before the event has not ended yet.
 constexpr Result kNotReady = 600;
 enum LaunchAttributeID { kClusterDimension = 4, kProgrammaticStreamSerialization = 6 };
 enum TensorMapDataType {
@@ -53,7 +53,7 @@ enum TensorMapDataType {
 };
 enum TensorMapL2Promotion { kL2Promotion128B = 2 };
 
-/// CUlaunchAttribute. Its value is declared only for the attributes that launches here use.
+/// CUlaunchAttribute. `value` is declared only for the attributes that flashc's launches use.
 struct LaunchAttribute {
   int id;
   uint32_t padding;

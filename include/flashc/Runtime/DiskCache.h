@@ -42,12 +42,12 @@ public:
 
   explicit DiskCache(Options options) : options(std::move(options)) {}
 
-  /// The value of `key`, a list of strings, or none.
+  /// Returns the value of `key`, which is a list of strings. None if the cache has no value for the key.
   std::optional<std::vector<std::string>> find(llvm::StringRef key);
   /// Stores `value` under `key`.
   void store(llvm::StringRef key, llvm::ArrayRef<llvm::StringRef> value);
 
-  /// The number of damaged files, and of values that could not be written.
+  /// These return the number of damaged files, and the number of values that could not be written.
   uint64_t getNumRejected() const { return numRejected; }
   uint64_t getNumWriteFailures() const { return numWriteFailures; }
 

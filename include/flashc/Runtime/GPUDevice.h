@@ -10,7 +10,7 @@
 
 namespace flashc {
 
-/// A GPU with its primary context, which is retained, and made current on the thread that opens the device.
+/// A GPU and its primary context. The context is retained, and is made current on the thread that opens the device.
 class GPUDevice {
 public:
   static llvm::Expected<std::unique_ptr<GPUDevice>> open(const cuda::Driver &driver, int ordinal = 0);
@@ -24,7 +24,7 @@ public:
   /// The compute capability: ten times the major plus the minor number, such as 90.
   int getComputeCapability() const { return computeCapability; }
   llvm::Error synchronize() const;
-  /// Makes the context current on the calling thread, which every use of the device requires.
+  /// Makes the context current on the calling thread. Every use of the device requires this.
   llvm::Error makeCurrent() const;
   /// Whether the context is current on the calling thread.
   bool isCurrent() const;

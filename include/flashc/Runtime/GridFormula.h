@@ -18,8 +18,8 @@ namespace flashc {
 ///   formula ::= integer | argK.dimN | sm_count
 ///             | ceildiv(formula, formula) | mul(formula, formula) | min(formula, formula) | add(formula, formula)
 ///             | mul64(formula, formula) | add64(formula, formula)
-/// Kernels compute products and sums of extents in 32 bits, too: values of mul and add are below 2^31. Kernels count
-/// bytes of memory in 64 bits: mul64 and add64 are for these.
+/// Values of mul and add must be below 2^31, because kernels compute such products and sums of extents in 32 bits, too.
+/// mul64 and add64 are for bytes of memory, which kernels count in 64 bits.
 class GridFormula {
 public:
   GridFormula() = default;
@@ -34,25 +34,26 @@ public:
   friend GridFormula add64(GridFormula x, const GridFormula &y) { return x.append(y, Op::Add64); }
 
   static llvm::Expected<GridFormula> parse(llvm::StringRef text);
-  /// Text that `parse` reads.
+  /// Returns text that `parse` reads.
   std::string getText() const;
 
-  /// The value for arguments of these shapes on a device with `smCount` multiprocessors. Fails if the formula names an
-  /// argument or a dimension that does not exist, divides by zero, or has a product or a sum of 2^31 or more (2^63 or
-  /// more for mul64 and add64).
+  /// Returns the value for arguments of these shapes on a device with `smCount` multiprocessors. Fails if the formula
+  /// names an argument or a dimension that does not exist, divides by zero, or has a product or a sum of 2^31 or more
+  /// (2^63 or more for mul64 and add64).
   llvm::Expected<int64_t> evaluate(llvm::ArrayRef<llvm::ArrayRef<int64_t>> shapes, int64_t smCount) const;
 
-  /// The argument and the dimension if the formula is only an extent.
+  /// If the formula is only an extent, returns the numbers of the argument and of the dimension. None for other
+  /// formulas.
   std::optional<std::pair<unsigned, unsigned>> getExtent() const;
 
-  /// The formula in words, such as "4 times dimension 1 of argument 1 (k)"; `describe` names an argument.
+  /// Returns the formula in words, such as "4 times dimension 1 of argument 1 (k)". `describe` names an argument.
   std::string str(llvm::function_ref<std::string(unsigned)> describe) const;
 
 private:
   friend class GridFormulaParser;
   enum class Op { Constant, Extent, SMCount, CeilDiv, Mul, Min, Add, Mul64, Add64 };
-  /// One step of the formula in postfix order. Constant: `first` is the value. Extent: `first` is the argument,
-  /// `second` the dimension.
+  /// One step of the formula in postfix order. For a constant, `first` is the value. For an extent, `first` is the
+  /// number of the argument, and `second` that of the dimension.
   struct Step {
     Op op;
     int64_t first = 0, second = 0;

@@ -13,8 +13,8 @@
 namespace flashc {
 
 /// Returns the PTX or the cubin of entry `number` of a manifest (Manifest::getEntry), with the kernels that its launch
-/// runs before and after it. The function may compile the entry. Threads may call it at once; it is not called again
-/// for an entry that it returned.
+/// runs before and after it. The function may compile the entry. Several threads may call it at the same time. If it
+/// has returned the code of an entry, it is not called for this entry again.
 using EntryCode = std::function<llvm::Expected<std::string>(size_t number)>;
 
 /// Marks `error`, which an EntryCode returned, so that isCompileError recognises it.
@@ -24,17 +24,17 @@ bool isCompileError(std::error_code code);
 /// Fails if `ptx` has the kernel with another number of parameters than the manifest lists.
 llvm::Error checkEntry(llvm::StringRef ptx, const ManifestKernel &kernel);
 
-/// A module of the CUDA driver with the kernels of one entry, compiled and loaded at first use. The driver, the
-/// manifest and the code must outlive it. The device's context must be current where the module is loaded and
-/// destroyed.
+/// A module of the CUDA driver with the kernels of one entry, which is compiled and loaded at first use. The driver,
+/// the manifest and `getCode` must outlive the object. The device's context must be current where the module is loaded
+/// and destroyed.
 ///
-/// 1. Threads may call `load` at once: one of them gets the code and loads it, the others wait.
+/// 1. Several threads may call `load` at the same time: one of them gets the code and loads it, and the others wait.
 /// 2. A load that fails leaves no state behind, and the next call tries again: it may find enough memory.
-/// 3. Functions are written under the lock, before `isLoaded` is set, and never after it; so they are read without the
+/// 3. `functions` is written under the lock, before `isLoaded` is set, and never afterwards. So it is read without the
 ///    lock.
-/// 4. This thread or another may be capturing a stream. The driver then refuses calls that a graph would not repeat,
-///    including loads, unless the thread's capture mode is relaxed. `load` relaxes the mode until it returns: a graph
-///    needs no load.
+/// 4. This thread or another one may be capturing a stream. The driver then refuses calls that a graph would not
+///    repeat, including loads, unless the thread's capture mode is relaxed. `load` relaxes the mode until it returns.
+///    This is safe, since a graph need not repeat a load.
 class KernelModule {
 public:
   KernelModule(const cuda::Driver &driver, const Manifest &manifest, size_t number, const EntryCode &getCode)
@@ -43,10 +43,10 @@ public:
   KernelModule(const KernelModule &) = delete;
   KernelModule &operator=(const KernelModule &) = delete;
 
-  /// Loads the kernels unless they are loaded. The error contains the message of the compiler or of the driver's
-  /// assembler.
+  /// Loads the kernels unless they are loaded already. The error contains the message of the compiler, or of the
+  /// assembler in the driver.
   llvm::Error load() { return isLoaded.load(std::memory_order_acquire) ? llvm::Error::success() : loadOnce(); }
-  /// The function of a kernel, after `load`.
+  /// Returns the function of a kernel. Is called after `load`.
   cuda::Function getFunction(llvm::StringRef kernel) const { return functions.lookup(kernel); }
 
 private:

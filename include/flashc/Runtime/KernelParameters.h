@@ -31,18 +31,19 @@ llvm::Error checkArguments(const Manifest &manifest, llvm::ArrayRef<LaunchArgume
 /// Checks that each array with elements has an address. The error names the argument.
 llvm::Error checkAddresses(const Manifest &manifest, llvm::ArrayRef<LaunchArgument> arguments);
 
-/// The size of a parameter's value in bytes.
+/// Returns the size of a parameter's value in bytes.
 unsigned getParameterBytes(const Manifest &manifest, const ManifestParameter &parameter);
 
-/// The number of the manifest's entry for these arguments: the first variant whose conditions hold.
+/// Returns the number of the manifest's entry for these arguments. This is the first variant whose conditions hold. If
+/// there is no such variant, it is the entry that is not a variant.
 llvm::Expected<size_t> chooseEntry(const Manifest &manifest, llvm::ArrayRef<LaunchArgument> arguments, int64_t smCount);
 
-/// The CTAs along x, y and z; all zero if one is zero. Fails if they are 2^31 or more. The numbers along y and z may
-/// exceed kMostAlongAxis; such a launch needs a folded grid.
+/// Returns the numbers of CTAs along x, y and z. All three are 0 if one of them is 0. Fails if there are 2^31 CTAs or
+/// more. The numbers along y and z may exceed kMostAlongAxis; such a launch needs a folded grid.
 llvm::Expected<std::array<uint32_t, 3>> computeGrid(const ManifestKernel &kernel,
                                                     llvm::ArrayRef<LaunchArgument> arguments, int64_t smCount);
 
-/// The bytes of a memory that an entry's kernels share (the workspace or the mask map) in a launch with these
+/// Returns the bytes of a memory that an entry's kernels share (the workspace or the mask map) in a launch with these
 /// arguments.
 llvm::Expected<size_t> computeBytes(const std::optional<GridFormula> &formula, llvm::ArrayRef<LaunchArgument> arguments,
                                     int64_t smCount);
@@ -61,17 +62,17 @@ public:
   void setWorkspace(cuda::DevicePtr address) { setAddresses(workspaces, address); }
   /// Sets the address of the mask map.
   void setMaskMap(cuda::DevicePtr address) { setAddresses(maskMaps, address); }
-  /// The values of extents and scalars, as bytes. A kernel whose other parameters are all mask maps computes the same
-  /// for equal bytes.
+  /// Returns the values of extents and scalars, as bytes. If all other parameters of a kernel are mask maps, the kernel
+  /// computes equal results for equal bytes.
   std::string getNumbers() const;
   bool readsArrays() const { return hasArrays; }
 
-  /// The addresses of the values, which cuLaunchKernelEx takes; valid during the lifetime of this object.
+  /// Returns the addresses of the values, for cuLaunchKernelEx. They are valid during the lifetime of this object.
   llvm::SmallVector<void *, 16> getAddresses();
 
 private:
-  /// Numbers of parameters that are addresses in a memory, each with its offset in bytes from the beginning of the
-  /// memory.
+  /// Parameters that are addresses in one memory: the number of each parameter, and its offset in bytes from the
+  /// beginning of the memory.
   using Addresses = llvm::SmallVector<std::pair<unsigned, int64_t>, 2>;
   void setAddresses(const Addresses &addresses, cuda::DevicePtr memory);
 

@@ -41,8 +41,8 @@ struct ManifestParameter {
   /// For a tensor map: elements along each dimension, innermost first, and the swizzle in bytes (0, 32, 64 or 128).
   llvm::SmallVector<uint32_t, 5> box = {};
   unsigned swizzle = 0;
-  /// For a pointer: a number of bytes of which the address and all strides but the innermost are multiples; 0: the size
-  /// of an element.
+  /// For a pointer: the address, and all strides but the innermost one, are multiples of this number of bytes. 0:
+  /// they are multiples of the size of an element.
   unsigned alignment = 0;
   /// For a workspace and a mask map: the offset of the address in bytes from the beginning of the memory. None: 0.
   std::optional<GridFormula> offset = std::nullopt;
@@ -73,9 +73,9 @@ constexpr int64_t kMostAlongAxis = 65535;
 /// Whether the grid has one dimension, for all arguments.
 bool isFlat(const ManifestKernel &kernel);
 
-/// Returns the kernel with its grid flattened to one dimension, x fastest, then y. The kernel's code, changed by the
-/// pass tile-fold-grid, computes x, y and z from it with the extents of x and y, which become the last two parameters.
-/// A kernel with a flat grid is returned unchanged.
+/// Returns the kernel with its grid flattened to one dimension, in which x is fastest, then y. The pass tile-fold-grid
+/// changes the kernel's code, so that it computes x, y and z from the number of the CTA. The code also needs the
+/// extents of x and y, which become the last two parameters. A kernel with a flat grid is returned unchanged.
 ManifestKernel foldGrid(ManifestKernel kernel);
 
 /// A condition on a launch, which holds if `formula` is at most `bound`.
@@ -90,17 +90,17 @@ struct ManifestEntry : ManifestKernel {
   /// The entry is for launches where all of these conditions hold.
   llvm::SmallVector<LaunchCondition, 2> conditions;
   std::string schedule;
-  /// The reason why a kernel before it sorts its work tiles. Empty if none does.
+  /// If another kernel sorts the main kernel's work tiles before it runs, the reason for this. Empty if none does.
   std::string sorted;
   /// Bytes of the device memory that the kernels of a launch share. None: they need no memory.
   std::optional<GridFormula> workspace;
-  /// Bytes of the device memory that a launcher may keep between launches, leaving out the kernels that write it. None:
-  /// there is no mask map.
+  /// Bytes of the mask map: device memory that a launcher may keep between launches. Launches that find the map leave
+  /// out the kernels that write it. None: there is no mask map.
   std::optional<GridFormula> maskMap;
-  /// Kernels that run before and after it in every launch, in this order.
+  /// Kernels that run before and after the main kernel in every launch, in this order.
   std::vector<ManifestKernel> before, after;
-  /// Whether every kernel of a launch except the first of several may start before the kernel before it has ended,
-  /// because it waits in its own code.
+  /// Whether a kernel of a launch may start while the kernel in front of it still runs, because it waits in its own
+  /// code. This does not hold for the first of several kernels.
   bool programmaticLaunch = false;
 
   /// The kernels of a launch in the order in which they run.
@@ -110,7 +110,7 @@ struct ManifestEntry : ManifestKernel {
   void foldGrids();
 };
 
-/// The entry for launches that no variant is for, and the data that all entries share.
+/// The entry for launches to which no variant applies, and the data that all entries share.
 struct Manifest : ManifestEntry {
   static constexpr llvm::StringLiteral kSchema = "flashc.manifest";
   static constexpr int64_t kVersion = 1;
@@ -135,7 +135,7 @@ struct Manifest : ManifestEntry {
   /// them (addFoldedEntries); the JSON does not contain them.
   std::vector<ManifestEntry> folded;
 
-  /// The number of entries without folded grids: the variants, then the entry for every other launch.
+  /// The number of entries without folded grids. These are the variants, and then the entry for every other launch.
   size_t getNumEntries() const { return variants.size() + 1; }
   /// Entries from getNumEntries() on are the entries with folded grids, in the same order.
   const ManifestEntry &getEntry(size_t number) const {
@@ -148,11 +148,11 @@ struct Manifest : ManifestEntry {
   /// Parses the JSON text. An error names the wrong key. Unknown keys are ignored, unknown versions refused.
   static llvm::Expected<Manifest> parse(llvm::StringRef json);
   static llvm::Expected<Manifest> fromJSON(const llvm::json::Value &value);
-  /// The JSON form, in the lowest version that has all keys it uses.
+  /// Returns the JSON form. Its version is the lowest one that has all keys that the manifest uses.
   llvm::json::Object toJSON() const;
 };
 
-/// The size of an element of a manifest's dtype in bytes, or 0 for an unknown dtype.
+/// Returns the size in bytes of an element of the manifest's type `dtype`. Returns 0 for an unknown type.
 unsigned getManifestDTypeBytes(llvm::StringRef dtype);
 
 } // namespace flashc

@@ -19,9 +19,10 @@ public:
   ~LoadedKernel();
 
   const Manifest &getManifest() const { return kernel->getManifest(); }
-  /// Checks the arguments (in the manifest's order; an error that isArgumentMismatch recognises says what is wrong with
-  /// them), starts the kernel on `stream` and returns before it ends. The calling thread's current context stays the
-  /// same. The first launch of a variant compiles and loads it. `plan`: see Kernel::prepare.
+  /// Checks the arguments, starts the kernel on `stream`, and returns before the kernel ends. The arguments are in the
+  /// manifest's order. If they do not suit the kernel, the error says what is wrong, and isArgumentMismatch recognises
+  /// it. The calling thread's current context stays the same. The first launch of a variant compiles and loads the
+  /// variant. `plan`: see Kernel::prepare.
   llvm::Error launch(llvm::ArrayRef<LaunchArgument> arguments, cuda::Stream stream, uint64_t plan = 0) const;
   /// Loads the variants that no launch has needed yet.
   llvm::Error loadAll() const;
@@ -30,7 +31,7 @@ public:
   llvm::Error forgetPlan(uint64_t plan) const;
 
 private:
-  /// Calls `run` with the device's context current.
+  /// Calls `run` while the device's context is current.
   llvm::Error inContext(llvm::function_ref<llvm::Error()> run) const;
 
   std::shared_ptr<const GPUDevice> device;
@@ -40,9 +41,10 @@ private:
 /// Loads each kernel once on each GPU. Threads may share it. A kernel that it returns may outlive it.
 ///
 /// The CUDA driver assembles PTX, and caches the machine code on disk (CUDA C++ Programming Guide, "Just-in-Time
-/// Compilation": CUDA_CACHE_PATH and CUDA_CACHE_DISABLE). flashc has no such cache of its own: the driver returns
-/// machine code only through its linker (cuLinkComplete), which assembles for separate compilation, where ptxas ignores
-/// setmaxnreg, spills, and serialises wgmma: 0.6 times the speed on an H200.
+/// Compilation": CUDA_CACHE_PATH and CUDA_CACHE_DISABLE). flashc has no such cache of its own, because the driver
+/// returns machine code only through its linker (cuLinkComplete). The linker assembles for separate compilation, in
+/// which ptxas ignores setmaxnreg, spills registers, and serialises wgmma. Such code has 0.6 times the speed on an
+/// H200.
 class Runtime {
 public:
   explicit Runtime(const cuda::Driver &driver) : driver(driver) {}

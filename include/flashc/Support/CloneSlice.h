@@ -8,9 +8,10 @@
 
 namespace flashc {
 
-/// Clones the ops that compute `value` to the builder's insertion point, unless `mapping` already has `value`, and adds
-/// it to `mapping`. The slice ends at values for which `leaf` returns a value: the replacement, or the value itself.
-/// Returns null if it reaches a block argument that is no leaf.
+/// Returns the copy of `value` in `mapping`. If there is none yet, clones the ops that compute `value` at the builder's
+/// insertion point, and adds the copies to `mapping`. If `leaf` returns a value for an input, this value takes the
+/// input's place, and the ops that compute the input are not cloned. Returns null if an input is a block argument for
+/// which `leaf` returns null.
 inline mlir::Value cloneSlice(mlir::OpBuilder &b, mlir::Value value, mlir::IRMapping &mapping,
                               llvm::function_ref<mlir::Value(mlir::Value)> leaf) {
   if (mlir::Value known = mapping.lookupOrNull(value))

@@ -11,13 +11,13 @@
 
 namespace flashc {
 
-/// A map whose values are made at first use. The first thread that asks for a key makes its value without holding a
-/// lock; other threads that ask meanwhile wait for it. A failure (also an exception such as std::bad_alloc) goes to all
-/// of them and is then forgotten, so that a later request tries again.
+/// A map whose values are made at first use. The first thread that asks for a key makes the key's value, without
+/// holding a lock. Other threads that ask for the key meanwhile wait for this value. A failure (also an exception such
+/// as std::bad_alloc) goes to all of these threads and is then forgotten, so that a later request tries again.
 template <typename T> class OnceMap {
 public:
-  /// Returns the value of `key`; calls `make` if there is none. `wasThere`, if not null, becomes whether `make` was not
-  /// called.
+  /// Returns the value of `key`; calls `make` if there is none. If `wasThere` is not null, stores in it whether the
+  /// call did not need `make`, because the value was there or another thread was making it.
   llvm::Expected<T> get(llvm::StringRef key, llvm::function_ref<llvm::Expected<T>()> make, bool *wasThere = nullptr) {
     std::promise<Outcome> promise;
     std::shared_future<Outcome> future;

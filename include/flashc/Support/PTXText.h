@@ -1,7 +1,7 @@
 //===- PTXText.h - several kernels in one text of PTX -------------------------------------------------------------===//
 //
-// Each kernel is emitted as a module of its own. The joined text is the first module's directives, then the text after
-// the directives of each module.
+// Each kernel is emitted as a module of its own. The joined text has the directives of the first module, and then the
+// text of each module without its directives.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 #ifndef FLASHC_SUPPORT_PTXTEXT_H

@@ -2,8 +2,8 @@
 //
 // Philox4x32-10 is a stateless function of a counter and a key: Salmon, Moraes, Dror and Shaw, Parallel Random Numbers:
 // As Easy as 1, 2, 3 (SC 2011). One call gives 16 bytes. Dropout takes one byte for each element, so a call serves 16
-// elements: those that one thread holds of 16 queries and 32 keys in the accumulator of a Tensor Core product
-// (lib/Conversion/TileToNVVM/Common/Lowering.h). With g = i mod 8 and c = j mod 8 / 2:
+// elements. These are the elements that one thread holds, of a block of 16 queries and 32 keys, in the accumulator of a
+// Tensor Core product (lib/Conversion/TileToNVVM/Common/Lowering.h). With g = i mod 8 and c = j mod 8 / 2:
 //
 //     counter = (j / 32 * 4 + c, i / 16 * 8 + g, b * 2^16 + h, low word of the offset)
 //     key     = (low word of the seed, high word of the seed ^ high word of the offset)
@@ -52,7 +52,7 @@ struct PhiloxKey {
   mlir::Value place, offset;
 };
 
-/// `seed` and `offset` are i64, `batch` and `head` i32.
+/// Emits the values of a head's PhiloxKey. `seed` and `offset` are i64, `batch` and `head` are i32.
 inline PhiloxKey emitPhiloxKey(mlir::OpBuilder &b, mlir::Location loc, mlir::Value seed, mlir::Value offset,
                                mlir::Value batch, mlir::Value head) {
   using namespace mlir;

@@ -12,8 +12,8 @@ namespace flashc {
 /// The largest size of a program, a schedule table or a cached kernel: 64 MiB, a hundred times the largest one known.
 constexpr uint64_t kMaxFileBytes = uint64_t(64) << 20;
 
-/// Opens a regular file. Other files, such as pipes and devices, may have no end or wait for a writer: the error is
-/// `not_supported`, for a folder `is_a_directory`.
+/// Opens a regular file. For a folder the error is `is_a_directory`. For other files, such as pipes and devices, which
+/// may have no end or wait for a writer, the error is `not_supported`.
 llvm::ErrorOr<llvm::sys::fs::file_t> openRegularFile(const llvm::Twine &path);
 
 /// Reads the rest of a file, or returns `file_too_large` if it has more than `maxBytes`.

@@ -1,7 +1,7 @@
 //===- GPUTarget.h - the facts of a GPU, as a value ---------------------------------------------------------------===//
 // The facts of a GPU that verifiers, passes and schedules need. Each target is a constant in its own header (such as
-// Hopper.h), which gives a source for each number, and an entry in the list of GPUTarget.cpp. Choices of the tile
-// dialect itself, such as the number of rows of an encoding, are in Tile.h.
+// Hopper.h), which names a source for each number. The list in GPUTarget.cpp has an entry for each target. Choices of
+// the tile dialect itself, such as the number of rows of an encoding, are in Tile.h.
 //===--------------------------------------------------------------------------------------------------------------===//
 #ifndef FLASHC_TARGET_GPUTARGET_H
 #define FLASHC_TARGET_GPUTARGET_H
@@ -18,7 +18,7 @@ struct GPUTarget {
   llvm::StringRef name;
   /// The PTX version, as a feature of LLVM's NVPTX back end.
   llvm::StringRef ptxFeature;
-  /// The PTX version that kernels need which add vectors to device memory (tile.atomic_add).
+  /// The PTX version that is needed by kernels that add vectors to device memory (tile.atomic_add).
   llvm::StringRef atomicAddFeature;
 
   /// The most bytes of dynamic shared memory of a CTA.
@@ -49,7 +49,7 @@ struct GPUTarget {
   /// `swizzleAlignment` bytes, to which slots are aligned.
   int64_t swizzleBytes = 0, swizzleAlignment = 0;
 
-  /// Returns the number of registers that the roles of a CTA share. It is what a CTA of this many threads has if it is
+  /// Returns the number of registers that the roles of a CTA share. A CTA of this many threads has this number if it is
   /// launched with as many registers per thread as possible, in steps of 8.
   constexpr int64_t getRegistersOfCTA(int64_t threads) const { return registersPerSM / threads / 8 * 8 * threads; }
   constexpr bool allowsRegisters(int64_t registers) const {
@@ -66,7 +66,7 @@ struct GPUTarget {
   constexpr int64_t countPanels(int64_t cols) const { return (cols + getPanelCols() - 1) / getPanelCols(); }
   /// Returns the bytes of a tile of 16-bit elements in shared memory.
   constexpr int64_t getSlotBytes(int64_t rows, int64_t cols) const { return countPanels(cols) * rows * swizzleBytes; }
-  /// Returns the bytes of one step of depth: in a row of A or B, and in a panel of ones.
+  /// These return the bytes of one step of depth: in a row of A or B, and in a panel of ones.
   constexpr int64_t getStepRowBytes() const { return depthStep * 2; }
   constexpr int64_t getOnesBytes() const { return depthStep * swizzleBytes; }
 
@@ -76,10 +76,10 @@ struct GPUTarget {
   static std::string getNames();
 
   /// Returns the attribute `targets` of a gpu.module for this target, such as `[#nvvm.target<chip = "sm_90a", ...>]`.
-  /// `feature` is the PTX version; if it is empty, `ptxFeature` is.
+  /// `feature` is the PTX version; if it is empty, `ptxFeature` is used.
   mlir::ArrayAttr getAttr(mlir::MLIRContext *context, llvm::StringRef feature = "") const;
-  /// Returns the PTX version of the gpu.module at or around `op`, as a feature. If the module names none, it is that of
-  /// its target.
+  /// Returns the PTX version of the gpu.module at or around `op`, as a feature. If the module names no version, returns
+  /// the version of the module's target.
   static llvm::StringRef getFeature(mlir::Operation *op);
   /// Returns the target of the gpu.module at or around `op`. If the module names none, or one that `verify` rejects,
   /// returns the default target.

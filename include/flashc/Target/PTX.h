@@ -14,7 +14,8 @@ class ModuleOp;
 
 namespace flashc {
 
-/// An attribute for LLVM functions with hundreds of sums in a block. Passes that would take too long on them skip them.
+/// An attribute for LLVM functions that have hundreds of sums in a block. LLVM passes that would take too long on such
+/// functions are skipped.
 constexpr llvm::StringLiteral kLongCodeAttrName = "flashc-long-code";
 
 /// Registers the translations to LLVM IR that the functions below need.
