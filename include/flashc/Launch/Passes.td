@@ -9,9 +9,10 @@ def Order : Pass<"tile-order"> {
   let description = [{
     The length of a work tile of a `sorted` program is known only at the launch: its loop over keys has bounds that are
     read from arrays, or that jump between work tiles. This pass makes a kernel of one CTA, the order kernel, that runs
-    before the program's kernel. For every item (the tiles of queries, of every batch or head if they differ there) it
-    computes the number of iterations of that loop, by a copy of the scalar code of the loop's bounds, and lists the
-    items by descending number. The program's kernel gets the list as its last parameter; `tile-persist` reads it.
+    before the program's kernel. An item of its list is a tile of queries. If lengths differ between batches or heads,
+    there is an item for each tile of each batch or head. For every item the order kernel computes the number of
+    iterations of that loop, by a copy of the scalar code of the loop's bounds. It lists the items by descending number.
+    The program's kernel gets the list as its last parameter; `tile-persist` reads it.
 
     A program computes other scalars from memory, such as the first key of a tile, by chains of dependent loads, which
     every warpgroup would repeat when a work tile begins. These scalars become numbers of the item: the order kernel
@@ -19,19 +20,19 @@ def Order : Pass<"tile-order"> {
 
     The order kernel sorts by counting, in shared memory and without atomics. Items of equal work keep their order, so
     that neighbours, which read the same keys, stay neighbours and every run makes the same list. Work of more than 256
-    iterations is compared by its first eight bits. The workspace holds the list, whose entries are an item and its
-    numbers; after it the work and the numbers of each item, 8 + 8n bytes an item for n numbers; and last the counter of
-    `tile.draw`, which the order kernel sets to 0. An item has at most kPublishWords - 4 numbers; each warpgroup
-    computes further ones itself.
+    iterations is compared by its first eight bits. The workspace holds, in this order: the list, whose entries are an
+    item and its numbers; the work of each item; the numbers of each item; and the counter of `tile.draw`, which the
+    order kernel sets to 0. An item with n numbers takes 8 + 8n bytes. An item has at most kPublishWords - 4 numbers. If
+    there are more, each warpgroup computes the others itself.
 
     A scalar that `tile.uniform` makes equal in all threads of a warpgroup, and that depends on the warpgroup's number
     and on memory (`tile.own_visits` with `listed`), is a number of each warpgroup. The order kernel computes these for
     all warpgroups; they follow the item's numbers, those of warpgroup 0 first. With m such numbers of each of c
     warpgroups an item takes 8 + 8 (n + c m) bytes.
 
-    If the launch keeps a map of its mask (`mask_map` of the manifest), CTAs have one work tile each (`single`), and the
-    order kernel reads only the map and extents, then the list is part of the map and is kept with it. A list from which
-    CTAs fetch tiles dynamically is made in every launch, since its counter changes.
+    The list is part of the map of the mask, and is kept with it, under three conditions: the launch has such a map
+    (`mask_map` of the manifest), CTAs have one work tile each (`single`), and the order kernel reads only the map and
+    extents. A list from which CTAs fetch tiles dynamically is made in every launch, since its counter changes.
 
     Why here: before `tile-pipeline`, which splits the loop over keys, and `tile-persist`, which reads the list.
 
@@ -95,15 +96,15 @@ def ProgrammaticLaunch : Pass<"tile-programmatic-launch"> {
 
     - Each kernel except the main one and the last begins with `griddepcontrol.launch_dependents`: when all its CTAs
       have executed it, CTAs of the next kernel start where there is room. The kernel after the main one starts when the
-      main one has ended: earlier, its CTAs would take the place of working ones.
+      main one has ended: if its CTAs started earlier, they would take the place of CTAs that have work to do.
     - Each kernel except the first has `griddepcontrol.wait` before the first op that touches memory, on its top level,
       so that every thread waits there until the kernel before it has ended. Barriers, roles, registers and scalars that
       follow from parameters are set up before the wait. If that op is the `tile.warp_specialize`, the producer and the
       consumers have a wait each; if it is the `tile.warp_program`, the wait is inside it.
 
-    A decoding kernel (`tile.warp_program`) that is alone has both: it waits, and lets the next launch start after its
-    last exchange among warps or CTAs, when only stores are left. It takes microseconds, of which the start of the next
-    kernel is a considerable part.
+    A decoding kernel (`tile.warp_program`) that is alone has both ops: it waits, and it lets the next launch start after
+    its last exchange among warps or CTAs, when only stores are left. A decoding kernel takes microseconds, and the start
+    of the next kernel is a considerable part of this time.
 
     Invariants:
     1. The first of several kernels does not wait: a launcher starts it in stream order.
@@ -163,10 +164,10 @@ def FoldGrid : Pass<"tile-fold-grid"> {
   let summary = "gives kernels a grid of one dimension";
   let description = [{
     A grid has at most 65,535 CTAs along y and z, but 2^31 - 1 along x. This pass gives the kernels of each launch a
-    grid of one dimension in place of three, x fastest, then y, so that CTAs start in the same order. A kernel gets the
-    extents of x and y as two more parameters, the last (`foldGrid` of the manifest changes the launch likewise), and
-    computes its coordinates by two divisions, which are made uniform if warps compute tiles together. A kernel whose
-    grid has one dimension is left unchanged.
+    grid of one dimension in place of three. In this dimension x is fastest, then y, so that CTAs start in the same
+    order. A kernel gets the extents of x and y as two more parameters, which are its last ones (`foldGrid` of the
+    manifest changes the launch likewise). It computes its coordinates by two divisions. If warps compute tiles
+    together, the coordinates are made uniform. A kernel whose grid has one dimension is left unchanged.
 
     Why here: on a copy of an entry just before code generation, and only for a launch that needs it: other launches
     have no divisions. All passes that create `gpu.block_id` have run.

@@ -58,11 +58,13 @@ llvm::ArrayRef<llvm::StringRef> getAlgorithms();
 
 /// Lowers L0 to L1: attention becomes loops over tiles, by one of these algorithms.
 ///   standard  Algorithm 0 in linalg: S and P are in memory.
-///   fa1       FlashAttention, Algorithms 1 and 4: loop over keys outermost, state in memory, normalised in each step.
-///             Gradients: dq in memory, row sums of o * do in each step.
-///   fa2       FlashAttention-2: loop over queries outermost, state carried by the loop, normalised after it, masks as
-///             loop bounds. Gradients: parallel loop over keys outermost, dq is added up.
-///   split-kv  Flash-Decoding: rows are query heads times tokens, parts of the keys run in parallel and are merged.
+///   fa1       FlashAttention, Algorithms 1 and 4: the loop over keys is outermost. The state is in memory, and is
+///             normalised in each step. Gradients: dq is in memory, and each step computes row sums of o * do.
+///   fa2       FlashAttention-2: the loop over queries is outermost. The loop over keys carries the state, which is
+///             normalised after this loop. Masks become loop bounds. Gradients: a parallel loop over keys is outermost,
+///             and dq is added up.
+///   split-kv  Flash-Decoding: rows are query heads times tokens. Parts of the keys run in parallel, and their results
+///             are merged.
 /// Every pass may be run alone, and the IR between any two passes runs on the CPU.
 void buildAlgorithmPipeline(mlir::OpPassManager &pm, const PipelineOptions &options);
 

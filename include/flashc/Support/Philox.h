@@ -7,9 +7,10 @@
 //
 //     counter = (j / 32 * 4 + c, i / 16 * 8 + g, b * 2^16 + h, low word of the offset)
 //     key     = (low word of the seed, high word of the seed ^ high word of the offset)
-//     byte    = j mod 32 / 8 * 4 + i mod 16 / 8 * 2 + j mod 2, of the four words in order, each from its lowest byte
+//     byte    = j mod 32 / 8 * 4 + i mod 16 / 8 * 2 + j mod 2
 //
-// Element (b, h, i, j) is kept if its byte is at least 256 times the rate. docs/dropout.md explains the consequences.
+// Bytes are counted through the four words in order, and in each word from the lowest byte on. Element (b, h, i, j) is
+// kept if its byte is at least 256 times the rate. docs/dropout.md explains the consequences.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 #ifndef FLASHC_SUPPORT_PHILOX_H

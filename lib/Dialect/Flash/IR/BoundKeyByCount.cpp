@@ -122,8 +122,8 @@ static Value emitBounds(OpBuilder &builder, Location loc, const CountComparison 
     Value element = NthOp::create(b, b.getIndexType(), position, count.getSorted(), count.getIndices());
     return arith::CmpIOp::create(b, predicate, key, element);
   };
-  // With nth(c) for the element number c, the condition `count <= c` is equivalent to `key < nth(c)`. So `count >= c`,
-  // the opposite of `count <= c - 1`, is equivalent to `key >= nth(c - 1)`.
+  // Let nth(c) be the element number c. Then `count <= c` is equivalent to `key < nth(c)`. So `count >= c`, the
+  // opposite of `count <= c - 1`, is equivalent to `key >= nth(c - 1)`.
   return emitSigned(
       b, loc, compare.predicate, [&](bool isStrict) { return bound(arith::CmpIPredicate::slt, isStrict ? -1 : 0); },
       [&](bool isStrict) { return bound(arith::CmpIPredicate::sge, isStrict ? 0 : -1); });

@@ -181,7 +181,7 @@ static Value emitElement(ImplicitLocOpBuilder &b, Cache cache, Value batch, Valu
   });
 }
 
-/// Emits a tensor of the elements of a cache at positions from `at` on, in the range [at, at + sizes).
+/// Emits a tensor of the elements of a cache at the positions [at, at + sizes).
 static Value emitElements(ImplicitLocOpBuilder &b, Cache cache, ArrayRef<Value> at, ArrayRef<OpFoldResult> sizes,
                           Type type) {
   Type element = getElementTypeOrSelf(type);

@@ -21,7 +21,7 @@ enum Loop : unsigned { B, H, I, J, D, KeyHead };
 /// An operand of `generic`, and the loops that index its dimensions.
 using Indexed = std::pair<Value, SmallVector<unsigned>>;
 
-/// `out[...] = body(ins[...], out[...])` over `numLoops` loops. A loop that does not index `out` is a reduction.
+/// Emits `out[...] = body(ins[...], out[...])` in `numLoops` loops. A loop that does not index `out` is a reduction.
 /// `groupSize` query heads share a key head.
 Value generic(ImplicitLocOpBuilder &b, unsigned numLoops, ArrayRef<Indexed> ins, Indexed out,
               function_ref<Value(ImplicitLocOpBuilder &, ValueRange)> body, int64_t groupSize = 1);

@@ -149,8 +149,8 @@ Tangent Rule::getExtremum(Predicate isFirst) {
   return chooseExtremum(compare(isFirst, x(), y()), x(), y(), dx(), dy());
 }
 
-/// The result of arith.minnumf and arith.maxnumf is the other operand where one operand is NaN. So the result is
-/// compared with x, instead of x with y.
+/// The result of arith.minnumf and arith.maxnumf is the other operand where one operand is NaN. So x counts as the
+/// extremum where the result is equal to x.
 Tangent Rule::getExtremumOfNumbers() { return chooseExtremum(equal(r(), x()), x(), y(), dx(), dy()); }
 
 /// MLIR defines math.clampf as max(min(x, y), z).
@@ -205,8 +205,9 @@ Rule::Result Rule::getRelative(Value value) {
       .Default(std::nullopt);
 }
 
-/// Does the same for the result y of an addition or subtraction, one operand of which is a constant c and the other one
+/// Returns dy / y for the result y of an addition or subtraction. One operand must be a constant c; the other operand
 /// is e. If y = c + e or y = c - e, then dy / y = de / e (1 - c / y). If y = e - c, then dy / y = de / e (1 + c / y).
+/// None if no operand is a constant, or if getRelative has no result for e.
 Rule::Result Rule::getRelativeOfSum(Operation *sum) {
   bool isFirst = d(sum->getOperand(1)).isZero();
   Value rest = sum->getOperand(isFirst ? 1 : 0);

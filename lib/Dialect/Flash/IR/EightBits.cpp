@@ -28,8 +28,8 @@ public:
     Value isOdd = arith::AndIOp::create(b, arith::ShRUIOp::create(b, size, i32(20)), i32(1));
     Value rounded = arith::AddIOp::create(b, arith::AddIOp::create(b, size, i32(0x7FFFF)), isOdd);
     Value normal = arith::SubIOp::create(b, arith::ShRUIOp::create(b, rounded, i32(20)), i32((127 - 7) << 3));
-    // Numbers below 2^-6 are subnormal in e4m3: the number n * 2^-9 has the bits of the integer n. Rounding may give
-    // 8, which also is the bits of 2^-6, the first normal number.
+    // Numbers below 2^-6 are subnormal in e4m3: the number n * 2^-9 has the bits of the integer n. Rounding may make n
+    // 8, and the bits of the integer 8 are those of 2^-6, the first normal number.
     Value small =
         roundToInteger(arith::MulFOp::create(b, arith::BitcastOp::create(b, b.getF32Type(), size), f32(0x1p9f)));
     Value isSmall = compare(arith::CmpIPredicate::ult, size, i32(llvm::bit_cast<uint32_t>(0x1p-6f)));

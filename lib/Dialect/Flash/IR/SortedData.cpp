@@ -215,8 +215,9 @@ SmallVector<Value> mlir::flash::expandSegmentTile(OpBuilder &builder, Location l
   auto getFirstTile = [&](OpBuilder &nested, Value begin, Value segment) -> Value {
     return arith::AddIOp::create(nested, loc, arith::DivUIOp::create(nested, loc, begin, size), segment);
   };
-  // Finds the segment of the tile, which is the last segment whose first tile is at most `tile`. Segment 0 always
-  // satisfies this condition, so that the segment's number is the number of elements whose segments do.
+  // Finds the segment of the tile: the last segment whose first tile is at most `tile`. Segment 0 satisfies this
+  // condition, and each element of the array begins another segment. So the number of the tile's segment is the number
+  // of elements whose segments satisfy the condition.
   auto readFirstTile = [&](OpBuilder &nested, Value position) {
     Value number = arith::AddIOp::create(nested, loc, position, one), begin = getBegin(nested, number);
     return begin ? getFirstTile(nested, begin, number) : Value();

@@ -1,6 +1,6 @@
 //===- FlashIndex.h - indices that count from the end -------------------------------------------------------------===//
 //
-// The op is described in FlashDataOps.td.
+// FlashDataOps.td describes flash.wrap_index.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 #ifndef FLASHC_DIALECT_FLASH_IR_FLASHINDEX_H

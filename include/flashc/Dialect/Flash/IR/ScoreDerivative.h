@@ -1,7 +1,8 @@
 //===- ScoreDerivative.h - derivatives of scalar code -------------------------------------------------------------===//
 //
-// Forward mode: after each op that depends on the seed comes the code of the op's tangent, the derivative of its result
-// with respect to the seed. docs/backward.md lists the rules, also for kinks.
+// The seed is the variable with respect to which code is differentiated. Derivatives are computed in forward mode:
+// after each op that depends on the seed comes the code of the op's tangent, the derivative of the op's result with
+// respect to the seed. docs/backward.md lists the rules, also for kinks.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 #ifndef FLASHC_DIALECT_FLASH_IR_SCOREDERIVATIVE_H

@@ -37,8 +37,8 @@ Value emitSigned(OpBuilder &b, Location loc, arith::CmpIPredicate predicate,
 /// Whether `value`, a value of `region`, depends on `argument`.
 bool dependsOn(Value value, BlockArgument argument, Region &region);
 
-/// Whether `value` is computed from values outside of `region` and from arguments for which `isLeaf` holds, by ops
-/// whose only effects are reads. `known` caches results.
+/// Whether `value` is computed only from values for which `isLeaf` holds, by ops of `region` that have no effects but
+/// reads. `isLeaf` is asked about block arguments, and about values from outside of `region`. `known` caches results.
 bool isComputedFrom(Value value, Region &region, llvm::function_ref<bool(Value)> isLeaf, DenseMap<Value, bool> &known);
 
 /// If `op` compares, in the mask region `mask`, a `flash.count_le` of the key's position with another value, emits
@@ -60,7 +60,7 @@ using ReadElement = llvm::function_ref<Value(OpBuilder &, Value position)>;
 Value expandSortedRead(OpBuilder &b, CountLeOp op, Value value, Value extent, ReadElement read);
 Value expandSortedRead(OpBuilder &b, NthOp op, Value position, Value extent, ReadElement read);
 
-/// The operands of flash.segment_tile. `extent` is the number of elements along the last dimension of its array.
+/// The operands of flash.segment_tile. `extent` is the number of elements along the last dimension of the op's array.
 struct SegmentTileOperands {
   Value tile, extent, length;
   int64_t tileSize;

@@ -17,10 +17,10 @@ namespace mlir::flash {
 /// view, in which bounds on queries for a tile of keys are read like bounds on keys for a tile of queries.
 enum class MaskView { Primal, Dual };
 
-/// Says which part of a dimension of an operand a tile of the step has. A dimension moves with B, H, I or J if the tile
-/// has the part for its batches, query heads, queries or keys. These are the dimensions of the step's iteration space.
-/// A dimension moves with KeyHead if the tile has the part for the key heads that its query heads read. A tile has all
-/// of a dimension that is `Whole`.
+/// Says which part of a dimension of an operand belongs to a tile of the step. A dimension moves with B, H, I or J if
+/// the part is that of the tile's batches, query heads, queries or keys. (These are the dimensions of the step's
+/// iteration space.) A dimension moves with KeyHead if the part is that of the key heads that the tile's query heads
+/// read. If a dimension is `Whole`, all of it belongs to every tile.
 ///
 /// The other enumerators occur in ops that are no steps. Part is a part of the keys. Position is a position for which a
 /// table has a row. Dimensions of caches are Page, PageRow (a row of a page) and PageSlot (a page of a sequence).
