@@ -43,17 +43,17 @@ def ConvertFlashToTile : Pass<"convert-flash-to-tile", "::mlir::ModuleOp"> {
       }
     }
     ```
-    A dimension of one iteration may be missing: then its position is a constant.
+    The parallel loop may lack a dimension that has only one iteration: then the position in it is a constant.
 
-    The consecutive loops over keys become one loop over visited tiles, backwards from the last tile if any is masked;
-    `tile.outside` of the unmasked tiles decides whether the mask applies. The loop visits at least one tile, which is
-    masked as a whole if no tile needs a visit. Bounds are computed from the CTA's query tile, so that all consumers
-    have the same ones.
+    The consecutive loops over keys become one loop over the tiles that are visited. It runs backwards from the last
+    tile if some loop has a mask. `tile.outside`, with the range of unmasked tiles, decides whether the mask applies to
+    a tile. The loop visits at least one tile, which is masked as a whole if no tile needs a visit. Bounds are computed
+    from the CTA's query tile, so that all consumers have the same bounds.
 
     Scores and masks become `tile.map`. Values that the regions capture become kernel parameters: scalars, extents, and
     arrays whose elements are loaded (`flash-tile` has clamped positions of tiles that exceed the arrays). Values that
     depend only on the batch and the head are computed once, before the loop. Terms of a score that are affine in j are
-    split off, unless there is no maximum (`max=unified`). Before, `s + slope * (j - i)`, and after:
+    split off, unless there is no maximum (`max=unified`). The score `s + slope * (j - i)` before, and after:
     ```mlir
     %x = tile.map %s at(%row, %j) { ... } : tensor<64x128xf32, #tile.acc>
     %max = tile.row_reduce max %x : ... -> tensor<64xf32, #tile.row>
@@ -65,8 +65,8 @@ def ConvertFlashToTile : Pass<"convert-flash-to-tile", "::mlir::ModuleOp"> {
     %max = tile.combine max %sum : tensor<64xf32, #tile.lane_partial> -> tensor<64xf32, #tile.row>
     ```
 
-    If a score is s (times a constant) plus such terms, the maximum is running, and shared memory has room, the product
-    adds the slope, and `%u` is `%s`.
+    The product adds the slope, and `%u` is `%s`, under three conditions: the score is s (times a constant) plus such
+    terms, the maximum is a running one, and shared memory has room for the slopes.
     ```mlir
     tile.store_slopes %slope into %slopes : tensor<64xf32, #tile.row>, ...      // before the loop over keys
     %t = tile.mma_async %q, %k slopes %slopes times %columns : ... transpose_b : ...
@@ -94,8 +94,8 @@ def ConvertFlashToTile : Pass<"convert-flash-to-tile", "::mlir::ModuleOp"> {
     %key = arith.subi %key1, %distance : index             // 128 * u
     %needsMask = tile.outside %u of[%ownFullBegin, %ownFullEnd)
     ```
-    A warpgroup whose rows are all after the last query has no output, and makes only one visit, the last. So if the
-    number of queries may be no multiple of the tile:
+    A warpgroup whose rows are all after the last query has no output, and makes only the last visit. So if the number
+    of queries may not be a multiple of the tile, these ops are added:
     ```mlir
     %isMissing = arith.cmpi sge, %row, %numQueries : index
     %first1 = arith.select %isMissing, %lastVisit, %first : index  // and %last, if it is not %total
@@ -106,11 +106,11 @@ def ConvertFlashToTile : Pass<"convert-flash-to-tile", "::mlir::ModuleOp"> {
     %begin, %end = tile.own_visits %first to %last of %total listed
     ```
 
-    Masks without either kind of bounds are refused. If static extents leave no loop with the mask, or a mask that is
-    the same for all rows, the manifest's schedule has `own-keys=false`.
+    A mask that has neither kind of bounds is refused. If the extents are static, there may be no loop with the mask, or
+    the mask may be the same for all rows. In these cases the manifest's schedule has `own-keys=false`.
 
-    The map of a soft cap, a score that is tanh times positive constants, becomes several maps, of which every warp
-    executes one in every tile. With only the polynomial of two terms:
+    A soft cap is a score that is tanh times positive constants. Its map becomes several maps, and every warp executes
+    one of them in every tile. An example in which the only other map is the polynomial of two terms:
     ```mlir
     %isSmall = tile.all_within %s {limit = 5.600000e+01 : f32} : tensor<64x128xf32, #tile.acc>
     %y = scf.if %isSmall -> (tensor<64x128xf32, #tile.acc>) {
@@ -123,8 +123,9 @@ def ConvertFlashToTile : Pass<"convert-flash-to-tile", "::mlir::ModuleOp"> {
     ```
     Without a maximum (`max=unified`) and a `wait-after` the branches yield the exponentials.
 
-    All `flash.tile_classes` become one kernel, and all `flash.tile_runs` another, in the manifest's `before`; their
-    results are in the launch's mask map. Loops over the runs of a table become one loop over the list of visited tiles.
+    All `flash.tile_classes` become one kernel, and all `flash.tile_runs` become another one. These kernels are in the
+    manifest's `before`, and their results are in the launch's mask map. Loops over the runs of a table become one loop
+    over the list of visited tiles.
 
     The `gpu.module` has the option's target as `#nvvm.target`, for later passes (GPUTarget.h).
 
@@ -177,13 +178,13 @@ def ConvertFlashToTile : Pass<"convert-flash-to-tile", "::mlir::ModuleOp"> {
 def ConvertTileToNVVM : Pass<"convert-tile-to-nvvm"> {
   let summary = "L2 to L3: tiles become the values that each thread holds, tile ops become PTX";
   let description = [{
-    Converts every tile op of a kernel (a `gpu.func` with `tile.schedule`). A tile becomes the scalars of it that one
-    thread holds, so that `arith` and `math` on tiles become scalar code; rings become addresses in dynamic shared
-    memory; copies become TMA (`cp.async.bulk.tensor`), products `wgmma`, turns named barriers, stores predicated PTX.
-    In a `tile.warp_program` products become `mma.sync`, and rows that are no box are copied by `cp.async`; these
-    patterns, in `TileToNVVM/Warp`, are for all targets. Loops and branches stay `scf`, indices stay `index`. Patterns
-    that all targets share are in `TileToNVVM/Common`; the target of the `gpu.module` adds its own, such as those of
-    sm_90a in `TileToNVVM/Hopper`.
+    Converts every tile op of a kernel (a `gpu.func` with `tile.schedule`). A tile becomes those of its scalars that one
+    thread holds, so that `arith` and `math` on tiles become scalar code. Rings become addresses in dynamic shared
+    memory. Copies become TMA (`cp.async.bulk.tensor`), products become `wgmma`, turns become named barriers, and stores
+    become predicated PTX. In a `tile.warp_program` products become `mma.sync`, and rows that are no box are copied by
+    `cp.async`; these patterns, in `TileToNVVM/Warp`, are for all targets. Loops and branches stay `scf`, and indices
+    stay `index`. Patterns that all targets share are in `TileToNVVM/Common`. The target of the `gpu.module` adds its
+    own patterns, such as those of sm_90a in `TileToNVVM/Hopper`.
 
     Why here: the schedule is final. The next pass, `convert-kernel-to-llvm`, knows no tiles.
 
@@ -199,8 +200,8 @@ def ConvertTileToNVVM : Pass<"convert-tile-to-nvvm"> {
     %s0 = llvm.extractvalue %r[0]
     %e0 = math.exp2 %s0 : f32
     ```
-    The region of a `tile.map` is repeated for each element that a thread holds. If that gives more than 8192 ops, for
-    which LLVM would take minutes, the region is in a loop over the elements of a row instead.
+    The region of a `tile.map` is repeated for each element that a thread holds. If this makes more than 8192 ops, LLVM
+    would take minutes. Then the region is put into a loop over the elements of a row instead.
 
     The kernel keeps two attributes for its launcher: `flashc.threads` and `flashc.shared_memory` (bytes).
   }];
@@ -211,8 +212,8 @@ def ConvertTileToNVVM : Pass<"convert-tile-to-nvvm"> {
 def ExpandMath : Pass<"expand-math"> {
   let summary = "expands math functions for which the target has no instruction";
   let description = [{
-    Rewrites the `math` ops that sm_90a has no instruction for into ops that it has instructions for, so that a score or
-    a mask may call any of them. f16 and bf16 compute in f32.
+    Rewrites the `math` ops for which sm_90a has no instruction, into ops for which it has instructions. So a score or a
+    mask may call any of these functions. Functions of f16 and bf16 are computed in f32.
 
     | functions | become |
     |---|---|
@@ -225,8 +226,8 @@ def ExpandMath : Pass<"expand-math"> {
     | ipowi | a loop over the bits of the exponent |
     | sincos; isinf, isnormal | sin and cos; comparisons |
 
-    With exact exp, log, sqrt and division the relative error of a function is at most 5e-6 (2e-6 without atan), and
-    that of a power 2e-7 times y log2 x; the errors of the hardware's functions add to these.
+    If exp, log, sqrt and division are exact, the relative error of a function is at most 5e-6 (2e-6 without atan), and
+    that of a power is at most 2e-7 times y log2 x. The errors of the hardware's functions add to these errors.
 
     With `libm`, for the CPU, the pass rewrites only functions that LLVM and libm lack (clampf, fpowi, ipowi, isinf,
     isnormal), and expm1 and log1p, which LLVM would compute by their definition.

@@ -102,9 +102,9 @@ def ProgrammaticLaunch : Pass<"tile-programmatic-launch"> {
       follow from parameters are set up before the wait. If that op is the `tile.warp_specialize`, the producer and the
       consumers have a wait each; if it is the `tile.warp_program`, the wait is inside it.
 
-    A decoding kernel (`tile.warp_program`) that is alone has both ops: it waits, and it lets the next launch start after
-    its last exchange among warps or CTAs, when only stores are left. A decoding kernel takes microseconds, and the start
-    of the next kernel is a considerable part of this time.
+    A decoding kernel (`tile.warp_program`) that is alone has both ops: it waits, and it lets the next launch start
+    after its last exchange among warps or CTAs, when only stores are left. A decoding kernel takes microseconds, and
+    the start of the next kernel is a considerable part of this time.
 
     Invariants:
     1. The first of several kernels does not wait: a launcher starts it in stream order.
