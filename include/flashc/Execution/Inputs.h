@@ -23,7 +23,8 @@ struct InputOptions {
   uint64_t seed = 0;
   /// Extents by dimension name (B, Hq, Hk, Nq, Nk).
   std::map<std::string, int64_t> dims;
-  /// The largest number of elements of an argument. Callers that need only extents allocate nothing, and allow more.
+  /// The largest number of elements of an argument. A caller that needs only extents may allow more, since it allocates
+  /// nothing.
   int64_t maxElements = int64_t(1) << 32;
   /// Whole shapes by argument name.
   std::map<std::string, llvm::SmallVector<int64_t>> shapes;

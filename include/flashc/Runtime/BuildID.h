@@ -6,8 +6,8 @@
 
 namespace flashc {
 
-/// The version and the GNU build ID (a hash of the contents) of the program or library that contains this code, so that
-/// two compilers that could compile differently have different texts. Empty if the linker wrote no build ID.
+/// Returns the version and the GNU build ID (a hash of the contents) of the program or library that contains this code.
+/// So two compilers that could compile differently have different texts. Empty if the linker wrote no build ID.
 const std::string &getBuildID();
 
 } // namespace flashc

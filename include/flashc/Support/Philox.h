@@ -21,7 +21,7 @@
 
 namespace flashc {
 
-/// The block of queries and keys for which each lane of a warp makes one call.
+/// The size of the block of queries and keys for which each lane of a warp makes one call.
 constexpr int64_t kPhiloxQueries = 16, kPhiloxKeys = 32;
 
 /// Emits the four words (i32) that Philox4x32-10 computes from a counter and a key.

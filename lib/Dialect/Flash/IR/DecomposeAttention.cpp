@@ -4,6 +4,8 @@
 //   flash.online_attention  the same, but rescales the running state (acc, m, l) and adds to it
 //   flash.finalize          o = acc / l, lse = m + log(l)
 //
+// T(P) is P rounded to the element type of V.
+//
 //===--------------------------------------------------------------------------------------------------------------===//
 
 #include "Decompose.h"

@@ -95,6 +95,8 @@ Value mlir::flash::emitRounded(OpBuilder &builder, Location loc, Value x, Type t
 
 namespace {
 /// The values that a step of a backward pass computes. `at` is the position (b, h, i, j) of the step's first element.
+/// In the formulas below, T(x) is x rounded to the element type of the inputs. D is the factor of dropout for a pair: 0
+/// if the pair is dropped, and otherwise 1 / (1 - rate).
 class BackwardAlgebra {
 public:
   template <typename Op>
