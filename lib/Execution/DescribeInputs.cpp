@@ -155,7 +155,8 @@ void InputDescriber::nameOutput(Operation *op, unsigned index, const flash::Step
       nameArgument(write.getDest(), output.name, role, dims);
 }
 
-/// Marks arguments that are written as updates, unless one op writes the whole argument and no other op reads it.
+/// Gives the role Update to each argument that is written, unless one op writes the whole argument and no other op uses
+/// the argument.
 void InputDescriber::markWritten() {
   for (unsigned number : findWrittenArguments(function).set_bits()) {
     auto users = llvm::make_filter_range(function.getArgument(number).getUsers(),

@@ -122,8 +122,8 @@ public:
     findShared();
   }
 
-  /// The numbers that all warpgroups share. They are results of scalar code that reads memory, and are used by other
-  /// code than such scalar code and the code that computes `own`.
+  /// The numbers that all warpgroups share: results of scalar code that reads memory. A result is left out if it is
+  /// used only by such scalar code, or by the code that computes `own`.
   SmallVector<Value> shared;
   /// The numbers that each warpgroup has of its own: results of tile.uniform that depend on memory and on the
   /// warpgroup.
