@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, Callable, Optional, Union
+from typing import Any, Callable, Optional, Sequence, Tuple, Union
 
 from ._arrays.protocol import ArrayLike
 from ._runtime.calls import Case, Inputs, attention_case, case_of, is_noted
@@ -12,6 +12,7 @@ from ._runtime.options import Operands, Options, Window
 from ._runtime.public import public
 from ._runtime.specialization import NO_CODE, check_inputs, make_code, specialize, sum_dtype, target_of
 from ._runtime.vectors import check_vectors, with_philox
+from ._trace.trace import Code
 
 
 @public
@@ -112,11 +113,38 @@ def refuse_out(options: Options, out: Any, where: str) -> None:
         raise ArgumentError(f"expected no out, schedule or static_shapes {where}")
 
 
-def attention_now(operands: Operands, options: Options, out: Any = None, code: Any = None,
+#: A call whose arrays are described and checked, and the code of its mask and score.
+Call = Tuple[Inputs, Case, Code]
+
+
+def prepare(operands: Operands, options: Options, code: Optional[Code] = None) -> Call:
+    """Checks a call of an attention; `options` are checked. `code`: that of an earlier call with the same mask and
+    score, or None."""
+    inputs = Inputs(operands.arrays())
+    if operands.sinks is not None:
+        inputs.widen("sinks", sum_dtype(inputs["q"].dtype))
+    case = case_of(_case, inputs, options)
+    if operands.mask is None and operands.score is None:
+        code = NO_CODE
+    elif code is None:
+        code = make_code(operands.mask, operands.score, case.extents, inputs.device, inputs.stream)
+    return inputs, case, code
+
+
+def run(call: Call, return_lse: bool, outs: Sequence[Any] = (), records: bool = False) -> Any:
+    """Launches the kernel of a call; returns o or (o, lse). `records`: PyTorch records gradients, so that arrays that
+    the mask or the score reads may not require one."""
+    inputs, case, code = call
+    if code is not NO_CODE:
+        inputs.prepare_code(code, records)
+    results = case(inputs, code, outs)
+    return tuple(results) if return_lse else results[0]
+
+
+def attention_now(operands: Operands, options: Options, out: Any = None, code: Optional[Code] = None,
                   records: bool = False) -> Any:
-    """flashc.attention outside of graphs, without gradients; `options` are checked. `code`: the traced mask and score
-    of this call, or None. `records`: PyTorch records gradients, so that arrays that the mask or the score reads may not
-    require one."""
+    """flashc.attention outside of graphs, without gradients; `options` are checked. `code` and `records`: as for
+    `prepare` and `run`."""
     outs, return_lse = (), options.return_lse
     if out is not None:
         outs = split_out(out)
@@ -124,18 +152,7 @@ def attention_now(operands: Operands, options: Options, out: Any = None, code: A
             options = options._replace(return_lse=True)
     if options.dropout_p:
         operands = with_philox(operands, options)
-    inputs = Inputs(operands.arrays())
-    if operands.sinks is not None:
-        inputs.widen("sinks", sum_dtype(inputs["q"].dtype))
-    case = case_of(_case, inputs, options)
-    if operands.mask is None and operands.score is None:
-        code = NO_CODE
-    else:
-        if code is None:
-            code = make_code(operands.mask, operands.score, case.extents, inputs.device, inputs.stream)
-        inputs.prepare_code(code, records)
-    results = case(inputs, code, outs)
-    return tuple(results) if return_lse else results[0]
+    return run(prepare(operands, options, code), return_lse, outs, records)
 
 
 def _case(inputs: Inputs, options: Options) -> Case:

@@ -22,7 +22,8 @@ from . import ops
 from ._runtime.library import ArgumentError, UnsupportedTypeError, described, parse_flag
 from ._runtime.options import Operands, Options
 from ._runtime.plans import MaskPlan
-from ._trace.trace import Code, bound, trace
+from ._trace.repeated import code_of
+from ._trace.trace import Code, bound
 
 #: BLOCK_SIZE of PyTorch's stand-in for no BlockMask.
 _WHOLE = 1 << 30
@@ -172,7 +173,7 @@ class _Tables:
         call; so does a call in a CUDA graph, since the arrays may be written between replays."""
         if _is_capturing(self.table):
             return mask
-        code = None if mask_mod is None else trace(mask_mod, None)
+        code = None if mask_mod is None else code_of(mask_mod, None)
         stamps = _stamps([] if code is None else [array.owner for array in code.arrays])
         if stamps is None or self.stamps is None:
             return mask
@@ -185,7 +186,7 @@ class _Tables:
 
     def say_nothing(self, mask_mod: Any, lengths: Tuple[int, int], follows: Follows) -> bool:
         """Whether the tables keep the same pairs as the function, so that they add nothing to it."""
-        code = trace(mask_mod, None)
+        code = code_of(mask_mod, None)
         stamps = _stamps([array.owner for array in code.arrays])
         if self._asked is not None and _is_same_code(self._asked[0], code) and _is_same(self._asked[1], stamps):
             return self._asked[2]

@@ -6,13 +6,11 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 import torch
 from torch import Tensor
 
-from ._attention import attention_now, refuse_out
-from ._arrays.source import source_of
+from ._attention import attention_now, prepare, refuse_out, run
 from ._attention_backward import Given, backward_of
 from ._runtime.calls import refuse_gradient
 from ._runtime.library import ArgumentError, Error, parse_flag
 from ._runtime.options import Operands, Options
-from ._runtime.specialization import check_inputs, make_code
 from ._runtime.vectors import with_philox
 from ._trace.trace import Code
 from ._torch_tensors import autocast, is_mapped, suitable
@@ -39,22 +37,26 @@ def attend(operands: Operands, options: Options, out: Any) -> Any:
 
 def _recorded(operands: Operands, options: Options, out: Any) -> Any:
     """flashc.attention while PyTorch records gradients."""
-    given, code = operands.arrays(), None
+    given, call = operands.arrays(), None
     trained = [name for name, x in given.items() if getattr(x, "requires_grad", False)]
     captured: Sequence[Tensor] = ()
     is_recorded = out is None and all(isinstance(given[name], Tensor) for name in DIFFERENTIABLE if name in given)
     if is_recorded and (operands.mask is not None or operands.score is not None):
-        code = _code_of(operands, options)
-        captured = _trained_captures(code)
+        operands = with_philox(operands, options)
+        call = prepare(operands, options)
+        captured = _trained_captures(call[2])
     is_recorded = is_recorded and bool(trained or captured)
     for name in trained:
         if not is_recorded or name not in DIFFERENTIABLE:
             refuse_gradient(name, given[name])
     if not is_recorded:
-        return attention_now(operands, options, out, code, records=True)
+        if call is not None:
+            return run(call, options.return_lse, records=True)
+        return attention_now(operands, options, out, records=True)
     operands = with_philox(operands, options)
     if operands.philox is not None and not isinstance(operands.philox, Tensor):
         raise ArgumentError(f"expected philox to be a tensor as q, k and v are, got {type(operands.philox)!r}")
+    code = None if call is None else call[2]
     o, lse = _Attention.apply(_Call(operands, options._replace(return_lse=True), code),
                               *(getattr(operands, name) for name in DIFFERENTIABLE), *captured)
     return (o, lse) if options.return_lse else o
@@ -86,15 +88,6 @@ def is_deterministic(deterministic: Optional[bool]) -> bool:
     if deterministic is None:
         return torch.are_deterministic_algorithms_enabled()
     return parse_flag("deterministic", deterministic)
-
-
-def _code_of(operands: Operands, options: Options) -> Code:
-    """The mask and the score of a call, traced."""
-    arrays = [source_of(x).describe(x) for x in operands[:3]]
-    extents = check_inputs(*arrays, options.is_bshd, options.enable_gqa)
-    device = arrays[0].device
-    stream = source_of(operands.q).current_stream(device, arrays[0]) if device >= 0 else None
-    return make_code(operands.mask, operands.score, extents, device, stream)
 
 
 def _trained_captures(code: Code) -> Sequence[Tensor]:

@@ -123,6 +123,7 @@ def of_sequences(q: Any, k: Any, cu_seqlens_q: Any, cu_seqlens_k: Any, causal: b
 
 class _Inside:
     """Turns functions of a sequence's number and positions in it into functions of positions in the packed arrays."""
+    _decides = "starts", "key_starts"
 
     def __init__(self, starts: Any, key_starts: Any) -> None:
         self.starts = assume_sorted(starts)

@@ -45,6 +45,8 @@ class Mask:
 
     #: NumPy then calls this class's operators for an array on the left side, instead of joining each element.
     __array_ufunc__ = None
+    # The attributes that the mask's code follows from (_trace/reads.py).
+    _decides = "_keep", "_is_own", "_align"
 
     def __init__(self, keep: Callable[..., Any], text: Optional[str] = None, align: Any = "top-left") -> None:
         if not callable(keep):

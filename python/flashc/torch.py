@@ -200,6 +200,8 @@ def _mask_of_four_dimensions(mask: Tensor, leading: Sequence[int]) -> Tensor:
 
 def _broadcast(*shapes: Sequence[int]) -> Sequence[int]:
     """Broadcasts the leading dimensions of query, key, value and attn_mask."""
+    if all(shape == shapes[0] for shape in shapes[1:] if shape):
+        return shapes[0]
     try:
         return torch.broadcast_shapes(*shapes)
     except RuntimeError:
@@ -330,7 +332,7 @@ def flex_attention(query: Tensor, key: Tensor, value: Tensor, score_mod: Optiona
                    return_aux: Any = None) -> Any:
     """`torch.nn.attention.flex_attention.flex_attention` on flashc's kernels: in bf16 or f16 (f32 on the CPU).
 
-    No torch.compile is needed: flashc traces the functions at every call.
+    No torch.compile is needed: flashc traces the functions by itself.
 
     Args:
         query: [B, Hq, L, E].

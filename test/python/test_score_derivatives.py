@@ -51,12 +51,12 @@ def key_of(b, h, i):
 
 def evaluate(monkeypatch, score, s):
     """The derivative at scores s [B, heads, any number]: a query that sees one key has its score as the log-sum-exp."""
-    trace = specialization.trace
+    code_of = specialization.code_of
 
     def trace_derivative(*arguments, **keywords):
-        code = trace(*arguments, **keywords)
+        code = code_of(*arguments, **keywords)
         return code._replace(score=differentiate(code))
-    monkeypatch.setattr(specialization, "trace", trace_derivative)
+    monkeypatch.setattr(specialization, "code_of", trace_derivative)
     q, k = np.zeros((*s.shape, 8), np.float32), np.zeros((*s.shape[:2], NK, 8), np.float32)
     q[..., 0], k[..., 0] = s, 1
     return flashc.attention(q, k, k, scale=1.0, mask=lambda b, h, i, j: j == key_of(b, h, i), score=score,

@@ -17,6 +17,7 @@ _launch_planned = library.lib.flashcLoadedKernelLaunchPlanned
 
 class MaskPlan:
     """A mask whose arrays do not change, made by `plan_mask`. A call of it calls the mask."""
+    _decides = ("mask",)
 
     def __init__(self, mask: Callable[..., Any], q_len: Optional[int] = None, k_len: Optional[int] = None) -> None:
         self.mask, self.q_len, self.k_len = mask, q_len, k_len

@@ -8,6 +8,7 @@ from typing import Any, Callable, Dict, NamedTuple, Optional, Tuple
 from .._arrays.array import CPU, Array, check_contiguous, check_device, check_memory, device_name, spoken
 from .._arrays.source import source_of
 from .._trace.captured import Capture, View
+from .._trace.repeated import code_of
 from .._trace.trace import Code, trace
 from . import contexts, library
 from .library import ArgumentError, CompileError, UnsupportedTypeError
@@ -223,15 +224,15 @@ _mask_codes: Dict[Any, Code] = {}
 
 
 def make_code(mask: Any, score: Any, extents: Extents, device: Optional[int], stream: Optional[int]) -> Code:
-    """Traces the mask and the score. The code has the arguments of a launch for the arrays that they read."""
+    """Returns the code of the mask and the score. It has the arguments of a launch for the arrays that they read."""
     if mask is None and score is None:
         return NO_CODE
     if isinstance(mask, MaskPlan):
         mask.check(extents.queries, extents.keys)
-        return trace(mask.mask, score, device=device, stream=stream,
-                     is_double=extents.dtype == "f64")._replace(plan=mask)
+        return code_of(mask.mask, score, device=device, stream=stream,
+                       is_double=extents.dtype == "f64")._replace(plan=mask)
     if mask is None or callable(mask):
-        return trace(mask, score, device=device, stream=stream, is_double=extents.dtype == "f64")
+        return code_of(mask, score, device=device, stream=stream, is_double=extents.dtype == "f64")
     array = read_mask(mask, extents, device, stream)
     if score is not None:
         return trace(None, score, device=device, stream=stream, mask_array=array, is_double=extents.dtype == "f64")

@@ -12,20 +12,23 @@ from .region import Indexable
 from .traced import Traced
 
 # Containers that are longer are not searched for arrays.
-_MOST = 256
+MOST = 256
 _PLAIN = (type(None), int, float, str, bytes, complex, type, types.ModuleType, types.BuiltinFunctionType, Traced,
           Indexable)
 
 
-def _is_array(x: Any) -> bool:
+def is_array(x: Any) -> bool:
+    """Whether `x` is an array of a framework."""
     if isinstance(x, _PLAIN):
         return False
     if isinstance(x, (memoryview, ArraySpec, Sorted)):
         return True
-    kind = type(x)
+    return is_array_type(type(x)) or hasattr(x, "__cuda_array_interface__") or hasattr(x, "__array_interface__")
+
+
+def is_array_type(kind: type) -> bool:
     return hasattr(kind, "__dlpack__") or hasattr(kind, "__array_interface__") or \
-        hasattr(kind, "__cuda_array_interface__") or hasattr(x, "__cuda_array_interface__") or \
-        hasattr(x, "__array_interface__")
+        hasattr(kind, "__cuda_array_interface__")
 
 
 def _global_names(code: types.CodeType) -> Tuple[str, ...]:
@@ -69,12 +72,12 @@ def _reaches(x: Any, seen: set) -> bool:
         return _reaches(x.__func__, seen)
     if isinstance(x, (tuple, list, dict)):
         seen.add(id(x))
-        if len(x) > _MOST:
+        if len(x) > MOST:
             return False
         if isinstance(x, dict):
             return any(_reaches(value, seen) for value in x.values())
         return holds_numbers(x) or any(_reaches(value, seen) for value in x)
-    return _is_array(x)
+    return is_array(x)
 
 
 def bind(function: Callable[..., Any], capture: Callable[[Any, str], Any]) -> Callable[..., Any]:
@@ -109,11 +112,11 @@ class _Binder:
                                      **{key: self.wrap(value, key) for key, value in x.keywords.items()})
         if isinstance(x, types.MethodType):
             return types.MethodType(self.wrap(x.__func__, name), x.__self__)
-        if isinstance(x, (tuple, list)) and len(x) <= _MOST:
+        if isinstance(x, (tuple, list)) and len(x) <= MOST:
             return self.wrap_list(x, name)
-        if isinstance(x, dict) and len(x) <= _MOST:
+        if isinstance(x, dict) and len(x) <= MOST:
             return {key: self.wrap(value, f"{name}[{key!r}]") for key, value in x.items()}
-        return self.capture(x, name) if _is_array(x) else x
+        return self.capture(x, name) if is_array(x) else x
 
     def wrap_list(self, x: Any, name: str) -> Any:
         if type(x) not in (list, tuple) and all(isinstance(value, _PLAIN) for value in x):

@@ -53,6 +53,10 @@ _BY_NAME: Dict[str, Callable[..., Any]] = {
 }
 
 
+#: The names of functions that can be traced.
+TRACED_NAMES = frozenset(_BY_NAME)
+
+
 def by_name(package: str, name: str, inputs: Sequence[Any], keywords: Dict[str, Any]) -> Any:
     # The __name__ of torch.special.erf is special_erf.
     function = _BY_NAME.get(name[8:] if name.startswith("special_") else name)

@@ -1,6 +1,7 @@
 """Captures: arrays that a mask or a score refers to."""
 from __future__ import annotations
 
+import functools
 from typing import Any, NamedTuple, Tuple
 
 from .._arrays.array import Array, spoken
@@ -52,13 +53,13 @@ class CapturedArray(Convertible, Indexable):
     def _description(self) -> str:
         """The array in messages: its name in the user's function, if known."""
         return self._trace.labels.get(self._name) or \
-            f"the captured {self._array.dtype} array of shape {tuple(self._array.shape)}"
+            f"the captured {self._array.dtype} array of shape {tuple(self._trace.extents_of(self._array))}"
 
     @property
     def shape(self) -> Tuple[int, ...]:
         """The extents of the dimensions that are not indexed yet. They are Python's numbers: if the function computes
         with them, they become constants of the kernel."""
-        return tuple(self._array.shape)[len(self._prefix):]
+        return tuple(self._trace.extents_of(self._array))[len(self._prefix):]
 
     @property
     def ndim(self) -> int:
@@ -120,7 +121,7 @@ class CapturedArray(Convertible, Indexable):
                     else repr(value)
                 raise error(f"expected integers as indices into an array, got {kind} as index {position}")
             extent = self._array.shape[position]
-            if isinstance(value, int) and not -extent <= value < extent:
+            if isinstance(value, int) and not -extent <= value < self._trace.extents_of(self._array)[position]:
                 raise error(f"expected index {position} from {-extent} to {extent - 1}, got {value}")
         indices = tuple(value + extent if isinstance(value, int) and value < 0 else value
                         for value, extent in zip(map(plain, indices), self._array.shape))
@@ -199,22 +200,31 @@ class View(NamedTuple):
 
     @staticmethod
     def of(array: Array, is_sorted: bool = False) -> "View":
-        last = len(array.shape) - 1
-        dims = tuple(dim for dim, (extent, stride) in enumerate(zip(array.shape, array.strides))
-                     if extent != 1 and stride != 0 or is_sorted and dim == last)
-        pads = not is_sorted and (not dims or array.strides[dims[-1]] != 1)
-        extents = "?x" * len(dims) + ("1x" if pads else "")
-        return View(dims, pads, f"tensor<{extents}{_C_DTYPE.get(array.dtype, array.dtype)}>", is_sorted)
+        return _passed(tuple(array.shape), tuple(array.strides), array.dtype, is_sorted)[0]
 
     def capture(self, name: str, dtype: str) -> Capture:
         return Capture(name, _C_DTYPE.get(dtype, dtype), (0,) * len(self.dims) + ((1,) if self.pads else ()))
 
     def bind(self, array: Array) -> Bound:
-        extents = tuple(array.shape[dim] for dim in self.dims)
-        strides = tuple(array.strides[dim] for dim in self.dims)
-        if self.is_sorted:
-            strides = strides[:-1] + (1,)  # The stride of an extent of 1 means nothing.
-        return Bound(array.address, extents + ((1,) if self.pads else ()), strides + ((1,) if self.pads else ()), 0)
+        """Returns the argument for an array with this view."""
+        _, extents, strides = _passed(tuple(array.shape), tuple(array.strides), array.dtype, self.is_sorted)
+        return Bound(array.address, extents, strides, 0)
+
+
+@functools.lru_cache(maxsize=4096)
+def _passed(shape: Tuple[int, ...], strides: Tuple[int, ...], dtype: str,
+            is_sorted: bool) -> Tuple[View, Tuple[int, ...], Tuple[int, ...]]:
+    """Returns the view of an array, and the extents and strides that a launch passes."""
+    last = len(shape) - 1
+    dims = tuple(dim for dim, (extent, stride) in enumerate(zip(shape, strides))
+                 if extent != 1 and stride != 0 or is_sorted and dim == last)
+    pads = not is_sorted and (not dims or strides[dims[-1]] != 1)
+    added = (1,) if pads else ()
+    text = "?x" * len(dims) + ("1x" if pads else "")
+    extents, steps = tuple(shape[dim] for dim in dims), tuple(strides[dim] for dim in dims)
+    if is_sorted:
+        steps = steps[:-1] + (1,)  # The stride of an extent of 1 means nothing.
+    return View(dims, pads, f"tensor<{text}{_C_DTYPE.get(dtype, dtype)}>", is_sorted), extents + added, steps + added
 
 
 class Need(NamedTuple):

@@ -4,9 +4,7 @@
 query head, query and key position as `index`, the scaled score as `f32`. The result is the text of a region of
 `flash.attention`. Python numbers become constants, arrays that the functions refer to become captures.
 
-The functions are traced at every call, since objects that they refer to may have changed, and no key over closures,
-globals and attributes is complete. The text is the key of the kernel. Tracing a mask of a few operations takes 10 to 20
-microseconds; `flashc.compile` does it once.
+The text is the key of the kernel. `repeated.py` keeps the code of functions by the objects that they refer to.
 """
 from __future__ import annotations
 
@@ -81,6 +79,10 @@ class Trace:
         self.bound: List[Bound] = []
         self.arrays: List[Array] = []
         self.needs: List[Need] = []
+        #: The objects that were captured, in the order of `captures`.
+        self.sources: List[Any] = []
+        #: Whether the code follows from extents of captured arrays, not from their ranks alone.
+        self.has_extents = False
         #: The names of captures in the user's functions.
         self.labels: Dict[str, str] = {}
         #: The lengths of the current packed sequence; None: those of the launch.
@@ -98,10 +100,16 @@ class Trace:
             count = len(self.captures)
             known = self._known[id(x)] = (x, self._capture(x))
             if len(self.captures) > count:
+                self.sources.append(x)
                 self.labels[self.captures[-1].name] = label or self._find_name(x)
         thing = known[1]
         # A scalar becomes a value of the current region, in each region anew.
         return thing if isinstance(thing, CapturedArray) else self._scalar(*thing)
+
+    def extents_of(self, array: Array) -> Sequence[int]:
+        """Returns the extents of a captured array, which become part of the code."""
+        self.has_extents = True
+        return array.shape
 
     def _find_name(self, x: Any) -> str:
         """Returns the name of the variable with value x in the innermost function outside of this folder, for errors;
@@ -151,6 +159,7 @@ class Trace:
         key = -id(array) - 1  # Negative, so that it is the key of no object: the sorted array is another operand.
         if key not in self._known:
             self._known[key] = (array, self._capture(Sorted(array)))
+            self.sources.append(array)
             self.labels[self.captures[-1].name] = label
         return self._known[key][1]
 
@@ -163,14 +172,7 @@ class Trace:
 
     def _capture_number(self, value: Number) -> Tuple[str, Any]:
         name = self._fresh()
-        if isinstance(value, bool):
-            dtype, bits = "i1", int(value)
-        elif isinstance(value, int):
-            dtype, bits = "i64", value & (2**64 - 1)
-        elif self.is_double:
-            dtype, bits = "f64", struct.unpack("<Q", struct.pack("<d", value))[0]
-        else:
-            dtype, bits = "f32", f32_bits(value)
+        dtype, bits = scalar_of(value, self.is_double)
         self.captures.append(Capture(name, dtype, ()))
         self.bound.append(Bound(0, (), (), bits))
         return name, dtype
@@ -312,6 +314,17 @@ class Trace:
         return bind(function, self.capture)
 
 
+def scalar_of(value: Number, is_double: bool) -> Tuple[str, int]:
+    """Returns the type of the argument for a number, and its bits."""
+    if isinstance(value, bool):
+        return "i1", int(value)
+    if isinstance(value, int):
+        return "i64", value & (2**64 - 1)
+    if is_double:
+        return "f64", struct.unpack("<Q", struct.pack("<d", value))[0]
+    return "f32", f32_bits(value)
+
+
 def array(x: Any) -> Any:
     """Captures an array, a list or a tuple that flashc does not find by itself, such as an attribute of an object:
     `flashc.ops.array(self.bias)[b, h, i, j]`, `flashc.ops.array(self.windows)[h]`."""
@@ -410,7 +423,7 @@ def _broadcast(array: Array, positions: Sequence[Traced]) -> Tuple[Any, ...]:
 
 def trace(mask: Optional[Callable[..., Any]], score: Optional[Callable[..., Any]], *, device: Optional[int] = None,
           stream: Optional[int] = None, mask_array: Any = None, locates: bool = False,
-          is_double: bool = False) -> Code:
+          is_double: bool = False, under_way: Optional[Trace] = None) -> Code:
     """The code of a mask `(b, h, i, j) -> condition` and a score `(s, b, h, i, j) -> real number`.
 
     Args:
@@ -420,8 +433,9 @@ def trace(mask: Optional[Callable[..., Any]], score: Optional[Callable[..., Any]
             are added to the score.
         locates: whether operations have the user's lines.
         is_double: whether q is f64, so that all real numbers that the code reads must be f64.
+        under_way: a new trace with these properties, for callers that look at it afterwards.
     """
-    under_way = Trace(device, stream, locates, is_double)
+    under_way = under_way or Trace(device, stream, locates, is_double)
     mask_code = score_code = None
     keeps: Any = True
     adds = mask_array is not None and mask_array.dtype != "i1"

@@ -1,0 +1,320 @@
+"""The objects that the code of a mask or a score follows from: numbers, functions, arrays that the function refers to.
+
+`Reads` collects them for one call, as the key under which `repeated.py` keeps the traced code. The key is complete, or
+there is none: a function is read by its bytecode, once, and whatever a key cannot have (a function that writes to an
+object, that draws a random number, that hands an object of an unknown type around) raises `Unknown`. The function is
+then traced at every call.
+"""
+from __future__ import annotations
+
+import builtins
+import dis
+import functools
+import math
+import operator
+import sys
+import types
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
+
+from .._arrays.array import CPU, Array, ArraySpec
+from .._arrays.source import source_of
+from .binding import MOST, is_array_type
+from .by_name import TRACED_NAMES
+from .captured import ELEMENTS, View
+from .declared import Listed, Sorted
+
+
+class Unknown(Exception):
+    """The code may follow from something that a key cannot have."""
+
+
+class Read(NamedTuple):
+    """An object that a function refers to: a variable, and the names of attributes that are read from it."""
+    #: "cell" (`place` is its number), "global" or "self".
+    kind: str
+    name: str
+    place: int
+    attributes: Tuple[str, ...]
+
+
+# Instructions that only compute with a function's own values, by the first part of their names. A value that is read
+# from an object by LOAD_ATTR is one of `Read` or one of a traced value.
+_PURE = ("BINARY_", "BUILD_", "CACHE", "CALL", "COMPARE_OP", "CONTAINS_OP", "COPY", "DUP_", "END_FOR", "EXTENDED_ARG",
+         "FOR_ITER", "GET_ITER", "IS_OP", "JUMP_", "KW_NAMES", "LIST_", "LOAD_ATTR", "LOAD_CONST", "LOAD_FAST",
+         "LOAD_METHOD", "LOAD_SMALL_INT", "NOP", "NOT_TAKEN", "POP_", "PRECALL", "PUSH_NULL", "RESUME", "RETURN_",
+         "INPLACE_", "LOAD_ASSERTION_ERROR", "RAISE_VARARGS", "ROT_", "STORE_FAST", "SWAP", "TO_BOOL", "UNARY_",
+         "UNPACK_SEQUENCE")
+_IMPURE = "CALL_INTRINSIC", "BUILD_TEMPLATE", "POP_BLOCK", "POP_EXCEPT", "RETURN_GENERATOR"
+
+
+def _loads(instruction: dis.Instruction) -> Tuple[str, ...]:
+    """Returns the local variables that an instruction reads or writes, in order: newer Pythons join two of them."""
+    names = instruction.argval
+    return names if isinstance(names, tuple) else (names,)
+
+
+class _Function:
+    """What a function's code refers to; `reads` is None if the result may follow from something else. The object itself
+    stands for the code in a key, since the hash of code takes long."""
+    __slots__ = ("code", "reads")
+
+    def __init__(self, code: types.CodeType, is_method: bool) -> None:
+        self.code, self.reads = code, _find_reads(code, is_method)
+
+
+_functions: Dict[Tuple[int, bool], _Function] = {}
+_MOST_FUNCTIONS = 4096
+
+
+def _function_of(code: types.CodeType, is_method: bool) -> _Function:
+    known = _functions.get((id(code), is_method))
+    if known is None:
+        if len(_functions) >= _MOST_FUNCTIONS:  # A program may compile functions without end.
+            _functions.clear()
+        known = _functions[id(code), is_method] = _Function(code, is_method)
+    return known
+
+
+def _find_reads(code: types.CodeType, is_method: bool) -> Optional[Tuple[Read, ...]]:
+    """Returns what a function's code refers to, or None. `is_method`: the first argument is an object whose attributes
+    the code reads."""
+    if code.co_flags & (0x20 | 0x80 | 0x200) or code.co_cellvars:  # generators, coroutines; functions inside of it
+        return None
+    own = code.co_varnames[0] if is_method and code.co_argcount else None
+    instructions = [it for it in dis.get_instructions(code) if it.opname not in ("CACHE", "EXTENDED_ARG", "PUSH_NULL")]
+    found: Dict[Read, None] = {}
+    for number, it in enumerate(instructions):
+        name, root = it.opname, None
+        if name == "LOAD_GLOBAL":
+            root = Read("global", it.argval, 0, ())
+        elif name in ("LOAD_DEREF", "LOAD_CLOSURE"):
+            root = Read("cell", it.argval, code.co_freevars.index(it.argval), ())
+        elif "FAST" in name and own in _loads(it):
+            if name.startswith("STORE") or _loads(it)[-1] != own or _loads(it).count(own) > 1:
+                return None
+            root = Read("self", own or "", 0, ())
+        elif name == "COPY_FREE_VARS":
+            continue
+        elif not name.startswith(_PURE) or name.startswith(_IMPURE):
+            return None
+        if root is not None:
+            found[root._replace(attributes=_chain(instructions[number + 1:]))] = None
+    return tuple(found)
+
+
+def _chain(following: List[dis.Instruction]) -> Tuple[str, ...]:
+    """Returns the names of the attributes that the next instructions read from a value."""
+    names = []
+    for it in following:
+        if it.opname not in ("LOAD_ATTR", "LOAD_METHOD"):
+            break
+        names.append(it.argval)
+    return tuple(names)
+
+
+class Reads:
+    """What the mask and the score of a call refer to."""
+
+    def __init__(self, device: Optional[int], stream: Optional[int]) -> None:
+        self.device, self.stream = device, stream
+        self.key: List[Any] = []
+        #: By number: arrays, described; numbers of frameworks; None for other objects.
+        self.values: List[Any] = []
+        # The numbers of objects that were read before, by id(), and the objects, so that no other one gets their id.
+        self._numbers: Dict[int, int] = {}
+        self._objects: List[Any] = []
+
+    def read(self, x: Any) -> None:
+        """Adds an object to the key. Raises Unknown if the code may depend on more than a key can have."""
+        kind = type(x)
+        if kind is int or x is None or kind is bool or kind is str:
+            self.key += kind, x
+            return
+        number = self._numbers.get(id(x))
+        if number is not None:
+            self.key += _SEEN, number
+            return
+        reader = _readers.get(kind)
+        if reader is None:
+            reader = _readers[kind] = _find_reader(kind)
+        reader(self, x)
+
+    def place_of(self, x: Any) -> Optional[int]:
+        """Returns the number of an object that was read, or None."""
+        return self._numbers.get(id(x))
+
+    def _note(self, x: Any, value: Any = None) -> None:
+        self._numbers[id(x)] = len(self._objects)
+        self._objects.append(x)
+        self.values.append(value)
+
+    def _read_number(self, x: Any) -> None:
+        self.key += type(x), x
+
+    def _read_real(self, x: Any) -> None:
+        self.key += type(x), repr(x)  # 0.0 and -0.0 are equal
+
+    def _read_entries(self, x: Any) -> None:
+        entries = [part for pair in x.items() for part in pair] if type(x) is dict else x
+        if len(entries) > MOST:
+            raise Unknown
+        self._note(x)
+        self.key += type(x), len(entries)
+        for entry in entries:
+            self.read(entry)
+
+    def _read_partial(self, x: functools.partial) -> None:
+        self._note(x)
+        self.key.append(functools.partial)
+        for part in (x.func, x.args, x.keywords):
+            self.read(part)
+
+    def _read_own(self, x: Any) -> None:
+        """Reads an object of flashc."""
+        self._note(x)
+        self.key.append(type(x))
+        for name in x._decides:
+            self.read(getattr(x, name))
+
+    def _read_function(self, x: types.FunctionType) -> None:
+        if (x.__module__ or "").startswith("flashc."):
+            # The results of flashc's own functions follow from their closures and defaults.
+            self._note(x)
+            self.key.append(_function_of(x.__code__, False))
+            self.read(x.__defaults__)
+            for cell in x.__closure__ or ():
+                self.read(cell.cell_contents)
+        else:
+            self._read_code(x, None)
+
+    def _read_method(self, x: types.MethodType) -> None:
+        if type(x.__func__) is not types.FunctionType:
+            raise Unknown
+        self._read_code(x.__func__, x.__self__)
+
+    def _read_code(self, x: types.FunctionType, owner: Any) -> None:
+        """Reads a user's function, or the method of `owner`."""
+        function = _function_of(x.__code__, owner is not None)
+        if function.reads is None:
+            raise Unknown
+        self._note(x)
+        self.key.append(function)
+        for defaults in (x.__defaults__, x.__kwdefaults__):
+            if defaults is None:
+                self.key.append(None)
+            else:
+                self.read(defaults)
+        for kind, name, place, attributes in function.reads:
+            if kind == "cell":
+                try:
+                    value = x.__closure__[place].cell_contents  # type: ignore[index]
+                except ValueError:
+                    raise Unknown from None
+            elif kind == "self":
+                value = owner
+            elif name in x.__globals__:
+                value = x.__globals__[name]
+            else:
+                value = getattr(builtins, name, Unknown)
+            for attribute in attributes:
+                reader = _readers.get(type(value)) or _find_reader(type(value))
+                if reader is Reads._read_array:
+                    break  # Its attributes are those of its capture.
+                if reader is Reads._read_function:
+                    raise Unknown
+                try:
+                    value = getattr(value, attribute)
+                except Exception:
+                    raise Unknown from None
+            self.read(value)
+
+    def _read_array(self, x: Any) -> None:
+        """Reads an array as Trace.capture does."""
+        is_sorted, array = isinstance(x, Sorted), x.array if isinstance(x, Sorted) else x
+        array = array.on(self.device) if isinstance(array, Listed) else array
+        if hasattr(array, "is_neg") and array.is_neg():
+            raise Unknown
+        described = array if isinstance(array, Array) else source_of(array).describe(array, self.stream)
+        is_trained = self.device is not None and getattr(array, "requires_grad", False)
+        if not described.shape and described.device == CPU and hasattr(array, "item") and not is_trained:
+            self._add_scalar(x, array.item())
+            return
+        if described.dtype not in ELEMENTS or 0 in described.shape or \
+                self.device is not None and (described.address == 0 or described.device != self.device):
+            raise Unknown  # The trace says what is wrong.
+        self._note(x, described)
+        self.key += View.of(described, is_sorted), described.dtype, len(described.shape), is_trained
+
+    def _read_scalar(self, x: Any) -> None:
+        self._add_scalar(x, x.item())
+
+    def _add_scalar(self, x: Any, value: Any) -> None:
+        self._note(x, value)
+        self.key += _SCALAR, type(value)
+
+    def _read_pure(self, x: Any) -> None:
+        if not _is_pure(x):
+            raise Unknown
+        self.key.append(x)
+
+
+_SEEN, _SCALAR = "seen", "scalar"
+# How objects are read, by their types. It grows with the types of a program.
+_readers: Dict[type, Callable[[Reads, Any], None]] = {
+    **{kind: Reads._read_number for kind in (bytes, type(Ellipsis))},
+    **{kind: Reads._read_real for kind in (float, complex)},
+    **{kind: Reads._read_entries for kind in (tuple, list, dict)},
+    types.FunctionType: Reads._read_function, types.MethodType: Reads._read_method,
+    functools.partial: Reads._read_partial,
+}
+
+
+def _find_reader(kind: type) -> Callable[[Reads, Any], None]:
+    numpy = sys.modules.get("numpy")
+    if issubclass(kind, tuple):
+        return Reads._read_entries
+    if numpy is not None and issubclass(kind, numpy.generic):
+        return Reads._read_scalar
+    if issubclass(kind, (Sorted, Listed, ArraySpec, memoryview)) or is_array_type(kind):
+        return Reads._read_array
+    if hasattr(kind, "_decides") and kind.__module__.startswith("flashc."):
+        return Reads._read_own
+    return Reads._read_pure
+
+
+# --- Functions that return the same for equal arguments ---------------------------------------------------------------
+
+# Functions and classes of Python.
+_BUILTINS = frozenset(getattr(builtins, name) for name in (
+    "abs", "all", "any", "bool", "callable", "complex", "divmod", "enumerate", "float", "hasattr", "int", "isinstance",
+    "len", "list", "map", "max", "min", "pow", "range", "reversed", "round", "slice", "sorted", "str", "sum", "tuple",
+    "type", "zip"))
+_MODULES = math.__name__, operator.add.__module__
+# Functions that a trace knows by their names, by id(), and the modules that they were taken from.
+_traced: Dict[int, Any] = {}
+_traced_modules: List[Any] = []
+
+
+def _is_pure(x: Any) -> bool:
+    """Whether `x` is a function or a class that returns the same for equal arguments, or a type of elements."""
+    if isinstance(x, types.BuiltinFunctionType) and x.__module__ in _MODULES:
+        return True
+    torch, numpy = sys.modules.get("torch"), sys.modules.get("numpy")
+    if torch is not None and isinstance(x, (torch.dtype, torch.device)):
+        return True
+    if numpy is not None and (isinstance(x, numpy.dtype) or isinstance(x, type) and issubclass(x, numpy.generic)):
+        return True
+    if not _traced_modules or _traced_modules[0] is not torch or _traced_modules[1] is not numpy:
+        _find_traced(torch, numpy)
+    return id(x) in _traced
+
+
+def _find_traced(torch: Any, numpy: Any) -> None:
+    """Fills the table of functions of flashc.ops, PyTorch and NumPy that a trace knows."""
+    from .. import ops
+    _traced_modules[:] = torch, numpy
+    functions = list(_BUILTINS) + [getattr(ops, name) for name in ops.__all__]
+    for module in (torch, getattr(torch, "special", None), getattr(getattr(torch, "nn", None), "functional", None),
+                   numpy):
+        functions += [getattr(module, name) for name in TRACED_NAMES if hasattr(module, name)]
+    _traced.update({id(function): function for function in functions})

@@ -1,0 +1,117 @@
+"""The code of masks and scores that were traced before.
+
+A trace runs the user's functions with values that record operations, and copies functions that refer to arrays; that
+takes 10 to 100 microseconds. Calls with the same functions, constants and kinds of arrays have the same code: it is kept
+by what its functions refer to (`Reads`), and a later call only binds its arrays and numbers to the captures.
+"""
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
+
+from .._arrays.array import Array
+from .captured import Bound, Need, View
+from .declared import Sorted
+from .reads import Reads, Unknown
+from .trace import Code, Trace, scalar_of, trace
+
+
+class _Source(NamedTuple):
+    """Where the argument of a capture comes from."""
+    #: The number of the object in `Reads.values`.
+    place: int
+    #: How an array is passed; None for a number.
+    view: Optional[View]
+
+
+class _Kept(NamedTuple):
+    """A code without arrays, and the sources of its captures."""
+    code: Code
+    sources: Tuple[_Source, ...]
+    #: Position, divisor, number of the array, and dimension of each Need.
+    needs: Tuple[Tuple[int, int, int, int], ...]
+
+
+# Codes by what their functions refer to; None: the code depends on extents of arrays, too, and is kept by both.
+_codes: Dict[Tuple[Any, ...], Optional[_Kept]] = {}
+_MOST = 1024
+#: How many traces there were, for tests.
+traces = 0
+
+
+def code_of(mask: Optional[Callable[..., Any]], score: Optional[Callable[..., Any]], *, device: Optional[int] = None,
+            stream: Optional[int] = None, is_double: bool = False) -> Code:
+    """Returns what `trace` returns, without a trace if there was one for the same functions."""
+    reads = Reads(device, stream)
+    reads.key += device, is_double
+    try:
+        reads.read(mask)
+        reads.read(score)
+    except Unknown:
+        return _trace(mask, score, device, stream, is_double)[0]
+    key = tuple(reads.key)
+    kept = _codes.get(key, _codes)
+    if kept is None:
+        key = (key, _extents(reads))
+        kept = _codes.get(key, _codes)
+    if kept is _codes:
+        code, under_way = _trace(mask, score, device, stream, is_double)
+        _keep(key, reads, code, under_way)
+        return code
+
+    def trace_lines() -> Code:
+        return trace(mask, score, device=device, stream=stream, locates=True, is_double=is_double)
+    return _bind(kept, reads.values, is_double, trace_lines)
+
+
+def _trace(mask: Any, score: Any, device: Optional[int], stream: Optional[int], is_double: bool) -> Tuple[Code, Trace]:
+    global traces
+    traces += 1
+    under_way = Trace(device, stream, False, is_double)
+    return trace(mask, score, device=device, stream=stream, is_double=is_double, under_way=under_way), under_way
+
+
+def _extents(reads: Reads) -> Tuple[Any, ...]:
+    return tuple(tuple(x.shape) for x in reads.values if hasattr(x, "shape"))
+
+
+def _keep(key: Tuple[Any, ...], reads: Reads, code: Code, under_way: Trace) -> None:
+    """Keeps a code, unless it captured an object that the functions did not refer to before the trace."""
+    sources: List[_Source] = []
+    arrays = iter(code.arrays)
+    places: Dict[int, int] = {}  # of the arrays, by id()
+    for capture, x in zip(code.captures, under_way.sources):
+        # An Array was captured before, and is captured again as a sorted one.
+        place = places.get(id(x)) if isinstance(x, Array) else reads.place_of(x)
+        if place is None:
+            return
+        view = None
+        if capture.shape:
+            array = next(arrays)
+            places[id(array)] = place
+            view = View.of(array, isinstance(x, (Array, Sorted)))
+        sources.append(_Source(place, view))
+    needs = tuple((need.position, need.divisor, [it is need.array for it in code.arrays].index(True), need.dim)
+                  for need in code.needs)
+    if len(_codes) >= _MOST:
+        _codes.clear()
+    if under_way.has_extents and not isinstance(key[0], tuple):
+        _codes[key] = None
+        key = (key, _extents(reads))
+    _codes[key] = _Kept(code._replace(bound=(), arrays=(), needs=(), trace_lines=None), tuple(sources), needs)
+
+
+def _bind(kept: _Kept, values: List[Any], is_double: bool, trace_lines: Callable[[], Code]) -> Code:
+    """Returns the code with the arrays and numbers of a call."""
+    code = kept.code
+    if not kept.sources:
+        return code._replace(trace_lines=trace_lines)
+    bound, arrays = [], []
+    for place, view in kept.sources:
+        x = values[place]
+        if view is None:
+            bound.append(Bound(0, (), (), scalar_of(x, is_double)[1]))
+        else:
+            arrays.append(x)
+            bound.append(view.bind(x))
+    needs = tuple([Need(position, divisor, arrays[number], dim) for position, divisor, number, dim in kept.needs])
+    return code._replace(bound=tuple(bound), arrays=tuple(arrays), needs=needs, trace_lines=trace_lines)

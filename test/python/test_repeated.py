@@ -1,0 +1,296 @@
+"""The code of masks and scores that were traced before: equal to that of a new trace, whatever changed in between."""
+
+import functools
+import gc
+import math
+import operator
+import random
+import threading
+import weakref
+
+import numpy as np
+import pytest
+
+import flashc
+from flashc import masks, ops
+from flashc._trace import repeated
+from flashc._trace.repeated import code_of
+from flashc._trace.trace import trace
+
+
+def same(mask, score=None, **how):
+    """Compares the code with that of a new trace; returns whether there was a trace."""
+    before = repeated.traces
+    have, want = code_of(mask, score, **how), trace(mask, score, **how)
+    assert have[:4] == want[:4] and have.labels == want.labels
+    assert [x.owner is y.owner and x[:5] == y[:5] for x, y in zip(have.arrays, want.arrays)] == [True] * len(want.arrays)
+    assert [(need.position, need.divisor, need.dim, need.array[:5]) for need in have.needs] == [
+        (need.position, need.divisor, need.dim, need.array[:5]) for need in want.needs]
+    assert have.located()[:2] == want.located()[:2]
+    return repeated.traces > before
+
+
+# --- Random changes ---------------------------------------------------------------------------------------------------
+
+class Settings:
+    """An object whose attributes masks read."""
+
+    def __init__(self, width):
+        self.width, self.inner = width, self
+
+    def keeps(self, b, h, i, j):
+        return abs(i - j) <= self.width
+
+    def scale(self, s, b, h, i, j):
+        return s * self.width + self.inner.width
+
+    @property
+    def doubled(self):
+        return 2 * self.width
+
+
+WIDTH, SIZE, ENDS, OTHER, SETTINGS, LEVELS, CHOICE = 3, 4, np.arange(9), None, Settings(2), [1, 2, 5], {"near": 2, "far": 9}
+
+
+def helper(i, j):
+    return i - j < WIDTH
+
+
+def far(i, j):
+    return i - j > WIDTH
+
+
+NEAR = helper
+
+
+def functions():
+    """Functions of every kind of thing that a mask may refer to."""
+    width, ends, table, inner = WIDTH, ENDS, np.asarray(ENDS), SETTINGS
+    flag, real = np.bool_(WIDTH > 3), np.float32(WIDTH / 3)
+
+    def with_default(b, h, i, j, size=WIDTH, *, at=ENDS):
+        return (i // size == j // size) & (j < at[..., 3] if at.ndim > 1 else j < at[3])
+
+    def loop(b, h, i, j):
+        kept = i == j
+        for level in LEVELS:
+            kept = kept | (i - j == level)
+        return kept
+
+    return [
+        (lambda b, h, i, j: j <= i + width, None), (lambda b, h, i, j: j <= i + WIDTH, None),
+        (lambda b, h, i, j: j < ENDS[2] if ENDS.ndim == 1 else j < ENDS[b, h], None),
+        (lambda b, h, i, j: (j < ends[b] if len(ends.shape) == 1 else j < ends[h, b]) & (i < table.shape[0]), None),
+        (lambda b, h, i, j: helper(i, j) & NEAR(j, i), None), (with_default, None), (loop, None),
+        (lambda b, h, i, j: j < CHOICE["near"] + CHOICE["far"] * i, None),
+        (lambda b, h, i, j: i - j <= SETTINGS.width + SETTINGS.doubled, None), (SETTINGS.keeps, None),
+        (lambda b, h, i, j: i - j < inner.inner.width, inner.scale),
+        (functools.partial(lambda size, b, h, i, j: i // size == j // size, WIDTH), None),
+        (masks.causal() & (lambda b, h, i, j: j >= WIDTH) | ~masks.sliding_window(SIZE, 2), None),
+        (masks.sliding_window(SIZE, np.int64(SIZE)).aligned(random.choice(["top-left", "bottom-right", 5])), None),
+        (masks.key_padding(np.minimum(np.ravel(ENDS), 7)[:2].astype(np.int32)), None),
+        (masks.documents(np.sort(np.ravel(ENDS)).astype(np.int32), sorted=WIDTH > 2), None),
+        (lambda b, h, i, j: ops.count_le(flashc.assume_sorted(table), i) > 1 if table.ndim == 1 and
+         table.dtype == np.int64 else i == j, None),
+        (lambda b, h, i, j: (ENDS is OTHER) | (i >= j), None), (lambda b, h, i, j: flag | (j <= i), None),
+        (None, lambda s, b, h, i, j: s * real - math.log2(WIDTH + 1) * np.abs(i - j) + float(WIDTH)),
+        (None, lambda s, b, h, i, j: np.where(j <= i, s, WIDTH) if isinstance(WIDTH, float) else np.tanh(s / WIDTH)),
+        (None, lambda s, b, h, i, j: s + operator.mul(LEVELS[h % 3], WIDTH)),
+    ]
+
+
+ARRAYS = [np.arange(9), np.arange(9, dtype=np.int32), np.arange(9.0), np.arange(12).reshape(3, 4), np.arange(20)[::2],
+          np.arange(12).reshape(3, 4).T, np.arange(9).astype(np.uint8), np.arange(9).astype(np.int8), np.broadcast_to(np.arange(9), (3, 9)),
+          np.zeros((9, 1), np.int64), np.arange(7) > 3]
+
+
+def change(rng):
+    """Changes one thing that the functions refer to."""
+    global WIDTH, SIZE, ENDS, OTHER, NEAR, SETTINGS, LEVELS
+    which = rng.randrange(11)
+    number = rng.choice([1, 2, 3, 5, 1.0, 2.5, True, 0.0, -0.0, np.int32(4), np.float64(1.5)])
+    if which == 0:
+        WIDTH = number if number or isinstance(number, float) else 3
+    elif which == 1:
+        ENDS = rng.choice(ARRAYS)
+    elif which == 2:
+        ENDS = ENDS.copy()  # another address
+    elif which == 3:
+        ENDS.flags.writeable and ENDS.__setitem__(..., 1)
+    elif which == 4:
+        NEAR = rng.choice([helper, far, lambda i, j: i != j])
+    elif which == 5:
+        SETTINGS = Settings(number)
+    elif which == 6:
+        SETTINGS.width, SETTINGS.inner = number, Settings(rng.choice([1, 2.5, np.int64(7)]))
+    elif which == 7:
+        LEVELS = rng.choice([[*LEVELS, rng.randrange(9)], [1, 2, 5], (1, 2, 5), [1, 2.5, 5]])[:5]
+    elif which == 8:
+        CHOICE[rng.choice(["near", "far"])] = rng.randrange(4)
+    elif which == 9:
+        SIZE = rng.randrange(5)
+    else:
+        OTHER = rng.choice([ENDS, None])
+
+
+@pytest.fixture
+def globals_of_test(monkeypatch):
+    for name in ("WIDTH", "SIZE", "ENDS", "OTHER", "NEAR", "SETTINGS", "LEVELS", "CHOICE"):
+        monkeypatch.setitem(globals(), name, globals()[name])
+    monkeypatch.setitem(globals(), "CHOICE", dict(CHOICE))
+
+
+def test_code_is_never_stale(globals_of_test):
+    """Nothing that a function refers to changes without its code: 20,000 calls."""
+    rng, made, outcomes = random.Random(5), functions(), []
+    for call in range(20000):
+        if rng.random() < 0.5:
+            change(rng)
+        if rng.random() < 0.2:
+            made = functions()
+        mask, score = rng.choice(made)
+        try:
+            trace(mask, score)
+        except (flashc.Error, TypeError, AttributeError, IndexError, ZeroDivisionError) as problem:
+            with pytest.raises(type(problem)):
+                code_of(mask, score)
+            continue
+        outcomes.append(same(mask, score))
+    assert len(outcomes) > 10000 and outcomes[-5000:].count(True) < 2000  # Most calls find a code.
+
+
+# --- What is found again ----------------------------------------------------------------------------------------------
+
+def calls_of(make):
+    """Whether the third of three calls of `make()`'s results was a trace."""
+    return [same(*make()) for _ in range(3)][-1]
+
+
+@pytest.mark.parametrize("number", range(22))
+def test_functions_are_traced_once(number):
+    assert not calls_of(lambda: functions()[number])
+
+
+def test_arrays_of_other_lengths_have_the_same_code():
+    def of(ids):
+        return lambda b, h, i, j: ids[i] == ids[j]
+    assert same(of(np.arange(1001))) and not same(of(np.arange(77))) and same(of(np.arange(77.0)))
+
+    def of_extent(ids):
+        return lambda b, h, i, j: j < ids.shape[0] - ids[2]
+    assert same(of_extent(np.arange(9))) and same(of_extent(np.arange(8))) and not same(of_extent(np.arange(9)))
+
+
+def test_two_names_of_one_array_are_one_operand():
+    x, y = np.arange(9), np.arange(9)
+
+    def of(x, y):
+        return lambda b, h, i, j: x[i] == y[j]
+    assert same(of(x, x)) and same(of(x, y)) and not same(of(y, y)) and not same(of(y, x))
+
+    def of_three(x, y, z):
+        return lambda b, h, i, j: (x[i] == y[j]) & (z[i] < 3)
+    assert same(of_three(x, y, x)) and same(of_three(x, y, y)) and not same(of_three(y, x, y))
+
+
+def test_signs_of_elements_are_told_apart():
+    def of(x):
+        return lambda b, h, i, j: j < x[x[i]]
+    assert same(of(np.arange(9).astype(np.int8))) and same(of(np.arange(9).astype(np.uint8)))
+
+
+# --- What is traced at every call -------------------------------------------------------------------------------------
+
+def impure():
+    """Functions whose results follow from something that no key has."""
+    counter, holder, draw = [0], Settings(1), random.Random(3)
+    number = 0
+
+    def writes(b, h, i, j):
+        nonlocal number
+        number += 1
+        return j <= i + number
+
+    def counts(b, h, i, j):
+        counter[0] += 1
+        return j <= i + counter[0]
+
+    def hands_on(b, h, i, j):
+        it = holder
+        return j <= i + it.width
+
+    def tries(b, h, i, j):
+        try:
+            return j <= i + WIDTH
+        except ValueError:
+            return i == j
+
+    class Called:
+        def __call__(self, b, h, i, j):
+            return j <= i
+
+    helper.width = 5
+    return [writes, counts, hands_on, tries, Called(), lambda b, h, i, j: j <= i + draw.randrange(99),
+            lambda b, h, i, j: j <= i + int(np.random.default_rng().integers(99)),
+            lambda b, h, i, j: (lambda x: x <= i)(j), lambda b, h, i, j: j <= i + helper.width,
+            lambda b, h, i, j: j < ops.array(np.arange(9))[i], lambda b, h, i, j: j <= i + len(CHOICE.keys())]
+
+
+@pytest.mark.parametrize("number", range(11))
+def test_other_functions_are_traced_at_every_call(number):
+    before, mask = repeated.traces, impure()[number]
+    for _ in range(3):
+        code_of(mask, None)
+    assert repeated.traces == before + 3
+
+
+# --- The cache --------------------------------------------------------------------------------------------------------
+
+def test_codes_are_bounded_and_hold_no_array():
+    def of(ids, size):
+        return lambda b, h, i, j: (ids[i] == ids[j]) & (i // size == j // size)
+    for size in range(1, repeated._MOST + 50):
+        ids = np.arange(9)
+        code_of(of(ids, size), None)
+        assert len(repeated._codes) <= repeated._MOST
+    kept = weakref.ref(ids)
+    del ids
+    gc.collect()
+    assert kept() is None
+
+
+def test_threads_have_their_own_arrays():
+    problems = []
+
+    def work(seed):
+        rng = random.Random(seed)
+        for _ in range(500):
+            ids, size = np.arange(9) + rng.randrange(99), rng.randrange(1, 5)
+            code = code_of(lambda b, h, i, j: (ids[i] == ids[j]) & (i // size == j // size), None)
+            if code.arrays[0].owner is not ids or f"arith.constant {size} : index" not in code.mask and size > 1:
+                problems.append((seed, size))
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not problems
+
+
+def test_calls_have_no_trace_and_right_numbers():
+    """The whole way: packed documents, a captured array and a changed number, against NumPy."""
+    rng = np.random.default_rng(2)
+    q, k, v = (rng.standard_normal((1, 2, 37, 8), np.float32) for _ in range(3))
+    before = None
+    for turn, slope in enumerate((0.5, 0.25, 2.0)):
+        ids, real = np.sort(rng.integers(0, 4, 37)).astype(np.int32), np.float32(slope)
+        got = flashc.attention(q, k, v, mask=masks.documents(ids) & (lambda b, h, i, j: j <= i + ids[0]),
+                               score=lambda s, b, h, i, j: s - real * abs(i - j))
+        i, j = np.ogrid[:37, :37]
+        s = np.where((ids[:, None] == ids) & (j <= i + ids[0]), q @ k.swapaxes(2, 3) * 8**-0.5 - slope * abs(i - j),
+                     -np.inf)
+        p = np.exp(s - s.max(-1, keepdims=True))
+        np.testing.assert_allclose(got, p / p.sum(-1, keepdims=True) @ v, atol=2e-5)
+        if turn:
+            assert repeated.traces == before
+        before = repeated.traces
