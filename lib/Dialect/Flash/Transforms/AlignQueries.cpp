@@ -20,7 +20,8 @@ using namespace mlir;
 using namespace mlir::flash;
 
 namespace {
-/// A loop over tiles of queries, and the count of sequences that says where its tiles shall begin.
+/// A loop over tiles of queries, and the op of the mask that counts sequences. The tiles shall begin where these
+/// sequences begin.
 struct QueryLoop {
   OnlineAttentionOp op;
   scf::ForOp loop;
@@ -28,7 +29,8 @@ struct QueryLoop {
   /// The op before which the number of tiles is computed.
   Operation *anchor;
   CountLeOp sequence;
-  /// The sizes of slices: the minimum of a tile and the rest of the queries.
+  /// The ops that compute the sizes of slices. Each is the minimum of the tile size and the number of queries from the
+  /// tile's begin on.
   SmallVector<affine::AffineMinOp> sizes;
 };
 } // namespace
@@ -39,8 +41,8 @@ static std::nullopt_t reject(OnlineAttentionOp op, StringRef reason) {
   return std::nullopt;
 }
 
-/// The op of the mask that counts the sequences that begin up to the query, in an array that is known outside of
-/// `anchor`; null if there is none.
+/// Returns the op of the mask that counts the sequences that begin at the query or before it. The array of the op must
+/// be defined outside of `anchor`. Null if there is no such op.
 static CountLeOp findSequence(OnlineAttentionOp op, Operation *anchor) {
   Region &mask = op.getMask();
   auto isOutside = [&](Value value) { return !anchor->isAncestor(value.getParentRegion()->getParentOp()); };
@@ -57,7 +59,7 @@ static CountLeOp findSequence(OnlineAttentionOp op, Operation *anchor) {
   return found;
 }
 
-/// The outermost loop around `loop` before which the end of `loop` is known.
+/// Returns the outermost loop, among `loop` and the loops around it, before which the upper bound of `loop` is known.
 static Operation *findAnchor(scf::ForOp loop) {
   while (auto outer = dyn_cast<scf::ForOp>(loop->getParentOp())) {
     if (!outer.isDefinedOutsideOfLoop(loop.getUpperBound()))
@@ -67,7 +69,7 @@ static Operation *findAnchor(scf::ForOp loop) {
   return loop;
 }
 
-/// Whether every slice that `loop` writes at its position has one of `sizes` as its size.
+/// Whether each slice that `loop` inserts at its induction variable has one of `sizes` as its size there.
 static bool writesTile(scf::ForOp loop, ArrayRef<affine::AffineMinOp> sizes) {
   return llvm::all_of(loop.getBody()->getOps<tensor::InsertSliceOp>(), [&](tensor::InsertSliceOp write) {
     return llvm::all_of(llvm::zip(write.getMixedOffsets(), write.getMixedSizes()), [&](auto dim) {

@@ -40,8 +40,8 @@ static StringRef getPlural(StepDim dim) { return dim == StepDim::I ? "queries" :
 
 static OperandRange getInits(StepOpInterface op) { return cast<DestinationStyleOpInterface>(*op).getDpsInits(); }
 
-/// The loop over tiles of the streamed dimension around `op`, or null. It must do nothing but fold `op` into its state,
-/// so that an iteration whose tile the mask drops can be skipped.
+/// Returns the loop around `op` over tiles of the streamed dimension. The loop may do nothing but fold `op` into its
+/// state, so that it can skip the tiles that the mask drops. Null, with a remark, for other loops.
 static scf::ForOp matchStreamedLoop(StepOpInterface op) {
   auto reject = [&](const Twine &reason) {
     emitMissed(op, reason.str());
@@ -68,9 +68,10 @@ static scf::ForOp matchStreamedLoop(StepOpInterface op) {
   return loop;
 }
 
-/// The number of positions of the resident tile that exist: all of them, or those of the slice (or of an array smaller
-/// than a tile) that is padded to the tile. If the step adds to streamed tiles, all positions count: those that do not
-/// exist are masked.
+/// Returns the number of positions of the resident tile that exist. If the tile is a padded slice (or a padded array
+/// that is smaller than a tile), this is the size before the padding. Otherwise it is the tile's size, and also if the
+/// size of the slice is not known before `loop`. It is the tile's size for a step that adds to streamed tiles, too,
+/// since the mask drops the positions that do not exist.
 static OpFoldResult getNumResident(StepOpInterface op, scf::ForOp loop) {
   StepDim resident = op.getResidentDim();
   OpFoldResult all = OpBuilder(op).getIndexAttr(op.getTileExtent(resident));
@@ -93,8 +94,8 @@ static OpFoldResult getNumResident(StepOpInterface op, scf::ForOp loop) {
 // Rewriting
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// Replaces the sizes of slices that are clamped at the loop's original end by the tile's size, in a loop over whole
-/// tiles only.
+/// Replaces the sizes of slices that are clamped at `originalEnd`, the end of the loop before the loop was split, by
+/// `tile`. `loop` must visit whole tiles only.
 static void unclampSlices(scf::ForOp loop, Value originalEnd, int64_t tile) {
   LinearExpr rest = LinearExpr::get(originalEnd) - LinearExpr::symbol(loop.getInductionVar());
   SmallVector<affine::AffineMinOp> clamps(loop.getOps<affine::AffineMinOp>());
@@ -112,8 +113,9 @@ static bool isEmpty(const KeySegment &segment) {
   return isEqualConstantIntOrValue(segment.begin, segment.end) || (begin && end && *begin >= *end);
 }
 
-/// A segment without iterations, for a mask that keeps nothing: a kernel needs a loop. Its bounds use that no position
-/// is negative, which folding does not know, so that the loop is not folded away.
+/// Makes a segment without iterations, for a mask that keeps no pair: a kernel needs a loop even then. The segment's
+/// end is its begin plus min(position, 0). The two are equal, since no position is negative, but folding does not know
+/// this and keeps the loop.
 static KeySegment makeEmptySegment(OpBuilder &b, scf::ForOp loop) {
   auto op = *loop.getOps<StepOpInterface>().begin();
   Location loc = loop.getLoc();
@@ -123,7 +125,8 @@ static KeySegment makeEmptySegment(OpBuilder &b, scf::ForOp loop) {
   return {loop.getLowerBound(), end, /*isFull=*/false};
 }
 
-/// Replaces `loop` by consecutive loops that pass its state on; returns the loops without a mask.
+/// Replaces `loop` by one loop for each segment. Each loop passes the state on to the next one. Returns the loops
+/// without a mask.
 static SmallVector<scf::ForOp> splitLoop(scf::ForOp loop, SmallVector<KeySegment> segments, int64_t tile) {
   OpBuilder b(loop);
   SmallVector<Value> state(loop.getInitArgs());
@@ -169,14 +172,15 @@ static MaskLoop describe(StepOpInterface op, scf::ForOp loop, OpFoldResult numRe
   return result;
 }
 
-/// Whether tiles may begin at any position: flash-tile clamped their slices and joined the sequence's end to the mask,
-/// unless it knew that no tile on its grid exceeds the sequence.
+/// Whether the tiles of the loop may begin at any position. They may if the sequence is not known to be a multiple of
+/// the tile: flash-tile has then clamped the slices and has added the sequence's end to the mask, so that a tile may
+/// exceed the sequence.
 static bool mayEndAnywhere(const MaskLoop &loop) {
   std::optional<int64_t> length = (*loop.end - *loop.begin).getConstantValue();
   return !length || *length % loop.tileSize != 0;
 }
 
-/// Whether a tile of keys lies in the pages of a cache, which are on the grid of tiles.
+/// Whether the keys of `op` are in the pages of a cache. Pages begin and end on the grid of tiles.
 static bool liesInPages(StepOpInterface op) {
   Value keys = op.getScores().getK();
   if (auto pad = keys.getDefiningOp<tensor::PadOp>())
@@ -189,7 +193,7 @@ static bool liesInPages(StepOpInterface op) {
   return view && view.getTable();
 }
 
-/// Whether the mask reads an array at a place that depends on the query or the key.
+/// Whether the mask reads an array at an index that depends on the query or the key.
 static bool readsArrays(Region &mask) {
   llvm::SetVector<Operation *> ofPair;
   for (BlockArgument position : mask.getArguments().drop_front(2))
@@ -198,9 +202,9 @@ static bool readsArrays(Region &mask) {
       ofPair, [](Operation *inner) { return llvm::any_of(inner->getOperandTypes(), llvm::IsaPred<ShapedType>); });
 }
 
-/// Creates the runs of tiles that evaluating the mask gives, or returns null if they are not worth two more kernels:
-/// the bounds are exact, or the analysis understands all of a mask over sorted data, whose bounds keep few tiles
-/// without need.
+/// Creates the runs of tiles by evaluating the mask at run time. Returns null if that is not worth two more kernels: if
+/// the bounds are exact, or if the analysis understands the whole mask and the mask reads sorted arrays. The bounds of
+/// such a mask keep only few tiles without need.
 static std::unique_ptr<RangedMask> createRanged(StepOpInterface op, Region &original, const MaskSet &mask,
                                                 const LoopBounds &bounds) {
   bool isWorthIt = !mask.opaque.empty() || (classify(mask, bounds).kind != MaskClass::Exact && !readsArrays(original));
@@ -217,9 +221,9 @@ std::optional<KeyBounds> mlir::flash::computeKeyBounds(StepOpInterface op, bool 
     return loop.isDefinedOutsideOfLoop(value) || op.getMask().isAncestor(value.getParentRegion());
   });
   MaskLoop described = describe(op, loop, getNumResident(op, loop));
-  // Tiles stay on the loop's grid for dropout, which counts in blocks of positions, for pages, and for streamed
-  // queries, to which gradients are added and for which other arrays are read by tile. Runs of tiles are on the grid,
-  // too.
+  // Tiles stay on the loop's grid in three cases: with dropout, which counts positions in blocks; with keys in pages;
+  // and if a step streams queries and adds gradients to tiles of them, since it also reads other arrays by tile. Runs
+  // of tiles are on the grid, too.
   bool isOnGrid = op.getScores().getDropout() || liesInPages(op) ||
                   (isa<AccumulateGradientsOp>(op.getOperation()) && op.getStreamedDim() == StepDim::I);
   described.isMoved = !isOnGrid && mayEndAnywhere(described) && mayMoveTiles(mask, described, op.getContext());
@@ -284,14 +288,14 @@ public:
 };
 } // namespace
 
-/// Marks the flash.finalize of the loop: each row of the tile has seen a key.
+/// Marks the flash.finalize that uses the results of `loop`: each row of the tile has seen a key.
 static void markRows(scf::ForOp loop) {
   for (Operation *user : loop->getUsers())
     if (auto finalize = dyn_cast<FinalizeOp>(user))
       finalize.setNoEmptyRows(true);
 }
 
-/// Whether the bounds say nothing: every tile may be kept, and every tile may be cut.
+/// Whether the bounds exclude nothing: all tiles are in one kept interval, and all are in one cut interval.
 static bool isTrivial(const LoopBounds &bounds) {
   auto isEverything = [](const TileInterval &interval) {
     return interval.isPrefix() && interval.isSuffix() && interval.conditions.empty();
@@ -316,7 +320,8 @@ struct BoundLoops : flash::impl::BoundLoopsBase<BoundLoops> {
         boundLoop(op, cast<scf::ForOp>(op->getParentOp()), *found);
   }
 
-  /// Marks an op without a mask, whose rows all see every key, if there is a key.
+  /// Marks the flash.finalize of `op`, a step without a mask, if the loop is known to visit a key. Each row then sees
+  /// all keys.
   void markUnmasked(StepOpInterface op) {
     auto loop = dyn_cast<scf::ForOp>(op->getParentOp());
     if (!op.needsFinalize() || !loop || op.getPositionIn(op.getStreamedDim()) != loop.getInductionVar() ||
@@ -347,8 +352,8 @@ struct BoundLoops : flash::impl::BoundLoopsBase<BoundLoops> {
     }
     KeyRange range = KeyRange::of(op, loop, getNumResident(op, loop));
     SmallVector<KeySegment> segments = emitKeySegments(op, range, bounds, mask.space);
-    // With resident keys, a value that is read for a query is read for each column of every masked tile, so searches
-    // replace reads.
+    // In the dual view keys are resident. A mask that reads an element for the query does so again for each column of
+    // every masked tile. A search depends on the key alone, so the searches take the place of these reads.
     if (isa<AccumulateGradientsOp>(op.getOperation()) && op.getMaskView() == MaskView::Dual)
       searched->keepSearches();
     else
@@ -357,7 +362,8 @@ struct BoundLoops : flash::impl::BoundLoopsBase<BoundLoops> {
     ++numBounded;
   }
 
-  /// Replaces the loop by loops over the runs of tiles of a table, each with a range of full tiles inside.
+  /// Replaces `loop` by three loops for each run of tiles of a table: one over masked tiles, one over full tiles and
+  /// one over masked tiles.
   void boundByRuns(StepOpInterface op, scf::ForOp loop, KeyBounds &found) {
     if (op.getContext()->getRemarkEngine()) {
       Names names(op);
@@ -427,13 +433,13 @@ struct PrintMaskBounds : flash::impl::PrintMaskBoundsBase<PrintMaskBounds> {
                  << maskClass.reason << '\n';
   }
 
-  /// Whether tiles of the loop around `op` leave its grid.
+  /// Whether the tiles of the loop around `op` are moved (`LoopBounds::isMoved`).
   static bool areTilesMoved(StepOpInterface op) {
     std::optional<KeyBounds> found = computeKeyBounds(op);
     return found && found->bounds.isMoved;
   }
 
-  /// Prints the ops of the mask that compute values of the bounds.
+  /// Prints the ops of the mask that compute the values that the bounds use.
   static void printSearches(Region &mask, const LoopBounds &bounds, AsmState &state) {
     llvm::SetVector<Operation *> slice;
     BackwardSliceOptions options;

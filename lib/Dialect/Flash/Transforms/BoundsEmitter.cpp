@@ -68,7 +68,7 @@ OpFoldResult BoundsEmitter::unless(ArrayRef<AffineExpr> conditions, OpFoldResult
   OpFoldResult least = reduce(conditions, /*isMin=*/true);
   if (std::optional<int64_t> constant = getConstantIntValue(least))
     return *constant >= 0 ? value : otherwise;
-  // One statement each: the order in which arguments are evaluated depends on the compiler.
+  // Each value has a statement of its own, because compilers differ in the order in which they evaluate arguments.
   Value zero = arith::ConstantIndexOp::create(b, loc, 0);
   Value bound = getValueOrCreateConstantIndexOp(b, loc, least);
   Value holds = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sge, bound, zero);
@@ -83,8 +83,8 @@ OpFoldResult BoundsEmitter::clampRooms(const TileInterval &interval, OpFoldResul
   SmallVector<AffineExpr> exprs{b.getAffineDimExpr(0)};
   SmallVector<OpFoldResult> operands{end, begin};
   operands.append(symbols);
-  // A captured value may be large, such as the offset of a sequence that does not exist. It is limited so that its
-  // product with the tile size fits 32 bits.
+  // A room that depends on a captured value may be large: the value may be the offset of a sequence that does not
+  // exist. Such a room is limited, so that its product with the tile size fits 32 bits.
   AffineExpr largest = b.getAffineConstantExpr(kFarPosition / bounds.tileSize);
   for (AffineExpr room : interval.rooms) {
     bool isCaptured = false;
@@ -100,7 +100,8 @@ OpFoldResult BoundsEmitter::clampRooms(const TileInterval &interval, OpFoldResul
                                              operands);
 }
 
-/// Maps the mask's query to the first and the last query of the tile, for values that are evaluated there.
+/// Maps the query of the mask to `first` for values that are taken at the tile's first query, and to the tile's last
+/// query for values that are taken there.
 void BoundsEmitter::mapRows(Value first) {
   auto isAt = [&](MaskSpace::At at) {
     return llvm::any_of(bounds.captured, [&](const CapturedValue &captured) { return captured.at == at; });
@@ -111,7 +112,7 @@ void BoundsEmitter::mapRows(Value first) {
     return;
   AffineExpr last = symbol(LoopBounds::First) + symbol(LoopBounds::Count) - 1;
   OpFoldResult position = affine::makeComposedFoldedAffineApply(b, loc, AffineMap::get(0, 4, last), symbols);
-  if (mayHaveNoQuery()) // arrays may only be read at positions that exist
+  if (mayHaveNoQuery()) // the mask may read arrays at this position, so it must not be -1
     position = clamp(position, b.getIndexAttr(0), /*isMin=*/false);
   hoisted[unsigned(MaskSpace::At::LastRow)].map(row, getValueOrCreateConstantIndexOp(b, loc, position));
 }

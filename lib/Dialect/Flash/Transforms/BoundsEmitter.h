@@ -17,27 +17,28 @@ protected:
 
   AffineExpr symbol(unsigned position) const;
 
-  /// Whether the tile of queries may be empty, as some tiles of segments are.
+  /// Whether the tile of queries may have no query, as a tile of flash.segment_tile may.
   bool mayHaveNoQuery() const;
 
-  /// The loop's end, rounded to whole tiles from the loop's begin.
+  /// Returns the loop's end, rounded to a multiple of the tile size, counted from the loop's begin. Rounds up with
+  /// `isCeil`, else down.
   AffineExpr getEnd(bool isCeil) const;
 
-  /// Rounds `position` down, or up with `isCeil`, to a boundary of tiles that begin at `begin`.
+  /// Rounds `position` to a multiple of the tile size, counted from `begin`. Rounds up with `isCeil`, else down.
   OpFoldResult roundFrom(OpFoldResult begin, OpFoldResult position, bool isCeil);
 
-  /// The minimum or the maximum of some expressions.
+  /// Returns the minimum of `exprs` if `isMin`, else their maximum.
   OpFoldResult reduce(ArrayRef<AffineExpr> exprs, bool isMin);
   OpFoldResult clamp(OpFoldResult value, OpFoldResult limit, bool isMin);
 
-  /// `value` if all conditions are >= 0, else `otherwise`.
+  /// Returns `value` if all `conditions` are >= 0, else `otherwise`.
   OpFoldResult unless(ArrayRef<AffineExpr> conditions, OpFoldResult value, OpFoldResult otherwise);
 
-  /// The minimum of `end` and `begin` plus each of the interval's rooms (limits on its number of tiles).
+  /// Returns `end`, limited to `begin` plus (room + 1) tiles for each room of the interval (`TileInterval::rooms`).
   OpFoldResult clampRooms(const TileInterval &interval, OpFoldResult begin, OpFoldResult end);
 
   const LoopBounds &bounds;
-  /// The values of the expressions' symbols.
+  /// The values of the symbols that the expressions of `bounds` use.
   SmallVector<OpFoldResult> symbols;
 
 private:
@@ -49,7 +50,7 @@ private:
   OpBuilder b;
   Location loc;
   bool mayBeEmpty;
-  /// The values that are copied out of the mask region, a mapping for each MaskSpace::At.
+  /// Maps values of the mask region to their copies outside of the region: one mapping for each MaskSpace::At.
   IRMapping hoisted[3];
 };
 

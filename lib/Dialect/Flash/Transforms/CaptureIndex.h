@@ -7,19 +7,20 @@
 
 namespace mlir::flash {
 
-/// How the gradients that belong to the element of a read are summed.
+/// Says how the gradients of a score are summed for one read of a captured tensor.
 struct CaptureIndex {
-  /// Sums of rows, columns, diagonals or pairs.
+  /// Whether there is one sum for each row, column, diagonal or pair.
   Gradients gradients;
-  /// Whether an index depends on the batch, and on the head.
+  /// Whether any index of the read depends on the batch, and whether any depends on the head.
   bool dependsOnBatch, dependsOnHead;
 };
 
-/// Analyzes the indices of a read that stands directly in `score`, the score region of an op.
+/// Analyzes the indices of `read`, which is in `score`, the score region of an op, and not in control flow inside of
+/// it.
 CaptureIndex analyzeCaptureIndex(Region &score, tensor::ExtractOp read);
 
-/// Whether `value` in `region`, a score or a mask, depends on the pair (i, j) through its distance j - i only. It may
-/// depend on b and h.
+/// Whether `value` depends on the pair (i, j) only through the distance j - i. It may depend on b and h, too. `region`
+/// is the score or the mask that has the value.
 bool hangsOnDistance(Region &region, Value value);
 
 } // namespace mlir::flash

@@ -27,7 +27,8 @@ using Predicate = arith::CmpIPredicate;
 
 static constexpr StringLiteral kCheckedAttr = "flash.checked";
 
-/// The name of the array: its location's, or else that of the function's argument.
+/// Returns the name that `location` has for `array`. Without one, returns the name of the function's argument that
+/// `array` comes from, or "an array".
 static std::string getName(Location location, Value array) {
   if (auto name = location->findInstanceOf<NameLoc>())
     return name.getName().str();
@@ -52,9 +53,9 @@ static scf::ForOp emitLoop(ImplicitLocOpBuilder &b, int64_t first, Value end) {
 //===--------------------------------------------------------------------------------------------------------------===//
 
 namespace {
-/// Emits values of a score or a mask for one pair, and their errors. An error is 0, or the number of an index that is
-/// outside of its array and that decides the value. The value is null if it depends on the score, and the error is null
-/// if there can be none.
+/// Emits the value of a score or a mask for one pair, and the error of this value. The error is 0, or the number (from
+/// 1 on) of an index that is outside of its array and on which the value depends. The value is null if it depends on
+/// the argument for the score. The error is null if there can be none.
 class ErrorFlow {
 public:
   ErrorFlow(ImplicitLocOpBuilder &b, Region &region, ValueRange position, SmallVectorImpl<WrapIndexOp> &indices)
@@ -65,7 +66,7 @@ public:
   Value getValue() { return get(getYielded()); }
   Value getError() { return getError(getYielded()); }
 
-  /// The first of two errors that is not 0.
+  /// Returns `x` if it is not 0, else `y`. A null error counts as 0.
   static Value join(ImplicitLocOpBuilder &b, Value x, Value y) {
     if (!x || !y)
       return x ? x : y;
@@ -135,7 +136,8 @@ private:
     return join(b, ofX, ofY);
   }
 
-  /// The error of `side`, an operand of arith.andi or arith.ori; 0 where the `other` operand alone decides the result.
+  /// Returns the error of `side`, an operand of `op` (arith.andi or arith.ori). It is 0 where the operand `other` has
+  /// no error and decides the result by itself. Null if `side` can have no error, or if `other` depends on the score.
   Value getUnlessDecided(Operation *op, Value side, Value other) {
     Value error = getError(side), decides = error ? get(other) : Value();
     if (!decides)
@@ -160,12 +162,12 @@ private:
   DenseMap<Value, Value> errors;
 };
 
-/// Emits loops over all pairs of an op, before the op, that check its indices.
+/// Emits, before an op, loops over all pairs of the op that check the indices in its score and its mask.
 class IndexChecker {
 public:
   explicit IndexChecker(ScoresOpInterface op) : op(op), b(op.getLoc(), op) {}
 
-  /// Returns the number of indices that are checked.
+  /// Emits the loops. Returns the number of indices that they check.
   int64_t emit() {
     if (!hasIndices(op.getScore()) && !hasIndices(op.getMask()))
       return 0;
@@ -190,7 +192,7 @@ private:
     return llvm::any_of(region.getOps(), [](Operation &nested) { return isa<WrapIndexOp>(nested); });
   }
 
-  /// The number of positions of a dimension. For keys in a cache it is the sequence's length.
+  /// Returns the number of positions of dimension `dim`. For keys in a cache this is the length of the sequence.
   Value emitExtent(unsigned dim, ArrayRef<Value> position) {
     Value extent = linalg::createOrFoldDimOp(b, b.getLoc(), dim == 3 ? op.getK() : op.getQ(), dim == 3 ? 2 : dim);
     auto view = dim == 3 ? op.getK().getDefiningOp<CacheViewOp>() : CacheViewOp();
@@ -224,7 +226,7 @@ private:
            "where no element is meant, a select (flashc.ops.where) has to take another value";
   }
 
-  /// Limits a loop whose position is not used to one iteration.
+  /// Limits `loop` to one iteration if its position is not used.
   static void dropUnused(scf::ForOp loop) {
     if (!loop.getInductionVar().use_empty())
       return;
@@ -243,7 +245,7 @@ private:
 // Promises
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// Emits loops that compare all neighbours along the last dimension of an array.
+/// Emits loops that assert, for all neighbours along the last dimension of an array, that they ascend.
 static void emitAscends(func::FuncOp function, AssumeSortedOp promise) {
   Value array = promise.getSource();
   ImplicitLocOpBuilder b(promise.getLoc(), function.getContext());
@@ -263,7 +265,8 @@ static void emitAscends(func::FuncOp function, AssumeSortedOp promise) {
                            "them, or promise nothing");
 }
 
-/// Emits checks of the arrays that are declared sorted and are known at the function's begin; returns their number.
+/// Emits checks of the arrays that are declared sorted, except for arrays that a score or a mask computes. Returns the
+/// number of checked arrays.
 static int64_t checkPromises(func::FuncOp function) {
   llvm::MapVector<Value, AssumeSortedOp> promises;
   function.walk([&](AssumeSortedOp promise) {

@@ -26,7 +26,8 @@ LogicalResult mlir::flash::decomposeFlashOp(RewriterBase &rewriter, linalg::Aggr
   return success();
 }
 
-/// Expands searches and tables to loops, and replaces declarations by their operands.
+/// Expands searches (such as flash.count_le) and tables (such as flash.tile_runs) to loops, and replaces each
+/// flash.assume_sorted by its operand.
 static void expandDeclaredData(RewriterBase &rewriter, Operation *root) {
   auto expand = [&](auto op) {
     rewriter.setInsertionPoint(op);

@@ -21,7 +21,7 @@ using namespace mlir;
 using namespace mlir::flash;
 
 namespace {
-/// A read of the captured tensor, and how its gradients are summed.
+/// A read of the captured tensor, and how the score's gradients are summed for this read.
 struct CapturedRead {
   tensor::ExtractOp read;
   CaptureIndex index;
@@ -31,7 +31,7 @@ class Rewriter {
 public:
   Rewriter(RewriterBase &rewriter, CapturedGradientOp op) : b(rewriter), op(op), loc(op.getLoc()) {}
 
-  /// Replaces the op; returns the number of its reads.
+  /// Replaces the op by sums of score gradients. Returns the number of reads of the captured tensor.
   FailureOr<int64_t> run() {
     FailureOr<SmallVector<CapturedRead>> reads = findReads();
     if (failed(reads))
@@ -97,7 +97,7 @@ FailureOr<SmallVector<CapturedRead>> Rewriter::findReads() {
   return reads;
 }
 
-/// Emits the sums of the score's gradients that belong to one read.
+/// Emits the step that sums the score's gradients for read number `number`.
 FailureOr<Value> Rewriter::emitSums(CapturedRead &read, Value delta, int64_t number) {
   Gradients gradients = read.index.gradients;
   SmallVector<OpFoldResult> sizes{getExtent(op.getQ(), 0), getExtent(op.getQ(), 1)};
@@ -108,7 +108,7 @@ FailureOr<Value> Rewriter::emitSums(CapturedRead &read, Value delta, int64_t num
     sizes.push_back(keys);
   if (gradients == Gradients::Pairs || gradients == Gradients::Diagonals)
     sizes[0] = read.index.dependsOnBatch ? sizes[0] : b.getIndexAttr(1);
-  if (gradients == Gradients::Pairs) // diagonals of one head are few enough for a kernel
+  if (gradients == Gradients::Pairs) // a kernel has room for the diagonals of one head, which stay apart
     sizes[1] = read.index.dependsOnHead ? sizes[1] : b.getIndexAttr(1);
   if (gradients == Gradients::Diagonals) {
     AffineExpr q, k;

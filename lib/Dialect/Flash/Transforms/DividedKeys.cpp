@@ -10,7 +10,8 @@ using namespace mlir::flash;
 
 using Predicate = arith::CmpIPredicate;
 
-/// Returns the quotient q by a divisor that is not constant if `expr` is q plus a constant, else null.
+/// If `expr` is a quotient plus a constant, returns the op of the quotient. Null for other expressions, and if the
+/// divisor is constant.
 static arith::FloorDivSIOp matchQuotient(const LinearExpr &expr) {
   Value shifted = expr.getShifted();
   auto quotient = shifted ? shifted.getDefiningOp<arith::FloorDivSIOp>() : arith::FloorDivSIOp();
@@ -18,15 +19,15 @@ static arith::FloorDivSIOp matchQuotient(const LinearExpr &expr) {
 }
 
 namespace {
-/// `(position + rest) floordiv divisor <predicate> limit`, where `position` is the key or the query, and `rest` and
-/// `divisor` depend on neither. `limit` depends on neither, or, for a key, is a quotient of the query by the same
-/// divisor plus a constant.
+/// The comparison `(position + rest) floordiv divisor <predicate> limit`. `position` is the key or the query; `rest`
+/// and `divisor` depend on neither of the two. The same holds for `limit`, except if `position` is the key: then
+/// `limit` may be `ofQuery` plus a constant.
 struct QuotientComparison {
   BlockArgument position;
   LinearExpr rest, limit;
   Value divisor;
   Predicate predicate;
-  arith::FloorDivSIOp ofQuery; // or null
+  arith::FloorDivSIOp ofQuery; // the quotient of the query by `divisor` in `limit`, or null
 };
 
 /// Rewrites the comparisons of one region.
@@ -72,9 +73,9 @@ private:
     return QuotientComparison{position, rest, limit, quotient.getRhs(), predicate, ofQuery};
   }
 
-  /// Emits the comparison as bounds on the position; null if its predicate is unsigned. The first and the last position
-  /// of a quotient depend on the divisor's sign, and quotients ascend with the position only if the divisor is
-  /// positive.
+  /// Emits the comparison as bounds on the position. Null if its predicate is unsigned. The divisor's sign decides
+  /// which position is the first one with a given quotient, and which is the last one. Quotients ascend with the
+  /// position if the divisor is positive, and descend if it is negative.
   Value emit(ImplicitLocOpBuilder &b, const QuotientComparison &compare) const {
     Value divisor = emitLinear(b, LinearExpr::symbol(compare.divisor));
     Value isPositive = arith::CmpIOp::create(b, Predicate::sgt, divisor, arith::ConstantIndexOp::create(b, 0));
@@ -89,7 +90,7 @@ private:
       Value second = arith::AndIOp::create(b, isNegative, ifNegative);
       return arith::OrIOp::create(b, first, second).getResult();
     };
-    if (compare.predicate == Predicate::eq || compare.predicate == Predicate::ne) { // whatever the sign
+    if (compare.predicate == Predicate::eq || compare.predicate == Predicate::ne) { // the same for both signs
       Value first = isBehind(0), last = isBefore(0), both = arith::AndIOp::create(b, first, last);
       return compare.predicate == Predicate::eq ? both : negate(both);
     }
@@ -104,8 +105,8 @@ private:
     return emitSigned(b, b.getLoc(), compare.predicate, atMost, atLeast);
   }
 
-  /// Emits whether the position is at least the first one whose quotient is `limit + margin`, or, with `isEnd`, at most
-  /// the last such position.
+  /// Emits whether the position is at or after the first one whose quotient is `limit + margin`. With `isEnd`, emits
+  /// instead whether the position is at or before the last one with this quotient.
   Value emitEdge(ImplicitLocOpBuilder &b, const QuotientComparison &compare, Value divisor, Value isPositive,
                  int64_t margin, bool isEnd) const {
     LinearExpr one = LinearExpr::symbol(divisor);
@@ -117,7 +118,7 @@ private:
       multiple += LinearExpr::symbol(arith::MulIOp::create(b, emitLinear(b, compare.limit), divisor));
     }
     LinearExpr start = multiple - compare.rest;
-    // [m, m + d) if d > 0, [m + d + 1, m + 1) if d < 0.
+    // With m = `start` and d = `divisor`, these positions are [m, m + d) if d > 0, and [m + d + 1, m + 1) if d < 0.
     Value ifPositive = emitLinear(b, isEnd ? start + one : start);
     Value ifNegative = emitLinear(b, isEnd ? start + LinearExpr(1) : start + one + LinearExpr(1));
     Value edge = arith::SelectOp::create(b, isPositive, ifPositive, ifNegative);

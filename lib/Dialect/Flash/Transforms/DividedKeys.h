@@ -9,10 +9,11 @@ namespace mlir::flash {
 /// Whether a mask divides a position by a value that is not constant.
 bool dividesByCaptured(Region &mask);
 
-/// Rewrites comparisons of a key's quotient as bounds on the key: for d > 0, `(j + c) floordiv d >= r` is `j >= r * d -
-/// c`, and `<= r` is `j < (r + 1) * d - c`; for d < 0 the other way around. `r` is the same for all queries, or the
-/// quotient of the query by the same d; r * d then ascends with the query, whatever the sign of d. Comparisons of a
-/// query's quotient with a value that is the same for all pairs become bounds on the query in the same way.
+/// Rewrites comparisons of a key's quotient as bounds on the key. For d > 0, `(j + c) floordiv d >= r` becomes `j >= r
+/// * d - c`, and `(j + c) floordiv d <= r` becomes `j < (r + 1) * d - c`. For d < 0 the quotient descends with the key,
+/// so `>=` becomes an upper bound and `<=` a lower bound. `r` is the same for all queries, or it is the quotient of the
+/// query by the same d. In the second case r * d ascends with the query for either sign of d. In the same way,
+/// comparisons of a query's quotient with a value that is the same for all pairs become bounds on the query.
 void boundDividedKeys(Region &mask);
 
 } // namespace mlir::flash

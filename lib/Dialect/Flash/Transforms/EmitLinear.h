@@ -8,7 +8,7 @@
 
 namespace mlir::flash {
 
-/// Emits the value of `expr`, as an index.
+/// Emits the value of `expr` as an index.
 inline Value emitLinear(ImplicitLocOpBuilder &b, const LinearExpr &expr) {
   Value sum = arith::ConstantIndexOp::create(b, expr.getConstant());
   for (const LinearExpr::Term &term : expr.getTerms()) {

@@ -22,10 +22,11 @@ using namespace mlir;
 using namespace mlir::flash;
 
 //===--------------------------------------------------------------------------------------------------------------===//
-// What can move
+// Which tensors can move
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// Whether every use is a read in a score or a mask, so that the tensor has no use after its code has moved there.
+/// Whether all uses of `tensor` are reads in scores and masks. If so, the tensor is unused once its code has moved to
+/// these reads.
 static bool isOnlyRead(Value tensor) {
   return llvm::all_of(tensor.getUsers(), [](Operation *user) {
     return isa<tensor::ExtractOp>(user) && user->getParentOfType<ScoresOpInterface>();
@@ -41,7 +42,7 @@ static bool hasEffects(Region &region) {
       .wasInterrupted();
 }
 
-/// Why a structured op cannot become scalar code for one element of a result; empty if it can.
+/// Returns why a structured op cannot become scalar code for one element of `result`. Empty if it can.
 static StringRef findObstacle(linalg::LinalgOp op, OpResult result) {
   if (op.getNumParallelLoops() != op.getNumLoops())
     return "its loops are not all parallel";
@@ -52,14 +53,15 @@ static StringRef findObstacle(linalg::LinalgOp op, OpResult result) {
   return "";
 }
 
-/// Whether each group has at most one dimension of more than one element, which then is a dimension of the other side.
+/// Whether each group of dimensions of `type` has at most one dimension with an extent other than 1. A reshape by these
+/// groups only adds or drops dimensions of extent 1.
 static bool addsUnitDimsOnly(RankedTensorType type, ArrayRef<ReassociationIndices> groups) {
   return llvm::all_of(groups, [&](const ReassociationIndices &group) {
     return llvm::count_if(group, [&](int64_t dim) { return type.getDimSize(dim) != 1; }) <= 1;
   });
 }
 
-/// Why a tensor cannot be computed where it is read; empty if it can.
+/// Returns why the code of `tensor` cannot move to the reads of the tensor. Empty if it can.
 static StringRef findObstacle(OpResult tensor) {
   Operation *op = tensor.getOwner();
   if (auto structured = dyn_cast<linalg::LinalgOp>(op))
@@ -79,17 +81,17 @@ static StringRef findObstacle(OpResult tensor) {
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//
-// Moving it
+// Moving a tensor's code
 //===--------------------------------------------------------------------------------------------------------------===//
 
 namespace {
-/// Emits the code of one element of a tensor at the insertion point of `b`. It reads the tensors that the producer
-/// reads.
+/// Emits the code of one element of a tensor at the insertion point of `b`. The code reads the operands of the op that
+/// computes the tensor.
 class ElementBuilder {
 public:
   ElementBuilder(OpBuilder &b, Location loc, ValueRange indices) : b(b), loc(loc), indices(indices) {}
 
-  /// Returns the element; findObstacle(tensor) must be empty.
+  /// Emits the element of `tensor` at `indices`. findObstacle(tensor) must be empty.
   Value build(OpResult tensor) {
     Operation *op = tensor.getOwner();
     if (auto structured = dyn_cast<linalg::LinalgOp>(op))
@@ -145,8 +147,9 @@ private:
     return inlineBody(*op.getBlock(), loops, mapping, result.getResultNumber());
   }
 
-  /// Copies a body of scalar code and returns its yielded value `number`. `loops` are the loop positions, which
-  /// linalg.index returns, or the arguments of the body of a tensor.generate.
+  /// Copies a body of scalar code. Returns the copy of the value that the body yields as number `number`. For the body
+  /// of a structured op, `loops` are the positions that linalg.index returns. For the body of a tensor.generate, they
+  /// are the values of its arguments.
   Value inlineBody(Block &body, ValueRange loops, IRMapping mapping, unsigned number) {
     if (isa<tensor::GenerateOp>(body.getParentOp()))
       mapping.map(body.getArguments(), loops);
@@ -210,7 +213,7 @@ private:
 };
 } // namespace
 
-/// Erases a dead op, and then the ops that die with it.
+/// Erases `op` if it is dead, and then the ops of its operands that become dead.
 static void eraseIfDead(RewriterBase &rewriter, Operation *op) {
   if (!op || !isOpTriviallyDead(op))
     return;
@@ -220,7 +223,7 @@ static void eraseIfDead(RewriterBase &rewriter, Operation *op) {
     eraseIfDead(rewriter, operand.getDefiningOp());
 }
 
-/// Finds reads, in scores and masks, of tensors that are computed outside of the op.
+/// Finds the reads in scores and masks of tensors that are computed outside of the op with the score or the mask.
 static SmallVector<tensor::ExtractOp> findReads(Operation *root) {
   SmallVector<tensor::ExtractOp> reads;
   root->walk([&](tensor::ExtractOp read) {

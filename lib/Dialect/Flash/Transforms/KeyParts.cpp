@@ -18,7 +18,7 @@ std::pair<OpFoldResult, OpFoldResult> mlir::flash::emitKeysOfPart(OpBuilder &b, 
   };
   Value tiles = getValueOrCreateConstantIndexOp(b, loc, apply((y - x).ceilDiv(tile), {begin, end}));
   auto at = [&](int64_t next) {
-    // tiles * part does not overflow: both are small numbers.
+    // The product does not overflow, since the number of tiles and the number of the part are small.
     Value product = arith::MulIOp::create(
         b, loc, tiles, getValueOrCreateConstantIndexOp(b, loc, apply(x + next, {OpFoldResult(part)})));
     return apply(x + y.floorDiv(parts) * tile, {begin, OpFoldResult(product)});

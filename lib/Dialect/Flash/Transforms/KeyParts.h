@@ -6,15 +6,15 @@
 
 namespace mlir::flash {
 
-/// The begin and the end of part `part`, if the keys from `begin` to `end` are divided into `parts` parts of equally
-/// many tiles of `tile` keys.
+/// Returns the begin and the end of part number `part` of the keys from `begin` to `end`. The keys are divided into
+/// `parts` parts of whole tiles of `tile` keys. The numbers of tiles of two parts differ by at most one.
 std::pair<OpFoldResult, OpFoldResult> emitKeysOfPart(OpBuilder &b, Location loc, OpFoldResult begin, OpFoldResult end,
                                                      Value part, int64_t parts, int64_t tile);
 
-/// Writes o or lse of a tile to `output`, an argument of the parallel loop, at the builder's insertion point, which is
-/// after the loop's body. `offsets` and `sizes` are those of o in [B, Hq, Nq, Dv]; the last one is ignored for lse.
-/// `output` has a leading dimension of parts unless `part` is null (there is one part). Rows of the tile that do not
-/// exist are cut off.
+/// Writes `result`, a tile of o or lse, to `output`, an argument of the parallel loop. The builder's insertion point
+/// must be in the body of this loop. `offsets` and `sizes` are those of a tile of o in [B, Hq, Nq, Dv]; for lse the
+/// last element of each is ignored. If there is only one part, `part` is null. Otherwise the first dimension of
+/// `output` is the part. Rows of the tile that do not exist are cut off.
 void emitWriteOfPart(OpBuilder &b, Value result, BlockArgument output, ArrayRef<OpFoldResult> offsets,
                      ArrayRef<OpFoldResult> sizes, Value part);
 

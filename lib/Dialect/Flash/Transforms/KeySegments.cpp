@@ -12,7 +12,7 @@ namespace {
 // One interval with cuts at its ends
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// The segments of most masks: masked, full, masked.
+/// Emits the segments for one interval, which most masks have: a masked, a full and a masked segment.
 class SingleInterval : BoundsEmitter {
 public:
   using BoundsEmitter::BoundsEmitter;
@@ -43,8 +43,9 @@ private:
     return makeSegments(begin, fullBegin, reduce(suffixes, /*isMin=*/true), end);
   }
 
-  /// Tiles begin at the first key that may be kept, so that no tile is cut there if all queries see that key. The last
-  /// tile may exceed the interval and the loop. If the interval's end is before its begin, the interval is empty.
+  /// Emits the segments of moved tiles. The first tile begins at the first key that may be kept, so that its begin is
+  /// not cut if all queries see that key. The last tile may exceed the interval and the loop. If the interval's end is
+  /// before its begin, the interval is empty.
   SmallVector<KeySegment> emitMoved() {
     const TileInterval &kept = bounds.kept.front();
     SmallVector<AffineExpr> beginExprs{symbol(LoopBounds::Begin)}, endExprs{symbol(LoopBounds::End)};
@@ -66,15 +67,15 @@ private:
     return makeSegments(begin, fullBegin, roundFrom(begin, cut, /*isCeil=*/false), end);
   }
 
-  /// Returns a masked, a full and a masked segment. The full one begins at `fullBegin` and ends at `cut`, clamped to
-  /// [fullBegin, end].
+  /// Returns a masked segment from `begin` to `fullBegin`, a full one from there to `cut`, and a masked one from there
+  /// to `end`. `cut` is clamped to [fullBegin, end]. The full segment is empty if a condition of `fullIf` fails.
   SmallVector<KeySegment> makeSegments(OpFoldResult begin, OpFoldResult fullBegin, OpFoldResult cut, OpFoldResult end) {
     OpFoldResult fullEnd = clamp(clamp(cut, end, /*isMin=*/true), fullBegin, /*isMin=*/false);
     fullEnd = unless(fullIf, fullEnd, fullBegin);
     return {{begin, fullBegin, false}, {fullBegin, fullEnd, true}, {fullEnd, end, false}};
   }
 
-  /// The conditions under which there are tiles to visit.
+  /// Returns the conditions under which there are tiles to visit.
   SmallVector<AffineExpr> getConditions() const {
     SmallVector<AffineExpr> conditions = bounds.kept.front().conditions;
     if (mayHaveNoQuery())
@@ -82,7 +83,8 @@ private:
     return conditions;
   }
 
-  /// Collects where full tiles may begin and end. No tile that exceeds `end` is full.
+  /// Collects where full tiles may begin (`prefixes`) and end (`suffixes`), and the conditions under which there are
+  /// any (`fullIf`). No tile that exceeds `end` is full.
   void collectCuts(AffineExpr end) {
     suffixes.push_back(end);
     for (const TileInterval &cut : bounds.cut) {
@@ -102,22 +104,23 @@ private:
 // Several intervals
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// Bounds in tiles that hold together.
+/// Bounds of a point, as numbers of tiles, and conditions. All bounds and all conditions (`facts`) of an alternative
+/// hold together.
 struct Alternative {
   SmallVector<MaskExpr, 2> bounds;
   SmallVector<MaskExpr, 1> facts;
 };
-/// Bounds of which at least one holds. If empty, nothing is known.
+/// The alternatives for a point, of which at least one holds. The list is never empty.
 using Alternatives = std::vector<Alternative>;
 
-/// A tile boundary as a value, and its lower and upper bounds.
+/// A tile boundary: its value, and the alternatives for its lower bounds (`least`) and for its upper bounds (`most`).
 struct Point {
   OpFoldResult value;
   Alternatives least, most;
 };
 
-/// Comparisons that can be decided at compile time are not emitted, and neither are segments that are empty for every
-/// tile.
+/// Emits the segments for several intervals, or for cuts inside of an interval. Comparisons that can be decided at
+/// compile time are not emitted. Segments that are empty for every tile of queries are not emitted, either.
 class SeveralIntervals : BoundsEmitter {
 public:
   SeveralIntervals(StepOpInterface op, const KeyRange &range, const LoopBounds &bounds, MaskSpace &space)
@@ -133,7 +136,7 @@ public:
     collectCuts();
     for (size_t n = 0; n < kept.begins.size(); ++n)
       emitSegments(kept.begins[n], kept.ends[n]);
-    if (mayHaveNoQuery()) // the proofs hold for tiles with queries
+    if (mayHaveNoQuery()) // the proofs assume that the tile has a query
       for (KeySegment &segment : segments)
         segment.end = unless(symbol(LoopBounds::Count) - 1, segment.end, segment.begin);
     return std::move(segments);
@@ -180,7 +183,7 @@ private:
     return {reduce(expr, /*isMin=*/true), exactly, exactly};
   }
 
-  /// Whether `a <= b` is proven for every tile.
+  /// Whether `a <= b` is proven for every tile of queries.
   bool isOrdered(const Point &a, const Point &b) const {
     if (isSame(a.value, b.value))
       return true;
@@ -214,8 +217,8 @@ private:
   Point least(const Point &a, const Point &b) { return pick(a, b, /*isMin=*/true); }
   Point most(const Point &a, const Point &b) { return pick(a, b, /*isMin=*/false); }
 
-  /// Returns `point` if the conditions of the interval hold, else `otherwise`. `value` is the point's value with rooms
-  /// applied.
+  /// Returns `point` if the conditions of the interval hold, else `otherwise`. `value` takes the place of the value of
+  /// `point`: it is that value, limited by the interval's rooms.
   Point choose(const TileInterval &interval, Point point, const Point &otherwise, OpFoldResult value) {
     if (interval.conditionExprs.empty())
       return point;
@@ -239,7 +242,7 @@ private:
     return point;
   }
 
-  /// The end of the interval, which is not before `begin`.
+  /// Returns the end of the interval, or `begin` if the end is before it.
   Point getEnd(const TileInterval &interval, const Point &begin) {
     Point point = loopEnd;
     for (auto [expr, tiles] : llvm::zip(interval.end, interval.endTiles))
@@ -265,15 +268,16 @@ private:
       }
   }
 
-  /// Sorts begins and ends separately. The numbers of begins and of ends up to any position stay the same, and so does
-  /// the union of the intervals. More than kMaxIntervals intervals are replaced by one that covers all.
+  /// Sorts the begins and the ends separately. This changes neither the number of begins nor the number of ends up to
+  /// any position, so the union of the intervals stays the same. If there are more than kMaxIntervals intervals, one
+  /// interval that covers all of them takes their place.
   void order(Intervals &intervals) {
     if (intervals.begins.size() > LoopBounds::kMaxIntervals) {
       for (size_t n = 1; n < intervals.begins.size(); ++n) {
         intervals.begins[0] = least(intervals.begins[0], intervals.begins[n]);
         intervals.ends[0] = most(intervals.ends[0], intervals.ends[n]);
       }
-      // An empty interval may lie after the loop's end: it must not extend the interval that covers all.
+      // An empty interval may lie after the loop's end. It must not extend the interval that covers all.
       intervals.begins[0] = least(intervals.begins[0], loopEnd);
       intervals.ends[0] = least(intervals.ends[0], loopEnd);
       intervals.begins.truncate(1);
@@ -288,7 +292,7 @@ private:
     for (const TileInterval &interval : bounds.kept) {
       Point begin = getBegin(interval), end = getEnd(interval, begin);
       auto *same = llvm::find(known, ArrayRef(interval.begin));
-      if (same != known.end()) { // of equal begins, only the greater end counts
+      if (same != known.end()) { // of intervals with equal begins, only the greatest end counts
         Point &other = kept.ends[same - known.begin()];
         other = most(other, end);
         continue;
@@ -324,7 +328,7 @@ private:
   // Segments
   //===------------------------------------------------------------------------------------------------------------===//
 
-  /// Adds the segments of a kept interval: masked and full ones in turns.
+  /// Adds the segments of a kept interval, which are alternately masked and full.
   void emitSegments(const Point &begin, Point end) {
     if (isOrdered(end, begin))
       return;
@@ -342,8 +346,8 @@ private:
     addSegment(fullEnd, end, false);
   }
 
-  /// Adds the segment [begin, end), or, if it is known to be empty, sets `end` to `begin`, so that the segments before
-  /// and after it are merged if they are of one kind.
+  /// Adds the segment [begin, end). If it is known to be empty, sets `end` to `begin` instead. The next segment then
+  /// begins where the last one ended, and both become one segment if they are both full or both masked.
   void addSegment(const Point &begin, Point &end, bool isFull) {
     if (isOrdered(end, begin)) {
       end = begin;

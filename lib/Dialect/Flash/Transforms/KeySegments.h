@@ -15,8 +15,8 @@ struct KeySegment {
   bool isFull;
 };
 
-/// Tiles of keys at `begin`, `begin` + tile, ... < `end`, for `count` queries from `first` on. Their bounds are
-/// computed at `place`.
+/// The tiles of keys that begin at `begin`, `begin` + tile, ... below `end`, for `count` queries from `first` on. Code
+/// that computes bounds of these tiles is emitted at `place`.
 struct KeyRange {
   OpBuilder place;
   OpFoldResult begin, end;
@@ -25,20 +25,22 @@ struct KeyRange {
   /// Whether `count` may be 0, in which case no tile is visited.
   bool mayBeEmpty = false;
 
-  /// The tiles of `loop`, which is around `op`, for a tile of queries of which `count` exist.
+  /// Returns the tiles of `loop`, the loop around `op`, for a tile of queries of which `count` exist.
   static KeyRange of(StepOpInterface op, scf::ForOp loop, OpFoldResult count) {
     return {OpBuilder(loop), getAsOpFoldResult(loop.getLowerBound()), getAsOpFoldResult(loop.getUpperBound()),
             op.getPositionIn(op.getResidentDim()), count};
   }
 };
 
-/// Emits the bounds of segments of key tiles. The segments ascend and are disjoint; a segment that is known to be empty
-/// is left out.
+/// Emits the bounds of the segments of `range` that `bounds` keep. The segments ascend and are disjoint. For one
+/// interval (`isOneInterval`), the result has a masked, a full and a masked segment, of which some may be known to be
+/// empty, or just a masked one if no tile is full. For several intervals, segments that are known to be empty are left
+/// out.
 SmallVector<KeySegment> emitKeySegments(StepOpInterface op, const KeyRange &range, const LoopBounds &bounds,
                                         MaskSpace &space);
 
-/// Whether `bounds` are one interval of tiles that may be cut at its ends only, so that its segments are masked, full
-/// and masked.
+/// Whether `bounds` have one kept interval, which may be cut at its ends only. Its segments are then masked, full and
+/// masked.
 bool isOneInterval(const LoopBounds &bounds);
 
 } // namespace mlir::flash

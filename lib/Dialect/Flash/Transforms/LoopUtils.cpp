@@ -6,7 +6,7 @@
 using namespace mlir;
 using namespace mlir::flash;
 
-/// Whether `yielded` is `carried` with one slice replaced by `result`: the slice that `tile` was read from.
+/// Whether `yielded` is `carried` with one slice replaced by `result`, where `tile` was read from the same slice.
 static bool replacesSlice(Value carried, Value tile, Value result, Value yielded) {
   if (auto pad = tile.getDefiningOp<tensor::PadOp>())
     tile = pad.getSource();

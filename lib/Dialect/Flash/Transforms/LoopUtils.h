@@ -14,11 +14,11 @@
 
 namespace mlir::flash {
 
-/// Reports why a pass cannot rewrite a nest: `static constexpr Refusal refuse{"swap loops"};`.
+/// Reports why a pass cannot rewrite a loop nest, as in `static constexpr Refusal refuse{"swap loops"};`.
 struct Refusal {
   StringLiteral action;
 
-  /// Emits "cannot <action>: <reason>" as an error on `where`, with a note at `culprit`. Always a failure.
+  /// Emits "cannot <action>: <reason>" as an error on `where`, with a note at `culprit`. Always returns a failure.
   LogicalResult operator()(Operation *where, const Twine &reason, Operation *culprit = nullptr) const {
     InFlightDiagnostic diag = where->emitError() << "cannot " << action << ": " << reason;
     if (culprit && culprit != where)
@@ -27,7 +27,7 @@ struct Refusal {
   }
 };
 
-/// Maps the offsets, sizes or strides of a slice to a clone's operands.
+/// Maps the operands among the offsets, sizes or strides of a slice by `mapping`.
 inline SmallVector<OpFoldResult> remap(const IRMapping &mapping, ArrayRef<OpFoldResult> values) {
   return llvm::map_to_vector(values, [&](OpFoldResult value) -> OpFoldResult {
     if (auto dynamic = dyn_cast<Value>(value))
@@ -36,8 +36,9 @@ inline SmallVector<OpFoldResult> remap(const IRMapping &mapping, ArrayRef<OpFold
   });
 }
 
-/// The loop around `op` if each iteration folds every value that the loop carries by `op`: the value is a state of the
-/// op, or a tensor of which `op` replaces one slice (a state that moves with the streamed dimension). Null otherwise.
+/// Returns the loop around `op` if `op` updates every value that the loop carries, in each iteration. Such a value is a
+/// state of `op`, or, for a state that moves with the streamed dimension, a tensor of which `op` replaces one slice.
+/// Null for other loops.
 scf::ForOp getFoldingLoop(StepOpInterface op);
 
 /// Whether the only effects of `op` and of its regions are reads.

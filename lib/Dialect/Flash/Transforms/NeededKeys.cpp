@@ -40,7 +40,7 @@ std::optional<NeededKeys> mlir::flash::emitNeededKeys(StepOpInterface op, TileSi
     return getValueOrCreateConstantIndexOp(b, loc, tensor::getMixedSize(b, loc, array, dim));
   };
   Value q = op.getScores().getQ(), queries = getExtent(q, 2), keys = getExtent(op.getScores().getK(), 2);
-  // Temporary loops over all tiles of queries, whose positions the bounds are computed from.
+  // These loops over all tiles of queries are temporary. The bounds are computed from their induction variables.
   NeededKeys needed;
   scf::ForOp outermost;
   for (auto [position, extent, step] :

@@ -17,7 +17,7 @@ namespace mlir::flash {
 using namespace mlir;
 using namespace mlir::flash;
 
-/// An empty tensor of `type`, whose dynamic extents are those of q.
+/// Creates an empty tensor of `type`. Its dynamic extents are those of q in the same dimensions.
 static Value createEmpty(OpBuilder &b, AttentionOp op, RankedTensorType type) {
   SmallVector<OpFoldResult> sizes;
   for (auto [dim, extent] : llvm::enumerate(type.getShape()))
@@ -70,7 +70,7 @@ FailureOr<OnlineAttentionOp> mlir::flash::convertToOnlineSoftmax(RewriterBase &r
   Location loc = op.getLoc();
   auto oType = cast<RankedTensorType>(op.getResult(0).getType());
   auto rowType = cast<RankedTensorType>(op.getResult(1).getType());
-  // q and the two results may have different static extents; the state has every static extent of any of them.
+  // A static extent of q or of one of the results may be dynamic in the other types. In the state it is static.
   SmallVector<int64_t> shape(oType.getShape());
   for (ArrayRef<int64_t> known : {op.getQType().getShape().drop_back(), rowType.getShape()})
     for (auto [extent, other] : llvm::zip_first(known, shape))

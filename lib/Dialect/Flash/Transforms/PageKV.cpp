@@ -13,8 +13,8 @@ namespace mlir::flash {
 using namespace mlir;
 using namespace mlir::flash;
 
-/// Replaces a slice of `view` by a tile of the cache, if the slice is whole rows of one sequence and head, padded with
-/// zeros or not.
+/// Replaces `slice`, a slice of `view`, by a tile of the cache. If the slice is padded with zeros, replaces the
+/// padding, too. Does nothing unless the slice consists of whole rows of one sequence and head.
 static void replaceSlice(RewriterBase &rewriter, CacheViewOp view, tensor::ExtractSliceOp slice) {
   SmallVector<OpFoldResult> offsets = slice.getMixedOffsets(), sizes = slice.getMixedSizes();
   bool isTile = slice.hasUnitStride() && slice.getType().getRank() == 4 && isConstantIntValue(sizes[0], 1) &&

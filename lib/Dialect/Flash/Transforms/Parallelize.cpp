@@ -19,22 +19,24 @@ using namespace mlir;
 using namespace mlir::flash;
 
 namespace {
-/// A nest of loops whose iterations write disjoint slices of the tensors that the nest carries.
+/// A nest of loops that can run in parallel: for each tensor that the nest carries, the iterations write disjoint
+/// slices, or only add to slices.
 struct ParallelNest {
   SmallVector<scf::ForOp> loops; // outermost first
   SmallVector<OpFoldResult> lowerBounds, upperBounds, steps;
-  /// For each tensor that the nest carries, the op in the innermost body that writes a slice of it; null if the body
-  /// adds to the whole tensor.
+  /// For each tensor that the nest carries, the op of the innermost body that writes a slice of the tensor. Null if the
+  /// body adds to the whole tensor.
   SmallVector<tensor::InsertSliceOp> writes;
-  /// For each of these tensors, the slice or the whole tensor that the body adds to; null if the body overwrites its
-  /// slice.
+  /// For each of these tensors, the slice that the body adds to, or the whole tensor if the body adds to all of it.
+  /// Null if the body overwrites its slice.
   SmallVector<Value> addedTo;
 };
 } // namespace
 
 static constexpr Refusal refuse{"parallelize"};
 
-/// The loop inside `loop` that takes and returns all values that `loop` carries, or null.
+/// Returns the loop inside of `loop` whose init values are all values that `loop` carries and whose results are all
+/// values that `loop` yields. Null if there is none.
 static scf::ForOp getPerfectlyCarriedLoop(scf::ForOp loop) {
   ValueRange yielded = loop.getYieldedValues();
   auto inner = yielded.empty() ? scf::ForOp() : yielded[0].getDefiningOp<scf::ForOp>();
@@ -44,7 +46,7 @@ static scf::ForOp getPerfectlyCarriedLoop(scf::ForOp loop) {
   return inner;
 }
 
-/// The value of a bound outside of the nest, or null if the bound is not known there.
+/// Returns `bound` as a value outside of the nest. Null if the bound is not known there.
 static OpFoldResult getBoundOutside(scf::ForOp outermost, Value bound) {
   if (std::optional<int64_t> constant = getConstantIntValue(bound))
     return Builder(bound.getContext()).getIndexAttr(*constant);
@@ -65,8 +67,8 @@ static LogicalResult collectBounds(ParallelNest &nest) {
   return success();
 }
 
-/// If `value` is a step's result for a state that moves with the streamed dimension, or a slice of it, returns the tile
-/// that the step adds to. Null for other values.
+/// Returns the tile that a step adds to, if `value` is the step's result for a state that moves with the streamed
+/// dimension, or a slice of such a result. Null for other values.
 static Value getStreamedBefore(Value value) {
   if (auto cut = value.getDefiningOp<tensor::ExtractSliceOp>())
     value = cut.getSource();
@@ -81,8 +83,8 @@ static Value getStreamedBefore(Value value) {
   return pad ? pad.getSource() : before;
 }
 
-/// Whether `value` is `origin` plus terms that do not depend on `origin`. Steps add them to their streamed tiles, in
-/// loops that carry nothing else, or to all of `origin` if it is one tile.
+/// Whether `value` is `origin` plus terms that do not depend on `origin`. A step adds such a term to its streamed tile,
+/// in loops over the tiles of `origin`, or to all of `origin` if it is one tile.
 static bool isSumOnto(Value origin, Value value) {
   if (value == origin)
     return true;
@@ -102,8 +104,8 @@ static bool isSumOnto(Value origin, Value value) {
          read.getMixedSizes() == write.getMixedSizes() && isSumOnto(origin, write.getDest());
 }
 
-/// The slice of `argument` that `write` replaces by a sum onto this slice; null if there is none, or if `argument` is
-/// read in another way.
+/// Returns the slice of `argument` that the body reads, adds to and writes back by `write`. Null if there is no such
+/// slice, or if `argument` is read in another way.
 static Value findRead(BlockArgument argument, tensor::InsertSliceOp write) {
   tensor::ExtractSliceOp read;
   for (Operation *user : argument.getUsers()) {
@@ -117,8 +119,8 @@ static Value findRead(BlockArgument argument, tensor::InsertSliceOp write) {
   return isSum ? read.getResult() : Value();
 }
 
-/// Finds the writes of the innermost loop and proves that no two iterations of the nest share a slice, unless both only
-/// add to it.
+/// Finds the writes of the innermost loop. Proves that no two iterations of the nest write to the same slice, unless
+/// both only add to it.
 static LogicalResult collectWrites(ParallelNest &nest) {
   scf::ForOp innermost = nest.loops.back();
   for (auto [argument, yielded] : llvm::zip(innermost.getRegionIterArgs(), innermost.getYieldedValues())) {
@@ -160,7 +162,7 @@ static FailureOr<ParallelNest> planParallelize(scf::ForOp outermost) {
   return nest;
 }
 
-/// Emits the tensor of zeros to which an iteration adds in place of the shared tensor.
+/// Emits a tensor of zeros. An iteration adds to it in place of the shared tensor.
 static Value emitZeros(OpBuilder &b, Location loc, Type element, ArrayRef<OpFoldResult> sizes) {
   Value empty = tensor::EmptyOp::create(b, loc, sizes, element);
   Value zero = arith::ConstantOp::create(b, loc, b.getFloatAttr(element, 0.0));
@@ -227,8 +229,9 @@ static bool isResultOf(Value value, Operation *op) {
   return def == op;
 }
 
-/// The op that makes a finished tile: flash.finalize, or, for a step whose state is the result, the loop that carries
-/// the tile, or else the step itself. Null for other ops, and if the state is not a tile yet (before flash-swap-loops).
+/// Returns the op that makes finished tiles: `op` itself if it is a flash.finalize. For a step whose state is the
+/// result, it is the loop that carries the tile, or the step itself if there is no such loop. Null for other ops, and
+/// if the state is not a tile yet (before flash-swap-loops).
 static Operation *getTileOp(Operation *op) {
   auto step = dyn_cast<StepOpInterface>(op);
   if (!step || step.needsFinalize())
@@ -249,8 +252,8 @@ static Operation *getTileOp(Operation *op) {
   return isa<BlockArgument>(state) ? nullptr : op;
 }
 
-/// The outermost loop of the nest that stores the tiles of `op`; null if there is no such nest, or if the op is in a
-/// parallel loop already. A loop around this nest is part of the program and may carry anything.
+/// Returns the outermost loop of the nest that stores the tiles of `op`. Null if there is no such nest, or if `op` is
+/// in a parallel loop already. A loop around the nest is part of the program and may carry anything.
 static scf::ForOp getOutermostLoop(Operation *op) {
   auto loop = dyn_cast<scf::ForOp>(op->getParentOp());
   auto isStored = [](Value yielded) { return isa_and_nonnull<tensor::InsertSliceOp>(yielded.getDefiningOp()); };

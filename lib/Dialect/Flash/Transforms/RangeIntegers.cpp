@@ -12,12 +12,13 @@ using Predicate = arith::CmpIPredicate;
 using Arrays = llvm::SetVector<Value>;
 
 Value RangeReader::isModerate(const Interval64 &range, int64_t factor) {
-  int64_t limit = ((int64_t(1) << 62) - 1) / factor; // the sum of two fits 64 bits
+  int64_t limit = ((int64_t(1) << 62) - 1) / factor; // so that the sum of two products fits 64 bits
   return both(compare(Predicate::sge, range.lo, constant(-limit)), compare(Predicate::sle, range.hi, constant(limit)));
 }
 
-/// Returns `range`, or the range of all values of `type` where the integer may wrap around. For 64 bits, `isSafe` says
-/// that it does not.
+/// Returns `range` or, where the integer may wrap around, the range of all values of `type`. An integer of less than 64
+/// bits may wrap around where `range` exceeds its type, and one of 64 bits where `isSafe` does not hold. Integers of 32
+/// bits or more that are computed from positions alone are assumed not to wrap around.
 std::optional<Interval64> RangeReader::wrap(Type type, Interval64 range, Value isSafe) {
   unsigned width = getWidth(type);
   if (range.arrays.empty() && width >= 32)
@@ -64,7 +65,7 @@ std::optional<Interval64> RangeReader::getProduct(arith::MulIOp op) {
   return std::nullopt;
 }
 
-/// The range of a minimum, a maximum, or an absolute value, which is the maximum of a value and its negative.
+/// Returns the range of a minimum, of a maximum, or of an absolute value (the maximum of a value and its negative).
 std::optional<Interval64> RangeReader::getExtremum(Operation *op) {
   Range x = getRange(op->getOperand(0));
   if (!x)
@@ -90,8 +91,8 @@ std::optional<Interval64> RangeReader::getSelect(arith::SelectOp op) {
   return Interval64{min(x->lo, y->lo), max(x->hi, y->hi), x->isNatural && y->isNatural, unite(x->arrays, y->arrays)};
 }
 
-/// The range of a quotient by a positive constant, which is monotone, or of a remainder or a bit mask, which lie
-/// between two constants.
+/// Returns the range of an op whose second operand is a constant that is not negative. Quotients and shifts to the
+/// right are monotone; remainders and bit masks lie between two constants. None for other ops.
 std::optional<Interval64> RangeReader::getByConstant(Operation *op) {
   APInt number;
   if (op->getNumOperands() != 2 || !matchPattern(op->getOperand(1), m_ConstantInt(&number)) ||
@@ -118,7 +119,8 @@ std::optional<Interval64> RangeReader::getByConstant(Operation *op) {
   return std::nullopt;
 }
 
-/// The range of an unsigned cast: 0 to 1 for a condition, the operand's range if it is not negative, else any value.
+/// Returns the range of an unsigned cast. A condition becomes 0 or 1. Where the operand is not negative, its range
+/// stays; elsewhere the result may be any value. None if the operand has 64 bits and may be negative.
 std::optional<Interval64> RangeReader::getUnsigned(Operation *op) {
   Value operand = op->getOperand(0);
   if (operand.getType().isInteger(1)) {

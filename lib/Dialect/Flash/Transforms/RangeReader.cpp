@@ -12,8 +12,9 @@ using namespace mlir::flash;
 
 using Predicate = arith::CmpIPredicate;
 
-/// The most operations of one mask that run for all positions of a tile (a kernel repeats them for every position of a
-/// lane), and the operations that exchange values between lanes.
+/// At most `kMostRangeOps` operations of one mask may run for all positions of a tile: a kernel repeats them for every
+/// position of a lane. `kExchangeOps` is the number of operations by which a flash.tile_range exchanges values between
+/// lanes.
 static constexpr int64_t kMostRangeOps = 400, kExchangeOps = 10;
 
 RangeReader::RangeReader(Region &mask, ImplicitLocOpBuilder &b, Operation *anchor, Value batch, Value head,
@@ -61,8 +62,8 @@ std::optional<Interval64> RangeReader::getPosition(const Tile &tile) {
   return Interval64{first, b.createOrFold<arith::AddIOp>(first, constant(tile.size - 1)), /*isNatural=*/true};
 }
 
-/// Whether a value ascends, or descends, with the position of the query or of the key, and depends on nothing else that
-/// differs in a tile.
+/// Whether `value` ascends, or descends, with the position of the query or of the key. It must not depend on anything
+/// else that differs between the pairs of a tile.
 bool RangeReader::isMonotone(Value value) {
   if (value == mask.getArgument(2) || value == mask.getArgument(3))
     return true;
@@ -80,7 +81,8 @@ bool RangeReader::isMonotone(Value value) {
          isMonotone(x);
 }
 
-/// The range of a value that depends on the query alone or on the key alone, computed over all positions of the tile.
+/// Emits a flash.tile_range, which computes the range of `value` over all positions of the tile. None if `value`
+/// depends on both the query and the key, or if too many operations would run for all positions.
 std::optional<Interval64> RangeReader::getByRunning(Value value) {
   auto isOf = [&](unsigned position, DenseMap<Value, bool> &known) {
     auto isLeaf = [&](Value leaf) { return leaf == mask.getArgument(position) || isUniformLeaf(leaf, mask, anchor); };
@@ -112,7 +114,7 @@ std::optional<Interval64> RangeReader::getByRunning(Value value) {
       result.arrays.insert(sorted ? sorted.getSource() : read->array);
     }
   if (result.arrays.empty())
-    result.arrays.insert(value); // products or bits may have any size and wrap around
+    result.arrays.insert(value); // sums of products or of bits may wrap around, too
   unsigned width = getWidth(value.getType());
   if (width > 32)
     copy = emitRangedElement(b, copy);
@@ -120,13 +122,15 @@ std::optional<Interval64> RangeReader::getByRunning(Value value) {
     copy = arith::ExtSIOp::create(b, b.getI32Type(), copy);
   YieldOp::create(b, copy);
   b.setInsertionPoint(range);
-  for (unsigned number : {0, 1}) // do not depend on an unused batch or head
+  for (unsigned number : {0, 1}) // an unused batch or head becomes 0
     if (body->getArgument(number).use_empty())
       range.setOperand(number, arith::ConstantIndexOp::create(b, 0));
   return result;
 }
 
-/// The range of an element of an array: one value if its index is the same for all pairs of the tile, else none.
+/// Returns the range of an element of an array. It is the element itself where its index is the same for all pairs of
+/// the tile; elsewhere it is all values of the type. None if `op` is not a read, or if the range of an index is not
+/// known.
 std::optional<Interval64> RangeReader::getElement(Operation *op) {
   std::optional<ElementRead> read = getElementRead(op);
   bool isRead = read && isa<tensor::ExtractOp, memref::LoadOp>(op) && op->getResult(0).getType().isIntOrIndex() &&
@@ -183,7 +187,7 @@ ConditionRange RangeReader::getComparison(arith::CmpIOp op) {
   Predicate predicate = op.getPredicate();
   if (predicate == Predicate::eq || predicate == Predicate::ne) {
     result.mayHold = both(compare(Predicate::sle, x->lo, y->hi), compare(Predicate::sle, y->lo, x->hi));
-    // Both sides have one value, and the values are equal, unless one of these bounds differs.
+    // Unless one of these pairs of bounds differs, each side has only one value, and the two values are equal.
     result.mayFail = either(compare(Predicate::ne, x->lo, y->hi), compare(Predicate::ne, x->hi, y->lo));
     if (predicate == Predicate::ne)
       std::swap(result.mayHold, result.mayFail);

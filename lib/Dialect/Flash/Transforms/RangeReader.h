@@ -10,20 +10,21 @@
 
 namespace mlir::flash {
 
-/// The bounds, in i64, of an integer of a mask region for all pairs of a tile. A value without an interval may be
-/// anything.
+/// The bounds, in i64, of an integer of a mask region over all pairs of a tile. An integer without an interval may have
+/// any value.
 struct Interval64 {
   Value lo, hi;
   bool isNatural = false; // lo is known to be >= 0
-  /// The arrays whose elements the integer is computed from, and the values that flash.tile_range evaluated: sums of
-  /// these may wrap around.
+  /// The arrays whose elements the integer is computed from, and values that a flash.tile_range has evaluated. If there
+  /// are any, a sum with this integer may wrap around.
   llvm::SetVector<Value> arrays = {};
 };
 
-/// Whether a condition may hold for some pair of a tile, and whether it may fail for some: i1 values, null for true.
+/// Whether a condition may hold for some pair of a tile, and whether it may fail for some pair. Both are i1 values,
+/// where null stands for true.
 struct ConditionRange {
   Value mayHold, mayFail;
-  llvm::SetVector<Value> arrays = {}; // the arrays that these depend on
+  llvm::SetVector<Value> arrays = {}; // the arrays that the condition depends on
 
   bool isKnown() const { return mayHold || mayFail; }
 };
@@ -38,14 +39,14 @@ inline llvm::SetVector<Value> unite(const llvm::SetVector<Value> &x, const llvm:
   return both;
 }
 
-/// Evaluates a mask region for a tile with intervals for integers. An integer that depends on the query alone, or on
-/// the key alone, has its least and greatest value in the tile as its interval: they are computed at the tile's ends if
-/// the integer is monotone, and else over all positions (flash.tile_range). Code that the class does not know may have
-/// any value.
+/// Evaluates a mask region for a whole tile, with intervals for integers. If an integer depends on the query alone, or
+/// on the key alone, its interval is from its least to its greatest value in the tile. These two are computed at the
+/// tile's ends if the integer is monotone, and otherwise over all positions (flash.tile_range). A value whose code the
+/// class does not know may be anything.
 ///
-/// Integers that are computed from elements may wrap around; if they may in a tile, they have any value of their type.
-/// Positions, and integers that are computed from positions alone, are assumed not to overflow, as in the analysis of
-/// masks.
+/// Integers that are computed from elements may wrap around. Where such an integer may do so in a tile, its interval is
+/// all values of its type. Positions, and integers that are computed from positions alone, are assumed not to overflow,
+/// as in the analysis of masks.
 class RangeReader {
 public:
   /// A tile of keys or of queries: its size, its first position as a value of the emitted code, and the extent of the
@@ -54,7 +55,7 @@ public:
     int64_t size;
     Value first, extent;
   };
-  /// `b` emits the code that runs for a tile. Values that are captured from inside of `anchor` may have any value.
+  /// `b` emits the code that runs for a tile. A captured value that is defined inside of `anchor` may have any value.
   RangeReader(Region &mask, ImplicitLocOpBuilder &b, Operation *anchor, Value batch, Value head, Tile queries,
               Tile keys);
 
@@ -76,7 +77,7 @@ private:
   Range getByConstant(Operation *op);
   Range getUnsigned(Operation *op);
   Range wrap(Type type, Interval64 range, Value isSafe = {});
-  /// Whether twice `range` times `factor` fits 64 bits.
+  /// Emits whether the bounds of `range`, times twice the `factor`, fit 64 bits.
   Value isModerate(const Interval64 &range, int64_t factor);
 
   bool isOfEnds(Operation *op);
@@ -94,7 +95,7 @@ private:
   Value compare(arith::CmpIPredicate predicate, Value x, Value y) {
     return b.createOrFold<arith::CmpIOp>(predicate, x, y);
   }
-  /// Conjunction and disjunction of conditions of which null is true.
+  /// Emit the conjunction and the disjunction of two conditions. A null condition is true.
   Value both(Value x, Value y) { return !x ? y : !y ? x : b.createOrFold<arith::AndIOp>(x, y); }
   Value either(Value x, Value y) { return !x || !y ? Value() : b.createOrFold<arith::OrIOp>(x, y); }
 

@@ -17,7 +17,7 @@ using namespace mlir::flash;
 // Loops
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// The op of the function's entry block that contains `op`; null if there is none.
+/// Returns the op of the function's entry block that is `op` or contains it. Null if there is none.
 static Operation *findAnchor(StepOpInterface op) {
   auto function = op->getParentOfType<FunctionOpInterface>();
   if (!function || function.isExternal() || !llvm::hasSingleElement(function.getFunctionBody()))
@@ -25,8 +25,8 @@ static Operation *findAnchor(StepOpInterface op) {
   return function.getFunctionBody().front().findAncestorOpInBlock(*op);
 }
 
-/// The extent of a position that a loop counts from 0 in steps of `step`; `step` if the position is the constant 0;
-/// null for other positions.
+/// If `position` is the induction variable of a loop from 0 in steps of `step`, returns the loop's end. If `position`
+/// is the constant 0, returns `step`. Null for other positions, and if the loop's end is not known before `anchor`.
 static OpFoldResult getExtent(Value position, int64_t step, Operation *anchor) {
   if (std::optional<int64_t> constant = getConstantIntValue(position))
     return *constant == 0 ? OpBuilder(anchor).getIndexAttr(step) : OpFoldResult();
@@ -41,7 +41,7 @@ static OpFoldResult getExtent(Value position, int64_t step, Operation *anchor) {
 // The table
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// The class of a tile of keys from the range of the mask's condition.
+/// Emits the class of a tile. `keep` is the range of the mask's condition in the tile.
 static Value emitClass(ImplicitLocOpBuilder &b, const ConditionRange &keep) {
   auto get = [&](TileVisit visit) -> Value {
     return arith::ConstantOp::create(b, b.getI32IntegerAttr(static_cast<int32_t>(visit)));
@@ -54,7 +54,8 @@ static Value emitClass(ImplicitLocOpBuilder &b, const ConditionRange &keep) {
   return visit;
 }
 
-/// Makes a tile that exceeds the keys not full: no pair beyond the last key is kept, whatever the mask says there.
+/// Extends `keep` so that a tile that exceeds the keys is not full: no pair after the last key is kept, whatever the
+/// mask says there.
 static ConditionRange cutLastTile(ImplicitLocOpBuilder &b, ConditionRange keep, Value key, Value keys, int64_t tile) {
   if (!keep.mayFail)
     return keep;
@@ -64,7 +65,7 @@ static ConditionRange cutLastTile(ImplicitLocOpBuilder &b, ConditionRange keep, 
   return keep;
 }
 
-/// Makes the class of a tile that exceeds `length` masked in place of full.
+/// Emits the class of a tile: `visit`, but masked in place of full if the tile exceeds `length`.
 static Value maskLastTile(ImplicitLocOpBuilder &b, Value visit, Value position, Value length, int64_t tile) {
   Value end = arith::AddIOp::create(b, position, arith::ConstantIndexOp::create(b, tile));
   Value exceeds = arith::CmpIOp::create(b, arith::CmpIPredicate::sgt, end, length);
@@ -73,8 +74,8 @@ static Value maskLastTile(ImplicitLocOpBuilder &b, Value visit, Value position, 
   return arith::SelectOp::create(b, exceeds, atMost, visit);
 }
 
-/// Copies the mask into the table's op. Values of the loops are computed from the tile's position there. Fails if a
-/// value cannot be copied.
+/// Copies the mask into the flash.tile_classes. There, values of the loops are computed from the tile's position.
+/// Returns false if a value cannot be copied.
 bool RangedMask::copyMask(Region &mask) {
   Type index = mask.getArgument(0).getType();
   OpBuilder b(op.getContext());
@@ -85,7 +86,7 @@ bool RangedMask::copyMask(Region &mask) {
   for (auto [position, argument] : llvm::zip(op.getPosition().take_front(2), body->getArguments()))
     if (!getConstantIntValue(position))
       mapping.map(position, argument);
-  // SearchedMask may hold the region, so it need not belong to an op.
+  // A SearchedMask may hold `mask`, so `mask` need not belong to an op.
   bool isCopied = true;
   mask.walk([&](Operation *inner) {
     for (Value value : inner->getOperands())
@@ -148,9 +149,9 @@ static void eraseUnused(Operation *op) {
 
 RangedMask::~RangedMask() { eraseUnused(classes); }
 
-/// Copies the code of a value into the table's op. Ops between the table and the anchor, which may be the loop over
-/// keys itself, are copied too. Null if the value depends on a value inside of the anchor other than the tile's
-/// position.
+/// Copies the code of `value` into a region of the flash.tile_classes. This includes ops after the flash.tile_classes
+/// in the same block, before the anchor (which may be the loop over keys itself). Null if `value` depends on a value
+/// inside of the anchor other than the tile's position.
 Value RangedMask::copyIntoTable(OpBuilder &b, Value value, IRMapping &mapping) {
   return flashc::cloneSlice(b, value, mapping, [&](Value outside) {
     Operation *definition = outside.getDefiningOp();
@@ -185,7 +186,8 @@ void RangedMask::restrictTo(ArrayRef<std::pair<OpFoldResult, OpFoldResult>> stre
   yield.getValueMutable().assign(arith::SelectOp::create(b, isInside, yield.getValue(), skipped));
 }
 
-/// Emits the table of the runs of tiles by their classes. It has one batch, or one head, if the mask depends on none.
+/// Emits the flash.tile_runs, which computes the runs of tiles from their classes. The tables have just one batch if
+/// the mask does not depend on the batch, and just one head if it does not depend on the head.
 void RangedMask::emitTable() {
   ImplicitLocOpBuilder b(op.getLoc(), classes);
   for (OpOperand *extent : {&classes.getBatchesMutable(), &classes.getHeadsMutable()}) {
@@ -204,7 +206,7 @@ void RangedMask::emitTable() {
   place[2] = arith::DivUIOp::create(b, place[2], arith::ConstantIndexOp::create(b, table.getQTile()));
   place[3] = arith::DivUIOp::create(b, place[3], arith::ConstantIndexOp::create(b, table.getKvTile()));
   Value visit = tensor::ExtractOp::create(b, classes.getResult(), place);
-  if (isDual()) // a tile that exceeds the queries is not full
+  if (isDual()) // a tile that exceeds the queries is masked, not full
     visit = maskLastTile(b, visit, table.getStreamedArgument(), table.getStreamed(), table.getStreamedTile());
   YieldOp::create(b, visit);
 }

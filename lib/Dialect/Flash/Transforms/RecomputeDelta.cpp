@@ -13,7 +13,7 @@ namespace mlir::flash {
 using namespace mlir;
 using namespace mlir::flash;
 
-/// The slice of delta that `op` reads; null unless an op outside of the loops computes all of delta.
+/// Returns the slice of delta that `op` reads. Null unless the slice is in a loop and a linalg.generic computes delta.
 static tensor::ExtractSliceOp findSlice(AccumulateGradientsOp op) {
   Value delta = op.getDelta();
   if (auto pad = delta.getDefiningOp<tensor::PadOp>())

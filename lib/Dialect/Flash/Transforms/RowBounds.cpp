@@ -26,15 +26,15 @@ static bool isRead(const CapturedValue &captured) {
   return llvm::any_of(slice, reads);
 }
 
-/// Whether an expression depends on the position or the number of the rows.
+/// Whether `expr` depends on the position of the rows or on their number.
 static bool isOfRows(AffineExpr expr) {
   return expr.isFunctionOfSymbol(LoopBounds::First) || expr.isFunctionOfSymbol(LoopBounds::Count);
 }
 
-/// Whether a bound of the interval moves with the rows, and not in steps: with steps, all rows of a chunk see the same
-/// keys.
+/// Whether a bound of the kept interval moves with the rows, other than in steps. If a bound moves in steps, it is the
+/// same for all rows of a chunk.
 static bool movesWithRows(const LoopBounds &bounds) {
-  // Rounding to tiles accounts for one quotient.
+  // One quotient is allowed, for rounding to tiles.
   auto moves = [&](AffineExpr bound) {
     int64_t inTiles = 0, others = 0;
     bound.walk([&](AffineExpr expr) {
@@ -51,8 +51,8 @@ static bool movesWithRows(const LoopBounds &bounds) {
 }
 
 namespace {
-/// The bounds of one interval that moves with the rows, and intervals `fixed` that do not move and contain all other
-/// keys.
+/// The bounds of the one interval that moves with the rows (`moving`), and the intervals that do not move (`fixed`).
+/// The fixed intervals contain all keys that the moving one does not.
 struct MovingBounds {
   LoopBounds moving;
   SmallVector<TileInterval, 1> fixed;
@@ -66,9 +66,9 @@ static TileInterval dropBounds(const TileInterval &interval, llvm::function_ref<
   return result;
 }
 
-/// Separates the one interval whose begin depends on the rows from intervals that end at fixed keys. Bounds of these
-/// that depend on the rows are dropped, and so are bounds of a cut that do not: both are conservative, as more tiles
-/// are kept, or masked.
+/// Separates the one interval whose begin depends on the rows from the others, which must end at fixed keys. Drops the
+/// bounds of these others that depend on the rows, so that more tiles are kept. If a cut has several bounds, drops
+/// those that do not depend on the rows, so that more tiles are masked. Both are conservative.
 static std::optional<MovingBounds> separate(LoopBounds bounds) {
   if (isOneInterval(bounds))
     return MovingBounds{std::move(bounds), {}};
@@ -89,8 +89,8 @@ static std::optional<MovingBounds> separate(LoopBounds bounds) {
   return result;
 }
 
-/// Computes the bounds of rows; none if they do not move with the rows, or if the mask is not understood or reads
-/// arrays.
+/// Computes the bounds of rows. None if they do not move with the rows or read arrays, or if the analysis does not
+/// understand the mask.
 static std::optional<MovingBounds> computeRowBounds(MaskSet &mask, const MaskLoop &loop, MLIRContext *context) {
   if (!mask.opaque.empty())
     return std::nullopt;
@@ -100,7 +100,7 @@ static std::optional<MovingBounds> computeRowBounds(MaskSet &mask, const MaskLoo
   return bounds;
 }
 
-/// Describes a loop and a tile of which only the tile sizes are known.
+/// Describes a loop of which nothing is known except the sizes of the tiles, which are assumed to be 64.
 static MaskLoop getAnyLoop() {
   MaskLoop loop;
   loop.tileSize = loop.otherTileSize = 64;
@@ -130,7 +130,7 @@ static std::optional<MovingBounds> computeRowBounds(OnlineAttentionOp op, MaskSe
   return computeRowBounds(mask, describe(op, range, *getConstantIntValue(range.count)), op.getContext());
 }
 
-/// Reads the mask of `op` for bounds that are computed before `op`: values of the loop around `op` are unknown.
+/// Reads the mask of `op` for bounds that are computed before the loop around `op`: values of this loop are unknown.
 static MaskSet readMaskInFrontOf(OnlineAttentionOp op) {
   auto around = dyn_cast<scf::ForOp>(op->getParentOp());
   return readMask(op.getMask(), [&](Value value) {
@@ -179,8 +179,8 @@ static bool isAtRow(const CapturedValue &captured) {
   return captured.at == MaskSpace::At::FirstRow || captured.at == MaskSpace::At::LastRow;
 }
 
-/// Computes bounds of one interval that read arrays; none unless they differ between rows, or rows may not exist
-/// (`mayBeEmpty`): such rows see no key.
+/// Computes the bounds of a mask that has one interval and whose bounds read arrays. None for other masks. None, too,
+/// if the bounds are the same for all rows, unless rows may not exist (`mayBeEmpty`): these see no key.
 static std::optional<LoopBounds> computeReadRowBounds(MaskSet &mask, const MaskLoop &loop, MLIRContext *context,
                                                       bool mayBeEmpty) {
   if (!mask.opaque.empty())
@@ -193,7 +193,7 @@ static std::optional<LoopBounds> computeReadRowBounds(MaskSet &mask, const MaskL
   return bounds;
 }
 
-/// Whether tiles of queries follow segments, so that some have fewer rows than others.
+/// Whether the tiles of queries of `op` follow segments. Some of these tiles have fewer rows than others.
 static bool followsSegments(OnlineAttentionOp op) { return op.getI0().getDefiningOp<SegmentTileOp>() != nullptr; }
 
 bool mlir::flash::hasReadRowBounds(Region &region) {
@@ -212,8 +212,8 @@ bool mlir::flash::hasReadRowBounds(OnlineAttentionOp op) {
   return computeReadRowBounds(mask, getAnyLoop(), op.getContext(), followsSegments(op)).has_value();
 }
 
-/// Restricts the range to the rows that exist. If none does, its first row is still a position at which arrays may be
-/// read.
+/// Restricts `range` to those of the `rows` that exist. If none of them exists, `first` of the result is still a
+/// position at which arrays can be read.
 static KeyRange keepRowsInside(OpBuilder &b, OnlineAttentionOp op, KeyRange range, const RowRange &rows) {
   Location loc = op.getLoc();
   auto constant = [&](int64_t value) -> Value { return arith::ConstantIndexOp::create(b, loc, value); };
@@ -227,8 +227,8 @@ static KeyRange keepRowsInside(OpBuilder &b, OnlineAttentionOp op, KeyRange rang
   return range;
 }
 
-/// Drops bounds that hold for the whole tile already: the begin, if it is the same for all rows, and prefix cuts, if
-/// `isFullInFront`.
+/// Drops bounds that hold for all tiles that the whole tile of queries visits: the begin, if it is the same for all
+/// rows, and, if `isFullInFront`, the cuts of the first tiles.
 static void dropKnown(LoopBounds &bounds, bool isFullInFront) {
   auto isOfAnyRow = [&](AffineExpr expr) {
     if (isOfRows(expr))

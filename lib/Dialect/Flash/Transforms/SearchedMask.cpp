@@ -19,8 +19,7 @@ using Predicate = arith::CmpIPredicate;
 //===--------------------------------------------------------------------------------------------------------------===//
 
 namespace {
-/// The comparison `element <predicate> limit`, where the position of the element depends on the key and the limit does
-/// not.
+/// The comparison `element <predicate> limit`. The position of the element depends on the key. The limit does not.
 struct KeyComparison {
   SortedElement element;
   Value limit;
@@ -44,11 +43,12 @@ static std::optional<KeyComparison> matchKeyComparison(arith::CmpIOp op, Region 
   return match(op.getRhs(), op.getLhs(), swapSides(op.getPredicate()));
 }
 
-/// Emits the comparison as bounds on the element's position, or on the key; null if its predicate is unsigned. Adds the
-/// searches that bounds on the position use to `searches`.
+/// Emits the comparison as bounds on the element's position or, where possible, on the key. Null if the comparison is
+/// unsigned. Adds to `searches` the searches that the bounds on the element's position use.
 static Value emitSearch(ImplicitLocOpBuilder &b, const KeyComparison &comparison, Region &mask,
                         SmallVectorImpl<CountLeOp> &searches) {
-  // The search counts the elements that are at most the limit, or, if `isStrict`, less.
+  // The search counts the elements that are at most the limit. If `isStrict`, it counts those that are less than the
+  // limit.
   auto compare = [&](Predicate predicate, bool isStrict) -> Value {
     auto count = CountLeOp::create(b, b.getIndexType(), comparison.limit, comparison.element.array,
                                    comparison.element.indices, isStrict);
@@ -82,8 +82,8 @@ SmallVector<CountLeOp> mlir::flash::searchKeys(Region &mask) {
 //===--------------------------------------------------------------------------------------------------------------===//
 
 namespace {
-/// A conjunct `j >= limit` or `j <= limit`. If `limit`, or `limit + 1` for an upper bound, is an element of a sorted
-/// array, it has this element.
+/// A conjunct `j >= limit` (a lower bound) or `j <= limit` (an upper bound). If `limit` of a lower bound, or `limit +
+/// 1` of an upper bound, is an element of a sorted array, `element` is this element.
 struct KeyBound {
   bool isLower;
   LinearExpr limit;
@@ -95,7 +95,8 @@ class Conjunction {
 public:
   Conjunction(arith::AndIOp root, Region &mask) : root(root), mask(mask) { collect(root); }
 
-  /// Clamps bounds to the segment where this makes them ascend.
+  /// If two of the bounds are those of a segment, clamps other bounds to the segment where this makes them ascend with
+  /// the query.
   void clamp() {
     for (const std::optional<KeyBound> &low : bounds)
       for (const std::optional<KeyBound> &high : bounds)
@@ -159,7 +160,7 @@ private:
     for (auto [conjunct, bound] : llvm::zip(conjuncts, bounds)) {
       if (!bound || getTrend(bound->limit) != Trend::Unknown)
         continue;
-      // Bounds may reach one position beyond the segment, where nothing of it is left.
+      // A clamped bound may lie one position outside of the segment. It then keeps no key of the segment.
       LinearExpr shift(bound->isLower ? 0 : -1);
       Value limit = emitLinear(b, bound->limit), least = emitLinear(b, low.limit + shift);
       Value most = emitLinear(b, high.limit + LinearExpr(1) + shift);

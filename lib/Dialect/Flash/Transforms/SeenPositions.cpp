@@ -1,6 +1,6 @@
 //===- SeenPositions.cpp - the keys that any query sees -----------------------------------------------------------===//
 //
-// These keys are the bounds of a loop over tiles of one key, for a tile of all queries.
+// The keys that any query sees are computed as the bounds of a loop over tiles of one key, for one tile of all queries.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 
@@ -15,10 +15,11 @@ using namespace mlir;
 using namespace mlir::flash;
 
 namespace {
-/// The sources that a value is computed from.
+/// Says what a value is computed from.
 struct Sources {
   bool readsMemory = false, readsScalars = false;
-  /// Whether a division is among the ops. Its quotient is the number of a block, whose size is in memory.
+  /// Whether a division is among the ops. The value is then based on the number of a block. What it reads from memory
+  /// is the size of the block, which does not bound data.
   bool divides = false;
 };
 } // namespace
@@ -57,16 +58,16 @@ public:
 private:
   using GetExprs = llvm::function_ref<ArrayRef<AffineExpr>(const TileInterval &)>;
 
-  /// Whether data bounds every kept interval on the side that `get` returns.
+  /// Whether each kept interval has a bound by data on one side: among its begins or its ends, as `get` returns them.
   bool isOfData(GetExprs get) const {
     return llvm::all_of(bounds.kept, [&](const TileInterval &kept) {
       return llvm::any_of(get(kept), [&](AffineExpr expr) { return isBoundOfData(expr); });
     });
   }
 
-  /// Whether `expr` is a bound by data, beyond which positions may not exist. A scalar that is added to the query's
-  /// position is a window or a shift and does not count; but for a cache, whose pages before a window may be free, one
-  /// from memory does.
+  /// Whether `expr` is a bound by data, so that positions beyond it may not exist. A scalar that is added to the
+  /// query's position does not count, since it is a window or a shift. But if keys are in a cache, a number from memory
+  /// counts even if it is added to the query's position: the pages before a window may be free.
   bool isBoundOfData(AffineExpr expr) const {
     bool isOfPosition = expr.isFunctionOfSymbol(LoopBounds::First) || expr.isFunctionOfSymbol(LoopBounds::Count);
     for (auto [number, captured] : llvm::enumerate(bounds.captured)) {
@@ -83,7 +84,8 @@ private:
     return false;
   }
 
-  /// The least begin, or the greatest end, of the kept intervals; null if an interval has none.
+  /// Returns the least begin of the kept intervals if `isBegin`, else their greatest end. Null if an interval has no
+  /// such bound.
   Value emitHull(GetExprs get, bool isBegin) {
     OpFoldResult hull;
     for (const TileInterval &kept : bounds.kept) {
@@ -101,7 +103,7 @@ private:
 };
 } // namespace
 
-/// The queries for the dual view, with the keys that any query sees.
+/// Returns the range for the dual view: tiles of queries, for the keys that any query sees.
 static KeyRange getDualRange(OpBuilder &b, StepOpInterface op, const PairExtents &extents) {
   std::optional<SeenPositions> keys = emitSeenPositions(op, MaskView::Primal, extents);
   Location loc = op.getLoc();
@@ -114,7 +116,8 @@ static KeyRange getDualRange(OpBuilder &b, StepOpInterface op, const PairExtents
   return range;
 }
 
-/// The keys of all queries, or those of the queries in the segment of the tile.
+/// Returns the range for the primal view: tiles of keys, for all queries, or, if tiles follow segments, for the queries
+/// in the segment of the tile.
 static KeyRange getPrimalRange(OpBuilder &b, StepOpInterface op, const PairExtents &extents) {
   Location loc = op.getLoc();
   Value zero = arith::ConstantIndexOp::create(b, loc, 0);

@@ -11,8 +11,7 @@ namespace mlir::flash {
 using namespace mlir;
 using namespace mlir::flash;
 
-/// Emits the step of `op` for the gradients `gradients`, whose states have the indices `begin` to `end` (exclusive) in
-/// `op`.
+/// Emits a step for `gradients` alone. Their states are those of `op` from index `begin` to `end` (exclusive).
 static AccumulateGradientsOp emitPart(RewriterBase &rewriter, AccumulateGradientsOp op, Gradients gradients,
                                       unsigned begin, unsigned end) {
   TypeRange types = op->getResults().slice(begin, end - begin).getTypes();

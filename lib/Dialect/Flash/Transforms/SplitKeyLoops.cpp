@@ -48,7 +48,7 @@ private:
   SmallVector<scf::ForOp> loops;
   /// Whether each loop begins where the loop before it ends.
   bool areOneRun = true;
-  /// The writes of o and lse, or null.
+  /// The write of o and the write of lse. Null for a result that is not used.
   tensor::ParallelInsertSliceOp writes[2];
 };
 } // namespace
@@ -81,7 +81,7 @@ LogicalResult Splitter::findLoops() {
   return success();
 }
 
-/// Finds the writes of the two results; each result that is used must leave the parallel loop once.
+/// Finds the writes of the two results. A result that is used must have one use only: a write by the parallel loop.
 LogicalResult Splitter::findWrites() {
   for (auto [result, write] : llvm::zip_equal(finalize->getResults(), writes)) {
     if (result.use_empty())
@@ -98,7 +98,7 @@ LogicalResult Splitter::findWrites() {
   return writes[0] ? success() : refuse(finalize, "expected o to be used");
 }
 
-/// Restricts the clones of `loops` to the keys of a part.
+/// Restricts the clones of `loops` in `mapping` to the keys of part number `part`.
 void Splitter::emitBounds(Value part, const IRMapping &mapping) {
   OpBuilder::InsertionGuard guard(b);
   SmallVector<scf::ForOp> copies = llvm::map_to_vector(
@@ -129,7 +129,7 @@ void Splitter::emitBounds(Value part, const IRMapping &mapping) {
   }
   for (scf::ForOp copy : copies) {
     OpFoldResult lower = getAsOpFoldResult(copy.getLowerBound()), upper = getAsOpFoldResult(copy.getUpperBound());
-    // The first tile boundary of the loop at or after `at`.
+    // Returns the first tile boundary of the loop at `at` or after it.
     auto cut = [&, lower = lower, upper = upper](OpFoldResult at) {
       OpFoldResult first =
           affine::makeComposedFoldedAffineApply(b, loc, x + (y - x).ceilDiv(tile) * tile, {lower, most(lower, at)});

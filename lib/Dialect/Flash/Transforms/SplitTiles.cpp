@@ -54,13 +54,13 @@ private:
   OnlineAttentionOp op;
   FinalizeOp finalize;
   SplitSizes sizes;
-  /// The query heads of a tile, which share a key head, and its query tokens.
+  /// The number of query heads of a tile, which share a key head, and the number of query tokens of a tile.
   int64_t heads, tokens;
   OpFoldResult queries, keys, numParts;
 };
 } // namespace
 
-/// The range of keys that a tile of queries needs, rounded to tiles of keys that begin at 0.
+/// Returns the range of keys that the tile of queries at `position` needs, in whole tiles of keys, counted from key 0.
 std::pair<OpFoldResult, OpFoldResult> Splitter::emitNeededKeys(ValueRange position, OpFoldResult count) {
   OpFoldResult zero = b.getIndexAttr(0);
   // The bounds of one head need not hold for another head.
@@ -92,7 +92,7 @@ std::pair<OpFoldResult, OpFoldResult> Splitter::emitNeededKeys(ValueRange positi
   return needed;
 }
 
-/// The range of keys of part `position[3]` of the needed keys, in whole tiles.
+/// Returns the range of keys of part number `position[3]`: whole tiles of the keys that the tile of queries needs.
 std::pair<OpFoldResult, OpFoldResult> Splitter::emitKeysOfPart(ValueRange position, OpFoldResult count) {
   auto [begin, end] = emitNeededKeys(position, count);
   auto x = b.getAffineDimExpr(0), y = b.getAffineDimExpr(1);
@@ -107,7 +107,7 @@ std::pair<OpFoldResult, OpFoldResult> Splitter::emitKeysOfPart(ValueRange positi
   return flash::emitKeysOfPart(b, loc, begin, end, position[3], sizes.splits, sizes.kv);
 }
 
-/// The identity of the state, with which each part begins.
+/// Emits the state with which each part begins: the identities of acc, m and l.
 SmallVector<Value> Splitter::emitIdentity() {
   SmallVector<Value> state;
   for (const StepOperand &carried : op.getStepState()) {

@@ -17,7 +17,8 @@ using namespace mlir;
 using namespace mlir::flash;
 
 namespace {
-/// Builds the swapped nest, outer loops first, before `flash.finalize`, or else in place of the old nest.
+/// Builds the swapped nest, from the outermost loop to the innermost, before the flash.finalize. If there is none,
+/// builds it before the old nest.
 class Swapper {
 public:
   explicit Swapper(SwapPlan thePlan)
@@ -42,7 +43,7 @@ public:
   }
 
 private:
-  /// The tensors into which tiles are stored. Every element is overwritten.
+  /// Returns the tensors into which tiles are stored. Every element is overwritten.
   SmallVector<Value> getOutputs() {
     if (finalize)
       return llvm::to_vector_of<Value>(finalize.getDpsInits());
@@ -59,8 +60,8 @@ private:
     });
   }
 
-  /// Creates an empty loop with the bounds of `loop`, moves the insertion point to its begin and replaces `carried`,
-  /// the init values, by the loop's arguments.
+  /// Creates an empty loop with the bounds of `loop` and the init values `carried`. Moves the insertion point to the
+  /// begin of the new loop, and sets `carried` to the new loop's arguments.
   scf::ForOp cloneLoop(scf::ForOp loop, SmallVectorImpl<Value> &carried) {
     auto newLoop = scf::ForOp::create(b, loop.getLoc(), mapping.lookupOrDefault(loop.getLowerBound()),
                                       mapping.lookupOrDefault(loop.getUpperBound()),
@@ -72,8 +73,9 @@ private:
     return newLoop;
   }
 
-  /// Clones every loop but the streamed one, and the ops that may run outside of the streamed loop; collects the other
-  /// ops. Leaves the insertion point in the innermost new loop and its arguments in `outputs`.
+  /// Clones every loop but the streamed one, and the ops that may run outside of the streamed loop. Collects the other
+  /// ops in `streamBody`. Leaves the insertion point in the innermost new loop, and the arguments of this loop in
+  /// `outputs`.
   SmallVector<scf::ForOp> cloneOuterLoops(SmallVectorImpl<Value> &outputs) {
     SmallVector<scf::ForOp> newLoops;
     if (plan.loops.empty())
@@ -94,7 +96,7 @@ private:
     return newLoops;
   }
 
-  /// The state tiles before the first step.
+  /// Emits the state tiles with which the streamed loop begins.
   SmallVector<Value> makeInitialTiles() {
     SmallVector<Value> tiles;
     for (auto [access, init] : llvm::zip_equal(plan.state, getInits())) {
@@ -122,7 +124,8 @@ private:
                                [&](const StepOperand &state) { return op->getOperand(state.number); });
   }
 
-  /// Clones the streamed loop (or its only iteration) around the ops that belong in it; returns the final state tiles.
+  /// Clones the streamed loop and, into it, the ops of `streamBody`. If there is no streamed loop, clones these ops
+  /// alone. Returns the final state tiles.
   SmallVector<Value> cloneStreamedLoop(ArrayRef<Value> initialTiles) {
     OpBuilder::InsertionGuard guard(b);
     scf::ForOp newLoop;
@@ -141,7 +144,7 @@ private:
     return llvm::to_vector_of<Value>(newLoop.getResults());
   }
 
-  /// The slice of the sinks for the tile's heads; null without sinks.
+  /// Returns the slice of the sinks for the tile's heads. Null without sinks.
   Value sliceSinks() {
     Value sinks = finalize.getSinks();
     tensor::InsertSliceOp write = plan.state[0].write;
@@ -154,7 +157,8 @@ private:
                                           OpFoldResult(b.getIndexAttr(1)));
   }
 
-  /// The tiles of the outputs, made from the final state tiles.
+  /// Returns the tiles of the outputs, which a flash.finalize computes from the final state tiles. Without one, returns
+  /// these state tiles.
   SmallVector<Value> finalizeTiles(ArrayRef<Value> outputs, ArrayRef<Value> tiles) {
     if (!finalize)
       return llvm::to_vector(tiles);
@@ -169,7 +173,8 @@ private:
     return llvm::to_vector_of<Value>(tiled->getResults());
   }
 
-  /// Inserts the tiles of the outputs at the place of the state's tiles: o and lse of attention at that of acc and m.
+  /// Inserts the tiles of the outputs where the tiles of the state were written. In attention, o replaces acc, and lse
+  /// replaces m.
   SmallVector<Value> storeOutputs(ArrayRef<Value> outputs, ArrayRef<Value> tiles) {
     Location loc = finalize ? finalize.getLoc() : op.getLoc();
     SmallVector<Value> stored;
@@ -200,7 +205,7 @@ private:
             step->erase();
       op->erase();
     }
-    llvm::SmallSetVector<Operation *, 4> inits; // row_max and row_sum may share an init
+    llvm::SmallSetVector<Operation *, 4> inits; // several states may share an init
     for (StateAccess &access : plan.state)
       if (Operation *init = access.init.getDefiningOp())
         inits.insert(init);
@@ -217,7 +222,7 @@ private:
   SmallVector<Operation *> streamBody; // in execution order
 };
 
-/// Whether the result, or a slice of it, has flash.finalize as its only user.
+/// Whether the only user of `acc` is a flash.finalize, or a slice whose only user is a flash.finalize.
 bool isFinalized(Value acc) {
   if (!acc.hasOneUse())
     return false;
@@ -226,7 +231,8 @@ bool isFinalized(Value acc) {
   return cut ? isFinalized(cut.getResult()) : isa<FinalizeOp>(user);
 }
 
-/// Whether the pass skips `op`: a step that is not tiled, and that is a part of a larger computation.
+/// Whether the pass skips `op`, a step outside of loops: because its state does not go to the flash.finalize that it
+/// needs, or, if it needs none, because its results do not have static shapes.
 bool isPartial(StepOpInterface op) {
   if (op->getParentOfType<scf::ForOp>())
     return false;
@@ -234,8 +240,9 @@ bool isPartial(StepOpInterface op) {
                             : !cast<RankedTensorType>(op->getResult(0).getType()).hasStaticShape();
 }
 
-/// The value that fills the init of `carried`, an argument of a loop. None unless `write` is the only change that the
-/// loops around it make to the tensor and each iteration writes a slice of its own.
+/// Returns the value that fills the init of `carried`, an argument of a loop. None if no linalg.fill makes this init.
+/// None, too, unless `write` is the only change of the tensor in the loops around it, and each iteration writes a slice
+/// of its own.
 std::optional<Value> getInitialFill(BlockArgument carried, tensor::InsertSliceOp write) {
   SmallVector<scf::ForOp> loops;
   Value init = carried, result = write.getResult();
@@ -258,9 +265,10 @@ std::optional<Value> getInitialFill(BlockArgument carried, tensor::InsertSliceOp
   return fill.getInputs()[0];
 }
 
-/// For a step that adds to streamed tiles: replaces the slices of resident states that are read before the streamed
-/// loop (or before the step, if there is one streamed tile) by the identity that fills the whole tensor. Returns
-/// whether there was one.
+/// Changes the init values of resident states, for a step that adds to streamed tiles. Before the pass, such a state
+/// begins with a slice of a tensor that is filled with the identity. The slice is read before the streamed loop, or
+/// before the step if there is one streamed tile. Afterwards the state begins with a tile of the identity. Returns
+/// whether there was such a slice.
 bool promoteResident(StepOpInterface op) {
   scf::ForOp loop = getFoldingLoop(op);
   bool isPromoted = false;
@@ -305,7 +313,7 @@ struct SwapLoops : flash::impl::SwapLoopsBase<SwapLoops> {
     SmallVector<StepOpInterface> ops;
     getOperation()->walk([&](StepOpInterface op) { ops.push_back(op); });
     for (StepOpInterface op : ops) {
-      if (op.addsToStreamed()) { // flash-tile has made its loops in this order
+      if (op.addsToStreamed()) { // flash-tile has made the streamed loop the innermost one
         numPromoted += promoteResident(op);
         continue;
       }

@@ -15,7 +15,7 @@ static constexpr Refusal refuse{"swap loops"};
 
 static Operation *getOnlyUser(Value value) { return value.hasOneUse() ? *value.user_begin() : nullptr; }
 
-/// The loop that carries `value` as an iteration argument.
+/// Returns the loop that carries `value` as an iteration argument. Null if there is none.
 static scf::ForOp getCarryingLoop(Value value) {
   auto argument = dyn_cast<BlockArgument>(value);
   auto loop = argument ? dyn_cast<scf::ForOp>(argument.getOwner()->getParentOp()) : scf::ForOp();
@@ -27,8 +27,8 @@ static Operation *getInnermost(SwapPlan &plan) {
   return plan.loops.empty() ? plan.op.getOperation() : plan.loops.back().getOperation();
 }
 
-/// Finds the ops by which `op` reads state `k` from the tensor that the innermost loop carries, and writes it back.
-/// Returns the tensor that is read and the tensor that is written.
+/// Finds the ops by which `op` reads state `k` from the tensor that the innermost loop carries, and the ops that write
+/// the new state back. Returns the tensor that is read and the tensor after the write.
 static std::pair<Value, Value> traceAccess(StepOpInterface op, unsigned k, StateAccess &access) {
   Value in = op->getOperand(op.getStepState()[k].number), out = op->getResult(k);
   if ((access.pad = in.getDefiningOp<tensor::PadOp>()))
@@ -43,8 +43,8 @@ static std::pair<Value, Value> traceAccess(StepOpInterface op, unsigned k, State
   return {in, out};
 }
 
-/// Verifies that only this access uses the state argument `in` of the innermost loop, and that it reads, folds and
-/// writes back one slice.
+/// Verifies that `in`, the argument of the innermost loop for state `k`, has no other uses than this access. Verifies
+/// that the access reads, folds and writes back one slice.
 static LogicalResult verifyAccess(SwapPlan &plan, unsigned k, Value in, Operation *loop) {
   StateAccess &access = plan.state[k];
   if (!access.read != !access.write || (access.write && access.write.getDest() != in))
@@ -68,8 +68,8 @@ static LogicalResult verifyAccess(SwapPlan &plan, unsigned k, Value in, Operatio
   return success();
 }
 
-/// Follows state `k` outwards through the loops that carry it, to its init and to `flash.finalize`, if the step needs
-/// one.
+/// Follows state `k` outwards through the loops that carry it: to the tensor before the outermost loop and, if the step
+/// needs a flash.finalize, to the flash.finalize after this loop.
 static LogicalResult traceState(SwapPlan &plan, unsigned k) {
   auto [in, out] = traceAccess(plan.op, k, plan.state[k]);
   SmallVector<scf::ForOp> loops;
@@ -108,7 +108,8 @@ static LogicalResult traceState(SwapPlan &plan, unsigned k) {
   return success();
 }
 
-/// Whether the cut is as large as the slice of the state, or as the whole state if there is no slice.
+/// Whether the cut has the size of the slice of the state. If the state has no slice, whether the cut has the size of
+/// the whole state.
 static bool cutsToSlice(StateAccess &access, ArrayRef<OpFoldResult> extents) {
   SmallVector<OpFoldResult> sizes = access.cut.getMixedSizes(), expected(extents);
   if (access.write)
@@ -116,10 +117,10 @@ static bool cutsToSlice(StateAccess &access, ArrayRef<OpFoldResult> extents) {
   return llvm::equal(sizes, expected, isEqualSize);
 }
 
-/// Finds the streamed loop, with which no slice of the state moves, and proves that the iterations of the other loops
-/// own their slices.
+/// Finds the streamed loop, which is the one that moves no slice of the state. Proves that the iterations of the other
+/// loops own their slices.
 static LogicalResult classifyLoops(SwapPlan &plan) {
-  // The loops that move the first state, and so all states, by (b, h, i).
+  // The loops that move the first state in dimensions b, h and i. They have to move the other states, too.
   SmallVector<std::optional<unsigned>> loopOfRow(3);
   for (unsigned k = 0; k < plan.state.size(); ++k) {
     StateAccess &access = plan.state[k];
@@ -145,7 +146,7 @@ static LogicalResult classifyLoops(SwapPlan &plan) {
     }
     if (k == 0)
       loopOfRow.assign(loopOfDim.begin(), loopOfDim.begin() + 3);
-    loopOfDim.resize(std::max<size_t>(loopOfDim.size(), 4)); // no loop moves dimension 3, if there is one
+    loopOfDim.resize(std::max<size_t>(loopOfDim.size(), 4)); // no loop may move dimension 3, which m and l lack
     if (ArrayRef(loopOfDim).take_front(3) != ArrayRef(loopOfRow) || loopOfDim[3])
       return refuse(plan.getNest(), "expected " + plan.op.getStateNames() + " to move with the same loops",
                     access.read ? access.read.getOperation() : plan.op.getOperation());
@@ -161,9 +162,10 @@ static LogicalResult classifyLoops(SwapPlan &plan) {
   return success();
 }
 
-/// Collects the ops that have to run in the streamed loop: ops that depend on its position or on the state, and reads,
-/// which must not run if the loop has no iteration. Checks that iterations depend on each other by the state only, and
-/// that no op that has to leave the streamed loop depends on it.
+/// Collects the ops that have to run in the streamed loop: ops that depend on the loop's position or on the state, and
+/// reads, since reads must not run if the loop has no iteration. Checks that the iterations depend on each other only
+/// through the state. Checks that what has to leave the streamed loop (other loops' bounds, slices of the state) does
+/// not depend on it.
 static LogicalResult checkBodies(SwapPlan &plan) {
   DenseSet<Value> onStream;
   if (plan.streamedLoop)

@@ -19,8 +19,8 @@ namespace mlir::flash {
 using namespace mlir;
 using namespace mlir::flash;
 
-/// The cost of a read of a table or of another array, which is a load and the operations of its address, and of a
-/// division.
+/// `kReadCost` is the cost of a read of a table or of another array: a load, and the operations of the address.
+/// `kDivisionCost` is the cost of a division.
 static constexpr int64_t kReadCost = 5, kDivisionCost = 5;
 
 /// Roughly the number of instructions of `op` in a kernel.
@@ -52,7 +52,8 @@ public:
         ofColumn.insert_range(op.getResults());
   }
 
-  /// The values that other code uses and that cost more than a read of a table, in the order of the code.
+  /// Returns the values that code outside of this code uses and that cost more than a read of a table, in the order of
+  /// the code.
   SmallVector<Value> findLong() {
     SmallVector<Value> found;
     for (Operation &op : mask.front().without_terminator())
@@ -68,8 +69,8 @@ public:
 private:
   bool isOutside(Value value) { return !mask.isAncestor(value.getParentRegion()); }
 
-  /// Whether one operand of `op` depends on the column, and the other operands depend on it or are the same for all
-  /// pairs.
+  /// Whether `op` depends on the column, and each of its operands either depends on the column or is captured or
+  /// constant.
   bool isOfColumn(Operation &op) {
     if (op.getNumRegions() > 0 || op.hasTrait<OpTrait::IsTerminator>())
       return false;
@@ -94,13 +95,13 @@ private:
   llvm::DenseSet<Value> ofColumn;
 };
 
-/// The tables of the steps whose loops are over the runs of one flash.tile_runs. These steps have the same mask.
+/// The tables for all steps whose loops are over the runs of one flash.tile_runs. These steps have the same mask.
 class ColumnTables {
 public:
   explicit ColumnTables(TileRunsOp runs) : runs(runs) {}
 
-  /// Replaces values of the mask of `op` by reads of tables. Returns the number of new tables: the first step creates
-  /// them.
+  /// Replaces values of the mask of `op` by reads of tables. The first call creates the tables. Returns the number of
+  /// tables that the call has created.
   int64_t replace(RewriterBase &rewriter, StepOpInterface op) {
     Region &mask = op.getMask();
     BlockArgument column = mask.getArgument(static_cast<unsigned>(op.getStreamedDim()));
@@ -120,8 +121,9 @@ public:
   }
 
 private:
-  /// Emits the table of a value. It has whole tiles, so also positions after the last one, which are as safe for the
-  /// mask as in a tile. Null if the value depends on values that are not known before the loops.
+  /// Emits the table of `value`. The table has whole tiles, so it also has entries for positions after the last one.
+  /// The code of the mask is as safe there as in a tile. Null if `value` depends on values that are not known before
+  /// the loops.
   Value emitTable(OpBuilder &builder, Value value, Region &mask, BlockArgument column) {
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointAfter(runs);
@@ -154,7 +156,7 @@ private:
     return table;
   }
 
-  /// Whether `value` is known after the table of runs.
+  /// Whether `value` is known right after `runs`, where the tables are emitted.
   bool isKnown(Value value) {
     if (!value.getParentRegion()->isAncestor(runs->getParentRegion()))
       return false;

@@ -29,9 +29,9 @@ Operation *mlir::flash::findReadForKeys(Region &region) {
   return read == ofKey.end() ? nullptr : *read;
 }
 
-/// Makes the mask compare positions with searches instead of elements, if the mask then reads no array for a key and
-/// the searched values ascend with the query, so that loops still have bounds. Returns the searches; none if the mask
-/// stays as it is.
+/// Replaces comparisons of elements in the mask by comparisons of positions with results of searches. The mask stays as
+/// it was if it would still read an array for a key, or if a result of a search does not ascend with the query, since
+/// loops would then lose their bounds. Returns the searches. None if the mask stays.
 static SmallVector<CountLeOp> replaceReads(RewriterBase &rewriter, Region &mask) {
   Region original;
   original.takeBody(mask);
@@ -55,7 +55,8 @@ static SmallVector<CountLeOp> replaceReads(RewriterBase &rewriter, Region &mask)
   return {};
 }
 
-/// Replaces a search by the query's element of a table that is emitted before `op`.
+/// Emits, before `op`, a table of the results of `search` for all queries, and replaces `search` by a read of the
+/// table.
 static void tabulate(RewriterBase &rewriter, AttentionOp op, CountLeOp search) {
   OpBuilder::InsertionGuard guard(rewriter);
   rewriter.setInsertionPoint(op);

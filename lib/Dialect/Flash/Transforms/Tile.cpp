@@ -20,8 +20,8 @@ bool mlir::flash::isTile(StepOpInterface op, TileSizes sizes) {
          op.getTileExtent(StepDim::J) == sizes.kv;
 }
 
-/// Tiles `op` by `sizes` over (b, h, i, j), where 0 leaves a dimension whole, and replaces it. The loop over keys is
-/// outside of the loop over queries.
+/// Replaces `op` by a tile in loops over (b, h, i, j). `sizes` are the sizes of the tile in these dimensions; a size of
+/// 0 leaves the dimension whole. The loop over keys is outside of the loop over queries. Returns the tile.
 static FailureOr<StepOpInterface> tileBy(RewriterBase &rewriter, StepOpInterface op, ArrayRef<int64_t> sizes) {
   rewriter.setInsertionPoint(op);
   scf::SCFTilingOptions options;
@@ -61,7 +61,8 @@ FailureOr<StepOpInterface> mlir::flash::tileStep(RewriterBase &rewriter, StepOpI
   OpBuilder::InsertionGuard guard(rewriter);
   if (!op.addsToStreamed())
     return tileBy(rewriter, op, {1, 1, sizes.q, sizes.kv});
-  // Two steps: the state of a key tile stays, while all queries are streamed past it.
+  // Tiles the keys first and then, inside, the queries: the state of a key tile stays while all queries are streamed
+  // past it.
   FailureOr<StepOpInterface> resident = tileBy(rewriter, op, {1, 1, 0, sizes.kv});
   FailureOr<StepOpInterface> tile = failed(resident) ? resident : tileBy(rewriter, *resident, {0, 0, sizes.q, 0});
   if (succeeded(tile))
@@ -73,7 +74,8 @@ namespace {
 struct Tile : flash::impl::TileBase<Tile> {
   using TileBase::TileBase;
 
-  /// The tile sizes of the options, or the defaults for the step's resident and streamed dimensions.
+  /// Returns the tile sizes of the options q-tile and kv-tile. Where an option is 0, returns the size for the resident
+  /// or for the streamed dimension of `op` instead.
   TileSizes getSizes(StepOpInterface op) {
     auto getSize = [&](int64_t asked, StepDim dim) {
       return asked ? asked : op.getStreamedDim() == dim ? int64_t(streamedTile) : int64_t(residentTile);

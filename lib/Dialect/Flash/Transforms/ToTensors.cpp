@@ -26,7 +26,8 @@ void mlir::flash::convertToTensors(RewriterBase &rewriter, WholeOpInterface op) 
   OpBuilder::InsertionGuard guard(rewriter);
   rewriter.setInsertionPoint(op);
   Location loc = op.getLoc();
-  // One `restrict` tensor for each memref: two of one memref would contradict each other.
+  // Each memref becomes one `restrict` tensor, even if it is passed twice. Two such tensors of one memref would
+  // contradict each other.
   DenseMap<Value, Value> views;
   SmallVector<Value> inputs;
   for (Value input : op->getOperands().take_front(numInputs)) {

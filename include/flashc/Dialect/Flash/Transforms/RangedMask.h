@@ -7,10 +7,10 @@
 
 namespace mlir::flash {
 
-/// The runs of streamed tiles that are visited, for a mask whose bounds are not exact. A flash.tile_classes, before all
-/// loops, computes the class of each tile from the ranges that positions and elements of arrays have in the tile. Where
-/// the ranges do not decide the class, it runs the mask on the tile. A flash.tile_runs then computes the runs from the
-/// classes. The destructor erases the flash.tile_classes if it is unused.
+/// Computes the runs of streamed tiles that are visited, for a mask whose bounds are not exact. A flash.tile_classes,
+/// before all loops, computes the class of each tile from the ranges that positions and elements of arrays have in the
+/// tile. Where the ranges do not decide the class, the op runs the mask on the tile. A flash.tile_runs then computes
+/// the runs from the classes. The destructor erases the flash.tile_classes if it is unused.
 class RangedMask {
 public:
   /// Creates the tables of `op`. Null if the loops around `op` do not go over tiles from 0 on, or if the mask needs a
@@ -23,13 +23,13 @@ public:
   /// The arrays whose range in a tile is used to compute the class of the tile.
   ArrayRef<Value> getArrays() const { return arrays; }
 
-  /// Makes tiles outside of `ranges` skipped, too. `ranges` are ranges of streamed positions for the resident tile,
-  /// computed before the loop over the streamed dimension. Does nothing if they depend on values that are not known
-  /// outside of the loops.
+  /// Skips tiles outside of `ranges`, in addition to tiles without a kept pair. Each of the `ranges` is a range of
+  /// streamed positions for the resident tile, which is computed before the loop over the streamed dimension. Does
+  /// nothing if `ranges` depend on values that are not known outside of the loops.
   void restrictTo(ArrayRef<std::pair<OpFoldResult, OpFoldResult>> ranges);
 
-  /// Emits the table of runs, and, before the streamed loop, reads of the four ends of each run as indices (see
-  /// flash.tile_runs). The destructor then keeps the tables.
+  /// Emits the table of runs. Emits, before the streamed loop, reads of the four ends of each run (see
+  /// flash.tile_runs), and returns them as indices. After that the destructor keeps the tables.
   SmallVector<OpFoldResult> emitRuns();
 
 private:

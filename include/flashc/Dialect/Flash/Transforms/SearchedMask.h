@@ -9,9 +9,9 @@ namespace mlir::flash {
 
 /// Replaces the mask region of an op, as long as this object lives, by a region that keeps the same pairs of existing
 /// queries and keys, in a form that the analysis of masks understands. The new form is meant for computing bounds once
-/// for each tile; run for every pair it would cost more than the op's own region. Nothing is replaced if the op's own
-/// region neither reads arrays that are declared sorted nor divides by captured values. In the dual view i and j are
-/// exchanged.
+/// for each tile; if it ran for every pair, it would cost more than the op's own region. Nothing is replaced if the
+/// op's own region neither reads arrays that are declared sorted nor divides by captured values. In the dual view i and
+/// j are exchanged.
 ///
 /// - A comparison of the key's quotient by a captured value becomes a comparison of the key (`DividedKeys.h`).
 /// - A comparison with the element at the key's position becomes a comparison of the position: `s[j] <= v` becomes `j <
@@ -41,7 +41,7 @@ private:
 
   Region &mask;
   MaskView view = MaskView::Primal;
-  /// `isSearched`: the mask reads sorted arrays. `isDivided`: it divides by captured values.
+  /// `isSearched`: whether the mask reads sorted arrays. `isDivided`: whether the mask divides by captured values.
   bool isSearched, isDivided;
   Region original; // empty if nothing was replaced
 };

@@ -8,9 +8,9 @@
 
 namespace mlir::flash {
 
-/// Bounds of the positions of which a mask keeps pairs: the mask keeps no pair of a position before `begin`, or of one
-/// from `end` on. A null value is no bound. Rows outside of the bounds may hold anything, even NaN, so products must
-/// not read them, not even with a weight of 0.
+/// The range of positions that a mask uses: it keeps no pair of a position before `begin`, and no pair of a position
+/// from `end` on. If `begin` or `end` is null, there is no bound on that side. Rows outside of the range may hold
+/// anything, even NaN, so products must not read them, not even with a weight of 0.
 struct SeenPositions {
   Value begin, end;
 };
@@ -20,11 +20,11 @@ struct PairExtents {
   OpFoldResult queries, keys;
 };
 
-/// Returns the bounds that data give to the keys of a tile's batch and head (in the dual view, to the queries). `op` is
-/// the tile and has a mask; code for the bounds is emitted before `op`. Data are elements of an array that the mask
+/// Returns bounds that data give to the keys in the batch and head of a tile (in the dual view, to the queries). `op`
+/// is the tile and has a mask; code for the bounds is emitted before `op`. Data are elements of an array that the mask
 /// reads (lengths, offsets, ids), or numbers that the mask compares the key with. If tiles follow segments
-/// (flash.segment_tile), these are the bounds of the keys that the queries of the segment see. None if the mask has no
-/// bounds by data, as a causal mask or a window.
+/// (flash.segment_tile), the result bounds the keys that the queries of the segment see. None if data do not bound the
+/// mask; they do not bound a causal mask or a window.
 std::optional<SeenPositions> emitSeenPositions(StepOpInterface op, MaskView view, const PairExtents &extents);
 
 } // namespace mlir::flash

@@ -1,6 +1,6 @@
 //===- SwapLoops.h - the plan of flash-swap-loops -----------------------------------------------------------------===//
 //
-// The facts about a loop nest that `flash-swap-loops` proves before it rewrites anything.
+// `flash-swap-loops` proves these facts about a loop nest before it rewrites anything.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 #ifndef FLASHC_DIALECT_FLASH_TRANSFORMS_SWAPLOOPS_H
@@ -16,22 +16,22 @@ namespace mlir::flash {
 /// The ops by which one state tensor (for attention: acc, m or l) passes through an iteration of the innermost loop.
 /// Each op may be null. If all are null, the loop carries a tile and not the whole tensor.
 struct StateAccess {
-  tensor::ExtractSliceOp read; // the queries' slice
-  tensor::PadOp pad;           // `read`, padded to the static tile
-  tensor::ExtractSliceOp cut;  // the result without the padding
-  tensor::InsertSliceOp write; // back to the slice of `read`; null if `read` is null
+  tensor::ExtractSliceOp read; // reads the slice of the tile's queries
+  tensor::PadOp pad;           // pads `read` to the static tile
+  tensor::ExtractSliceOp cut;  // cuts the padding from the step's result
+  tensor::InsertSliceOp write; // writes the result back to the slice of `read`; null if `read` is null
   Value init, result;          // the tensor before the outermost loop, and after it
 };
 
 /// A loop nest around a step whose state can be carried tile by tile.
 struct SwapPlan {
   StepOpInterface op;
-  FinalizeOp finalize;                  // null if the step needs none
-  SmallVector<scf::ForOp> loops;        // outermost first
-  std::optional<unsigned> streamedLoop; // the position of the loop that folds into the same state tile, if there is one
-  SmallVector<StateAccess> state;       // in the step's order
+  FinalizeOp finalize;                         // null if the step needs none
+  SmallVector<scf::ForOp> loops;               // outermost first
+  std::optional<unsigned> streamedLoop;        // the loop, by its position in `loops`, that moves no slice of the state
+  SmallVector<StateAccess> state;              // in the step's order
   llvm::SmallPtrSet<Operation *, 32> onStream; // ops that have to run in the streamed loop
-  bool startsEmpty = false;                    // the state begins as its identities: acc = 0, m = -inf, l = 0
+  bool startsEmpty = false;                    // whether the state begins as its identities: acc = 0, m = -inf, l = 0
 
   bool isTilewise() const { return !state[0].read && !state[0].pad && !state[0].cut; }
   bool isStreamInnermost() const { return !streamedLoop || *streamedLoop + 1 == loops.size(); }

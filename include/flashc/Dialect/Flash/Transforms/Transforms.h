@@ -15,36 +15,37 @@
 
 namespace mlir::flash {
 
-/// Replaces `op`, if it is on memrefs, by an op on tensors between bufferization.to_tensor and
-/// materialize_in_destination.
+/// Replaces `op`, if it is on memrefs, by an op on tensors, with a bufferization.to_tensor before it for each input and
+/// a materialize_in_destination after it for each result.
 void convertToTensors(RewriterBase &rewriter, WholeOpInterface op);
 
 /// Replaces reads of tensors that elementwise ops compute, in the scores and masks inside `root`, by the code of these
 /// ops (flash-fuse). Returns how many reads became code.
 int64_t fuseProducers(RewriterBase &rewriter, Operation *root);
 
-/// Returns an op of `region`, a score or a mask, that reads memory for every key, or null.
+/// Returns an op of `region`, a score or a mask, that reads memory for every key. Null if there is none.
 Operation *findReadForKeys(Region &region);
 
-/// Replaces what the mask of `op` reads for every key by searches that depend on the query, and computes these once for
-/// every query before `op`, if the mask then reads no array for a key (flash-tabulate-rows). Returns the number of
-/// tables.
+/// Replaces what the mask of `op` reads for every key by results of searches. A result depends on the query, and not on
+/// the key; it is computed once for every query, before `op` (flash-tabulate-rows). Does nothing if the mask would
+/// still read an array for a key. Returns the number of tables.
 int64_t tabulateRows(RewriterBase &rewriter, AttentionOp op);
 
 /// Replaces `op`, a flash op on tensors, by linalg. Fails, with the IR unchanged, if it does not decompose.
 LogicalResult decomposeFlashOp(RewriterBase &rewriter, linalg::AggregatedOpInterface op);
 
-/// Replaces `op`, on tensors, by one flash.online_attention over all keys, which is returned, and a flash.finalize.
-/// Emits an error and fails if `op` is on memrefs.
+/// Replaces `op`, which is on tensors, by one flash.online_attention over all keys and a flash.finalize. Returns the
+/// flash.online_attention. Emits an error and fails if `op` is on memrefs.
 FailureOr<OnlineAttentionOp> convertToOnlineSoftmax(RewriterBase &rewriter, AttentionOp op, Normalize normalize);
 
-/// Replaces `op`, on tensors, by one flash.accumulate_column_sums over all queries, which is returned, and with
-/// `sum_groups` a sum over each group of heads. Emits an error and fails if `op` is on memrefs.
+/// Replaces `op`, which is on tensors, by one flash.accumulate_column_sums over all queries. With `sum_groups`, a sum
+/// over each group of heads follows. Returns the flash.accumulate_column_sums. Emits an error and fails if `op` is on
+/// memrefs.
 FailureOr<AccumulateColumnSumsOp> convertToColumnSumsStep(RewriterBase &rewriter, ColumnSumsOp op);
 
-/// Replaces `op`, on tensors, by the row sums of o * do, one flash.accumulate_gradients of all three gradients, which
-/// is returned, sums over groups of heads and the rounding of the gradients. Emits an error and fails if `op` is on
-/// memrefs, or has a score without its derivative.
+/// Replaces `op`, which is on tensors, by the row sums of o * do, one flash.accumulate_gradients of all three
+/// gradients, sums over groups of heads, and the rounding of the gradients. Returns the flash.accumulate_gradients.
+/// Emits an error and fails if `op` is on memrefs, or has a score without its derivative.
 FailureOr<AccumulateGradientsOp> convertToGradientStep(RewriterBase &rewriter, AttentionBackwardOp op);
 
 /// Replaces `op` by sums of score gradients for each read of the captured tensor. Returns the number of reads. Emits an
@@ -54,19 +55,19 @@ FailureOr<int64_t> differentiateCaptures(RewriterBase &rewriter, CapturedGradien
 /// A tensor of f32 zeros with `sizes`.
 Value createZeros(OpBuilder &b, Location loc, ArrayRef<OpFoldResult> sizes);
 
-/// Replaces `op`, which accumulates all gradients, by an op for the gradients of keys and values (with `each` one op
-/// for each of them) and one for the gradients of queries. Returns the new ops.
+/// Replaces `op`, which accumulates all gradients, by one op for the gradients of keys and values and one for the
+/// gradients of queries. With `each`, the gradients of keys and those of values have an op each. Returns the new ops.
 SmallVector<AccumulateGradientsOp> splitGradients(RewriterBase &rewriter, AccumulateGradientsOp op, bool each);
 
-/// Computes the slice of delta that `op` reads right before `op` (flash-recompute-delta). Returns whether `op` reads
-/// such a slice.
+/// Makes the loops compute the slice of delta that `op` reads, right before `op` (flash-recompute-delta). Returns
+/// whether `op` reads such a slice.
 bool recomputeDelta(RewriterBase &rewriter, AccumulateGradientsOp op);
 
 /// Replaces `op` by an scf.forall over chunks of `kvChunk` keys, whose states are then merged by log-sum-exp. Emits an
 /// error and fails if the chunk is not positive.
 FailureOr<scf::SCFTilingResult> splitKeys(RewriterBase &rewriter, OnlineAttentionOp op, int64_t kvChunk);
 
-/// The sizes of a decoding kernel's tiles, and the parts that their keys are cut into.
+/// The sizes of a decoding kernel's tiles, and the parts into which the keys of a tile of queries are cut.
 struct SplitSizes {
   /// The rows of a tile (query heads times tokens), and its keys.
   int64_t rows = 16, kv = 16;
@@ -74,8 +75,9 @@ struct SplitSizes {
   int64_t splits = 1, chunk = 0;
 };
 
-/// Replaces `op`, on whole sequences, and the flash.finalize of its state by tiled loops over parts of the keys (see
-/// flash-split-kv). Emits an error and fails if there is no such finalize, or a size is not positive.
+/// Replaces `op`, which is on whole sequences, and the flash.finalize of its state by tiled loops over parts of the
+/// keys (see flash-split-kv). Emits an error and fails if there is no such flash.finalize, or if a size is not
+/// positive.
 LogicalResult splitTiles(RewriterBase &rewriter, OnlineAttentionOp op, const SplitSizes &sizes);
 
 /// Cuts the loops over keys in `loop`, a parallel loop that ends in a flash.finalize, into `splits` parallel parts, and
@@ -87,16 +89,16 @@ struct TileSizes {
   int64_t q = 64, kv = 64;
 };
 
-/// Whether `op` is one tile of `sizes`, in a loop.
+/// Whether `op` is in a loop and is one tile of `sizes`.
 bool isTile(StepOpInterface op, TileSizes sizes);
 
-/// Replaces `op` by a tile of one head and `sizes` in scf.for loops over batch, head, key tiles and, innermost, query
-/// tiles. Returns the tile. Emits an error and fails if a size is not positive.
+/// Replaces `op` by a tile of one head and of `sizes` in scf.for loops over batch, head, key tiles and, innermost,
+/// query tiles. Returns the tile. Emits an error and fails if a size is not positive.
 FailureOr<StepOpInterface> tileStep(RewriterBase &rewriter, StepOpInterface op, TileSizes sizes);
 
-/// The tiles of keys that a tile of queries, which begins at `query`, may need in one batch and head: those of the
-/// tiles at 0, sizes.kv, ... that have a key of [begin, end). `batch`, `head` and `query` are placeholders, which a
-/// kernel replaces by its own values.
+/// The keys [begin, end) that a tile of queries may need in one batch and head. The tile of queries begins at `query`.
+/// The needed tiles of keys are those of the tiles at 0, sizes.kv, ... that have a key of [begin, end). `batch`, `head`
+/// and `query` are placeholders, which a kernel replaces by its own values.
 struct NeededKeys {
   Value batch, head, query;
   OpFoldResult begin, end;
@@ -107,10 +109,11 @@ struct NeededKeys {
   bool isOfDistance;
 };
 
-/// Emits the needed keys before `op`, a step on whole sequences; none if it has no mask.
+/// Emits the needed keys before `op`, a step on whole sequences. None if `op` has no mask.
 std::optional<NeededKeys> emitNeededKeys(StepOpInterface op, TileSizes sizes);
 
-/// A mask, and the bounds that it gives to the loop over tiles of the streamed dimension, in the loop's view.
+/// A mask, and its bounds of the loop over tiles of the streamed dimension. Both are in the view (primal or dual) of
+/// the loop.
 struct KeyBounds {
   std::unique_ptr<SearchedMask> searched; // owns the values of `mask` and `bounds`
   MaskSet mask;
@@ -119,37 +122,38 @@ struct KeyBounds {
   std::unique_ptr<RangedMask> ranged;
 };
 
-/// Returns the bounds of the loop around `op`, which has a mask; the mask of `op` is a `SearchedMask` during their
-/// lifetime. None, with a missed-optimisation remark, if the loop is not one over streamed tiles alone. With
-/// `mayRunMask` a mask whose bounds are not exact may be evaluated at run time.
+/// Returns the bounds of the loop around `op`, which has a mask. As long as they live, the mask of `op` is that of a
+/// `SearchedMask`. None, with a missed-optimisation remark, if the loop is not one over streamed tiles alone. With
+/// `mayRunMask`, a mask whose bounds are not exact may be evaluated at run time.
 std::optional<KeyBounds> computeKeyBounds(StepOpInterface op, bool mayRunMask = true);
 
-/// The key tiles that some rows of a tile of queries need, among the key tiles that the whole tile visits: those from
-/// `begin` to `end`, without a mask from `fullBegin` to `fullEnd`. `begin` <= `fullBegin` <= `fullEnd` <= `end`.
+/// The key tiles that some rows of a tile of queries need, among the key tiles that the whole tile visits. The rows
+/// need the tiles from `begin` to `end`; those from `fullBegin` to `fullEnd` need no mask. `begin` <= `fullBegin` <=
+/// `fullEnd` <= `end`.
 struct RowBounds {
   OpFoldResult begin, fullBegin, fullEnd, end;
 };
 
-/// Whether `emitRowBounds` applies to a mask: the mask is understood, the keys of a few rows are one interval, which
-/// moves with the rows (and not in steps of chunks), and the bounds of this interval read no array. Other intervals are
-/// allowed if they end at keys that are the same for all rows and the moving interval has a begin that depends on the
-/// rows.
+/// Whether `emitRowBounds` applies to a mask. The analysis has to understand the mask. The keys of a few rows have to
+/// be one interval, which moves with the rows (and not in steps of chunks) and whose bounds read no array. There may be
+/// other intervals if each of them ends at a key that is the same for all rows, and if the begin of the moving interval
+/// depends on the rows.
 bool hasRowBounds(Region &mask);
 
-/// Computes the bounds for `rows` rows from `first` on by the mask of `op`, among the tiles at `begin`, `begin` + tile,
-/// ... below `end`. They are bounds of the moving interval; the rows may also need the tiles before `emitFixedEnd`.
-/// None if `hasRowBounds` does not hold.
+/// Computes the bounds for `rows` rows from `first` on by the mask of `op`, among the key tiles at `begin`, `begin` +
+/// tile, ... below `end`. The result bounds the moving interval. The rows may also need the tiles before
+/// `emitFixedEnd`. None if `hasRowBounds` does not hold.
 std::optional<RowBounds> emitRowBounds(OpBuilder &b, OnlineAttentionOp op, OpFoldResult begin, OpFoldResult end,
                                        Value first, int64_t rows);
 
-/// Whether `emitReadRowBounds` applies to a mask: the mask is understood, the keys of a few rows are one interval,
-/// whose bounds read arrays and differ between rows. The second function also holds for an `op` whose tiles of queries
-/// follow segments: rows of such a tile may not exist, and need no keys.
+/// Whether `emitReadRowBounds` applies to a mask. The analysis has to understand the mask. The keys of a few rows have
+/// to be one interval, whose bounds read arrays and differ between rows. For an `op` whose tiles of queries follow
+/// segments, the bounds need not differ between rows: rows of such a tile may not exist, and need no keys.
 bool hasReadRowBounds(Region &mask);
 bool hasReadRowBounds(OnlineAttentionOp op);
 
-/// `count` rows of a tile of queries, from `first` on. Rows from `end` on do not exist. If `isFullInFront`, the first
-/// key tiles of the tile of queries are never cut by the mask.
+/// The rows of a tile of queries from `first` on, `count` of them. Rows from `end` on do not exist. If `isFullInFront`,
+/// the mask never cuts the first key tiles that the tile of queries visits.
 struct RowRange {
   Value first;
   OpFoldResult end;
@@ -157,22 +161,23 @@ struct RowRange {
   bool isFullInFront;
 };
 
-/// Computes the bounds for `rows` by the mask of `op`, among the tiles at `begin`, `begin` + tile, ... below `end`,
-/// from the elements that the mask reads for the first and for the last row that exists. If no row exists, the
-/// resulting `begin` and `end` are equal. They may lie before the tiles if the rows see none of these. None if
+/// Computes the bounds for `rows` by the mask of `op`, among the key tiles at `begin`, `begin` + tile, ... below `end`.
+/// Uses the elements that the mask reads for the first and for the last row that exists. If no row exists, the
+/// resulting `begin` and `end` are equal. The result may lie before the key tiles if the rows see none of them. None if
 /// `hasReadRowBounds` does not hold.
 std::optional<RowBounds> emitReadRowBounds(OpBuilder &b, OnlineAttentionOp op, OpFoldResult begin, OpFoldResult end,
                                            const RowRange &rows);
 
-/// Returns the end of the tiles, among those from `begin` to `end`, that intervals need that do not move with the rows.
-/// Null if there is no such interval, or `hasRowBounds` does not hold.
+/// Returns the end of the key tiles, among those from `begin` to `end`, that the fixed intervals need. A fixed interval
+/// is one that does not move with the rows. Null if there is none, or if `hasRowBounds` does not hold.
 OpFoldResult emitFixedEnd(OpBuilder &b, OnlineAttentionOp op, OpFoldResult begin, OpFoldResult end);
 
 /// Whether the keys of a tile of queries begin at a position that depends on the tile, so that tiles of keys and of
 /// queries should begin there (`mayMoveTiles`), regardless of where tiles of queries begin now.
 bool beginsAnywhere(OnlineAttentionOp op);
 
-/// Returns the class of a mask; `getName` gives the names of arrays. `ranged` may be null.
+/// Returns the class of a mask. `getName` gives the names of arrays. `ranged` is null if the mask is not evaluated at
+/// run time.
 MaskClass classify(const MaskSet &mask, const LoopBounds &bounds, const RangedMask *ranged,
                    llvm::function_ref<std::string(Value)> getName);
 
