@@ -41,7 +41,7 @@ static StringRef getPlural(StepDim dim) { return dim == StepDim::I ? "queries" :
 static OperandRange getInits(StepOpInterface op) { return cast<DestinationStyleOpInterface>(*op).getDpsInits(); }
 
 /// Returns the loop around `op` over tiles of the streamed dimension. The loop may do nothing but fold `op` into its
-/// state, so that it can skip the tiles that the mask drops. Null, with a remark, for other loops.
+/// state, so that tiles that the mask drops can be skipped. Null, with a remark, for other loops.
 static scf::ForOp matchStreamedLoop(StepOpInterface op) {
   auto reject = [&](const Twine &reason) {
     emitMissed(op, reason.str());
@@ -69,9 +69,9 @@ static scf::ForOp matchStreamedLoop(StepOpInterface op) {
 }
 
 /// Returns the number of positions of the resident tile that exist. If the tile is a padded slice (or a padded array
-/// that is smaller than a tile), this is the size before the padding. Otherwise it is the tile's size, and also if the
-/// size of the slice is not known before `loop`. It is the tile's size for a step that adds to streamed tiles, too,
-/// since the mask drops the positions that do not exist.
+/// that is smaller than a tile), this is the size before the padding, provided that this size is known before `loop`.
+/// Otherwise it is the tile's size. It is also the tile's size for a step that adds to streamed tiles, since the mask
+/// then drops the positions that do not exist.
 static OpFoldResult getNumResident(StepOpInterface op, scf::ForOp loop) {
   StepDim resident = op.getResidentDim();
   OpFoldResult all = OpBuilder(op).getIndexAttr(op.getTileExtent(resident));
@@ -94,8 +94,8 @@ static OpFoldResult getNumResident(StepOpInterface op, scf::ForOp loop) {
 // Rewriting
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// Replaces the sizes of slices that are clamped at `originalEnd`, the end of the loop before the loop was split, by
-/// `tile`. `loop` must visit whole tiles only.
+/// Replaces clamped sizes of slices by `tile`. These sizes are clamped at `originalEnd`, the end of the loop before the
+/// loop was split. `loop` must visit whole tiles only.
 static void unclampSlices(scf::ForOp loop, Value originalEnd, int64_t tile) {
   LinearExpr rest = LinearExpr::get(originalEnd) - LinearExpr::symbol(loop.getInductionVar());
   SmallVector<affine::AffineMinOp> clamps(loop.getOps<affine::AffineMinOp>());
@@ -180,7 +180,7 @@ static bool mayEndAnywhere(const MaskLoop &loop) {
   return !length || *length % loop.tileSize != 0;
 }
 
-/// Whether the keys of `op` are in the pages of a cache. Pages begin and end on the grid of tiles.
+/// Whether the keys of `op` are in the pages of a cache. Tiles of such keys have to stay on the grid.
 static bool liesInPages(StepOpInterface op) {
   Value keys = op.getScores().getK();
   if (auto pad = keys.getDefiningOp<tensor::PadOp>())
@@ -222,8 +222,8 @@ std::optional<KeyBounds> mlir::flash::computeKeyBounds(StepOpInterface op, bool 
   });
   MaskLoop described = describe(op, loop, getNumResident(op, loop));
   // Tiles stay on the loop's grid in three cases: with dropout, which counts positions in blocks; with keys in pages;
-  // and if a step streams queries and adds gradients to tiles of them, since it also reads other arrays by tile. Runs
-  // of tiles are on the grid, too.
+  // and in a gradient step that streams queries, which may add to tiles of dq and reads other arrays by tile, too. Runs
+  // of tiles are also on the grid.
   bool isOnGrid = op.getScores().getDropout() || liesInPages(op) ||
                   (isa<AccumulateGradientsOp>(op.getOperation()) && op.getStreamedDim() == StepDim::I);
   described.isMoved = !isOnGrid && mayEndAnywhere(described) && mayMoveTiles(mask, described, op.getContext());

@@ -9,18 +9,17 @@ namespace mlir::flash {
 
 /// Says how the gradients of a score are summed for one read of a captured tensor.
 struct CaptureIndex {
-  /// Whether there is one sum for each row, column, diagonal or pair.
+  /// Whether there is one sum for each row, for each column, for each diagonal or for each pair.
   Gradients gradients;
   /// Whether any index of the read depends on the batch, and whether any depends on the head.
   bool dependsOnBatch, dependsOnHead;
 };
 
-/// Analyzes the indices of `read`, which is in `score`, the score region of an op, and not in control flow inside of
-/// it.
+/// Analyzes the indices of `read`. The read must be in `score`, the score region of an op, and outside of control flow.
 CaptureIndex analyzeCaptureIndex(Region &score, tensor::ExtractOp read);
 
-/// Whether `value` depends on the pair (i, j) only through the distance j - i. It may depend on b and h, too. `region`
-/// is the score or the mask that has the value.
+/// Whether `value` depends on the pair (i, j) only through the distance j - i. `value` may also depend on b and h.
+/// `region` is the score or the mask that contains it.
 bool hangsOnDistance(Region &region, Value value);
 
 } // namespace mlir::flash

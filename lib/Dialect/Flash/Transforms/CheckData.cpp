@@ -55,7 +55,7 @@ static scf::ForOp emitLoop(ImplicitLocOpBuilder &b, int64_t first, Value end) {
 namespace {
 /// Emits the value of a score or a mask for one pair, and the error of this value. The error is 0, or the number (from
 /// 1 on) of an index that is outside of its array and on which the value depends. The value is null if it depends on
-/// the argument for the score. The error is null if there can be none.
+/// the argument %s of a score region. The error is null if there can be none.
 class ErrorFlow {
 public:
   ErrorFlow(ImplicitLocOpBuilder &b, Region &region, ValueRange position, SmallVectorImpl<WrapIndexOp> &indices)

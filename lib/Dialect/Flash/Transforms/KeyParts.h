@@ -14,7 +14,7 @@ std::pair<OpFoldResult, OpFoldResult> emitKeysOfPart(OpBuilder &b, Location loc,
 /// Writes `result`, a tile of o or lse, to `output`, an argument of the parallel loop. The builder's insertion point
 /// must be in the body of this loop. `offsets` and `sizes` are those of a tile of o in [B, Hq, Nq, Dv]; for lse the
 /// last element of each is ignored. If there is only one part, `part` is null. Otherwise the first dimension of
-/// `output` is the part. Rows of the tile that do not exist are cut off.
+/// `output` counts the parts. Rows of the tile that do not exist are cut off.
 void emitWriteOfPart(OpBuilder &b, Value result, BlockArgument output, ArrayRef<OpFoldResult> offsets,
                      ArrayRef<OpFoldResult> sizes, Value part);
 

@@ -23,9 +23,9 @@ public:
   /// The arrays whose range in a tile is used to compute the class of the tile.
   ArrayRef<Value> getArrays() const { return arrays; }
 
-  /// Skips tiles outside of `ranges`, in addition to tiles without a kept pair. Each of the `ranges` is a range of
-  /// streamed positions for the resident tile, which is computed before the loop over the streamed dimension. Does
-  /// nothing if `ranges` depend on values that are not known outside of the loops.
+  /// Skips tiles outside of `ranges`, in addition to tiles without a kept pair. `ranges` are ranges of streamed
+  /// positions for the resident tile. They are computed before the loop over the streamed dimension. Does nothing if
+  /// they depend on values that are not known outside of the loops.
   void restrictTo(ArrayRef<std::pair<OpFoldResult, OpFoldResult>> ranges);
 
   /// Emits the table of runs. Emits, before the streamed loop, reads of the four ends of each run (see

@@ -8,9 +8,9 @@
 
 namespace mlir::flash {
 
-/// The range of positions that a mask uses: it keeps no pair of a position before `begin`, and no pair of a position
-/// from `end` on. If `begin` or `end` is null, there is no bound on that side. Rows outside of the range may hold
-/// anything, even NaN, so products must not read them, not even with a weight of 0.
+/// The range of positions that a mask uses: the mask keeps no pair of a position before `begin`, and no pair of a
+/// position from `end` on. If `begin` or `end` is null, there is no bound on that side. Rows outside of the range may
+/// hold anything, even NaN, so products must not read them, not even with a weight of 0.
 struct SeenPositions {
   Value begin, end;
 };

@@ -59,8 +59,8 @@ Value createZeros(OpBuilder &b, Location loc, ArrayRef<OpFoldResult> sizes);
 /// gradients of queries. With `each`, the gradients of keys and those of values have an op each. Returns the new ops.
 SmallVector<AccumulateGradientsOp> splitGradients(RewriterBase &rewriter, AccumulateGradientsOp op, bool each);
 
-/// Makes the loops compute the slice of delta that `op` reads, right before `op` (flash-recompute-delta). Returns
-/// whether `op` reads such a slice.
+/// Moves the computation of delta into the loops around `op`: each iteration computes the slice that `op` reads
+/// (flash-recompute-delta). Returns whether `op` reads such a slice.
 bool recomputeDelta(RewriterBase &rewriter, AccumulateGradientsOp op);
 
 /// Replaces `op` by an scf.forall over chunks of `kvChunk` keys, whose states are then merged by log-sum-exp. Emits an
