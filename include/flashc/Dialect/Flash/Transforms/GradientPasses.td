@@ -45,10 +45,10 @@ def DifferentiateScores : Pass<"flash-differentiate-scores"> {
 def DifferentiateCaptures : Pass<"flash-differentiate-captures"> {
   let summary = "compute gradients of tensors that a score reads from sums of score gradients";
   let description = [{
-    Replaces each `flash.captured_gradient` by two ops for each read of the captured tensor in its score: a
-    `flash.accumulate_gradients`, whose derivative is that of the score with respect to the value read, and a
-    `flash.scatter_sum`, which adds its sums to the elements that were read. The indices of the read decide which sums
-    these are: of rows, columns, diagonals or pairs.
+    Replaces each `flash.captured_gradient` by two ops for each read of the captured tensor in its score. The first is a
+    `flash.accumulate_gradients`, whose derivative is that of the score with respect to the value read. The second is a
+    `flash.scatter_sum`, which adds the sums of the first to the elements that were read. The indices of the read decide
+    which sums these are: of rows, columns, diagonals or pairs.
 
     Why here: after `flash-fuse`, when the score has all of its code, and before `flash-tile`, which tiles the steps of
     rows and columns like those of dq and dk.
@@ -84,8 +84,8 @@ def SplitGradients : Pass<"flash-split-gradients"> {
   let summary = "compute the gradients of queries and those of keys in separate loops";
   let description = [{
     Replaces each `flash.accumulate_gradients` of dq, dk and dv by one of dk and dv and one of dq. S and dP are then
-    computed twice (seven products in place of five), but each gradient has loops whose iterations own its tiles: no two
-    iterations add to one tile, so that there are no sums in device memory, and every run gives the same bits.
+    computed twice (seven products in place of five), but the loops for each gradient have iterations that own its
+    tiles. No two iterations add to one tile, so there are no sums in device memory, and every run gives the same bits.
 
     Why here: after `flash-online-softmax`, before `flash-tile`, which then tiles two ops. `flash-swap-loops` moves the
     key loop of the second op inside, as for attention. Without this pass there is one nest, by keys, which adds to dq
@@ -108,7 +108,7 @@ def SplitGradients : Pass<"flash-split-gradients"> {
     %dv = flash.accumulate_gradients ins(...) outs(%zv) ... {gradients = #flash.gradients<dv>}
     ```
 
-    An op in a loop, or of other gradients, is left alone. The pass never refuses.
+    An op in a loop, or one that does not accumulate all three gradients, is left alone. The pass never refuses.
   }];
   let options = [Option<"each", "each", "bool", /*default=*/"false", "dk and dv have loops of their own, too">];
   let statistics = [Statistic<"numSplit", "num-split", "steps split">];
@@ -117,9 +117,9 @@ def SplitGradients : Pass<"flash-split-gradients"> {
 def RecomputeDelta : Pass<"flash-recompute-delta"> {
   let summary = "compute the row sums of o * do in each step: FlashAttention, Algorithm 4";
   let description = [{
-    Computes the tile of delta = rowsum(o * do) that a tiled `flash.accumulate_gradients` reads right before the step,
-    from tiles of o and do (FlashAttention, Algorithm 4, line 19). Without this pass delta is computed once, before the
-    loops (FlashAttention-2, Algorithm 2, line 4), and o is read once.
+    A tiled `flash.accumulate_gradients` reads a tile of delta = rowsum(o * do). The pass computes this tile from tiles
+    of o and do, right before the step (FlashAttention, Algorithm 4, line 19). Without this pass delta is computed once,
+    before the loops (FlashAttention-2, Algorithm 2, line 4), and o is read once.
 
     Before (after `flash-tile`):
     ```mlir
@@ -136,7 +136,7 @@ def RecomputeDelta : Pass<"flash-recompute-delta"> {
       flash.accumulate_gradients ins(..., %delta_tile) ...
     ```
 
-    A step outside of loops, or whose delta is an argument, is left alone. The pass never refuses.
+    A step outside of loops, or one whose delta is an argument, is left alone. The pass never refuses.
   }];
   let statistics = [Statistic<"numRecomputed", "num-recomputed", "steps that compute delta">];
 }

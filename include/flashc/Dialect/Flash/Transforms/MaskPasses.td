@@ -1,6 +1,6 @@
 //===- MaskPasses.td - the passes that turn masks into loop bounds ------------------------------------------------===//
 //
-// A part of Passes.td, which includes it.
+// Passes.td includes this file.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 #ifndef FLASHC_FLASH_MASK_PASSES_TD
@@ -16,10 +16,10 @@ def TabulateRows : Pass<"flash-tabulate-rows"> {
     key's position with the query's entries.
 
     Why here: the schedule depends on the mask's form. After the pass a kernel reads two numbers for a query instead of
-    an element for every key of a tile, and holds no addresses and elements in registers, so that its tiles may be
-    larger (`mask=several` for `mask=code`). The bounds of loops are also read from the tables (`flash-bound-loops`), so
-    that a search is done once for a query and not for each tile of queries and head. `flash-fuse` runs before it, so
-    that the code that computes the arrays is in the mask.
+    an element for every key of a tile. It holds neither addresses nor elements in registers, so its tiles may be larger
+    (the schedule is that of `mask=several` in place of `mask=code`). The bounds of loops are also read from the tables
+    (`flash-bound-loops`), so that a search is done once for a query, and not again for each tile of queries and each
+    head. `flash-fuse` runs before this pass, so that the code that computes the arrays is in the mask.
 
     Before:
     ```mlir
@@ -36,11 +36,11 @@ def TabulateRows : Pass<"flash-tabulate-rows"> {
     ^bb0(%b: index, %h: index, %i: index):
       %x = tensor.extract %ids[%i] : tensor<?xi32>
       %begin = flash.count_le %x in %ids {strict} : i32, tensor<?xi32>
-      flash.yield %begin : i32                                           // cast to i32
+      flash.yield %begin : i32                                           // cast to i32 before
     } : tensor<1x1x?xi32>
     %ends = flash.row_table(%c1, %c1, %Nq) { ... flash.count_le %x in %ids ... } : tensor<1x1x?xi32>
     flash.attention ... mask (%b: index, %h: index, %i: index, %j: index) {
-      %begin = tensor.extract %begins[%c0, %c0, %i] : tensor<1x1x?xi32>  // cast to index, as %end
+      %begin = tensor.extract %begins[%c0, %c0, %i] : tensor<1x1x?xi32>  // and cast to index; so is %end
       %end = tensor.extract %ends[%c0, %c0, %i] : tensor<1x1x?xi32>
       %from = arith.cmpi sge, %j, %begin : index
       %to = arith.cmpi slt, %j, %end : index
@@ -77,7 +77,7 @@ def TabulateColumns : Pass<"flash-tabulate-columns"> {
     ```
     After:
     ```mlir
-    %xs = flash.row_table(%c1, %c1, %whole) {                        // Nk, up to the end of the last tile
+    %xs = flash.row_table(%c1, %c1, %whole) {                        // Nk, rounded up to whole tiles
     ^bb0(%b: index, %h: index, %j: index):
       ...
       flash.yield %x32 : i32
@@ -88,10 +88,10 @@ def TabulateColumns : Pass<"flash-tabulate-columns"> {
     }
     ```
 
-    The pass precomputes values of type index and integers of at most 32 bits that cost more than five operations (a
-    division that is not a shift counts as five, and so does a read of an array). An index is assumed to fit 32 bits, as
-    in kernels. A mask that the analysis understands as a whole stays as it is, since it has few masked tiles, at the
-    ends of its intervals.
+    The pass precomputes values of type index and integers of at most 32 bits that cost more than five operations. A
+    division that is not a shift counts as five operations, and so does a read of an array. An index is assumed to fit
+    32 bits, as in kernels. A mask that the analysis understands as a whole stays as it is, since it has few masked
+    tiles, at the ends of its intervals.
   }];
   let dependentDialects = ["arith::ArithDialect", "tensor::TensorDialect"];
   let statistics = [Statistic<"numTables", "num-tables", "tables for keys made">];
@@ -109,8 +109,9 @@ def AlignQueries : Pass<"flash-align-queries"> {
     more tiles for each sequence; those without a query visit no keys. If most sequences are shorter than a tile, the
     pass adds work: for these a kernel has another entry, which is compiled without it (docs/masks.md).
 
-    Why here: after `flash-swap-loops`, which moves the loop over queries outside, and before `flash-bound-loops`, which
-    takes the begin of a tile and its number of queries as they are, and also begins the tiles of keys at the sequence.
+    Why here: after `flash-swap-loops`, which moves the loop over queries outside, and before `flash-bound-loops`. That
+    pass uses the begin of a tile of queries and its number of queries, whatever they are. It also begins the tiles of
+    keys at the sequence's begin.
 
     Before:
     ```mlir
@@ -121,7 +122,7 @@ def AlignQueries : Pass<"flash-align-queries"> {
     ```
     After:
     ```mlir
-    %count = ceil((Nq + 1) / 64) + M                                       // M offsets
+    %count = ceil((Nq + 1) / 64) + M                                       // there are M offsets
     scf.for %t = 0 to %count step 1 {
       %i, %rows = flash.segment_tile %t of %offsets[%b] length Nq tiles 64
       ... tensor.extract_slice %q[%b, %h, %i, 0] [1, 1, %rows, 64] ...
@@ -169,8 +170,8 @@ def BoundLoops : Pass<"flash-bound-loops"> {
     ```
 
     The mask may combine comparisons with and, or, xor, not and select. The values that it compares are linear in i and
-    j, with min, max, select, and quotients and remainders by constants; their other terms are captured, or computed in
-    the region from captured values, b and h (lengths, offsets), and this code is copied before the loop.
+    j, with min, max, select, and quotients and remainders by constants. Other terms of these values (lengths, offsets)
+    are captured, or the region computes them from captured values, b and h; the pass copies this code before the loop.
     `docs/masks.md` says how bounds follow. Positions in `index`, `i64` and `i32` are assumed not to overflow; values in
     narrower integers may wrap around and stay opaque.
 
@@ -180,11 +181,11 @@ def BoundLoops : Pass<"flash-bound-loops"> {
     Intervals whose order is not known are ordered at run time, by their begins and by their ends. In loops without a
     mask slices lose their clamp (`affine.min`) at the end of the sequence.
 
-    If the only kept interval begins at any key, as that of a document does, and a tile of the grid would not end with
-    it, the tiles are moved to begin at its first key (`docs/masks.md`, "Where tiles begin"). Tiles are not moved with
-    dropout, whose random numbers come in blocks, and for keys in pages. The bounds of moved tiles are multiples of the
-    tile counted from that key, and the last tile may exceed the range, masked. With the keys [%begin, %end) for all
-    queries, the first loop has no mask:
+    If there is one kept interval, which may begin at any key (that of a document does), and its end is not known to be
+    the end of a tile on the grid, the tiles are moved to begin at its first key (`docs/masks.md`, "Where tiles begin").
+    Tiles stay on the grid with dropout, whose random numbers come in blocks; with keys in pages; and in a gradient step
+    that streams queries. The bounds of moved tiles are multiples of the tile counted from that first key. The last tile
+    may exceed the range, and is then masked. With the keys [%begin, %end) for all queries, the first loop has no mask:
     ```mlir
     %full = %begin + floor((%end - %begin) / 64) * 64
     %u:3 = scf.for %j = %begin to %full step 64 ... { flash.online_attention ... }
@@ -206,17 +207,17 @@ def BoundLoops : Pass<"flash-bound-loops"> {
     the diagonal of a sequence ascends only inside of the sequence; clamped to the sequence's ends it ascends over all
     queries.
 
-    If the bounds of the streamed loops are not exact, the mask is evaluated at run time: a `flash.tile_classes` before
-    all loops runs the mask on the tiles that the bounds, and the ranges of the mask's values in a tile
-    (`flash.tile_range`), leave undecided. A `flash.tile_runs` combines its tiles into runs, and three loops for each of
-    five runs go over them (`docs/masks.md`). Where queries are streamed, it is `dual`, with the runs of query tiles of
-    each tile of keys. Masks over sorted arrays that are understood are not evaluated at run time. Documents in any
-    order, `ids[i] == ids[j]`, become:
+    If the bounds of the streamed loops are not exact, the mask is evaluated at run time. A `flash.tile_classes` before
+    all loops finds the class of each tile. It runs the mask on the tiles that two other sources leave undecided: the
+    bounds, and the ranges of the mask's values in a tile (`flash.tile_range`). A `flash.tile_runs` combines the tiles
+    into runs, and three loops for each of five runs go over them (`docs/masks.md`). Where queries are streamed, the
+    `flash.tile_runs` is `dual`: it has the runs of query tiles of each tile of keys. A mask over sorted arrays that the
+    analysis understands is not evaluated at run time. Documents in any order, `ids[i] == ids[j]`, become:
     ```mlir
     %classes = flash.tile_classes(%B, %c1, %Nq, %Nk) tiles(64, 64) { ... } keeps { ... }
     %runs = flash.tile_runs(%B, %c1, %Nq, %Nk) tiles(64, 64) { ... an element of %classes ... }
     ...
-    %begin = tensor.extract %runs[%b, %c0, %tile, %c0, %c0]      // of the first run; %full, %full_end, %end alike
+    %begin = tensor.extract %runs[%b, %c0, %tile, %c0, %c0]      // of the first run; so are %full, %full_end, %end
     %t:3 = scf.for %j = %begin to %full ... { flash.online_attention ... mask (...) { ... } }
     %u:3 = scf.for %j = %full to %full_end ... { flash.online_attention ... }
     %v:3 = scf.for %j = %full_end to %end ... { flash.online_attention ... mask (...) { ... } }

@@ -7,9 +7,9 @@ include "mlir/Pass/PassBase.td"
 def ToTensors : Pass<"flash-to-tensors"> {
   let summary = "turn ops on memrefs into ops on tensors";
   let description = [{
-    Rewrites an op of L0 on memrefs, such as `flash.attention`, into one on tensors, between reads of its operands and
-    writes of its results. The pass runs first, since the algorithm passes work on tensors only. An op on tensors is
-    left alone.
+    Replaces an op of L0 on memrefs, such as `flash.attention`, by the same op on tensors. Ops before it read its
+    operands from the memrefs, and ops after it write its results to them. The pass runs first, since the algorithm
+    passes work on tensors only. An op on tensors is left alone.
 
     Before:
     ```mlir
@@ -23,8 +23,8 @@ def ToTensors : Pass<"flash-to-tensors"> {
     bufferization.materialize_in_destination %to in restrict writable %o : (tensor<...>, memref<...>) -> ()  // and lse
     ```
 
-    `restrict` expresses a promise of the op: its `outs` overlap neither each other nor memory that the op reads. An
-    operand that is passed twice (self-attention with k = v) is read through one tensor.
+    `restrict` expresses a promise of the op: the memrefs in `outs` overlap neither each other nor memory that the op
+    reads. An operand that is passed twice (self-attention with k = v) is read through one tensor.
 
     The pass never refuses: every verified op can be rewritten.
   }];
@@ -34,19 +34,20 @@ def ToTensors : Pass<"flash-to-tensors"> {
 def Fuse : Pass<"flash-fuse"> {
   let summary = "move the code that computes a captured tensor into the score or the mask";
   let description = [{
-    Replaces each read `tensor.extract %t[...]` in a score or a mask, of a tensor that elementwise ops compute, by their
-    scalar code at the indices of the read, so that the tensor is never in memory. The pass repeats this until scores
-    and masks only read arguments and tensors that cannot move, and erases unused ops.
+    If elementwise ops compute a tensor `%t`, and a score or a mask reads an element by `tensor.extract %t[...]`, the
+    pass replaces the read by the scalar code of these ops at the indices of the read. The tensor is then never in
+    memory. The pass repeats this until scores and masks read only arguments and tensors that cannot move. It erases
+    unused ops.
 
     These ops move: `linalg.generic` and the named ops of linalg whose loops are all parallel (`linalg.map`,
     `broadcast`, `transpose`, `fill`, `add`, ...); ops of `arith` and `math` on tensors; splats; `tensor.cast`,
     `tensor.splat`, `tensor.generate`, `tensor.extract_slice`; `tensor.expand_shape` and `tensor.collapse_shape` that
     add or drop dimensions of one element.
 
-    Why here: the code of a mask becomes loop bounds (`flash-bound-loops`), and the code of a score depends on fewer
-    indices than its tensor has, so the pass runs before all others that read them. A kernel captures arguments only, so
-    that `convert-flash-to-tile` refuses a tensor that is left. Standard attention (`flash-decompose` alone) keeps the
-    tensors.
+    Why here: the pass runs before all passes that read the code of masks and scores. The code of a mask becomes loop
+    bounds (`flash-bound-loops`), and the code of a score may depend on fewer indices than the tensor that it computes
+    has. A kernel captures arguments only, so `convert-flash-to-tile` refuses a tensor that could not move. Standard
+    attention (`flash-decompose` alone) keeps the tensors.
 
     Before:
     ```mlir
@@ -54,7 +55,7 @@ def Fuse : Pass<"flash-fuse"> {
         outs(%empty : tensor<?x?xf32>) {
       %i = linalg.index 0 : index
       %j = linalg.index 1 : index
-      %d = arith.subi %j, %i : index ...                            // -> f32
+      %d = arith.subi %j, %i : index ...                            // and its cast to f32, %f
       linalg.yield %f : f32
     }
     %o, %lse = flash.attention ins(%q, %k, %v : ...) {scale = 0.125 : f32}
@@ -68,7 +69,7 @@ def Fuse : Pass<"flash-fuse"> {
     ```mlir
     %o, %lse = flash.attention ins(%q, %k, %v : ...) {scale = 0.125 : f32}
         score (%s: f32, %b: index, %h: index, %i: index, %j: index) {
-          %d = arith.subi %j, %i : index ...                        // -> f32
+          %d = arith.subi %j, %i : index ...                        // and its cast to f32, %f
           %t = arith.addf %s, %f : f32
           flash.yield %t : f32
         } -> ...
@@ -109,9 +110,9 @@ def Decompose : Pass<"flash-decompose"> {
     %o   = linalg.generic ... // acc / l, 0 in a row whose l is 0
     %lse = linalg.generic ... // m + log(l)
     ```
-    `flash.online_attention` and `flash.finalize` become the same steps (AggregatedOpInterface), and so do
-    `flash.column_sums` and `flash.accumulate_column_sums`, whose probabilities are exp(S - lse). Query heads that share
-    a key head read it through an indexing map, `h floordiv (Hq / Hk)`.
+    `flash.online_attention` and `flash.finalize` become the same steps (AggregatedOpInterface). So do
+    `flash.column_sums` and `flash.accumulate_column_sums`, where the probabilities are exp(S - lse). Query heads that
+    share a key head read it through an indexing map, `h floordiv (Hq / Hk)`.
 
     Searches of arrays that are declared sorted (`flash.count_le`, `flash.nth`) and tables of tiles
     (`flash.tile_classes` with its `flash.tile_range`, `flash.tile_runs`) become loops of `scf` and reads, and
@@ -144,8 +145,8 @@ def OnlineSoftmax : Pass<"flash-online-softmax"> {
         {normalize = #flash.normalize<deferred>} -> tensor<1x8x?x64xbf16>, tensor<1x8x?xf32>
     ```
 
-    `flash.column_sums` becomes one `flash.accumulate_column_sums` over all queries, which folds them into sums that
-    begin with 0. With `sum_groups` a `linalg.generic` after it adds up the heads of each group.
+    `flash.column_sums` becomes one `flash.accumulate_column_sums` over all queries. It folds the queries into sums that
+    begin with 0. With `sum_groups`, a `linalg.generic` after it adds up the heads of each group.
 
     The pass refuses an op on memrefs: "expected an op on tensors".
   }];
@@ -165,7 +166,8 @@ def Tile : Pass<"flash-tile"> {
     tensors, and each step reads and writes the slice of its queries. The result is Algorithm 1 of the FlashAttention
     paper, line by line.
 
-    Before: `flash-online-softmax`'s one step over all keys. After (bounds static and divisible):
+    Before: one step over all keys, as `flash-online-softmax` makes it. After, if the lengths of both sequences are
+    static multiples of the tiles:
     ```mlir
     %s:3 = scf.for %b = 0 to B step 1 iter_args(%acc, %m, %l) {
       scf.for %h = 0 to Hq step 1 {
@@ -183,8 +185,8 @@ def Tile : Pass<"flash-tile"> {
       for m), and the result is cut back;
     - the mask also requires `j < Nk` (`i < Nq` where queries are streamed);
     - indices of reads in the regions (a bias) are clamped into their tensors;
-    - divisors that are computed from positions, which may be 0 only at positions after the end, are replaced by 1
-      there.
+    - a divisor that is computed from a position, and that may be 0 only at positions after the end, is replaced by 1 at
+      these positions.
 
     An op that already is one tile of these sizes inside a loop is left alone.
 
@@ -237,14 +239,14 @@ def SwapLoops : Pass<"flash-swap-loops"> {
     ```
 
     The pass proves from the IR alone, before it changes anything:
-    1. The state is read and written only through slices of these three tensors, each written where it was read.
+    1. The state is read and written only through slices of acc, m and l, and each slice is written where it was read.
     2. Every loop but one moves the slices: its iterations own disjoint slices, which together cover the tensors.
-    3. The remaining loop, the key loop, carries nothing else; its bounds, and those of the loops inside it, do not
-       depend on other loops' state or on its own position.
+    3. The remaining loop, the key loop, carries nothing but the state. Its bounds, and those of the other loops, do not
+       depend on the state. The bounds of loops inside of it do not depend on its position.
     4. The bodies have no side effects.
-    5. After the nest the only use of the state is one `flash.finalize`, which is in the same block and divides by the
-       row sum if `flash.online_attention` does not. The new nest takes its place, so that no op between the two writes
-       what the nest may read.
+    5. After the nest the only use of the state is one `flash.finalize`, which is in the same block and has the same
+       `normalize` as `flash.online_attention`. The new nest takes its place, so no op between the old nest and the
+       `flash.finalize` may write what the nest reads.
     6. acc, m and l move together, in dimensions b, h and i, and tiles have a static shape.
 
     Loops that were folded away (one head, one tile) may be missing. Pure ops that do not depend on the key tile move
@@ -252,13 +254,13 @@ def SwapLoops : Pass<"flash-swap-loops"> {
     stays, and the first tiles are slices of the given state. If an attention already has this form, only its
     `normalize` becomes deferred. An op outside loops whose state does not go to a `flash.finalize` is left alone.
 
-    The loops of `flash.accumulate_column_sums`, keys outside and queries inside, are already in order, and its state is
-    the result. Its sums become a tile that the loop over queries carries, by the same proof without 5.
+    The loops of `flash.accumulate_column_sums`, keys outside and queries inside, are already in order, and the state of
+    the op is its result. Its sums become a tile that the loop over queries carries. The proof is the same, without 5.
 
-    In the loops of `flash.accumulate_gradients <dq, dk, dv>` the tiles of dk and dv are already carried. They now begin
-    with zeros in place of slices of the zeros in memory, if each iteration of the loops around has its own slice; dq,
-    to which all iterations add, stays in memory. If one tile has all queries, there is no loop, and the step's operands
-    change.
+    In the loops of `flash.accumulate_gradients <dq, dk, dv>` the tiles of dk and dv are already carried. Before the
+    pass they begin with slices of tensors of zeros in memory. After it they begin with tiles of zeros, if each
+    iteration of the loops around has its own slice. dq stays in memory, since all iterations add to it. If one tile has
+    all queries, no loop carries the tiles of dk and dv; the pass then changes the operands of the step.
 
     The pass refuses, with "cannot swap loops: ..." on the loop that prevents it, a note at the op that shows the
     reason, and the nest unchanged:
@@ -344,9 +346,9 @@ def SplitKV : Pass<"flash-split-kv"> {
 
     **With `splits`** an attention (the step on whole sequences and its `flash.finalize`, as `flash-online-softmax`
     makes them) becomes the tiled loops of a decoding kernel. A tile has at most `rows` rows: the query heads of a group
-    times as many query tokens as fit. The keys that a tile of queries needs by the mask (all keys, if the mask's bounds
-    are not known or differ between the heads of a tile) are cut into `splits` parts of equally many tiles of `kv-tile`
-    keys.
+    times as many query tokens as fit. The mask tells which keys a tile of queries needs (all keys, if the mask's bounds
+    are not known or differ between the heads of a tile). These keys are cut into `splits` parts, which have equally
+    many tiles of `kv-tile` keys, or differ by one tile.
 
     Before: one step over everything. After, of 8 query heads in groups of 4:
     ```mlir
@@ -367,11 +369,11 @@ def SplitKV : Pass<"flash-split-kv"> {
     parts are merged.
 
     **With `chunk`** each part has `chunk` keys of each sequence, counted from key 0, and there are as many parts as the
-    longest sequence has. So the order of additions depends on a row's own keys alone, and not on the other sequences of
-    a batch.
+    longest sequence needs. So the order of additions depends on a row's own keys alone, and not on the other sequences
+    of a batch.
 
-    **Without either** the parts are chunks of `kv-chunk` keys of whole sequences, made by the upstream
-    partial-reduction interface. Run the pass before `flash-tile`, which then tiles the chunks:
+    **Without either** the pass cuts whole sequences into parts, which are chunks of `kv-chunk` keys, by the upstream
+    interface for partial reductions. Run the pass before `flash-tile`, which then tiles the chunks:
     ```mlir
     %p:3 = scf.forall (%j) = (0) to (Nk) step (1024) shared_outs(%accs, %ms, %ls) {  // [chunks, B, Hq, Nq, ...]
       %chunk = %j floordiv 1024
@@ -426,7 +428,7 @@ def SplitKeyLoops : Pass<"flash-split-key-loops"> {
     %o, %lse = flash.merge_states ins(%parts#0, %parts#1) sinks(%sinks) ...
     ```
     If there are gaps between the loops, a part has the tiles that begin in its range of keys, so that parts may have
-    unequally many tiles. If there are fewer tiles of keys than parts, some parts are empty and add nothing.
+    different numbers of tiles. If there are fewer tiles of keys than parts, some parts are empty and add nothing.
 
     The pass assumes that tiles begin at the first key, and that each further loop begins at a tile of the same grid, as
     `flash-bound-loops` makes them. It leaves other parallel loops alone.
@@ -450,13 +452,13 @@ def PageKV : Pass<"flash-page-kv"> {
     ... %s = tensor.extract_slice %k[%b, %h, %j, 0] [1, 1, %n, 128] [1, 1, 1, 1] ...
         %t = tensor.pad %s ... : tensor<1x1x?x128xbf16> to tensor<1x1x64x128xbf16>
     ```
-    After, a tile by the table of pages, with zeros after the sequence's end:
+    After, a tile of the cache, which is found by the table of pages and has zeros after the sequence's end:
     ```mlir
     ... %t = flash.cache_tile %pool[%b, %h, %j] lengths(%lengths : ...) pages(%table : ...) : ...
                 -> tensor<1x1x64x128xbf16>
     ```
-    Extents of the view become extents of its arrays. Other ops that read the view keep it, and `flash-decompose` turns
-    it into an array for them. Run the pass after the passes that tile.
+    Reads of the view's extents become reads of extents of the cache's arrays. Other ops that read the view keep it, and
+    `flash-decompose` turns it into an array for them. Run the pass after the passes that tile.
   }];
 }
 
