@@ -167,7 +167,7 @@ void RangedMask::restrictTo(ArrayRef<std::pair<OpFoldResult, OpFoldResult>> stre
   IRMapping mapping;
   Value streamed = body.getArgument(static_cast<unsigned>(op.getStreamedDim()));
   for (auto [position, argument] : llvm::zip(op.getPosition(), body.getArguments()))
-    if (argument != streamed && !getConstantIntValue(position)) // other uses of a constant are not this position
+    if (argument != streamed && !getConstantIntValue(position)) // other values may be the same constant
       mapping.map(position, argument);
   Value isInside;
   for (auto [begin, end] : stretches) {

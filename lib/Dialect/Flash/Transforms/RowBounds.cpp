@@ -52,7 +52,7 @@ static bool movesWithRows(const LoopBounds &bounds) {
 
 namespace {
 /// The bounds of the one interval that moves with the rows (`moving`), and the intervals that do not move (`fixed`).
-/// The fixed intervals contain all keys that the moving one does not.
+/// The fixed intervals contain all kept keys that are not in the moving one.
 struct MovingBounds {
   LoopBounds moving;
   SmallVector<TileInterval, 1> fixed;

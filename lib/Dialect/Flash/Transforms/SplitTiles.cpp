@@ -39,7 +39,7 @@ private:
   OpFoldResult apply(AffineExpr expr, ArrayRef<OpFoldResult> operands) {
     return affine::makeComposedFoldedAffineApply(b, loc, expr, operands);
   }
-  /// The minimum of expressions whose dimensions are the operands.
+  /// Returns the minimum of `exprs`, whose dimensions stand for `operands`.
   OpFoldResult min(ArrayRef<AffineExpr> exprs, ArrayRef<OpFoldResult> operands) {
     return affine::makeComposedFoldedAffineMin(b, loc, AffineMap::get(operands.size(), 0, exprs, b.getContext()),
                                                operands);

@@ -157,8 +157,8 @@ private:
                                           OpFoldResult(b.getIndexAttr(1)));
   }
 
-  /// Returns the tiles of the outputs, which a flash.finalize computes from the final state tiles. Without one, returns
-  /// these state tiles.
+  /// Returns the tiles of the outputs, which a flash.finalize computes from the final state tiles. If the step needs
+  /// none, returns the state tiles.
   SmallVector<Value> finalizeTiles(ArrayRef<Value> outputs, ArrayRef<Value> tiles) {
     if (!finalize)
       return llvm::to_vector(tiles);
@@ -240,9 +240,9 @@ bool isPartial(StepOpInterface op) {
                             : !cast<RankedTensorType>(op->getResult(0).getType()).hasStaticShape();
 }
 
-/// Returns the value that fills the init of `carried`, an argument of a loop. None if no linalg.fill makes this init.
-/// None, too, unless `write` is the only change of the tensor in the loops around it, and each iteration writes a slice
-/// of its own.
+/// Returns the value that fills the init of `carried`, an argument of a loop. None if the init is not the result of a
+/// linalg.fill. None, too, unless `write` is the only change of the tensor in the loops around it, and each iteration
+/// writes a slice of its own.
 std::optional<Value> getInitialFill(BlockArgument carried, tensor::InsertSliceOp write) {
   SmallVector<scf::ForOp> loops;
   Value init = carried, result = write.getResult();

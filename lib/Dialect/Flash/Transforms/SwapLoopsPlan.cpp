@@ -43,8 +43,8 @@ static std::pair<Value, Value> traceAccess(StepOpInterface op, unsigned k, State
   return {in, out};
 }
 
-/// Verifies that `in`, the argument of the innermost loop for state `k`, has no other uses than this access. Verifies
-/// that the access reads, folds and writes back one slice.
+/// Verifies that only the access of state `k` uses `in`, the argument of the innermost loop for this state, and that
+/// the access reads, folds and writes back one slice.
 static LogicalResult verifyAccess(SwapPlan &plan, unsigned k, Value in, Operation *loop) {
   StateAccess &access = plan.state[k];
   if (!access.read != !access.write || (access.write && access.write.getDest() != in))

@@ -23,7 +23,7 @@ using namespace mlir::flash;
 /// `kDivisionCost` is the cost of a division.
 static constexpr int64_t kReadCost = 5, kDivisionCost = 5;
 
-/// Roughly the number of instructions of `op` in a kernel.
+/// Returns roughly the number of instructions that `op` takes in a kernel.
 static int64_t getCost(Operation *op) {
   if (op->hasTrait<OpTrait::ConstantLike>())
     return 0;
@@ -52,8 +52,8 @@ public:
         ofColumn.insert_range(op.getResults());
   }
 
-  /// Returns the values that code outside of this code uses and that cost more than a read of a table, in the order of
-  /// the code.
+  /// Returns the values of this code, in its order, that other code of the mask uses and that cost more than a read of
+  /// a table.
   SmallVector<Value> findLong() {
     SmallVector<Value> found;
     for (Operation &op : mask.front().without_terminator())
@@ -122,8 +122,8 @@ public:
 
 private:
   /// Emits the table of `value`. The table has whole tiles, so it also has entries for positions after the last one.
-  /// The code of the mask is as safe there as in a tile. Null if `value` depends on values that are not known before
-  /// the loops.
+  /// Such positions also occur in tiles, so the code of the mask may run for them. Null if `value` depends on values
+  /// that are not known before the loops.
   Value emitTable(OpBuilder &builder, Value value, Region &mask, BlockArgument column) {
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointAfter(runs);

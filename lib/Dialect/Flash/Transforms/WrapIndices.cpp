@@ -29,8 +29,8 @@ public:
     Region *region = wrap->getParentRegion();
     if (region->getParentOp() != op || region->getNumArguments() < 4)
       return false;
-    // The mask of the clone keeps exactly the pairs that exist and whose index is negative, and, for an index of a
-    // score, that the mask of `op` keeps. If it keeps no pair, the index is never negative.
+    // The mask of the clone keeps a pair if the pair exists and its index is negative. For an index of a score, the
+    // mask of `op` has to keep the pair, too. If the mask of the clone keeps no pair, the index is never negative.
     OwningOpRef<Operation *> clone = op->clone();
     Region &mask = cast<ScoresOpInterface>(*clone).getMask();
     bool isOfScore = region != &op.getMask();

@@ -101,16 +101,17 @@ def AlignQueries : Pass<"flash-align-queries"> {
   let summary = "begin tiles of queries where the sequences of a packed mask begin";
   let description = [{
     Replaces the loop over tiles of queries by one over the tiles of each sequence (`flash.segment_tile`), so that no
-    tile has queries of two sequences. The pass applies where a mask counts the sequences that begin up to the query
-    (`flash.count_le %i in %offsets`) and the keys of a tile of queries begin where a sequence begins.
+    tile has queries of two sequences. The pass applies where a mask counts the sequences that begin at the query or
+    before it (`flash.count_le %i in %offsets`), and where the keys of a tile of queries begin where a sequence begins.
 
-    Without the pass a tile in two sequences visits the keys of both, all with the mask, and the tiles of a causal
-    sequence that does not begin at a multiple of the tile visit one diagonal more. With the pass there are up to two
-    more tiles for each sequence; those without a query visit no keys. If most sequences are shorter than a tile, the
-    pass adds work: for these a kernel has another entry, which is compiled without it (docs/masks.md).
+    Without the pass, a tile in two sequences visits the keys of both and applies the mask to all of them. The tiles of
+    a causal sequence that does not begin at a multiple of the tile visit one diagonal more. With the pass there are up
+    to two more tiles for each sequence; tiles without a query visit no keys. If most sequences are shorter than a tile,
+    the pass adds work. For such sequences a kernel has another entry, which is compiled without the pass
+    (docs/masks.md).
 
     Why here: after `flash-swap-loops`, which moves the loop over queries outside, and before `flash-bound-loops`. That
-    pass uses the begin of a tile of queries and its number of queries, whatever they are. It also begins the tiles of
+    pass takes the begin and the length of a tile of queries from the IR, whatever they are. It also begins the tiles of
     keys at the sequence's begin.
 
     Before:

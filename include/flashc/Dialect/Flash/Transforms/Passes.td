@@ -241,8 +241,8 @@ def SwapLoops : Pass<"flash-swap-loops"> {
     The pass proves from the IR alone, before it changes anything:
     1. The state is read and written only through slices of acc, m and l, and each slice is written where it was read.
     2. Every loop but one moves the slices: its iterations own disjoint slices, which together cover the tensors.
-    3. The remaining loop, the key loop, carries nothing but the state. Its bounds, and those of the other loops, do not
-       depend on the state. The bounds of loops inside of it do not depend on its position.
+    3. The remaining loop, the key loop, carries nothing but the state. No loop has bounds that depend on the state, and
+       no loop inside of the key loop has bounds that depend on the key loop's position.
     4. The bodies have no side effects.
     5. After the nest the only use of the state is one `flash.finalize`, which is in the same block and has the same
        `normalize` as `flash.online_attention`. The new nest takes its place, so no op between the old nest and the
@@ -286,9 +286,9 @@ def SwapLoops : Pass<"flash-swap-loops"> {
 def Parallelize : Pass<"flash-parallelize"> {
   let summary = "turn the loops over batch, heads and query tiles into one parallel loop";
   let description = [{
-    Replaces the perfectly nested loops around `flash.finalize`, or around the streamed loops of a step without one
-    (`flash.accumulate_column_sums`, `flash.accumulate_gradients`), by one `scf.forall` over their common iteration
-    space (FlashAttention-2, section 3.2: parallel over batch, heads and the sequence).
+    Replaces the perfectly nested loops around `flash.finalize` by one `scf.forall` over their common iteration space
+    (FlashAttention-2, section 3.2: parallel over batch, heads and the sequence). If a step needs no `flash.finalize`
+    (`flash.accumulate_column_sums`, `flash.accumulate_gradients`), these are the loops around its streamed loops.
 
     Why here: after `flash-swap-loops` an iteration computes its tile of o and lse from start to end. The lowering of
     `scf.forall` (to the kernel's grid, or to threads on a CPU) may run the iterations in any order.

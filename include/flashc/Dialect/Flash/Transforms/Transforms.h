@@ -19,8 +19,8 @@ namespace mlir::flash {
 /// a materialize_in_destination after it for each result.
 void convertToTensors(RewriterBase &rewriter, WholeOpInterface op);
 
-/// Replaces reads of tensors that elementwise ops compute, in the scores and masks inside `root`, by the code of these
-/// ops (flash-fuse). Returns how many reads became code.
+/// In the scores and masks inside of `root`, replaces each read of a tensor that elementwise ops compute by the code of
+/// these ops (flash-fuse). Returns the number of replaced reads.
 int64_t fuseProducers(RewriterBase &rewriter, Operation *root);
 
 /// Returns an op of `region`, a score or a mask, that reads memory for every key. Null if there is none.
@@ -31,7 +31,7 @@ Operation *findReadForKeys(Region &region);
 /// still read an array for a key. Returns the number of tables.
 int64_t tabulateRows(RewriterBase &rewriter, AttentionOp op);
 
-/// Replaces `op`, a flash op on tensors, by linalg. Fails, with the IR unchanged, if it does not decompose.
+/// Replaces `op`, a flash op on tensors, by linalg. Fails, and leaves the IR unchanged, if `op` does not decompose.
 LogicalResult decomposeFlashOp(RewriterBase &rewriter, linalg::AggregatedOpInterface op);
 
 /// Replaces `op`, which is on tensors, by one flash.online_attention over all keys and a flash.finalize. Returns the
@@ -63,13 +63,13 @@ SmallVector<AccumulateGradientsOp> splitGradients(RewriterBase &rewriter, Accumu
 /// (flash-recompute-delta). Returns whether `op` reads such a slice.
 bool recomputeDelta(RewriterBase &rewriter, AccumulateGradientsOp op);
 
-/// Replaces `op` by an scf.forall over chunks of `kvChunk` keys, whose states are then merged by log-sum-exp. Emits an
-/// error and fails if the chunk is not positive.
+/// Replaces `op` by an scf.forall over chunks of `kvChunk` keys, and then merges the states of the chunks by
+/// log-sum-exp. Emits an error and fails if the chunk is not positive.
 FailureOr<scf::SCFTilingResult> splitKeys(RewriterBase &rewriter, OnlineAttentionOp op, int64_t kvChunk);
 
 /// The sizes of a decoding kernel's tiles, and the parts into which the keys of a tile of queries are cut.
 struct SplitSizes {
-  /// The rows of a tile (query heads times tokens), and its keys.
+  /// The number of rows of a tile (query heads times tokens), and the number of its keys.
   int64_t rows = 16, kv = 16;
   /// The number of equal parts of each tile's keys; if `chunk` is not 0, parts have `chunk` keys instead.
   int64_t splits = 1, chunk = 0;
@@ -104,7 +104,7 @@ struct NeededKeys {
   OpFoldResult begin, end;
   /// Whether `begin` or `end` depends on the batch, and whether one of them depends on the head.
   bool dependsOnBatch, dependsOnHead;
-  /// Whether the mask depends on i and j by their distance alone, so that tiles that are equally far from the diagonal
+  /// Whether the mask depends on i and j by their distance alone. If so, tiles that are equally far from the diagonal
   /// are alike, except at the ends of queries and keys.
   bool isOfDistance;
 };
@@ -112,8 +112,8 @@ struct NeededKeys {
 /// Emits the needed keys before `op`, a step on whole sequences. None if `op` has no mask.
 std::optional<NeededKeys> emitNeededKeys(StepOpInterface op, TileSizes sizes);
 
-/// A mask, and its bounds of the loop over tiles of the streamed dimension. Both are in the view (primal or dual) of
-/// the loop.
+/// A mask, and the bounds that the mask gives to the loop over tiles of the streamed dimension. Both are in the view
+/// (primal or dual) of the loop.
 struct KeyBounds {
   std::unique_ptr<SearchedMask> searched; // owns the values of `mask` and `bounds`
   MaskSet mask;
@@ -122,8 +122,8 @@ struct KeyBounds {
   std::unique_ptr<RangedMask> ranged;
 };
 
-/// Returns the bounds of the loop around `op`, which has a mask. As long as they live, the mask of `op` is that of a
-/// `SearchedMask`. None, with a missed-optimisation remark, if the loop is not one over streamed tiles alone. With
+/// Returns the bounds of the loop around `op`. `op` must have a mask; as long as the result lives, this mask is that of
+/// a `SearchedMask`. None, with a missed-optimisation remark, if the loop is not one over streamed tiles alone. With
 /// `mayRunMask`, a mask whose bounds are not exact may be evaluated at run time.
 std::optional<KeyBounds> computeKeyBounds(StepOpInterface op, bool mayRunMask = true);
 
@@ -140,15 +140,15 @@ struct RowBounds {
 /// depends on the rows.
 bool hasRowBounds(Region &mask);
 
-/// Computes the bounds for `rows` rows from `first` on by the mask of `op`, among the key tiles at `begin`, `begin` +
-/// tile, ... below `end`. The result bounds the moving interval. The rows may also need the tiles before
+/// Computes the bounds that the mask of `op` gives to `rows` rows from `first` on, among the key tiles at `begin`,
+/// `begin` + tile, ... below `end`. The result bounds the moving interval. The rows may also need the tiles before
 /// `emitFixedEnd`. None if `hasRowBounds` does not hold.
 std::optional<RowBounds> emitRowBounds(OpBuilder &b, OnlineAttentionOp op, OpFoldResult begin, OpFoldResult end,
                                        Value first, int64_t rows);
 
 /// Whether `emitReadRowBounds` applies to a mask. The analysis has to understand the mask. The keys of a few rows have
 /// to be one interval, whose bounds read arrays and differ between rows. For an `op` whose tiles of queries follow
-/// segments, the bounds need not differ between rows: rows of such a tile may not exist, and need no keys.
+/// segments, the bounds need not differ between rows: a row of such a tile may not exist, and then needs no keys.
 bool hasReadRowBounds(Region &mask);
 bool hasReadRowBounds(OnlineAttentionOp op);
 
@@ -161,8 +161,8 @@ struct RowRange {
   bool isFullInFront;
 };
 
-/// Computes the bounds for `rows` by the mask of `op`, among the key tiles at `begin`, `begin` + tile, ... below `end`.
-/// Uses the elements that the mask reads for the first and for the last row that exists. If no row exists, the
+/// Computes the bounds that the mask of `op` gives to `rows`, among the key tiles at `begin`, `begin` + tile, ... below
+/// `end`. Uses the elements that the mask reads for the first and for the last row that exists. If no row exists, the
 /// resulting `begin` and `end` are equal. The result may lie before the key tiles if the rows see none of them. None if
 /// `hasReadRowBounds` does not hold.
 std::optional<RowBounds> emitReadRowBounds(OpBuilder &b, OnlineAttentionOp op, OpFoldResult begin, OpFoldResult end,
@@ -172,8 +172,8 @@ std::optional<RowBounds> emitReadRowBounds(OpBuilder &b, OnlineAttentionOp op, O
 /// is one that does not move with the rows. Null if there is none, or if `hasRowBounds` does not hold.
 OpFoldResult emitFixedEnd(OpBuilder &b, OnlineAttentionOp op, OpFoldResult begin, OpFoldResult end);
 
-/// Whether the keys of a tile of queries begin at a position that depends on the tile, so that tiles of keys and of
-/// queries should begin there (`mayMoveTiles`), regardless of where tiles of queries begin now.
+/// Whether the keys of a tile of queries begin at a position that depends on the tile. If so, tiles of keys and of
+/// queries should begin there (`mayMoveTiles`). It does not matter where tiles of queries begin now.
 bool beginsAnywhere(OnlineAttentionOp op);
 
 /// Returns the class of a mask. `getName` gives the names of arrays. `ranged` is null if the mask is not evaluated at
