@@ -1,9 +1,9 @@
-"""Caches of keys and values that get new tokens, by the book, and cases of them."""
+"""A reference for appending keys and values to caches, and random arguments for it."""
 import numpy as np
 
 
 def append(k_cache, v_cache, k, v, table, positions, counts=None, rotary=None):
-    """Writes into caches of float64. Whatever has no place is left out."""
+    """Appends to caches of float64. Tokens that have no place in a cache are dropped."""
     k = np.array(k, np.float64)
     length = k_cache.shape[1] if table is None else table.shape[1] * k_cache.shape[1]
     for b in range(k.shape[0]):
@@ -21,7 +21,7 @@ def append(k_cache, v_cache, k, v, table, positions, counts=None, rotary=None):
 
 
 def rotate(x, position, cos, sin, interleaved):
-    """Rows of one token."""
+    """Rotates the rows of one token."""
     cos, sin = (np.asarray(angles[position], np.float64) for angles in (cos, sin))
     half, x = len(cos), x.copy()
     first, second = (slice(0, 2 * half, 2), slice(1, 2 * half, 2)) if interleaved else \
@@ -32,7 +32,8 @@ def rotate(x, position, cos, sin, interleaved):
 
 
 def make_table(rng, batch, slots, pages):
-    """A page of its own for every slot, as far as there are pages; the others have none, or none that there is."""
+    """Gives every slot a page of its own while there are pages left. The other slots get -1 or a page number out of
+    range."""
     table = np.array([-1, pages, pages + 1, -2**31, 2**31 - 1], np.int32)[rng.integers(0, 5, (batch, slots))]
     count = min(pages, batch * slots)
     places = rng.permutation(batch * slots)[:count]
@@ -41,13 +42,13 @@ def make_table(rng, batch, slots, pages):
 
 
 def make_positions(rng, batch, tokens, length, page):
-    """Where sequences end, and on both sides of where pages and the cache do."""
+    """Chooses positions at random, and at both sides of the ends of pages and of the cache."""
     edges = [0, page - 1, page, page - tokens, length - 1, length - tokens, length, -1, -tokens, -2**31, 2**31 - 1]
     chosen = np.where(rng.random(batch) < 0.5, rng.integers(0, length + 1, batch), rng.choice(edges, batch))
     return chosen.astype(np.int32)
 
 
 def make_angles(rng, rows, half):
-    """cos and sin of rotary embeddings, of random frequencies."""
+    """Returns cos and sin of rotary embeddings with random frequencies."""
     angles = np.arange(rows)[:, None] * np.exp(-rng.random(half) * 6)
     return np.cos(angles), np.sin(angles)

@@ -1,5 +1,5 @@
-"""Gradients of what scores read, against PyTorch's of the eager formula in f64, for the tests on the CPU and on a
-GPU."""
+"""Checks gradients of the tensors that scores read against PyTorch's gradients of the eager formula in f64. The tests
+on the CPU and on a GPU share this file."""
 import itertools
 
 import numpy as np
@@ -10,14 +10,14 @@ from scores import MASKS, make_scores
 
 
 def positions(*shape, device):
-    """b, h, i, j as tensors that broadcast to the shape."""
+    """Returns b, h, i and j as tensors that broadcast to the shape."""
     return [torch.arange(extent, device=device).view([-1 if dim == place else 1 for dim in range(4)])
             for place, extent in enumerate(shape)]
 
 
 def wanted(q, k, v, o, lse, do, keep, rescore, made, factors=1.0, group=1):
-    """dq, dk and dv in f64, and the gradients of those of `made` that the score reads, None of others: what o and the
-    log-sum-exp say, as they are rounded, is passed back through PyTorch's derivative of the score."""
+    """Returns dq, dk and dv in f64, and a gradient for each array of `made`: None if the score does not read the array.
+    The weights follow from the rounded `o` and `lse`; PyTorch differentiates the score."""
     q, k, v, o, do, lse = (x.detach().double() for x in (q, k, v, o, do, lse))
     hk, scale = k.shape[1], q.shape[-1]**-0.5
     k, v = (x.repeat_interleave(group, 1) for x in (k, v))
@@ -29,7 +29,7 @@ def wanted(q, k, v, o, lse, do, keep, rescore, made, factors=1.0, group=1):
         sees = sees & torch.as_tensor(keep(*grid), device=q.device).expand(s.shape)
     p = torch.where(sees, (s.detach() - lse.clamp(-1e30)[..., None]).exp(), 0.0)
     ds = p * (do @ v.mT * factors - (do * o).sum(-1, keepdim=True))
-    # Where nothing is kept the score's derivative may be anything.
+    # Where the mask drops a score, its derivative may be any number, even NaN.
     passed = torch.where(sees & (p > 0), s, 0.0)
     dx, *captured = torch.autograd.grad((passed * ds.detach()).sum(), (x, *made), allow_unused=True)
     dx = torch.zeros_like(x) if dx is None else dx
@@ -40,14 +40,14 @@ def wanted(q, k, v, o, lse, do, keep, rescore, made, factors=1.0, group=1):
 
 
 class Maker:
-    """Arrays that require gradients, on a device."""
+    """Makes arrays that require gradients, on a device."""
 
     def __init__(self, device, seed=0):
         self.device, self.made = device, []
         self.rng = np.random.default_rng(seed)
 
     def __call__(self, x):
-        """An array of numpy, for make_scores."""
+        """Turns a NumPy array into a tensor for make_scores."""
         x = torch.from_numpy(np.array(x)).to(self.device)
         if x.is_floating_point():
             x.requires_grad_()
@@ -62,8 +62,8 @@ class Maker:
 
 
 def make_captured(make, b, h, nq, nk):
-    """Scores by name whose arrays `make` makes: each its own, so that every index and every place of it is there
-    once."""
+    """Returns scores by name. `make` makes their arrays. Every score has arrays of its own, and together the scores
+    cover every form of index in every position."""
     n = make.normal
     group = 2
     bias, wide, turned = n(h, nq, nk), n(h, nq + 5, nk + 7), n(nk, h, nq)
@@ -81,7 +81,7 @@ def make_captured(make, b, h, nq, nk):
     half, every, far = n(h, nq + nk - 1, dtype="float16"), n(h, 2 * nq), n(h, nq + nk)
     distances, ends, flipped = n(h, max(nq, nk)), n(h, nk + 3), n(nk, h, nq + 1)
     every_second, expanded = every[:, ::2], n(h, 1, nk).expand(-1, nq, -1)
-    up, down = -(-nq // 7), -(-nk // 7)  # rows of a grid of 7 columns
+    up, down = -(-nq // 7), -(-nk // 7)  # rows of a grid with 7 columns
     grid, of_block_row, of_block_column = n(up + down - 1, 13, h), n(b, h, nq, down), n(h, nq, 7, dtype="float16")
     sums, of_index, index = n(nq + nk - 1), n(9, h), make.integers(0, 9, nq, nk)
     return {
@@ -140,7 +140,7 @@ def make_captured(make, b, h, nq, nk):
 
 
 def names(kind):
-    """Of the scores that read an array of numbers."""
+    """Returns the names of the scores that read a floating-point array."""
     found = []
     make = Maker("cpu")
     scores = make_all(kind, make, 1, 2, 5, 5)
@@ -158,13 +158,13 @@ def make_all(kind, make, b, h, nq, nk):
     return make_captured(make, b, h, nq, nk)
 
 
-#: Every score of scores.py that reads numbers, and those of this file.
+#: All scores of scores.py that read floating-point arrays, and all scores of this file.
 CASES = [("scores", name) for name in names("scores")] + [("captured", name) for name in names("captured")]
 
 
 def gradients(kind, name, device, shape, dtype, keep=None, limit=1e-4, limit_of_captured=1e-4, seed=0,
               **keywords):
-    """Checks o, dq, dk, dv and the gradients of what a score reads; returns the latter."""
+    """Checks o, dq, dk, dv and the gradients of the tensors that a score reads. Returns these gradients."""
     b, h, hk, nq, nk, d = shape
     make = Maker(device, seed)
     rescore = make_all(kind, make, b, h, nq, nk)[name]
@@ -182,7 +182,7 @@ def gradients(kind, name, device, shape, dtype, keep=None, limit=1e-4, limit_of_
         assert x.shape == of.shape and x.dtype == of.dtype
         x, y = x.double(), y.double()
         assert not x.isnan().any(), (name, number)
-        # What is left of differences is of the size of their rounding.
+        # Gradients may cancel to about 0; then the error is relative to `floor`, the size of the rounding errors.
         floor = (0.02 if number < 3 else 0.3) * scale * y.numel()**0.5
         most = limit if number < 3 else 2e-3 if of.dtype == torch.float16 else limit_of_captured
         assert (x - y).norm() <= most * (y.norm() + floor), (name, number, float((x - y).norm()), float(y.norm()))

@@ -1,4 +1,5 @@
-"""What the tests of the package share: fresh inputs, attention in f64, and outputs that are NaN before a launch."""
+"""Fixtures that the tests of the package share: fresh random numbers, outputs full of NaN before a launch, no disk
+cache."""
 import os
 import sys
 
@@ -14,7 +15,7 @@ from flashc._arrays import source  # noqa: E402
 
 @pytest.fixture
 def rng():
-    """A generator with a fresh seed, which pytest shows when a test fails."""
+    """A generator with a fresh seed, which pytest prints when a test fails."""
     seed = int.from_bytes(os.urandom(4), "little")
     print(f"seed {seed}")
     return np.random.default_rng(seed)
@@ -22,7 +23,7 @@ def rng():
 
 @pytest.fixture(autouse=True)
 def poison(monkeypatch):
-    """Whatever a kernel does not write is NaN."""
+    """Fills each new output with NaN, so that elements that a kernel does not write stay NaN."""
     def poisoned(kind):
         empty = kind.empty
 
@@ -37,7 +38,7 @@ def poison(monkeypatch):
 
 @pytest.fixture
 def no_disk():
-    """An empty context that keeps nothing on disk."""
+    """Turns the disk cache off, and starts and ends with an empty context."""
     flashc.configure(disk_cache=False)
     yield
     flashc.configure(disk_cache=False)

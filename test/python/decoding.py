@@ -1,4 +1,5 @@
-"""Decoding against the formula in f64, for the tests on the CPU and on a GPU: caches whose other rows are NaN."""
+"""Checks flashc.decode against the formula in f64, for the tests on the CPU and on a GPU. Rows of caches that no key
+uses are NaN."""
 import numpy as np
 import torch
 
@@ -6,8 +7,8 @@ import flashc
 
 
 def attention(q, k, v, lengths, keep=None, rescore=None, sinks=None):
-    """o [B, T, Hq, Dv] and the log-sum-exp [B, Hq, T] in f64 of q [B, T, Hq, D] and k, v [B, N, Hk, D]; `keep` and
-    `rescore` are functions of positions in the sequence."""
+    """Returns o [B, T, Hq, Dv] and the log-sum-exp [B, Hq, T] in f64, for q [B, T, Hq, D] and k, v [B, N, Hk, D].
+    `keep` and `rescore` are functions of positions in the sequence."""
     q, k, v = (x.double() for x in (q, k, v))
     batch, tokens, heads, depth = q.shape
     group = heads // k.shape[2]
@@ -31,7 +32,7 @@ def attention(q, k, v, lengths, keep=None, rescore=None, sinks=None):
     return o, lse
 
 
-#: Options of flashc.decode, and what they keep.
+#: Options of flashc.decode, each with `keep`, the mask that it stands for.
 MASKS = {
     "window": dict(window=50, keep=lambda b, h, i, j: (j <= i) & (j >= i - 50)),
     "both sides": dict(window=(50, 30), causal=False, keep=lambda b, h, i, j:
@@ -45,8 +46,9 @@ MASKS = {
 
 
 class Cache:
-    """k and v of sequences, and the caches that hold them: everything else in those is NaN. Of 8 bits (`stored`), k and
-    v are what the caches stand for, with a scale "for all", "heads", "pages" or "pages and heads"."""
+    """The keys and values of sequences, and caches that contain them. All other elements of the caches are NaN. If
+    `stored` is a type of 8 bits, `k` and `v` are the dequantized caches, and `scales` says what has a scale of its own:
+    "all" (one scale for everything), "heads", "pages" or "pages and heads"."""
 
     def __init__(self, lengths, heads, depth, value_depth, capacity, page=0, device="cpu", dtype=torch.float32,
                  order="nhd", interleaved=False, stored=None, scales="all"):
@@ -60,7 +62,7 @@ class Cache:
                 self.k_cache[b, length:], self.v_cache[b, length:] = torch.nan, torch.nan
         else:
             self._fill_pages(lengths, capacity, page, interleaved)
-        if order == "hnd":  # rows of a head side by side
+        if order == "hnd":  # in memory, the rows of a head follow each other
             self.k_cache, self.v_cache = (x.transpose(1, 2).contiguous().transpose(1, 2)
                                           for x in (self.k_cache, self.v_cache))
         self.scales = {}
@@ -69,7 +71,8 @@ class Cache:
             self.v, self.v_cache, self.scales["v_scale"] = self._quantise(self.v, self.v_cache, stored, scales)
 
     def _quantise(self, x, cache, stored, scales):
-        """What a cache of 8 bits stands for, by sequences; the cache; its scales. Scales of other pages are NaN."""
+        """Returns the dequantized values of each sequence, the cache of 8 bits, and its scales. The scales of pages
+        that no sequence uses are NaN."""
         shape = (len(cache) if "pages" in scales else 1, cache.shape[2] if "heads" in scales else 1)
         largest = 3.0 / (100.0 if stored == torch.int8 else 300.0)
         scale = (torch.rand(shape, device=cache.device) + 0.5) * largest
@@ -106,7 +109,7 @@ class Cache:
         else:
             self.k_cache, self.v_cache = (torch.full((*shape, x.shape[3]), torch.nan, device=device, dtype=dtype)
                                           for x in (self.k, self.v))
-        # Entries behind a sequence's last page lead nowhere.
+        # Entries behind the last page of a sequence are out of range.
         table = np.full((batch, slots), 1 << 30, np.int32)
         free = list(np.random.default_rng(int(torch.randint(1 << 30, ()))).permutation(pages))
         for b, length in enumerate(lengths):
@@ -119,8 +122,8 @@ class Cache:
         self.table = torch.from_numpy(table).to(device)
 
     def free(self, first, entry=-1):
-        """Rows before key `first(length)` of each sequence become NaN; so do pages of theirs alone, whose entries
-        become `entry`, or lead to a page of NaN where that is None."""
+        """Fills the rows before key `first(length)` of each sequence with NaN. The table entries of pages that lie
+        wholly before that key become `entry`; if `entry` is None, they stay."""
         for b, length in enumerate(self.lengths.tolist()):
             begin = max(first(length), 0)
             for cache in (self.k_cache, self.v_cache):
@@ -136,7 +139,7 @@ class Cache:
 
 
 def check(cache, q, limit, keep=None, rescore=None, sinks=None, **keywords):
-    """Compares flashc.decode with the formula; returns o."""
+    """Compares flashc.decode with the formula. Returns o."""
     o, lse = flashc.decode(q, *cache.arguments(), return_lse=True, score=rescore, sinks=sinks, **cache.scales,
                            **keywords)
     want_o, want_lse = attention(q, cache.k, cache.v, cache.lengths, keep, rescore, sinks)

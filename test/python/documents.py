@@ -1,8 +1,9 @@
-"""Python in the documents: the blocks of a page, as its test runs them.
+"""Finds the Python blocks of a document, and runs them for its test.
 
-A page is run from top to bottom, in one namespace. Comments of HTML, which a reader does not see, say what a page has
-before: `<!-- python ... -->` is code to run, such as inputs. `<!-- needs: gpu, torch -->` before a block says that it
-runs where there is a GPU, or a PyTorch that flashc.torch takes; elsewhere it is compiled only.
+The blocks of a page run from top to bottom in one namespace. HTML comments, which a reader does not see, prepare them.
+`<!-- python ... -->` contains code to run, such as inputs. `<!-- needs: gpu, torch -->` before a block says that the
+block runs only where there is a GPU, or a version of PyTorch that flashc.torch accepts; elsewhere the block is only
+compiled.
 """
 import pathlib
 import re
@@ -10,11 +11,11 @@ import re
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 PAGES = [ROOT / "README.md", ROOT / "python" / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```python\n(.*?)^```$|^<!-- python\n(.*?)^-->$|^<!-- needs: ([a-z, ]+) -->$|^#+ ([^\n]*)$|"
-                   r"^```.*?^```$", re.DOTALL | re.MULTILINE)  # the last one: blocks of other languages
+                   r"^```.*?^```$", re.DOTALL | re.MULTILINE)  # the last alternative matches blocks of other languages
 
 
 def blocks_of(page):
-    """Each block with the number of its first line, what it needs, and the heading that it stands under."""
+    """Yields each block with the number of its first line, its needs, and the heading above it."""
     text, needs, heading = page.read_text(), frozenset(), ""
     for match in BLOCK.finditer(text):
         if match.group(3) is not None:
@@ -28,5 +29,5 @@ def blocks_of(page):
 
 
 def run_block(page, line, code, namespace):
-    """Runs a block as if it were at its place in the page, so that errors name the line."""
+    """Runs a block with the line numbers that it has in the page, so that errors name the right line."""
     exec(compile("\n" * (line - 1) + code, str(page), "exec"), namespace)

@@ -1,16 +1,18 @@
-"""Scores at the ends of f32: 1e30 to 3.4e38, subnormal, infinite, NaN, in all elements, one key or one row. Written for
-numpy and torch, traced by flashc and called with index grids by the references, which evaluate them in f32.
+"""Scores with numbers at the limits of f32 (1e30 to 3.4e38, subnormal, infinite, NaN) in all elements, in one key or in
+one row. The functions work with NumPy and with torch. flashc traces them, and the references call them with index grids
+and evaluate them in f32.
 
-Products are exact (q and k hold small whole numbers, scales are powers of two), so that whoever computes such a score
-in f32, operation by operation, has the same one: a row's weights are then the same too, however large its scores."""
+Products are exact, because q and k contain small whole numbers and scales are powers of two. Any two programs that
+compute such a score in f32, operation by operation, therefore get the same score, and so the same weights, however
+large the scores are."""
 import math
 
 import numpy as np
 
-LOWEST = float(np.finfo(np.float32).min)  # what additive masks hold, as Hugging Face makes them
+LOWEST = float(np.finfo(np.float32).min)  # the value that Hugging Face puts into additive masks
 LOWEST_BF16 = -3.3895313892515355e38
 
-#: Numbers that scores meet. 2^100 is no stand-in for anything.
+#: The numbers that scores contain. 2^100 is here because no code uses it in place of infinity.
 NUMBERS = {
     "1e30": 1e30, "-1e30": -1e30, "-1e31": -1e31, "2^100": 2.0**100, "-2^100": -(2.0**100), "3e38": 3e38,
     "-3e38": -3e38, "lowest": LOWEST, "lowest bf16": LOWEST_BF16, "2^22": 2.0**22, "-1e7": -1e7, "subnormal": 1e-40,
@@ -19,7 +21,8 @@ NUMBERS = {
 
 
 def make_programs(xp, array, number, b, h, nq, nk):
-    """Scores that meet `number`, by name. `array` turns an array of numpy into one that the functions may capture."""
+    """Returns scores that contain `number`, by name. `array` turns a NumPy array into one that the functions may
+    capture."""
     def some(n, every, at):
         return array(np.where(np.arange(n) % every == at, np.float32(number), np.float32(0)))
 
@@ -52,7 +55,7 @@ def make_programs(xp, array, number, b, h, nq, nk):
 
 PROGRAMS = tuple(make_programs(np, lambda x: x, 0.0, 1, 1, 1, 1))
 
-#: Every program with every number: 288. Masks and shapes go round.
+#: Every program with every number (288 pairs). The tests take masks and shapes in turn.
 CASES = tuple((program, name) for program in PROGRAMS for name in NUMBERS)
 
 MASKS = {
@@ -64,13 +67,13 @@ MASKS = {
 
 
 def small_numbers(rng, *shape):
-    """-2 to 2."""
+    """Returns random whole numbers from -2 to 2."""
     return rng.integers(-2, 3, shape).astype(np.float32)
 
 
 def reference(scores, v):
-    """o and lse, in f64, of scores [B, Hq, Nq, Nk] in f32, -inf where they are masked, and values [B, Hk, Nk, Dv]. A
-    row whose scores are all -inf is empty; one with NaN or +inf is NaN, as exp(inf - inf)."""
+    """Returns o and lse in f64, for scores [B, Hq, Nq, Nk] in f32, which are -inf where masked, and values [B, Hk, Nk,
+    Dv]. A row whose scores are all -inf is empty. A row with NaN or +inf is NaN, as exp(inf - inf) is."""
     s, v = scores.astype(np.float64), np.repeat(v.astype(np.float64), scores.shape[1] // v.shape[1], 1)
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         top = s.max(-1, keepdims=True)
@@ -80,8 +83,7 @@ def reference(scores, v):
 
 
 def assert_same(got, want, tolerance, what):
-    """(o, lse) beside (o, lse): NaN and infinite in the same places, and close elsewhere. A log-sum-exp of NaN may be
-    infinite where scores are."""
+    """Checks that two pairs (o, lse) are NaN and infinite in the same places, and close elsewhere."""
     for name, x, y, limit in (("o", got[0], want[0], tolerance), ("lse", got[1], want[1], 1e-3)):
         x, y = np.asarray(x, np.float64), np.asarray(y, np.float64)
         for kind in (np.isnan, np.isposinf, np.isneginf):

@@ -1,10 +1,11 @@
-"""PyTorch's CUDA where there is none, for what times kernels: a clock of our own, and a device without properties."""
+"""A stand-in for torch.cuda, for tests of timing code without a GPU: it has a clock of its own, and a device without
+properties."""
 
 import types
 
 
 class Event:
-    """A CUDA event: 10 ms pass from each to the next that is recorded."""
+    """A CUDA event. Each recorded event is 10 ms later than the one before."""
     clock = 0
 
     def __init__(self, enable_timing=False):
@@ -30,4 +31,4 @@ def install(monkeypatch, torch):
                         "synchronize": lambda: None, "empty_cache": lambda: None, "is_available": lambda: True,
                         "current_device": lambda: 0}.items():
         monkeypatch.setattr(torch.cuda, name, value)
-    monkeypatch.setattr(torch.backends.cudnn, "version", lambda: None)  # PyTorch's looks at real devices.
+    monkeypatch.setattr(torch.backends.cudnn, "version", lambda: None)  # PyTorch's function asks real devices

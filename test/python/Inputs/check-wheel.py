@@ -1,4 +1,4 @@
-"""Checks a wheel against the specification, without installing it: check-wheel.py WHEEL VERSION MAX-BYTES"""
+"""Checks that a wheel meets the specification, without installing the wheel: check-wheel.py WHEEL VERSION MAX-BYTES"""
 
 import base64
 import csv
@@ -11,7 +11,7 @@ import zipfile
 
 
 def check_record(archive, info):
-    """Every file but RECORD is listed with its size and hash, and nothing else is."""
+    """Checks that RECORD lists exactly the files of the archive, each with its size and hash except RECORD itself."""
     rows = list(csv.reader(io.StringIO(archive.read(f"{info}/RECORD").decode())))
     assert sorted(row[0] for row in rows) == sorted(archive.namelist()), "RECORD and the archive name different files"
     for name, digest, size in rows:

@@ -1,6 +1,7 @@
 """Runs attention from an installed wheel on the CPU: use-wheel.py buffers, or use-wheel.py numpy PYTHON.
 
-With `numpy`, NumPy comes from where the interpreter PYTHON has it: the wheel's environment is empty.
+With `numpy`, NumPy is imported from the installation of the interpreter PYTHON, because the environment of the wheel
+has no packages.
 """
 
 import array
@@ -16,7 +17,7 @@ SHAPE = (1, 2, 5, 8)
 
 
 def run_on_buffers():
-    """Zero scores: each row of causal attention is the mean of the rows of v up to its own."""
+    """All scores are zero, so row i of causal attention is the mean of rows 0 to i of v."""
     count = math.prod(SHAPE)
     make = lambda values: memoryview(array.array("f", values)).cast("B").cast("f", SHAPE)
     zeros = make([0.0] * count)

@@ -1,1 +1,1 @@
-"""Tests on a GPU: a package, so that its files may have the names of those one folder up."""
+"""Tests on a GPU. They are a package, so that files here may have the same names as files in test/python."""

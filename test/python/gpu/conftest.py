@@ -1,4 +1,4 @@
-"""What the tests on a GPU share, and --shard, which runs a part of them."""
+"""Fixtures that the tests on a GPU share, and the option --shard, which runs a part of the tests."""
 import argparse
 import re
 
@@ -6,7 +6,7 @@ import pytest
 
 
 def parse_shard(text):
-    """The numbers of "I/N": of every N tests the one at I, counted from 0."""
+    """Returns I and N of "I/N". The shard runs the tests whose number, counted from 0, is I modulo N."""
     match = re.fullmatch(r"(\d+)/(\d+)", text)
     shard, count = map(int, match.groups()) if match else (0, 0)
     if shard >= count:
@@ -27,21 +27,22 @@ def pytest_collection_modifyitems(config, items):
 
 @pytest.fixture
 def alone(request):
-    """For what is measured of the whole GPU: skips where --shard says that other processes use it, too."""
+    """For tests that measure the whole GPU: skips them if --shard says that other processes use the GPU too."""
     if request.config.getoption("--shard")[1] > 1:
         pytest.skip("looks at the whole GPU, which other shards use")
 
 
 @pytest.fixture(autouse=True)
 def fresh_cases(monkeypatch):
-    """Checks that are done once for equal shapes, and schedules with them, are done in each test, which may change
-    how."""
+    """Clears the table of checked calls. Calls of equal shapes share their checks and schedules there, and a test may
+    change how these are made."""
     monkeypatch.setattr("flashc._runtime.calls._cases", {})
 
 
 @pytest.fixture(autouse=True)
 def seed(poison):
-    """Fresh numbers, whose seed pytest shows when a test fails, and outputs that are NaN before a launch (`poison`)."""
+    """Seeds PyTorch with a fresh number, which pytest prints when a test fails. By `poison`, outputs are NaN before a
+    launch."""
     import torch
     number = torch.seed() % (1 << 31)
     torch.manual_seed(number)

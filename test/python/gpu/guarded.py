@@ -1,4 +1,4 @@
-"""Arrays on the GPU with NaN behind them, and what attention on them must be, for several files of tests."""
+"""Arrays on the GPU that are followed by NaN in memory, and checks of attention on them, for several test files."""
 
 import pytest
 import torch
@@ -18,7 +18,8 @@ def fresh_numbers():
 
 
 def guarded(shape, dtype, swapped=False):
-    """An array of NaN in a buffer with NaN behind it, and what is behind it. `swapped`: [b, n, h, d] in memory."""
+    """Returns an array of NaN, and the NaN behind it in the same buffer. With `swapped`, the array is [b, n, h, d] in
+    memory."""
     count = 1
     for extent in shape:
         count *= extent
@@ -30,7 +31,7 @@ def guarded(shape, dtype, swapped=False):
 
 
 def random(*shape, dtype=BF16, swapped=False):
-    """normal(0, 1), with NaN behind the end."""
+    """Returns an array of normal(0, 1) that is followed by NaN in memory."""
     array, _ = guarded(shape, dtype, swapped)
     return array.copy_(torch.randn(shape, device="cuda"))
 

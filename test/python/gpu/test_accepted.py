@@ -1,4 +1,4 @@
-"""Arguments as other libraries take them, on a GPU: tables of two distances, caches of 8 bits, rotation, torch.func.
+"""Arguments that other libraries accept, on a GPU: tables of two distances, caches of 8 bits, rotation, torch.func.
 Skipped where there is no GPU."""
 import pytest
 
@@ -18,7 +18,8 @@ def near(x, y, bound=2e-2):
 
 
 def test_swin_trains():
-    """A table of two distances in windows of 7 x 7, as the bias that is gathered from it before the call."""
+    """A table of two distances in windows of 7 x 7 gives the same as a bias that is gathered from the table before the
+    call."""
     q, k, v = (random(64, 3, 49, 32).requires_grad_() for _ in "qkv")
     table = torch.randn(13, 13, 3, device="cuda", requires_grad=True)
     i, j = torch.arange(49, device="cuda")[:, None], torch.arange(49, device="cuda")
@@ -36,7 +37,8 @@ def test_swin_trains():
 @pytest.mark.parametrize("form", [(), (2,), (6, 1), (6, 2)])
 @pytest.mark.parametrize("depth", [32, 128, 80])
 def test_append_kv_to_caches_of_8_bits(kind, form, depth):
-    """The same bytes as on the CPU, where they are PyTorch's own; with rotation and left padding, too."""
+    """The GPU stores the same bytes as the CPU, where PyTorch converts them. Rotation and left padding are tested
+    too."""
     new, scales = torch.randn(2, 3, 2, depth) * 3, [torch.rand(form) * 0.2 + 0.02 for _ in "kv"]
     table, positions = torch.tensor([[1, 4], [3, 0]]), torch.tensor([15, 3])
     angles = torch.randn(40, depth // 4)
@@ -50,14 +52,14 @@ def test_append_kv_to_caches_of_8_bits(kind, form, depth):
                              rotary=None if rotary is None else (rotary[0].to(device), rotary[1].to(device), rotary[2]))
             results.append([x.cpu().view(torch.uint8).int() for x in caches])
         assert torch.equal(results[0][1], results[1][1])
-        differs = (results[0][0] != results[1][0]).float().mean()  # products may be fused, and round otherwise
+        differs = (results[0][0] != results[1][0]).float().mean()  # a GPU may fuse products and round differently
         assert differs == 0 if rotary is None else differs < 1e-3
 
 
 @pytest.mark.parametrize("interleaved", [False, True])
 @pytest.mark.parametrize("tokens", [1, 5, 70])
 def test_rotary_of_decode(tokens, interleaved):
-    """As rotation before the call, with left padding and rows of a larger cache."""
+    """Gives the same as rotating q before the call, with left padding and rows of a larger cache."""
     q, cache = random(2, tokens, 4, 64), random(5, 256, 2, 64)
     lengths, leftpad, rows = torch.tensor([200, 97], device="cuda"), [3, 20], [4, 1]
     angles = torch.randn(256, 16, device="cuda")
@@ -121,7 +123,7 @@ def test_integers_of_decode():
 
 
 def test_values_made_on_the_device_of_q():
-    """A mask as transformers joins them, and a number that the function makes on the GPU."""
+    """A mask that is joined as in transformers, and a number that the score function creates on the GPU."""
     q, k, v = qkv(1, 2, 2, 100, 100, 64)
 
     def joined(b, h, i, j):

@@ -1,5 +1,5 @@
-"""On a GPU: masks by name, and the lengths that masks and scores ask for, mean the sequence in packed and cached
-calls."""
+"""In packed and cached calls on a GPU, named masks and the lengths that masks and scores ask for refer to each
+sequence. Skipped where there is no GPU."""
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -17,7 +17,7 @@ MANY = [*LENGTHS, (211, 507), (300, 129), (1, 200)]
 
 
 def packed(dim=64):
-    """q, k, v and the offsets."""
+    """Returns q, k, v and the offsets of queries and of keys."""
     offsets, key_offsets = (torch.tensor([0, *part], device="cuda").cumsum(0).int() for part in zip(*MANY))
     q, k, v = qkv(1, 4, 2, int(offsets[-1]), int(key_offsets[-1]), dim)
     return [x[0].transpose(0, 1).contiguous() for x in (q, k, v)], offsets, key_offsets
@@ -29,7 +29,7 @@ def close(got, want):
 
 @pytest.mark.parametrize("name", NAMED)
 def test_named_masks_in_packed_sequences(name):
-    """Against one call of each sequence, whose alignment is that of attention."""
+    """Compares with one call of attention for each sequence."""
     (q, k, v), offsets, key_offsets = packed()
     make, _ = NAMED[name]
     o = flashc.varlen_attention(q, k, v, offsets, key_offsets, mask=make(), enable_gqa=True)
@@ -64,7 +64,7 @@ def test_lengths_in_packed_sequences():
         o = flashc.varlen_attention(q, k, v, *offsets, mask=mask, score=score, enable_gqa=True)
         torch.manual_seed(0)
         return o, *torch.autograd.grad(o, (q, k, v), torch.randn_like(o))
-    nq, nk = (torch.tensor(part, device="cuda") for part in zip(*MANY))  # what sequences have, as arrays
+    nq, nk = (torch.tensor(part, device="cuda") for part in zip(*MANY))  # the lengths of the sequences, as arrays
     got = run(lambda s, h, i, j: (j >= ops.key_length() - 70) | (i == ops.query_length() - 1),
               lambda x, s, h, i, j: x * (1 + (j - i - ops.key_length() + ops.query_length()) * 0.001))
     want = run(lambda s, h, i, j: (j >= nk[s] - 70) | (i == nq[s] - 1),

@@ -23,7 +23,7 @@ def cuda(x):
 
 
 def check(k_cache, v_cache, k, v, table, positions, counts=None, rotary=None):
-    """`k_cache` and `v_cache` may be views with something behind them; other arguments but k and v are NumPy's."""
+    """`k_cache` and `v_cache` may be views of larger buffers. The arguments after `v` are NumPy arrays."""
     before = k_cache.double().cpu().numpy(), v_cache.double().cpu().numpy()
     want = [x.copy() for x in before]
     append(*want, k.double().cpu().numpy(), v.double().cpu().numpy(), table, positions, counts, rotary)
@@ -38,7 +38,8 @@ def check(k_cache, v_cache, k, v, table, positions, counts=None, rotary=None):
 
 
 def make_caches(shape, depth, value_depth, dtype, layout):
-    """Of NaN but for some, and what is behind them; `layout` as in test/python/test_append_kv.py."""
+    """Returns caches that are partly NaN, and the memory behind them. `layout` is as in
+    test/python/test_append_kv.py."""
     def fill(*extents):
         x, behind = guarded(extents, dtype)
         x.copy_(torch.where(torch.rand(extents, device="cuda") < 0.5, torch.nan, torch.randn(extents, device="cuda")))
@@ -103,7 +104,7 @@ def test_contiguous(rng, layout):
 
 
 def test_graph():
-    """A step of decoding, captured once: lengths and pages change on the device alone."""
+    """A captured step of decoding is replayed while lengths and pages change on the device only."""
     table = torch.randperm(40, device="cuda", dtype=torch.int32).view(4, 10)
     caches = [torch.zeros(40, 16, 8, 128, device="cuda", dtype=BF16) for _ in range(2)]
     k, v = (torch.empty(4, 1, 8, 128, device="cuda", dtype=BF16) for _ in range(2))
@@ -137,7 +138,7 @@ def test_streams():
 
 
 def test_attention_of_a_cache():
-    """Keys that were appended page by page are those of a whole array."""
+    """Attention to a cache whose keys were appended equals attention to the original array."""
     q, k, v = (torch.randn(2, 4, 64, 64, device="cuda").to(BF16) for _ in range(3))
     cache, other = (torch.zeros(2, 64, 4, 64, device="cuda", dtype=BF16) for _ in range(2))
     start = torch.zeros(2, device="cuda", dtype=torch.int32)
@@ -149,7 +150,7 @@ def test_attention_of_a_cache():
 @pytest.mark.parametrize("with_rotary", [False, True], ids=["copied", "rotated"])
 @pytest.mark.parametrize("page", [16, 256])
 def test_bandwidth(alone, page, with_rotary):
-    """Of 128 sequences: 80% of what a copy of as many bytes does."""
+    """Appending to 128 sequences reaches 80% of the bandwidth of a copy of as many bytes."""
     batch, tokens, heads, depth = 128, 512, 8, 128
     slots = tokens // page
     k, v = (torch.randn(batch, tokens, heads, depth, device="cuda").to(BF16) for _ in range(2))

@@ -16,7 +16,7 @@ from .tensors import positions, qkv  # noqa: E402
 
 
 def reference(q, k, v, keep=None, score=None, scale=None, dtype=torch.float64):
-    """o and lse, with everything in `dtype`."""
+    """Returns o and lse, computed in `dtype`."""
     q, k, v = (x.to(dtype) for x in (q, k, v))
     group = q.shape[1] // k.shape[1]
     k, v = k.repeat_interleave(group, 1), v.repeat_interleave(group, 1)
@@ -31,7 +31,7 @@ def reference(q, k, v, keep=None, score=None, scale=None, dtype=torch.float64):
 
 
 def check(q, k, v, keep=None, rescore=None, scale=None, **keywords):
-    """The rule of the project: at most twice the error of plain attention in the input type."""
+    """Checks that the error is at most twice that of plain attention in the input type."""
     o, lse = flashc.attention(q, k, v, scale=scale, return_lse=True, **keywords)
     want, want_lse = reference(q, k, v, keep, rescore, scale)
     plain, _ = reference(q, k, v, keep, rescore, scale, q.dtype)
@@ -57,7 +57,8 @@ def test_causal_and_grouped(nq, nk, dtype):
 
 
 def test_random_shapes():
-    """A persistent kernel spreads heads and tiles over its CTAs: fewer than there are, odd numbers, many rounds."""
+    """A persistent kernel distributes heads and tiles over its CTAs: there are fewer tiles than CTAs, or an odd number,
+    or many for each CTA."""
     numbers = random.Random(torch.initial_seed())
     for _ in range(60):
         d, dv = numbers.choice([(64, 64), (128, 128), (256, 256), (192, 128), (40, 96)])
@@ -107,7 +108,7 @@ def test_mask(name):
 
 @pytest.mark.parametrize("name", SCORES)
 def test_score(name):
-    # In f16: a score with jumps, such as floor, moves with the last bit of a product.
+    # f16 has more bits than bf16: a score with jumps, such as floor, can change with the last bit of a product.
     scale = 2.0**-3
     for nq, nk in ((300, 300), (129, 517)):
         q, k, v = qkv(2, 4, 4, nq, nk, 64, dtype=torch.float16)
@@ -186,7 +187,7 @@ def test_current_stream():
 
 
 class Interface:
-    """A tensor with nothing but its CUDA array interface."""
+    """A tensor that has only the CUDA array interface."""
 
     def __init__(self, x, stream=None):
         self.x = x
@@ -205,14 +206,14 @@ def test_interfaces():
     q, k, v = qkv(1, 2, 2, 300, 300, 64, dtype=torch.float16)
     want, with_lse = flashc.attention(q, k, v), flashc.attention(q, k, v, return_lse=True)[0]
     torch.cuda.synchronize()
-    # The two kernels differ in how they sum rows.
+    # The kernel with lse and the one without sum up rows in different ways.
     assert (want.float() - with_lse.float()).abs().max() < 1e-3
     for kind in (Interface, OnlyDLPack):
         out, lse = torch.empty_like(q), torch.empty(1, 2, 300, device="cuda")
         flashc.attention(kind(q), kind(k), kind(v), out=(kind(out), kind(lse)))
         torch.cuda.synchronize()
         assert torch.equal(out, with_lse)
-        # A kernel that has lse writes it, and there is nobody to allocate it.
+        # A compiled kernel with lse needs memory for it, even though these interfaces cannot allocate memory.
         for run, want_of_run in ((flashc.attention, want), (flashc.compile(q, k, v), with_lse)):
             out.fill_(float("nan"))
             torch.cuda.synchronize()
@@ -253,7 +254,7 @@ def test_refusals():
 
 
 def test_host_time(monkeypatch):
-    """Microseconds of the host for a call, as printed; far under the bound where the machine is quiet."""
+    """Prints the microseconds that a call takes on the host. On a quiet machine they are far below the bound."""
     monkeypatch.undo()
     q, k, v = qkv(1, 1, 1, 64, 64, 64)
     with torch.no_grad():

@@ -19,7 +19,8 @@ LENGTHS = [(1, 257), (63, 65), (65, 1), (257, 331), (331, 63)]
 
 
 def get_gradients(q, k, v, do, dlse, keep, rescore):
-    """o, lse and the gradients of q, k and v in f64, by PyTorch. A query that sees no key has none."""
+    """Returns o, lse and the gradients of q, k and v, computed by PyTorch in f64. The gradient of a query that sees no
+    key is 0."""
     q, k, v = (x.double().requires_grad_() for x in (q, k, v))
     group = q.shape[1] // k.shape[1]
     s = q @ k.repeat_interleave(group, 1).mT * q.shape[-1]**-0.5
@@ -29,7 +30,7 @@ def get_gradients(q, k, v, do, dlse, keep, rescore):
     sees = torch.ones_like(s, dtype=torch.bool)
     if keep is not None:
         sees = torch.as_tensor(keep(*grid), device="cuda").expand(s.shape)
-    sees = sees & (s > -torch.inf)  # a score of -inf is no key either
+    sees = sees & (s > -torch.inf)  # a key whose score is -inf counts as masked
     any_key = sees.any(-1, keepdim=True)
     s = torch.where(sees, s, torch.where(any_key, -torch.inf, 0.0))
     lse = s.logsumexp(-1)
@@ -43,7 +44,7 @@ def get_gradients(q, k, v, do, dlse, keep, rescore):
 
 def check(b, hq, hk, nq, nk, d, dv=None, dtype=torch.bfloat16, keep=None, rescore=None, swapped=False, with_dlse=False,
           limit=None, **keywords):
-    """Arrays with NaN behind them, results of NaN."""
+    """Inputs have NaN behind them, and results are NaN before the call."""
     dv = dv or d
     q, do = (random(b, hq, nq, x, dtype=dtype, swapped=swapped) for x in (d, dv))
     k, v = (random(b, hk, nk, x, dtype=dtype, swapped=swapped) for x in (d, dv))
@@ -58,8 +59,8 @@ def check(b, hq, hk, nq, nk, d, dv=None, dtype=torch.bfloat16, keep=None, rescor
                               out=tuple(out for out, _ in outs), **keywords)
     limit = limit or {torch.bfloat16: 5e-3, torch.float16: 1e-3}[dtype]
     for name, (out, behind), expected in zip(("dq", "dk", "dv"), outs, want):
-        # Of one key dq and dk are 0: what is left of do V^T - delta, which is rounded. Of few keys what o's rounding
-        # makes of delta counts: 1e-3 of o, and so of do V^T, where the limit is 5e-3.
+        # For one key, dq and dk are 0, and the kernel gives the rounding error of do V^T - delta. For few keys, the
+        # rounding of o changes delta by 1e-3, while the limit is 5e-3; `floor` allows for both.
         norm = expected.norm()
         floor = (2e-3 * d**0.5 + 0.2 * o64.abs().mean()) * expected.numel()**0.5 * do.double().abs().mean()
         error = (out.double() - expected).norm()
@@ -98,7 +99,8 @@ def test_random_shapes(rng):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_score(rng, name):
-    """f16 scores of 2^11 and more have no bits behind the point: the exponential of a score is off by its error."""
+    """f16 scores of 2^11 and more have no fraction bits, so the exponential of a score has the error of that
+    rounding."""
     for nq, nk in ((63, 65), (257, 331), (331, 63)):
         score = make_scores(torch, lambda x: torch.from_numpy(np.array(x)).cuda(), rng, 2, 4, nq, nk)[name]
         check(2, 4, 2, nq, nk, 64, dtype=torch.bfloat16, rescore=score, score=score)
@@ -116,7 +118,7 @@ def test_mask(name):
 
 
 def test_packed_sequences():
-    """Bounds that are read from an array."""
+    """Offsets in an array bound the loops."""
     ends = torch.tensor([0, 100, 101, 290, 290, 517], device="cuda", dtype=torch.int32)
     owner = torch.bucketize(torch.arange(517, device="cuda"), ends, right=True).to(torch.int32)
 
@@ -129,7 +131,7 @@ def test_packed_sequences():
 @pytest.mark.parametrize("factor", [1, 8, 60])
 @pytest.mark.parametrize("d", [64, 128, 192])
 def test_soft_cap(d, factor):
-    """Where d > 64, small arguments of tanh take a polynomial, in warps that have no others."""
+    """Where d > 64, a warp whose arguments of tanh are all small evaluates a polynomial."""
     q, k, v, do = (random(2, 4, 331, d) for _ in range(4))
     q *= factor
     o, lse, want = get_gradients(q, k, v, do, None, is_causal(331, 331),
@@ -155,7 +157,7 @@ def test_launches_agree(d):
     first = flashc.attention_backward(q, k, v, o, lse, do, causal=True, enable_gqa=True, deterministic=True)
     other, busy = torch.cuda.Stream(), torch.randn(2048, 2048, device="cuda")
     for _ in range(100):
-        with torch.cuda.stream(other):  # something else at work
+        with torch.cuda.stream(other):  # keeps the GPU busy with something else
             busy @ busy
         again = flashc.attention_backward(q, k, v, o, lse, do, causal=True, enable_gqa=True, deterministic=True)
         assert all(torch.equal(x, y) for x, y in zip(first, again))
@@ -164,8 +166,8 @@ def test_launches_agree(d):
 @pytest.mark.parametrize("group", [1, 2, 4])
 @pytest.mark.parametrize("d", [64, 128, 192])
 def test_any_order(d, group):
-    """dk and dv have one order where at most two heads add to them; else they, and dq, are what they are but for
-    roundings."""
+    """Where at most two heads add to dk and dv, their bits are always equal. Elsewhere dk and dv, and dq everywhere,
+    may differ by rounding."""
     q, k, v, do = (random(2, heads, 1500, d) for heads in (8, 8 // group, 8 // group, 8))
     o, lse = flashc.attention(q, k, v, enable_gqa=True, return_lse=True)
     first = flashc.attention_backward(q, k, v, o, lse, do, enable_gqa=True)
@@ -186,7 +188,7 @@ def test_refuses_any_order():
 
 @pytest.mark.parametrize("d", [64, 128])
 def test_each_gradient_alone(d):
-    """The nests of large head dimensions, for small ones."""
+    """Runs the loop nests that large head dimensions use, on small head dimensions."""
     check(2, 6, 3, 331, 257, d, keep=is_causal(331, 257), causal=True, schedule="split-gradients=each")
 
 

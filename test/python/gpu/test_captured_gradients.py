@@ -1,5 +1,5 @@
-"""Gradients of what a score reads, on a GPU: against PyTorch's of the eager formula in f64. Skipped where there is no
-GPU."""
+"""Gradients of the tensors that a score reads, on a GPU, against PyTorch's gradients of the eager formula in f64.
+Skipped where there is no GPU."""
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -15,7 +15,7 @@ LIMIT = {torch.bfloat16: 8e-3, torch.float16: 2e-3}
 
 
 def check(kind, name, shape, dtype=torch.bfloat16, keep=None, **keywords):
-    # Exponents of scores of hundreds, and tanh.approx, have 1e-4 or so.
+    # exp of scores in the hundreds, and tanh.approx, have errors of about 1e-4.
     return captured.gradients(kind, name, "cuda", shape, dtype, keep, LIMIT[dtype], 1e-3, **keywords)
 
 
@@ -33,7 +33,7 @@ def test_scores(kind, name):
     "bias and table"
 ])
 def test_sanitized(name):
-    """A kernel of each kind at sizes for compute-sanitizer (docs/checking.md)."""
+    """Runs a kernel of each kind at sizes that suit compute-sanitizer (docs/checking.md)."""
     for number, (nq, nk, d) in enumerate([(65, 131, 64), (131, 65, 128)]):
         check("captured", name, (1, 2, 2, nq, nk, d), keep=MASKS["causal"] if number else None, seed=number)
 
@@ -114,7 +114,7 @@ def test_packed():
 
 
 def test_graphs():
-    """In a CUDA graph: a step of training, replayed."""
+    """A training step is captured in a CUDA graph and replayed."""
     q, k, v = (torch.randn(1, 2, 128, 64, device="cuda", dtype=torch.bfloat16) for _ in range(3))
     table = torch.randn(2, 255, device="cuda", requires_grad=True)
     score = lambda s, b, h, i, j: s + table[h, i - j + 127]  # noqa: E731

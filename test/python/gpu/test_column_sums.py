@@ -19,8 +19,9 @@ PER = ["query_head", "key_head"]
 
 
 def check(b, hq, hk, nq, nk, d, dtype=torch.bfloat16, keep=None, rescore=None, swapped=False, **keywords):
-    """Arrays with NaN behind them, a result of NaN. The log-sum-exp is that of the reference, so that a key is off by
-    its own exponentials only: a thousandth, since tanh has eleven bits."""
+    """Inputs have NaN behind them, and the result is NaN before the call. The log-sum-exp comes from the reference, so
+    the error of a sum comes only from the kernel's own exponentials: about 1e-3, since the kernel's tanh has eleven
+    bits."""
     q, k = random(b, hq, nq, d, dtype=dtype, swapped=swapped), random(b, hk, nk, d, dtype=dtype, swapped=swapped)
     s = q.double() @ k.double().repeat_interleave(hq // hk, 1).mT * d**-0.5
     grid = positions(*s.shape)
@@ -53,7 +54,8 @@ def test_bounds(d, dtype):
 
 
 def test_random_shapes(rng):
-    """A persistent kernel spreads heads and tiles over its CTAs: fewer than there are, odd numbers, many rounds."""
+    """A persistent kernel distributes heads and tiles over its CTAs: there are fewer tiles than CTAs, or an odd number,
+    or many for each CTA."""
     for _ in range(60):
         heads, group = (int(rng.choice(x)) for x in ([1, 1, 2, 5, 8], [1, 1, 4]))
         nq, nk = (int(rng.choice([1, 2, 63, 129, 193, 500, 701, 1024, 1537])) for _ in range(2))
@@ -82,7 +84,7 @@ def test_mask(name):
 
 
 def test_documents():
-    """Bounds that are read from an array."""
+    """Offsets in an array bound the loops."""
     ends = torch.tensor([0, 100, 101, 290, 517], device="cuda", dtype=torch.int32)
     owner = torch.bucketize(torch.arange(517, device="cuda"), ends, right=True).to(torch.int32)
 
@@ -109,7 +111,7 @@ def test_gradients_are_refused():
 
 
 def test_streams():
-    """What another stream of the caller's writes is read when it is there."""
+    """Inputs that another stream of the caller writes are read after they are written."""
     q, k, lse = random(1, 4, 500, 64), random(1, 4, 600, 64), torch.full((1, 4, 500), 3.0, device="cuda")
     want = flashc.column_sums(q, k, lse)
     with torch.cuda.stream(torch.cuda.Stream()):

@@ -1,5 +1,5 @@
-"""torch.compile of flashc.decode, flashc.append_kv and flashc.merge_states on a GPU: equal bits to those of eager
-calls, whose numbers other files check. Skipped where there is no GPU."""
+"""torch.compile of flashc.decode, flashc.append_kv and flashc.merge_states on a GPU. Compiled calls give the same bits
+as eager calls, whose numbers other files check. Skipped where there is no GPU."""
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -13,7 +13,7 @@ import flashc  # noqa: E402
 from .test_compile import compiled, sees_even_distance  # noqa: E402
 
 BF16, F32 = torch.bfloat16, torch.float32
-# Batches of sequences, and the rows that the caches have for each.
+# Each step: the lengths of a batch of sequences, and the number of rows that the caches have for each sequence.
 STEPS = [([70, 3, 190], 192), ([1, 256], 256), ([500, 1, 33, 0, 64], 512), ([100, 90, 80, 70], 1024)]
 SLOPES = None
 
@@ -28,7 +28,7 @@ def make(lengths, capacity, page=0, tokens=1, depth=64, heads=2, group=4):
 
 
 def check(function, eager, *arguments):
-    """Equal bits from a function and its compiled form."""
+    """Checks that a function and its compiled form return equal bits."""
     got, want = function(*arguments), eager(*arguments)
     for x, y in zip(got, want) if isinstance(want, tuple) else ((got, want),):
         assert x.shape == y.shape and x.dtype == y.dtype and not x.isnan().any()
@@ -37,7 +37,7 @@ def check(function, eager, *arguments):
 
 @pytest.mark.parametrize("page", [0, 16, 32])
 def test_lengths_and_batches_change(page):
-    """One graph for all of them."""
+    """One graph serves all lengths and batches."""
     backend = CompileCounterWithBackend("inductor")
 
     def step(q, k_cache, v_cache, lengths, table=None):
@@ -51,7 +51,7 @@ def test_lengths_and_batches_change(page):
 
 @pytest.mark.parametrize("tokens", [1, 5])
 def test_options(tokens):
-    """Positions that the graph computes, and tokens, heads and keywords of all kinds."""
+    """Uses positions that the graph computes, several tokens, and keywords of all kinds."""
     sinks = torch.randn(8, device="cuda")
     for keywords in ({}, {"causal": False}, {"window": (9, 3), "causal": False}, {"scale": 0.3}, {"sinks": sinks},
                      {"splits": 3}, {"splits": 8}, {"batch_invariant": True}):
@@ -68,7 +68,7 @@ def test_heads_first():
 
 
 def test_functions():
-    """They stay in the graph; what they name as a global is read at every call."""
+    """Mask and score functions stay in the graph. A global that they use is read at every call."""
     global SLOPES
 
     def step(q, k_cache, v_cache, lengths):
@@ -102,12 +102,12 @@ def serve(k_cache, v_cache, lengths, table, q, k, v, cos, sin):
 @pytest.mark.parametrize("page", [0, 16])
 @pytest.mark.parametrize("interleaved", [False, True])
 def test_steps(page, interleaved):
-    """Tokens go into the caches, which are written in place and read behind that, in one graph."""
+    """In one graph, tokens are written into the caches in place, and then read."""
     backend = CompileCounterWithBackend("inductor")
     function = compiled(serve, backend=backend, dynamic=True)
     for batch, capacity in ((3, 160), (5, 96), (2, 320)):
         cache = decoding.Cache([7] * batch, 4, 64, 64, capacity, page, "cuda", BF16, interleaved=interleaved)
-        if page:  # every slot has a page
+        if page:  # gives every slot a page
             cache.table = torch.randperm(cache.k_cache.shape[0], device="cuda").to(torch.int32)[
                 :batch * (capacity // page)].view(batch, -1)
         both = [x.nan_to_num() for x in (cache.k_cache, cache.v_cache)]

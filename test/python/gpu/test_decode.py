@@ -11,7 +11,7 @@ import flashc  # noqa: E402
 
 @pytest.fixture(params=["sm_90a", "sm_80"])
 def target(request, monkeypatch):
-    """Both forms of the kernel: tiles by TMA, and rows by cp.async."""
+    """Selects one of the two forms of the kernel: tiles loaded by TMA, or rows loaded by cp.async."""
     monkeypatch.setattr("flashc._decode._target_of", lambda device: request.param)
     return request.param
 
@@ -124,7 +124,7 @@ def test_code_of_eight_bits(stored):
 
 
 def test_all_bytes():
-    """Each finite float8 as a value that is found alone, and a NaN that is seen."""
+    """Finds each finite float8 value alone, and checks that a NaN is seen."""
     codes = torch.arange(256, device="cuda").to(torch.uint8)
     codes[codes & 127 == 127] = 0
     v = codes.view(torch.float8_e4m3fn).view(1, 16, 1, 16).clone()
@@ -150,7 +150,7 @@ def test_sinks(splits, tokens, target):
 
 
 def test_tree():
-    """Speculative decoding: tokens see their ancestors, a table of which is data."""
+    """Speculative decoding: each token sees its ancestors, which a table in memory lists."""
     tokens = 8
     cache, q = make([300, 77, 9], tokens=tokens, heads=2)
     parents = [-1, 0, 0, 1, 1, 2, 3, 5]
@@ -181,7 +181,7 @@ def test_batch_invariant(target):
 
 @pytest.mark.parametrize("splits", [1, 8, 16])
 def test_graphs(splits):
-    """In a CUDA graph, with lengths that change between replays."""
+    """Lengths change between replays of a CUDA graph."""
     cache, q = make([700, 123], capacity=1500, page=64)
     whole = decoding.Cache([1500, 1500], 8, 128, 128, 1500, 64, "cuda", torch.bfloat16)
     flashc.decode(q, *whole.arguments(), splits=splits)
@@ -200,7 +200,7 @@ def test_graphs(splits):
 
 @pytest.mark.parametrize("splits", [2, 8, 16])
 def test_many_launches(splits):
-    """Equal bits in every launch, beside other work."""
+    """Every launch gives the same bits while other work runs on the GPU."""
     cache, q = make(RAGGED, page=16)
     first = flashc.decode(q, *cache.arguments(), splits=splits)
     other, side = torch.randn(2048, 2048, device="cuda"), torch.cuda.Stream()

@@ -1,4 +1,4 @@
-"""Dropout on a GPU: the mask bit for bit, o and gradients against f64, seeds from PyTorch's generator."""
+"""Dropout on a GPU: the mask bit for bit, o and gradients against f64, and seeds from PyTorch's generator."""
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -26,7 +26,7 @@ def is_causal(nq, nk):
 
 
 def reference(q, k, v, scaled, keep=None, sinks=None):
-    """o in f64, of which PyTorch knows the derivatives."""
+    """Returns o in f64, as a function that PyTorch can differentiate."""
     group = q.shape[1] // k.shape[1]
     s = q @ k.repeat_interleave(group, 1).mT * q.shape[-1]**-0.5
     s = s if keep is None else torch.where(keep, s, -torch.inf)
@@ -45,8 +45,8 @@ def close(got, want, limit, name, floor=1e-3):
 @pytest.mark.parametrize("schedule", [None, "kv-tile=80", "kv-tile=16", "consumers=1,persistent=false"])
 @pytest.mark.parametrize("d", [64, 128])
 def test_mask(d, schedule):
-    """Scores are 0 and values columns of the identity, so that what is not 0 is kept: forward by o, backward by dv,
-    where do is the identity."""
+    """Scores are 0, and the values are columns of the identity, so o is nonzero exactly where dropout keeps a weight.
+    In the backward pass do is the identity, and dv shows the same."""
     b, h, nq, nk = 2, 3, 150, d
     q, k = (torch.zeros(b, h, n, d, dtype=torch.bfloat16, device="cuda") for n in (nq, nk))
     eye = torch.eye(d, dtype=torch.bfloat16, device="cuda").expand(b, h, d, d)
@@ -89,7 +89,7 @@ def check(b, hq, hk, nq, nk, d, dtype, p=0.2, causal=False, keep=None, **keyword
         flashc.attention_backward(q, k, v, o64.detach().to(dtype), lse, do, out=(*(out for out, _ in outs), *more),
                                   deterministic=deterministic, **keywords)
         for name, (out, behind), expected in zip(("dq", "dk", "dv"), outs, want):
-            # Of one key dq and dk are 0, but for what o's rounding makes of delta.
+            # For one key, dq and dk are 0, except that the rounding of o changes delta.
             close(out, expected, 2 * limit, (name, nq, nk, d, deterministic), 1.0 if nk == 1 else 1e-3)
             assert behind.isnan().all()
 
@@ -104,7 +104,8 @@ def test_numbers(d, dtype):
 
 @pytest.mark.parametrize("d", [64, 128])
 def test_masks(d):
-    """Windows, documents and packed sequences begin anywhere; tiles stay where blocks of random numbers are."""
+    """Windows, documents and packed sequences begin at any row, while tiles stay aligned with the blocks of random
+    numbers."""
     n = 1111
     i, j = torch.arange(n, device="cuda")[:, None], torch.arange(n, device="cuda")
     check(1, 4, 4, n, n, d, torch.bfloat16, keep=(i - j >= 0) & (i - j <= 77), window=77)
@@ -126,7 +127,8 @@ def test_masks(d):
 
 
 def test_generator():
-    """The drop-in: seeds of PyTorch's generator, other ones in each replay of a CUDA graph, and in compiled code."""
+    """The drop-in takes seeds from PyTorch's generator: each replay of a CUDA graph, and each call of compiled code,
+    has others."""
     from flashc.torch import scaled_dot_product_attention
     q, k, v = (random(2, 4, 200, 64).requires_grad_() for _ in range(3))
 
@@ -140,7 +142,7 @@ def test_generator():
     again = step()
     assert torch.equal(first[0], again[0]) and not torch.equal(first[0], second[0])
     assert torch.equal(first[3], again[3])
-    # Leaves that no backward pass outside of the capture has seen.
+    # New leaves, because no backward pass outside of the capture may have used them.
     q, k, v = (x.detach().clone().requires_grad_() for x in (q, k, v))
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
@@ -157,7 +159,8 @@ def test_generator():
     assert not any(torch.equal(x, y) for x, y in zip(*seen))
     compiled = torch.compile(lambda: scaled_dot_product_attention(q, k, v, dropout_p=0.5), fullgraph=True)
     assert not torch.equal(compiled(), compiled())
-    # Where values are ones, o is what is kept of each row's weights, and so are the sums of dv.
+    # Where the values are ones, an element of o is the sum of the weights that the row keeps, and summing dv gives the
+    # same total.
     ones = torch.ones_like(v).requires_grad_()
     o = compiled_ones(scaled_dot_product_attention, q, k, ones)
     o.float().sum().backward()

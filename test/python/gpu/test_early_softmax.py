@@ -1,6 +1,7 @@
-"""The first softmax of the next tile of queries before this one is stored (epilogue=softmax) on a GPU, against f32
-attention by the rule of flashc.bench: masked and unmasked first tiles, rows without keys, one tile of keys and many,
-ragged lengths, several tiles of queries for each CTA, packed sequences. Skipped where there is no GPU.
+"""Kernels that run the first softmax of the next tile of queries before they store the current one (epilogue=softmax),
+on a GPU, against f32 attention by the rule of flashc.bench: masked and unmasked first tiles, rows without keys, one
+tile of keys and many, ragged lengths, several tiles of queries for each CTA, packed sequences. Skipped where there is
+no GPU.
 
     PYTHONPATH=python FLASHC_LIBRARY=build/lib/libflashc.so python3 -m pytest test/python/gpu/test_early_softmax.py
 """
@@ -36,14 +37,14 @@ MASKS = {
     "both sides": lambda b, h, i, j: (i - j <= 300) & (j - i <= 200),
     "some rows empty": lambda b, h, i, j: (j <= i - 70) & (j >= i - 75),
     "two runs": lambda b, h, i, j: (j <= i) & ((i - j < 150) | (j < 5)),
-    "of each head": lambda b, h, i, j: (j <= i) & (j < 150 * h + 90),  # which sorts work tiles
+    "of each head": lambda b, h, i, j: (j <= i) & (j < 150 * h + 90),  # depends on the head: sorts work tiles
     "unbounded": lambda b, h, i, j: (i + 3 * j) % 7 != h % 7,
 }
 LENGTHS = [(1, 1), (63, 65), (65, 63), (129, 1), (1, 2049), (129, 1000), (1000, 129), (1000, 1000), (2049, 2049)]
 
 
 def inputs(d, nq, nk, dtype):
-    """Several tiles of queries for each of some 130 CTAs, however few there are in a head."""
+    """Makes batches so large that each of about 130 CTAs has several tiles of queries, even if a head has few."""
     batch = max(3, 24 * 128 // max(nq, 128))
     return [torch.randn(batch, heads, n, d, device="cuda").to(dtype) for heads, n in ((16, nq), (4, nk), (4, nk))]
 
@@ -87,14 +88,14 @@ def test_other_schedules(d, schedule, name):
 @pytest.mark.parametrize("name", ["none", "causal"])
 @pytest.mark.parametrize("d, schedule", SCHEDULES)
 def test_one_tile_of_keys(d, schedule, name):
-    """Extents that are known when it is compiled: there is no loop over keys."""
+    """Extents are known at compile time, so there is no loop over keys."""
     check(MASKS[name], schedule, d, torch.bfloat16, False, [(300, 100), (64, 128)], static_shapes=True)
 
 
 @pytest.mark.parametrize("d, schedule", SCHEDULES)
 def test_scores(d, schedule):
-    """A soft cap, whose first tile asks its warps; a bias along the keys, which the tensor cores add;
-    a bias from memory."""
+    """Tests a soft cap, for which the warps vote in the first tile; a bias along the keys, which the tensor cores add;
+    and a bias from memory."""
     lengths = [(65, 63), (1000, 1000)]
     check(None, schedule, d, torch.bfloat16, False, lengths, lambda s, b, h, i, j: 30 * ops.tanh(s / 30),
           lambda s: 30 * torch.tanh(s / 30))

@@ -1,4 +1,4 @@
-"""flashc.explain with tensors on a GPU: those that bound loops are copied from there."""
+"""flashc.explain copies tensors that bound loops from the GPU."""
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -11,7 +11,7 @@ import flashc  # noqa: E402
 def test_lengths_on_the_gpu():
     q = torch.empty(3, 2, 300, 64, dtype=torch.bfloat16, device="cuda")
     k = torch.empty(3, 2, 700, 64, dtype=torch.bfloat16, device="cuda")
-    # Strided, and written on a stream that nobody waits for.
+    # The lengths are strided, and are written on a stream that nobody waits for.
     table = torch.zeros(3, 5, dtype=torch.int32, device="cuda")
     lengths = table[:, 3]
     with torch.cuda.stream(torch.cuda.Stream()):
@@ -24,7 +24,7 @@ def test_lengths_on_the_gpu():
         whole, part = divmod(length, columns)
         row = ([2] * whole + [1] * (part > 0) + [0] * explanation.columns)[:explanation.columns]
         assert explanation.tiles[batch] == [[row] * explanation.rows] * 2
-    # As on the host.
+    # The same lengths on the host give the same tiles.
     host = lengths.cpu()
     specs = [flashc.ArraySpec(x.shape, "bf16") for x in (q, k, k)]
     assert flashc.explain(*specs, mask=lambda b, h, i, j: j < host[b]).tiles == explanation.tiles

@@ -17,7 +17,7 @@ from .tensors import positions  # noqa: E402
 
 B, HQ, HK = 2, 4, 2
 LENGTHS = [(65, 257), (200, 331), (331, 130), (1, 300), (523, 523)]
-TOLERANCE = 2e-2  # of weights rounded to 8 bits
+TOLERANCE = 2e-2  # weights are rounded to 8 bits
 
 
 def to_gpu(x):
@@ -25,13 +25,14 @@ def to_gpu(x):
 
 
 def check(what, rng, d, dtype, nq, nk, score, mask, scale=0.125, schedule=None):
-    """flashc's numbers and those of f64. Tensor cores sum the rows of kernels without the log-sum-exp only."""
+    """Compares flashc with f64. Tensor cores sum up rows only in kernels without the log-sum-exp, so `tensor-sums`
+    returns none."""
     q, k, v = (to_gpu(small_numbers(rng, B, heads, n, d)) for heads, n in ((HQ, nq), (HK, nk), (HK, nk)))
     has_lse = schedule != "tensor-sums=true"
     result = flashc.attention(*(x.to(dtype) for x in (q, k, v)), scale=scale, enable_gqa=True, return_lse=has_lse,
                               score=score, mask=mask, schedule=schedule)
     grid = positions(B, HQ, nq, nk)
-    s = (q.double() @ k.double().repeat_interleave(HQ // HK, 1).mT).float() * scale  # whole numbers: exact
+    s = (q.double() @ k.double().repeat_interleave(HQ // HK, 1).mT).float() * scale  # exact: whole numbers
     s = score(s, *grid).expand(s.shape).float()
     if mask is not None:
         s = torch.where(mask(*grid), s, -torch.inf)
@@ -54,7 +55,7 @@ def test_score(case, d):
 
 
 SCHEDULES = ["stages=2", "full", "own-keys=true", "tensor-sums=true"]
-#: Leaves shared memory no room for slopes on the tensor cores.
+#: Schedules that leave no shared memory for slopes on the tensor cores.
 FULL = {d: f"consumers=2,kv-tile=64,stages={stages},q-stages=1,store=registers" for d, stages in ((64, 13), (128, 6))}
 
 
@@ -74,11 +75,11 @@ def test_schedule(program, schedule, number):
 @pytest.mark.parametrize("is_causal", [False, True])
 @pytest.mark.parametrize("magnitude", [2.0**10, 2.0**20, 2.0**30, 2.0**50, 2.0**62])
 def test_large_products(magnitude, is_causal, scale):
-    """q and k themselves are large: no score region, up to the end of f32 and beyond it."""
+    """q and k themselves are large: products reach the end of f32 and exceed it, without a score region."""
     rng = np.random.default_rng(7)
     for d, sign in ((64, 1), (128, -1)):
         q, k, v = (to_gpu(small_numbers(rng, 1, 2, n, d)) for n in (140, 333, 333))
-        q[..., 1:] = 0  # one product of powers of two: exact
+        q[..., 1:] = 0  # leaves one product, of powers of two, which is exact
         q[..., 0] = magnitude
         k[..., 0] = sign * magnitude * 2.0 ** to_gpu(rng.integers(-3, 2, (1, 2, 333)))
         s = (q @ k.mT) * np.float32(scale)
@@ -92,7 +93,7 @@ def test_large_products(magnitude, is_causal, scale):
 @pytest.mark.parametrize("value", [torch.nan, torch.inf, -torch.inf, LOWEST_BF16])
 @pytest.mark.parametrize("where", ["key", "query", "value of q and of k"])
 def test_inputs(where, value):
-    """One key, one query or both are not finite, or nearly so."""
+    """One key, one query or both contain a number that is not finite, or nearly infinite."""
     rng = np.random.default_rng(3)
     q, k, v = (to_gpu(small_numbers(rng, 1, 2, n, 64)).abs() + 1 for n in (140, 333, 333))
     if where != "query":
@@ -107,8 +108,8 @@ def test_inputs(where, value):
 @pytest.mark.parametrize("lowest", [LOWEST, LOWEST_BF16], ids=["f32", "bf16"])
 @pytest.mark.parametrize("d", [64, 128])
 def test_additive_masks(d, lowest):
-    """As Hugging Face makes them: causal and left padding; rows of padding attend to all keys alike, as PyTorch's
-    do."""
+    """Additive masks as Hugging Face makes them: causal, with left padding. Rows of padding attend to all keys alike,
+    as in PyTorch."""
     n = 300
     q, k, v = (torch.randn(2, 2, n, d, device="cuda", dtype=torch.bfloat16) for _ in range(3))
     for dtype in (torch.bfloat16, torch.float32):

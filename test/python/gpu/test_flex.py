@@ -1,9 +1,10 @@
-"""flashc.torch.flex_attention beside PyTorch's FlexAttention on a GPU. Skipped where one of them is missing.
+"""flashc.torch.flex_attention beside PyTorch's FlexAttention on a GPU. Skipped where there is no GPU, or no
+FlexAttention.
 
     PYTHONPATH=python FLASHC_LIBRARY=build/lib/libflashc.so python3 -m pytest test/python/gpu/test_flex.py
 
-Numbers are held to the rule of docs/checking.md, and so are those of FlexAttention in float32, which shows that both
-mean the same."""
+Numbers follow the rule of docs/checking.md. The numbers of FlexAttention in float32 follow it too, which shows that
+both functions mean the same."""
 
 import warnings
 
@@ -32,7 +33,7 @@ def quiet():
 
 
 def pytorch(*arguments):
-    """FlexAttention with its log-sum-exp, for which newer versions have another argument."""
+    """Runs FlexAttention and returns the log-sum-exp too, for which newer versions of PyTorch have another argument."""
     if not hasattr(torch_flex, "AuxRequest"):
         return torch_flex.flex_attention(*arguments, return_lse=True)
     o, aux = torch_flex.flex_attention(*arguments, return_aux=torch_flex.AuxRequest(lse=True))
@@ -40,7 +41,7 @@ def pytorch(*arguments):
 
 
 def check(q, k, v, score_mod=None, mask_mod=None, scale=None, enable_gqa=False):
-    """flashc, and FlexAttention in float32, against the reference."""
+    """Compares flashc, and FlexAttention in float32, with the reference."""
     b, h, nq, nk = *q.shape[:3], k.shape[2]
     block_mask = None if mask_mod is None else torch_flex.create_block_mask(mask_mod, b, h, nq, nk, device="cuda")
     o, lse = flashc.torch.flex_attention(q, k, v, score_mod, block_mask, scale, enable_gqa, return_lse=True)
@@ -123,7 +124,7 @@ def test_head_dimensions_that_are_padded():
 # --- BlockMask --------------------------------------------------------------------------------------------------------
 
 def test_tables_alone():
-    """A BlockMask without a function: FlexAttention looks at its tables only, and so does flashc."""
+    """For a BlockMask without a function, both FlexAttention and flashc use only its tables."""
     q, k, v = qkv(2, 4, 4, 256, 384, 64)
     counts = torch.tensor([2, 1], device="cuda", dtype=torch.int32).expand(1, 1, 2)
     indices = torch.tensor([[2, 0, 1], [1, 0, 2]], device="cuda", dtype=torch.int32).expand(1, 1, 2, 3)
@@ -144,7 +145,7 @@ def test_block_mask_that_keeps_everything():
 
 
 def test_tables_that_follow_from_the_function_are_not_read():
-    """The kernel is that of the function alone."""
+    """The BlockMask gives the same kernel as the function alone."""
     q, k, v = qkv(1, 2, 2, 256, 256, 64)
     block_mask = torch_flex.create_block_mask(MASKS["causal"], None, None, 256, 256, device="cuda")
     want = flashc.torch.flex_attention(q, k, v, block_mask=MASKS["causal"])
@@ -162,7 +163,7 @@ def test_tables_that_follow_from_the_function_are_not_read():
 @pytest.mark.parametrize("outer", [(1, 1), (2, 1), (1, 4), (2, 4)])
 @pytest.mark.parametrize("has_full", [False, True])
 def test_tables_and_a_function(size, outer, has_full):
-    """Blocks that are not listed are skipped, full ones not masked, and partial ones masked."""
+    """Blocks that the tables do not list are skipped, full blocks are not masked, and partial blocks are masked."""
     q, k, v = qkv(2, 4, 4, 500, 700, 64)
     shape = (*outer, -(-500 // size[0]), -(-700 // size[1]))
     kinds = torch.randint(0, 3 if has_full else 2, shape, device="cuda")
@@ -209,7 +210,7 @@ def test_keys_of_one_batch():
 def test_results():
     q, k, v = qkv(1, 2, 2, 100, 100, 64)
     o, lse = flashc.torch.flex_attention(q, k, v, return_lse=True, kernel_options={"BLOCK_M": 64})
-    # Without the log-sum-exp it is another kernel, which adds up a row in another order.
+    # Without the log-sum-exp another kernel runs, which adds up rows in another order.
     torch.testing.assert_close(flashc.torch.flex_attention(q, k, v), o, rtol=1e-2, atol=4e-3)
     if hasattr(torch_flex, "AuxRequest"):
         again, aux = flashc.torch.flex_attention(q, k, v, return_aux=torch_flex.AuxRequest(lse=True))

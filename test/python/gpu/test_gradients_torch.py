@@ -1,10 +1,9 @@
-"""Attention in PyTorch's record of gradients on a GPU: eager, torch.compile, autocast, checkpointing, CUDA graphs.
-Skipped where there is none.
+"""Gradients of attention that PyTorch records on a GPU: eager, torch.compile, autocast, checkpointing, CUDA graphs.
+Skipped where there is no GPU.
 
     PYTHONPATH=python FLASHC_LIBRARY=build/lib/libflashc.so python3 -m pytest test/python/gpu/test_gradients_torch.py
 
-Gradients are held to the rule of docs/checking.md. Outputs are NaN before the launch, and so is what lies behind
-inputs."""
+Gradients follow the rule of docs/checking.md. Outputs are NaN before the launch, and so is the memory behind inputs."""
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -21,7 +20,7 @@ from .guarded import BF16, F16, F32, bottom_right, fresh_numbers, random, sdpa, 
 
 
 def leaves(*shapes, dtype=BF16, swapped=False):
-    """normal(0, 1), with NaN behind the end, that require gradients."""
+    """Returns arrays of normal(0, 1) that require gradients and are followed by NaN in memory."""
     return [random(*shape, dtype=dtype, swapped=swapped).requires_grad_() for shape in shapes]
 
 
@@ -30,13 +29,13 @@ def qkv(b=2, hq=4, hk=2, nq=200, nk=300, d=64, dv=None, **how):
 
 
 def assert_right(got, q, k, v, do, **how):
-    """(dq, dk, dv) of [B, H, N, D] arrays."""
+    """Checks (dq, dk, dv) of [B, H, N, D] arrays."""
     problem = _check.GradientReference(q.detach(), k.detach(), v.detach(), do, **how).compare(got).problem
     assert not problem, problem
 
 
 def check(run, inputs, **how):
-    """`run` of q, k and v gives o; all are [B, H, N, D]."""
+    """Checks the gradients of `run`, which computes o from q, k and v. All arrays are [B, H, N, D]."""
     o = run(*inputs)
     do = random(*o.shape, dtype=o.dtype)
     got = torch.autograd.grad(o, inputs, do)
@@ -46,8 +45,8 @@ def check(run, inputs, **how):
 
 
 def assert_equal(got, want, deterministic=False):
-    """dk and dv have equal bits, as two heads of a group add to them. So has dq, or where it is added up in any order,
-    numbers that round up or down."""
+    """Checks that dk and dv have equal bits, since only two heads of a group add to them. dq has equal bits if
+    `deterministic`; otherwise it is summed in any order, and may differ by rounding."""
     for name, one, other in zip(("dq", "dk", "dv"), got, want):
         assert one.dtype == other.dtype, f"{name} is {one.dtype}, expected {other.dtype}"
         off = (one.float() - other.float()).abs()
@@ -59,7 +58,7 @@ def assert_equal(got, want, deterministic=False):
 
 
 def step(run, inputs, do):
-    """o and the gradients of the inputs."""
+    """Returns o and the gradients of the inputs."""
     o = run(*inputs)
     return [o.detach(), *torch.autograd.grad(o, inputs, do)]
 
@@ -75,7 +74,7 @@ def test_attention(d, dv, causal, dtype):
 
 
 def test_attention_with_the_log_sum_exp():
-    """Gradients of both results."""
+    """Differentiates both results."""
     q, k, v = qkv(1, 2, 2, 100, 130)
     o, lse = flashc.attention(q, k, v, return_lse=True)
     do, dlse = random(*o.shape), torch.randn(lse.shape, device="cuda")
@@ -179,7 +178,7 @@ def test_what_is_saved():
 
 
 def test_memory():
-    """A step needs some arrays of q's size, far less than one of scores."""
+    """A step needs a few arrays of the size of q, much less than one array of scores."""
     inputs = qkv(1, 1, 1, 8192, 8192)
     do = random(1, 1, 8192, 64)
     for _ in range(2):
@@ -234,7 +233,7 @@ def test_streams():
 @pytest.mark.parametrize("run", [flashc.attention, sdpa, flashc.torch.flex_attention])
 @pytest.mark.parametrize("dtype", [BF16, F16])
 def test_autocast(run, dtype):
-    """As for PyTorch's own attention: f32 comes in, autocast's type goes out, gradients are f32."""
+    """As with PyTorch's own attention, inputs are f32, outputs have the type of autocast, and gradients are f32."""
     inputs = qkv(dtype=F32)
     with torch.autocast("cuda", dtype=dtype):
         o = run(*inputs, enable_gqa=True)
@@ -243,7 +242,7 @@ def test_autocast(run, dtype):
     got = torch.autograd.grad(o, inputs, do)
     low = [x.detach().to(dtype).requires_grad_() for x in inputs]
     want = [x.float() for x in torch.autograd.grad(run(*low, enable_gqa=True), low, do)]
-    for x, y in zip(got, want):  # dq may have another order of sums
+    for x, y in zip(got, want):  # sums of dq may be added up in another order
         assert (x - y).norm() <= 5e-3 * y.norm()
 
 
@@ -276,7 +275,7 @@ def test_compile(name):
     want = RUNS[name](*inputs)
     do = torch.randn_like(want)
     got = torch.compile(RUNS[name], fullgraph=True)(*inputs)
-    # Both have the log-sum-exp, so both are one kernel.
+    # Both calls compute the log-sum-exp, so both run the same kernel.
     assert torch.equal(got, want)
     assert_equal(torch.autograd.grad(got, inputs, do), torch.autograd.grad(want, inputs, do))
 
@@ -289,7 +288,7 @@ def test_compile_with_dynamic_shapes():
 
 
 def test_compile_of_a_projection_under_autocast():
-    """A layer in f32, as it is trained, beside the same layer with PyTorch's attention."""
+    """Compares a layer in f32, as in training, with the same layer that uses PyTorch's attention."""
     torch.compiler.reset()
     x = torch.randn(2, 256, 256, device="cuda")
     weight = (torch.randn(256, 768, device="cuda") * 0.06).requires_grad_()

@@ -1,5 +1,5 @@
-"""Indices that count from the end where they are negative, on a GPU, against float32 attention; gradients of tables
-that are read so are in test_captured_gradients.py. Skipped where there is no GPU."""
+"""Negative indices, which count from the end, on a GPU, against float32 attention. test_captured_gradients.py tests
+gradients of tables that are read with such indices. Skipped where there is no GPU."""
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -15,7 +15,7 @@ LISTED = [0.5, -1.0, 2.0, 0.25, 1.5]
 
 
 def check(shape, d=64, mask=None, score=None, wanted=None):
-    """`wanted`: the score with tensors, where that is written in another way."""
+    """`wanted` is the score for tensors, if it must be written in another way."""
     b, h, nq, nk = shape
     q, k, v = qkv(b, h, h, nq, nk, d)
     o, lse = flashc.attention(q, k, v, mask=mask, score=score, return_lse=True)

@@ -1,7 +1,8 @@
-"""Sums, grids and offsets beyond 32 bits, on a GPU. Skipped where there is none, and where memory is short.
+"""Sums, grids and offsets that exceed 32 bits, on a GPU. Skipped where there is no GPU, or too little memory.
 
-Where no reference of the whole fits, rows are: a query's o and dq, and a key's dk and dv, by the formulas in f32 with
-the log-sum-exp that the kernel gave, which is held against the scores of the same queries."""
+If a reference of the whole result does not fit, single rows are checked: o and dq of a query, and dk and dv of a key,
+by the formulas in f32. These take the log-sum-exp from the kernel; it is checked against the scores of the same
+queries."""
 
 import math
 
@@ -14,7 +15,7 @@ if not torch.cuda.is_available():
 import flashc  # noqa: E402
 from .guarded import BF16, assert_right, bottom_right, fresh_numbers, random  # noqa: E402, F401
 
-WIDE = 65537  # batches or heads: more than CUDA takes along y and z
+WIDE = 65537  # number of batches or heads, more than CUDA allows along y and z
 
 
 def needs(gigabytes):
@@ -24,14 +25,14 @@ def needs(gigabytes):
 
 
 def assert_near(got, want, what, bound=8e-3):
-    """The error in units of the norm, or of 1e-3 where less is left, as of the gradient of a query that sees one
-    key."""
+    """Checks the relative error. It is relative to the norm of `want`, or to 1e-3 if the norm is smaller, as for the
+    gradient of a query that sees one key."""
     error = (got.float() - want).norm() / want.norm().clamp_min(1e-3)
     assert error < bound, f"{what}: relative error {error:.2e}"
 
 
 class Rows:
-    """Attention and gradients of a batch of one, of single queries and keys. `keep(i, j)`: the mask."""
+    """Checks attention and gradients of single queries and keys, for a batch of one. `keep(i, j)` is the mask."""
 
     def __init__(self, q, k, v, keep, do=None):
         self.q, self.k, self.v, self.do, self.keep = q[0], k[0], v[0], None if do is None else do[0], keep
@@ -74,7 +75,7 @@ class Rows:
 
 
 def half(*shape):
-    """normal(0, 1), without an array of f32 of that size."""
+    """Returns normal(0, 1) without making an f32 array of that size."""
     array = torch.empty(shape, device="cuda", dtype=BF16)
     for part in array.view(-1, shape[-2] * shape[-1]):
         part.normal_()
@@ -104,7 +105,7 @@ def test_gradients_of_more_than_2_gib_of_sums(hq, hk, d):
 
 
 def test_deterministic_gradients_of_more_than_2_gib_of_sums():
-    n, hq, hk, d = 40000, 16, 4, 128  # of each query head: 2.6 GB of dk and of dv
+    n, hq, hk, d = 40000, 16, 4, 128  # for each query head; 2.6 GB each for dk and dv
     needs(16)
     q, k, v, do = half(1, hq, n, d), half(1, hk, n, d), half(1, hk, n, d), half(1, hq, n, d)
     o, lse = flashc.attention(q, k, v, enable_gqa=True, return_lse=True, causal=True)
@@ -115,8 +116,8 @@ def test_deterministic_gradients_of_more_than_2_gib_of_sums():
 
 
 def test_sums_beyond_2_to_the_31_elements():
-    """dq's sums have 2^31 + 2^20 elements, and so has each query head's place in them a stride that 32 bits do not
-    hold."""
+    """The sums of dq have 2^31 + 2^20 elements or more, so the offset of a query head in them does not fit into 32
+    bits."""
     b, h, n, d = 2, 33, 256 * 1024, 128
     needs(64)
     assert b * h * n * d > 1 << 31
@@ -130,8 +131,8 @@ def test_sums_beyond_2_to_the_31_elements():
 
 
 def test_a_million_positions():
-    """32 query heads and 8 key heads: 69 GB in the backward pass, of which 17 GB are dq's sums and 9 GB those of dk and
-    dv."""
+    """With 32 query heads and 8 key heads, the backward pass takes 69 GB: 17 GB of them are sums of dq, and 9 GB sums
+    of dk and dv."""
     n, hq, hk, d = 1 << 20, 32, 8, 128
     needs(72)
     q, k, v, do = half(1, hq, n, d), half(1, hk, n, d), half(1, hk, n, d), half(1, hq, n, d)
@@ -198,7 +199,7 @@ def test_wide_grids(b, hq, hk, nq, nk, how):
 
 
 def test_wide_grids_of_heads_that_masks_ask_for():
-    """A mask and a score go by the numbers of the batch and of the head, which kernels take apart."""
+    """A mask and a score depend on the batch and the head, which kernels compute from one grid coordinate."""
     for b, h in ((WIDE, 2), (2, WIDE)):
         q, k, v = (random(b, h, 8, 64) for _ in "qkv")
         drop = torch.randint(0, 8, (b, h), device="cuda", dtype=torch.int32)
@@ -270,5 +271,5 @@ def test_gradients_of_captured_tables_of_wide_batches():
     x = q.float()
     p = torch.softmax(x @ x.transpose(2, 3) / 8 + again, -1)
     (p @ x).square().sum().backward()
-    # Derivatives of 65,537 batches cancel, and their errors do not.
+    # The derivatives of 65,537 batches cancel each other, but their errors do not.
     assert_near(slopes.grad, again.grad, "the gradient of the table", bound=6e-2)

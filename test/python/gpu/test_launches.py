@@ -1,7 +1,7 @@
-"""Large sizes, streams, threads and graphs on a GPU. Skipped where there is none.
+"""Large sizes, streams, threads and graphs on a GPU. Skipped where there is no GPU.
 
-Numbers are held to the rule of docs/checking.md: the error against float32 attention is at most twice that of plain
-attention in the inputs' type. Outputs are NaN before the launch, and so is what lies behind them."""
+Numbers follow the rule of docs/checking.md: the error against float32 attention is at most twice the error of plain
+attention in the type of the inputs. Outputs are NaN before the launch, and so is the memory behind them."""
 
 import threading
 
@@ -45,7 +45,7 @@ def test_strides_of_more_than_2_to_the_31_elements():
     for x in (q, k, v):
         x.normal_()
     o.fill_(float("nan"))
-    buffers[3][12800:13800] = 7.0  # Between the two batches.
+    buffers[3][12800:13800] = 7.0  # memory between the two batches
     flashc.attention(q, k, v, out=o)
     assert_right(o, q, k, v)
     assert (buffers[3][12800:13800] == 7.0).all()
@@ -72,7 +72,7 @@ def test_side_stream():
     torch.cuda.synchronize()
     side = torch.cuda.Stream()
     with torch.cuda.stream(side):
-        torch.cuda._sleep(50_000_000)  # A launch on another stream would see zeros.
+        torch.cuda._sleep(50_000_000)  # a launch on another stream would see zeros
         for x, value in zip((q, k, v), source):
             x.copy_(value)
         o = flashc.attention(q, k, v)
@@ -96,7 +96,7 @@ def test_two_threads_compile_once_and_are_right(no_disk):
                 for _ in range(20):
                     outputs[index] = flashc.attention(*inputs[index], causal=True)
             stream.synchronize()
-        except Exception as error:  # A thread's exception would be lost.
+        except Exception as error:  # the main thread does not see exceptions of other threads
             errors.append(error)
 
     threads = [threading.Thread(target=work, args=(index,)) for index in range(4)]
@@ -129,7 +129,7 @@ def test_cuda_graph_replays_on_new_inputs(run):
 
 
 def test_graph_captures_the_first_launch_of_a_variant():
-    """A launch loads the entry that it takes, which a capture in the strictest mode would refuse."""
+    """A launch loads the kernel entry that it takes. A capture in the strictest mode would refuse to load an entry."""
     flashc.configure(disk_cache=False)
     many, few = qkv(1, 2, 2, 5000, 5000, 128), qkv(1, 2, 2, 300, 300, 128)
     o = flashc.attention(*many, causal=True)
@@ -137,7 +137,7 @@ def test_graph_captures_the_first_launch_of_a_variant():
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         o = flashc.attention(*few, causal=True)
-    assert flashc.statistics().loads == 1  # one kernel, with two entries
+    assert flashc.statistics().loads == 1  # one kernel, which has two entries
     for _ in range(2):
         o.fill_(float("nan"))
         graph.replay()

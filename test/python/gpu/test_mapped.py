@@ -1,8 +1,8 @@
-"""Masks that are run before the attention, since their bounds leave tiles open, on a GPU.
+"""Masks whose bounds leave tiles undecided, so that a kernel evaluates them before the attention, on a GPU.
 
     PYTHONPATH=python FLASHC_LIBRARY=build/lib/libflashc.so python3 -m pytest test/python/gpu/test_mapped.py
 
-Against float32 attention, by the rule of docs/checking.md. Outputs are NaN before the launch."""
+Results are compared with float32 attention by the rule of docs/checking.md. Outputs are NaN before the launch."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def is_neighbour(i, j, width, distance):
 
 
 def unweave(x, shift):
-    """Every other bit: a coordinate of Morton order."""
+    """Takes every second bit of `x`, which gives a coordinate of Morton order."""
     bits = 0
     for n in range(6):
         bits = bits | ((x >> (2 * n + shift)) & 1) << n
@@ -39,7 +39,7 @@ def make_masks(batch, heads, nq, nk):
     blocks = torch.rand(-(-nq // 64), -(-nk // 64), device="cuda") < 0.2
     pairs = torch.rand(batch, heads, -(-nq // 32), -(-nk // 32), device="cuda") < 0.1
     weights = torch.randn(n, device="cuda")
-    weights[::5] = torch.nan  # no comparison with one holds
+    weights[::5] = torch.nan  # no comparison with NaN is true
     distances = torch.arange(heads, device="cuda", dtype=torch.int32) * 3
     tiles = torch.rand(-(-nq // 128) + 1, -(-nk // 128) + 1, device="cuda") < 0.4
     sizes = torch.randint(0, 129, (-(-nk // 128),), device="cuda")
@@ -67,7 +67,8 @@ def make_masks(batch, heads, nq, nk):
 
 @pytest.mark.parametrize("name", ["blocks of batches and heads", "products of heads", "distances of heads"])
 def test_many_tiles(name):
-    """More than a GPU has warps at a time: a warp looks at several, of which some stay open."""
+    """There are more tiles than a GPU runs warps at a time, so a warp evaluates several tiles, and some of them stay
+    undecided."""
     batch, heads, nq, nk = 2, 8, 4097, 4033
     mask = make_masks(batch, heads, nq, nk)[name]
     q, k, v = qkv(batch, heads, heads, nq, nk, 64)
@@ -89,7 +90,7 @@ def test_mapped(name, nq, nk):
 
 
 def test_changes_between_launches():
-    """What the mask reads may change: in a graph it is run at every replay."""
+    """The tensors that the mask reads may change: a graph evaluates the mask at every replay."""
     q, k, v = qkv(1, 2, 2, 700, 700, 64)
     blocks = torch.rand(11, 11, device="cuda") < 0.3
     mask = lambda b, h, i, j: blocks[i // 64, j // 64]  # noqa: E731
@@ -108,7 +109,8 @@ def test_changes_between_launches():
 @pytest.mark.parametrize("nq,nk", [(333, 257), (1, 200), (129, 63), (1009, 997)])
 @pytest.mark.parametrize("name", make_masks(1, 1, 1, 1))
 def test_gradients(name, nq, nk):
-    """The queries that a tile of keys visits, and the keys of a tile of queries where dq has a kernel of its own."""
+    """Tests the list of query tiles that a tile of keys visits, and the list of key tiles where dq has a kernel of its
+    own."""
     mask = make_masks(2, 4, nq, nk)[name]
     for d, key_heads in ((64, 4), (128, 2), (192, 4)):
         check_gradients(2, 4, key_heads, nq, nk, d, keep=mask, mask=mask, with_dlse=d == 64)

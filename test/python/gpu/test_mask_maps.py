@@ -1,8 +1,8 @@
-"""Mask maps that kernels keep from launch to launch, and plans, on a GPU.
+"""Mask maps that kernels keep between launches, and plans, on a GPU.
 
     PYTHONPATH=python FLASHC_LIBRARY=build/lib/libflashc.so python3 -m pytest test/python/gpu/test_mask_maps.py
 
-Against float32 attention, by the rule of docs/checking.md. Outputs are NaN before the launch."""
+Results are compared with float32 attention by the rule of docs/checking.md. Outputs are NaN before the launch."""
 
 import gc
 
@@ -20,7 +20,7 @@ from .test_mapped import is_neighbour  # noqa: E402
 
 
 def neighbours(b, h, i, j):
-    return is_neighbour(i, j, 35, 4)  # as in no other test: equal code is one kernel, which keeps its maps
+    return is_neighbour(i, j, 35, 4)  # no other test has these numbers: equal code shares a kernel and its maps
 
 
 def blocks_of(table):
@@ -46,13 +46,13 @@ def test_of_positions():
             launch(kernel, neighbours, nq, nk)
     maps = kernel.mask_maps
     assert maps.maps == 3 and maps.misses == 3 and maps.hits == 5 and 0 < maps.bytes < 1 << 20
-    # Heads and batches have no part in it.
+    # The map does not depend on heads and batches.
     launch(kernel, neighbours, 300, 300, heads=5)
     assert kernel.mask_maps.hits == 6
 
 
 def test_of_scalars():
-    """The same kernel, with another number each time."""
+    """The same kernel gets another number at each call."""
     before = flashc.statistics().compilations
     q, k, v = qkv(1, 2, 2, 500, 500, 64)
     for distance in (1, 5, 1, 9, 5):
@@ -99,7 +99,7 @@ def test_graphs(is_warm):
 
 
 def test_plan():
-    """A plan keeps what is found in the first launch; without one the mask is run in every launch."""
+    """A plan keeps the map of its first launch. Without a plan the mask is evaluated at every launch."""
     table = torch.rand(11, 11, device="cuda") < 0.3
     mask = blocks_of(table)
     q, k, v = (x.requires_grad_() for x in qkv(1, 2, 2, 700, 700, 64))
@@ -117,7 +117,7 @@ def test_plan():
     other = compile_for(mask)
     launch(other, mask, 700, 700)
     launch(other, mask, 700, 700)
-    assert other.mask_maps[0] == 0 or other.mask_maps[0] == 1  # the same object as above, perhaps
+    assert other.mask_maps[0] == 0 or other.mask_maps[0] == 1  # 1 if `mask` compiles to the same kernel object as above
     with pytest.raises(flashc.ArgumentError, match="expected 700 queries"):
         flashc.attention(q[:, :, :10], k, v, mask=plan)
 
@@ -146,7 +146,7 @@ def test_block_mask_is_a_plan():
     for _ in range(2):
         o, lse = flashc.torch.flex_attention(q, k, v, block_mask=block_mask, return_lse=True)
         assert_right(o, lse, q, k, v, mask(*positions(1, 2, 640, 640)))
-    ids.copy_(ids.flip(0) + 1)  # what the function reads has changed: another plan
+    ids.copy_(ids.flip(0) + 1)  # changes data that the function reads, so that there is another plan
     ids[:5] = 9
     o, lse = flashc.torch.flex_attention(q, k, v, block_mask=block_mask, return_lse=True)
     tables = flashc._flex._tables_of(block_mask, 640)
@@ -156,7 +156,8 @@ def test_block_mask_is_a_plan():
 
 
 def _evaluate(keep, tables, mask, n):
-    """What FlexAttention would keep: pairs of the tables' blocks that the function keeps, and full blocks."""
+    """Returns the pairs that FlexAttention keeps: all pairs of full blocks, and in partial blocks those that the
+    function keeps."""
     if keep is mask:
         return mask(*positions(1, 2, n, n))
     i = torch.arange(n, device="cuda")

@@ -2,7 +2,7 @@
 
     PYTHONPATH=python FLASHC_LIBRARY=build/lib/libflashc.so python3 -m pytest test/python/gpu/test_masks.py
 
-Numbers are held to the rule of docs/checking.md. Outputs are NaN before the launch."""
+Numbers follow the rule of docs/checking.md. Outputs are NaN before the launch."""
 
 import itertools
 
@@ -176,7 +176,7 @@ def offsets(lengths, dtype=torch.int32):
 
 
 def same_sequence(lengths, left=None, right=None):
-    """[total_q, total_k], one sequence after the other."""
+    """Returns the mask [total_q, total_k] of sequences that follow each other."""
     total_q, total_k = (sum(part) for part in zip(*lengths))
     keep = torch.zeros(total_q, total_k, dtype=torch.bool, device="cuda")
     query = key = 0
@@ -219,7 +219,7 @@ def test_varlen_attention(name, keywords, left, right, d):
 @pytest.mark.parametrize("schedule", [None, "persistent=false"])
 @pytest.mark.parametrize("d", [64, 128])
 def test_tiles_of_queries_follow_sequences(d, schedule):
-    """Sequences that begin anywhere: every row is stored, by its own tile only."""
+    """Sequences may begin at any row: every row is stored, and only by the tile of its own sequence."""
     random = torch.Generator().manual_seed(d)
     for draw in range(12):
         count = int(torch.randint(1, 30, (), generator=random))
@@ -238,7 +238,7 @@ def test_tiles_of_queries_follow_sequences(d, schedule):
 
 
 def test_offsets_that_do_not_cover_the_queries():
-    """Queries in front of the first offset, and behind the last one, are sequences, too."""
+    """The queries before the first offset, and those behind the last one, are sequences too."""
     starts = flashc.assume_sorted(device_int(70, 71, 300))
     number = torch.bucketize(torch.arange(500, device="cuda"), starts.array, right=True)
     same = masks.Mask(lambda b, h, i, j: ops.count_le(starts, i) == ops.count_le(starts, j))
@@ -271,7 +271,7 @@ def test_one_kernel_and_no_wait_for_all_offsets():
 
 
 def test_offsets_that_change_in_a_graph():
-    """A CUDA graph replays with other offsets in the same memory."""
+    """The offsets change in place between replays of a CUDA graph."""
     lengths = [(100, 100), (60, 60), (140, 140)]
     q, k, v = packed_inputs(lengths, 2, 2, 64)
     starts, _ = offsets(lengths)

@@ -15,7 +15,7 @@ TOLERANCE = {F32: 1e-5, F16: 2e-3, BF16: 2e-2}
 
 
 def parts(*shape, dtype=F32, dead=0.2):
-    """Random parts, some of which are empty and hold NaN; there is NaN behind all of them."""
+    """Returns random parts, some of which are empty and hold NaN. All of them are followed by NaN in memory."""
     o, lse = guarded(shape, dtype)[0], guarded(shape[:4], F32)[0]
     lse.copy_(3 * torch.randn(shape[:4], device="cuda"))
     lse[torch.rand(shape[:4], device="cuda") < dead] = -torch.inf
@@ -24,7 +24,7 @@ def parts(*shape, dtype=F32, dead=0.2):
 
 
 def merge(o, lse, sinks=None):
-    """By the book, in f64."""
+    """Merges in f64, by the formula."""
     o, lse = torch.where(lse.isinf()[..., None], 0.0, o.double()), lse.double()
     if sinks is not None:
         lse = torch.cat([lse, sinks.double()[None, None, :, None].expand(1, *lse.shape[1:])])
@@ -35,7 +35,7 @@ def merge(o, lse, sinks=None):
 
 
 def check(o, lse, sinks=None, dtype=None):
-    """Into arrays of NaN with NaN behind them."""
+    """Merges into arrays of NaN that are followed by NaN in memory."""
     dtype = dtype or o.dtype
     (out, behind), (whole, behind_lse) = guarded(o.shape[1:], dtype), guarded(o.shape[1:4], F32)
     flashc.merge_states(o, lse, sinks=sinks, out=(out, whole))
@@ -106,7 +106,7 @@ def test_launches_agree():
 
 
 def test_graph():
-    """Captured once, replayed with other numbers."""
+    """A merge is captured once, and replayed with other numbers."""
     o, lse = parts(4, 2, 8, 33, 128)
     out, whole = torch.empty(2, 8, 33, 128, device="cuda"), torch.empty(2, 8, 33, device="cuda")
     flashc.merge_states(o, lse, out=(out, whole))
@@ -124,7 +124,7 @@ def test_graph():
 
 
 def test_streams():
-    """What another stream of the caller's writes is read when it is there."""
+    """Inputs that another stream of the caller writes are read after they are written."""
     o, lse = parts(4, 2, 8, 333, 128)
     want = flashc.merge_states(o, lse)
     with torch.cuda.stream(torch.cuda.Stream()):
@@ -136,7 +136,7 @@ def test_streams():
 
 
 def test_bandwidth(alone):
-    """Large merges read and write as fast as the memory does: 80% of what a copy does."""
+    """Large merges reach 80% of the bandwidth of a copy."""
     o, lse = parts(4, 16, 32, 1024, 128, dtype=BF16, dead=0)
     out, whole = torch.empty_like(o[0]), torch.empty_like(lse[0])
     copied = torch.empty_like(o)
@@ -149,7 +149,8 @@ def test_bandwidth(alone):
 
 
 def time_of(call, rounds=10, calls=10):
-    """Seconds of a call in a CUDA graph of some, the least of some rounds."""
+    """Returns the seconds of one call: `calls` calls are captured in a CUDA graph, and the fastest of `rounds` replays
+    counts."""
     side = torch.cuda.Stream()
     with torch.cuda.stream(side):
         call()

@@ -1,5 +1,5 @@
-"""masks.neighborhood and flashc.scores on a GPU, forward and backward, against f32 attention; and what
-`python -m flashc` says of a GPU. Skipped where there is none.
+"""masks.neighborhood and flashc.scores on a GPU, forward and backward, against f32 attention; and what `python -m
+flashc` prints about a GPU. Skipped where there is no GPU.
 
     PYTHONPATH=python FLASHC_LIBRARY=build/lib/libflashc.so python3 -m pytest test/python/gpu/test_named.py
 """
@@ -23,7 +23,7 @@ BF16, F16 = torch.bfloat16, torch.float16
 
 
 def check(b, h, nq, nk, d, dtype, keep=None, formula=None, **keywords):
-    """`keep`: [Nq, Nk] of bool; `formula(s, h, j - i - (Nk - Nq))`: the score."""
+    """`keep` is a bool mask [Nq, Nk]. `formula(s, h, j - i - (Nk - Nq))` returns the score."""
     q, k, v = qkv(b, h, h, nq, nk, d, dtype=dtype)
     _, heads, i, j = positions(b, h, nq, nk)
     keep = None if keep is None else keep.expand(b, h, nq, nk)
@@ -38,7 +38,7 @@ def check(b, h, nq, nk, d, dtype, keep=None, formula=None, **keywords):
 
 
 def axis(n, size, step):
-    """NATTEN's rule for one dimension, [n, n]."""
+    """Returns NATTEN's rule for one dimension, a mask [n, n]."""
     x, y = torch.arange(n, device="cuda")[:, None], torch.arange(n, device="cuda")
     length = (n - 1 - x % step) // step + 1
     center = torch.minimum((x // step).clamp(min=size // 2), length - 1 - (size - 1) // 2)
@@ -79,7 +79,7 @@ def test_scores(nq, nk, d, dtype):
 def test_tables_are_trained():
     q, k, v = qkv(2, 4, 4, 300, 300, 64)
     do = torch.randn_like(q)
-    # A steep slope leaves each query one key, and of the gradient rounding.
+    # With a steep slope each query sees only one key, and its gradient is only a rounding error.
     for make, formula, shape, size in (
             (scores.alibi, lambda x, s, h, d: s + x[h] * d, (4,), 1e-3),
             (scores.relative_bias, lambda x, s, h, d: s + x[torch.from_numpy(
@@ -93,7 +93,7 @@ def test_tables_are_trained():
 
 
 def test_flex_attention_takes_them():
-    """PyTorch's own, eagerly: a mask and a score are functions of tensors of positions."""
+    """PyTorch's eager FlexAttention accepts them, since a mask and a score are functions of position tensors."""
     flex = pytest.importorskip("torch.nn.attention.flex_attention")
     q, k, v = qkv(1, 4, 4, 256, 256, 64)
     mask = masks.neighborhood((16, 16), 5)

@@ -47,26 +47,26 @@ def reference(q, k, v, mask, score):
 
 
 def most_keys(mask, nq, nk):
-    """How many keys a query sees at most."""
+    """Returns the largest number of keys that a query sees."""
     if mask is None:
         return nk
     return int(mask(0, 0, torch.arange(nq)[:, None], torch.arange(nk)).expand(nq, nk).sum(1).max())
 
 
 def check(schedule, mask, scores, d, dtype, scale=1.0):
-    """`scale`: of the queries."""
+    """`scale` multiplies the queries."""
     in_kernel, in_torch = scores
     keywords = {name: value for name, value in (("mask", mask), ("score", in_kernel)) if value is not None}
     for nq, nk in LENGTHS:
         q, k, v = inputs(nq, nk, d, dtype)
         q = q * scale
         expected = reference(q, k, v, mask, in_torch)
-        # Without the log-sum-exp the tensor cores may sum the rows, as it must be without a maximum.
+        # Tensor cores may sum up rows only without the log-sum-exp, and a kernel without a maximum needs these sums.
         for with_lse in (False,) if "unified" in schedule else (False, True):
             result = flashc.attention(q, k, v, enable_gqa=True, return_lse=with_lse, schedule=schedule, **keywords)
             o, lse = result if with_lse else (result, None)
             comparison = expected.compare(o)
-            if "unified" in schedule and most_keys(mask, nq, nk) <= 1:  # an only weight is rounded, and need not be 1
+            if "unified" in schedule and most_keys(mask, nq, nk) <= 1:  # a single weight is rounded, maybe not to 1
                 error = (o.float() - expected.o).abs() - 2**-7 * expected.o.abs()
                 assert torch.all(error <= 0), (nq, nk, with_lse)
             else:
@@ -78,7 +78,7 @@ def check(schedule, mask, scores, d, dtype, scale=1.0):
                 assert torch.all((lse - expected.lse)[~dead].abs() <= 1e-3 * (1 + expected.lse[~dead].abs())), (nq, nk)
 
 
-@pytest.mark.parametrize("scale", [1.0, 60.0])  # with 60 most scores are at the cap, of either sign
+@pytest.mark.parametrize("scale", [1.0, 60.0])  # with 60, most scores are at the cap or at its negative
 @pytest.mark.parametrize("cap", [30.0, 55.0])
 @pytest.mark.parametrize("mask", MASKS)
 @pytest.mark.parametrize("d", [64, 128])
@@ -104,14 +104,15 @@ def test_sums_of_wide_values_on_the_tensor_cores(d, mask, dtype):
     o = flashc.attention(q, k, v, enable_gqa=True, schedule="tensor-sums=true", **keywords)
     assert not expected.compare(o).problem
     assert torch.all(o[expected.lse == -torch.inf] == 0)
-    # Weights that are rounded before they are summed: of the values 1 they make 1.
+    # Weights are rounded before they are summed, so values of 1 give exactly 1.
     o = flashc.attention(q, k, torch.ones_like(v), enable_gqa=True, schedule="tensor-sums=true", **keywords)
     assert torch.all((o == 1) | ((o == 0) & (expected.lse == -torch.inf)[..., None]))
 
 
 @pytest.mark.parametrize("d", [64, 128])
 def test_an_only_key_has_a_weight_of_one(d):
-    """Without a maximum its exponential is anything, and is rounded: in the sum as well."""
+    """Without a maximum, the exponential of a query's only key may be any number. It is rounded in the product and in
+    the sum alike."""
     q, k, v = inputs(331, 331, d, torch.bfloat16)
     v = v.repeat_interleave(2, 1)
     o = flashc.attention(q, k.repeat_interleave(2, 1), v, mask=lambda b, h, i, j: j == i, score=SCORES["soft cap"][0],
