@@ -1,11 +1,11 @@
-"""Attention in float64, by the book."""
+"""The formulas of attention and its gradients in float64."""
 import numpy as np
 
 TOLERANCE = {"float32": 2e-5, "float16": 4e-3, "bfloat16": 3e-2}
 
 
 def scores(x, keep, score):
-    """The scores of scaled products: -inf where the mask keeps nothing."""
+    """Applies the score and the mask to scaled products. Returns -inf where the mask drops a pair."""
     b, h, i, j = np.ogrid[tuple(slice(extent) for extent in x.shape)]
     if score is not None:
         x = np.broadcast_to(score(x, b, h, i, j), x.shape).astype(np.float64)
@@ -13,8 +13,8 @@ def scores(x, keep, score):
 
 
 def attention(q, k, v, keep=None, score=None, scale=None, sinks=None, factors=1.0):
-    """o and lse of [B, H, N, D] arrays. `keep`, `score`: functions of numpy arrays of positions, or None. `factors`:
-    what probabilities are multiplied with before the product with v (dropout)."""
+    """Returns o and lse of [B, H, N, D] arrays. `keep` and `score` are None or functions of NumPy arrays of positions.
+    `factors` multiplies the probabilities before the product with v (dropout)."""
     q, k, v = (np.asarray(x, np.float64) for x in (q, k, v))
     group = q.shape[1] // k.shape[1]
     k, v = np.repeat(k, group, 1), np.repeat(v, group, 1)
@@ -33,7 +33,7 @@ def attention(q, k, v, keep=None, score=None, scale=None, sinks=None, factors=1.
 
 
 def attention_backward(q, k, v, o, lse, do, dlse=None, keep=None, score=None, scale=None, factors=1.0):
-    """dq, dk and dv. The score's derivative is a difference of scores. `factors`: as for attention."""
+    """Returns dq, dk and dv. The derivative of the score is a difference quotient. `factors` is as for attention."""
     q, k, v, o, lse, do = (np.asarray(x, np.float64) for x in (q, k, v, o, lse, do))
     scale = q.shape[-1] ** -0.5 if scale is None else scale
     hk, group = k.shape[1], q.shape[1] // k.shape[1]
@@ -53,7 +53,8 @@ def attention_backward(q, k, v, o, lse, do, dlse=None, keep=None, score=None, sc
 
 
 def differences(total, x, step=1e-5):
-    """The gradient of `total()` with respect to `x`, an array of f64 that it reads, by differences."""
+    """Returns the gradient of `total()` with respect to `x` by difference quotients. `total` reads the f64
+    array `x`."""
     gradient = np.empty_like(x)
     for place in np.ndindex(x.shape):
         before = x[place]
@@ -66,7 +67,7 @@ def differences(total, x, step=1e-5):
 
 
 def aligned(nq, nk, left=None, right=None):
-    """Whether query i, aligned with the last key, sees key j within a window."""
+    """Returns a mask that keeps key j within a window of query i, where the last query is at the last key."""
     def keep(b, h, i, j):
         distance = j - (i + nk - nq)
         seen = np.ones(np.broadcast(b, h, i, j).shape, bool)
@@ -79,14 +80,14 @@ def aligned(nq, nk, left=None, right=None):
 
 
 def inputs(rng, b, hq, hk, nq, nk, d, dv=None, dtype=np.float32):
-    """q, k, v with normal elements."""
+    """Returns q, k and v with normally distributed elements."""
     dv = d if dv is None else dv
     shapes = (b, hq, nq, d), (b, hk, nk, d), (b, hk, nk, dv)
     return tuple(rng.standard_normal(shape).astype(dtype) for shape in shapes)
 
 
 def assert_close(got, want, dtype="float32"):
-    """(o, lse) against (o, lse): finite where the reference is, the same infinities, and close."""
+    """Compares two pairs (o, lse): infinities must be the same, and other numbers finite and close."""
     for x, y, tolerance in ((got[0], want[0], TOLERANCE[dtype]), (got[1], want[1], 5 * TOLERANCE["float32"])):
         x, y = np.asarray(x, np.float64), np.asarray(y, np.float64)
         assert x.shape == y.shape

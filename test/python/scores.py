@@ -1,5 +1,5 @@
-"""Score functions as their users write them, on numpy or on torch: traced by flashc, and called with index grids by the
-references. None jumps where a score moves by a rounding error."""
+"""Score functions as users write them, for NumPy or torch. flashc traces them, and the references call them with index
+grids. None of them jumps, since a score may be off by a rounding error."""
 import math
 import types
 
@@ -12,20 +12,21 @@ def _erf(x):
     return np.vectorize(math.erf)(x) if isinstance(x, np.ndarray) else ops.erf(x)
 
 
-#: numpy, and the one function of torch that it lacks.
+#: NumPy's functions, and erf, which NumPy lacks.
 NUMPY = types.SimpleNamespace(erf=_erf, **{name: getattr(np, name) for name in (
     "arcsinh", "arctan", "clip", "cos", "cosh", "exp", "expm1", "log", "log1p", "log2", "logaddexp", "maximum", "sin",
     "sqrt", "tanh", "trunc", "where")})
 
-# More than any length, so that no dimension of a captured array is one element long, and some are too large.
+# Captured arrays are longer than they need to be, so that no dimension has one element, and some are too long.
 _SPARE = 3
 
 
 def bucket(xp, i, j, buckets=32, most=128):
-    """The bucket of a distance in T5: half of them for each direction, the far ones by logarithm."""
+    """Returns T5's bucket of a distance. Half of the buckets are for each direction, and far distances share buckets by
+    their logarithm."""
     half, exact = buckets // 2, buckets // 4
     distance = abs(i - j)
-    # Off the whole numbers, where a logarithm may round to either side.
+    # The small term avoids whole numbers, where the logarithm may round up or down.
     far = xp.log(xp.clip(distance, exact, most) / exact) * ((half - exact) / math.log(most / exact)) + 1e-3
     far = xp.clip(exact + xp.trunc(far), exact, half - 1)
     near = distance * 1.0
@@ -33,7 +34,7 @@ def bucket(xp, i, j, buckets=32, most=128):
 
 
 def make_scores(xp, array, rng, b, h, nq, nk):
-    """The functions by name. `array` turns an array of numpy into one that the functions may capture."""
+    """Returns the functions by name. `array` turns a NumPy array into one that the functions may capture."""
     def normal(*shape, dtype="float32"):
         return array(rng.standard_normal(shape).astype(dtype))
 
@@ -50,7 +51,7 @@ def make_scores(xp, array, rng, b, h, nq, nk):
     factor = array(np.array(0.75, np.float32))
 
     return {
-        # Of the score alone.
+        # Depend on the score only.
         "scaled": lambda s, b, h, i, j: s * 0.5,
         "captured factor": lambda s, b, h, i, j: s * factor,
         "soft cap": lambda s, b, h, i, j: 30 * xp.tanh(s / 30),
@@ -63,17 +64,17 @@ def make_scores(xp, array, rng, b, h, nq, nk):
         "arsinh": lambda s, b, h, i, j: xp.arcsinh(s),
         "hyperbola": lambda s, b, h, i, j: xp.sqrt(s * s + 1),
         "cosh and expm1": lambda s, b, h, i, j: xp.expm1(s * 0.25) - xp.cosh(s * 0.125),
-        # Of the batch and the head.
+        # Depend on the batch and the head.
         "temperature of a head": lambda s, b, h, i, j: s * temperatures[h],
         "of a batch and a head": lambda s, b, h, i, j: s / (1.0 + b) + of_heads[b, h],
         "conditional on the head": lambda s, b, h, i, j: xp.where(h % 2 == 0, s, 0.5 * s),
-        # Of the query or the key.
+        # Depend on the query or the key.
         "log n": lambda s, b, h, i, j: s * (xp.log(i + 2.0) / math.log(512.0)),
         "bias of a query": lambda s, b, h, i, j: s + of_rows[h, i],
         "bias of a key": lambda s, b, h, i, j: s + of_columns[b, j],
         "gate of a key": lambda s, b, h, i, j: s * gates[b, j],
         "soft maximum": lambda s, b, h, i, j: xp.logaddexp(s, of_heads[b, h] * 1.0),
-        # Of both.
+        # Depend on the query and the key.
         "bias of all": lambda s, b, h, i, j: s + of_all[b, h, i, j],
         "alibi": lambda s, b, h, i, j: s + slopes[h] * (j - i),
         "alibi of the other sign": lambda s, b, h, i, j: slopes[h] * (i - j) + s,
@@ -101,11 +102,11 @@ def make_scores(xp, array, rng, b, h, nq, nk):
 
 
 def _index(x):
-    """A whole number as an index: `.long()` on torch and while tracing, astype on numpy."""
+    """Turns a whole number into an index: by `.long()` for torch and while tracing, by astype for NumPy."""
     return x.astype(np.int64) if isinstance(x, np.ndarray) else x.long()
 
 
-#: Functions that say which keys take part. Some leave rows without any, others whole tiles.
+#: Masks: functions that say which keys a query sees. Some leave single rows without keys, others whole tiles.
 MASKS = {
     "causal": lambda b, h, i, j: j <= i,
     "window": lambda b, h, i, j: (j <= i) & (i - j < 37),
@@ -117,7 +118,7 @@ MASKS = {
 
 NAMES = tuple(make_scores(NUMPY, lambda x: x, np.random.default_rng(0), 1, 1, 1, 1))
 
-#: Name in flashc.ops: (the function of a number, where numbers come from).
+#: For each name in flashc.ops: the function of a number, and the range of its arguments.
 ANY, NEAR, POSITIVE, UNIT, ABOVE = (-3.0, 3.0), (-0.01, 0.01), (0.01, 9.0), (-0.99, 0.99), (1.0, 9.0)
 FUNCTIONS = {
     "exp": (math.exp, ANY), "exp2": (lambda x: 2**x, ANY), "expm1": (math.expm1, NEAR), "log": (math.log, POSITIVE),
@@ -136,13 +137,13 @@ FUNCTIONS = {
 
 
 def in_groups(names, size=4):
-    """The names whose functions share a kernel (`by_head`)."""
+    """Splits the names into groups. The functions of a group share a kernel (`by_head`)."""
     return [list(names)[first:first + size] for first in range(0, len(names), size)]
 
 
 def by_head(functions):
-    """A score that is another function of (s, b, h, i, j) in each head; the first one follows on the last. What the
-    functions of other heads are does not matter, NaN or not."""
+    """Returns a score that applies another function of (s, b, h, i, j) in each head, in turn. The values of the other
+    functions in that head do not matter, even if they are NaN."""
     def score(s, b, h, i, j):
         value = functions[0](s, b, h, i, j)
         for number, function in enumerate(functions[1:], 1):

@@ -1,4 +1,4 @@
-"""Arguments as other libraries take them: wide integers, lists, floats of 16 and 64 bits, shapes that broadcast."""
+"""Arguments that other libraries accept: wide integers, lists, floats of 16 and 64 bits, shapes that broadcast."""
 import numpy as np
 import pytest
 
@@ -85,7 +85,7 @@ def test_refused_integers():
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
 def test_types_of_sinks(dtype):
-    """Their gradient is of their type."""
+    """The gradient of sinks has the type of the sinks."""
     q, sinks = torch.randn(2, 2, 9, 16), torch.randn(2).to(dtype)
     want_sinks, sinks = sinks.float().requires_grad_(), sinks.requires_grad_()
     o, want = (flashc.attention(q, q, q, sinks=x) for x in (sinks, want_sinks))
@@ -104,7 +104,7 @@ def test_sinks_of_f32_with_arrays_of_f64():
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
 def test_types_of_tables(dtype):
-    """Read as they are, and trained in their type."""
+    """Tables are read in their own type, and their gradients have that type."""
     q, table = torch.randn(1, 2, 9, 16), torch.randn(17).to(dtype)
     results = []
     for t in (table.clone().requires_grad_(), table.float().requires_grad_()):
@@ -122,7 +122,7 @@ def test_a_mask_of_f64():
 
 @pytest.mark.filterwarnings("ignore:.*not a double precision")
 def test_gradcheck_of_a_table():
-    """q, k, v, a table, a bias and a scalar in f64, with PyTorch's own tolerances."""
+    """Runs PyTorch's gradcheck for q, k, v, a table, a bias and a scalar in f64, with its default tolerances."""
     def run(q, table, bias, scale):
         return flashc.attention(q, q, q, mask=bias, score=lambda s, b, h, i, j: s*scale + table[i//2 - j//2 + 2, h],
                                 return_lse=True)
@@ -144,7 +144,7 @@ def test_refused_tables():
 @pytest.mark.parametrize("interleaved", [False, True])
 @pytest.mark.parametrize("layout", ["bshd", "bhsd"])
 def test_rotary_of_decode(layout, interleaved):
-    """As rotation before the call; a query whose position has no angles stays as it is."""
+    """Gives the same as rotating q before the call. A query whose position has no angles is not rotated."""
     rng = np.random.default_rng(3)
     q, c, lengths = rand(3, 4, 2, 16), rand(3, 20, 2, 16), np.array([20, 3, 0], np.int32)
     cos, sin = (x.astype(np.float32) for x in make_angles(rng, 20, 5))
@@ -160,7 +160,7 @@ def test_rotary_of_decode(layout, interleaved):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 def test_rotary_next_to_append_kv(dtype):
-    """Queries are rotated as keys are, from where sequences begin; D is no multiple of anything."""
+    """Queries are rotated as keys are, from the position where a sequence begins. D is not a multiple of 4."""
     rng = np.random.default_rng(4)
     cos, sin = (x.astype(np.float32) for x in make_angles(rng, 30, 3))
     k, q = rand(2, 3, 1, 10).astype(dtype), rand(2, 3, 4, 10).astype(dtype)
@@ -174,7 +174,7 @@ def test_rotary_next_to_append_kv(dtype):
 
 
 def test_rows_of_caches():
-    """cache_batch_idx: of caches with more rows than there are sequences, some are read and written."""
+    """cache_batch_idx selects the rows that are read and written, in caches with more rows than there are sequences."""
     q, c, rows, lengths = rand(2, 1, 2, 16), rand(5, 20, 1, 16), [3, 0], [20, 7]
     same([flashc.decode(q, c, c, lengths, cache_batch_idx=rows)], [flashc.decode(q, c[rows], c[rows], lengths)], 1e-6)
     new, k, v = rand(2, 3, 1, 16), c.copy(), c.copy()
@@ -189,7 +189,7 @@ def test_rows_of_caches():
 
 
 def test_left_padding_of_decode():
-    """Sequences that begin at a row of their own, whose mask and score count from there."""
+    """A sequence begins at a row of its own, from which its mask and score count positions."""
     q, c, lengths, leftpad = rand(2, 2, 2, 16), rand(2, 20, 1, 16), [20, 9], [5, 0]
     cos, sin = (x.astype(np.float32) for x in make_angles(np.random.default_rng(5), 20, 8))
     slopes = rand(20)
@@ -210,7 +210,7 @@ SPECIAL = [
 @pytest.mark.parametrize("kind", [torch.int8, getattr(torch, "float8_e4m3fn", None)])
 @pytest.mark.parametrize("form", ["one", "heads", "pages"])
 def test_append_kv_to_caches_of_8_bits(kind, form):
-    """Rounded to the nearest and saturated, after a rotation too; decode reads what is written."""
+    """Values are rounded to the nearest and saturated, also after a rotation, and decode reads what was written."""
     if kind is None:
         pytest.skip("PyTorch has no float8_e4m3fn")
     new = torch.randn(2, 3, 2, 32)
@@ -234,7 +234,7 @@ def test_append_kv_to_caches_of_8_bits(kind, form):
     angles = torch.ones(40, 4), torch.zeros(40, 4)
     other = [torch.zeros(6, 16, 2, 32).to(kind) for _ in "kv"]
     flashc.append_kv(*other, new, 2 * new, table, positions, rotary=(*angles, True), k_scale=k_scale, v_scale=v_scale)
-    assert torch.equal(other[0].float(), k.float())  # a rotation by nothing may make 0 of -0
+    assert torch.equal(other[0].float(), k.float())  # even a rotation by zero may turn -0 into 0
 
 
 def test_refusals_of_appends():
@@ -271,7 +271,8 @@ def test_gradients_of_a_mask_that_keeps_nothing(mask):
 
 
 def test_deterministic_is_an_argument(monkeypatch):
-    """Where gradients are recorded; None asks PyTorch during the backward pass."""
+    """`deterministic` matters where gradients are recorded. For None, PyTorch's setting during the backward pass
+    decides."""
     from flashc import _torch_gradient
     asked, backward_of = [], _torch_gradient.backward_of
     monkeypatch.setattr(_torch_gradient, "backward_of",

@@ -1,5 +1,5 @@
-"""Where masks put the queries among the keys: as the arguments do, and in packed and cached calls by the sequence's own
-lengths."""
+"""How masks align queries with keys: as the arguments of attention do, and in packed and cached calls by the lengths of
+each sequence."""
 import numpy as np
 import pytest
 
@@ -10,7 +10,7 @@ from reference import aligned, assert_close, attention, attention_backward, inpu
 from test_masks import SHAPES, check
 
 IDS = np.arange(300) // 37
-#: Masks that compare i with j, and what they keep where i is a position among the keys.
+#: Masks that compare i with j, each with its rule for an i that is a position among the keys.
 NAMED = {
     "causal": (lambda **how: masks.causal(**how), lambda i, j: j <= i),
     "window": (lambda **how: masks.sliding_window(9, 2, **how), lambda i, j: (j >= i - 9) & (j <= i + 2)),
@@ -34,7 +34,7 @@ def test_masks_by_name_align_as_the_argument_does(no_disk, name):
         at_the_end = lambda b, h, i, j: rule(i + shape[3] - shape[2], j)  # noqa: B023, E731
         for mask in (make(), make(align="top-left").aligned("bottom-right")):
             check(mask, at_the_end, [shape], is_eager=False)
-    assert flashc.statistics().compilations == 1  # the lengths are no constants
+    assert flashc.statistics().compilations == 1  # the lengths are not constants
 
 
 def test_masks_by_name_are_the_kernels_of_the_arguments():
@@ -75,14 +75,14 @@ def packed_inputs(rng, dim=8):
 
 
 def sequences(*arrays):
-    """q, k, v and others of queries of each sequence, [1, H, n, D]."""
+    """Yields q, k, v and the further arrays, which belong to queries, for each sequence: [1, H, n, D]."""
     for s in range(len(LENGTHS)):
         starts = (KEY_OFFSETS if n in (1, 2) else OFFSETS for n in range(len(arrays)))
         yield (s, *(x[start[s]:start[s + 1]].swapaxes(0, 1)[None] for x, start in zip(arrays, starts)))
 
 
 def check_packed(rng, keep, rescore=None, **keywords):
-    """`keep`, `rescore`: functions of the sequence's lengths that give those of the reference."""
+    """`keep` and `rescore` take the lengths of a sequence, and return the mask and the score of the reference."""
     q, k, v = packed_inputs(rng)
     o, lse = flashc.varlen_attention(q, k, v, OFFSETS, KEY_OFFSETS, return_lse=True, **keywords)
     for s, qs, ks, vs, os in sequences(q, k, v, o):
@@ -118,7 +118,7 @@ def test_one_array_of_offsets_needs_no_shift(rng):
 
 @pytest.mark.parametrize("key_offsets", [None, KEY_OFFSETS])
 def test_packed_masks_skip_the_tiles_of_the_argument(key_offsets):
-    """explain has no packed calls: this is the mask that one makes."""
+    """flashc.explain has no packed calls, so this test explains the mask that such a call makes."""
     keys = OFFSETS[-1] if key_offsets is None else key_offsets[-1]
     q, k = np.zeros((OFFSETS[-1], 1, 64), np.float16), np.zeros((keys, 1, 64), np.float16)
 
@@ -155,7 +155,7 @@ CACHED, TOKENS, CAPACITY = np.array([37, 3, 64, 5], np.int32), 3, 64
 
 
 def check_cached(rng, keep, rescore=None, **keywords):
-    """`keep`, `rescore`: as in check_packed, of positions among the keys."""
+    """`keep` and `rescore` are as for check_packed, but for positions among the keys."""
     q = rng.standard_normal((len(CACHED), TOKENS, 2, 16)).astype(np.float32)
     k, v = (rng.standard_normal((len(CACHED), CAPACITY, 2, 16)).astype(np.float32) for _ in "kv")
     o, lse = flashc.decode(q, k, v, CACHED, causal=False, return_lse=True, **keywords)

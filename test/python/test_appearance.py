@@ -1,4 +1,4 @@
-"""Masks and scores ask a traced value what they ask a tensor: its device, its type, to be converted."""
+"""Masks and scores ask a traced value what they may ask a tensor: its device, its type, a conversion."""
 import re
 
 import numpy as np

@@ -1,4 +1,5 @@
-"""New tokens of caches on the CPU, against loops in f64. What is not written keeps its bits."""
+"""Appends new tokens to caches on the CPU, and compares with loops in f64. Elements that are not written keep their
+bits."""
 import numpy as np
 import pytest
 
@@ -9,7 +10,7 @@ PAGE_SIZES = [1, 2, 3, 7, 16, 63, 64, 65, 128, 256]
 
 
 def check(k_cache, v_cache, k, v, table, positions, counts=None, rotary=None, **keywords):
-    """The caches hold what they held, and the new tokens; NaN is a value like others here."""
+    """Checks that the caches contain their old elements and the new tokens. NaN equals NaN here."""
     want_k, want_v = np.array(k_cache, np.float64), np.array(v_cache, np.float64)
     append(want_k, want_v, k, v, table, positions, counts, rotary)
     before = np.array(k_cache, np.float64)
@@ -26,7 +27,7 @@ def check(k_cache, v_cache, k, v, table, positions, counts=None, rotary=None, **
 
 
 def make_caches(rng, shape, depth, value_depth, dtype, layout="nhd"):
-    """Of NaN but for some; `layout`: "nhd", "hnd", or "both" for K and V in one allocation."""
+    """Returns caches that are partly NaN. `layout` is "nhd", "hnd", or "both" for K and V in one allocation."""
     def fill(*extents):
         x = rng.standard_normal(extents).astype(dtype)
         x[rng.random(extents) < 0.5] = np.nan
@@ -100,21 +101,21 @@ def test_counts(rng):
 
 
 def test_new_tokens_of_any_strides(rng):
-    """Keys and values as a projection leaves them: one array for all."""
+    """Keys and values are parts of one array, as a projection leaves them."""
     both = rng.standard_normal((2, 5, 3, 40)).astype(np.float16)
     caches = make_caches(rng, (2, 9, 3), 16, 24, np.float16)
     check(*caches, both[..., :16], both[..., 16:], None, np.array([2, 7], np.int32))
 
 
 def test_interleaved_pages(rng):
-    """[pages, 2, page, Hk, D], as FlashInfer has it."""
+    """Pages are [pages, 2, page, Hk, D], as in FlashInfer."""
     both = rng.standard_normal((6, 2, 16, 3, 8)).astype(np.float32)
     news = make_news(rng, 2, 20, 3, 8, 8, np.float32)
     check(both[:, 0], both[:, 1], *news, make_table(rng, 2, 3, 6), np.array([5, 31], np.int32))
 
 
 def test_steps_make_a_sequence(rng):
-    """One token after the other is what all of them at once are."""
+    """Appending tokens one by one gives the same as appending all of them at once."""
     shape = (8, 4, 2)
     once, steps = ([np.zeros((*shape, 8), np.float32) for _ in range(2)] for _ in range(2))
     k, v = make_news(rng, 2, 13, 2, 8, 8, np.float32)

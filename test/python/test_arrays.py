@@ -1,4 +1,5 @@
-"""What an array is: NumPy, buffers, the array interfaces, DLPack of both versions, PyTorch on the CPU."""
+"""Objects that are accepted as arrays: NumPy arrays, buffers, array interfaces, both versions of DLPack, PyTorch
+tensors on the CPU."""
 import array
 import ctypes
 import gc
@@ -70,7 +71,7 @@ def test_refused_buffers():
 # --- Array interfaces -------------------------------------------------------------------------------------------------
 
 class Interface:
-    """An object with nothing but an array interface."""
+    """An object that has only an array interface."""
 
     def __init__(self, x, name="__array_interface__", **changes):
         self.x = x
@@ -87,14 +88,14 @@ def test_array_interface(rng):
         flashc.attention(Interface(q), Interface(k), Interface(v))
     with pytest.raises(flashc.ArgumentError, match=r"out=\(o, lse\): neither the framework of out nor that of q"):
         flashc.attention(Interface(q), Interface(k), Interface(v), out=Interface(out), return_lse=True)
-    # A kernel that has the log-sum-exp writes it, and there is nobody to allocate it.
+    # The compiled kernel writes the log-sum-exp too, even though nobody can allocate it for this interface.
     out[...] = np.nan
     flashc.compile(q, k, v)(Interface(q), Interface(k), Interface(v), out=Interface(out))
     assert_close((out, attention(q, k, v)[1]), attention(q, k, v))
 
 
 def on_gpu(x, **changes):
-    """The array as if its memory were on GPU 3."""
+    """Describes the array as if its memory were on GPU 3."""
     fake = Interface(x, "__cuda_array_interface__", **{"version": 3, "stream": None, **changes})
     fake.device = type("Device", (), {"id": 3})()
     return fake
@@ -125,7 +126,7 @@ def test_bfloat16_of_an_interface():
 
 
 class Driver:
-    """The CUDA driver, taking notes."""
+    """A CUDA driver that records the streams that are waited for."""
 
     def __init__(self):
         self.waited = []
@@ -175,7 +176,7 @@ _valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(("PyC
 
 
 class Exporter:
-    """Exports a NumPy array through a capsule of either version, and counts what happens to it."""
+    """Exports a NumPy array through a capsule of either DLPack version, and counts what happens to the capsule."""
 
     def __init__(self, x, versioned, code=2, bits=None, device=(1, 0), compact=False, flags=0, major=1, lanes=1):
         self.x, self.versioned, self.device = x, versioned, device
@@ -184,14 +185,14 @@ class Exporter:
         self.name = b"dltensor_versioned" if versioned else b"dltensor"
         shape = (ctypes.c_int64 * x.ndim)(*x.shape)
         strides = (ctypes.c_int64 * x.ndim)(*(stride // x.itemsize for stride in x.strides))
-        # The first element lies 8 bytes behind `data`.
+        # The byte offset of the first element is 8.
         tensor = dlpack._DLTensor(x.ctypes.data - 8, *device, x.ndim, code, bits or 8 * x.itemsize, lanes, shape,
                                   None if compact else strides, 8)
         self.managed = dlpack._DLManagedTensorVersioned(major, 0, None, None, flags, tensor) if versioned \
             else dlpack._DLManagedTensor(tensor, None, None)
         self.keep = shape, strides
 
-        # What an exporter's destructor does for a capsule that nobody consumed: it calls the deleter.
+        # If no consumer took the capsule, the destructor calls the deleter.
         @ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
         def destructor(capsule):
             self.destroyed += 1
@@ -258,7 +259,7 @@ def test_dlpack_elements():
     for code, bits, name in ((4, 16, "bf16"), (2, 16, "f16"), (0, 64, "i64"), (6, 8, "i1"), (1, 8, "u8")):
         assert describe(Versioned(x, True, code=code, bits=bits)).dtype == name
     assert describe(Versioned(x, True, flags=1)).readonly
-    # Pinned memory is memory of the host.
+    # Pinned memory counts as memory of the host.
     assert describe(Versioned(x, True, device=(3, 0))).device == CPU
     for exporter, error, words in ((Versioned(x, True, code=5, bits=64), flashc.UnsupportedTypeError, "code 5, 64"),
                                    (Versioned(x, True, lanes=2), flashc.UnsupportedTypeError, "2 lanes"),
@@ -276,7 +277,7 @@ def test_dlpack_capsule_that_was_used():
 
 
 class OnlyDLPack:
-    """NumPy's own capsules."""
+    """Exports NumPy's own capsules."""
 
     def __init__(self, x):
         self.x = x
@@ -303,7 +304,7 @@ def test_jax_is_told_what_to_do():
 
 
 class Namespaced(OnlyDLPack):
-    """An array of the array API standard."""
+    """An array that follows the array API standard."""
 
     device = "cpu"
 

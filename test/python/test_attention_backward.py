@@ -1,5 +1,5 @@
-"""The gradients of attention on the CPU, with all masks and scores: against the formula in f64, and against differences
-of the forward pass in f64, which know no formula."""
+"""Gradients of attention on the CPU with all masks and scores, against the formula in f64, and against difference
+quotients of the forward pass in f64, which need no formula."""
 import types
 
 import numpy as np
@@ -11,14 +11,15 @@ from flashc._runtime import calls
 from reference import aligned, attention, attention_backward, inputs
 from scores import MASKS, NAMES, NUMPY, by_head, in_groups, make_scores
 
-# The most that a gradient may be off, in units of its largest element; products of 16 bits round P and dX.
+# Largest error of a gradient, relative to its largest element. With types of 16 bits, P and dX are rounded for the
+# products.
 TOLERANCE = {"float32": 1e-5, "float16": 3e-3, "bfloat16": 2e-2}
 LENGTHS = [(33, 47), (47, 33), (1, 47), (21, 1)]
 NQ, NK, DV = 33, 47, 24
 
 
 def make_case(rng, b, hq, hk, nq, nk, d, dv=DV, dtype=np.float32, keep=None, score=None, scale=None, has_dlse=True):
-    """q, k, v, o, lse, do and dlse."""
+    """Returns q, k, v, o, lse, do and dlse."""
     q, k, v = inputs(rng, b, hq, hk, nq, nk, d, dv, dtype)
     with np.errstate(all="ignore"):
         o, lse = attention(q, k, v, keep, score, scale)
@@ -28,7 +29,8 @@ def make_case(rng, b, hq, hk, nq, nk, d, dv=DV, dtype=np.float32, keep=None, sco
 
 
 def assert_close(got, want, arrays, dtype="float32"):
-    """Of the shapes and the type of q, k and v, close, and 0 where a query sees nothing."""
+    """Checks that gradients have the shapes and the type of q, k and v, are close, and are 0 where a query sees
+    nothing."""
     for x, y, like in zip(got, want, arrays):
         assert x.shape == like.shape and x.dtype == like.dtype
         x = x.astype(np.float64)
@@ -37,7 +39,8 @@ def assert_close(got, want, arrays, dtype="float32"):
 
 
 def check(case, keep=None, score=None, scale=None, **keywords):
-    """`keep` is for the reference, `keywords` are for flashc. A mask array that is added is the reference's score."""
+    """`keep` is the mask of the reference, and `keywords` are for flashc. For a mask array that is added to scores,
+    `score` is only for the reference."""
     *arrays, dlse = case
     if not isinstance(keywords.get("mask"), np.ndarray):
         keywords["score"] = score
@@ -60,7 +63,7 @@ def test_plain(rng, nq, nk, d, dtype, has_dlse):
 @pytest.mark.parametrize("nq, nk", LENGTHS)
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_window(rng, keywords, left, right, nq, nk, dtype):
-    """With more queries than keys the first ones see none."""
+    """With more queries than keys, the first queries see no key."""
     keep = aligned(nq, nk, left, right)
     case = make_case(rng, 2, 4, 2, nq, nk, 8, 40, dtype, keep)
     assert np.isinf(case[4]).any() == (nq > nk)
@@ -98,7 +101,7 @@ def test_mask(rng, number, name):
 
 @pytest.mark.parametrize("number, names", list(enumerate(in_groups(NAMES))))
 def test_scores(rng, number, names):
-    """Every other group with a mask, each score in two heads."""
+    """Every second group of scores has a mask, and each score is used in two heads."""
     (nq, nk), mask = LENGTHS[number % 2], list(MASKS.values())[number % len(MASKS)] if number % 2 else None
     b, hq, hk = 2, 2 * len(names), (1, 2)[number % 2]
     made = make_scores(NUMPY, lambda x: x, rng, b, hq, nq, nk)
@@ -127,7 +130,7 @@ def test_scale(rng, scale):
 
 
 def test_no_query_sees_a_key(rng):
-    """Gradients are 0 whatever the arrays hold that say nothing: the scores, o and do."""
+    """If no query sees a key, gradients are 0, whatever the scores, o and do are."""
     q, k, v, o, lse, do, _ = make_case(rng, 1, 2, 1, NQ, NK, 8)
     got = flashc.attention_backward(q * 1e30, k, v, o, np.full_like(lse, -np.inf), do, enable_gqa=True)
     assert all(np.all(x == 0) for x in got)
@@ -144,7 +147,7 @@ SCORES = {"plain": None, "soft cap": lambda s, b, h, i, j: 3 * np.tanh(s / 3),
 @pytest.mark.parametrize("name", SCORES)
 @pytest.mark.parametrize("nq, nk", LENGTHS[:2])
 def test_against_differences(rng, causal, name, nq, nk):
-    """Along a random direction, for sum(do * o) + sum(dlse * lse)."""
+    """Tests the gradient of sum(do * o) + sum(dlse * lse) along a random direction."""
     score, keep = SCORES[name], aligned(nq, nk, right=0) if causal else None
     q, k, v, o, lse, do, dlse = make_case(rng, 2, 4, 1, nq, nk, 8, keep=keep, score=score)
     directions = [rng.standard_normal(x.shape) for x in (q, k, v)]
@@ -173,7 +176,8 @@ def test_layout(rng):
 
 
 def test_strides(rng):
-    """Slices of one array [B, N, 3, H, D], seen as [B, H, N, D]. The results lie in memory as they do."""
+    """q, k and v are slices of one array [B, N, 3, H, D], seen as [B, H, N, D]. The results have the same order in
+    memory."""
     qkv = rng.standard_normal((2, 31, 3, 4, 16)).astype(np.float32)
     q, k, v = (qkv[:, :, part].swapaxes(1, 2) for part in range(3))
     k, v = k[:, ::-1], v[:, ::-1]
@@ -195,7 +199,7 @@ def test_out(rng):
 
 
 class Bits:
-    """Numbers of bf16, which NumPy lacks."""
+    """An array of bf16, which NumPy lacks."""
     dtype = "bfloat16"
 
     def __init__(self, x):
@@ -209,7 +213,7 @@ class Bits:
 
 @pytest.mark.parametrize("d", [8, 40])
 def test_bfloat16(rng, d):
-    """Arrays of a framework that cannot allocate: results go to `out`."""
+    """Tests arrays of a framework that cannot allocate, so results go to `out`."""
     keep = aligned(NQ, NK, right=0)
     q, k, v, o, lse, do, dlse = make_case(rng, 1, 4, 1, NQ, NK, d, keep=keep)
     q, k, v, o, do = map(Bits, (q, k, v, o, do))
@@ -305,7 +309,7 @@ def test_out_apart_from_all_else(rng):
 
 
 def test_arrays_on_a_gpu():
-    """Arrays of several devices are refused before anything is asked of CUDA."""
+    """Arrays on several devices are refused before CUDA is called."""
     def on_gpu(x):
         interface = {**x.__array_interface__, "version": 3, "stream": None}
         return types.SimpleNamespace(__cuda_array_interface__=interface, device=types.SimpleNamespace(id=3))
@@ -317,7 +321,8 @@ def test_arrays_on_a_gpu():
 
 
 def test_gradients_of_gradients(monkeypatch):
-    """What requires a gradient gets none, and is refused while gradients are recorded."""
+    """Gradients of gradients do not exist: an input that requires a gradient is refused while gradients are
+    recorded."""
     class Recorded(np.ndarray):
         requires_grad = True
     arguments = make_arguments() | dict(dlse=zeros(1, 2, 5))

@@ -1,4 +1,4 @@
-"""The benchmark, as far as it needs neither a GPU nor PyTorch: the grid, timing with a clock of our own, the report."""
+"""The parts of the benchmark that need neither a GPU nor PyTorch: the grid, timing with a fake clock, the report."""
 
 import csv
 import ctypes
@@ -21,7 +21,7 @@ def test_grid_selects_and_overrides():
     cells = parse_grid(["d=128", "n=512..2048", "causal=1", "batch=3", "heads=8", "group=4"])
     assert cells == [Cell(d=128, causal=True, n=n, batch=3, heads=8, group=4) for n in (512, 1024, 2048)]
     assert cells[0].key_heads == 2 and str(cells[0]) == "d=128 causal=1 n=512 batch=3 heads=8 group=4"
-    assert cells[0].flops == 4 * 3 * 8 * 512 ** 2 * 128 / 2  # two products, half of them as it is causal
+    assert cells[0].flops == 4 * 3 * 8 * 512 ** 2 * 128 / 2  # two products; causal halves the number
 
 
 @pytest.mark.parametrize("items, message", [
@@ -64,13 +64,13 @@ def test_related_cells_have_the_same_flops_and_are_measured_together():
     assert [(cell.d, cell.heads) for cell in pair.relatives().values()] == [(128, 20)]
     assert all(len(group) == 1 for group in related(parse_grid()))
     assert related(parse_grid(["d=192x128", "heads=1", "n=512", "causal=0"])) == [
-        parse_grid(["d=192x128", "heads=1", "n=512", "causal=0"])]  # 1.25 heads of d=128 do not exist.
+        parse_grid(["d=192x128", "heads=1", "n=512", "causal=0"])]  # 1.25 heads of d=128 do not exist
 
 
 # --- Timing -----------------------------------------------------------------------------------------------------------
 
 class FakeGPU:
-    """Contenders are their milliseconds per call."""
+    """A GPU for contenders that are numbers: milliseconds per call."""
 
     def __init__(self):
         self.bursts = []
@@ -133,7 +133,8 @@ def test_ratio_is_to_the_best_peer_and_never_to_cublas():
 
 
 def columns(table, *rows):
-    """The texts of the columns of a table's lines, which are equally long: the header, its rule, the rows."""
+    """Returns the cells of a table's lines: the header, the rule below it, and the rows. Checks that all lines have one
+    length."""
     lines = table.header().splitlines() + [table.line(row) for row in rows]
     assert len({len(line) for line in lines}) == 1
     return [[text.strip() for text in line.split("|")[1:-1]] for line in lines]
@@ -178,7 +179,7 @@ def test_summary_relates_cells_and_compares_long_ones_with_cublas():
     assert lines[2] == "  0.990  f16 d=128 causal=1 n=16384 batch=1 heads=16"
     assert lines[3].startswith("grouped over as many key heads as query heads: 1.050")
     assert lines[5] == "flashc over cuBLAS: 0.897  d=128 causal=1 n=16384 batch=1 heads=16"
-    assert len(_report.summary(rows[1:])) == 3  # Nothing to relate them to.
+    assert len(_report.summary(rows[1:])) == 3  # there is nothing to compare them with
     assert not any("cuBLAS" in line for line in _report.summary([make_row(n=16384)]))  # d=64
 
 
@@ -226,7 +227,7 @@ def test_csv_is_on_disk_row_by_row_and_reads_back(tmp_path):
             make_row(cell=Cell(d=192, dv=128, causal=True, n=1024, batch=16, heads=16, group=8, dtype="f16",
                                backward=True), cudnn=250.0)]
     writer.write(rows[0])
-    with open(path, newline="") as file:  # The writer is still open: this is what a crash leaves.
+    with open(path, newline="") as file:  # the writer is still open, as after a crash
         lines = list(csv.DictReader(file))
     assert [line["system"] for line in lines] == ["flashc", "cudnn", "fa2", "cublas"]
     assert lines[0]["ratio"] == "1.5000" and lines[1]["ratio"] == "1.5000"
@@ -242,7 +243,7 @@ def test_csv_is_on_disk_row_by_row_and_reads_back(tmp_path):
 
 
 def with_errors(row, **errors):
-    """The row with the errors of dq, dk and dv of its systems."""
+    """Sets the errors of dq, dk and dv for the systems of a row."""
     for name, values in errors.items():
         row.entries[name].gradients = dict(zip(("dq", "dk", "dv"), values))
     return row
@@ -310,7 +311,7 @@ def test_cells_of_decoding():
     assert str(cells[0]) == "32/8 d=128 B=1 N=4096" and cells[0].kind == "32/8 d=128"
     assert str(cells[-1]) == "64/8 d=128 B=16 N=4096 page=16 nhd" and cells[-1].kind == "64/8 d=128 page=16 nhd"
     assert (cells[-1].group, cells[-1].causal, cells[-1].bytes) == (8, False, 16 * 4096 * 8 * (128 + 128) * 2)
-    assert 100 < len(_decode_grid.parse([])) < 120  # Those whose caches fit.
+    assert 100 < len(_decode_grid.parse([])) < 120  # the cells whose caches fit
 
 
 def decoded(batch=1, keys=1024, notes=None, **microseconds):
@@ -365,7 +366,7 @@ def test_csv_of_decoding_reads_back(tmp_path, capsys):
 # --- The command line -------------------------------------------------------------------------------------------------
 
 def run(arguments, capsys):
-    """Exit status, standard output, standard error."""
+    """Returns the exit status, the standard output and the standard error."""
     try:
         status = command.main(arguments)
     except SystemExit as stop:

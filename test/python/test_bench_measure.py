@@ -1,4 +1,4 @@
-"""How the benchmark measures a cell, with flashc and a peer on the CPU and a GPU's clock of our own."""
+"""How the benchmark measures a cell, with flashc and a peer on the CPU and the clock of a fake GPU."""
 
 import types
 
@@ -20,7 +20,7 @@ def fake_gpu(monkeypatch):
 
 
 class Plain(_peers.System):
-    """A peer: plain attention, rounded by `step`."""
+    """A peer that computes plain attention, and rounds it to multiples of `step`."""
     name = "plain"
 
     def __init__(self, step=None):
@@ -55,7 +55,7 @@ def test_systems_are_checked_and_timed_together():
     for name in ("flashc", "flashc:static", "plain"):
         entry = first.entries[name]
         assert entry.counts and 0 < entry.error <= entry.bound and not entry.note
-        # All bursts last 10 ms: every rate is the cell's operations over 10 ms over the calls.
+        # All bursts last 10 ms, so the rate follows from the operations and the number of calls.
         assert entry.tflops == pytest.approx(first.cell.flops / (entry.ms * 1e9))
     assert second.entries["flashc"].counts and second.entries["flashc:static"].counts
     assert second.entries["plain"].note == "no causal kernel" and not second.entries["plain"].counts
@@ -64,7 +64,7 @@ def test_systems_are_checked_and_timed_together():
 
 
 def test_backward_passes_are_checked_and_timed_alone():
-    """The peer's forward pass runs when it is prepared, and never again."""
+    """The forward pass of the peer runs only while the peer is prepared."""
     forward_runs = []
 
     class Counting(Plain):
@@ -146,7 +146,8 @@ def test_tiles_that_are_computed_are_counted():
     from flashc import assume_sorted, masks
     from flashc.bench import _masks_backward
     device = torch.device("cpu")
-    # Of 16 x 8 tiles of 64 queries and 128 keys: row r of causal ones sees r // 2 + 1.
+    # There are 16 x 8 tiles of 64 queries and 128 keys. Under the causal mask, row r of tiles computes r // 2 + 1
+    # tiles.
     assert _masks_backward.computed(masks.causal("top-left"), 1024, device) == sum(r // 2 + 1 for r in range(16)) / 128
     offsets = assume_sorted(torch.tensor([0, 512, 512, 1024], dtype=torch.int32))
     assert _masks_backward.computed(masks.packed(offsets, causal=False), 1024, device) == 1 / 2
@@ -172,8 +173,7 @@ def test_the_command_measures_writes_and_relates(monkeypatch, tmp_path, capsys):
 
 @pytest.fixture
 def graphs(monkeypatch):
-    """The contenders that got a graph of decoding, the first of which takes 1 ms for a call, the second 2 ms, and so
-    on."""
+    """Returns the list of contenders for which a decoding graph was made. A call of the n-th contender takes n ms."""
     made = []
 
     class Graph:
@@ -231,7 +231,7 @@ def test_the_command_measures_decoding(graphs, monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(Plain, "missing", lambda self: None, raising=False)
     path = str(tmp_path / "decode.csv")
     cells = ["--decode", "heads=4/2", "d=16", "b=1", "n=32,64"]
-    assert command.main([*cells, "--csv", path]) == 0  # Not beside flex, whose numbers are wrong.
+    assert command.main([*cells, "--csv", path]) == 0  # without flex, whose numbers are wrong
     out = capsys.readouterr().out
     assert out.count("plain") == 3 and "flex" not in out and "geometric mean of 2 ratios to plain" in out
     command.main([*cells, "--read", path])

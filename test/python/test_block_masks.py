@@ -1,4 +1,4 @@
-"""The tables of a BlockMask, with NumPy in place of PyTorch's tensors. Kernels run on the CPU."""
+"""The tables of a BlockMask, with NumPy arrays in place of PyTorch tensors. Kernels run on the CPU."""
 import types
 
 import numpy as np
@@ -10,7 +10,7 @@ from reference import assert_close, attention, inputs
 
 
 class Tensor(np.ndarray):
-    """The methods of PyTorch's tensors that the tables are made with."""
+    """An array with the tensor methods that making the tables needs."""
     _version = 0
 
     def __array_finalize__(self, parent):
@@ -38,7 +38,7 @@ def tensor(x):
 
 
 class BlockMask:
-    """What is read of PyTorch's."""
+    """The attributes of PyTorch's BlockMask that flashc reads."""
 
     def __init__(self, mask_mod, lengths, partial, full=None, size=(128, 128)):
         self.mask_mod, self.seq_lengths, self.BLOCK_SIZE = mask_mod, lengths, size
@@ -47,7 +47,8 @@ class BlockMask:
 
 
 def lists(blocks):
-    """Which blocks each row lists; behind its count is what must not be read."""
+    """Returns how many blocks each row lists, and their indices. Indices behind that number are out of range, since
+    nothing may read them."""
     blocks = np.asarray(blocks)
     order = np.argsort(-blocks, axis=-1, kind="stable").astype(np.int32)
     counts = blocks.sum(-1).astype(np.int32)
@@ -67,7 +68,7 @@ def check(rng, block_mask, keep, follows=None, batch=2, heads=4):
 
 
 def wanted(partial, full, rows, columns, mask_mod):
-    """The mask that FlexAttention computes with."""
+    """Returns the mask that FlexAttention computes with."""
     def keep(b, h, i, j):
         def at(blocks):
             blocks = np.asarray(blocks)
@@ -103,7 +104,7 @@ def test_full_blocks_are_not_masked_and_may_be_empty(rng):
 
 
 def test_fewer_places_than_blocks(rng):
-    """A row lists as many blocks as its indices have places."""
+    """A row lists at most as many blocks as its indices have places."""
     partial = np.array([[[[0, 0, 1], [1, 0, 0]]]])
     block_mask = BlockMask(lambda b, h, i, j: j <= i + 70, (60, 90), partial, None, (32, 32))
     block_mask.kv_indices = tensor(block_mask.kv_indices[..., :1])
@@ -120,7 +121,7 @@ def dense_follows(calls):
 
 
 def tables_of(mask_mod, lengths, size):
-    """As create_block_mask makes them: a block is full if all pairs in it that exist are kept."""
+    """Returns the tables that create_block_mask makes. A block is full if every existing pair in it is kept."""
     i, j = np.ogrid[:lengths[0], :lengths[1]]
     kept = np.broadcast_to(mask_mod(0, 0, i, j), lengths)
     rows, columns = (-(-length // one) for length, one in zip(lengths, size))
@@ -132,7 +133,7 @@ def tables_of(mask_mod, lengths, size):
 
 
 def function_of(mask):
-    """Without its plan."""
+    """Returns the mask of a plan, or the mask itself."""
     return getattr(mask, "mask", mask)
 
 
@@ -142,7 +143,7 @@ def test_a_block_mask_is_a_plan_from_its_second_call_on():
     block_mask = BlockMask(same, (60, 60), *tables_of(same, (60, 60), (16, 16)), (16, 16))
     first, second, third = (_flex.mask_of(block_mask, 60, 60) for _ in range(3))
     assert not hasattr(first, "number") and second is third and second.number > 0
-    ids._version += 1  # what the function reads was written
+    ids._version += 1  # as after a write to the tensor that the function reads
     first, second = (_flex.mask_of(block_mask, 60, 60) for _ in range(2))
     assert not hasattr(first, "number") and second.number > third.number
 

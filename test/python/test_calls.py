@@ -1,5 +1,5 @@
-"""Calls that do not fit: arguments of other libraries, typos, nonsense of any type. Every exception is a flashc.Error
-that says what to write."""
+"""Calls with wrong arguments: keywords of other libraries, typos, nonsense of any type. Each raises a flashc.Error that
+says what to write."""
 import inspect
 import re
 
@@ -19,7 +19,7 @@ def sees(b, h, i, j):
     return j <= i
 
 
-#: The public functions, with the arguments that each needs.
+#: The public functions, each with the arguments that it needs.
 CALLS = {
     "attention": dict(q=Q, k=Q, v=Q), "compile": dict(q=Q, k=Q, v=Q), "explain": dict(q=Q, k=Q, v=Q),
     "varlen_attention": dict(q=PACKED, k=PACKED, v=PACKED, cu_seqlens_q=OFFSETS, cu_seqlens_k=OFFSETS.copy()),
@@ -61,12 +61,12 @@ def find(name):
     ("attention_backward", "dout", "write do="), ("column_sums", "is_causal", "write causal="),
     ("compile", "score_mod", "write score="), ("explain", "is_causal", "write causal="),
     ("masks.sliding_window", "window_size", "write left="),
-    # By the distance of words.
+    # Found by the distance between the words.
     ("attention", "cusal", "write causal="), ("attention", "Causal", "write causal="),
     ("attention", "maks", "write mask="),
     ("decode", "block_tabel", "write block_table="), ("masks.causal", "alignment", "write align="),
     ("plan_mask", "qlen", "write q_len="), ("merge_states", "sink", "write sinks="),
-    # By what there is.
+    # No similar word: all keywords are listed.
     ("masks.chunked", "zzz", "it has size, align"),
 ])
 def test_keywords_are_answered_with_the_name_here(name, keyword, words):
@@ -130,7 +130,7 @@ NONSENSE = [
 @pytest.mark.parametrize("name", CALLS)
 @pytest.mark.filterwarnings("error")
 def test_every_argument_of_every_type_ends_in_an_error_of_flashc(name, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)  # where explain's picture goes
+    monkeypatch.chdir(tmp_path)  # explain writes its picture there
     function = find(name)
     function(**CALLS[name])
     for argument in inspect.signature(function).parameters:

@@ -1,4 +1,4 @@
-"""flashc.append_kv on a GPU's tensors against loops in f64. Skipped where there is no GPU.
+"""flashc.append_kv on tensors on a GPU against loops in f64. Skipped where there is no GPU.
 
     PYTHONPATH=python FLASHC_LIBRARY=build/lib/libflashc.so python3 -m pytest test/python/gpu/test_append_kv.py
 """

@@ -1,4 +1,4 @@
-"""flashc.attention on a GPU's tensors: numbers against f32, streams, refusals. Skipped where there is no GPU.
+"""flashc.attention on tensors on a GPU: numbers against f64, streams, refusals. Skipped where there is no GPU.
 
     PYTHONPATH=python FLASHC_LIBRARY=build/lib/libflashc.so python3 -m pytest test/python/gpu/test_attention.py
 """

@@ -1,4 +1,4 @@
-"""flashc.attention_backward on a GPU's tensors against gradients in f64. Skipped where there is no GPU.
+"""flashc.attention_backward on tensors on a GPU against gradients in f64. Skipped where there is no GPU.
 
     PYTHONPATH=python FLASHC_LIBRARY=build/lib/libflashc.so python3 -m pytest test/python/gpu/test_attention_backward.py
 """

@@ -1,4 +1,4 @@
-"""flashc.column_sums on a GPU's tensors against sums in f64. Skipped where there is no GPU.
+"""flashc.column_sums on tensors on a GPU against sums in f64. Skipped where there is no GPU.
 
     PYTHONPATH=python FLASHC_LIBRARY=build/lib/libflashc.so python3 -m pytest test/python/gpu/test_column_sums.py
 """

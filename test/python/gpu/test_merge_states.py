@@ -1,4 +1,4 @@
-"""flashc.merge_states on a GPU's tensors against the merge in f64. Skipped where there is no GPU.
+"""flashc.merge_states on tensors on a GPU against the merge in f64. Skipped where there is no GPU.
 
     PYTHONPATH=python FLASHC_LIBRARY=build/lib/libflashc.so python3 -m pytest test/python/gpu/test_merge_states.py
 """

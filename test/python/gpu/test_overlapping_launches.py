@@ -23,7 +23,8 @@ def sorted_ids(n, count):
 
 
 class Case:
-    """A mask over an array, new contents for the array, and the kernels that run before the attention's."""
+    """A mask that reads an array, a function that draws contents for the array, and the kernels that run before the
+    attention kernel."""
 
     def __init__(self, mask, draw, before, shape):
         self.mask, self.draw, self.before = mask, draw, before
@@ -34,8 +35,8 @@ class Case:
         return flashc.attention(self.q, self.k, self.v, mask=self.mask(array), enable_gqa=True, **keywords)
 
     def expect(self, content):
-        """Returns the output for `content`, right even if a kernel does not wait for the one before it: each launch
-        corrects what one more kernel reads."""
+        """Returns the output for `content`, which is right even if kernels do not wait for the kernels before them:
+        each launch makes the data that one more kernel reads right."""
         self.array.copy_(content)
         for _ in range(len(self.before) + 1):
             torch.cuda.synchronize()
@@ -44,7 +45,8 @@ class Case:
 
 
 def padding():
-    """Many tiles of queries and next to no work in each: the order kernel takes as long as all of it."""
+    """Many tiles of queries with almost no work each, so that the order kernel takes as long as all of the
+    attention."""
     batch = 128
     return Case(lambda lengths: lambda b, h, i, j: j < lengths[b],
                 lambda: torch.randint(0, 513, (batch,), device="cuda").int(), ["order"], (batch, 1, 1, 2048, 512, 64))
@@ -84,8 +86,8 @@ def test_kernels_overlap_where_they_may(make):
 
 
 def run_often(case, expected, get_array):
-    """200 launches of one kernel, with outputs that are NaN before; the array of launch n is `get_array(n)`. The GPU
-    sleeps first, so that every launch is there when the one before it ends."""
+    """Launches one kernel 200 times, with outputs that are NaN before. Launch n reads the array `get_array(n)`. The GPU
+    sleeps first, so that each launch is queued before the launch in front of it ends."""
     case.run(case.array)
     outputs = [torch.empty_like(expected[0]) for _ in range(20)]
     for _ in range(10):
@@ -102,7 +104,7 @@ def run_often(case, expected, get_array):
 
 @each_case
 def test_launches_back_to_back(make):
-    """Nothing is between launches: the first kernel of one comes behind the last one of another."""
+    """Nothing runs between launches: the first kernel of a launch follows the last kernel of the launch before."""
     case = make()
     arrays = [case.draw() for _ in range(10)]
     run_often(case, [case.expect(array) for array in arrays], lambda number: arrays[number % 10])
@@ -110,7 +112,7 @@ def test_launches_back_to_back(make):
 
 @each_case
 def test_launches_of_an_array_that_changes(make):
-    """Nothing is between launches but the copy of other contents into the array that they read."""
+    """Only a copy of new contents into the array that the launches read runs between them."""
     case = make()
     contents = [case.draw() for _ in range(10)]
     run_often(case, [case.expect(content) for content in contents],
@@ -119,7 +121,8 @@ def test_launches_of_an_array_that_changes(make):
 
 @each_case
 def test_work_of_others_in_front_and_behind(make):
-    """A launch begins behind what the stream has before it; what comes behind it may change all that it has read."""
+    """A launch starts after the work that is queued before it. Work that is queued after it may change everything that
+    the launch has read."""
     case = make()
     right = [case.draw(), case.q.clone(), case.k.clone(), case.v.clone()]
     wrong = [case.draw(), *(torch.randn_like(x) for x in right[1:])]
@@ -135,7 +138,7 @@ def test_work_of_others_in_front_and_behind(make):
         for place, value in zip(places, right):
             place.copy_(value)
         case.run(case.array, out=output)
-        seen.copy_(output)  # reads the output, and then it and the inputs change
+        seen.copy_(output)  # reads the output before it and the inputs change
         output.fill_(float("nan"))
         for place, value in zip(places, wrong):
             place.copy_(value)
@@ -164,7 +167,7 @@ def test_two_streams():
 
 @each_case
 def test_graph(make):
-    """Captured launches overlap alike; each run of the graph does all of it again, on new contents."""
+    """Captured launches overlap in the same way. Each replay of the graph repeats them with new contents."""
     case = make()
     contents = [case.draw() for _ in range(8)]
     expected = [case.expect(content) for content in contents]

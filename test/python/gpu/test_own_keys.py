@@ -1,8 +1,9 @@
-"""Consumers that visit the tiles of keys of their own rows (own-keys) on a GPU, against f32 attention by the rule of
-flashc.bench: masks whose consumers leave out tiles in front, behind, on both sides, all but one, and of different
-numbers in every tile of queries; sink tokens and other keys that all queries see beside those; ragged lengths, rows
-without keys, many launches. And masks whose bounds read arrays, of which each consumer hears from the list of work:
-packed sequences and documents of any length, and empty ones. Skipped where there is no GPU.
+"""Consumers that visit only the key tiles that their own rows need (own-keys), on a GPU, against f32 attention by the
+rule of flashc.bench. Masks let consumers leave out key tiles in front, behind, on both sides, or all but one, and the
+numbers differ between tiles of queries. Other masks add sink tokens and other keys that all queries see. Lengths are
+ragged, some rows have no keys, and kernels are launched many times. The bounds of some masks read arrays; then the work
+list tells each consumer which keys to visit: packed sequences and documents of any length, also empty ones. Skipped
+where there is no GPU.
 
     PYTHONPATH=python FLASHC_LIBRARY=build/lib/libflashc.so python3 -m pytest test/python/gpu/test_own_keys.py
 """
@@ -42,7 +43,7 @@ MASKS = {
 
 
 def cut(n, count, align=1):
-    """Offsets of `count` sequences of n tokens, some of them without tokens."""
+    """Returns offsets of `count` sequences that have n tokens together. Some sequences may be empty."""
     cuts = torch.randint(0, n // align + 1, (count - 1,)) * align
     return torch.cat([torch.tensor([0]), cuts.sort()[0], torch.tensor([n])]).to(torch.int32).cuda()
 
@@ -52,17 +53,17 @@ def ids_of(n, count):
 
 
 def each(make, *arguments):
-    """Of two batches."""
+    """Returns arrays for two batches."""
     return torch.stack([make(*arguments), make(*arguments)])
 
 
 def in_sequences(offsets, key_offsets, nq, nk, left=None, right=None):
-    """The keys that queries see, [batches, 1, nq, nk], by the rule of flashc.masks.packed."""
+    """Returns the keys that queries see, [batches, 1, nq, nk], by the rule of flashc.masks.packed."""
     keeps = []
     i, j = torch.arange(nq, device="cuda"), torch.arange(nk, device="cuda")
     for starts, key_starts in zip(torch.atleast_2d(offsets).long(), torch.atleast_2d(key_offsets).long()):
         number = torch.searchsorted(starts, i, right=True)
-        # Queries from the last offset on see nothing.
+        # Queries behind the last offset see no keys.
         end, key_end = torch.cat([starts, starts[-1:]])[number], torch.cat([key_starts, key_starts[-1:]])[number]
         position = (i + key_end - end)[:, None]
         keep = (j >= key_starts[number - 1][:, None]) & (j < key_end[:, None])
@@ -72,7 +73,7 @@ def in_sequences(offsets, key_offsets, nq, nk, left=None, right=None):
 
 
 def packed(nq, nk, offsets, key_offsets=None, **options):
-    """The mask, and the keys that queries see."""
+    """Returns the mask, and the keys that queries see."""
     left, right = options.get("window", (None, 0 if options.get("causal") else None))
     others = offsets if key_offsets is None else key_offsets
     return masks.packed(offsets, key_offsets, **options), in_sequences(offsets, others, nq, nk, left, right)
@@ -94,7 +95,8 @@ def padding(nq, nk):
             keep & (torch.arange(nk, device="cuda") < lengths[:, None, None, None]))
 
 
-# Of numbers of queries and keys and of sequences. The keys of "apart" are other sequences than the queries'.
+# Each entry makes a mask for numbers of queries, keys and sequences. In "apart", queries and keys have different
+# offsets.
 LISTED = {
     "packed": lambda nq, nk, s: packed(nq, nk, cut(nq, s)),
     "packed causal": lambda nq, nk, s: packed(nq, nk, cut(nq, s), causal=True),
@@ -152,7 +154,7 @@ def test_against_f32(d, kind, name):
 
 @pytest.mark.parametrize("name", ["window", "sinks", "sinks of several tiles"])
 def test_score_by_position(name):
-    """The key of a visit is read where nothing is masked, too."""
+    """The score needs the position of a key even in tiles that are not masked."""
     print("seed", torch.seed())
     for nq, nk in ((193, 193), (2049, 2049)):
         distance = (torch.arange(nq, device="cuda")[:, None] - torch.arange(nk, device="cuda")).abs()
@@ -165,7 +167,7 @@ def test_score_by_position(name):
 @pytest.mark.parametrize("name", ["causal", "window", "wide window", "steep", "sinks", "sinks of several tiles"])
 @pytest.mark.parametrize("kind", ["three", "no turns", "four, no turns", "four, output slot"])
 def test_many_launches_agree(kind, name):
-    """Without turns a warp may be late by all that one tile's stores take."""
+    """If consumers do not take turns, a warp may be late by the time that the stores of a tile take."""
     print("seed", torch.seed())
     q, k, v, first = run(MASKS[name], SCHEDULES[64, kind], 64, 2053, 2053, batch=8)
     schedule = SCHEDULES[64, kind] + ",own-keys=true"
@@ -183,7 +185,7 @@ LISTED_SCHEDULES = {
     (64, "two slots"): "consumers=2,kv-tile=128,stages=4,q-stages=2,store=registers,epilogue=plain",
     (64, "three slots"): "consumers=2,kv-tile=32,stages=3,q-stages=3,store=own-slot,epilogue=plain,"
                          "wait-after=0",
-    # of packed sequences Q's slot is taken
+    # A packed mask may not store to Q's slot, so this schedule stores from registers.
     (64, "four, no turns"): NO_TURNS.replace("store=q-slot", "store=registers"),
     (64, "one consumer"): "consumers=1,kv-tile=64,stages=2,q-stages=1,store=registers",
     (128, "three"): "consumers=3,kv-tile=80,stages=4,q-stages=1,store=registers",
@@ -194,7 +196,8 @@ LISTED_SCHEDULES = {
 @pytest.mark.parametrize("name", LISTED)
 @pytest.mark.parametrize("d,kind", LISTED_SCHEDULES)
 def test_arrays_against_f32(d, kind, name):
-    """Few sequences follow tiles of their own, many are on the grid (docs/masks.md, short sequences)."""
+    """Tiles of queries follow few sequences, but stay on the grid if there are many (docs/masks.md, short
+    sequences)."""
     print("seed", torch.seed())
     for nq, nk, sequences in ((1, 1, 1), (63, 63, 2), (193, 193, 1), (257, 257, 5), (1009, 1009, 3), (1031, 1031, 40),
                               (2500, 2500, 9), (700, 1100, 4), (1100, 700, 6)):
@@ -208,7 +211,7 @@ def test_arrays_against_f32(d, kind, name):
 
 @pytest.mark.parametrize("name", ["packed causal", "apart, causal", "documents", "documents apart"])
 def test_arrays_with_the_log_sum_exp(name):
-    """Rows that see nothing have o = 0 and lse = -inf."""
+    """Rows that see no key have o = 0 and lse = -inf."""
     print("seed", torch.seed())
     for nq, nk, sequences in ((257, 257, 5), (1100, 1100, 40), (2049, 2049, 3)):
         mask, keep = LISTED[name](nq, nk, sequences)
@@ -221,7 +224,7 @@ def test_arrays_with_the_log_sum_exp(name):
 
 @pytest.mark.parametrize("name", ["packed causal", "packed window", "apart, window", "documents", "documents, causal"])
 def test_many_launches_of_arrays_agree(name):
-    """Many more tiles than CTAs, of which consumers leave out whole documents."""
+    """There are many more tiles than CTAs, and consumers leave out whole documents."""
     print("seed", torch.seed())
     mask, _ = LISTED[name](4099, 4099, 11)
     for kind in ("three", "small tiles", "two slots", "four, no turns"):

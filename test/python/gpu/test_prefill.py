@@ -1,4 +1,4 @@
-"""Prefill and chunked prefill through caches (flashc.decode with many tokens) on a GPU against the formula in f64: the
+"""Prefill and chunked prefill through caches (flashc.decode with many tokens), on a GPU against the formula in f64. The
 forward kernel reads the cache. Skipped where there is no GPU."""
 import pytest
 
@@ -11,14 +11,15 @@ import flashc  # noqa: E402
 from flashc._runtime import library  # noqa: E402
 
 LIMIT = {torch.bfloat16: 8e-3, torch.float16: 2e-3}
-# Some are shorter than the tokens: queries at negative positions see nothing.
+# Some sequences have fewer keys than tokens: queries at negative positions see nothing.
 RAGGED = [1000, 1, 0, 37, 517, 16, 333, 1411]
 SHORT = [300, 1, 0, 37, 16, 257]
 
 
 @pytest.fixture(autouse=True, params=[1, 3])
 def forward(monkeypatch, request):
-    """The forward kernel, where a decoding one would be faster, too, with so many parts of the keys."""
+    """Makes decode run the forward kernel, even where the decoding kernel would be faster, with keys cut into so many
+    parts."""
     def choose(specialization, extents, device, options):
         parts = f"splits={options.splits or request.param}"
         return library.FORWARD_KERNEL, ",".join(filter(None, [parts, options.schedule]))
@@ -79,7 +80,7 @@ def test_scores(page, tokens, depth):
     cache, q = make(RAGGED, tokens, page=page, depth=depth)
     slopes, bias = torch.rand(16, device="cuda") * 0.1, torch.randn(16, 1500, device="cuda")
     scores = {"alibi": lambda s, b, h, i, j: s - slopes[h] * (i - j), "cap": lambda s, b, h, i, j: 20 * (s / 20).tanh(),
-              # Terms that are large at the last keys alone, pages after the first.
+              # Large terms at the last keys only, which are not on the first page.
               "steep": lambda s, b, h, i, j: s - 2e5 * slopes[h] * (i - j),
               "bias": lambda s, b, h, i, j: s + bias[h, j]}
     for rescore in scores.values():
@@ -92,8 +93,8 @@ def test_sinks(page):
     decoding.check(cache, q, LIMIT[q.dtype], sinks=torch.randn(16, device="cuda"))
 
 
-# What a launch may come to by the schedule table, and by hand: persistent kernels, work lists, per-warpgroup key
-# ranges.
+# Schedules that the schedule table or a user may choose: kernels that are not persistent, other epilogues, consumers
+# with keys of their own.
 SCHEDULES = ["persistent=false", "epilogue=plain,store=registers",
              "consumers=3,kv-tile=80,stages=4,own-keys=true", "consumers=2,kv-tile=64,stages=3",
              "consumers=1,kv-tile=96,stages=2", "ping-pong=false"]
@@ -112,7 +113,7 @@ def test_schedules(page, schedule, forward):
 
 @pytest.mark.parametrize("page", [0, 16, 256])
 def test_long(page):
-    """Chunks of long sequences, and more queries than those of the first entries."""
+    """Chunks of long sequences, with more queries than the entries for few queries take."""
     cache, q = make([20000, 5000, 0], 5000, heads=1, group=2, page=page)
     decoding.check(cache, q, LIMIT[q.dtype])
     decoding.check(cache, q[:, -600:], LIMIT[q.dtype])
@@ -120,7 +121,7 @@ def test_long(page):
 
 @pytest.mark.parametrize("page", [0, 16])
 def test_chunks(page):
-    """A prompt in chunks gives the rows of the prompt as a whole."""
+    """Attention of a prompt in chunks gives the same rows as the whole prompt."""
     tokens = 700
     cache, q = make([tokens], tokens, page=page)
     whole = flashc.decode(q, *cache.arguments())
@@ -142,7 +143,7 @@ def test_batch_invariant():
 
 
 def test_graphs():
-    """In a CUDA graph, with lengths that change between replays."""
+    """Lengths change between replays of a CUDA graph."""
     whole = decoding.Cache([1500, 1500], 2, 128, 128, 1500, 64, "cuda", torch.bfloat16)
     q = torch.randn(2, 129, 16, 128, device="cuda").bfloat16()
     flashc.decode(q, *whole.arguments())
@@ -160,7 +161,7 @@ def test_graphs():
 
 
 def test_many_launches():
-    """Equal bits in every launch, beside other work."""
+    """Every launch gives the same bits while other work runs on the GPU."""
     cache, q = make(RAGGED, 300, page=16)
     first = flashc.decode(q, *cache.arguments())
     other, side = torch.randn(2048, 2048, device="cuda"), torch.cuda.Stream()

@@ -1,8 +1,9 @@
-"""Masks over arrays that nothing is declared of, on a GPU: kernels before the attention's find the tiles to visit.
+"""Masks that read arrays of which nothing is declared, on a GPU. Kernels that run before the attention find the tiles
+to visit.
 
     PYTHONPATH=python FLASHC_LIBRARY=build/lib/libflashc.so python3 -m pytest test/python/gpu/test_ranges.py
 
-Against float32 attention, by the rule of docs/checking.md. Outputs are NaN before the launch."""
+Results are compared with float32 attention by the rule of docs/checking.md. Outputs are NaN before the launch."""
 
 import pytest
 
@@ -29,12 +30,12 @@ def documents(n, order, count=7, dtype=torch.int32):
 
 
 def make_masks(batch, nq, nk, order):
-    """Masks by name, and beside some of them their rule."""
+    """Returns masks by name. Some are pairs of a mask and the same rule for torch."""
     n = max(nq, nk)
     ids = torch.stack([documents(n, order) for _ in range(batch)])
-    far = documents(n, order, dtype=torch.int64) * (1 << 32)  # the last 32 bits are the same
+    far = documents(n, order, dtype=torch.int64) * (1 << 32)  # ids that differ only above the last 32 bits
     keep = (torch.rand(batch, -(-nk // 64), device="cuda") < 0.4).repeat_interleave(64, 1)[:, :nk].contiguous()
-    keep[batch - 1] = False  # rows without a key
+    keep[batch - 1] = False  # no query of this batch sees a key
     flags, unsigned, times = keep.to(torch.int8), keep.to(torch.uint8), documents(n, order, 1000)
     offsets = torch.tensor([0, n // 5, n // 5, n // 2, n], device="cuda", dtype=torch.int32)
     number = torch.bucketize(torch.arange(n, device="cuda"), offsets[1:], right=True)
@@ -60,7 +61,7 @@ def make_masks(batch, nq, nk, order):
 
 
 def check(mask, shape, d, dtype=BF16, **keywords):
-    """`mask`, or what is given beside it as torch has it."""
+    """`mask` is a mask, or a pair of a mask and the same rule for torch."""
     b, h, nq, nk = shape
     mask, rule = mask if isinstance(mask, tuple) else (mask, mask)
     q, k, v = qkv(b, h, h // 2, nq, nk, d, dtype=dtype)
@@ -90,7 +91,7 @@ def test_schedules(schedule):
 
 
 def test_scores_with_positions():
-    """A score of j needs the key of full tiles, too."""
+    """A score that uses j needs the position of a key in full tiles too."""
     ids = documents(2048, "sorted")
     q, k, v = qkv(1, 2, 2, 2048, 2048, 64)
     mask = lambda b, h, i, j: ids[i] == ids[j]  # noqa: E731
@@ -101,7 +102,8 @@ def test_scores_with_positions():
 
 
 def test_arrays_that_change():
-    """One kernel for all arrays of a shape; its tables are made again in each launch, and in each of a graph."""
+    """All arrays of a shape share one kernel. Its tables are computed again at every launch, and at every replay of a
+    graph."""
     ids = documents(1500, "sorted")
     q, k, v = qkv(1, 2, 2, 1500, 1500, 128)
     mask = lambda b, h, i, j: ids[i] == ids[j]  # noqa: E731
@@ -120,7 +122,7 @@ def test_arrays_that_change():
 
 
 def test_tiles_are_skipped():
-    """Sixteen documents take far less time than one."""
+    """Attention over sixteen documents takes far less time than over one document."""
     n = 16384
     q, k, v = qkv(1, 8, 8, n, n, 128)
     one = torch.zeros(n, device="cuda", dtype=torch.int32)

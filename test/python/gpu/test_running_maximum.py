@@ -1,6 +1,6 @@
-"""The running maximum on a GPU: which tiles change it, and by how much. Kernels ask by the bits of scores as integers
-whether a maximum may have to change, which is right unless all are negative, and take it only then. Skipped where there
-is no GPU.
+"""The running maximum on a GPU: which tiles change it, and by how much. A kernel compares scores as integers to find
+out whether a maximum may have to change. The comparison is right unless all scores are negative, and the maximum is
+computed only if it says so. Skipped where there is no GPU.
 
     PYTHONPATH=python FLASHC_LIBRARY=build/lib/libflashc.so python3 -m pytest test/python/gpu/test_running_maximum.py
 """
@@ -22,7 +22,7 @@ def far_key(value, others, key):
     return x
 
 
-# The score of each key, the same for all queries; 8 in log2 is 5.5.
+# The score of each key, which is the same for all queries. The limit, 8 in units of log2, is about 5.5 here.
 PATTERNS = {
     "all far below zero": torch.full((N,), -200.0),
     "rising below zero": torch.linspace(-400.0, -1.0, N),
@@ -45,7 +45,7 @@ def inputs(pattern, d, dtype, jitter):
     k = torch.randn(1, 2, N, d, device="cuda")
     q[..., 0] = 1.0
     k[..., 0] = pattern.cuda()
-    if jitter:  # the scores of queries differ, some have the sign of others
+    if jitter:  # scores differ between queries, some also in sign
         q[..., 1:] = 0.3 * torch.randn(1, 2, N, d - 1, device="cuda")
         q[:, :, torch.arange(N) % 5 == 3, 0] = -1.0
     return [x.to(dtype) for x in (q, k, v)]
@@ -73,8 +73,8 @@ def test_against_f32(pattern, is_causal, d, dtype, jitter, schedule):
 @pytest.mark.parametrize("key", [0, 130, N - 1])
 @pytest.mark.parametrize("pattern", ["rising", "all far below zero", "falling"])
 def test_a_bias_of_the_row_and_the_key(pattern, key):
-    """What is added to a lane's scores of a row is taken off the limit; with infinities where the mask keeps
-    nothing."""
+    """The kernel subtracts the terms of a row from its limit, instead of adding them to the row's scores. Terms are
+    infinite where the mask keeps nothing."""
     q, k, v = inputs(PATTERNS[pattern], 64, torch.bfloat16, True)
     slopes = torch.tensor([0.5, -0.7], device="cuda")
 
@@ -85,7 +85,7 @@ def test_a_bias_of_the_row_and_the_key(pattern, key):
     grid = [axis.view([-1 if dim == place else 1 for dim in range(4)]) for place, axis in enumerate(axes)]
     keep = (grid[3] <= grid[2] + key).expand(1, 2, N, N)
     expected = Reference(q, k, v, keep, lambda s: score(s, *grid), scale=1.0)
-    full = "consumers=2,kv-tile=64,stages=13,q-stages=1,store=registers"  # no room for slopes on the tensor cores
+    full = "consumers=2,kv-tile=64,stages=13,q-stages=1,store=registers"  # no room for slopes on tensor cores
     for schedule in ("", full):
         o = flashc.attention(q, k, v, scale=1.0, score=score, mask=lambda b, h, i, j: j <= i + key, schedule=schedule)
         assert not expected.compare(o).problem, (schedule, expected.compare(o))

@@ -1,5 +1,5 @@
-"""Score functions on a GPU, alone and with masks, against f32 attention by the rule of flashc.bench; and every function
-of flashc.ops against f64. Skipped where there is no GPU.
+"""Score functions on a GPU, with and without masks, against f32 attention by the rule of flashc.bench; and every
+function of flashc.ops against f64. Skipped where there is no GPU.
 
     PYTHONPATH=python FLASHC_LIBRARY=build/lib/libflashc.so python3 -m pytest test/python/gpu/test_scores.py
 """
@@ -21,12 +21,12 @@ LENGTHS = [(1, 257), (63, 65), (65, 1), (257, 331), (331, 63)]
 
 
 def to_gpu(x):
-    return torch.from_numpy(np.array(x)).cuda()  # a scalar stays one
+    return torch.from_numpy(np.array(x)).cuda()  # a scalar stays a scalar
 
 
 def check(nq, nk, d, dtype, mask=None, score=None, **keywords):
-    """flashc's numbers and those of f32. Twice the error of plain attention in the type is allowed, and in the
-    log-sum-exp a thousandth of the scores, since tanh has eleven bits."""
+    """Compares flashc with f32 attention. The output may have twice the error of plain attention in `dtype`. The
+    log-sum-exp may differ by a thousandth of the scores, since the kernel's tanh has eleven bits."""
     q, k, v = (torch.randn(BATCH, heads, n, d, device="cuda").to(dtype)
                for heads, n in ((HEADS, nq), (KEY_HEADS, nk), (KEY_HEADS, nk)))
     grid = positions(BATCH, HEADS, nq, nk)
@@ -62,8 +62,8 @@ def test_score_and_mask(rng, number, name, d, dtype):
         check(nq, nk, d, dtype, mask, score)
 
 
-# s plus terms affine in j: what the tensor cores add.
-#: Schedules that leave shared memory no room for that: each element has a multiply-add.
+# The scores of AFFINE add terms affine in j to s; the tensor cores add these.
+#: Schedules that leave no shared memory for that: a multiply-add for each element adds the terms.
 FULL = {d: f"consumers=2,kv-tile=64,stages={stages},q-stages=1,store=registers" for d, stages in ((64, 13), (128, 6))}
 AFFINE = ["alibi", "alibi of the other sign", "slope of a query", "rows cut off"]
 
@@ -81,8 +81,8 @@ def test_bias_on_tensor_cores(rng, name, d, dtype):
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=["bf16", "f16"])
 @pytest.mark.parametrize("tile", [16, 80, 128, 144, 224])
 def test_bias_on_tensor_cores_by_tile(rng, tile, dtype):
-    """With queries of zeros and one key for each of them the log-sum-exp is the bias. Slopes of any size, subnormal
-    ones of f16 among them; tiles of any number of columns."""
+    """Queries are zero and each sees one key, so the log-sum-exp is the bias. Slopes have any size, some are subnormal
+    in f16; tiles have any number of columns."""
     nk = 300
     slopes = to_gpu(np.float32([3.3e-7, -1e-4, 0.7001, -5.3, 61.7, 1000.1]))
     q, k = (torch.zeros(1, len(slopes), n, 64, device="cuda", dtype=dtype) for n in (nk, nk))
@@ -93,7 +93,7 @@ def test_bias_on_tensor_cores_by_tile(rng, tile, dtype):
     j = i // 2 * 2 + i % 3
     want = slopes.double()[:, None] * (j - i)
     seen = j < nk
-    # A sum, in f32, of slope * column and slope * (the tile's first column - i).
+    # The kernel adds slope * column and slope * (first column of the tile - i) in f32.
     size = slopes.double().abs()[:, None] * nk
     assert torch.all((got - want).abs()[:, seen] <= 2**-21 * size + 1e-6)
     assert torch.all(got[:, ~seen] == -torch.inf)
@@ -103,12 +103,12 @@ def test_bias_on_tensor_cores_by_tile(rng, tile, dtype):
 @pytest.mark.parametrize("value", [float("inf"), -float("inf"), float("nan"), 1e35])
 @pytest.mark.parametrize("d", [64, 128])
 def test_rows_that_the_mask_empties_have_no_score(d, value, schedule):
-    """Whatever is added to the scores of a row without keys, such as what nobody has initialised, is nothing: o = 0 and
-    lse = -inf. Rows are empty one by one, in whole tiles, and all together."""
+    """A row without keys has o = 0 and lse = -inf, whatever is added to its scores, such as uninitialised memory.
+    Single rows, whole tiles or all rows are empty."""
     schedule = FULL[d] if schedule == "full" else schedule
     for nq, nk, kept in ((300, 1000, 0.5), (700, 333, 0.01), (260, 257, 0.0)):
         lengths = torch.randint(1, nk + 1, (nq,), device="cuda") * (torch.rand(nq, device="cuda") < kept)
-        lengths[128:256] = 0  # a tile of queries
+        lengths[128:256] = 0  # empties a tile of queries
         bias = torch.where(lengths == 0, value, torch.randn(nq, device="cuda"))
         slopes = torch.where(lengths == 0, value, 0.01 * torch.randn(nq, device="cuda"))
         q, k, v = (torch.randn(1, 2, n, d, device="cuda").to(torch.bfloat16) for n in (nq, nk, nk))
@@ -127,7 +127,7 @@ def test_rows_that_the_mask_empties_have_no_score(d, value, schedule):
 
 @pytest.mark.parametrize("d", [64, 128])
 def test_conditions_on_the_score_and_the_key(rng, d):
-    """A condition that repeats along the keys, compared with one of the score, which does not."""
+    """Compares a condition that repeats along the keys with a condition on the score, which does not repeat."""
     def score(s, b, h, i, j):
         return torch.where((s > 0) == (j % 2 == 0), s, -0.5 * s)
     for nq, nk in LENGTHS:
@@ -135,7 +135,7 @@ def test_conditions_on_the_score_and_the_key(rng, d):
 
 
 LONG_SCORES = {
-    # What is split off is as large as the slope times the distance, and the maximum of a row may be as large.
+    # The bias that is split off can be as large as the slope times the distance, and so can the maximum of a row.
     "backwards": lambda s, b, h, i, j: s + 0.7 * (j - i),
     "forwards": lambda s, b, h, i, j: s + 0.3 * (i - j),
     "magnitude": lambda s, b, h, i, j: s - 0.3 * abs(i - j),
@@ -154,7 +154,7 @@ LONG_MASKS = {
 @pytest.mark.parametrize("mask", LONG_MASKS)
 @pytest.mark.parametrize("name", LONG_SCORES)
 def test_long_distances(rng, name, mask, d, schedule):
-    """16384 queries and keys, some of them: the output, and the log-sum-exp to some roundings of the largest term."""
+    """Checks some of 16384 queries: the output, and the log-sum-exp to within a few roundings of the largest term."""
     schedule = FULL[d] if schedule == "full" else schedule
     score, mask, nq, nk = LONG_SCORES[name], LONG_MASKS[mask], 16384, 16384
     q, k, v = (torch.randn(1, 2, n, d, device="cuda").to(torch.bfloat16) for n in (nq, nk, nk))
@@ -193,7 +193,8 @@ def test_bias(rng, bits, dtype):
 @pytest.mark.parametrize("offset", [0, 1])
 @pytest.mark.parametrize("gap", [0, 1])
 def test_bias_views(rng, gap, offset, dtype):
-    """Neighbours are read at once where both are aligned: of arrays that begin anywhere, with rows of any length."""
+    """Kernels read two neighbours at once where they are aligned. Arrays begin at any offset, and their rows have any
+    length."""
     causal = lambda b, h, i, j: j <= i  # noqa: E731
     for nq, nk, d, mask in ((64, 128, 64, None), (257, 331, 64, None), (130, 1024, 128, None), (500, 512, 64, causal),
                             (511, 400, 128, causal), (1, 63, 64, None)):
@@ -209,14 +210,15 @@ def test_bias_views(rng, gap, offset, dtype):
 @pytest.mark.parametrize("offset", [0, 1, 2, 3])
 @pytest.mark.parametrize("gap", [0, 1])
 def test_key_views(rng, gap, offset, dtype):
-    """The same of what depends on the key alone, and of bytes: two of them are one number."""
+    """Repeats test_bias_views for a bias that depends only on the key, and for bytes, which are read two at a time."""
     causal = lambda b, h, i, j: j <= i  # noqa: E731
     for nq, nk, d, mask in ((64, 128, 64, None), (257, 331, 64, None), (130, 1024, 128, causal), (500, 513, 64, causal),
                             (1, 63, 256, None), (70, 1, 64, None)):
         rows = 3 * torch.randn(BATCH, HEADS, offset + nk + gap, device="cuda")
         bias = (rows > 0 if dtype == torch.bool else rows.to(dtype))[..., offset:offset + nk]
         one = bias[0, 0]
-        # Of one query the weights' rounding does not average out: by the norm of all errors it may be beyond the rule.
+        # With one query, the rounding errors of the weights do not average out: the norm of all errors may exceed the
+        # rule.
         dtype_of_q = torch.float16 if nq == 1 else torch.bfloat16
         check(nq, nk, d, dtype_of_q, mask, lambda s, b, h, i, j: s + bias[b, h, j].float())
         check(nq, nk, d, dtype_of_q, mask, lambda s, b, h, i, j: s + one[j].float())
@@ -225,7 +227,7 @@ def test_key_views(rng, gap, offset, dtype):
 @pytest.mark.parametrize("offset", [0, 1, 2, 3])
 @pytest.mark.parametrize("gap", [0, 1])
 def test_views_of_flags(rng, gap, offset):
-    """Masks of flags, by pair and by key, that begin anywhere, with rows of any length."""
+    """Masks of flags for pairs or for keys. The arrays begin at any offset, and their rows have any length."""
     for nq, nk, d in ((64, 128, 64), (257, 331, 64), (130, 1024, 128), (500, 513, 128), (1, 63, 256), (70, 1, 64)):
         flags = (torch.rand(BATCH, HEADS, nq, offset + nk + gap, device="cuda") < 0.6)[..., offset:offset + nk]
         of_keys = flags[:, 0, 0]
@@ -236,7 +238,8 @@ def test_views_of_flags(rng, gap, offset):
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_function(rng, name):
-    """Over one key the log-sum-exp is the score. sin, cos, tanh, log, ... are the hardware's."""
+    """The log-sum-exp over one key is its score. Kernels use hardware instructions for sin, cos, tanh, log and
+    others."""
     of_number, (low, high) = FUNCTIONS[name]
     x = rng.uniform(low, high, 200).astype(np.float32)
     want = np.array([of_number(float(number)) for number in x], np.float64)

@@ -1,7 +1,7 @@
-"""The drop-in for PyTorch's scaled_dot_product_attention on a GPU. Skipped where there is none.
+"""The replacement for PyTorch's scaled_dot_product_attention on a GPU. Skipped where there is no GPU.
 
-Numbers are held to the rule of docs/checking.md: the error against float32 attention is at most twice that of plain
-attention in the inputs' type. Outputs are NaN before the launch, and so is what lies behind them."""
+Numbers follow the rule of docs/checking.md: the error against float32 attention is at most twice the error of plain
+attention in the type of the inputs. Outputs are NaN before the launch, and so is the memory behind them."""
 
 import pytest
 

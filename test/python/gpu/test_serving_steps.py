@@ -1,5 +1,5 @@
-"""Steps of serving on a GPU, append_kv with rotary embedding and then decode, against the formula in f32: the sizes,
-the kinds of caches and of masks that serving has. Skipped where there is no GPU.
+"""Serving steps on a GPU, against the formula in f64: append_kv with rotary embedding, and then decode, with the sizes,
+caches and masks of serving. Skipped where there is no GPU.
 
     PYTHONPATH=python FLASHC_LIBRARY=build/lib/libflashc.so python3 -m pytest test/python/gpu/test_serving_steps.py
 """
@@ -14,14 +14,14 @@ if not torch.cuda.is_available():
 import decoding  # noqa: E402
 import flashc  # noqa: E402
 
-#: Queries, and rows of the cache.
+#: Numbers of queries, and of rows of the cache.
 SIZES = [(1, 128), (1, 339), (3, 1024), (64, 800), (64, 256), (3, 799), (64, 2048), (16, 20000), (1, 65536), (128, 128),
          (259, 300)]
 LIMIT = 8e-3
 
 
 def rotate(x, first, cos, sin, interleaved):
-    """x [T, H, D] at positions from `first` on, in f64."""
+    """Rotates x [T, H, D], whose first token is at position `first`, in f64."""
     half = cos.shape[1]
     c, s = (angles[first:first + len(x)].double()[:, None] for angles in (cos, sin))
     a, b = (x[..., :2 * half:2], x[..., 1:2 * half:2]) if interleaved else (x[..., :half], x[..., half:2 * half])
@@ -31,13 +31,13 @@ def rotate(x, first, cos, sin, interleaved):
 
 
 def step(queries, keys, new, page, heads, group, depth, rotary, *, padded=False, **keywords):
-    """Sequences of random lengths get `new` tokens, of which the last `queries` ask; `padded`: the first keys of a
-    sequence are none of it."""
+    """Appends `new` tokens to sequences of random lengths, and computes attention of the last `queries` tokens. With
+    `padded`, the first keys of a sequence do not belong to it."""
     batch = 3
     length = torch.randint(max(queries - new, 0), keys - new + 1, (batch,))
     length[0] = keys - new
     cache = decoding.Cache(length.tolist(), heads, depth, depth, keys, page, "cuda", torch.bfloat16)
-    if page:  # a page of its own for each slot, as appended tokens need them
+    if page:  # appended tokens need pages, so every slot gets a page
         slots = cache.table.shape[1]
         table = torch.randperm(batch * slots).int().view(batch, slots).cuda()
         filled = []
@@ -113,7 +113,8 @@ def test_without_causality(queries):
 @pytest.mark.parametrize("page", [0, 16])
 @pytest.mark.parametrize("depth", [64, 128])
 def test_a_prompt_against_a_long_cache(tokens, page, depth):
-    """Tiles of queries do not fill the GPU: the keys are cut into parts, by either kernel. Equal bits each time."""
+    """There are too few tiles of queries to fill the GPU, so either kernel cuts the keys into parts. Bits are equal
+    each time."""
     cache = decoding.Cache([20000, 3], 2, depth, depth, 20011 if not page else 20016, page, "cuda", torch.bfloat16)
     q = torch.randn(2, tokens, 16, depth, device="cuda").bfloat16()
     sinks = torch.randn(16, device="cuda")
@@ -125,7 +126,7 @@ def test_a_prompt_against_a_long_cache(tokens, page, depth):
 
 @pytest.mark.parametrize("tokens", [40, 100])
 def test_a_mask_by_arrays_of_a_prompt(tokens):
-    """Its bounds are runs of a table, which are not cut."""
+    """The bounds of the mask are runs in a table, so the keys are not cut into parts."""
     cache = decoding.Cache([9000, 4000], 2, 128, 128, 9000, 0, "cuda", torch.bfloat16)
     q = torch.randn(2, tokens, 16, 128, device="cuda").bfloat16()
     ids = torch.randint(0, 3, (9000,), device="cuda", dtype=torch.int32).sort().values

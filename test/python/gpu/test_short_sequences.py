@@ -1,9 +1,9 @@
-"""Packed sequences that are shorter than a tile of queries on a GPU: the entry for them and the others, against float32
-attention. Skipped where there is no GPU.
+"""Packed sequences that are shorter than a tile of queries, on a GPU, against float32 attention: the kernel entry for
+them, and the other entries. Skipped where there is no GPU.
 
     PYTHONPATH=python FLASHC_LIBRARY=build/lib/libflashc.so python3 -m pytest test/python/gpu/test_short_sequences.py
 
-Numbers are held to the rule of docs/checking.md. Outputs are NaN before the launch."""
+Numbers follow the rule of docs/checking.md. Outputs are NaN before the launch."""
 
 import pytest
 
@@ -16,7 +16,7 @@ from flashc import masks  # noqa: E402
 from .test_masks import assert_right, offsets, packed_inputs, same_sequence  # noqa: E402
 from .test_work_lists import evaluate  # noqa: E402
 
-# By whether they are shorter than a tile of 128 to 256 queries, on average.
+# Lengths of sequences that are, on average, shorter than a tile of 128 to 256 queries (SHORT), or not.
 SHORT = {
     "eight": [8] * 2048, "one": [1] * 1500, "63": [63] * 70, "64": [64] * 80, "one of them": [77],
     "64 beside long ones": [64] * 30 + [1100] + [64] * 30 + [777] + [64] * 20,
@@ -29,7 +29,7 @@ KEYWORDS = [({}, None, None), ({"causal": True}, None, 0), ({"window": (40, 3)},
 
 
 def takes_short(kernel, arguments):
-    """Whether a launch takes the entry for short sequences: its first variant that applies."""
+    """Returns whether the first variant of the kernel that applies to a launch is the entry for short sequences."""
     variants = kernel.manifest["variants"]
     assert any(variant["kernel"].endswith("_short") for variant in variants)
     return next((variant["kernel"].endswith("_short") for variant in variants
@@ -37,8 +37,8 @@ def takes_short(kernel, arguments):
 
 
 def check(lengths, d, keywords, left, right, is_short, empty_sequences=0, more_keys=0):
-    """One launch, and that it takes the entry that it should. Sequences without a query at the end make them shorter on
-    average; more keys than twice the queries, of no sequence, take the other entry in any case."""
+    """Launches once, and checks that the launch takes the right entry. Empty sequences at the end reduce the average
+    length. If more than half of the keys belong to no sequence, the other entry is taken in any case."""
     pairs = [(n, n) for n in lengths]
     q, k, v = (x.transpose(0, 1)[None].contiguous() for x in packed_inputs(pairs, 4, 2, d))
     starts, _ = offsets(pairs + [(0, 0)] * empty_sequences)
@@ -71,7 +71,7 @@ def test_long_sequences(name, keywords, left, right, d):
 @pytest.mark.parametrize("lengths", [[(1, 2)] * 1000, [(8, 5)] * 500, [(60, 110), (0, 40), (1, 0), (100, 130)] * 20])
 @pytest.mark.parametrize("keywords, left, right", KEYWORDS)
 def test_offsets_of_keys(lengths, keywords, left, right):
-    """Sequences that have other lengths for keys; some have no keys, some no queries."""
+    """Sequences have other lengths for keys than for queries; some have no keys, some no queries."""
     q, k, v = packed_inputs(lengths, 4, 2, 128)
     starts, key_starts = offsets(lengths)
     o, lse = torch.full_like(q, float("nan")), torch.full((4, q.shape[0]), float("nan"), device="cuda")
@@ -81,7 +81,7 @@ def test_offsets_of_keys(lengths, keywords, left, right):
 
 
 def test_both_entries_in_turn():
-    """One kernel, whose entries a launch chooses by the extents, also in a captured graph."""
+    """One kernel has both entries. Each launch chooses one by the extents, also in a captured graph."""
     flashc.configure(disk_cache=False)
     cases = [[8] * 500, [1000, 3000], [8] * 500, [130] * 20]
     pairs = [[(n, n) for n in lengths] for lengths in cases]

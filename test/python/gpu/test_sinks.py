@@ -1,4 +1,4 @@
-"""Sinks on a GPU: a column more in every softmax, and its gradient, against f64."""
+"""Sinks on a GPU: an additional column in every softmax, and its gradient, against f64."""
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -13,7 +13,7 @@ LENGTHS = [(1, 1), (1, 257), (65, 63), (131, 517), (700, 300)]
 
 
 def make_sinks(heads):
-    """Of all sizes, and of none."""
+    """Returns sinks of several sizes, from -inf to 40."""
     sinks = guarded((heads,), torch.float32)[0]
     sinks.copy_(torch.randn(heads, device="cuda") * 3)
     sinks[0], sinks[-1] = -torch.inf, 40.0
@@ -21,7 +21,7 @@ def make_sinks(heads):
 
 
 def reference(q, k, v, sinks, keep=None, rescore=None):
-    """o and lse in f64, of which PyTorch knows the derivatives. A row without a key is that of the sink alone."""
+    """Returns o and lse in f64, as functions that PyTorch can differentiate. A row without keys has only the sink."""
     group = q.shape[1] // k.shape[1]
     s = q @ k.repeat_interleave(group, 1).mT * q.shape[-1]**-0.5
     s = s if rescore is None else rescore(s)
@@ -40,7 +40,8 @@ def is_causal(nq, nk):
 
 
 def close(got, want, limit, name, terms=0):
-    """Each element is a sum of some terms of either sign, each of which rounding has moved; 0: few enough."""
+    """Compares in the norm. Each element of `got` is a sum of `terms` rounded terms of either sign; 0 if these are so
+    few that rounding does not matter."""
     floor = 1e-3 * want.numel()**0.5 + 4e-2 * terms**0.5
     assert (got.double() - want).norm() <= limit * (want.norm() + floor), name
 
@@ -68,7 +69,7 @@ def check(b, hq, hk, nq, nk, d, dtype, causal=False, rescore=None, limit=None, *
                                   lse64.detach().float(), do, dlse=dlse, causal=causal, sinks=sinks, enable_gqa=True,
                                   out=tuple(out for out, _ in outs), schedule=schedule, **keywords)
         for name, (out, behind), expected in zip(("dq", "dk", "dv", "dsinks"), outs, want):
-            # A single key cancels: dP - delta is small, and the rounding of o stays in delta.
+            # With a single key, dP - delta almost cancels, and the rounding of o stays in delta.
             close(out, expected, (5 if min(nq, nk) == 1 else 2) * limit, (name, nq, nk, d, schedule),
                   terms=b * nq if name == "dsinks" else 0)
             assert behind.isnan().all()
@@ -99,7 +100,7 @@ def test_scores_and_schedules(d):
 
 
 def test_masks():
-    """Rows without a key have the sink alone, and packed sequences have the sink of their head."""
+    """A row without keys has only the sink. In packed sequences every row has the sink of its head."""
     q, k, v = (random(1, 4, 400, 64) for _ in range(3))
     sinks = make_sinks(4)
     i = torch.arange(400, device="cuda")

@@ -1,6 +1,6 @@
-"""Soft caps on a GPU, whose tanh is a polynomial where a warp's scores of a tile are small, an instruction elsewhere:
-values one by one, and attention against f32, with small and large scores side by side, NaN and infinities. Skipped
-where there is no GPU.
+"""Soft caps on a GPU. Their tanh is a polynomial if all scores that a warp has in a tile are small, and an instruction
+otherwise. Tests check single values, and attention against f32, with small and large scores side by side, NaN and
+infinities. Skipped where there is no GPU.
 
     PYTHONPATH=python FLASHC_LIBRARY=build/lib/libflashc.so python3 -m pytest test/python/gpu/test_soft_caps.py
 """
@@ -35,7 +35,8 @@ def soft_cap(cap, tanh):
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=["bf16", "f16"])
 @pytest.mark.parametrize("mixed", [False, True], ids=["sorted", "mixed"])
 def test_values(cap, dtype, mixed):
-    """With one key a row's log-sum-exp is its score. Sorted, the warps in the middle have small scores alone."""
+    """With one key, the log-sum-exp of a row is its score. If rows are sorted (not `mixed`), the warps in the middle
+    have only small scores."""
     n = 4096
     x = torch.linspace(-2 * cap, 2 * cap, n, device="cuda").to(dtype)
     if mixed:
@@ -52,7 +53,8 @@ def test_values(cap, dtype, mixed):
 
 
 def make_inputs(nq, nk, d, dtype):
-    """Of keys some blocks, and of queries some rows, have large scores: a warp's tiles are small, large, or both."""
+    """Some blocks of keys and some queries have large scores, so that tiles of a warp have small scores, large ones, or
+    both."""
     q, k, v = (torch.randn(2, heads, n, d, device="cuda") for heads, n in ((4, nq), (2, nk), (2, nk)))
     k[:, :, torch.arange(nk, device="cuda") // 50 % 3 == 1] *= 12
     q[:, :, torch.arange(nq, device="cuda") % 40 == 7] *= 10
@@ -61,8 +63,8 @@ def make_inputs(nq, nk, d, dtype):
 
 
 def tanh_error(q, k, v, keep, score):
-    """What comes of scores that are off by 2^-11 of themselves, as tanh.approx is: of the weights p_j, at most
-    p_j (e_j + sum of p e), if e_j is the error of the score."""
+    """Returns the error of o if the score j has a relative error of 2^-11, as from tanh.approx. If e_j is the error of
+    score j, its weight p_j is off by at most p_j (e_j + sum of p e)."""
     q, k, v = (x.float() for x in (q, k.repeat_interleave(2, 1), v.repeat_interleave(2, 1)))
     s = score((q @ k.transpose(2, 3)) * q.shape[3] ** -0.5)
     p = torch.softmax(s if keep is None else s.masked_fill(~keep, -torch.inf), dim=3).nan_to_num(0.0)
@@ -71,7 +73,7 @@ def tanh_error(q, k, v, keep, score):
 
 
 def check(inputs, mask, in_kernel, in_torch, schedule=""):
-    """The outputs with and without the log-sum-exp against the reference."""
+    """Compares the outputs, with and without the log-sum-exp, with the reference."""
     q, k, v = inputs
     grid = positions(2, 4, q.shape[2], k.shape[2])
     keep = None if mask is None else mask(*grid)
@@ -91,7 +93,8 @@ def check(inputs, mask, in_kernel, in_torch, schedule=""):
 
 
 def run(inputs, mask, score, schedule=""):
-    """Without the log-sum-exp, and with it: other kernels, which have a maximum."""
+    """Runs without the log-sum-exp, and then with it, in another kernel. A kernel without a maximum has no
+    log-sum-exp."""
     keywords = {} if mask is None else {"mask": mask}
     for with_lse in (False,) if "unified" in schedule else (False, True):
         result = flashc.attention(*inputs, enable_gqa=True, return_lse=with_lse, score=score, schedule=schedule,
@@ -140,7 +143,7 @@ def test_infinite_scores_are_at_the_cap(d, dtype):
 @TYPES
 @pytest.mark.parametrize("key", [0, 5, 131, 199])
 def test_nan_takes_its_rows_along(d, dtype, key):
-    """Those that see the key, and no others."""
+    """Rows that see the NaN key are NaN, and no others."""
     q, k, v = make_inputs(200, 200, d, dtype)
     k[:, :, key, 3] = float("nan")
     for outputs in run((q, k, v), MASKS["causal"], soft_cap(30.0, ops.tanh)):

@@ -1,4 +1,4 @@
-"""The benchmark and the tuner on a GPU, on a small part of what they do. Skipped where there is none."""
+"""Runs small parts of the benchmark and of the tuner on a GPU. Skipped where there is no GPU."""
 
 import pytest
 
@@ -39,7 +39,7 @@ def test_the_tuner_finds_rows_that_compile(tmp_path, monkeypatch, capsys):
         assert tune.main(["--print"]) == 0
         rows, others = parse(capsys.readouterr().out)
         assert {row.key.mask for row in rows} == {"none", "bounds"} and not others
-        # flashc uses them from now on.
+        # From now on flashc uses the rows that the tuner found.
         flashc.configure()
         spec = flashc.ArraySpec((1, 1, 1024, 64), "bf16")
         for row in rows:

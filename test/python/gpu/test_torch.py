@@ -1,7 +1,7 @@
-"""flashc on PyTorch's tensors on a GPU. Run with pytest where there is one; everything is skipped elsewhere.
+"""flashc on PyTorch tensors on a GPU. Skipped where there is no GPU.
 
-Numbers are held to the rule of docs/checking.md: the error against float32 attention is at most twice that of plain
-attention in the inputs' type. Outputs are NaN before the launch, and so is what lies behind them."""
+Numbers follow the rule of docs/checking.md: the error against float32 attention is at most twice the error of plain
+attention in the type of the inputs. Outputs are NaN before the launch, and so is the memory behind them."""
 
 import pytest
 
@@ -164,7 +164,7 @@ def test_refusals_say_what_is_wrong():
     wide = random(1, 1, 64, 264)
     with pytest.raises(flashc.ArgumentError, match="multiples of 8"):
         flashc.attention(wide, wide, wide)
-    # Nothing above has left an error behind in CUDA.
+    # The refused calls left no error behind in CUDA.
     torch.cuda.synchronize()
     assert_right(flashc.attention(q, k, v), q, k, v)
 
@@ -198,7 +198,7 @@ def test_no_keys_have_a_log_sum_exp_of_minus_infinity():
 # --- Other frameworks -------------------------------------------------------------------------------------------------
 
 class OnlyDLPack:
-    """A tensor without anything but DLPack."""
+    """A tensor that has only DLPack."""
 
     def __init__(self, tensor):
         self.tensor = tensor

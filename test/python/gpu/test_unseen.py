@@ -1,9 +1,9 @@
-"""What no query may see may be NaN on a GPU, forward and backward: padding, rows after the last offset, other packed
+"""Rows that no query sees may be NaN on a GPU, forward and backward: padding, rows behind the last offset, other packed
 sequences, and keys of caches before a window. Skipped where there is no GPU.
 
     PYTHONPATH=python FLASHC_LIBRARY=build/lib/libflashc.so python3 -m pytest test/python/gpu/test_unseen.py
 
-Results must be those that they are where the same rows hold numbers."""
+Results must be the same as if these rows held numbers."""
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -16,7 +16,7 @@ from flashc import masks  # noqa: E402
 from .tensors import qkv  # noqa: E402
 
 BAD = [float("nan"), float("inf")]
-#: Of sequences that have tiles of their own, and of shorter ones, which share tiles.
+#: Lengths of sequences: LONG ones have tiles of their own, SHORT ones share tiles.
 LONG, SHORT = [700, 1, 300, 0, 1000, 129, 63], [65, 3, 0, 1, 63, 64, 8] * 3
 KEYWORDS = [{}, dict(causal=True), dict(window=(40, 3))]
 
@@ -26,18 +26,18 @@ def offsets(lengths):
 
 
 def run(mask, q, k, v, do):
-    """o, lse, dq, dk and dv."""
+    """Returns o, lse, dq, dk and dv."""
     o, lse = flashc.attention(q, k, v, mask=mask, enable_gqa=True, return_lse=True)
     return o, lse, *flashc.attention_backward(q, k, v, o, lse, do, mask=mask, enable_gqa=True)
 
 
 def is_same(name, x, y):
-    """Equal bits; but dq is added up in any order."""
+    """Returns whether bits are equal. dq need only be close, since it is summed in any order."""
     return torch.equal(x, y) if name != "dq" else torch.allclose(x.float(), y.float(), atol=0.02, rtol=0.02)
 
 
 def check(mask, arrays, keys, queries, bad):
-    """`keys` and `queries` that exist, [B, N]: what is of others may be bad."""
+    """`keys` and `queries` [B, N] say which rows exist. The other rows become `bad`."""
     want = run(mask, *arrays)
     q, k, v, do = (x.clone() for x in arrays)
     for x, rows in ((q, queries), (do, queries), (k, keys), (v, keys)):
@@ -87,7 +87,8 @@ def test_rows_after_the_last_offset(lengths, keywords, d, bad):
 @pytest.mark.parametrize("d", [64, 128])
 @pytest.mark.parametrize("keywords", KEYWORDS)
 def test_other_sequences(keywords, d, bad):
-    """Sequences that have tiles of their own see nothing of each other; with V alone, gradients neither."""
+    """A sequence that has tiles of its own is not affected by bad keys and values of other sequences, and its gradients
+    are not affected by bad values."""
     starts, n = offsets(LONG), sum(LONG)
     arrays = [*qkv(1, 4, 2, n, n, d), torch.randn(1, 4, n, d, device="cuda").bfloat16()]
     mask = masks.packed(starts, **keywords)

@@ -1,5 +1,5 @@
-"""Kernels that run before another one on a GPU: the list of work that the order kernel makes, and outputs of kernels
-that go through it, on several streams and in graphs. Skipped where there is no GPU.
+"""Kernels that run before the attention kernel on a GPU: the work list that the order kernel makes, and the outputs of
+kernels that use the list, on several streams and in graphs. Skipped where there is no GPU.
 
     PYTHONPATH=python FLASHC_LIBRARY=build/lib/libflashc.so python3 -m pytest test/python/gpu/test_work_lists.py
 """
@@ -28,7 +28,7 @@ def call(name, *arguments):
 
 
 def evaluate(formula, arguments):
-    """A formula of the manifest, on tensors."""
+    """Evaluates a formula of the manifest for tensors."""
     mul, add = lambda x, y: x * y, lambda x, y: x + y
     words = {"ceildiv": lambda x, y: -(-x // y), "mul": mul, "mul64": mul, "min": min, "add": add, "add64": add,
              "sm_count": torch.cuda.get_device_properties(0).multi_processor_count}
@@ -37,9 +37,9 @@ def evaluate(formula, arguments):
 
 
 def run_order_kernel(kernel, arguments, items):
-    """What the kernel before `kernel` leaves in the workspace: the items in the order of the list, and their work.
-    (Behind each item in the list stand its numbers, and behind the work those of all items, then the counter of what
-    has been drawn.)"""
+    """Runs the order kernel of `kernel`. Returns the items in the order of the list, and the work of each item, both
+    from the workspace. (There, further numbers follow each item of the list. The work of all items follows the list,
+    then further numbers, and last the counter of drawn items.)"""
     manifest = kernel.manifest
     (before,) = manifest["before"]
     words = evaluate(manifest["workspace"], arguments) // 4
@@ -69,8 +69,9 @@ def run_order_kernel(kernel, arguments, items):
 
 
 def assert_sorted(order, work):
-    """A permutation, by falling work: exactly up to 256, else by the distance from the most in steps of a power of two.
-    Items that compare equal keep their order."""
+    """Checks that `order` is a permutation that sorts the items by falling work. The order is exact if the largest work
+    is at most 256. Otherwise only the distance from the largest work counts, in steps of a power of two. Equal items
+    keep their order."""
     assert torch.equal(order.sort().values, torch.arange(len(order), device="cuda", dtype=torch.int32))
     most = int(work.max())
     key = (most - work.long()) >> max((most - 1).bit_length() - 8, 0)
@@ -81,7 +82,7 @@ def assert_sorted(order, work):
                                            (2, 1 << 20), (1, 1 << 27)])
 @pytest.mark.parametrize("keys", [100, 5000, 200000])
 def test_list_is_a_sorted_permutation(batch, queries, keys):
-    # Of such large tensors only the extents are looked at.
+    # Only the extents of such large tensors are used.
     q = torch.empty(1, 1, 1, 64, device="cuda", dtype=torch.bfloat16).expand(batch, 1, queries, 64)
     k = q[:, :, :1].expand(batch, 1, keys, 64)
     lengths = torch.randint(0, keys + 1, (batch,), device="cuda", dtype=torch.int32)
@@ -98,8 +99,8 @@ def test_list_is_a_sorted_permutation(batch, queries, keys):
 
 @pytest.mark.parametrize("seed", range(5))
 def test_list_of_sequences(seed):
-    """Tiles of flash.segment_tile: those of a sequence visit their own keys up to the last query, and those without a
-    query as many as a kernel needs."""
+    """Tiles of flash.segment_tile: a tile of a sequence visits the keys of the sequence up to its last query, and a
+    tile without a query visits as many tiles as a kernel needs at least."""
     generator = torch.Generator().manual_seed(seed)
     lengths = torch.randint(0, 1500, (1 + 7 * seed,), generator=generator).tolist() + [77]
     starts = torch.tensor([0, *lengths]).cumsum(0).int().cuda()
@@ -111,7 +112,7 @@ def test_list_of_sequences(seed):
         for tile in range(end // 128 - begin // 128 + 1):
             want.append(max(1, -(-(min((tile + 1) * 128, end - begin)) // 128) if tile * 128 < end - begin else 1))
     order, work = run_order_kernel(kernel, [q, k, v, starts], len(want))
-    # Items count from the last tile: of a causal mask it has the most keys.
+    # Items may be numbered from the last tile, since that one has the most keys under a causal mask.
     assert work.tolist() in (want, want[::-1])
     assert_sorted(order, work)
 
@@ -146,7 +147,7 @@ def padded(q, k, v, lengths):
 
 
 def test_streams_do_not_share_lists():
-    """Launches of one kernel on streams of their own, with lists of different lengths, at the same time."""
+    """Launches of one kernel run at the same time, each on a stream of its own and with a list of another length."""
     problems = []
     for index in range(6):
         q, k, v = qkv(4, 8, 8, 500 + 300 * index, 1500, 64)
