@@ -1,5 +1,5 @@
-"""Gradients of what a score reads, on the CPU: against PyTorch's derivative of the score, and against differences in
-f64; packed sequences, masks, sinks, dropout; refusals."""
+"""Gradients of the tensors that a score reads, on the CPU, against PyTorch's derivative of the score and against
+difference quotients in f64; packed sequences, masks, sinks, dropout; refusals."""
 import numpy as np
 import pytest
 
@@ -14,7 +14,7 @@ from scores import MASKS  # noqa: E402
 HAS_OPS = hasattr(torch.library, "custom_op")
 
 
-#: Scores that captured.py has in another form: gpu/test_captured_gradients.py alone compares their numbers.
+#: Scores that captured.py also has, in another form. Only gpu/test_captured_gradients.py compares their numbers.
 FORMS = ("temperature of a head", "of a batch and a head", "bias of a key", "rows cut off", "soft cap and alibi", "t5",
          "sine of the distance")
 
@@ -33,7 +33,8 @@ def test_lengths(name, nq, nk):
 
 
 def test_differences():
-    """NumPy's arrays, whose gradients attention_backward returns, by differences of attention in f64."""
+    """Compares the gradients that attention_backward returns for NumPy arrays with difference quotients of attention in
+    f64."""
     rng = np.random.default_rng(1)
     b, h, nq, nk, d = 1, 2, 5, 6, 8
     q, k, v = reference.inputs(rng, b, h, h, nq, nk, d)
@@ -64,7 +65,7 @@ def test_differences():
 
 
 def test_untouched():
-    """What masked pairs alone read gets zeros."""
+    """The gradient of elements that only masked pairs read is zero."""
     q, do = (torch.randn(1, 2, 20, 8) for _ in range(2))
     table = torch.randn(2, 39, requires_grad=True)
     bias = torch.randn(30, 30, requires_grad=True)
@@ -73,13 +74,13 @@ def test_untouched():
     of_table, of_bias = torch.autograd.grad(o, (table, bias), do)
     assert (of_table[:, :19] == 0).all() and (of_table[:, 24:] == 0).all() and (of_table[:, 19:24] != 0).all()
     kept = torch.ones(20, 20).tril().triu(-4).bool()
-    kept[0, 0] = False  # the only key of its row: its weight is 1 whatever is added
+    kept[0, 0] = False  # the only key of its row has weight 1, whatever is added
     assert (of_bias[:20, :20][~kept].abs() < 1e-6).all() and (of_bias[20:] == 0).all() and (of_bias[:, 20:] == 0).all()
     assert (of_bias[:20, :20][kept] != 0).all()
 
 
 def test_of_masks():
-    """Numbers as a mask are added to the score."""
+    """A mask of numbers is added to the score, and has a gradient."""
     q, do = (torch.randn(2, 4, 20, 8) for _ in range(2))
     for shape in ((20, 20), (4, 1, 20), (2, 1, 20, 20), (1, 4, 20, 1)):
         mask, slope = torch.randn(shape, requires_grad=True), torch.tensor(1.5, requires_grad=True)
@@ -93,7 +94,7 @@ def test_of_masks():
 
 
 def test_packed():
-    """Positions in a sequence: those of tables, and of queries."""
+    """Positions that index tables and arrays of queries count from the start of a sequence."""
     lengths = [5, 1, 0, 17, 9]
     offsets = torch.tensor(np.cumsum([0, *lengths]), dtype=torch.int32)
     total = sum(lengths)
@@ -118,7 +119,7 @@ def test_packed():
 
 @pytest.mark.parametrize("heads,queries", [(2, 5), (5, 5)])
 def test_layout(heads, queries):
-    """Arrays of four dimensions are not in the layout of q, k and v."""
+    """Captured arrays of four dimensions keep their own layout, whatever the layout of q, k and v is."""
     q, do = torch.randn(2, queries, heads, 8), torch.randn(2, queries, heads, 8)
     k = torch.randn(2, 6, heads, 8)
     bias = torch.randn(2, heads, queries, 6, requires_grad=True)
@@ -130,7 +131,7 @@ def test_layout(heads, queries):
 
 
 def test_layout_of_strided_arrays():
-    """Of three dimensions whose last one is strided: kernels have four."""
+    """The captured array has three dimensions, and its last dimension is strided."""
     q, do, whole = torch.randn(1, 3, 3, 8), torch.randn(1, 3, 3, 8), torch.randn(6, 6, 6, requires_grad=True)
     x = whole[::2, ::2, ::2]
     o = flashc.attention(q, q, q, layout="bshd", score=lambda s, b, h, i, j: s + x[h, i, j])
@@ -141,8 +142,8 @@ def test_layout_of_strided_arrays():
 
 
 def test_loop_over_layers():
-    """A score that refers to what a loop changes is that of its iteration, and a property another array in each
-    trace."""
+    """A score that refers to a variable of a loop keeps the value of its iteration, even if a property returns another
+    array in each trace."""
     class Layer:
         def __init__(self):
             self.raw = torch.randn(8, 8, requires_grad=True)
@@ -165,8 +166,8 @@ def test_loop_over_layers():
 
 
 def test_changed_arrays():
-    """Arrays that a score reads, and that do not require gradients themselves, may not be written before the backward
-    pass reads them."""
+    """Arrays that a score reads, and that need no gradient themselves, may not be written before the backward pass
+    reads them."""
     q, other = torch.randn(1, 2, 8, 8, requires_grad=True), torch.randn(8)
     o = flashc.attention(q, q, q, score=lambda s, b, h, i, j: s * other[i])
     other.add_(1)
@@ -205,7 +206,8 @@ def test_flex_attention():
 
 
 def test_training_step():
-    """A module's parameter, after other code has computed with it; in place writes in between are refused."""
+    """A score reads a tensor that is computed from a module's parameter. Writing to this tensor in place before the
+    backward pass is refused."""
     q = torch.randn(1, 2, 16, 8)
     raw = torch.nn.Parameter(torch.randn(2, 31))
 

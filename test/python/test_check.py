@@ -1,4 +1,4 @@
-"""The rule that outputs of GPU kernels are held to, on the CPU."""
+"""Tests, on the CPU, the rule that judges the outputs of GPU kernels."""
 
 import dataclasses
 
@@ -80,7 +80,7 @@ def test_gradients_of_scores_and_a_scale():
 
 
 def right():
-    """A reference of which the first query sees nothing, and an output that is right."""
+    """Returns a reference whose first query sees nothing, and a right output."""
     q, k, v = inputs(1, 2, 2, 9, 8, 16, 16)
     ref = _check.Reference(q, k, v, keep=_check.causal(9, 8, "cpu"))
     return ref, ref.o.bfloat16(), ref.lse.clone()

@@ -1,6 +1,7 @@
-"""Which kernel reads a cache, and its schedule: the compiler's answers to the questions of choices.txt, a line each.
+"""Which kernel reads a cache, and with which schedule: each line of choices.txt has a question and the compiler's
+answer.
 
-A line that changes is a decision: write the new answer, and say in the commit why it is better.
+If an answer changes, that is a decision: write the new answer to the file, and say in the commit why it is better.
 """
 import ctypes
 import os
@@ -25,7 +26,7 @@ def context():
 
 
 def describe(number, cache_dtype=None):
-    """An attention of bf16 that reads a cache; `number` has its extents."""
+    """Describes an attention of bf16 that reads a cache. `number` has its extents."""
     return library.Attention(
         dtype=library.DTYPES["bf16"], head_dim=number["d"], value_dim=number["dv"], group_size=number["G"], scale=1.0,
         batch=number["B"], key_heads=number["Hk"], queries=number["T"], keys=number["N"], cache=True,
@@ -33,7 +34,8 @@ def describe(number, cache_dtype=None):
 
 
 def ask(context, question):
-    """The answer to a line's question: its words are `key=value`, the flag `invariant`, or `asked:` and overrides."""
+    """Returns the answer to a question. The words of a question are `key=value`, the flag `invariant`, or `asked:`
+    followed by overrides."""
     words = question.split()
     given = dict(word.split("=", 1) for word in words if "=" in word and not word.startswith("asked:"))
     asked = next((word[len("asked:"):] for word in words if word.startswith("asked:")), None)
@@ -76,7 +78,8 @@ def test_a_launch_says_all_its_extents(context):
 
 
 def test_keys_are_cut_unless_the_mask_reads_an_array(context):
-    """An array of the score does not count, though its name begins the name of a scalar that the mask reads."""
+    """An array that only the score reads does not count, even if its name is a prefix of a scalar's name that the mask
+    reads."""
     attention = describe(dict(d=208, dv=208, G=1, B=8, Hk=1, T=500, N=2048, page=8))
     extents = (ctypes.c_int64 * 1)(64)
     kinds = (b"x1", 1, extents), (b"x10", 0, None)

@@ -1,4 +1,4 @@
-"""That flashc.masks have the bounds that they could have: what flashc.explain says, against every pair."""
+"""Checks that flashc.masks have bounds as tight as possible: compares the tiles of flashc.explain with every pair."""
 import re
 
 import numpy as np
@@ -11,7 +11,7 @@ from test_masks import POSITIONS, TOP, compose, in_numpy
 SHAPES = [(700, 700), (300, 1100), (1100, 300), (1, 640)]
 IDS = np.sort(np.random.default_rng(0).integers(0, 7, 1200)).astype(np.int32)
 IDS_OF_BATCH = np.stack([IDS, np.arange(1200, dtype=np.int32) // 100])
-# Masks that are wider than tiles, which those of test_masks.py are not.
+# Masks that are wider than a tile; the masks of test_masks.py are not.
 EXACT = {
     "causal": masks.causal(TOP),
     "shifted causal": masks.causal(np.int64(130)),
@@ -39,7 +39,8 @@ EXACT = {
 }
 
 
-# Where tiles begin that are moved: the first key that is kept of the batch and a tile's first query.
+# For masks that move the tiles of keys: where these begin, which is the first key that the first query of a tile sees
+# in batch b.
 ORIGINS = {
     "documents": lambda b, i, n: np.searchsorted(IDS, IDS[i]),
     "causal documents": lambda b, i, n: np.searchsorted(IDS, IDS[i]),
@@ -48,8 +49,8 @@ ORIGINS = {
 
 
 def cut(length, tile, starts=None):
-    """Where tiles of queries begin and end, and the number of the sequence that each is in: of `starts`, those that
-    flash.segment_tile numbers."""
+    """Returns the begin, the end and the number of the sequence of each tile of queries. If `starts` is given, the
+    tiles follow the sequences, and are those that flash.segment_tile numbers."""
     if starts is None:
         return [(i, min(i + tile, length), 0) for i in range(0, length, tile)]
     begins, tiles = [0, *(min(start, length) for start in starts), length], []
@@ -61,10 +62,11 @@ def cut(length, tile, starts=None):
 
 
 def check(mask, nq, nk, wants="exact", origin=None, starts=None, stays=lambda tile: False):
-    """The class, and every tile. `origin`: where tiles of keys begin, if they are moved, of a batch, the first query
-    and the number of its sequence; `stays`: by which tiles they are not. `starts`: of the sequences that tiles of
-    queries follow, or, in kernels for those that are shorter than a tile, do not."""
-    for dtype in ("bf16", "f32") if starts is not None else ("bf16",):  # there are no kernels for f32
+    """Checks the class of the mask and every tile. If the mask moves the tiles of keys, `origin` is a function of the
+    batch, of the first query and of the number of its sequence that returns where they begin; they do not move if
+    `stays(tile)` is true. `starts` are the starts of the sequences that tiles of queries follow, except in kernels for
+    sequences shorter than a tile."""
+    for dtype in ("bf16", "f32") if starts is not None else ("bf16",):  # f32 never takes a kernel for short sequences
         q, k = (flashc.ArraySpec((2, 1, n, 64), dtype) for n in (nq, nk))
         got = flashc.explain(q, k, k, mask=mask)
         is_moved = any(bound.startswith("origin ") for bound in got.bounds)
@@ -78,7 +80,7 @@ def check(mask, nq, nk, wants="exact", origin=None, starts=None, stays=lambda ti
 
 
 def check_tiles(got, mask, nq, nk, wants, queries, origin):
-    """Every tile, of tiles of queries as `cut` has them."""
+    """Checks every tile. `queries` are the tiles of queries, as `cut` returns them."""
     keep, columns = in_numpy(mask, (2, 1, nq, nk)), got.tile[1]
     assert len(queries) == got.rows
     for b, heads in enumerate(got.tiles):
@@ -92,14 +94,14 @@ def check_tiles(got, mask, nq, nk, wants, queries, origin):
                 best = 0 if not part.any() else 2 if part.all() and part.shape[1] == columns else 1
                 if wants == "exact":
                     assert tile == best, f"queries {begin} to {end} of {nq}, key {key} of {nk}: {tile}, expected {best}"
-                else:  # nothing is skipped, or left without the mask, that may not be
+                else:  # a tile may be skipped, or go without the mask, only if that is right
                     assert best in {0: [0], 1: [0, 1, 2], 2: [2]}[tile], (begin, key, tile, best)
 
 
 @pytest.mark.parametrize("name", EXACT)
 def test_exact(name):
-    """Where tiles of queries are as long as those of keys, the diagonal of causal documents cuts one tile on the grid,
-    and two that are moved."""
+    """If the tiles of keys are as long as those of queries and stay on the grid, the diagonal of causal documents cuts
+    one of them. Moved tiles would be cut twice, so they stay."""
     for nq, nk in SHAPES:
         check(EXACT[name], nq, nk, origin=ORIGINS.get(name),
               stays=lambda tile: name == "causal documents" and tile[0] % tile[1] == 0)
@@ -114,7 +116,8 @@ def test_exact_where_the_last_query_is_at_the_last_key(name):
 @pytest.mark.parametrize("mask", [lambda align: masks.documents(IDS, sorted=True) & masks.causal(align),
                                   lambda align: masks.shared_prefix(200, IDS, align, sorted=True)])
 def test_sorted_data_have_as_many_tiles_wherever_queries_are(mask):
-    """What is proven of them where Nq and Nk may differ is less, as with causal=True: they are conservative."""
+    """Here Nq and Nk may differ, so less is proven about the mask, as with causal=True: bounds are conservative, but
+    tiles are equally many."""
     spec = flashc.ArraySpec((2, 1, 700, 64), "bf16")
     top, bottom = (flashc.explain(spec, spec, spec, mask=mask(align)) for align in (TOP, "bottom-right"))
     assert (top.skipped, top.partial, top.full) == (bottom.skipped, bottom.partial, bottom.full)
@@ -135,8 +138,8 @@ def test_positions_are_exact(name):
 
 @pytest.mark.parametrize("number", range(12))
 def test_random_compositions(rng, number):
-    """Those of a mask that is exact are as tight as can be; no other tile is skipped or left without the mask that may
-    not be."""
+    """If a composition is exact, its tiles are as tight as possible. Otherwise a tile is skipped, or goes without the
+    mask, only if that is right."""
     mask, _ = compose(rng)
     for nq, nk in SHAPES[:3]:
         q, k = (flashc.ArraySpec((2, 1, n, 64), "bf16") for n in (nq, nk))
@@ -147,7 +150,7 @@ def test_random_compositions(rng, number):
 
 
 def find_start(starts, key_starts, left=1000):
-    """Where the keys of a query's sequence begin, or its window in there."""
+    """Returns a function for the first key of a query's sequence, or of its window within the sequence."""
     return lambda b, i, n: max(key_starts[n - 1], i + key_starts[n] - starts[n] - left)
 
 
@@ -160,7 +163,7 @@ def test_packed_sequences_are_exact(causal):
 @pytest.mark.parametrize("causal", [False, True])
 def test_packed_sequences_of_each_batch_are_exact(causal):
     starts = np.array([[0, 100, 200, 700], [0, 0, 690, 700]])
-    for b in range(2):  # a map of one batch
+    for b in range(2):  # tests each batch alone
         one = masks.packed(starts[b], causal=causal)
         check(one, 700, 700, origin=find_start(starts[b], starts[b]), starts=starts[b])
     q = flashc.ArraySpec((2, 1, 700, 64), "bf16")
@@ -174,8 +177,8 @@ def test_packed_sequences_of_each_batch_are_exact(causal):
     ([0, 0, 100, 100, 301, 500, 700], [0, 100, 200, 500, 500, 900, 1000]),
     ([0, 1, 300, 301, 500, 700], [0, 400, 500, 500, 900, 1000])])
 def test_packed_sequences_of_two_lengths(starts, key_starts, keywords):
-    """Tiles of queries are those of one sequence, so that no keys are visited that lie between those of two, and are
-    those of a sequence without queries."""
+    """A tile of queries belongs to one sequence, so keys between two sequences are not visited, nor are keys of a
+    sequence without queries."""
     starts, key_starts = np.array(starts), np.array(key_starts)
     check(masks.packed(starts, key_starts, **keywords), 700, 1000, starts=starts,
           origin=find_start(starts, key_starts, left=keywords.get("window", [1000])[0]))
@@ -197,7 +200,7 @@ def test_random_sequences(seed):
 @pytest.mark.parametrize("name", ["causal", "window", "window on both sides", "prefix", "chunks", "blocks", "sinks",
                                   "dilated"])
 def test_masks_of_positions_take_no_memory(name):
-    """No object of the mask is made: there is no workspace, and no kernel before the attention's."""
+    """The mask takes no memory: the kernel has no workspace, and no other kernel runs before it."""
     spec = flashc.ArraySpec((1, 8, 32768, 64), "bf16")
     manifest = flashc.compile(spec, spec, spec, mask=EXACT[name]).manifest
     for entry in [manifest, *manifest.get("variants", [])]:
@@ -210,7 +213,8 @@ def test_masks_of_positions_take_no_memory(name):
     (masks.block_diffusion(16384, 256), "tiles of queries see fewer keys than tiles before them")],
     ids=["prefix", "continuations", "diffusion"])
 def test_masks_whose_tiles_differ_have_a_list_of_them(mask, why):
-    """And nothing else: some i32 for each tile of queries, whatever the number of keys. Few queries may not need it."""
+    """Such a mask takes only a list: a few i32 for each tile of queries, however many keys there are. An entry for few
+    queries may have no list."""
     spec = flashc.ArraySpec((1, 8, 32768, 64), "bf16")
     manifest = flashc.compile(spec, spec, spec, mask=mask).manifest
     assert manifest["sorted"] == why

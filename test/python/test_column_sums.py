@@ -1,4 +1,4 @@
-"""The keys' weights on the CPU, with all masks and scores, against the sums of columns in f64."""
+"""The sums of weights for each key on the CPU, with all masks and scores, against sums of columns in f64."""
 import numpy as np
 import pytest
 
@@ -10,7 +10,7 @@ LENGTHS = [(1, 37), (21, 1), (23, 37), (37, 9)]
 
 
 def column_sums(q, k, lse, keep=None, score=None):
-    """c of [B, H, N, D] arrays, by the book."""
+    """Returns the sums c for [B, H, N, D] arrays, by the formula."""
     q, k, lse = (np.asarray(x, np.float64) for x in (q, k, lse))
     k = np.repeat(k, q.shape[1] // k.shape[1], 1)
     s = q @ k.swapaxes(-1, -2) * q.shape[-1] ** -0.5
@@ -28,7 +28,7 @@ def check(got, want):
 
 
 def check_case(rng, names, mask, nq, nk):
-    """Scores that share a kernel, each that of two heads, or none."""
+    """Checks scores that share a kernel, each in two heads. Without `names` there is no score."""
     b, hq, hk = 2, 2 * len(names) or 4, 2
     q, k, v = inputs(rng, b, hq, hk, nq, nk, 8)
     made = make_scores(NUMPY, lambda x: x, rng, b, hq, nq, nk)
@@ -56,7 +56,7 @@ def test_mask(rng, name):
 @pytest.mark.parametrize("window", [(5, 0), (3, 4), (None, 2)])
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 def test_window_of_attention(rng, window, dtype):
-    """What a query gives adds up to 1, unless it sees nothing."""
+    """The weights of a query add up to 1, unless it sees no key."""
     q, k, v = inputs(rng, 2, 3, 3, 70, 41, 16, dtype=dtype)
     lse = flashc.attention(q, k, v, window=window, return_lse=True)[1]
     c = flashc.column_sums(q, k, lse, window=window)
@@ -76,7 +76,7 @@ def test_causal_layout_and_out(rng):
 
 
 def test_rows_without_keys_give_nothing(rng):
-    """Whatever their scores are."""
+    """A row whose lse is -inf adds nothing, whatever its scores are."""
     q, k, _ = inputs(rng, 1, 2, 2, 20, 30, 8)
     lse = rng.standard_normal((1, 2, 20)).astype(np.float32) + 4
     lse[:, :, ::3] = -np.inf

@@ -70,7 +70,7 @@ def test_keys_before_a_window_are_free(page, entry, tokens):
     cache, q = make([150, 1, 0, 16, 129], tokens=tokens, page=page)
     cache.free(lambda length: length - tokens - 9, entry)
     decoding.check(cache, q, 1e-5, **WINDOW)
-    if page or entry is None:  # a mask by code, whose first key nobody says
+    if page or entry is None:  # masks by code: nobody says which key is the first
         decoding.check(cache, q, 1e-5, mask=lambda b, h, i, j: i - j <= 9, keep=WINDOW["keep"])
 
 
@@ -114,7 +114,7 @@ def test_rows(heads, group, tokens):
 @pytest.mark.parametrize("page", [0, 7, 16])
 @pytest.mark.parametrize("tokens", [17, 129])
 def test_prefill(page, tokens):
-    """Some sequences are shorter than the tokens: queries at negative positions see nothing."""
+    """Some sequences have fewer keys than tokens: queries at negative positions see nothing."""
     cache, q = make([150, 1, 0, 16, 129], tokens=tokens, page=page)
     decoding.check(cache, q, 1e-5)
 
@@ -173,7 +173,7 @@ def test_refusals(changed, message):
 
 
 class TwoGPUs:
-    """The CUDA driver, as far as it knows attributes: GPU 0 has 132 multiprocessors, and GPU 1 has 16."""
+    """A CUDA driver that only knows attributes. GPU 0 has 132 multiprocessors, and GPU 1 has 16."""
 
     def cuDeviceGet(self, handle, device):
         handle._obj.value = device.value
@@ -208,7 +208,8 @@ def test_schedules_go_by_the_gpu(two_gpus):
 
 
 def test_schedules_go_by_the_mask(two_gpus):
-    """Equal extents: keys are cut into parts, but not those of a mask whose bounds may be runs of a table."""
+    """With equal extents, the mask decides whether keys are cut into parts: not if its bounds may be runs in a
+    table."""
     extents = Extents(1, 32, 8, 128, 8192, 128, 128, "bf16")
     ids = np.zeros(8192, np.int32)
 
@@ -245,14 +246,14 @@ def serve(k_cache, v_cache, lengths, table, q, k, v):
 @needs_ops
 @pytest.mark.parametrize("page", [0, 8])
 def test_a_step_is_one_graph(page):
-    """Caches are written in place and read behind that; one graph for all batches and lengths."""
+    """Caches are written in place and then read. One graph serves all batches and lengths."""
     from torch._dynamo.testing import CompileCounterWithBackend
     torch.compiler.reset()
     backend = CompileCounterWithBackend("aot_eager")
     function = torch.compile(serve, backend=backend, fullgraph=True, dynamic=True)
     for batch, capacity in ((3, 40), (5, 24), (2, 56)):
         cache = decoding.Cache([20] * batch, 4, 16, 16, capacity, page)
-        if page:  # every slot has a page
+        if page:  # gives every slot a page
             cache.table = torch.randperm(cache.k_cache.shape[0],
                                          dtype=torch.int32)[:batch * capacity // page].view(batch, -1)
         eager, graph = ([x.nan_to_num() for x in (cache.k_cache, cache.v_cache)] for _ in range(2))
@@ -339,7 +340,8 @@ def test_gradients_are_refused():
 
 
 def test_a_call_touches_only_the_rows_that_queries_see():
-    """A pool of 2 GiB whose other pages were never written, so that the system has given them no memory yet."""
+    """The pages of a pool of 2 GiB that no query sees were never written, so the system has not given them memory. A
+    call must not touch them."""
     pool = np.zeros((1 << 14, 2, 32, 2, 256), np.float32)
     k_cache, v_cache = pool[:, 0], pool[:, 1]
     table, lengths = np.array([[16000, 5, 9999]], np.int32), np.array([70], np.int32)

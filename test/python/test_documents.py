@@ -1,4 +1,4 @@
-"""Every Python block of README.md and docs/ runs; and docs/api.md is what the docstrings say."""
+"""Runs every Python block of README.md and docs/, and checks that docs/api.md agrees with the docstrings."""
 import contextlib
 import importlib
 import io
@@ -25,7 +25,7 @@ def what_there_is():
     return found
 
 
-# test_recipes.py runs the recipes, and looks at their numbers.
+# Without recipes.md: test_recipes.py runs its blocks and checks their numbers.
 WITH_PYTHON = [page for page in PAGES if any(blocks_of(page)) and page.name != "recipes.md"]
 
 
@@ -66,7 +66,7 @@ def test_reference_is_up_to_date():
 
 
 def attention_for(target, dtype, dim, rows=512, cache_dtype=None, **cache):
-    """The kernel of a specialization: what a call compiles, whatever the GPU at hand."""
+    """Compiles the kernel that a call would use for `target`, which need not be the GPU of this machine."""
     plain = specialize(Extents(2, 8, 2, rows, 4096, dim, dim, dtype), Options(causal=True), target)
     if cache:
         cache["extents"] = (library.ANY, 2, rows, library.ANY)
@@ -74,7 +74,7 @@ def attention_for(target, dtype, dim, rows=512, cache_dtype=None, **cache):
 
 
 def test_first_page_says_what_compiles():
-    """The rows of README.md's first table that name types and head dimensions."""
+    """Checks the rows of README.md's first table that name types and head dimensions."""
     text = (ROOT / "README.md").read_text()
     paged = dict(page_size=16, scales=(False, False))
     for dtype, dim in (("bf16", 8), ("f16", 256)):

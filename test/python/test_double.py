@@ -1,11 +1,12 @@
-"""Attention of f64 arrays on the CPU: Algorithm 0, every float in f64, for checks of gradients by differences."""
+"""Attention of f64 arrays on the CPU: plain attention with every float in f64, for checks of gradients by difference
+quotients."""
 import numpy as np
 import pytest
 
 import flashc
 import reference
 
-SCALE = 0.5  # The scale has 32 bits.
+SCALE = 0.5  # the compiler stores the scale in 32 bits
 
 
 def close(got, want):
@@ -17,7 +18,7 @@ def close(got, want):
 
 @pytest.mark.parametrize("nq, nk", [(5, 9), (9, 5), (1, 70)])
 def test_attention_and_its_gradients(rng, nq, nk):
-    """With a mask and a score that read integers; of 9 queries and 5 keys some see nothing."""
+    """The mask and the score read integers. With 9 queries and 5 keys, some queries see nothing."""
     q, k, v = reference.inputs(rng, 2, 4, 2, nq, nk, 7, 12, np.float64)
     do, dlse = rng.standard_normal((2, 4, nq, 12)), rng.standard_normal((2, 4, nq))
     shift = np.arange(4, dtype=np.int32)
@@ -36,7 +37,7 @@ def test_attention_and_its_gradients(rng, nq, nk):
     close([flashc.attention(q, k, v, score=score, **keywords)], want[:1])
     dlse[np.isinf(lse)] = 0
     got = flashc.attention_backward(q, k, v, o, lse, do, dlse=dlse, score=score, **keywords)
-    # The reference's derivative is a difference of scores.
+    # The tolerance is that of the reference, whose derivative of the score is a difference quotient.
     for x, y in zip(got, reference.attention_backward(q, k, v, o, lse, do, dlse, keep, score, SCALE)):
         assert x.dtype == np.float64 and np.abs(x - y).max() <= 1e-6 * (1 + np.abs(y).max())
 

@@ -1,5 +1,5 @@
-"""Dropout on the CPU: flashc.dropout_mask against known numbers and statistics, what attention drops against that mask,
-numbers and gradients against the formula in f64, and what is refused."""
+"""Dropout on the CPU: flashc.dropout_mask against known numbers and statistics, the weights that attention drops
+against that mask, outputs and gradients against the formula in f64, and refusals."""
 import numpy as np
 import pytest
 
@@ -20,13 +20,13 @@ PHILOX = np.array([-123456789123456789, 987654321987654321], np.int64)
      (0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1)),
 ])
 def test_philox(counter, key, want):
-    """The known answers of Random123, the authors' library."""
+    """Compares with the known answers of Random123, the library of Philox's authors."""
     found = _philox([np.array([x], np.uint64) for x in counter], key)
     assert tuple(x.item() for x in found) == want
 
 
 def attention_mask(shape, p, philox, dtype=np.float32):
-    """What a kernel keeps: probabilities are 1/Nk, and values the columns of the identity."""
+    """Returns the mask that a kernel applies. Probabilities are 1/Nk, and the values are columns of the identity."""
     b, h, nq, nk = shape
     q, k = np.zeros((b, h, nq, 8), dtype), np.zeros((b, h, nk, 8), dtype)
     columns = []
@@ -48,7 +48,8 @@ def test_mask(shape, p):
 
 
 def test_depends_on_nothing_else():
-    """Not on the batch, the number of heads or the lengths; on all of the seed and the offset."""
+    """The mask does not depend on the batch size, the number of heads or the lengths, but on every bit of the seed and
+    the offset."""
     large = flashc.dropout_mask((3, 4, 70, 90), 0.3, PHILOX)
     assert np.array_equal(flashc.dropout_mask((2, 3, 41, 33), 0.3, PHILOX), large[:2, :3, :41, :33])
     assert np.array_equal(flashc.dropout_mask((3, 4, 70, 90), 0.3, tuple(PHILOX)), large)
@@ -61,8 +62,9 @@ def test_depends_on_nothing_else():
 
 @pytest.mark.parametrize("p", [0.1, 0.5])
 def test_statistics(p):
-    """The rate, and independence: of neighbours along rows and columns, of other heads, batches and offsets, and of the
-    bytes of one call. With this seed all are within 4.5 deviations, of some 60 numbers."""
+    """Checks the rate, and that elements are independent of neighbours along rows and columns, of other heads, batches
+    and offsets, and of the other bytes of one Philox call. With this seed, about 60 statistics are all within 4.5
+    standard deviations."""
     rate = round(p * 256) / 256
     mask = flashc.dropout_mask((2, 3, 256, 512), p, (20261124, 0))
     dropped = 1.0 - mask
@@ -86,7 +88,7 @@ def test_statistics(p):
         assert abs(correlation(x, y)) < 4.5 / x.size**0.5
     later = 1.0 - flashc.dropout_mask((2, 3, 256, 512), p, (20261124, 1))
     assert abs(correlation(dropped, later)) < 4.5 / n**0.5
-    # Pairs of a block of 16 x 32: none of the bytes of a call says anything of another.
+    # Pairs in a block of 16 x 32 elements, whose bytes come from the same calls of Philox, must be uncorrelated.
     blocks = dropped.reshape(6, 16, 16, 16, 32).transpose(0, 1, 3, 2, 4).reshape(-1, 16 * 32)[:, ::8]
     count = len(blocks)
     pairs = (blocks - rate).T @ (blocks - rate) / count / deviation**2
@@ -94,7 +96,7 @@ def test_statistics(p):
 
 
 def reference(q, k, v, kept, rate, do=None, dlse=None, keep=None, sinks=None):
-    """o, and with do the gradients, in f64."""
+    """Returns o in f64, or the gradients if `do` is given."""
     factors, keeps = kept / (1 - rate), None if keep is None else lambda *_: keep
     o, lse = book.attention(q, k, v, keeps, sinks=sinks, factors=factors)
     return o if do is None else book.attention_backward(q, k, v, o, lse, do, dlse, keeps, factors=factors)
@@ -107,7 +109,8 @@ def causal(nq, nk):
 @pytest.mark.parametrize("nq, nk", [(33, 47), (65, 63), (1, 1), (40, 17)])
 @pytest.mark.parametrize("dtype, limit", [("float32", 1e-5), ("float16", 3e-3)])
 def test_numbers(rng, nq, nk, dtype, limit):
-    """o, the log-sum-exp, which knows of no dropout, and gradients; under a causal mask, with groups and sinks."""
+    """Checks o, the log-sum-exp, which dropout does not change, and gradients, with a causal mask, grouped heads and
+    sinks."""
     q, k, v = inputs(rng, 2, 4, 2, nq, nk, 8, 24, dtype)
     sinks = rng.standard_normal(4).astype(np.float32)
     do, dlse = rng.standard_normal((2, 4, nq, 24)).astype(dtype), rng.standard_normal((2, 4, nq)).astype(np.float32)
@@ -125,7 +128,7 @@ def test_numbers(rng, nq, nk, dtype, limit):
 
 
 def test_gradients_against_differences(rng):
-    """In f64, of the forward pass itself, with a score and a mask."""
+    """Compares gradients in f64 with difference quotients of the forward pass itself, with a score and a mask."""
     arrays = [x.astype(np.float64) for x in inputs(rng, 1, 2, 1, 5, 6, 4, 3, np.float32)]
     do, dlse = rng.standard_normal((1, 2, 5, 3)), rng.standard_normal((1, 2, 5))
     keywords = {"mask": lambda b, h, i, j: j != i, "score": lambda s, b, h, i, j: 2.0 * ops.tanh(s / 2.0),
@@ -142,7 +145,7 @@ def test_gradients_against_differences(rng):
 
 
 def test_packed_sequences(rng):
-    """Positions are those in all sequences together."""
+    """In packed sequences, the mask depends on the position in the whole array."""
     q, k, v = inputs(rng, 1, 2, 2, 40, 40, 8, 8, np.float32)
     offsets = np.array([0, 7, 7, 40], np.int32)
     owner = np.searchsorted(offsets[1:], np.arange(40), side="right")
@@ -152,7 +155,7 @@ def test_packed_sequences(rng):
 
 
 def test_torch(rng):
-    """Seeds come from PyTorch's generator unless they are given, and the backward pass has those of the forward
+    """Seeds come from PyTorch's generator unless they are given. The backward pass uses the seeds of the forward
     pass."""
     torch = pytest.importorskip("torch")
     q, k, v = (torch.tensor(x) for x in inputs(rng, 1, 2, 2, 9, 11, 8, 8, np.float32))
@@ -164,7 +167,7 @@ def test_torch(rng):
     leaves = [x.double().requires_grad_() for x in (q, k, v)]
     philox = torch.tensor(PHILOX)
     assert torch.autograd.gradcheck(lambda *x: flashc.attention(*x, dropout_p=0.3, philox=philox), leaves)
-    # Rows of P times the mask add up to what o is where values are ones.
+    # If the values are ones, a row of o is the sum of P times the mask.
     torch.manual_seed(8)
     ones = torch.ones_like(v, requires_grad=True)
     o = flashc.attention(q, k, ones, dropout_p=0.3)
@@ -175,7 +178,8 @@ def test_torch(rng):
 
 
 def test_rates():
-    """Halves of 1/256 are rounded up, as the compiler does. What is no float but 0 is no kernel of its own."""
+    """A rate that lies halfway between multiples of 1/256 is rounded up, as in the compiler. Any kind of zero as a rate
+    gives the kernel without dropout."""
     shape = (1, 1, 8, 64)
     for p in (0.5 / 256, 1.5 / 256, 2.5 / 256):
         assert np.array_equal(attention_mask(shape, p, PHILOX), flashc.dropout_mask(shape, p, PHILOX))
@@ -244,5 +248,5 @@ def test_refusals_of_masks(arguments, message):
 
 
 def test_mask_without_dropout():
-    """A rate of 0 keeps all."""
+    """A rate of 0 keeps everything."""
     assert flashc.dropout_mask((1, 2, 3, 4), 0.0, PHILOX).all()

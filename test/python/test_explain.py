@@ -28,8 +28,9 @@ def specs(batch=1, heads=2, queries=300, keys=500, dim=64, dtype="bf16"):
 
 
 def classify(keeps, tile, is_moved=False, starts=None):
-    """The tightest classes of the tiles of an element mask [Nq, Nk]. If they are moved, they begin at the first key of
-    a row of tiles, each in a column of its own. `starts`: of sequences that tiles of queries follow."""
+    """Returns the tightest classes for the tiles of an element mask [Nq, Nk]. If tiles of keys are moved, those of a
+    row begin at the first key that the row sees. Tiles of queries follow the sequences that begin at `starts`, if
+    given."""
     (queries, keys), (rows, columns) = keeps.shape, tile
     result = []
     for begin, end, _ in cut(queries, rows, starts):
@@ -37,7 +38,7 @@ def classify(keeps, tile, is_moved=False, starts=None):
         seen, = keeps[begin:end].any(axis=0).nonzero()
         for j in range(seen[0] if is_moved and len(seen) else 0, keys if end > begin else 0, columns):
             part = keeps[begin:end, j:j + columns]
-            # A tile that sticks out is masked.
+            # A tile that extends past the last key needs the mask.
             whole = j + columns <= keys and part.all()
             cells[j // columns] = FULL if whole else PARTIAL if part.any() else SKIPPED
         result.append(cells)
@@ -48,7 +49,7 @@ COLOURS = {(0xE8, 0xE8, 0xE8): ".", (0xF2, 0x8E, 0x2B): "p", (0x4E, 0x79, 0xA7):
 
 
 def read_png(data):
-    """Width, height, and rows of colours."""
+    """Returns the width, the height and the rows of colours."""
     assert data[:8] == b"\x89PNG\r\n\x1a\n"
     chunks, at = {}, 8
     while at < len(data):
@@ -79,7 +80,7 @@ def test_tiles_are_those_of_the_element_mask(queries, keys):
 
 
 IDS = np.repeat([0, 1, 3, 4], [290, 10, 300, 200]).astype(np.int32)
-OFFSETS = np.array([0, 200, 200, 800], np.int32)  # more than a CTA's 256 queries, on an average
+OFFSETS = np.array([0, 200, 200, 800], np.int32)  # on average, more than the 256 queries of a CTA
 MASKS = {
     "causal": masks.causal(), "window": masks.sliding_window(100, 30), "prefix": masks.prefix_lm(200),
     "chunks": masks.chunked(192), "blocks": masks.block_causal(48), "sinks": masks.sink_window(5, 130),
@@ -93,8 +94,8 @@ MASKS = {
 
 @pytest.mark.parametrize("name", MASKS)
 def test_masks_by_name(name):
-    """No pair that is kept is skipped, none that is cut goes without the mask; of an exact mask nothing else is visited
-    or masked."""
+    """No tile with a kept pair is skipped, and no tile with a dropped pair goes without the mask. If the mask is exact,
+    no other tile is visited or masked."""
     mask = MASKS[name]
     explanation = flashc.explain(*specs(batch=2, heads=1, queries=800, keys=800), mask=mask)
     if name in ("causal", "window", "chunks", "blocks", "sinks", "prefix", "lengths"):
@@ -112,7 +113,7 @@ def test_masks_by_name(name):
 
 
 def test_tiles_are_those_of_the_kernel():
-    """Consumers that visit their own keys have tiles of their own, for more queries than a few."""
+    """Except for few queries, consumers visit keys of their own, so each consumer has its own tiles."""
     for queries in (200, 5000):
         q, k, v = specs(queries=queries, dim=128)
         kernel = flashc.compile(q, k, v, mask=masks.causal(), return_lse=False)
@@ -127,13 +128,13 @@ def test_tiles_are_those_of_the_kernel():
         assert "sm_90a" in explanation.tile_source and "line" in explanation.tile_source
     assert flashc.explain(q, k, v, schedule="consumers=1,kv-tile=64").tile == (64, 64)
     assert flashc.explain(q, k, v, target="cpu").tile == (64, 64)
-    # The CPU's loops are the only ones for f32.
+    # For f32 there are only the loops on the CPU.
     assert flashc.explain(*specs(dtype="f32")).tile == (64, 64)
 
 
 def test_short_sequences_stay_on_the_grid():
-    """Where sequences are shorter than a CTA's tile of queries, by their number alone: at its ends, and where a
-    consumer has a tile of its own."""
+    """Whether tiles stay on the grid depends on the number of sequences: they do if sequences are shorter, on average,
+    than a tile of queries. Tests both sides of the limits, also where each consumer has a tile of its own."""
     for schedule, tile, count, keys, is_short in (
             (None, 128, 127, 16384, False), (None, 128, 128, 16384, True), (None, 128, 128, 32771, False),
             ("consumers=3,kv-tile=128,stages=4,own-keys=false", 192, 128, 16384, True),
@@ -145,11 +146,11 @@ def test_short_sequences_stay_on_the_grid():
         assert explanation.tile == (tile, 128), schedule
         assert ("on their grid" in explanation.tile_source) == is_short, (schedule, count, keys)
         assert (explanation.rows == -(-16384 // tile)) == is_short
-    # It is the manifest's condition that decides, and the cost, which hangs on the offsets, is not counted.
+    # explain uses the same condition as the manifest. The cost is unknown, since it depends on the offsets.
     kernel = flashc.compile(q, k, v, mask=masks.packed(offsets, causal=True), schedule="consumers=2,kv-tile=128")
     short, = kernel.manifest["variants"]
     assert short["when"][-2][1] == 128 and kernel.manifest["kernel"] + "_short" == short["kernel"]
-    with pytest.raises(flashc.CompileError, match="depends on data"):  # which the runtime says after the manifest
+    with pytest.raises(flashc.CompileError, match="depends on data"):  # as the runtime says
         kernel.cost
 
 
@@ -168,7 +169,7 @@ def test_arrays_bound_loops():
                 assert explanation.tiles[b][h] == classify(keeps, explanation.tile), (b, h)
     assert "head 1: skipped" in str(explanation) and "batch" not in str(explanation).split("each head:")[1]
     assert any("capture0[h]" in formula for formula in explanation.formulas)
-    # Numbers that are captured count, too; what no bound reads need not be there.
+    # Captured numbers count too. An array that no bound reads need not be given.
     count, bias = np.int64(130), flashc.ArraySpec((3, 2, 300, 500), "f32")
     explanation = flashc.explain(q, k, v, mask=lambda b, h, i, j: j < count,
                                  score=lambda s, b, h, i, j: s + bias[b, h, i, j])
@@ -201,7 +202,7 @@ LIMIT = np.array(77, np.int32)
     lambda b, h, i, j: (j < TABLE[i]) | (j < TABLE[h]),
     lambda b, h, i, j: (i // 50 == j // 50) ^ (h > b)])
 def test_what_masks_choose_is_known(mask):
-    """A choice between positions, scalars and elements, whatever it depends on."""
+    """Masks that choose between positions, scalars and elements, whatever the choice depends on."""
     batch, heads, queries, keys = 2, 3, 300, 500
     explanation = flashc.explain(*specs(batch, heads, queries, keys), mask=mask)
     choose, flashc.ops.where, ends = flashc.ops.where, np.where, (flashc.ops.minimum, flashc.ops.maximum)
@@ -216,12 +217,13 @@ def test_what_masks_choose_is_known(mask):
             tiles = np.array(explanation.tiles[b][h])
             if explanation.mask_class == "exact":
                 assert (tiles == tightest).all()
-            # Otherwise less may be skipped or left without a mask, never more.
+            # Otherwise some tiles may be visited or masked without need.
             assert ((tiles == tightest) | (tiles == PARTIAL)).all()
 
 
 def test_vast_calls_are_a_sample():
-    """Counts from evenly spaced rows of tiles, which say so; a list, and so a picture, is of calls that are counted."""
+    """The counts of vast calls are estimated from evenly spaced rows of tiles, and say so. Lists and pictures need a
+    call whose tiles are all counted."""
     length = (1 << 31) - 1
     explanation = flashc.explain(*specs(batch=5, queries=length, keys=length), causal=True)
     rows, columns = (-(-length // size) for size in explanation.tile)
@@ -233,7 +235,7 @@ def test_vast_calls_are_a_sample():
     for make in (explanation.png, lambda: explanation.tiles):
         with pytest.raises(flashc.OutOfMemoryError, match=f"of its {rows} rows {explanation.counted_rows} were"):
             make()
-    # Below the limit a list may exceed the memory all the same.
+    # Even a call whose tiles are all counted may be too large for a list.
     explanation = flashc.explain(*specs(queries=1 << 23, keys=1 << 23), causal=True)
     assert explanation.counted_rows == explanation.rows and "estimated" not in str(explanation)
     with pytest.raises(flashc.OutOfMemoryError, match="not the memory to list the .* tiles of a head"):
@@ -241,13 +243,13 @@ def test_vast_calls_are_a_sample():
 
 
 def test_documents_of_many_positions():
-    """A mask that is run: the ranges of the array in each of a quarter million tiles."""
+    """Runs a mask that reads an array: explain takes the range of the array in each of a quarter of a million tiles."""
     length = 1 << 16
     ids = np.repeat(np.random.default_rng(3).permutation(64), 1024).astype(np.int32)
     explanation = flashc.explain(*specs(heads=1, queries=length, keys=length),
                                  mask=lambda b, h, i, j: (ids[i] == ids[j]) & (j <= i))
     rows, columns = (1024 // size for size in explanation.tile)
-    assert rows == columns  # of each document the tiles below its diagonal
+    assert rows == columns  # so that each document fills the tiles below its diagonal
     assert (explanation.full, explanation.partial) == (64 * rows * (rows - 1) // 2, 64 * rows)
 
 
@@ -283,7 +285,7 @@ def test_masks_that_are_not_exact_say_why():
     explanation = flashc.explain(*specs(), mask=flashc.ArraySpec((300, 500), "bool"))
     assert explanation.mask_class == "mapped" in repr(explanation) and explanation.skipped == explanation.full == 0
     assert f"mask: mapped\n  because {explanation.reasons[0]}" in str(explanation)
-    size = np.array(96)  # not a constant of the kernel, but chunks of such a size have bounds all the same
+    size = np.array(96)  # not a constant of the kernel, but chunks have bounds all the same
     assert flashc.explain(*specs(), mask=lambda b, h, i, j: i // size == j // size).mask_class == "exact"
     explanation = flashc.explain(*specs(), mask=lambda b, h, i, j: i // size == (j + i) // size)
     assert explanation.mask_class == "mapped" and explanation.reasons == [
@@ -309,7 +311,7 @@ def test_picture(tmp_path):
     explanation = flashc.explain(*specs(), mask=lambda b, h, i, j: j < ends[h], png=path, head=1)
     assert path.read_bytes() == explanation.png(0, 1) != explanation.png()
     width, height, pixels = read_png(path.read_bytes())
-    # Lines between tiles, and around all of them.
+    # There are lines between tiles, and around all of them.
     scale = width // explanation.columns
     assert (width, height) == (explanation.columns * scale + 1, explanation.rows * scale + 1)
     for row, cells in enumerate(explanation.tiles[0][1]):
@@ -322,7 +324,7 @@ def test_picture(tmp_path):
 
 
 def test_picture_of_a_large_map():
-    """Blocks of tiles: all skipped, all full, or neither; the last ones are cut."""
+    """Each pixel is a block of tiles: all skipped, all full, or neither. The last blocks are cut off."""
     explanation = flashc.explain(*specs(queries=300000, keys=280000), causal=True)
     side = explanation.picture_block
     assert side == -(-max(explanation.rows, explanation.columns) // 2048) > 1
@@ -337,7 +339,7 @@ def test_picture_of_a_large_map():
 
 
 def test_arrays_on_a_gpu_are_copied(monkeypatch):
-    """A driver that copies from the host: GPU 0's memory is that of an array here."""
+    """Fakes a driver that copies from host memory: an array here takes the place of GPU 0's memory."""
     elements = np.array([[100, -1], [400, -1]], np.int32)
     column = elements[:, 0]
     noted = []
@@ -390,7 +392,8 @@ def test_refusals():
 
 
 def test_searches_of_sorted_arrays():
-    """Keys of the segments up to that of the batch, and before an element at any position."""
+    """Keys up to the segment of the batch, and keys before an element that is found at any position of a sorted
+    array."""
     offsets = np.array([0, 130, 130, 256, 400], np.int32)
     code = """%s = flash.assume_sorted %offsets : tensor<?xi32>
         %one = arith.constant 1 : index
@@ -417,7 +420,8 @@ def test_searches_of_sorted_arrays():
     j = np.arange(keys)
     for b in range(batch):
         for h in range(heads):
-            # Four offsets are at most 300; there is no element at position 8, and all keys come before it.
+            # Four offsets are at most 300, so h selects elements 0, 4 and 8. There is no element 8, so all keys come
+            # before it.
             end = (offsets[0], offsets[4], keys)[h]
             keeps = (np.searchsorted(offsets, j, "right") - 1 <= b) & (j < end)
             assert explanation.tiles[b][h] == classify(np.broadcast_to(keeps, (queries, keys)), explanation.tile)

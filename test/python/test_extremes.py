@@ -1,5 +1,5 @@
-"""Scores at the ends of f32 on the CPU, by FlashAttention's loops, against f64. test/python/gpu/test_extremes.py has
-the same on a GPU."""
+"""Scores with numbers at the limits of f32 on the CPU, by the loops of FlashAttention, against f64.
+test/python/gpu/test_extremes.py does the same on a GPU."""
 import numpy as np
 import pytest
 
@@ -11,7 +11,8 @@ B, D = 1, 16
 LENGTHS = [(65, 67), (13, 131), (70, 31)]
 
 
-#: Every program with all numbers. An odd number of them share a kernel: each is in heads of both parities.
+#: Every program with all numbers. Kernels are shared by an odd number of scores, so that each score is in even and odd
+#: heads.
 CASES = [(program, numbers) for program in PROGRAMS for numbers in in_groups(NUMBERS, 5)]
 
 
@@ -25,7 +26,7 @@ def test_cpu(case):
     q, k, v = small_numbers(rng, B, hq, nq, D), small_numbers(rng, B, hk, nk, D), small_numbers(rng, B, hk, nk, D)
     score = by_head([make_programs(np, np.array, NUMBERS[number], B, hq, nq, nk)[program] for number in numbers])
     o, lse = flashc.attention(q, k, v, scale=0.25, enable_gqa=True, return_lse=True, score=score, mask=mask)
-    # Whole numbers of 16 bits meet f32 in f32.
+    # With indices of 16 bits, NumPy computes sums with f32 in f32.
     grid = np.ogrid[tuple(slice(extent) for extent in (B, hq, nq, nk))]
     grid = [axis.astype(np.int16) for axis in grid]
     with np.errstate(over="ignore", invalid="ignore"):

@@ -1,4 +1,4 @@
-"""FlexAttention's arguments, with stand-ins for what PyTorch before 2.5 does not have. Kernels run on the CPU."""
+"""The arguments of FlexAttention, with stand-ins for classes that PyTorch before 2.5 lacks. Kernels run on the CPU."""
 import functools
 import re
 import types
@@ -17,7 +17,8 @@ from reference import assert_close, attention, inputs  # noqa: E402
 
 
 class BlockMask:
-    """The attributes of PyTorch's that are read. `blocks`: which are listed, none of them as full; None: all."""
+    """The attributes of PyTorch's BlockMask that flashc reads. `blocks` says which blocks are listed (None: all); none
+    is listed as full."""
 
     def __init__(self, mask_mod, lengths, blocks=None, size=(128, 128)):
         self.mask_mod, self.seq_lengths, self.BLOCK_SIZE = mask_mod, lengths, size
@@ -116,7 +117,7 @@ def test_masks_on_tensors():
 
 
 def test_masks_on_vmapped_positions():
-    """As create_block_mask calls them: with tensors of no dimensions, under vmap."""
+    """Calls masks as create_block_mask does: with tensors without dimensions, under vmap."""
     if not hasattr(torch, "vmap"):
         pytest.skip("PyTorch before 2.0 has no vmap")
     for mask in (masks.causal("top-left"), masks.documents(DOCUMENTS), masks.key_padding(torch.tensor([5, 50])),
@@ -138,7 +139,7 @@ def test_tables_alone(qkv):
         block_mask = BlockMask(function, (60, 90), blocks, (64, 32))
         check(qkv, lambda b, h, i, j: blocks.numpy()[0, h, i // 64, j // 32] > 0, block_mask=block_mask)
     check(qkv, block_mask=BlockMask(None, (1, 1), size=(1 << 30, 1 << 30)))
-    check(qkv, block_mask=BlockMask(noop_mask, (60, 90)))  # the function of somebody else, which is traced
+    check(qkv, block_mask=BlockMask(noop_mask, (60, 90)))  # a function of another library, which flashc traces
 
 
 def test_keys_of_one_batch(qkv):
@@ -182,12 +183,12 @@ def test_refusals(changes, error, words):
     y = torch.zeros(2, 4, 90, 16)
     with pytest.raises(error) as caught:
         flex(**{"q": x, "k": y, "v": y, **changes})
-    # The line of the function may follow, in which the words are, too.
+    # Only the first line counts: a line of code may follow that has the same words.
     assert re.search(words, str(caught.value).split("\n")[0])
 
 
 def test_functions_that_pytorch_joins(qkv):
-    """PyTorch's and_masks is a function of PyTorch, whose closure is not searched for tensors."""
+    """and_masks is PyTorch's own function, so flashc does not search its closure for tensors."""
     def and_masks(*mask_mods):
         def and_mask(b, h, q_idx, kv_idx):
             result = b.new_ones((), dtype=torch.bool)

@@ -1,4 +1,4 @@
-"""What utils/gpu_worker.py finds, as far as it needs no GPU."""
+"""The parts of utils/gpu_worker.py that need no GPU."""
 import os
 import sys
 
@@ -7,7 +7,7 @@ import pytest
 
 @pytest.fixture
 def count_different(monkeypatch):
-    """The function of that name. Needs PyTorch."""
+    """Returns the function count_different, which needs PyTorch."""
     pytest.importorskip("torch")
     monkeypatch.syspath_prepend(os.path.join(os.path.dirname(__file__), "..", "..", "utils"))
     import gpu_worker

@@ -1,5 +1,4 @@
-"""Arguments that make no sense: each is refused with a flashc.Error that says why, and none with a foreign
-exception."""
+"""Senseless arguments. Each is refused with a flashc.Error that says why; no other exception may be raised."""
 import numpy as np
 import pytest
 

@@ -1,5 +1,5 @@
-"""Indices that scores and masks compute: negative ones count from the end, on the CPU those outside are errors;
-promises about arrays; and what errors of code that flashc generates say."""
+"""Indices that scores and masks compute. Negative indices count from the end, and on the CPU indices out of range are
+errors. Also promises about arrays, and the messages of errors in code that flashc generates."""
 import inspect
 
 import numpy as np
@@ -14,7 +14,7 @@ LISTED = [0.5, -1.0, 2.0, 0.25, 1.5]
 
 
 def check(rng, shape, mask=None, score=None):
-    """flashc against NumPy, whose own indices count from the end: both call the same functions."""
+    """Compares flashc with NumPy, where negative indices count from the end too. Both call the same functions."""
     b, h, nq, nk = shape
     q, k, v = inputs(rng, b, h, h, nq, nk, 16)
     got = flashc.attention(q, k, v, mask=mask, score=score, return_lse=True)
@@ -26,7 +26,7 @@ def test_computed_indices_count_from_the_end(rng, shape):
     n = max(shape[2:])
     table, wide = rng.standard_normal(n).astype(np.float32), rng.standard_normal((3, 2 * n)).astype(np.float32)
     bits, near = rng.random((2, n)) < 0.7, rng.standard_normal(5).astype(np.float16)
-    bits[:, 0] = True  # A query sees a key.
+    bits[:, 0] = True  # every query sees a key
     listed = np.array(LISTED, np.float32)
     for score in (lambda s, b, h, i, j: s + table[j - 1] - 0.5 * table[i - 1],
                   lambda s, b, h, i, j: s + wide[h - 1, i - j] * wide[-1 - b, -1 - j],
@@ -83,7 +83,7 @@ def test_an_index_outside_names_the_array_and_the_line(rng):
     table = rng.standard_normal((7, 4)).astype(np.float32)
     tables = {"near": table}
     score = lambda s, b, h, i, j: s + table[j, i]  # noqa: E731
-    assert "at least 5 elements" in fails(rng, score=score)  # A position, which is known before the launch.
+    assert "at least 5 elements" in fails(rng, score=score)  # the range of a position is known before the launch
     for score, name in ((lambda s, b, h, i, j: s + table[j, i + 0], "dimension 1 of table"),
                         (lambda s, b, h, i, j: s + tables["near"][j + i * 0, -1 - i], "dimension 1 of tables['near']"),
                         (lambda s, b, h, i, j: s + ops.array(table)[j - 8, 0], "dimension 0 of table"),
@@ -102,7 +102,8 @@ def test_an_index_that_nothing_hangs_on_may_be_outside(rng):
               if isinstance(j, np.ndarray) else ops.where(j < 5, s + table[j + 0], s))
         check(rng, shape, mask=lambda b, h, i, j: np.where(j < 5, flags[np.minimum(j, 4)], False)
               if isinstance(j, np.ndarray) else (j < 5) & flags[j + 0])
-    # What the mask drops has no score; a tile has pairs that do not exist.
+    # Pairs that the mask drops, and pairs of a tile that do not exist, have no score: their indices may be out of
+    # range.
     q, k, v = inputs(rng, 1, 2, 2, 5, 70, 16)
     flashc.attention(q, k, v, mask=lambda b, h, i, j: j < 5, score=lambda s, b, h, i, j: s + table[j + 0])
     exact = rng.standard_normal(70).astype(np.float32)
@@ -125,7 +126,7 @@ def test_a_promise_that_does_not_hold_is_refused(rng):
 def test_a_refusal_of_the_compiler_names_the_users_line(rng):
     torch = pytest.importorskip("torch")
     q, k, v = inputs(rng, 1, 2, 2, 5, 7, 16)
-    # No function of flashc.ops is without a derivative; the bits of a float are.
+    # All functions of flashc.ops have derivatives, so the test uses the bits of a float, which have none.
     score = lambda s, b, h, i, j: s._region.value(  # noqa: E731
         "f32", f"arith.bitcast {s._region.emit(f'arith.bitcast {s._name} : f32 to i32')} : i32 to f32")
     q, k, v = (torch.from_numpy(x) for x in (q, k, v))

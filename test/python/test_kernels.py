@@ -1,4 +1,4 @@
-"""Kernel objects, counters, threads, the cache, and the package as a whole."""
+"""Kernel objects, counters, threads, the cache, and importing the package."""
 import gc
 import os
 import re
@@ -40,7 +40,7 @@ def test_kernel_that_sorts_its_work_first():
     assert manifest["version"] == 2 and before["grid"] == ["1", "1", "1"] and before["block"] == [1024, 1, 1]
     assert f".entry {before['kernel']}(" in kernel.ptx
     assert "sorted by their work, since the bounds of the keys read an array" in kernel.decisions
-    # It reads extents and the lengths, and writes to what the other reads.
+    # The order kernel reads extents and the lengths, and writes the workspace that the main kernel reads.
     assert {"kind": "pointer", "argument": 3} in before["parameters"]
     assert before["parameters"][-1] == manifest["parameters"][-1] == {"kind": "workspace"}
     assert manifest["programmatic_launch"] is True and "griddepcontrol" in kernel.ptx
@@ -61,17 +61,17 @@ def test_cost():
 
 
 def test_cost_of_vast_calls():
-    """Beyond 64 bits, with the kernels' tiles."""
+    """The cost exceeds 64 bits, and is for the tiles of the kernel."""
     n = (1 << 31) - 1
     vast = flashc.ArraySpec((1, 1, n, 64), "bf16")
     whole = flashc.compile(vast, vast, vast)
     fields = dict(field.split("=") for field in whole.schedule.split(","))
     rows, keys = 64 * int(fields["consumers"]), int(fields["kv-tile"])
     assert (rows, keys) != (64, 64)
-    # Four operations for each element of a tile and each dimension; doubles hold 53 bits.
+    # A pair of a tile costs 4 operations for each dimension. A double holds only 53 bits of the number.
     queries, columns = -(-n // rows), -(-n // keys)
     assert whole.cost.matmul_flops == float(4 * 64 * queries * rows * columns * keys)
-    # Each tile of queries reads all keys and values, and itself.
+    # Each tile of queries reads its own rows, and all keys and values.
     assert whole.cost.bytes_read == float((n + 2 * queries * n) * 64 * 2)
     assert whole.cost.bytes_written == n * (64 * 2 + 4)
     with pytest.raises(flashc.CompileError, match="expected at most 131072 iterations to count one by one"):
@@ -185,7 +185,7 @@ def test_dtypes_in_any_words():
 
 
 def test_a_thousand_shapes_compile_once(rng, no_disk):
-    """Extents are no part of a kernel: 1,000 pairs of batch and length, 40 of them run."""
+    """A kernel does not depend on extents: 1,000 pairs of batch and length share one kernel, and 40 of them are run."""
     pairs = {(int(b), int(n)) for b, n in zip(rng.integers(1, 65, 4000), rng.integers(1, 16385, 4000))}
     pairs = sorted(pairs)[:1000]
     assert len(pairs) == 1000
@@ -213,7 +213,7 @@ def test_threads_compile_once(rng, no_disk):
                 n = 1 + (number * 20 + step) % 33
                 got = flashc.attention(q[:, :, -n:], k, v, causal=True, enable_gqa=True, return_lse=True)
                 assert_close(got, (want[0][:, :, -n:], want[1][:, :, -n:]))
-        except BaseException as error:  # A thread's exception would be lost.
+        except BaseException as error:  # the main thread does not see exceptions of other threads
             failures.append(error)
     threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
     for thread in threads:
@@ -225,7 +225,8 @@ def test_threads_compile_once(rng, no_disk):
 
 
 def test_attention_calls_itself_while_it_allocates(rng, monkeypatch):
-    """A frame serves one call at a time, also within one thread (a signal, a finaliser)."""
+    """While a call allocates, the same thread may make another call (in a signal handler or a finaliser). The calls
+    must not share a frame."""
     q, k, v = inputs(rng, 1, 1, 1, 9, 17, 8)
     other = inputs(rng, 1, 1, 1, 5, 3, 8)
     flashc.attention(q, k, v)
@@ -264,7 +265,7 @@ def test_kernels_outlive_configure(rng):
 
 
 def test_contexts_stay(rng):
-    """What configure() replaces owns loaded kernels, which a GPU may still be running."""
+    """A context that configure() replaces stays alive, since a GPU may still be running its kernels."""
     q, k, v = inputs(rng, 1, 1, 1, 9, 17, 8)
     flashc.attention(q, k, v)
     context = weakref.ref(contexts.context())
@@ -285,7 +286,7 @@ def test_import_needs_nothing_and_is_fast():
             "assert not {'numpy', 'torch', 'cupy', 'jax'} & set(sys.modules)")
     times = [run(code) for _ in range(3)]
     assert all(done.returncode == 0 for done in times), times[0].stderr
-    # 20 to 70 ms; of the processor, since others may be at work.
+    # It takes 20 to 70 ms of processor time, which other programs do not disturb.
     assert min(float(done.stdout) for done in times) < 0.3
 
 

@@ -16,7 +16,7 @@ TABLE = ((0.5, 1.0, -2.0, 3.0), (1.5, 0.25, 4.0, -1.0))
 
 
 def check(rng, mask=None, score=None, keep=None, rescore=None):
-    """flashc with `mask` and `score` against numpy with `keep` and `rescore`."""
+    """Compares flashc with `mask` and `score` with NumPy with `keep` and `rescore`."""
     b, h, nq, nk = SHAPE
     q, k, v = inputs(rng, b, h, h, nq, nk, 8)
     got = flashc.attention(q, k, v, mask=mask, score=score, return_lse=True)
@@ -103,7 +103,7 @@ def test_lists_are_lists_otherwise(rng):
 
 
 class Shape(tuple):
-    """As PyTorch's: a tuple with more methods."""
+    """A tuple with further methods, like PyTorch's Size."""
 
     def numel(self):
         return self[0] * self[1]

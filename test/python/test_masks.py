@@ -1,4 +1,5 @@
-"""flashc.masks on the CPU: what every mask keeps, against rules for one query and one key; compositions, refusals."""
+"""flashc.masks on the CPU: the pairs that every mask keeps, against rules for one query and one key; compositions,
+refusals."""
 import functools
 import math
 import operator
@@ -17,8 +18,8 @@ SHAPES = [(2, 1, 64, 128), (2, 1, 67, 133), (2, 1, 131, 67), (2, 1, 1, 1), (2, 3
 
 
 def kept(mask, shape):
-    """What a kernel keeps, of equal scores and values of which eight keys share a column, each with a bit of its
-    own."""
+    """Returns the pairs that a kernel keeps. All scores are equal. Eight keys share a column of the values, in which
+    each key is a bit of its own."""
     b, h, nq, nk = shape
     q, k, keys = np.zeros((b, h, nq, 8), np.float32), np.ones((b, h, nk, 8), np.float32), np.arange(nk)
     v = np.zeros((b, h, nk, 32), np.float32)
@@ -31,7 +32,7 @@ def kept(mask, shape):
 
 
 def by_rule(rule, shape):
-    """What `rule(b, h, i, j)` says for numbers."""
+    """Calls `rule(b, h, i, j)` for the numbers of each pair."""
     keep = np.zeros(shape, bool)
     for place in np.ndindex(*shape):
         keep[place] = rule(*place)
@@ -39,7 +40,7 @@ def by_rule(rule, shape):
 
 
 def in_numpy(mask, shape):
-    """What the mask says for arrays of positions, of queries and keys of these lengths."""
+    """Evaluates the mask for arrays of positions, where the numbers of queries and keys are known."""
     def shifted(i, align):
         return place(i, shape[3] - shape[2] if isinstance(align, str) and align == "bottom-right" else align)
     place = mask_arguments.shifted
@@ -48,7 +49,7 @@ def in_numpy(mask, shape):
 
 
 def in_positions(mask, shape):
-    """The same, where nothing says the lengths."""
+    """Evaluates the mask for arrays of positions, where the numbers of queries and keys are unknown."""
     return np.broadcast_to(mask(*np.ogrid[tuple(slice(extent) for extent in shape)]), shape)
 
 
@@ -81,7 +82,8 @@ def in_continuation(prefix, size):
 
 
 def in_neighborhood(shape, sizes, dilations):
-    """NATTEN's rule: the window lies around a centre that is far enough from both ends of its dilation group."""
+    """Returns NATTEN's rule: the window lies around a centre that is far enough from both ends of its dilation
+    group."""
     def rule(b, h, i, j):
         if j >= math.prod(shape):
             return False
@@ -153,7 +155,7 @@ def test_mask_of_grid(shape, sizes, dilations):
 
 @pytest.mark.parametrize("names", [list(POSITIONS)[first::7] for first in range(7)], ids=", ".join)
 def test_masks_have_kernels(names):
-    """That of some masks at once."""
+    """Compiles several masks in one kernel."""
     spec = flashc.ArraySpec((2, 2, 512, 64), "bf16")
     mask = functools.reduce(operator.and_, [POSITIONS[name][0] for name in names])
     assert ".entry" in flashc.compile(spec, spec, spec, mask=mask).ptx
@@ -184,7 +186,7 @@ def test_numbers_are_constants_and_scalars_are_not(no_disk):
 
 # --- Masks of data ----------------------------------------------------------------------------------------------------
 
-@pytest.mark.parametrize("dtype", ["int32", "uint8"])  # test_ranges.py has the others
+@pytest.mark.parametrize("dtype", ["int32", "uint8"])  # test_ranges.py has the other types
 def test_documents_in_any_order(rng, dtype):
     ids = rng.integers(0, 5, 256).astype(dtype)
     check(masks.documents(ids), lambda b, h, i, j: ids[i] == ids[j])
@@ -219,7 +221,7 @@ def test_compositions(rng):
 
 
 def compose(rng):
-    """A random composition of masks of positions, and its rule."""
+    """Returns a random composition of masks of positions, and its rule."""
     atoms = [POSITIONS[name] for name in POSITIONS]
     mask, rule = atoms[rng.integers(len(atoms))]
     for _ in range(rng.integers(1, 4)):
@@ -236,7 +238,7 @@ def compose(rng):
 
 
 def test_random_compositions(rng):
-    """What a kernel keeps; test_classes.py has their tiles."""
+    """Checks the pairs that a kernel keeps; test_classes.py checks the tiles."""
     check(*compose(rng), SHAPES[1:2])
 
 
@@ -320,7 +322,7 @@ def test_masks_say_what_they_are():
 def test_refusals(make, error, words):
     with pytest.raises(error) as caught:
         make()
-    # The line of the function may follow, in which the words are, too.
+    # Only the first line counts: a line of code may follow that has the same words.
     assert re.search(words, str(caught.value).split("\n")[0])
 
 
@@ -349,7 +351,8 @@ def test_errors_name_the_line_of_the_caller():
 
 
 def test_pytorch_may_ask_a_mask_whether_it_is_true():
-    """Its compiler asks `if function and callable(function)` of what it traces; nobody else does."""
+    """PyTorch's compiler evaluates `if function and callable(function)` for objects that it traces. Elsewhere the truth
+    of a mask is refused."""
     asking = {"__name__": "torch._dynamo.something"}
     exec("def ask(function):\n    return bool(function)", asking)
     assert asking["ask"](masks.causal()) is True

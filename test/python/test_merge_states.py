@@ -1,4 +1,4 @@
-"""Merged partial results on the CPU, against the merge in f64, and attention over parts against attention over all."""
+"""Merging partial results on the CPU, against the merge in f64, and against attention over all keys."""
 import numpy as np
 import pytest
 
@@ -9,7 +9,7 @@ TOLERANCE = {"float32": 1e-5, "float16": 2e-3}
 
 
 def merge(o, lse, sinks=None):
-    """By the book; parts of -inf are left out."""
+    """Merges by the formula. Parts whose lse is infinite are left out."""
     o, lse = np.asarray(o, np.float64), np.asarray(lse, np.float64)
     o = np.where(np.isinf(lse)[..., None], 0, o)
     sink = np.full(lse.shape[1:], -np.inf)
@@ -24,7 +24,7 @@ def merge(o, lse, sinks=None):
 
 
 def parts(rng, shape, dtype=np.float32, dead=0.2):
-    """Random parts, some of them empty, which hold NaN."""
+    """Returns random parts. Some are empty, and hold NaN."""
     o = rng.standard_normal(shape).astype(dtype)
     lse = (3 * rng.standard_normal(shape[:4])).astype(np.float32)
     lse[rng.random(lse.shape) < dead] = -np.inf
@@ -53,14 +53,14 @@ def test_sizes(rng, depth, dtype):
 
 
 def test_large_log_sum_exps(rng):
-    """Weights neither overflow nor make NaN where they underflow."""
+    """Weights do not overflow. Where they underflow, there is no NaN."""
     o, lse = parts(rng, (5, 2, 3, 20, 16))
     for scale in (30, 1000):
         check(flashc.merge_states(o, lse * np.float32(scale)), merge(o, lse * np.float32(scale)))
 
 
 def test_nothing_at_all(rng):
-    """Rows whose parts are all empty, with NaN in them."""
+    """All parts of a row are empty, and hold NaN."""
     o, lse = parts(rng, (4, 2, 3, 9, 8), dead=1.0)
     got_o, got_lse = flashc.merge_states(o, lse)
     assert np.all(got_o == 0) and np.all(got_lse == -np.inf)
@@ -86,7 +86,7 @@ def test_parts_of_attention(rng, sinks):
 
 
 def test_strides_and_out(rng):
-    """Parts as a ring of devices leaves them, with gaps; the result in another type."""
+    """Parts have gaps, as a ring of devices leaves them. The result has another type."""
     o, lse = parts(rng, (3, 2, 20, 5, 48), np.float32)
     turned = o.transpose(0, 1, 3, 2, 4)[..., :40]
     lses = np.ascontiguousarray(lse.transpose(0, 1, 3, 2))

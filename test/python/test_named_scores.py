@@ -1,4 +1,4 @@
-"""flashc.scores on the CPU against their formulas in f64; chains, gradients, refusals."""
+"""flashc.scores on the CPU against their formulas in f64; chains of scores, gradients, refusals."""
 import math
 import re
 
@@ -13,7 +13,7 @@ LENGTHS = [(1, 37), (23, 23), (67, 131), (5, 3)]
 
 
 def slopes_of(heads):
-    """The paper's slopes, as its authors' code makes them."""
+    """Returns ALiBi's slopes as the code of its authors computes them."""
     def geometric(n):
         start = 2 ** (-2 ** -(math.log2(n) - 3))
         return [start * start ** k for k in range(n)]
@@ -22,7 +22,7 @@ def slopes_of(heads):
 
 
 def t5_bucket(distance, bidirectional, buckets, max_distance):
-    """T5's bucket of j - i, with its logarithm in f32."""
+    """Returns T5's bucket of j - i, with the logarithm in f32."""
     place = np.zeros_like(distance)
     if bidirectional:
         buckets //= 2
@@ -36,7 +36,7 @@ def t5_bucket(distance, bidirectional, buckets, max_distance):
 
 
 def check(rng, score, want, heads, keep=None, lengths=LENGTHS, make_mask=lambda: None):
-    """`want(x, h, distance)`: the score, where the last query is at the last key."""
+    """`want(x, h, distance)` is the formula of the score; the last query is at the last key."""
     for nq, nk in lengths:
         q, k, v = inputs(rng, 2, heads, heads, nq, nk, 8)
         got = flashc.attention(q, k, v, mask=make_mask(), score=score, return_lse=True)
@@ -93,7 +93,7 @@ def test_chains_pass_scores_on(rng):
 
 
 def test_they_take_tensors_of_positions(rng):
-    """As FlexAttention calls a score_mod, and a mask_mod."""
+    """Scores accept position tensors, with which FlexAttention calls a score_mod and a mask_mod."""
     torch = pytest.importorskip("torch")
     table = rng.standard_normal((32, 6)).astype(np.float32)
     s, h, i, j = rng.standard_normal((6, 9, 11)), *np.ogrid[:6, :9, :11]

@@ -65,13 +65,14 @@ def test_bshd(rng):
 
 
 def test_strides(rng):
-    # Slices of one array [B, N, 3, H, D], as a projection leaves them, seen as [B, H, N, D]; reversed heads.
+    # q, k and v are slices of one array [B, N, 3, H, D], as a projection leaves them, seen as [B, H, N, D]. The heads
+    # of k and v are reversed.
     qkv = rng.standard_normal((2, 31, 3, 4, 16)).astype(np.float32)
     q, k, v = (qkv[:, :, part].transpose(0, 2, 1, 3) for part in range(3))
     k, v = k[:, ::-1], v[:, ::-1]
     got = flashc.attention(q, k, v, return_lse=True)
     assert_close(got, attention(q, k, v))
-    # In memory the result is as q: [B, N, H, D].
+    # The result has the order of q in memory: [B, N, H, D].
     assert got[0].transpose(0, 2, 1, 3).flags.c_contiguous
 
 
@@ -82,7 +83,7 @@ def test_broadcast_keys(rng):
 
 
 def test_padding_is_not_touched(rng):
-    # Rows of 8 elements inside rows of 24; what lies between is neither read (NaN) nor written.
+    # Rows of 8 elements lie inside rows of 24. The elements between them are NaN, and are neither read nor written.
     def padded(x):
         wide = np.full(x.shape[:-1] + (24,), np.nan, np.float32)
         wide[..., 8:16] = x
@@ -108,7 +109,7 @@ def test_out(rng):
 
 
 def test_without_log_sum_exp(rng):
-    """The kernel that o alone asks for, where the others above have both."""
+    """Runs the kernel that computes only o; the tests above run the kernel that computes o and lse."""
     q, k, v = inputs(rng, 2, 6, 3, 33, 70, 24, 40)
     bias = rng.standard_normal((6, 33, 70)).astype(np.float32)
     for keywords, keep, score in (

@@ -1,4 +1,4 @@
-"""What a call asks for, as functions inside pass it on; and that nothing else has to."""
+"""The options of a call, which inner functions pass on, and that a kernel does not depend on anything else."""
 import ast
 import json
 import os
@@ -55,7 +55,7 @@ def test_options_reach_the_compiler_by_their_names():
 
 
 def test_the_manifest_names_the_arguments_of_a_cache():
-    """Both targets, since kernels and programs of the CPU find them on their own."""
+    """Tests both targets, since GPU kernels and CPU programs find the arguments in different ways."""
     for target in ("sm_90a", "cpu"):
         kernel = Specialization("bf16", 64, 64, 2,
                                 Options(return_lse=True).of_kernel(64), target, page_size=16, cache_dtype="i8",
@@ -79,7 +79,7 @@ def test_calls_of_equal_shapes_are_checked_once():
 
 
 def test_functions_have_few_parameters():
-    """At most eight, but those that users call: what a call asks for is Options."""
+    """Functions that users do not call have at most eight parameters: the options of a call are passed as Options."""
     for folder, _, names in os.walk(PACKAGE):
         for name in (name for name in names if name.endswith(".py")):
             for node in ast.walk(ast.parse(pathlib.Path(folder, name).read_text())):

@@ -1,4 +1,4 @@
-"""Results that share memory with themselves or with what a kernel reads are refused; others are written."""
+"""Results that overlap themselves or an input in memory are refused. Other results are written."""
 import numpy as np
 import pytest
 
@@ -16,7 +16,7 @@ def describe(x) -> Array:
 
 
 def test_any_strides_as_numpy_says(rng):
-    """Against NumPy's own exact answer, at strides of which most do not nest."""
+    """Compares with NumPy's exact answer for random strides, most of which do not nest."""
     memory = np.zeros(4000, np.float32)
     answers = {True: 0, False: 0}
     for _ in range(3000):
@@ -83,7 +83,7 @@ def test_packed_sequences(rng):
 
 
 def test_between_the_elements_of_others(qkv):
-    """A result may be one of four parts of an array of which q, k and v are the others."""
+    """An array may have four interleaved parts: q, k, v and the result."""
     packed = np.zeros((2, 20, 4, 4, 16), np.float32)
     for place, x in enumerate(qkv):
         packed[:, :, place] = x.transpose(0, 2, 1, 3)
@@ -98,5 +98,5 @@ def test_which_arrays_share_memory():
     assert find_shared(describe(memory[500:600]), inputs_) is None
     for place, start in enumerate((50, 199, 201, 399)):
         assert find_shared(describe(memory[start:start + 1]), inputs_) == place
-    # Elements between others', and none at all.
+    # Elements that lie between the other array's elements do not overlap them, nor does an empty array.
     assert find_shared(describe(memory[::2]), [describe(memory[1::2]), describe(memory[50:50])]) is None

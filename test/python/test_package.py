@@ -1,4 +1,4 @@
-"""What the package says about itself: `python -m flashc`, `help(flashc)`, the types of its arrays."""
+"""The texts of the package about itself: `python -m flashc`, `help(flashc)`, the annotations of arrays."""
 import inspect
 import os
 import subprocess
@@ -58,9 +58,9 @@ ARRAYS = {"q", "k", "v", "o", "lse", "do", "sinks", "lengths", "block_table", "k
 
 
 def test_arrays_are_typed_as_arrays():
-    """A signature says of every array that it is one; what may be None says so."""
+    """The annotation of every array parameter says that it is an array, and whether it may be None."""
     functions = [getattr(flashc, name) for name in flashc.__all__ if inspect.isfunction(getattr(flashc, name))]
-    functions.remove(flashc.dropout_mask)  # on the host, of two numbers
+    functions.remove(flashc.dropout_mask)  # it runs on the host and takes two numbers
     found = {(function.__name__, name): str(parameter.annotation) for function in functions
              for name, parameter in inspect.signature(function).parameters.items() if name in ARRAYS}
     assert len(found) > 30

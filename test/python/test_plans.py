@@ -1,5 +1,5 @@
-"""flashc.plan_mask: the same results as the mask, lengths that are held, and what is refused. What a GPU keeps for a
-plan is in gpu/test_mask_maps.py."""
+"""flashc.plan_mask: the results equal those of the mask, the lengths are checked, and refusals. gpu/test_mask_maps.py
+tests what a GPU keeps for a plan."""
 import gc
 import weakref
 
@@ -69,4 +69,4 @@ def test_a_plan_ends_with_its_last_user(rng):
     number, plan = plan.number, None
     gc.collect()
     assert ended() is None and number < flashc.plan_mask(same).number
-    plans._forget(number, kernels)  # of the CPU there is nothing to free
+    plans._forget(number, kernels)  # CPU kernels have nothing to free

@@ -1,5 +1,5 @@
-"""Masks over arrays that nothing is declared of: tiles are visited by the range of the array in each. On the CPU,
-against rules for all pairs; and which tiles that are, against the ranges themselves."""
+"""Masks that read arrays of which nothing is declared. Tiles are visited by the range of the array in each tile. On the
+CPU, kept pairs are compared with rules for all pairs, and visited tiles with the ranges."""
 import os
 
 import numpy as np
@@ -10,11 +10,11 @@ from flashc import masks, ops
 from test_masks import in_numpy, kept
 
 SHAPES = [(2, 1, 64, 256), (2, 2, 131, 197), (2, 1, 1, 1)]
-#: What a kernel keeps is looked at for each kind of element, for what holds for no pair, and for ranges that are
-#: joined. test_tiles has the tiles of the others.
+#: Masks that a kernel runs: one for each type of element, one that keeps no pair, and some with joined ranges.
+#: test_tiles tests the tiles of all masks.
 ON_CPU = ["causal documents", "documents of 64 bits", "flags", "unsigned flags", "times or near", "either",
           "small numbers", "nothing"]
-ONE_BATCH = {"causal documents", "flags"}  # whose arrays have one row then, which makes other kernels
+ONE_BATCH = {"causal documents", "flags"}  # with one batch, their arrays have one row, which gives other kernels
 ORDERS = ["sorted", "blocks", "shuffled"]
 SKIPPED, PARTIAL, FULL = 0, 1, 2
 SEEDS = int(os.environ.get("FLASHC_TEST_SEEDS", 60))
@@ -71,7 +71,8 @@ def test_kept_pairs_of_one_batch():
 
 
 def test_elements_whose_sums_may_wrap_around():
-    """In NumPy and in kernels alike; a tile where that may happen is evaluated. The least that does is 2^62 twice."""
+    """Sums may wrap around, in NumPy and in kernels alike. A tile in which they may wrap around is evaluated. The
+    smallest such sum is 2^62 + 2^62."""
     rng, shape = np.random.default_rng(0), (1, 1, 70, 130)
     large = np.where(rng.random(130) < 0.5, 0, 1 << 62)
     ends = np.sort(rng.choice([-2**63, -5, 0, 7, 2**63 - 1], 130))
@@ -90,7 +91,7 @@ def test_elements_whose_sums_may_wrap_around():
 
 
 def find_tiles(keeps, tile):
-    """The class of every tile of [Nq, Nk] pairs."""
+    """Returns the class of every tile of a mask [Nq, Nk]."""
     nq, nk = keeps.shape
     rows = [slice(i, i + tile[0]) for i in range(0, nq, tile[0])]
     classes = np.empty((len(rows), -(-nk // tile[1])), int)
@@ -104,8 +105,8 @@ def find_tiles(keeps, tile):
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_tiles(order):
-    """What is known before the mask is run: no tile with a kept pair is skipped and none that is cut goes unmasked,
-    whatever the order."""
+    """Checks the classes that are known before the mask is run, for arrays in any order: no tile with a kept pair is
+    skipped, and no tile with a dropped pair goes without the mask."""
     shape = (2, 1, 900, 1100)
     q, k = flashc.ArraySpec((2, 1, 900, 64), "bf16"), flashc.ArraySpec((2, 1, 1100, 64), "bf16")
     for name, mask in make_masks(np.random.default_rng(len(order)), shape, order).items():
@@ -117,13 +118,13 @@ def test_tiles(order):
         for batch in range(2):
             tightest, tiles = find_tiles(keeps[batch, 0], explanation.tile), np.array(explanation.tiles[batch][0])
             assert np.all((tiles == tightest) | (tiles == PARTIAL)), name
-            # the last row's range has what is behind the queries
+            # The range of the last row of tiles includes elements behind the last query, so that row is not compared.
             if order == "sorted" and name in ("documents", "times"):
                 assert np.array_equal(tiles[:-1], tightest[:-1]), name
 
 
 def mix(n):
-    """Masks that are understood, and flags of which nothing is known."""
+    """Returns masks that the compiler understands, combined with flags of which it knows nothing."""
     rng = np.random.default_rng(n)
     keep = np.repeat(rng.random((2, -(-n // 32))) < 0.7, 32, axis=1)[:, :n]
     flags = lambda b, h, i, j: keep[b, j]  # noqa: E731
@@ -136,7 +137,7 @@ def mix(n):
 
 
 def test_bounds_bound_runs():
-    """What is understood still skips tiles: not many more are visited than hold a kept pair."""
+    """The understood part of a mask still skips tiles: not many more tiles are visited than contain a kept pair."""
     n = 1100
     spec = flashc.ArraySpec((2, 1, n, 64), "bf16")
     for name, mask in mix(n).items():
@@ -150,7 +151,7 @@ def test_bounds_bound_runs():
 
 
 class Program:
-    """A random mask over arrays: a function that numpy and flashc both run."""
+    """A random mask that reads arrays: a function that both NumPy and flashc run."""
 
     def __init__(self, rng, batches, nq, nk):
         self.rng, n = rng, max(nq, nk)
@@ -183,14 +184,14 @@ class Program:
                 lambda *p: ~x(*p)][kind - 4]
 
     def in_numpy(self, shape):
-        """With wide integers, as flashc computes."""
+        """Evaluates the mask in NumPy with wide integers, as flashc does."""
         self.get = lambda number: self.arrays[number].astype(bool if number == 2 else np.int64)
         return in_numpy(self.keep, shape)
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_random_programs(seed):
-    """Sound, whatever the mask is, in tiles of all shapes."""
+    """The tiles of any mask are sound, for tiles of all shapes."""
     rng = np.random.default_rng(seed)
     nq, nk = (int(rng.choice([1, 40, 64, 129, 300])) for _ in range(2))
     program = Program(rng, 2, nq, nk)
@@ -204,7 +205,8 @@ def test_random_programs(seed):
 
 
 def test_runs():
-    """Five runs are visited as they are; of more, those with the least between them become one."""
+    """Up to five runs of tiles are visited as they are. If there are more, the runs with the smallest gaps are
+    joined."""
     q = flashc.ArraySpec((1, 1, 128, 64), "bf16")
     k = flashc.ArraySpec((1, 1, 32 * 64, 64), "bf16")
 

@@ -1,4 +1,4 @@
-"""The numbers of docs/recipes.md: what its blocks compute, against attention in f64 with each model's own formulas."""
+"""Runs the blocks of docs/recipes.md, and compares their results with the formulas of each model in f64."""
 import functools
 
 import numpy as np
@@ -143,7 +143,7 @@ def test_every_recipe_is_checked():
 
 
 def test_keywords_of_other_libraries_are_ours(rng):
-    """What the last table says of this package's keywords exists."""
+    """The keywords of this package that the last table of the page names exist."""
     import inspect
     for function, names in ((flashc.attention, "causal window scale mask score sinks dropout_p philox enable_gqa "
                              "return_lse layout schedule"), (flashc.decode, "k_scale v_scale splits block_table"),

@@ -1,4 +1,4 @@
-"""Arguments of flashc.attention that no kernel suits, each with what the exception says."""
+"""Arguments of flashc.attention that no kernel supports, each with the words of its exception."""
 import numpy as np
 import pytest
 
@@ -146,7 +146,7 @@ def test_no_elements_are_checked_too():
 
 
 def test_the_compiler_speaks():
-    """What only the compiler knows comes with its own words."""
+    """Problems that only the compiler knows are reported in its own words."""
     spec = flashc.ArraySpec((1, 1, 64, 64), "bf16")
     with pytest.raises(flashc.CompileError, match="kv-tile"):
         flashc.compile(spec, spec, spec, schedule="kv-tile=7")

@@ -1,5 +1,5 @@
-"""The instructions of the tuned kernels, as ptxas leaves them: the tuned kernels stay tuned. No GPU is needed, but
-ptxas and a disassembler; skipped where they are missing.
+"""Checks the instructions of the tuned kernels after ptxas, so that these kernels stay fast. Needs no GPU, but ptxas
+and a disassembler. Skipped where these are missing.
 
     PYTHONPATH=python FLASHC_LIBRARY=build/lib/libflashc.so python3 -m pytest test/python/test_sass.py
 """
@@ -23,18 +23,19 @@ if not sass_report.find_tool("ptxas"):
 if not sass_report.find_tool("nvdisasm", "cuobjdump"):
     pytest.skip("there is no nvdisasm and no cuobjdump", allow_module_level=True)
 
-SHARED_MEMORY = 232448  # Bytes of one CTA, maxSharedMemory of Hopper.h.
-REGISTERS = 65536  # Of one multiprocessor.
-# Per head dimensions, and whether the tensor cores sum: instructions of one iteration of the unmasked loop beside the
-# products and the 4 a score that softmax takes (multiply-add, exponential, sum, half a maximum of three, half a pack; 3
-# without the sum). Of those of d = 64, 12 are wait-after's. What was measured, and one or two more; where a change
-# needs fewer, write down the new number.
+SHARED_MEMORY = 232448  # bytes of one CTA; maxSharedMemory of Hopper.h
+REGISTERS = 65536  # registers of one multiprocessor
+# Keys are the head dimensions, and whether the tensor cores sum up the rows. A value is a limit for one iteration of
+# the unmasked loop: the number of instructions in addition to the products and to the softmax. The softmax takes 4
+# instructions for each score (multiply-add, exponential, sum, half a maximum of three, half a pack), or 3 without the
+# sum. With d = 64, wait-after adds 12. Limits are one or two above the measured numbers. If a change needs fewer
+# instructions, lower the limit.
 BESIDE = {(64, 64, True): 89, (64, 64, False): 89, (72, 72, False): 79, (80, 80, False): 79, (96, 96, False): 77,
           (112, 112, False): 78, (128, 128, False): 81, (160, 160, False): 82, (192, 128, False): 91,
           (256, 256, False): 103}
 TUNED = sorted({(d, dv) for d, dv, _ in BESIDE})
-FEW_BYTES = 8  # That may be spilled once for each tile of queries; none in a main loop.
-R2UR = 4  # In a main loop. A kernel that lost uniformity has two for each product.
+FEW_BYTES = 8  # bytes that may be spilled once for each tile of queries; a main loop must not spill
+R2UR = 4  # limit for a main loop; a kernel that lost uniformity has two for each product
 
 
 def compile_kernel(d, dv, dtype="bf16", group=1, n=4096, return_lse=False, **options):
@@ -43,7 +44,7 @@ def compile_kernel(d, dv, dtype="bf16", group=1, n=4096, return_lse=False, **opt
     return flashc.compile(q, k, v, enable_gqa=True, return_lse=return_lse, target="sm_90a", **options)
 
 
-#: Of a thread of the producer, and of a consumer, by the number of consumers.
+#: By the number of consumers: registers of a thread of the producer, and of a thread of a consumer.
 ROLE_REGISTERS = {1: (24, 240), 2: (24, 240), 3: (32, 160), 4: (32, 112)}
 
 
@@ -52,8 +53,9 @@ def number(schedule, key):
 
 
 def products(shape):
-    """{opcode: number} of the products of one tile: S = Q K^T, then O += P V, which may have eight columns of sums
-    beside the last 64. A product is 16 deep: what is missing of Q's and K's columns, as for d = 72, is zeros."""
+    """Returns {opcode: number} for the products of one tile: S = Q K^T, and O += P V. The last 64 columns of the second
+    product may have eight columns of sums beside them. A product is 16 deep. If d is not a multiple of 16, as d = 72, Q
+    and K are padded with zeros."""
     d, dv, kv_tile, dtype, sums = shape
     kind = ".BF16" if dtype == "bf16" else ""
     result = {}
@@ -65,7 +67,7 @@ def products(shape):
 
 
 def check_resources(used, entry):
-    """What is wrong with an entry's registers, stack and shared memory. `entry`: of the manifest."""
+    """Yields problems with the registers, the stack and the shared memory of an entry. `entry` is from the manifest."""
     schedule, threads = entry["schedule"], entry["block"][0]
     consumers = number(schedule, "consumers")
     producer, consumer = ROLE_REGISTERS[consumers]
@@ -80,7 +82,7 @@ def check_resources(used, entry):
 
 
 def check_roles(code, schedule):
-    """What is wrong with setmaxnreg, and with the registers that each role uses."""
+    """Yields problems with setmaxnreg, and with the registers that each role uses."""
     for opcode, limit in zip(("DEALLOC", "TRY_ALLOC"), ROLE_REGISTERS[number(schedule, "consumers")]):
         found = [i for i in code if i.opcode.startswith(f"USETMAXREG.{opcode}")]
         if not found or any(int(i.operands.split()[-1], 16) != limit for i in found):
@@ -92,8 +94,8 @@ def check_roles(code, schedule):
 
 
 def check_loop(loop, shape, most_beside=None):
-    """What is wrong with a main loop; of a masked one, only what it shares with the unmasked one is asked.
-    `most_beside`: instead of BESIDE."""
+    """Yields problems of a main loop. A masked loop is only checked for what it shares with the unmasked one.
+    `most_beside` replaces the limit of BESIDE."""
     d, dv, kv_tile, _, sums = shape
     scores, counts = kv_tile // 2, sass_report.count(loop.always)
     everything = sass_report.count(loop.instructions())
@@ -103,8 +105,8 @@ def check_loop(loop, shape, most_beside=None):
             found[instruction.opcode] = found.get(instruction.opcode, 0) + 1
     if found != products(shape) or everything["HGMMA"] != counts["HGMMA"]:
         yield f"products {found}"
-    # Two rows a thread: a limit for each, and behind a branch, where a score may be above it, two butterflies for the
-    # maximum and a factor that rescales.
+    # A thread has two rows, and compares each with a limit. If a score may exceed the limit, a branch computes the
+    # maximum (two butterfly shuffles for each row) and the factor that rescales.
     always = {"MUFU.EX2": scores, "FADD": 2 if sums else scores + 2, "SHFL": 0}
     expected = {"MUFU.EX2": scores + 2, "MUFU other": 0, "pack (F2FP)": scores // 2, "convert": 0, "SHFL": 4,
                 "local memory": 0}
@@ -115,7 +117,7 @@ def check_loop(loop, shape, most_beside=None):
             yield f"{expected[name]} of {name} expected, got {everything[name]} with those behind a branch"
     if everything["R2UR"] > R2UR:
         yield f"{everything['R2UR']} R2UR"
-    # The maximum and the rescale of the output, which hardly ever run.
+    # The branches compute the maximum and rescale the output, and are rarely taken.
     if len(loop.sometimes) > dv // 2 + scores + 32:
         yield f"{len(loop.sometimes)} instructions behind a branch"
     beside = len(loop.always) - counts["HGMMA"] - (6 if sums else 8) * scores // 2
@@ -124,7 +126,7 @@ def check_loop(loop, shape, most_beside=None):
 
 
 def check(kernel, d, dv, dtype="bf16", most_beside=None):
-    """What is wrong with the entries of a kernel: a list of lines."""
+    """Returns the problems of all entries of a kernel, as lines."""
     with sass_report.text_file(kernel.ptx) as path:
         functions, resources = sass_report.read_kernels(path)
     entries = {entry["kernel"]: entry for entry in [kernel.manifest, *kernel.manifest.get("variants", [])]}
@@ -144,7 +146,7 @@ def check(kernel, d, dv, dtype="bf16", most_beside=None):
 
 @pytest.fixture(autouse=True)
 def fresh(no_disk):
-    """Kernels are compiled, not remembered."""
+    """Kernels are compiled, not taken from the disk cache."""
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -155,8 +157,9 @@ def test_tuned(d, dv, dtype, causal):
 
 
 def test_tuned_are_all_rows():
-    """Of the table, for no mask and for bounds. Where the number of queries is not known, a kernel has an entry for
-    each of its rows. ptxas-masks.test has the rows of other masks."""
+    """The list covers all head dimensions of the schedule table, for rows without a mask and rows for bounds.
+    If the number of queries is unknown, a kernel has an entry for each row. ptxas-masks.test tests the rows for
+    other masks."""
     with open(ROWS, encoding="utf-8") as file:
         rows = [dict(re.findall(r"(\w+)<?=(\w+)", line.partition(":")[0])) for line in file if line[0] not in "#\n"]
     tuned = [row for row in rows if row.get("mask", "none") in ("none", "bounds") and "score" not in row]
@@ -178,7 +181,8 @@ def test_grouped_heads(d, causal):
 @pytest.mark.parametrize("n, causal", [(512, True), (1024, True), (4096, True), (4096, False)])
 @pytest.mark.parametrize("d", [64, 128])
 def test_static_shapes(d, n, causal):
-    # Where nothing is masked, ptxas computes the eight descriptors of Q in every iteration: their address is carried.
+    # Without a mask, ptxas computes the eight descriptors of Q in every iteration, because the loop carries their
+    # address.
     most = 101 if (d, n, causal) == (128, 4096, False) else None
     assert check(compile_kernel(d, d, n=n, causal=causal, static_shapes=True), d, d, most_beside=most) == []
 
@@ -186,8 +190,8 @@ def test_static_shapes(d, n, causal):
 @pytest.mark.parametrize("dtype, pair, single, most", [
     ("f32", "LDG.E.64", "LDG.E", 254), ("bf16", "LDG.E", "LDG.E.U16", 300), ("i8", "LDG.E.U16", "LDG.E.U8", 325)])
 def test_reads_of_a_bias(dtype, pair, single, most):
-    """In full tiles no address is kept inside the array: columns are constants in the instruction. Two neighbours are
-    one load where they are aligned, behind a branch."""
+    """In full tiles, columns are constants in the load instructions, so no addresses inside the array are kept. Two
+    neighbours are loaded at once if they are aligned, in a branch."""
     bias = flashc.ArraySpec((4096, 4096), dtype)
     kernel = compile_kernel(64, 64, score=lambda s, b, h, i, j: s + bias[i, j])
     with sass_report.text_file(kernel.ptx) as path:
@@ -201,7 +205,8 @@ def test_reads_of_a_bias(dtype, pair, single, most):
 
 @pytest.mark.parametrize("d, return_lse, most", [(64, False, 294), (64, True, 454), (128, False, 449)])
 def test_soft_cap(d, return_lse, most):
-    """A warp runs one of several branches: polynomials of two or four instructions, or tanh with two products."""
+    """A warp takes one of several branches: a polynomial of two or of four instructions, or tanh with two
+    multiplications."""
     kernel = compile_kernel(d, d, return_lse=return_lse, score=lambda s, b, h, i, j: 30.0 * flashc.ops.tanh(s / 30.0),
                             schedule="wait-after=12,q-stages=1,store=registers")
     with sass_report.text_file(kernel.ptx) as path:
@@ -212,7 +217,8 @@ def test_soft_cap(d, return_lse, most):
     assert [*check_resources(resources[entry["kernel"]], entry), *check_roles(code, entry["schedule"])] == []
     for loop in sass_report.main_loops(code):
         always, sometimes = sass_report.count(loop.always), sass_report.count(loop.sometimes)
-        # The maximum's increase and factor of two rows, and the output by one factor a row; none without a maximum.
+        # The instructions that increase two maxima and compute two factors, and those that rescale the output. There
+        # are none without a maximum.
         rescale = 4 + d // 2 if sometimes["SHFL"] else 0
         assert always["MUFU.EX2"] == 64 and always["SHFL"] == 0 and sometimes["MUFU.EX2"] == (2 if rescale else 0)
         assert always["MUFU other"] == 0 and sometimes["MUFU other"] == 64
@@ -229,8 +235,8 @@ LENGTHS, IDS = flashc.ArraySpec((1,), "i32"), flashc.ArraySpec((4096,), "i32")
                                   masks.documents(IDS, sorted=True)], ids=["padding", "packed", "documents"])
 @pytest.mark.parametrize("d", [64, 128])
 def test_drawn_points(d, mask):
-    """A producer that draws its points spills what it divides by. The consumers divide nothing, and have what is
-    spilled in front of the roles at most; their loops have none."""
+    """The producer draws its points from the work list, and may spill the divisors for them. Consumers do not divide.
+    They may spill only before the roles split, and not in their loops."""
     kernel = compile_kernel(d, d, mask=mask)
     with sass_report.text_file(kernel.ptx) as path:
         functions, resources = sass_report.read_kernels(path)
@@ -246,7 +252,8 @@ def test_drawn_points(d, mask):
 
 @pytest.mark.parametrize("mask", [None, "causal", "window"])
 def test_soft_cap_without_maximum(mask):
-    """Of wide values the sums are beside the second half. The exponentials are in each of the branches."""
+    """With wide values, the columns of sums are beside the second half of the values. Each of the branches computes the
+    exponentials."""
     options = {None: {}, "causal": {"causal": True}, "window": {"mask": flashc.masks.sliding_window(1023, 0)}}[mask]
     kernel = compile_kernel(128, 128, score=lambda s, b, h, i, j: 30.0 * flashc.ops.tanh(s / 30.0),
                             schedule="max=unified,consumers=2,kv-tile=128,stages=2,q-stages=2", **options)
@@ -280,7 +287,7 @@ def test_finds_spills():
 
 
 def test_finds_masked_loops():
-    """Of a mask that bounds no loop."""
+    """The mask bounds no loop, so the only main loop is masked."""
     found = found_in(compile_kernel(64, 64, mask=lambda b, h, i, j: i * j % 3 == 0))
     assert "1 main loops, of which one should be unmasked" in found
 

@@ -1,4 +1,4 @@
-"""Where a table of schedules comes from, the variants of a kernel, and what was decided."""
+"""Where a schedule table comes from, the variants of a kernel, and the decisions that it reports."""
 import os
 import pytest
 
@@ -10,7 +10,7 @@ SPEC = flashc.ArraySpec((1, 2, 100, 64), "bf16")
 
 @pytest.fixture
 def context(tmp_path, monkeypatch):
-    """Starts over with an empty folder; returns a function that does."""
+    """Starts a new context with an empty cache folder. Returns a function that starts another context."""
     monkeypatch.delenv("FLASHC_SCHEDULE_TABLE", raising=False)
 
     def start():
@@ -22,7 +22,7 @@ def context(tmp_path, monkeypatch):
 
 @pytest.fixture
 def gpu(monkeypatch):
-    """A GPU whose name is known, and nothing else; returns the list of those that were asked for."""
+    """Fakes a GPU of which only the name is known. Returns the list of the devices whose names were asked for."""
     asked = []
 
     def path(folder, device=0):
@@ -55,7 +55,7 @@ def test_cpu_kernels_decide_nothing(context, monkeypatch):
 
 def test_the_table_of_the_gpu(context, gpu, tmp_path):
     assert "built-in schedule table" in flashc.compile(SPEC, SPEC, SPEC).decisions
-    assert gpu == []  # the driver is left alone where nobody has tuned
+    assert gpu == []  # the driver is not called if nobody has tuned
     folder = tmp_path / "schedules"
     folder.mkdir()
     context()
@@ -65,7 +65,7 @@ def test_the_table_of_the_gpu(context, gpu, tmp_path):
     context()
     kernel = flashc.compile(SPEC, SPEC, SPEC)
     assert "row: schedule table, line 2: mask=none: kv-tile=48" in kernel.decisions and "kv-tile=48" in kernel.schedule
-    assert flashc.statistics().disk_hits == 0  # by another table it is another kernel
+    assert flashc.statistics().disk_hits == 0  # another table makes another kernel
     assert "kv-tile=64" in flashc.compile(SPEC, SPEC, SPEC, schedule="kv-tile=64").schedule
     assert "built-in" in flashc.compile(SPEC, SPEC, SPEC, causal=True).decisions
     (folder / "NVIDIA-H200.txt").write_text("mask=all: kv-tile=48")
@@ -93,7 +93,7 @@ def test_a_table_without_an_end(context, monkeypatch, tmp_path):
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "zeros").symlink_to("/dev/zero")
     with open(tmp_path / "long", "wb") as file:
-        file.truncate(1 << 36)  # a hole, and no room on the disk
+        file.truncate(1 << 36)  # a sparse file, which takes no space on the disk
     for name, reason in ("pipe", "got a pipe or a device"), ("zeros", "got a pipe or a device"), (
             "long", "expected at most 67108864 bytes"), (".", "Is a directory"):
         monkeypatch.setenv("FLASHC_SCHEDULE_TABLE", str(tmp_path / name))
@@ -104,7 +104,7 @@ def test_a_table_without_an_end(context, monkeypatch, tmp_path):
 
 def test_the_file_of_a_gpu(monkeypatch):
     class Library:
-        """The one function that is asked; the name is memory that the caller frees."""
+        """A library with one function. It returns a name in memory that the caller frees."""
         @staticmethod
         def flashcGetDeviceName(device, out, message):
             if device:

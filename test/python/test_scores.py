@@ -1,4 +1,4 @@
-"""Scores on the CPU, alone and with masks, against attention in f64; and every function of flashc.ops."""
+"""Scores on the CPU, with and without masks, against attention in f64; and every function of flashc.ops."""
 import math
 
 import numpy as np
@@ -13,7 +13,7 @@ LENGTHS = [(1, 37), (21, 1), (23, 37), (37, 9)]
 
 
 def check(rng, names, mask, nq, nk):
-    """Scores that share a kernel: each is that of two heads."""
+    """Checks scores that share a kernel, each in two heads."""
     b, hq, hk = 2, 2 * len(names), 2
     q, k, v = inputs(rng, b, hq, hk, nq, nk, 8)
     made = make_scores(NUMPY, lambda x: x, rng, b, hq, nq, nk)
@@ -51,7 +51,7 @@ def test_bias_of_all_shapes(rng, dtype, all_bits):
 
 @pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan, 1e35])
 def test_rows_that_the_mask_empties_have_no_score(rng, value):
-    """Whatever is added to the scores of a row without keys, such as what nobody has initialised, is nothing."""
+    """Whatever is added to the scores of a row without keys, such as uninitialised memory, has no effect."""
     q, k, v = inputs(rng, 1, 2, 2, 37, 41, 8)
     lengths = rng.integers(0, 2, 37) * rng.integers(0, 41, 37)
     bias = np.where(lengths == 0, value, rng.standard_normal(37)).astype(np.float32)
@@ -65,21 +65,21 @@ def test_rows_that_the_mask_empties_have_no_score(rng, value):
 # --- Functions --------------------------------------------------------------------------------------------------------
 
 def evaluate(x, function):
-    """function(x) in a kernel: over one key the log-sum-exp is the score."""
+    """Computes function(x) in a kernel: with one key, the log-sum-exp is the score."""
     q, k = np.zeros((1, 1, len(x), 8), np.float32), np.zeros((1, 1, 1, 8), np.float32)
     return flashc.attention(q, k, k, score=lambda s, b, h, i, j: function(x[i]), return_lse=True)[1][0, 0]
 
 
 @pytest.mark.parametrize("names", in_groups(FUNCTIONS), ids=", ".join)
 def test_functions(rng, names):
-    """Each in a head of its own."""
+    """Each function has a head of its own."""
     x = np.stack([rng.uniform(*FUNCTIONS[name][1], 50) for name in names]).astype(np.float32)
     q, k = np.zeros((1, len(names), 50, 8), np.float32), np.zeros((1, len(names), 1, 8), np.float32)
     score = by_head([lambda s, b, h, i, j, name=name: getattr(ops, name)(x[h, i]) for name in names])
     found = flashc.attention(q, k, k, score=score, return_lse=True)[1][0]
     for name, numbers, got in zip(names, x, found):
         want = np.array([FUNCTIONS[name][0](float(number)) for number in numbers], np.float64)
-        most = 4e-7 if name == "gelu" else 1e-9  # 1 + erf drops digits, as in PyTorch
+        most = 4e-7 if name == "gelu" else 1e-9  # 1 + erf loses digits, as in PyTorch
         assert np.all(np.abs(got - want) <= 2e-6 * np.abs(want) + most), name
         assert abs(getattr(ops, name)(float(numbers[0])) - want[0]) <= 1e-6, name
 

@@ -1,4 +1,4 @@
-"""--shard of the tests on a GPU: each test is in one shard, and what is no shard is refused."""
+"""The option --shard of the tests on a GPU: each test is in one shard, and wrong shards are refused."""
 import os
 import re
 import subprocess
@@ -20,7 +20,8 @@ def test_number(number):
 
 @pytest.fixture
 def collect(tmp_path):
-    """What pytest says of seven tests beside that conftest.py, and those that it would run."""
+    """Returns a function that runs pytest on seven tests with that conftest.py. It returns pytest's result, and the
+    tests that pytest would run."""
     (tmp_path / "conftest.py").write_text(open(CONFTEST).read())
     (tmp_path / "test_numbers.py").write_text(TESTS)
 

@@ -1,5 +1,5 @@
-"""Sinks on the CPU: a column more in every softmax, against the formula in f64 and against differences; and what is
-refused."""
+"""Sinks on the CPU: an additional column in every softmax, against the formula in f64 and against difference quotients;
+and refusals."""
 import numpy as np
 import pytest
 
@@ -12,7 +12,7 @@ NAMES = "dq", "dk", "dv", "dsinks"
 
 
 def reference(q, k, v, sinks, keep=None):
-    """o and lse in f64: [B, H, N, D], with as many key heads as query heads or fewer."""
+    """Returns o and lse of [B, H, N, D] arrays in f64. There may be fewer key heads than query heads."""
     return book.attention(q, k, v, None if keep is None else lambda *_: keep, sinks=sinks)
 
 
@@ -29,7 +29,7 @@ def causal(nq, nk):
 @pytest.mark.parametrize("nq, nk", [(33, 47), (47, 33), (1, 1), (65, 5)])
 @pytest.mark.parametrize("dtype, limit", [("float32", 1e-5), ("float16", 2e-3)])
 def test_sinks(rng, nq, nk, dtype, limit):
-    """With more queries than keys the first ones see none: their lse is the sink."""
+    """With more queries than keys, the first queries see no key, and their lse is the sink."""
     q, k, v, sinks = make(rng, nq, nk, dtype)
     o, lse = flashc.attention(q, k, v, causal=True, sinks=sinks, enable_gqa=True, return_lse=True)
     want_o, want_lse = reference(q, k, v, sinks, causal(nq, nk))
@@ -82,7 +82,7 @@ def test_no_keys():
 
 
 def test_kernels(rng):
-    """A kernel keeps the sinks that it was compiled with; another number of heads is refused."""
+    """A kernel keeps the sinks that it was compiled with. Another number of heads is refused."""
     q, k, v, sinks = make(rng)
     kernel = flashc.compile(q, k, v, sinks=sinks, enable_gqa=True)
     want, _ = reference(q, k, v, sinks)
@@ -107,7 +107,7 @@ def gradients(q, k, v, sinks, do, dlse, **keywords):
 
 
 def test_gradients_against_differences(rng):
-    """In f64, of a random sum of o and lse."""
+    """Compares gradients of a random sum of o and lse with difference quotients, in f64."""
     q, k, v = (x.astype(np.float64) for x in inputs(rng, 2, 4, 2, 5, 6, 4, 3, np.float32))
     arrays = [q, k, v, np.array([0.3, 1.5, -2.0, 2.5])]
     do, dlse = rng.standard_normal((2, 4, 5, 3)), rng.standard_normal((2, 4, 5))
@@ -124,7 +124,7 @@ def test_gradients_against_differences(rng):
 
 @pytest.mark.parametrize("nq, nk", [(33, 47), (47, 33)])
 def test_gradients_of_f32(rng, nq, nk):
-    """Against f64, also of rows without a key, and in arrays of the caller's."""
+    """Compares gradients with f64, also for rows without keys, in arrays that the caller gives."""
     q, k, v, sinks = make(rng, nq, nk)
     do, dlse = (rng.standard_normal(shape).astype(np.float32) for shape in ((2, 4, nq, 24), (2, 4, nq)))
     with np.errstate(invalid="ignore"):
@@ -139,7 +139,7 @@ def test_gradients_of_f32(rng, nq, nk):
 
 
 def test_torch(rng):
-    """PyTorch records the gradient of sinks, also where nothing else requires one."""
+    """PyTorch records the gradient of sinks, even if no other input requires one."""
     torch = pytest.importorskip("torch")
     for needs_all in (True, False):
         leaves = [torch.tensor(x, dtype=torch.float64) for x in inputs(rng, 1, 2, 1, 4, 5, 3, 3, np.float32)]

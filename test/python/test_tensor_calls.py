@@ -1,5 +1,5 @@
-"""What masks and scores written for FlexAttention call. `torch` stands for PyTorch, which hands calls with traced
-operands to `__torch_function__` and names the function."""
+"""The functions that masks and scores written for FlexAttention call. `torch` is a stand-in for PyTorch, which passes
+calls with traced operands to their `__torch_function__`."""
 import types
 
 import numpy as np
@@ -15,7 +15,7 @@ LONG = np.zeros((37, 65), np.float32)
 
 
 class Torch:
-    """A function of any name, which the first operand that knows PyTorch's protocol is asked for."""
+    """Has a function of any name. The function calls `__torch_function__` of the first operand that has this method."""
     int32, float32, bool = (types.SimpleNamespace(name=name) for name in ("int32", "float32", "bool"))
 
     def __getattr__(self, name):

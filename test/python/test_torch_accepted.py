@@ -1,5 +1,5 @@
-"""What PyTorch's own functions take, on the CPU: broadcasting, torch.func, closures in graphs. Skipped where PyTorch is
-older than 2.4."""
+"""Arguments that PyTorch's own functions accept, on the CPU: broadcasting, torch.func, closures in graphs. Skipped
+where PyTorch is older than 2.4."""
 import numpy as np
 import pytest
 
@@ -81,7 +81,8 @@ def test_vmap_of_masks(shape, dim):
 
 
 def test_vmap_of_functions_and_sinks():
-    """A function sees the number within its own batch; sinks of each are a loop."""
+    """Under vmap, a function gets the batch number within its own batch. Sinks that differ between batches make a
+    loop."""
     table, x, sinks = torch.randn(3), torch.randn(5, 3, 2, 11, 16), torch.randn(5, 2)
 
     def run(x, sinks):
@@ -162,7 +163,7 @@ def test_closures_over_tensors(function):
 
 @pytest.mark.parametrize("numbers", [(2, 3, 5, 4), (2.0, 0.5, 3.0)])
 def test_closures_over_numbers(numbers):
-    """An integer becomes symbolic in the second call."""
+    """From the second call on, an integer is symbolic."""
     torch.compiler.reset()
 
     def function(x, n):

@@ -1,5 +1,5 @@
-"""Attention of PyTorch's tensors on the CPU is differentiable: against PyTorch's own gradients in f64. The last part is
-about the ops, and is skipped where PyTorch is older than 2.4."""
+"""Gradients of attention of PyTorch tensors on the CPU, against PyTorch's own gradients in f64. The last part tests the
+ops; it is skipped where PyTorch is older than 2.4."""
 import sys
 import warnings
 
@@ -25,12 +25,12 @@ def random(*shape, dtype=torch.float32):
 
 
 def eager(q, k, v, score, kept, enable_gqa=True):
-    """o and lse in f64 from operations that PyTorch differentiates."""
+    """Returns o and lse in f64, by operations that PyTorch differentiates."""
     q, k, v = (x.double() for x in (q, k, v))
     k, v = (x.repeat_interleave(q.shape[1] // k.shape[1], 1) for x in (k, v))
     s = score(q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5).masked_fill(~kept, -np.inf)
     empty = ~kept.any(-1, keepdim=True)
-    s = s.masked_fill(empty, 0)  # no NaN in the gradient of rows without keys
+    s = s.masked_fill(empty, 0)  # so that the gradient of a row without keys is not NaN
     return (s.softmax(-1) @ v).masked_fill(empty, 0), s.logsumexp(-1)
 
 
@@ -44,7 +44,7 @@ def assert_close(got, want, dtype):
 @pytest.mark.parametrize("dtype", TOLERANCE)
 @pytest.mark.parametrize("nq, nk", [(33, 47), (47, 33)])
 def test_gradients(dtype, nq, nk):
-    """Of both results, of both and one of them, with masks and scores; dq is 0 where a query sees nothing."""
+    """Differentiates o, lse and both, with masks and scores. dq is 0 where a query sees nothing."""
     q, k, v = random(2, 4, nq, 8, dtype=dtype), random(2, 2, nk, 8, dtype=dtype), random(2, 2, nk, 24, dtype=dtype)
     kept = torch.arange(nk) <= torch.arange(nq)[:, None] + nk - nq
     o, lse = flashc.attention(q, k, v, causal=True, score=lambda s, b, h, i, j: 5 * (s / 5).tanh(), enable_gqa=True,
@@ -67,7 +67,7 @@ def test_gradients(dtype, nq, nk):
 @pytest.mark.parametrize("dtype, tolerances", [(torch.float32, dict(eps=1e-2, atol=1e-2, rtol=1e-2)),
                                                (torch.float64, {})])
 def test_gradcheck(dtype, tolerances):
-    """In f64 with PyTorch's own tolerances."""
+    """Runs gradcheck; f64 has to meet PyTorch's default tolerances."""
     inputs = random(1, 2, 5, 8, dtype=dtype), random(1, 1, 7, 8, dtype=dtype), random(1, 1, 7, 8, dtype=dtype)
     for keywords in (dict(window=(3, 1)), dict(score=lambda s, b, h, i, j: 5 * (s / 5).tanh() + i),
                      dict(causal=True, mask=lambda b, h, i, j: (i + j) % 3 != 0)):
@@ -102,7 +102,7 @@ OFFSETS = torch.tensor([0, 7, 7, 20], dtype=torch.int32)
 
 
 def check_packed(run):
-    """`run` is causal attention of packed sequences."""
+    """Checks gradients of `run`, which is causal attention of packed sequences."""
     q, k, v = random(20, 2, 8), random(20, 2, 8), random(20, 2, 8)
     got = torch.autograd.grad(run(q, k, v).square().sum(), (q, k, v))
     number = torch.bucketize(torch.arange(20), OFFSETS, right=True)
@@ -116,7 +116,7 @@ def test_packed_sequences():
 
 
 def test_a_mask_that_is_an_array():
-    """It is kept as PyTorch keeps tensors, which notices when it is written."""
+    """A mask array is saved for the backward pass as PyTorch saves tensors, so that PyTorch notices a write to it."""
     q, k, v, keep = random(2, 2, 9, 8), random(2, 2, 11, 8), random(2, 2, 11, 8), torch.rand(2, 1, 9, 11) < 0.7
     keep[..., 0] = True
     do = torch.randn(2, 2, 9, 8)
@@ -130,7 +130,7 @@ def test_a_mask_that_is_an_array():
 
 
 def test_what_is_saved():
-    """q, k, v, o and the log-sum-exp: nothing with an element for each query and key."""
+    """Saves q, k, v, o and the log-sum-exp, and nothing that has an element for each query and key."""
     q, k, v, saved = random(1, 4, 9, 8), random(1, 2, 300, 8), random(1, 2, 300, 24), []
     with torch.autograd.graph.saved_tensors_hooks(lambda x: (saved.append(tuple(x.shape)), x)[1], lambda x: x):
         flashc.attention(q, k, v, enable_gqa=True, mask=masks.causal(), score=lambda s, b, h, i, j: s * 2)
@@ -169,7 +169,7 @@ def test_autocast_casts_as_for_the_attention_of_pytorch():
 
 @pytest.fixture
 def backward_options(monkeypatch):
-    """Those of every backward pass."""
+    """Returns the list of the options of all backward passes."""
     from flashc import _torch_gradient
     seen, function = [], _torch_gradient.backward_of
     monkeypatch.setattr(_torch_gradient, "backward_of", lambda *arguments: (
@@ -196,7 +196,7 @@ def test_a_schedule_is_that_of_the_forward_pass(backward_options):
 
 
 def test_second_order_raises():
-    """Also where the gradient of o is a constant."""
+    """Second derivatives are refused, even if the gradient of o is constant."""
     q = random(1, 1, 8, 8)
     for loss in (lambda o: o.square().sum(), lambda o: o.sum()):
         first, = torch.autograd.grad(loss(flashc.attention(q, q, q)), q, create_graph=True)
@@ -205,7 +205,8 @@ def test_second_order_raises():
 
 
 def test_refusals():
-    """What has no gradient here says so while gradients are recorded, instead of cutting it."""
+    """If gradients are recorded, an input that requires a gradient but can have none is refused, instead of silently
+    getting none."""
     q, bias, scale = random(1, 1, 8, 8), random(8, 8), torch.tensor(0.5, requires_grad=True)
     captured = "an array that the mask or the score reads"
     out = torch.zeros(1, 1, 8, 8)
@@ -322,7 +323,7 @@ def test_drop_ins_are_differentiable():
 
 @needs_ops
 def test_drop_ins_have_gradients_of_biases(monkeypatch):
-    """Of the mask of numbers, and of what a function reads."""
+    """The drop-ins give gradients for a mask of numbers, and for tensors that a function reads."""
     q, bias, row, do = random(1, 2, 9, 8), random(9, 9), random(9), torch.randn(1, 2, 9, 8)
     monkeypatch.setattr(sys.modules[__name__], "BIAS", row)
     for function, x in ((lambda q: sdpa(q, q, q, attn_mask=bias), bias),
@@ -334,7 +335,7 @@ def test_drop_ins_have_gradients_of_biases(monkeypatch):
 
 @needs_ops
 def test_arrays_that_require_gradients_are_refused_in_graphs(monkeypatch):
-    """Those of functions when the graph runs, which reads them then."""
+    """Tensors that functions read are refused when the graph runs, because they are read then."""
     def run(function, *inputs):
         torch._dynamo.reset()
         with pytest.raises(Exception, match="expected an array that the mask or the score reads without gradients"):

@@ -19,7 +19,8 @@ LONG = np.zeros(65, np.float32)
 
 
 def check(rng, mask=None, score=None, keep=None, rescore=None):
-    """flashc with `mask` and `score` against numpy with `keep` and `rescore`, by default the same functions."""
+    """Compares flashc with `mask` and `score` with NumPy with `keep` and `rescore`, which are the same functions by
+    default."""
     b, h, nq, nk = SHAPE
     q, k, v = inputs(rng, b, h, h, nq, nk, 8)
     got = flashc.attention(q, k, v, mask=mask, score=score, return_lse=True)
@@ -75,13 +76,13 @@ SCORES = {
 
 
 def groups(functions, size, without=()):
-    """The functions by name, some at a time."""
+    """Splits the names of the functions into groups."""
     names = sorted(set(functions) - set(without))
     return [names[first:first + size] for first in range(0, len(names), size)]
 
 
 def by_head(functions, names):
-    """The function that is the n-th of `names` for head n."""
+    """Returns a function that applies the n-th of `names` in head n."""
     def choose(*place):
         values = [functions[name](*place) for name in names]
         return functools.reduce(lambda rest, n: np.where(place[-3] == n, values[n], rest), range(1, len(names)),
@@ -101,7 +102,7 @@ def test_scores(rng, names):
 
 @pytest.mark.parametrize("names", groups(MASKS, 6, ["numpy"]), ids=", ".join)
 def test_masks_have_kernels(names):
-    """The same code goes through the GPU's compiler, that of some masks at once."""
+    """Compiles several masks in one kernel for the GPU."""
     spec = flashc.ArraySpec((2, 4, 21, 64), "bf16")
 
     def mask(*place):
@@ -166,7 +167,7 @@ def test_same_array_is_one_operand(rng):
 
 
 def test_computed_indices_are_clamped_where_nothing_hangs_on_them(rng):
-    # Around the five elements there is nothing to be read.
+    # NaN surrounds the five elements; nothing may be read there.
     wide = np.full(100, np.nan, np.float32)
     wide[40:45] = rng.standard_normal(5)
     table = wide[40:45]
@@ -363,7 +364,7 @@ def test_branch_names_the_line():
 def test_refused_mask(mask, words):
     place, text = refused(mask).split(": ", 1)
     assert place.rsplit(":", 1)[0].endswith("test_trace.py")
-    # The line of the function follows, in which the words are, too.
+    # Only the first line counts: a line of code may follow that has the same words.
     assert words in text.split("\n")[0]
 
 
@@ -375,7 +376,8 @@ def test_errors_of_the_function_stay_its_own():
 
 
 def test_kept_values_are_refused():
-    """Of another call, or of the mask in the score: their names mean something else there."""
+    """Values that are kept from another call, or from the mask for the score, are refused, because their names mean
+    something else there."""
     kept = {}
 
     def keep(b, h, i, j):
@@ -410,7 +412,8 @@ def test_refused_score():
 
 
 def test_refused_index_names_the_line():
-    """NumPy's own error would say that integers are valid indices, which the position is to its user."""
+    """The message is ours. NumPy's message would say that only integers are valid indices, but to the user a position
+    is an integer."""
     holder = types.SimpleNamespace(table=TABLE)
     text = refused(lambda b, h, i, j: holder.table[h] > 0)
     assert "flashc.ops.array(x)[...]" in text and "test_trace.py:" in text and "holder.table[h]" in text

@@ -1,5 +1,5 @@
-"""examples/train.py at its tiny size on the CPU: with flashc's attention and with PyTorch's it trains alike, the model
-sees what it should and no more, and wrong options are refused."""
+"""Runs examples/train.py at its tiny size on the CPU. It trains alike with flashc's attention and with PyTorch's, the
+model sees only what it should, and wrong options are refused."""
 import csv
 import dataclasses
 import importlib.util
@@ -39,7 +39,7 @@ def has_matplotlib():
 # --- The command ------------------------------------------------------------------------------------------------------
 
 def test_both_train_alike(tmp_path):
-    """The command, as a user has it: in f32 the curves are one, and the loss falls."""
+    """Runs the command as a user does. In f32 both curves are the same, and the loss falls."""
     file = tmp_path / "losses.csv"
     result = subprocess.run([sys.executable, PATH, "--device", "cpu", "--steps", "8", "--control", "--csv", file],
                             capture_output=True, text=True)
@@ -109,7 +109,7 @@ def test_no_compile(train, capsys):
 
 
 def test_the_picture(train, capsys, tmp_path):
-    """Without matplotlib it is refused before anything is trained."""
+    """Without matplotlib, --picture is refused before training starts."""
     file = tmp_path / "losses.png"
     if has_matplotlib():
         train.draw([train.Run(name, "", [3.0, 2.0], 1.0, 1.0) for name in ("torch", "flashc")], "title", str(file))
@@ -124,8 +124,8 @@ def test_the_picture(train, capsys, tmp_path):
 # --- The text ---------------------------------------------------------------------------------------------------------
 
 def test_batches(train):
-    """Equal from equal seeds, with several documents in a sequence; both notations say the same; targets are the bytes
-    behind, in the text itself."""
+    """Equal seeds give equal batches, and a sequence has several documents. `documents` and `offsets` agree, and
+    targets are the next bytes of the text."""
     options = options_of(train)
     batch, again = batch_of(train, options), batch_of(train, options)
     assert all(torch.equal(getattr(batch, field.name), getattr(again, field.name))
@@ -142,7 +142,7 @@ def test_batches(train):
             here = sequence == number
             tokens, targets = (bytes(x[row][here].tolist()) for x in (batch.tokens, batch.targets))
             assert tokens[1:] == targets[:-1] and any(tokens + targets[-1:] in page for page in text)
-    # All of them in one shape, as a compiled graph wants.
+    # All batches have the same shapes, as a compiled graph needs.
     batches = train.Batches(options.sequences, options.length, 0)
     assert {batches.next("cpu").offsets.shape for _ in range(50)} == {batch.offsets.shape}
 
@@ -155,7 +155,7 @@ def logits_of(model, batch, tokens):
 
 
 def differing(model, batch, row, position):
-    """[sequences, length]: where logits are others when one token is another."""
+    """Returns where logits [sequences, length] change if one token changes."""
     tokens = batch.tokens.clone()
     tokens[row, position] ^= 1
     return (logits_of(model, batch, batch.tokens) != logits_of(model, batch, tokens)).any(-1)
@@ -163,8 +163,8 @@ def differing(model, batch, row, position):
 
 @pytest.mark.parametrize("name", ["flashc", "torch"])
 def test_documents_do_not_see_each_other(train, name):
-    """The first token of the second document changes all of its own logits, and no other ones; one in the midst of it
-    none in front of it."""
+    """Changing a token of the second document changes the logits from that token to the end of the document, and no
+    others."""
     options = options_of(train)
     model, batch = train.make_model(name, options), batch_of(train, options)
     own = torch.nonzero(batch.documents[0] == 1).flatten()
@@ -179,7 +179,7 @@ def test_documents_do_not_see_each_other(train, name):
 
 @pytest.mark.parametrize("name", ["flashc", "torch"])
 def test_a_window_is_a_window(train, name):
-    """One layer, which has it: a token is seen by itself and by the next 8."""
+    """With one layer and a window of 8, a token affects only itself and the next 8 tokens."""
     options = options_of(train, "--layers", "1", "--window", "8", "--sequences", "1")
     model, batch = train.make_model(name, options), batch_of(train, options)
     first = int(torch.nonzero(batch.documents[0] == 0)[0])
@@ -188,7 +188,8 @@ def test_a_window_is_a_window(train, name):
 
 
 def test_gradients(train):
-    """Of every parameter, with either attention; those of the sinks of each layer are not zero, and the same."""
+    """Compares the gradients of all parameters between both kinds of attention. The gradients of the sinks are not
+    zero."""
     options, found = options_of(train), {}
     for name in ("flashc", "torch"):
         model, batch = train.make_model(name, options), batch_of(train, options)

@@ -1,4 +1,4 @@
-"""The tuner, with a GPU of our own: which schedules compile, how long they take, when the process ends."""
+"""The tuner with a fake GPU: which schedules it compiles, how it times them, and what happens when its process ends."""
 
 import json
 import os
@@ -28,8 +28,9 @@ def whole(overrides):
 
 
 class FakeGPU:
-    """Four stages are refused; three consumers are fast for many queries, two for few; kv-tile=64 is always slower than
-    128, wrong with three stages, and kills the process with two. The table has three consumers."""
+    """A fake GPU. It refuses four stages. Three consumers are fast for many queries, and two for few. kv-tile=64 is
+    always slower than 128, gives wrong numbers with three stages, and kills the process with two. The schedule table
+    has three consumers."""
     name = "Some GPU"
 
     def __init__(self):
@@ -109,13 +110,13 @@ def test_choices_of_the_space_are_the_compilers():
 # --- Rows -------------------------------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("times, rows", [
-    # One row does if it is nowhere more than 2% slower than the best.
+    # One row suffices if its schedule is nowhere more than 2% slower than the best.
     ({512: {"a": 1.0, "b": 1.019}, 1024: {"a": 1.019, "b": 1.0}}, [(None, "a")]),
     ({512: {"a": 1.0, "b": 1.03}, 1024: {"a": 1.03, "b": 1.0}}, [(512, "a"), (None, "b")]),
-    # Neighbours share a row; the last is for any number.
+    # Neighbouring lengths share a row. The last row is for any number of queries.
     ({512: {"a": 1.0, "b": 2.0}, 1024: {"a": 1.0, "b": 2.0}, 2048: {"a": 2.0, "b": 1.0}, 4096: {"a": 2.0, "b": 1.0}},
      [(1024, "a"), (None, "b")]),
-    # A third that is good enough everywhere saves rows.
+    # A third schedule that is good enough everywhere needs only one row.
     ({512: {"a": 1.0, "b": 2.0, "c": 1.01}, 1024: {"a": 2.0, "b": 1.0, "c": 1.01}}, [(None, "c")]),
 ])
 def test_rows_are_the_fewest_within_noise(times, rows):
@@ -168,7 +169,7 @@ def test_what_comes_out_the_same_is_tried_once(tmp_path):
     gpu = FakeGPU()
     twice = SAFE + [f"{one},persistent=true" for one in SAFE]
     run(gpu, tmp_path, twice)
-    # And what only the table has.
+    # The schedule that only the table has is tried too.
     assert sorted(gpu.checked) == sorted({whole(one) for one in SAFE if "stages=4" not in one} | {gpu.present(None)[1]})
 
 
@@ -205,7 +206,7 @@ def test_an_interrupted_search_goes_on_where_it_was(tmp_path):
         if result:
             break
     assert stop > 3 and result == expected
-    assert checked == whole.checked and timed == whole.timed  # Nothing was done twice.
+    assert checked == whole.checked and timed == whole.timed  # nothing was done twice
 
 
 def test_a_kernel_that_took_the_process_down_is_not_run_again(tmp_path):
@@ -221,7 +222,7 @@ def test_a_kernel_that_took_the_process_down_is_not_run_again(tmp_path):
     gpu.check = check
     assert run(gpu, tmp_path).wrong == {whole(SAFE[0]): "its first run did not end"}
     assert whole(SAFE[0]) not in gpu.checked
-    # That is what the journal says of each while it runs.
+    # While a schedule runs for the first time, the journal says this about it.
     assert [(line["schedule"], line["problem"]) for line in noted] == [
         (one, "its first run did not end") for one in gpu.checked]
 
@@ -266,7 +267,7 @@ def test_tuning_writes_the_table_of_the_device(tmp_path, capsys):
     out = capsys.readouterr().out
     assert "bf16 d=64 dv=64 mask=bounds: 12 schedules, 4 refused by the compiler, 0 with wrong numbers" in out
     assert "     512 queries: 1.1000 -> 1.0000 ms (+10.0%)  consumers=2,kv-tile=128,stages=2" in out
-    assert os.listdir(path.parent) == ["Some-GPU.txt"]  # The journal has served.
+    assert os.listdir(path.parent) == ["Some-GPU.txt"]  # the journal is deleted at the end
 
 
 def test_ctrl_c_and_the_budget_keep_the_journal(tmp_path, capsys):
@@ -294,7 +295,7 @@ def test_finished_keys_are_not_searched_again(tmp_path, capsys):
     gpu = FakeGPU()
     gpu.stop_after = 0
     assert tune(gpu, tmp_path, keys={KEY: CELLS[:1], other: keys[other]}) == 130
-    assert "stopped after 0 of 2 keys" in capsys.readouterr().out  # With other cells a key is not finished.
+    assert "stopped after 0 of 2 keys" in capsys.readouterr().out  # with other cells, the key is not finished
     gpu = FakeGPU()
     assert tune(gpu, tmp_path, keys=keys) == 0
     assert len(gpu.prepared) == len(SAFE) + 2 and {n for n, _, _ in gpu.timed} == {512}
@@ -325,7 +326,7 @@ def test_a_table_that_would_not_be_read_is_not_written(monkeypatch, capsys, valu
 
 @pytest.fixture
 def gpu_of_torch(monkeypatch, tmp_path):
-    """flashc.tune._device, whose kernels for sm_90a compile, and whose attention runs on the CPU."""
+    """Returns flashc.tune._device, changed so that it compiles kernels for sm_90a and runs attention on the CPU."""
     torch = pytest.importorskip("torch")
     fake_cuda.install(monkeypatch, torch)
     from flashc._runtime import contexts
@@ -365,7 +366,7 @@ def test_rows_say_what_the_compiler_does_not_choose_by_itself(gpu_of_torch):
 
 
 def test_the_compiler_chooses_what_was_found(gpu_of_torch, monkeypatch, tmp_path):
-    """Schedules that differ from row to row, in what rows say and in what they leave out."""
+    """The schedules of the rows differ, also in the fields that a row leaves out."""
     gpu, found, rows = gpu_of_torch.GPU(0), {}, []
     for queries, overrides in ((512, "consumers=2,kv-tile=32,stages=2,persistent=false,ping-pong=false"),
                                (None, "consumers=2,kv-tile=48,stages=2,q-stages=2")):
@@ -381,12 +382,12 @@ def test_the_compiler_chooses_what_was_found(gpu_of_torch, monkeypatch, tmp_path
 
     for (key, queries), schedule in found.items():
         assert chosen(key, queries or 4096) == schedule
-    # A type that has no rows of its own has bf16's.
+    # f16 has no rows of its own, and uses those of bf16.
     assert chosen(KEY._replace(dtype="f16"), 512) == found[KEY, 512]
 
 
 def test_the_space_has_the_built_in_schedules(gpu_of_torch):
-    """So that tuning can find them again."""
+    """The space contains the built-in schedules, so that tuning can find them again."""
     gpu, space = gpu_of_torch.GPU(0), schedules(SPACE)
     for cells in by_key(parse_grid(["d=64,128,192x128,256", "n=4096"])).values():
         for present in gpu.present(cells[0]):
@@ -402,7 +403,7 @@ def test_what_is_tried_has_no_variants(gpu_of_torch, monkeypatch, tmp_path):
     monkeypatch.setattr(flashc._runtime.contexts.CompiledKernel, "load", lambda kernel, device: loaded.append(kernel))
     gpu, cell = gpu_of_torch.GPU(0), CELLS[0]
     present = gpu.present(cell)
-    assert [fields(schedule)["persistent"] for schedule in present] == ["true", "false"]  # For any number first.
+    assert [fields(schedule)["persistent"] for schedule in present] == ["true", "false"]  # any number first
     assert [gpu.prepare(cell, schedule) for schedule in present] == present
     assert fields(gpu.prepare(cell, "stages=3")).items() >= {"stages": "3", "persistent": "true"}.items()
     assert len(loaded) == 3 and not any("variants" in json.loads(kernel.manifest()) for kernel in loaded)

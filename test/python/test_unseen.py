@@ -1,5 +1,5 @@
-"""What no query may see is not multiplied, so that it may be NaN: attention and its gradients on the CPU, with masks of
-data."""
+"""Elements that no query sees are not multiplied, so they may be NaN: attention and its gradients on the CPU, with
+masks of data."""
 import numpy as np
 import pytest
 
@@ -16,7 +16,7 @@ def offsets(lengths):
 
 
 def packed(rng, n, keywords, rule):
-    """Packed sequences, and rows after the last one."""
+    """Returns the mask of packed sequences, with rows behind the last sequence, and the pairs that it keeps."""
     starts = offsets(LENGTHS)
     number = np.searchsorted(starts, np.arange(n), side="right")
     seen = (number[:, None] == number) & (number[:, None] < len(starts)) & rule(np.arange(n)[:, None], np.arange(n))
@@ -39,7 +39,8 @@ CASES = {
 @pytest.mark.parametrize("bad", BAD)
 @pytest.mark.parametrize("name", CASES)
 def test_hidden_positions(name, bad, rng):
-    """All that a query does not see, of the other sequences too, is bad: for each query but for what it sees."""
+    """Keys and queries that take part in no pair, or only in pairs of other sequences, become bad. The other rows must
+    not change."""
     n, d = 151, 16
     mask, seen = CASES[name](rng, n)
     batch = 2
@@ -49,7 +50,7 @@ def test_hidden_positions(name, bad, rng):
     keep = lambda b, h, i, j: seen[b, 0, i, j]  # noqa: E731
     o, lse = attention(q, k, v, keep)
     want = attention_backward(q, k, v, o, lse, do, keep=keep)
-    # Positions on one side of a cut that no pair crosses are hidden from those on the other one.
+    # If no pair connects the positions before a cut with those behind it, each side is hidden from the other.
     pairs = np.broadcast_to(seen.any(0)[0], (n, n))
     pairs = pairs | pairs.T
     cut = next((c for c in range(n // 3, n) if not pairs[:c, c:].any()), None)
@@ -75,7 +76,7 @@ def test_hidden_positions(name, bad, rng):
 
 @pytest.mark.parametrize("keywords", [{}, dict(causal=True), dict(window=(4, 1))])
 def test_rows_after_the_last_offset(keywords, rng):
-    """They see nothing: o = 0 and lse = -inf, and nothing sees them."""
+    """Rows behind the last offset see nothing (o = 0 and lse = -inf), and nothing sees them."""
     starts, key_starts, n = offsets([5, 0, 30]), offsets([9, 2, 40]), 70
     q, k, v = (rng.standard_normal((n, 2, 16)).astype(np.float32) for _ in "qkv")
     want = flashc.varlen_attention(q[:35], k[:51], v[:51], starts, key_starts, return_lse=True, **keywords)

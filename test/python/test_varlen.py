@@ -20,7 +20,7 @@ def offsets(lengths, dtype=np.int32):
 
 
 def in_sequences(starts, key_starts, left=None, right=None):
-    """The rule of packed sequences."""
+    """Returns the rule of packed sequences."""
     starts, key_starts = list(map(int, starts)), list(map(int, key_starts))
     sequences = [s for s in range(len(starts) - 1) for _ in range(starts[s], starts[s + 1])]
 
@@ -69,7 +69,7 @@ def test_rows_of_each_head():
 
 
 class SortedProgram:
-    """A random mask over arrays that are declared sorted."""
+    """A random mask that reads arrays which are declared sorted."""
 
     def __init__(self, rng, n):
         self.rng = rng
@@ -160,7 +160,7 @@ def test_sorted_arrays_go_on_around_themselves():
 def test_refused_searches(mask, words):
     with pytest.raises(flashc.TraceError) as caught:
         trace(mask, None)
-    # The line of the function follows, in which the words are, too.
+    # Only the first line counts: the line of code follows, and has the same words.
     first = str(caught.value).split("\n")[0]
     assert "test_varlen.py:" in first and words in first
 
@@ -237,7 +237,7 @@ def test_varlen_attention(rng, lengths, dtype, causal):
 
 @pytest.mark.parametrize("starts", [[70, 71, 180], [0, 150], [300], [-5, 0, 64, 64, 900]])
 def test_offsets_that_do_not_cover_the_queries(rng, starts):
-    """Queries in front of the first offset, and behind the last one, are sequences, too: each row is in one tile."""
+    """Queries before the first offset and behind the last one form sequences too: each row is in one tile."""
     declared = flashc.assume_sorted(np.array(starts))
     number = np.searchsorted(starts, np.arange(200), "right")
     q, k, v = inputs(rng, 1, 2, 1, 200, 200, 16)
