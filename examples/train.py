@@ -38,15 +38,16 @@ SIZES = {
 
 @dataclasses.dataclass
 class Batch:
-    """Sequences of packed documents, in two notations; each attention uses one of them."""
+    """Sequences of packed documents. `documents` and `offsets` describe the same documents; each attention uses one of
+    them."""
     tokens: Tensor  # [sequences, length]
-    targets: Tensor  # [sequences, length]: the byte after each token, in its own document
-    documents: Tensor  # [sequences, length]: the number of the document that a token is in
-    offsets: Tensor  # [most documents + 1]: where each document begins, with all sequences one after the other
+    targets: Tensor  # [sequences, length]: the byte that follows each token in its own document
+    documents: Tensor  # [sequences, length]: the number of each token's document
+    offsets: Tensor  # [most documents + 1]: where each document begins if all sequences are concatenated
 
 
 class Batches:
-    """Pieces of pages, packed until sequences are full. Equal seeds give equal batches."""
+    """Packs pieces of pages until sequences are full. Equal seeds give equal batches."""
 
     def __init__(self, sequences: int, length: int, seed: int) -> None:
         root = pathlib.Path(__file__).resolve().parent.parent
@@ -55,12 +56,12 @@ class Batches:
         self.sequences, self.length = sequences, length
         self.shortest, self.longest = length // 8, length // 2
         self.generator = np.random.default_rng(seed)
-        # Only the last piece of a sequence may be shorter than this, since it is cut.
+        # A piece has at least this length, except the last piece of a sequence, which is cut to fit.
         least = min(self.shortest, min(len(page) for page in self.pages) - 1)
         self.most_documents = sequences * -(-length // least)
 
     def _piece(self, room: int) -> np.ndarray:
-        """Up to `room` bytes of a page, and the byte after them."""
+        """Returns up to `room` bytes of a page, followed by one more byte, the last target."""
         page = self.pages[self.generator.integers(len(self.pages))]
         size = min(self.generator.integers(self.shortest, self.longest + 1), len(page) - 1, room)
         begin = self.generator.integers(len(page) - size)
@@ -74,7 +75,7 @@ class Batches:
                 pieces.append(self._piece(room))
                 room -= len(pieces[-1]) - 1
         sizes = np.array([len(piece) - 1 for piece in pieces])
-        # Empty documents pad the offsets, so that these have one shape in all batches, which --compile needs.
+        # Empty documents pad the offsets, so that their shape is the same in all batches, which --compile needs.
         offsets = np.full(self.most_documents + 1, total, np.int32)
         offsets[0], offsets[1:len(pieces) + 1] = 0, sizes.cumsum()
         grid = (self.sequences, self.length)
@@ -85,7 +86,7 @@ class Batches:
 
 
 def _move(array: np.ndarray, device: str) -> Tensor:
-    """Without waiting for the GPU."""
+    """Copies an array to the device without waiting for the GPU."""
     x = torch.from_numpy(array)
     return x.pin_memory().to(device, non_blocking=True) if device == "cuda" else x
 
@@ -104,14 +105,14 @@ class FlashcAttention:
 
     def __call__(self, q: Tensor, k: Tensor, v: Tensor, sinks: Tensor, window: Optional[int],
                  offsets: Tensor) -> Tensor:
-        # The batch is one row of documents, [B * N, H, D]: the end of a sequence is the end of a document.
+        # The batch is one sequence [B * N, H, D] of documents, since a document ends where a sequence ends.
         rows = [x.flatten(0, 1) for x in (q, k, v)]
         o = flashc.varlen_attention(*rows, offsets, causal=True, window=window, sinks=sinks, enable_gqa=True)
         return o.view(q.shape)
 
 
 def sees(documents: Tensor, window: Optional[int]) -> Callable[..., Tensor]:
-    """The same for PyTorch: a mask as a function of batch, head, query and key."""
+    """Returns the mask for PyTorch, a function of batch, head, query and key."""
     def keep(b, h, i, j):
         kept = (documents[b, i] == documents[b, j]) & (j <= i)
         return kept if window is None else kept & (i - j <= window)
@@ -119,13 +120,13 @@ def sees(documents: Tensor, window: Optional[int]) -> Callable[..., Tensor]:
 
 
 class FlexAttention:
-    """PyTorch's FlexAttention, compiled. It has no sinks, but a log-sum-exp with a gradient: a sink removes the share
-    exp(sink) / (exp(sink) + exp(lse)) from each softmax."""
+    """PyTorch's FlexAttention, compiled. It has no sinks, but it returns a log-sum-exp that has a gradient: a sink
+    takes the share exp(sink) / (exp(sink) + exp(lse)) of the weights of a row."""
     name = "torch.nn.attention.flex_attention, compiled"
 
     def __init__(self) -> None:
         from torch.nn.attention import flex_attention as flex
-        has_aux = hasattr(flex, "AuxRequest")  # from PyTorch 2.9 on
+        has_aux = hasattr(flex, "AuxRequest")  # since PyTorch 2.9
 
         def attend(q, k, v, sinks, block_mask):
             if has_aux:
@@ -150,8 +151,8 @@ class FlexAttention:
 
 
 class MaskedAttention:
-    """PyTorch's attention with a mask in memory, if there is no FlexAttention. A sink is one more key of zeros with a
-    value of zeros, to whose score the mask adds the sink."""
+    """PyTorch's attention with a mask in memory, for versions without FlexAttention. A sink is an additional key whose
+    elements are zero, with a value of zeros; the mask adds the sink to the score of this key."""
     name = "torch.nn.functional.scaled_dot_product_attention" if TORCH_VERSION >= (2, 0) else "PyTorch's softmax"
 
     def prepare(self, batch: Batch, window: Optional[int]) -> Tensor:
@@ -175,7 +176,7 @@ class MaskedAttention:
 
 
 class WiderAttention:
-    """PyTorch's attention in f32 where the model has bf16, and in f64 where it has f32."""
+    """PyTorch's attention in a wider type: f32 if the model has bf16, and f64 if it has f32."""
 
     def __init__(self, inner: Any) -> None:
         self.inner, self.prepare = inner, inner.prepare
@@ -189,7 +190,7 @@ class WiderAttention:
 
 
 def torch_attention(device: str) -> Any:
-    """PyTorch's fastest attention that has sinks, windows and documents, and all gradients of them."""
+    """Returns PyTorch's fastest attention that supports sinks, windows, documents and all their gradients."""
     return FlexAttention() if device == "cuda" and TORCH_VERSION >= (2, 5) else MaskedAttention()
 
 
@@ -212,15 +213,15 @@ class RMSNorm(nn.Module):
 
 
 def rotations(length: int, depth: int) -> Tensor:
-    """RoPE's cosines and sines, [2, length, 1, depth / 2]. Only distances count, so positions may be those in the
-    sequence, although several documents are in it."""
+    """Returns RoPE's cosines and sines, [2, length, 1, depth / 2]. Positions may count from the start of a sequence,
+    even if it has several documents, because RoPE depends only on distances."""
     frequencies = 10000.0 ** (-torch.arange(0, depth, 2) / depth)
     angles = torch.arange(length)[:, None, None] * frequencies
     return torch.stack((angles.cos(), angles.sin()))
 
 
 def rotate(x: Tensor, rotation: Tensor) -> Tensor:
-    """[B, N, H, D], in f32 and back."""
+    """Rotates x [B, N, H, D] in f32, and returns it in the type of x."""
     cos, sin = rotation
     a, b = x.float().chunk(2, -1)
     return torch.cat((a * cos - b * sin, b * cos + a * sin), -1).to(x.dtype)
@@ -232,7 +233,7 @@ class Attention(nn.Module):
         self.heads, self.key_heads, self.depth = options.heads, options.key_heads, options.width // options.heads
         self.qkv = nn.Linear(options.width, (self.heads + 2 * self.key_heads) * self.depth, bias=False)
         self.out = nn.Linear(options.width, options.width, bias=False)
-        self.sinks = nn.Parameter(torch.zeros(self.heads))  # f32, also if q, k and v are bf16
+        self.sinks = nn.Parameter(torch.zeros(self.heads))  # f32, even if q, k and v are bf16
         self.window, self.attend = window, attend
 
     def forward(self, x: Tensor, rotation: Tensor, seen: Any) -> Tensor:
@@ -256,7 +257,7 @@ class Block(nn.Module):
 
 
 class GPT(nn.Module):
-    """Every other layer, from the first on, has the sliding window."""
+    """A model in which every second layer, beginning with the first, has the sliding window."""
 
     def __init__(self, options: argparse.Namespace, attend: Any) -> None:
         super().__init__()
@@ -267,11 +268,11 @@ class GPT(nn.Module):
         self.register_buffer("rotation", rotations(options.length, options.width // options.heads), persistent=False)
         for name, weight in self.named_parameters():
             if weight.dim() == 2:
-                is_last = name.endswith(("out.weight", "mlp.2.weight"))  # of a branch: the sum of all keeps its size
+                is_last = name.endswith(("out.weight", "mlp.2.weight"))  # scaled down, as it is added to the residual
                 nn.init.normal_(weight, std=0.02 / (2 * options.layers) ** 0.5 if is_last else 0.02)
 
     def forward(self, batch: Batch) -> Tensor:
-        """The logits, [sequences, length, 256]."""
+        """Returns the logits [sequences, length, 256]."""
         seen = {window: self.attend.prepare(batch, window) for window in self.windows}
         x = self.embedding(batch.tokens)
         for layer, block in enumerate(self.blocks):
@@ -284,10 +285,10 @@ class GPT(nn.Module):
 @dataclasses.dataclass
 class Run:
     name: str
-    attention: str  # what computed it
+    attention: str  # the implementation of attention
     losses: List[float]
-    first_step: float  # seconds, which compiles
-    tokens_per_second: float  # after the first steps; NaN if there are no others
+    first_step: float  # its seconds, with compilation
+    tokens_per_second: float  # without the first steps; NaN if there are no others
 
     def speed(self) -> str:
         return "no speed: too few steps" if math.isnan(self.tokens_per_second) else \
@@ -310,7 +311,7 @@ def make_model(name: str, options: argparse.Namespace) -> GPT:
 
 
 def make_optimizer(model: GPT, options: argparse.Namespace) -> torch.optim.Optimizer:
-    """AdamW, whose weight decay is for matrices only: a sink has a place of its own to be."""
+    """Returns AdamW. Only matrices have weight decay, since it would pull sinks to 0."""
     groups = [dict(params=[x for x in model.parameters() if x.dim() == 2], weight_decay=0.1),
               dict(params=[x for x in model.parameters() if x.dim() < 2], weight_decay=0.0)]
     fused = dict(fused=True) if options.device == "cuda" and TORCH_VERSION >= (2, 0) else {}
@@ -318,7 +319,7 @@ def make_optimizer(model: GPT, options: argparse.Namespace) -> torch.optim.Optim
 
 
 def learning_rate(step: int, options: argparse.Namespace) -> float:
-    """It grows over the first steps, and falls to a tenth along a cosine."""
+    """Returns the learning rate, which rises over the first steps and then falls to a tenth along a cosine."""
     warm_up = max(1, options.steps // 15)
     return options.learning_rate * min(1.0, (step + 1) / warm_up) * \
         (0.55 + 0.45 * math.cos(math.pi * step / options.steps))
@@ -348,7 +349,7 @@ def train(name: str, options: argparse.Namespace) -> Run:
         for group in optimizer.param_groups:
             group["lr"] = learning_rate(step, options)
         optimizer.step()
-        losses[step] = loss.detach()  # stays on the GPU: to read it would wait
+        losses[step] = loss.detach()  # stays on the GPU, since reading it would wait
         if step == 0:
             first_step = now() - begin
         progress.show(step + 1, losses[step])
@@ -361,14 +362,15 @@ def train(name: str, options: argparse.Namespace) -> Run:
 
 
 class Progress:
-    """A line on standard error that is written again and again; nothing if that is no terminal."""
+    """A progress line on standard error, which is rewritten at each step. There is none if standard error is no
+    terminal."""
 
     def __init__(self, label: str, total: int) -> None:
         self.label, self.total, self.begin = label, total, time.monotonic()
         self.is_shown = sys.stderr.isatty()
 
     def show(self, done: int, loss: Tensor) -> None:
-        """Reads the loss, which waits for the GPU, in every tenth step only."""
+        """Shows the line, in later steps only every tenth time, because reading the loss waits for the GPU."""
         if not self.is_shown or (done % 10 and 10 < done < self.total):
             return
         filled, seconds = 30 * done // self.total, time.monotonic() - self.begin
@@ -410,7 +412,7 @@ def write_csv(runs: List[Run], path: str) -> None:
 
 
 def draw(runs: List[Run], title: str, path: str) -> None:
-    """The losses; below them, how far each is from PyTorch's, with gaps where they are equal."""
+    """Draws the losses, and below them the distance of each from PyTorch's loss, with gaps where they are equal."""
     import matplotlib
     matplotlib.use("Agg")
     from matplotlib import pyplot
@@ -471,7 +473,7 @@ def parse(arguments: Optional[List[str]] = None) -> argparse.Namespace:
 
 
 def problem_with(options: argparse.Namespace) -> Optional[str]:
-    """What is wrong with them, said before anything is trained."""
+    """Returns what is wrong with the options, or None."""
     for name in ("steps", *SIZES[options.device]):
         if getattr(options, name) <= 0:
             return f"expected --{name.replace('_', '-')} to be positive, got {getattr(options, name)}"

@@ -31,7 +31,7 @@ def find_cuda(*names):
 
 
 def has_gpu():
-    """Whether the CUDA driver loads and reports at least one device."""
+    """Returns whether the CUDA driver loads and reports a device."""
     try:
         driver = ctypes.CDLL("libcuda.so.1")
     except OSError:
@@ -52,14 +52,14 @@ config.environment["PATH"] = os.pathsep.join(tool_dirs + [os.environ["PATH"]])
 # The level of x86-64 that programs on the CPU are compiled for (docs/checking.md).
 if "FLASHC_CPU" in os.environ:
     config.environment["FLASHC_CPU"] = os.environ["FLASHC_CPU"]
-# Programs on the CPU see few numbers here: most of a test's time is that of generating code. Driver/examples.test and
-# Integration/cpu/levels.test take the level that users have, and so does `make test-torch`.
+# Programs on the CPU see few numbers here, so most of the time of a test goes into generating code: level 0 generates
+# it fastest. Driver/examples.test, Integration/cpu/levels.test and `make test-torch` use the level that users get.
 config.environment["FLASHC_CPU_OPT_LEVEL"] = "0"
-# How many times as many random masks Analysis/mask-*property.test draw (docs/fuzzing.md).
+# A factor for the number of random masks that Analysis/mask-*property.test draw (docs/fuzzing.md).
 config.environment["FLASHC_DRAWS"] = os.environ.get("FLASHC_DRAWS", "1")
-# The cache of whoever runs the tests stays as it is.
+# Tests do not touch the cache of the user who runs them.
 config.environment["XDG_CACHE_HOME"] = os.path.join(config.test_exec_root, "cache")
-# pytest says why it skips a test, for utils/run_lit.py to collect.
+# pytest prints why it skips a test; utils/run_lit.py collects the reasons.
 config.environment["PYTEST_ADDOPTS"] = " ".join(["-rs", os.environ.get("PYTEST_ADDOPTS", "")])
 
 config.substitutions.append(("%unittests", os.path.join(config.flashc_obj_root, "test", "unittests")))

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Writes docs/api.md, the reference of the Python package, from its docstrings: api_page.py, or api_page.py --check
 
-Needs the library (FLASHC_LIBRARY). With --check it writes nothing, and fails if the page is not what the docstrings
-say.
+Needs the library (FLASHC_LIBRARY). With --check, the script writes nothing, and fails if the page differs from the
+docstrings.
 """
 
 import argparse
@@ -137,8 +137,8 @@ def entry(name, value, level="##"):
 
 
 def without_bodies(path, title):
-    """A module with a file's public functions, which have their signatures and docstrings alone: flashc.torch cannot be
-    imported without a recent PyTorch."""
+    """Returns a module that has only the signatures and docstrings of a file's public functions, because flashc.torch
+    cannot be imported without a recent PyTorch."""
     tree = ast.parse(path.read_text())
     names = next(ast.literal_eval(node.value) for node in tree.body
                  if isinstance(node, ast.Assign) and node.targets[0].id == "__all__")

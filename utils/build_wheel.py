@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Packs python/flashc and a finished build of the library into a wheel: build_wheel.py --build build --output dist
 
-The wheel serves every Python 3 of a platform, since the package has no compiled extension: a tag that setuptools has no
-setting for. So the file is written here, as the specification of wheels says, and the same input gives the same bytes.
-It is also the build backend that pyproject.toml names (PEP 517), for `pip install .` after `make`.
+The package has no compiled extension, so one wheel serves every Python 3 of a platform. setuptools cannot make the tag
+for that, so this script writes the file itself, as the specification of wheels says. The same input gives the same
+bytes. The script is also the build backend that pyproject.toml names (PEP 517), for `pip install .` after `make`.
 """
 
 import argparse
@@ -49,8 +49,8 @@ def metadata(version):
 
 
 def collect_library(prefix):
-    """The library below `prefix`, with what C programs need of it. A wheel holds no links: the file has the name that
-    the loader looks for, and a script for linkers leads there."""
+    """Returns the library below `prefix`, with the files that C programs need. A wheel cannot have symbolic links, so
+    the library file has the name that the loader looks for, and libflashc.so is a linker script that refers to it."""
     files = {}
     library = (prefix / "lib" / "libflashc.so").resolve()
     files[f"flashc/lib/{library.name}"] = (library.read_bytes(), 0o755)
@@ -94,14 +94,14 @@ def write(path, files, version):
         for name, (contents, mode) in [(name, files[name]) for name in names] + \
                 [(f"{info}RECORD", (record.encode(), 0o644))]:
             entry = zipfile.ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0))
-            entry.create_system = 3  # Unix: the mode counts
+            entry.create_system = 3  # Unix, so that the mode counts
             entry.external_attr = (0o100000 | mode) << 16
             entry.compress_type = zipfile.ZIP_DEFLATED
             archive.writestr(entry, contents)
 
 
 def make(build, output):
-    """Writes the wheel into the folder `output`; returns its file name."""
+    """Writes the wheel into the folder `output`. Returns its file name."""
     if not (build / "lib" / "libflashc.so").exists():
         raise SystemExit(f"build_wheel.py: expected a finished build in {build}, got none: run make")
     version = read_version()

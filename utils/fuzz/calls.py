@@ -13,7 +13,7 @@ LEAST = {"d": 8, "dv": 8}
 
 
 class Fault(Exception):
-    """The fault of a case. The text begins with a word that stays the same when the case becomes smaller."""
+    """The fault of a case. The text begins with words that stay the same if the case becomes smaller."""
 
 
 def length(rng, longest):

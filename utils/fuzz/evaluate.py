@@ -1,8 +1,8 @@
-"""Evaluates trees of expressions.py with NumPy: integers as they are, real numbers in f32, operation by operation.
+"""Evaluates trees of expressions.py with NumPy, operation by operation: integers exactly, real numbers in f32.
 
-Two programs that both compute in f32 may differ in the last bits of exp or sin, and what comes after may make much of
-that: a comparison of nearly equal numbers, floor, tan. So every value has a bound of its error, 0 where every program
-computes the same bits. Where the bound is infinite nothing is known of the value.
+Two programs that both compute in f32 may differ in the last bits of exp or sin, and later operations may enlarge the
+difference: a comparison of nearly equal numbers, floor, tan. So every value has a bound of its error. The bound is 0
+where every program computes the same bits. Where it is infinite, nothing is known about the value.
 """
 
 import math
@@ -12,25 +12,27 @@ import numpy as np
 
 from expressions import arguments
 
-#: v: numbers; e: how much those of another correct program may differ; for conditions, infinite if they may.
+#: v: the numbers; e: how much the numbers of another correct program may differ. For a condition, e is infinite where
+#: another program may decide differently.
 Value = namedtuple("Value", "v e")
 
 LARGEST = float(np.finfo(np.float32).max)
-#: How much two implementations of a function may differ, relative to the result, and absolutely.
+#: By how much two implementations of a function may differ: relative to the result, and absolutely.
 RELATIVE, ABSOLUTE = 4e-6, 2e-9
 
 
 class OutOfRange(Exception):
-    """An integer that does not fit 32 bits, which kernels compute with."""
+    """An integer that does not fit into 32 bits, the type that kernels compute with."""
 
 
 def real(v, e):
-    """A real number: rounded to f32, with the error of the rounding unless every program rounds the same number."""
+    """Returns a real number, rounded to f32. The error of the rounding counts unless every program rounds the same
+    number."""
     v = np.asarray(v, np.float32)
     e = np.where(np.isnan(e), np.inf, e)
     wide = v.astype(np.float64)
     e = np.where((e > 0) & np.isfinite(wide), e + np.spacing(np.abs(v)).astype(np.float64), e)
-    # Numbers near the largest one may overflow or not.
+    # A number near the largest f32 may overflow in another program.
     e = np.where((e > 0) & (np.isinf(wide) | (np.abs(wide) + e > LARGEST)), np.inf, e)
     return Value(v, e)
 
@@ -52,14 +54,15 @@ def _both(x, y):
 
 
 def _of_function(f, x, relative=RELATIVE, absolute=ABSOLUTE):
-    """Applies a function of a real number in f64. Its error is found from its values at both ends of the operand's."""
+    """Applies a function of a real number in f64. The error follows from the function's values at both ends of the
+    operand's range."""
     x = as_real(x)
     wide = x.v.astype(np.float64)
     v = f(wide)
     near = np.maximum(np.abs(f(wide + x.e) - v), np.abs(f(wide - x.e) - v))
     e = np.where(x.e > 0, np.where(x.e > 0.1 * (1 + np.abs(wide)), np.inf, near), 0.0)
     computed = np.where(np.isfinite(v), relative * np.abs(v) + (absolute if relative else 0), 0.0)
-    # A result near the largest number may overflow or not.
+    # A result near the largest f32 may overflow in another program.
     overflows = np.isfinite(v) & (np.abs(v) > LARGEST * (1 - 1e-4)) & (np.abs(v) < LARGEST * (1 + 1e-4))
     return real(v, np.where(overflows, np.inf, e + computed))
 
@@ -69,7 +72,8 @@ _ERFC = np.vectorize(math.erfc, otypes=[np.float64])
 
 
 def _periodic(f):
-    """Far from 0 all digits depend on the reduction of the argument."""
+    """Returns the function with an unknown result (infinity) far from 0, where the reduction of the argument decides
+    all digits."""
     def function(x):
         return np.where(np.abs(x) < 1e4, f(np.where(np.abs(x) < 1e4, x, 0)), np.where(np.isfinite(x), np.inf, np.nan))
     return function
@@ -177,7 +181,7 @@ def where(condition, x, y):
 
 
 def power(x, y):
-    """Whole exponents are multiplications."""
+    """Computes a power with a whole exponent by multiplications."""
     x, exponent = as_real(x), float(y.v)
     if not exponent.is_integer():
         return _of_function(np.exp2, mul(constant(exponent), _of_function(np.log2, x)))
@@ -221,7 +225,7 @@ def atan2(y, x):
 
 
 def copysign(x, y):
-    """The sign of a NaN is anything."""
+    """The sign of a NaN may be either, so the result is unknown."""
     x, y = as_real(x), as_real(y)
     unsure = np.isnan(y.v) | ((y.e > 0) & ~(np.abs(y.v) > y.e))
     return Value(np.copysign(x.v, y.v), np.where(unsure, np.inf, x.e))
@@ -241,7 +245,7 @@ def _bits(function):
 
 
 def element(array, *places):
-    """Negative indices count from the end; indices out of range are clamped."""
+    """Returns an element. Negative indices count from the end, and indices out of range are clamped."""
     index = tuple(np.clip(np.where(place.v < 0, place.v + extent, place.v), 0, extent - 1)
                   for place, extent in zip(places, array.v.shape))
     v = array.v[index]

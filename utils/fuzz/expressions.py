@@ -1,7 +1,7 @@
-"""Masks and scores as trees: one tree is the Python source of a function that flashc traces, JSON for a file, and what
-evaluate.py computes with NumPy. Also how a tree becomes a smaller one.
+"""Masks and scores as trees. A tree gives the Python source of a function that flashc traces, JSON for a file, and the
+numbers that evaluate.py computes with NumPy. A tree can also be replaced by smaller ones.
 
-A node is [op, type, argument, ...]. Arguments are nodes, except for numbers and names at the leaves.
+A node is [op, type, argument, ...]. Arguments are nodes; only the leaves have numbers and names.
 """
 
 import math
@@ -28,7 +28,7 @@ LOGICAL = ("logical_and", "logical_or", "logical_xor")
 
 
 def leaf(kind, value):
-    """A constant ("const") or a position, the score, or a length ("name")."""
+    """Returns a constant ("const"), or the name of a position, the score or a length ("name")."""
     if kind == "const":
         return ["const", {bool: "bool", int: "int", float: "real"}[type(value)], value]
     return ["name", "real" if value == "s" else "int", value]
@@ -99,8 +99,7 @@ def _smaller_constant(value):
 
 
 def smaller(node):
-    """Trees of the same type that are a little smaller: a part in the place of the whole, a leaf in the place of a
-    part."""
+    """Yields trees of the same type that are a little smaller: a part replaces the whole, or a leaf replaces a part."""
     if node[0] == "const":
         for value in _smaller_constant(node[2]):
             yield leaf("const", value)
@@ -110,7 +109,7 @@ def smaller(node):
         for least in _LEAST[node[1]]:
             yield least
         below = [part for part in walk(node) if part is not node and part[1] == node[1] and
-                 part[0] not in ("array", "sorted")]  # which are read, and are no value
+                 part[0] not in ("array", "sorted")]  # arrays are read, and are no values
         yield from sorted(below, key=size)
     for place, argument in arguments(node):
         for part in smaller(argument):

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Looks for faults with random cases, for a given time.
 
-Cases have a kind and a number, and follow from these and the seed:
+A case has a kind and a number, which together with the seed determine it:
   programs  mutated .mlir through flashc and flashc-opt: no signal, no hang, no failure without a diagnostic
   numbers   random masks and scores on the CPU, through the Python package, against NumPy
   tiles     the tiles that flashc.explain counts, against the mask of every pair
 
-A case that fails is reduced, printed, and written to a file for --file. The exit status is 1 if there is one.
+A case that fails is reduced, printed, and written to a file for --file. The exit status is 1 if a case fails.
 """
 
 import argparse
@@ -23,9 +23,9 @@ from reduce import reduce_case
 from server import KINDS, generate
 from worker import ROOT, Broken, Worker, environment, key_of
 
-#: Shares of the time of kinds; a worker takes the kind that is farthest below its share.
+#: The share of the time for each kind. A worker takes the kind that is farthest below its share.
 SHARES = {"programs": 2, "numbers": 1, "tiles": 1}
-#: How many faults with one key are reduced and printed, and the seconds for each.
+#: How many faults with the same key are reduced and printed, and the seconds for each.
 ALIKE, REDUCE_SECONDS = 2, 60
 
 
@@ -44,7 +44,7 @@ class Fuzzer:
         with self.lock:
             kind = min(self.kinds, key=lambda kind: self.spent[kind] / SHARES[kind])
             self.numbers[kind] += 1
-            self.spent[kind] += 1e-3  # so that the other workers take another one now
+            self.spent[kind] += 1e-3  # makes other workers choose another kind meanwhile
             return kind, self.numbers[kind] - 1
 
     def work(self):
@@ -65,7 +65,7 @@ class Fuzzer:
             self.investigate(worker, kind, number, case, fault)
 
     def investigate(self, worker, kind, number, case, fault):
-        """Reduces and prints a case that fails, unless enough cases with its key were."""
+        """Reduces and prints a case that fails, unless enough cases with the same key were printed before."""
         case = case or generate(self.options.seed, kind, number)
         module, key = importlib.import_module(KINDS[kind]), key_of(fault)
         if kind == "programs" and module.is_upstream(case):

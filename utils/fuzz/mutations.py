@@ -20,7 +20,7 @@ def tokens(text):
 
 
 def words(text):
-    """Returns the tokens, each with the space after it, so that a text without some tokens stays readable."""
+    """Returns the tokens, each with the space after it, so that the text stays readable if some tokens are removed."""
     parts = []
     for token in tokens(text):
         if parts and token.isspace():
@@ -40,7 +40,7 @@ def _replace(rng, text, pattern, choose):
 
 
 def change_constant(rng, text):
-    """Replaces an integer or a real number that is no extent of a type."""
+    """Replaces an integer or a real number that is not an extent of a type."""
     if rng.random() < 0.2:
         return _replace(rng, text, r"-?\b\d+\.\d+(?:e[-+]?\d+)?\b", lambda match: rng.choice(REALS))
     return _replace(rng, text, r"(?<![\w%#@.x])-?\d+\b(?![.x])", lambda match: rng.choice(INTEGERS))
@@ -55,7 +55,7 @@ def change_rank(rng, text):
 
 
 def change_type(rng, text):
-    """Replaces one type, or all equal types, which leaves more programs that verify."""
+    """Replaces one type, or all equal types. Replacing all of them leaves more programs that verify."""
     old = rng.choice(TYPE.findall(text) or ["f32"])
     new = rng.choice(TYPES)
     if rng.random() < 0.5:
@@ -76,7 +76,8 @@ def change_operand(rng, text):
 
 
 def change_operation(rng, text):
-    """Replaces an operation by another one of its dialect in the file, or by a similar one of arithmetic."""
+    """Replaces an operation by another operation of the same dialect that occurs in the file, or by a similar
+    arithmetic one."""
     siblings = ("addi subi muli divsi divui remsi remui floordivsi ceildivsi ceildivui andi ori xori shli shrsi shrui "
                 "maxsi minsi maxui minui addf subf mulf divf remf maximumf minimumf maxnumf minnumf negf").split()
     operations = re.findall(r"\b[a-z_]+\.[a-z_0-9]+\b", text)

@@ -1,7 +1,7 @@
 """Cases of kind "numbers": flashc.attention on the CPU with random masks and scores, against NumPy.
 
-Scores are computed in f32 operation by operation, as kernels do, and the softmax in f64. A row is compared if the
-error bounds of its scores (evaluate.py) leave it anything to compare.
+Scores are computed in f32, operation by operation, as in kernels, and the softmax in f64. A row is compared only if the
+error bounds of its scores (evaluate.py) are small enough.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ from regions import Regions, positions
 
 __all__ = ["check", "generate", "show", "smaller"]
 
-#: Scores this far below a row's largest one do not count, nor does their error.
+#: A score that is this far below the largest one of its row does not matter, and its error does not either.
 FAR = 60
 TOLERANCE = {"float32": 1e-4, "float16": 8e-3}
 
@@ -32,7 +32,7 @@ def generate(rng):
 
 
 def make_inputs(case):
-    """Returns q and k of small multiples of 1/2, so that all orders of summation give one score, and normal v."""
+    """Returns q and k of small multiples of 1/2, so that any order of summation gives the same score, and normal v."""
     sizes, rng = case["sizes"], np.random.default_rng(case["seed"])
     of_queries, of_keys = (sizes["b"], sizes["hq"], sizes["nq"]), (sizes["b"], sizes["hk"], sizes["nk"])
     q, k = (rng.integers(-3, 4, (*shape, sizes["d"])) / 2 for shape in (of_queries, of_keys))
@@ -68,10 +68,10 @@ def score_of(case, arrays, s):
 
 
 def compare(got, want, moved, largest, dtype):
-    """Returns the fault of the first wrong row, or None. `moved`: how much a row's scores may differ."""
+    """Returns the fault of the first wrong row, or None. `moved` says by how much the scores of a row may differ."""
     o, lse = (np.asarray(x, np.float64) for x in got)
     tolerance = TOLERANCE[dtype] + 4 * moved[..., None] * largest
-    # For sums of NaN and infinities, o must be NaN.
+    # If a sum has NaN or infinities, o must be NaN.
     with np.errstate(invalid="ignore"):
         want_o = np.where(np.isfinite(want[0]), want[0], np.nan)
         is_close = np.abs(o - want_o) <= tolerance * (1 + np.abs(want_o))

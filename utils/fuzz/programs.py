@@ -1,7 +1,7 @@
-"""Cases of kind "programs": mutated .mlir through flashc and flashc-opt, with options and passes drawn at random.
+"""Cases of kind "programs": mutated .mlir through flashc and flashc-opt, with random options and passes.
 
-A program may be refused, with a diagnostic. It is a fault if the compiler is ended by a signal, takes longer than
-CPU_SECONDS, or fails without a word. Nothing of a mutated program is run: what it computes is not the compiler's.
+A program may be refused with a diagnostic. It is a fault if the compiler is ended by a signal, takes longer than
+CPU_SECONDS, or fails without a diagnostic. Mutated programs are only compiled, not run.
 """
 
 import functools
@@ -17,7 +17,7 @@ from mutations import INTEGERS, mutate, words
 from reduce import reduce_list
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-#: The most time and memory of a program.
+#: Limits of time and memory for a program.
 CPU_SECONDS, WALL_SECONDS, MEMORY = 20, 200, 6 << 30
 UPSTREAM = "/usr/lib/llvm-22/bin/mlir-opt"
 
@@ -124,7 +124,7 @@ def pass_options(rng):
 
 def generate(rng):
     text = rng.choice(corpus())
-    # Most tests of a dialect's ops have no attention that flashc would compile.
+    # Most tests of a dialect's ops have no attention, so flashc would only refuse them.
     is_flashc = rng.random() < (0.6 if "flash.attention" in text else 0.1)
     return {"kind": "programs", "text": mutate(rng, text) if rng.random() < 0.9 else text,
             "program": "flashc" if is_flashc else "flashc-opt",
@@ -139,7 +139,7 @@ def _limit():
 
 
 def run(command, text):
-    """Runs a program on a text within the limits; returns its status and its standard error."""
+    """Runs a program on a text, within the limits. Returns its status and its standard error."""
     environment = {**os.environ, "LLVM_DISABLE_SYMBOLIZATION": "1"}
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "input.mlir")
@@ -176,14 +176,14 @@ def check(case):
 
 
 def is_upstream(case):
-    """Whether MLIR's own mlir-opt crashes on the text too, so that the fault is not flashc's."""
+    """Returns whether MLIR's own mlir-opt crashes on the text too. Then the fault is not flashc's."""
     if not os.access(UPSTREAM, os.X_OK):
         return False
     return any(judge(*run([UPSTREAM, *options], case["text"])) for options in ([], ["--allow-unregistered-dialect"]))
 
 
 def reduce(case, fails, deadline):
-    """Makes the case smaller: fewer options, lines, and tokens."""
+    """Makes the case smaller, by leaving out options, lines and tokens."""
     options = reduce_list(case["options"], lambda options: fails({**case, "options": options}), deadline)
     case = {**case, "options": options}
     for split, join in ((lambda text: text.split("\n"), "\n".join), (words, "".join)):

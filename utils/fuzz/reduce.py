@@ -1,11 +1,11 @@
-"""Makes a failing case smaller, as long as it fails in the same way."""
+"""Makes a failing case smaller while it still fails in the same way."""
 
 import time
 
 
 def reduce_list(items, fails, deadline):
-    """The least list that this finds for which `fails` holds, by leaving out runs of elements, long ones first (delta
-    debugging, Zeller and Hildebrandt 2002). `fails(items)` is known to hold."""
+    """Returns a smaller list for which `fails` holds. Leaves out runs of elements, long ones first (delta debugging,
+    Zeller and Hildebrandt 2002). `fails(items)` must hold."""
     length = max(1, len(items) // 2)
     while length and items:
         begin, is_smaller = 0, False
@@ -22,8 +22,8 @@ def reduce_list(items, fails, deadline):
 
 
 def reduce_case(case, smaller, fails, deadline):
-    """The case after the first smaller one that fails, again and again until none does. `smaller(case)` lists them,
-    those that leave most out first."""
+    """Replaces the case by the first smaller case that fails, until no smaller case does. `smaller(case)` yields
+    smaller cases, those that leave out most first."""
     is_smaller = True
     while is_smaller:
         is_smaller = False

@@ -4,18 +4,18 @@ import numpy as np
 
 from expressions import BINARY, LOGICAL, POSITIONS, TESTS, UNARY, leaf
 
-#: How an array is made: its name says so, "a0_real_hj" has an element for each query head and key. "t" is a table, of
-#: which indices are computed.
+#: Types of arrays. The name of an array says how it is made: "a0_real_hj" has an element for each query head and key.
+#: An array with "t" is a table with TABLE elements, and is read at computed indices.
 KINDS = ("real", "half", "int", "bool")
 TABLE = 33
-#: Constants of real programs, and the extremes of f32.
+#: Constants that real programs use, and extremes of f32.
 USUAL = (0.0, 0.5, 1.0, -1.0, 2.0, -2.5, 0.125, 20.0, 100.0)
 EXTREME = (1e30, -1e30, 3e38, -3e38, 3.4028234663852886e38, -3.4028234663852886e38, 1e-40, -1e-40, 1e-45, 1.2e-38,
            float("inf"), float("-inf"), float("nan"), -1e4, 1e20, -1e20, -1.2676506002282294e30)
 
 
 class Regions:
-    """Draws trees. Constants are near `sizes`, those of the case."""
+    """Draws random trees. Constants are near `sizes`, the sizes of the case."""
 
     def __init__(self, rng, sizes, extremes=0.0):
         self.rng, self.sizes, self.extremes, self.arrays = rng, sizes, extremes, 0
@@ -29,9 +29,9 @@ class Regions:
         self.has_score = True
         tree = self.real(self.rng.choice([1, 2, 2, 3]))
         kind = self.rng.random()
-        if kind < 0.5:  # most move the score
+        if kind < 0.5:  # most trees change the score by arithmetic
             return [self.rng.choice(["add", "sub", "mul"]), "real", leaf("name", "s"), tree]
-        if kind < 0.75 and self.extremes:  # or give some places another
+        if kind < 0.75 and self.extremes:  # or replace it in some places
             condition = self.rng.choice([["eq", "bool", self.position(), self.constant()], self.condition(1)])
             return ["where", "real", condition, leaf("const", self.rng.choice(EXTREME)), leaf("name", "s")]
         return tree
@@ -54,7 +54,7 @@ class Regions:
         kind = self.rng.choice({"int": ["int"], "bool": ["bool"], "real": ["real", "half"]}[type])
         if self.rng.random() < 0.3:
             index = self.integer(1)
-            # On the CPU an index past the array is an error; a negative one counts from the end.
+            # On the CPU, an index past the end is an error, and a negative index counts from the end.
             least = -TABLE if index[0] in ("add", "sub", "mul") else 0
             index = ["clip", "int", index, leaf("const", least), leaf("const", TABLE - 1)]
             return ["element", type, self.array(kind, "t"), index]
@@ -62,7 +62,7 @@ class Regions:
         return ["element", type, self.array(kind, dims), *(leaf("name", dim) for dim in dims)]
 
     def ordered(self):
-        """An element of a sorted array, or the number of a sequence."""
+        """Returns an element of a sorted array, or the number of a sequence."""
         position = leaf("name", self.rng.choice("ij"))
         kind = self.rng.choice(["ids", "offsets"])
         array = ["sorted", "int", f"s{self.rng.randint(1, 2)}_{kind}"]
@@ -105,7 +105,7 @@ class Regions:
         return self.element("int") if op == "element" else self.integer(0)
 
     def traced(self, make):
-        """Draws an operand that is no constant, since Python computes with constants itself."""
+        """Draws an operand that is not a constant. Python would compute a result of constants itself."""
         tree = make()
         while tree[0] == "const":
             tree = self.position()
@@ -185,7 +185,7 @@ class Regions:
 # --- Arrays -----------------------------------------------------------------------------------------------------------
 
 def make_array(name, sizes, seed):
-    """Returns the array with a name, for the sizes of a case."""
+    """Returns the array that `name` describes, for the sizes of a case."""
     rng = np.random.default_rng([seed, sum(map(ord, name))])
     kind, longest = name.split("_")[1], max(sizes["nq"], sizes["nk"])
     if kind == "ids":
@@ -199,12 +199,12 @@ def make_array(name, sizes, seed):
         return rng.integers(-3, max(4, longest), shape).astype(rng.choice([np.int32, np.int64]))
     if kind == "bool":
         return rng.random(shape) < rng.choice([0.1, 0.5, 0.9])
-    # Eighths, which have few digits, so that sums and products of them are exact.
+    # Multiples of 1/8 have few digits, so that their sums and products are exact.
     return (rng.integers(-32, 33, shape) / 8).astype(np.float16 if kind == "half" else np.float32)
 
 
 def positions(sizes):
-    """Returns grids of the positions by name, and the lengths."""
+    """Returns the grids of positions and the lengths, by name."""
     extents = (sizes["b"], sizes["hq"], sizes["nq"], sizes["nk"])
     grids = np.ogrid[tuple(slice(extent) for extent in extents)]
     return {**dict(zip(POSITIONS, grids)), "Nq": np.asarray(sizes["nq"]), "Nk": np.asarray(sizes["nk"])}

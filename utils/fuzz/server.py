@@ -1,4 +1,5 @@
-"""A process that checks cases: a line of JSON in, a line of JSON out. A crash ends this process only."""
+"""A process that checks cases: it reads lines of JSON and answers with lines of JSON. A crash ends only this
+process."""
 
 import importlib
 import json
@@ -7,15 +8,15 @@ import random
 import resource
 import sys
 
-#: Kinds of cases, by their modules.
+#: The module of each kind of case.
 KINDS = {"programs": "programs", "numbers": "numbers_on_cpu", "tiles": "tile_maps"}
 MEMORY = 16 << 30
-#: The number of cases after which the kernels of the process are dropped.
+#: The process drops its kernels after this number of cases.
 KEEP = 100
 
 
 def generate(seed, kind, number):
-    """Returns the case of a seed, a kind and a number, the same on every machine."""
+    """Returns the case of a seed, a kind and a number. It is the same on every machine."""
     return importlib.import_module(KINDS[kind]).generate(random.Random(f"{seed}/{kind}/{number}"))
 
 
@@ -36,7 +37,7 @@ def serve():
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what a library prints is no answer
+    os.dup2(2, 1)  # what a library prints must not look like an answer
     for number, line in enumerate(sys.stdin):
         request = json.loads(line)
         if "flashc" in sys.modules and number % KEEP == 0:

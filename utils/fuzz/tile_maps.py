@@ -1,7 +1,7 @@
 """Cases of kind "tiles": the tiles of flashc.explain against the mask of every pair.
 
-No tile with a pair that is kept is skipped, and none with a pair that is cut is full; of a mask that is said to be
-exact, tiles are visited and masked for nothing else.
+No tile with a kept pair may be skipped, and no tile with a dropped pair may be full. If the mask is said to be exact,
+no other tile may be visited or masked.
 """
 
 import numpy as np
@@ -30,8 +30,8 @@ def generate(rng):
 
 
 def rows_of(queries, tile, starts):
-    """Returns the begins and ends of tiles of queries. With `starts`, tiles begin anew in each sequence; their number
-    is the largest possible one, so that some are empty."""
+    """Returns the begin and the end of each tile of queries. With `starts`, each sequence begins a new tile. The number
+    of tiles is then the largest possible one, so some are empty."""
     if starts is None:
         return [(i, min(i + tile, queries)) for i in range(0, queries, tile)]
     begins, rows = [0, *(min(int(start), queries) for start in starts), queries], []
@@ -43,8 +43,8 @@ def rows_of(queries, tile, starts):
 
 
 def classify(keeps, width, shift, columns):
-    """Returns the tightest class of each tile of one row of tiles, which begin `shift` keys after multiples of their
-    size; and whether keys before the first tile are kept."""
+    """Returns the tightest class of each tile of one row of tiles, and whether keys before the first tile are kept.
+    Tiles begin `shift` keys after multiples of their size."""
     keys = keeps.shape[1]
     counts = np.concatenate([[0], np.cumsum(keeps.sum(0, dtype=np.int64))])
     begins = np.minimum(np.arange(columns) * width + shift, keys)
@@ -55,7 +55,7 @@ def classify(keeps, width, shift, columns):
 
 
 def row_fault(got, keeps, width, is_exact, shift):
-    """Returns the fault of a row of tiles, or None."""
+    """Returns the fault of a row of tiles, or None. Tiles begin `shift` keys after multiples of their size."""
     want, has_lost = classify(keeps, width, shift, len(got))
     if has_lost or np.any((got == SKIPPED) & (want != SKIPPED)):
         return "unsound: a tile with a pair that is kept is skipped"
@@ -68,11 +68,11 @@ def row_fault(got, keeps, width, is_exact, shift):
 
 
 def find_fault(got, keeps, rows, width, is_exact, is_moved):
-    """Compares the tiles of one head, `got`, with its mask, `keeps`."""
+    """Returns the fault of the tiles of one head, `got`, for its mask, `keeps`; or None."""
     if len(got) != len(rows):
         return f"rows: expected {len(rows)} rows of tiles, got {len(got)}"
     for number, ((begin, end), cells) in enumerate(zip(rows, got)):
-        # The shift of moved tiles is unknown: one shift must explain all tiles of the row.
+        # Moved tiles have an unknown shift: some shift must fit all tiles of the row.
         shifts = range(width) if is_moved else [0]
         faults = []
         for shift in shifts:
@@ -101,7 +101,7 @@ def check(case):
     is_exact = explanation.mask_class == "exact"
     is_moved = any(bound.startswith("origin ") for bound in explanation.bounds)
     queries, (height, width) = case["sizes"]["nq"], explanation.tile
-    # Rows of tiles follow the sequences of one of the arrays of offsets, if there are more than of a grid.
+    # If there are more rows of tiles than on the grid, they follow the sequences of one of the arrays of offsets.
     offsets = [array for name, array in arrays.items() if "offsets" in name]
     layouts = [rows_of(queries, height, starts) for starts in [None, *offsets]]
     for batch, heads in enumerate(explanation.tiles):

@@ -1,4 +1,4 @@
-"""Checks cases in a server process, and starts another one if a case ended it."""
+"""Checks cases in a server process. If a case ends the process, another one is started."""
 
 import json
 import os
@@ -10,12 +10,13 @@ import sys
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(FOLDER))
-#: Seconds after which a case counts as hanging. Programs that it starts have less.
+#: Seconds after which a case counts as hanging. Programs that a case starts have less time.
 SECONDS = 300
 
 
 def environment():
-    """Returns a server's environment: the package, its library and NumPy's reference, one thread, no cache on disk."""
+    """Returns the environment of a server: paths of the package, its library and the NumPy reference; one thread; no
+    cache on disk."""
     paths = [os.path.join(ROOT, "python"), os.path.join(ROOT, "test", "python"), os.environ.get("PYTHONPATH")]
     library = os.path.join(ROOT, "build", "lib", "libflashc.so")
     return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths)), "PYTHONDONTWRITEBYTECODE": "1",
@@ -23,12 +24,12 @@ def environment():
 
 
 def key_of(fault):
-    """Returns the key of faults of one cause: the text without its numbers, up to the first comma."""
+    """Returns the key that faults with the same cause share: the text up to the first comma, without numbers."""
     return fault and re.sub(r"\d+", "#", fault.split("\n")[0].split(",")[0])[:90]
 
 
 class Broken(Exception):
-    """A program or the library does not start, so that no case can be checked."""
+    """A program or the library does not start, so no case can be checked."""
 
 
 class Worker:
@@ -55,13 +56,13 @@ class Worker:
         self.process = None
 
     def ask(self, request):
-        """Returns (case, fault) of a request: a case, or its seed, kind and number."""
+        """Returns (case, fault) for a request, which is a case, or a seed, a kind and a number."""
         if self.process is None:
             self.start()
         try:
             print(json.dumps(request), file=self.process.stdin, flush=True)
         except BrokenPipeError:
-            pass  # it has ended before, which the answer shows
+            pass  # the process has ended, as the missing answer shows
         ready, _, _ = select.select([self.process.stdout], [], [], self.seconds)
         line = self.process.stdout.readline() if ready else ""
         if line:
@@ -78,5 +79,5 @@ class Worker:
         return request.get("case"), f"crash: signal {-status} ({signal.Signals(-status).name})"
 
     def has_fault(self, case, key):
-        """Whether a case fails with a fault of this key."""
+        """Returns whether a case fails with a fault that has this key."""
         return key_of(self.ask({"case": case})[1]) == key

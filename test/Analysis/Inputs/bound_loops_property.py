@@ -1,12 +1,14 @@
 """Checks flash-bound-loops against brute force.
 
     bound_loops_property.py generate            prints one function per case, each with one key loop and constant sizes
-    bound_loops_property.py check < output      reads what flash-bound-loops made of them
+    bound_loops_property.py check < output      reads the functions after flash-bound-loops
 
-With constant sizes the pass folds every bound to a constant. For each case this looks at all pairs (i, j) and asks:
+With constant sizes the pass folds every bound to a constant. For each case this script looks at all pairs (i, j) and
+checks that the loops are
 - sound: no tile with a kept pair is skipped, and a tile in a loop without a mask keeps every pair of a valid query;
-- in order: the loops visit tiles of the original loop, ascending, none twice;
-- tight, for a mask of one comparison: no tile without a kept pair is visited, no whole tile is masked.
+- in order: the loops visit tiles of the original loop, in ascending order, none twice;
+- tight, for a mask of one comparison: no tile without a kept pair is visited, and no tile is masked that keeps all
+  pairs.
 """
 
 import random
@@ -15,7 +17,7 @@ import sys
 
 
 class Conjunct:
-    """One comparison: its MLIR text (with %c standing for a constant), and the predicate itself."""
+    """One comparison: its MLIR text, in which %c stands for a constant, and the predicate that it computes."""
 
     def __init__(self, text, keeps, tight=True, opaque=False):
         self.text, self.keeps, self.tight, self.opaque = text, keeps, tight, opaque
@@ -113,7 +115,7 @@ return %r#0 : {acc}
 """
 
     def check(self, loops):
-        """`loops` are (begin, end, masked) in order; returns what is wrong, or None."""
+        """Returns what is wrong, or None. `loops` lists (begin, end, masked) in order."""
         queries = range(self.i0, self.i0 + self.rows)
         kept = {t: [all(p.keeps(i, j) for p in self.parts) for i in queries for j in range(t, t + self.kv_tile)]
                 for t in range(0, self.nk, self.kv_tile)}
@@ -137,7 +139,7 @@ return %r#0 : {acc}
 def read_loops(text):
     constants = {name: int(value) for name, value in re.findall(r"(%\w+) = arith.constant (-?\d+) : index", text)}
     loops = re.findall(r"scf\.for %\w+ = (%\w+) to (%\w+) step.*\n((?:.*\n)*?.*flash\.online_attention.*)", text)
-    # A mask that keeps nothing leaves one loop without iterations, whose end folding does not know.
+    # A mask that keeps nothing leaves one loop without iterations, whose end is not folded to a constant.
     return [(constants[begin], constants[end], " mask (" in op) for begin, end, op in loops
             if end in constants or len(loops) > 1]
 
@@ -160,7 +162,7 @@ def main():
         tight += len(case.parts) == 1 and case.parts[0].tight
         full += any(not masked for _, _, masked in loops)
         skipped += sum(len(range(b, e, case.kv_tile)) for b, e, _ in loops) < len(range(0, case.nk, case.kv_tile))
-    # The cases are only worth something if they reach both sides of the question.
+    # The test is meaningful only if there are enough cases of each kind.
     assert tight > 100 and full > 100 and skipped > 100, (tight, full, skipped)
     print(f"{len(cases)} cases, {failures} failures")
     sys.exit(failures != 0)

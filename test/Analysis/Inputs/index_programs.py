@@ -1,5 +1,5 @@
-"""Runs the index arithmetic that flashc emits, from its text: a step for each operation, a function of the values so
-far."""
+"""Runs the index arithmetic that flashc emits, from its text. Each operation becomes a step, which is a function of the
+values computed before."""
 
 import functools
 import re
@@ -7,7 +7,8 @@ import re
 from mask_programs import ARITH, EVALUATE, FAR
 from printed_bounds import Int
 
-# Of single integers, which Python's own functions take many times faster. What divui divides is not negative.
+# Functions of single integers, for which Python's own operators are much faster than NumPy. Dividends of divui are not
+# negative.
 COMPUTE = {name: {"min": min, "max": max}.get(op, EVALUATE[op]) for op, name in ARITH.items()} | {
     "divui": EVALUATE["floordiv"], "divsi": lambda x, y: x // y if x >= 0 else -(-x // y),
     "remsi": lambda x, y: x % y if x >= 0 else -(-x % y)}
@@ -24,7 +25,7 @@ LOOK_UP = {"extract": element,
 
 
 def compile_array_line(line):
-    """The same as compile_line, for what looks into arrays and tables."""
+    """Compiles an operation that reads arrays or tables, as compile_line does."""
     if match := re.match(r"(%[\w-]+) = flash.assume_sorted (%[\w-]+) :", line):
         return match[1], lambda values: values[match[2]]
     if match := re.match(r"(%[\w-]+) = tensor.extract (%[\w-]+)\[(%[\w-]+)\] :", line):
@@ -42,14 +43,15 @@ def compile_array_line(line):
 
 @functools.cache
 def compile_results(names, results):
-    """A function of an affine map's results, by its own text. An Int is what `ceildiv` divides by alone."""
+    """Returns a function that computes the results of an affine map from their text. Int makes the divisor of
+    `ceildiv`, and nothing else, round up."""
     text = re.sub(r"ceildiv (\w+|\()", lambda match: "@ Int(" + match[1].strip("(") + ")" * (match[1] != "("),
                   results.replace("floordiv", "//").replace("mod", "%"))
     return eval(f"lambda {names}: ({text},)", {"Int": Int})
 
 
 def compile_line(line):
-    """A function of the values so far that gives the result of one operation, and the result's name; or None."""
+    """Returns the name of an operation's result, and a function that computes it from the values before; or None."""
     if match := re.match(r"(%[\w-]+) = arith.constant (-?\d+) : (?:index|i32|i64)", line):
         value = int(match[2])
         return match[1], lambda values: value
@@ -94,7 +96,7 @@ RANGE = re.compile(
 
 
 def compile_range(match):
-    """The steps for a flash.tile_range: a pair of numbers, and each of them."""
+    """Returns the steps for a flash.tile_range: one for the pair of numbers, and one for each number."""
     least, greatest, *_ = match.groups()
     batch, head, first = match[3].split(", ")
     arguments = re.findall(r"(%[\w-]+): index", match[6])
@@ -114,7 +116,7 @@ def compile_range(match):
 
 
 def compile_region(text):
-    """(text, steps) of each operation of a region."""
+    """Yields (text, steps) for each operation of a region."""
     while match := RANGE.search(text):
         for line in text[:match.start()].splitlines():
             yield line, [compile_any(line.strip())]
@@ -125,8 +127,8 @@ def compile_region(text):
 
 
 def take_tables(body):
-    """The steps for what is a flash.tile_classes or a flash.tile_runs, and the text without them. They compute a row of
-    tiles when it is asked for, so they may stand in front of what their regions use."""
+    """Returns the steps for all flash.tile_classes and flash.tile_runs, and the text without these ops. A table
+    computes a row of tiles when the row is read, so its step may come before the values that its region uses."""
     steps = []
     for match in CLASSES.finditer(body):
         region = TilesRegion(match)
@@ -140,13 +142,13 @@ def take_tables(body):
 
 
 class TilesRegion:
-    """The text of a region that says something of each tile, compiled."""
+    """The compiled region of an op that computes a property of each tile."""
 
     def __init__(self, match):
         self.is_dual, self.extents, self.result = match[2] == "dual", match[3].split(", "), match[8]
         self.q_tile, self.kv_tile = int(match[4]), int(match[5])
         self.arguments = re.findall(r"(%[\w-]+): index", match[6])
-        # The dimension along which a row of tiles lies, and the one in which the rows do.
+        # The dimension along which the tiles of a row lie, and the dimension along which the rows lie.
         self.streamed, self.resident = (2, 3) if self.is_dual else (3, 2)
         self.of_row, self.of_tile, depends = [], [], {self.arguments[self.streamed]}
         for text, steps in compile_region(match[7]):
@@ -159,7 +161,7 @@ class TilesRegion:
         return self.q_tile if dim == 2 else self.kv_tile
 
     def prepare(self, values, place):
-        """What is the same for a row of tiles: the values of one resident tile."""
+        """Computes the values that all tiles of a row share: those of one resident tile."""
         batch, head, row = place
         extents = [values[extent] for extent in self.extents]
         first = row * self.get_size(self.resident)
@@ -171,21 +173,21 @@ class TilesRegion:
         return values
 
     def classify(self, values, number):
-        """The class of a streamed tile, from what `prepare` returned."""
+        """Returns the class of a streamed tile. `values` come from `prepare`."""
         values[self.arguments[self.streamed]] = int(number * self.get_size(self.streamed))
         for name, step in self.of_tile:
             values[name] = step(values)
         return values[self.result]
 
     def classify_row(self, values, place):
-        """The class of each streamed tile, for one resident tile."""
+        """Returns the class of each streamed tile of one resident tile."""
         prepared, extent = self.prepare(values, place), values[self.extents[self.streamed]]
         return [self.classify(prepared, number) for number in range(-(-extent // self.get_size(self.streamed)))]
 
 
 class ClassesTable:
-    """The result of a flash.tile_classes. What running the mask gives is read off values["kept"], the pairs that are
-    kept; what is known without that has to agree, where that is looked at."""
+    """The result of a flash.tile_classes. values["kept"], the kept pairs, gives the class that running the mask finds.
+    For some tiles the table also checks that the class which is known without running the mask agrees."""
 
     def __init__(self, region, values):
         self.region, self.values, self.rows = region, values, {}
@@ -193,7 +195,7 @@ class ClassesTable:
     def __getitem__(self, indices):
         *place, column = indices
         exact = self.run(place[2], column)
-        if (place[2] + column) % 5 == 0:  # some will do
+        if (place[2] + column) % 5 == 0:  # checks some tiles
             if tuple(place) not in self.rows:
                 self.rows[tuple(place)] = self.region.prepare(self.values, place)
             known = self.region.classify(self.rows[tuple(place)], column)
@@ -221,10 +223,10 @@ class RunsTable:
 
 
 def find_runs(classes, limit):
-    """(begin, begin of the longest row of full tiles, its end, end) for each run, counted in tiles."""
+    """Returns (begin, begin of the longest sequence of full tiles, its end, end) for each run, in tiles."""
     visited = [n for n, kind in enumerate(classes) if kind != SKIPPED]
     gaps = [n for n in range(1, len(visited)) if visited[n] > visited[n - 1] + 1]
-    cuts = sorted(sorted(gaps, key=lambda n: visited[n - 1] - visited[n])[:limit - 1])  # the widest ones
+    cuts = sorted(sorted(gaps, key=lambda n: visited[n - 1] - visited[n])[:limit - 1])  # the widest gaps
     runs = []
     for begin, end in zip([0, *cuts], [*cuts, len(visited)]) if visited else []:
         first, last = visited[begin], visited[end - 1] + 1

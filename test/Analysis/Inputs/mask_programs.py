@@ -1,4 +1,5 @@
-"""Masks as programs: one tree gives the MLIR text of a mask region and, on numpy arrays of i and j, what it keeps."""
+"""Masks as programs. A tree gives the MLIR text of a mask region, and computes on NumPy arrays of i and j which pairs
+the mask keeps."""
 
 import random
 
@@ -6,7 +7,7 @@ import numpy
 
 
 class Node:
-    """`op` applied to nodes or constants. `type` is index or i1."""
+    """Applies `op` to nodes or constants. `type` is index or i1."""
 
     def __init__(self, op, *args, type="index"):
         self.op, self.args, self.type = op, args, type
@@ -38,12 +39,12 @@ def wrap(x):
 
 
 def symbol(n):
-    """A captured value."""
+    """Returns the node of a captured value."""
     return Node("symbol", n)
 
 
 def array(n):
-    """A captured array that is declared sorted."""
+    """Returns the node of a captured array that is declared sorted."""
     return Node("array", n, type="array")
 
 
@@ -74,7 +75,7 @@ ARITH = {
 
 
 class Writer:
-    """Writes the operations of a mask region. `%s0`, ... are the captured values."""
+    """Writes the operations of a mask region. `%s0`, `%s1`, ... are the captured values."""
 
     def __init__(self):
         self.lines, self.known = [], {}
@@ -96,7 +97,7 @@ class Writer:
             return self.emit(f"arith.constant {node.args[0]} : index")
         if node.op == "true":
             return self.emit("arith.constant true")
-        if node.op == "opaque":  # i * j is even
+        if node.op == "opaque":  # whether i * j is even
             product = self.emit("arith.muli %i, %j : index")
             two, zero = self.emit("arith.constant 2 : index"), self.emit("arith.constant 0 : index")
             return self.emit(f"arith.cmpi eq, {self.emit(f'arith.remsi {product}, {two} : index')}, {zero} : index")
@@ -131,7 +132,7 @@ EVALUATE = {
     "sle": lambda x, y: x <= y, "slt": lambda x, y: x < y, "sge": lambda x, y: x >= y, "sgt": lambda x, y: x > y,
     "count_le": lambda value, a: numpy.searchsorted(a, value, side="right"),
     "count_lt": lambda value, a: numpy.searchsorted(a, value, side="left"),
-    "extract": lambda a, position: a[numpy.clip(position, 0, len(a) - 1)],  # out of it where nothing is kept only
+    "extract": lambda a, position: a[numpy.clip(position, 0, len(a) - 1)],  # clipped only where nothing is kept
     "nth": lambda n, a: numpy.where(n < 0, -FAR, numpy.where(n >= len(a), FAR, a[numpy.clip(n, 0, len(a) - 1)])),
     "eq": lambda x, y: x == y, "ne": lambda x, y: x != y, "ult": lambda x, y: (x >= 0) & (x < y),
 }
@@ -152,12 +153,12 @@ def evaluate(node, i, j, symbols):
 
 
 def named():
-    """The masks that flashc promises exact bounds for; symbols 0 and 1 are lengths."""
+    """Returns the masks for which flashc promises exact bounds. Symbols 0 and 1 are lengths."""
     s, n = symbol(0), symbol(1)
     causal = J <= I
     block = lambda x: where(x >= n, (x - n) // 16, x // 16)
     clean_q, clean_k = I >= n, J >= n
-    size, any_sign = (where(x.eq(0), 1, x) for x in (s, s - 40))  # as the tracer guards a captured divisor
+    size, any_sign = (where(x.eq(0), 1, x) for x in (s, s - 40))  # guarded, as the tracer does
     return {
         "none": J >= 0,
         "causal": causal,
@@ -204,8 +205,8 @@ def named():
 
 
 def sorted_masks():
-    """Masks over arrays that are declared sorted: 0 and 1 are the ids of documents, of queries and of keys, 2 and 3
-    offsets of sequences. Each with the class that it must have."""
+    """Returns masks over arrays that are declared sorted, each with the class that it must have. Arrays 0 and 1 are
+    document ids of queries and of keys. Arrays 2 and 3 are sequence offsets."""
     s = symbol(0)
     ids_q, ids_k, cu_q, cu_k = (array(n) for n in range(4))
     causal, same_id = J <= I, at(ids_q, I).eq(at(ids_q, J))
@@ -241,11 +242,12 @@ def sorted_masks():
 
 
 class SortedRandom(random.Random):
-    """A generator for masks that look into sorted arrays."""
+    """A random generator for masks that read sorted arrays."""
 
 
 def random_element(rng, position):
-    """The id at a position, or its segment's number, begin or end, or what is the same everywhere."""
+    """Returns the id at a position, the number, begin or end of the position's segment, or an element that is the same
+    for all positions."""
     ids, offsets = array(rng.randrange(2)), array(2 + rng.randrange(2))
     shifted = position + rng.choice([0, 0, 0, 1, -3])
     number = count_le(shifted, offsets)
@@ -284,7 +286,7 @@ def random_int(rng, depth):
 
 def random_compare(rng, depth):
     x, y = random_int(rng, depth), random_int(rng, depth)
-    if isinstance(rng, SortedRandom) and rng.randrange(8):  # most are of a query and a key
+    if isinstance(rng, SortedRandom) and rng.randrange(8):  # most compare a query with a key
         x, y = (rng.choice([position, random_element(rng, position)]) for position in rng.sample([I, J], 2))
     kind = rng.randrange(16)
     if kind == 0:
@@ -297,7 +299,7 @@ def random_compare(rng, depth):
 
 
 def random_mask(rng, depth=3):
-    """A random program of and, or, xor, not, select over comparisons."""
+    """Returns a random program of and, or, xor, not and select over comparisons."""
     kind = rng.randrange(8) if depth > 0 else 7
     sub = lambda: random_mask(rng, depth - 1)
     if kind < 3:

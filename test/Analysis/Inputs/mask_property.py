@@ -1,28 +1,28 @@
-"""Checks flash-bound-loops against brute force, for masks as programs.
+"""Checks flash-bound-loops against brute force, for masks that are programs.
 
     mask_property.py generate [dual|columns]   prints a function for each mask, tile shape and way to give the sizes;
-                                         with `columns` the loops over queries are inside, around the keys' sums
-    mask_property.py check [columns] < output  runs what flash-bound-loops made of them, for many sizes
+                                         with `columns`, loops over queries are inside the loop over keys
+    mask_property.py check [columns] < output  runs these functions after flash-bound-loops, for many sizes
     mask_property.py dual < output       evaluates the bounds of the loops over queries that flash-print-mask-bounds
                                          prints, for many sizes
 
-FLASHC_DRAWS says how many times as many random masks there are, and `seed=N` which, to both steps.
+FLASHC_DRAWS multiplies the number of random masks, and `seed=N` selects them. Both steps need the same values.
 
-The bounds are computed at run time here: this evaluates the index arithmetic in front of the loops, and looks at all
-pairs (i, j) of each tile of queries:
+The functions compute the bounds at run time: this script evaluates the index arithmetic in front of the loops, and
+looks at all pairs (i, j) of each tile of queries. It checks that the loops are
 - sound: no tile with a kept pair is skipped, and a tile in a loop without a mask keeps every pair of a valid query;
-- in order: the loops visit tiles of the original loop, ascending, none twice;
-- moved tiles, where an origin is printed: they follow on each other from any key on, of which in a tight mask one query
-  keeps the first one. All else is asked of these tiles; how many masks have them is printed;
-- tight, where the mask is reported to be exact: no tile without a kept pair is visited, no whole tile is masked;
-- mapped: no tile without a kept pair is visited where those with one are few runs;
-- columns: the same is asked of the loops over tiles of queries, for each tile of keys;
-- dual: the same is asked of the tiles of queries, for each tile of keys, and of the class of the dual;
-- where the runs of tiles are read from a table (flash.tile_runs), its region is evaluated, and
-  what is visited is held against all pairs like any other; how many masks have such a table is printed;
-- the masks with a name have the class that is expected of them. Those over arrays with which the keys of two queries
-  need not touch visit what is between, but nothing in front of the first kept pair or behind the last one, and are
-  tight where they do touch.
+- in order: the loops visit tiles of the original loop, in ascending order, none twice;
+- moved, where an origin is printed: the tiles follow each other from any first key on. If the mask is tight, one query
+  of the tile keeps that key. All other checks use these tiles. The script prints how many masks have them;
+- tight, where the mask is reported to be exact: no tile without a kept pair is visited, and no tile is masked that
+  keeps all pairs;
+- mapped: if the tiles with a kept pair form few runs, no other tile is visited.
+With `columns`, the same is checked for the loops over tiles of queries, for each tile of keys. With `dual`, it is
+checked for the tiles of queries of each tile of keys, and for the class of the dual. If the runs of tiles are read from
+a table (flash.tile_runs), the script evaluates the region of the table and compares the visited tiles with all pairs;
+it prints how many masks have such a table. Named masks must have their expected class. For some named masks over
+arrays, the keys of two queries need not be adjacent: the loops may visit tiles between these keys, but none before the
+first kept pair or after the last one, and they must be tight where the keys are adjacent.
 """
 
 import os
@@ -38,36 +38,37 @@ from printed_bounds import Int, PrintedBounds
 
 SIZES = [(1, 1), (1, 40), (40, 1), (16, 16), (17, 33), (64, 64), (100, 100), (128, 40), (50, 200), (129, 257),
          (300, 300)]
-# Small ones, of which a mask has many, or those of kernels.
+# Small tiles, of which a mask has many, or the tiles of kernels.
 Q_TILES = [1, 8, 16, 32], [64, 128, 192]
 KV_TILES = [8, 16, 32], [80, 112, 128]
 SEED = 5
-#: Masks that are drawn.
+#: The numbers of random masks.
 RANDOM, RANDOM_SORTED = 90, 30
-#: Runs of tiles that a table has room for.
+#: The number of runs that a table has room for.
 MOST_RUNS = 5
 
 
 class Case:
-    """One mask, tile shape, and the sizes if they are constants of the program."""
+    """One mask with a tile shape, and with sizes if these are constants of the program."""
 
     def __init__(self, name, mask, rng, sizes, expected=None, has_arrays=False, expected_dual=None):
         self.name, self.mask, self.sizes, self.expected, self.has_arrays = name, mask, sizes, expected, has_arrays
         self.q_tile, self.kv_tile = (rng.choice(rng.choice(tiles)) for tiles in (Q_TILES, KV_TILES))
-        # A dilation may be larger than tiles of one query.
+        # A dilation may exceed a tile of one query.
         self.expected_dual = expected_dual or (expected if self.q_tile > 1 else None)
         if sizes:
             self.symbols = [rng.randint(0, 200), rng.randint(0, 200)]
 
     def runs(self, rng):
-        """(nq, nk, values of the captured symbols)."""
+        """Returns lists of (nq, nk, values of the captured symbols)."""
         if self.sizes:
             return [(*self.sizes, self.symbols)]
         arrays = lambda nq, nk: make_arrays(rng, nq, nk) if self.has_arrays else []
         return [(nq, nk, [rng.randint(0, nk + 20), rng.randint(0, nk + 20)] + arrays(nq, nk)) for nq, nk in SIZES]
 
     def write_mask(self, limit=None):
-        """The region's text; `limit` is `%i` or `%j` and where it ends."""
+        """Returns the text of the mask region. `limit` is the operands of a comparison: `%i` or `%j`, and the end of
+        its range."""
         writer = Writer()
         keep = writer.write(self.mask)
         if limit:
@@ -76,7 +77,7 @@ class Case:
         return "\n".join(writer.lines + [f"flash.yield {keep} : i1"])
 
     def write_sizes(self):
-        """What is constant, and what is an argument."""
+        """Returns the text of the sizes that are constants, and the text of the arguments for the others."""
         given = dict(zip(("nq", "nk", "s0", "s1"), (*self.sizes, *self.symbols))) if self.sizes else {}
         constants = "\n".join(f"%{key} = arith.constant {value} : index" for key, value in given.items())
         arguments = "".join(f", %{key}: index" for key in ("nq", "nk", "s0", "s1") if key not in given)
@@ -85,7 +86,7 @@ class Case:
         return constants, arguments
 
     def columns_function(self, name):
-        """The queries that stick out of the last tile are cut by the mask."""
+        """Returns a function with loops over queries. The mask drops the queries past the end of the last tile."""
         q, kv = self.q_tile, self.kv_tile
         sums, row = f"tensor<1x1x{kv}xf32>", f"tensor<1x1x{q}xf32>"
         tile, valid = f"tensor<1x1x{q}x1xf32>", "tensor<1x1x?x1xf32>"
@@ -119,8 +120,8 @@ return %all : {sums}
 """
 
     def function(self, name, is_dual):
-        """The keys that stick out of the last tile are cut by the mask, unless it is for the dual, which has that
-        tile's number of keys."""
+        """Returns a function with loops over keys. The mask drops the keys past the end of the last tile, except for
+        the dual, which takes the number of keys in that tile itself."""
         q, kv = self.q_tile, self.kv_tile
         acc, row = f"tensor<1x1x{q}x1xf32>", f"tensor<1x1x{q}xf32>"
         tile, valid = f"tensor<1x1x{kv}x1xf32>", "tensor<1x1x?x1xf32>"
@@ -156,7 +157,7 @@ return %all : {acc}
 
 
 def make_arrays(rng, nq, nk):
-    """Ids of documents for queries and for keys, and offsets of sequences in both."""
+    """Returns document ids for queries and for keys, and sequence offsets in both."""
     longest, segments = max(nq, nk), rng.randint(1, 6)
     ids = [sorted(rng.randint(0, rng.choice([2, 9])) for _ in range(longest)) for _ in range(2)]
     offsets = [[0] + sorted(rng.randint(0, n) for _ in range(segments - 1)) + [n] for n in (longest, nk)]
@@ -173,7 +174,7 @@ def make_cases():
         sizes = None, (rng.randint(1, 300), rng.randint(1, 300)), (128, 192)
         cases += [Case(name, mask, rng, one, expected) for one in (sizes if expected else rng.sample(sizes, 1))]
     for name, (mask, expected) in sorted_masks().items():
-        # What holds for some keys of a tile, and a function of them that is known at its ends.
+        # In its dual, some keys of a tile decide, and a function of the keys is only known at the ends of the tile.
         expected_dual = "conservative" if name == "shared_prefix_documents" else expected
         cases += [Case(name, mask, rng, None, expected, has_arrays=True, expected_dual=expected_dual) for _ in range(2)]
     sorted_rng = SortedRandom(seed)
@@ -183,7 +184,7 @@ def make_cases():
 
 
 class Program:
-    """The part of one function that computes the bounds of its inner loops."""
+    """The part of a function that computes the bounds of its inner loops."""
 
     def __init__(self, header, body):
         self.arguments = re.findall(r"(%[\w-]+): (?:index|tensor<\?xi32>)", header)
@@ -203,8 +204,8 @@ class Program:
                 self.steps.append(step)
 
     def run(self, arguments, i0, kept=None):
-        """The inner loops for one tile of the outer one: (begin, end, is masked). `kept`: all pairs, for what runs the
-        mask."""
+        """Returns the inner loops for one tile of the outer loop, as (begin, end, is masked). `kept` has all pairs, for
+        tables that run the mask."""
         values = {name: value if isinstance(value, numpy.ndarray) else Int(value)
                   for name, value in zip(self.arguments, arguments, strict=True)}
         values["kept"] = kept
@@ -216,14 +217,15 @@ class Program:
             try:
                 values[name] = step(values)
             except KeyError:
-                pass  # it uses what is not an index
+                pass  # the operation uses a value that is no index
         return [(values[begin], values[end], is_masked) for begin, end, is_masked in self.loops]
 
 
 def find_fault(size, loops, kept, nk, is_exact, is_hull, is_moved, is_mapped=False):
-    """`kept` has a row for each query of the tile, and `nk` columns, of which `size` are a tile. `is_hull`: no tile
-    before the first one that holds a kept pair is visited if the first query keeps one, and none after the last one if
-    the last query does. `is_moved`: tiles begin at the first loop's begin. Returns what is wrong, or None."""
+    """Returns what is wrong with the loops of one tile, or None. `kept` has a row for each query of the tile, and `nk`
+    columns; a tile has `size` of them. `is_hull`: if the first query keeps a key, no tile before the first kept pair is
+    visited, and if the last query keeps a key, no tile after the last kept pair. `is_moved`: tiles begin where the
+    first loop begins."""
     origin = next((begin for begin, end, _ in loops if begin < end), nk) if is_moved else 0
     starts = range(origin, nk, size)
     if origin < 0 or kept[:, :origin].any():
@@ -282,8 +284,8 @@ def check_columns(case, program, kind, is_moved, rng):
 
 
 def find_dual_fault(case, intervals, kept, is_exact):
-    """`kept` has a column for each key of the tile; `intervals` are those of tiles with a kept pair and with a pair
-    that is not kept."""
+    """Returns what is wrong with `intervals`, or None. They cover the tiles that have a kept pair, and those that have
+    a dropped pair. `kept` has a row for each query, and a column for each key of the tile."""
     starts = range(0, len(kept), case.q_tile)
     tiles = {t: kept[t:t + case.q_tile] for t in starts}
     for name, found, needed in zip(("kept", "cut"), intervals, ([t for t in starts if tiles[t].any()],
@@ -361,7 +363,7 @@ def main():
         if fault:
             failures += 1
             print(f"case_{n} {case.name}: {fault}")
-    # The cases are only worth something if they reach both sides of the question.
+    # The test is meaningful only if there are enough masks of each class.
     assert numbers["exact"] > 100 and numbers["mapped"] + numbers["conservative"] > 40, numbers
     print(f"{len(cases)} cases, {tables} of them with a table of runs, {moved} with moved tiles, {failures} failures")
     sys.exit(failures != 0)

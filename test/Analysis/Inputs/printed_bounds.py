@@ -4,7 +4,8 @@ import re
 
 
 class Int(int):
-    """An integer whose `@` is division rounded up: affine's ceildiv, which binds like `*`."""
+    """An integer whose `@` is division rounded up. It replaces affine's ceildiv, since `@` has the precedence
+    of `*`."""
 
 
 for _name in ("add", "sub", "mul", "floordiv", "mod", "neg", "radd", "rsub", "rmul"):
@@ -16,13 +17,13 @@ Int.__rmatmul__ = lambda y, x: Int(-(-int(x) // int(y)))
 
 
 def to_python(text):
-    """An affine expression as Python, where a number that `ceildiv` may follow is an Int."""
+    """Translates an affine expression to Python. Numbers become Ints, since `ceildiv` may follow them."""
     text = text.replace("floordiv", "//").replace("ceildiv", "@").replace("mod", "%")
     return re.sub(r"(?<![ds\d])(\d+)", r"Int(\1)", text)
 
 
 class Interval:
-    """[begin, end) if 0 <= condition, of symbols with names."""
+    """The interval [begin, end) of named symbols, which is empty unless 0 <= condition."""
 
     def __init__(self, text):
         bounds, _, condition = text.strip().partition(") if 0 <= ")
@@ -32,7 +33,7 @@ class Interval:
         self.condition = eval(f"lambda s: {self.translate(condition or '0')}", {"Int": Int})
 
     def translate(self, text):
-        """Replaces names by s[n]: `%x[first]` is one name."""
+        """Replaces each name by s[n]. `%x[first]` is one name."""
         parts = re.split(r"(%[\w-]+(?:\[(?:first|last)\])?|\b(?:begin|end|i0|rows|j0|keys)\b)", text)
         for n in range(1, len(parts), 2):
             parts[n] = f"s[{self.symbols.setdefault(parts[n], len(self.symbols))}]"
@@ -45,7 +46,7 @@ class Interval:
 
 
 class PrintedBounds:
-    """What is printed for one mask. `compile_line` compiles what the mask computes, as `where` lines say it."""
+    """The bounds that are printed for one mask. `compile_line` compiles the operations of `where` lines."""
 
     def __init__(self, text, compile_line):
         lines = text.strip().split("\n")
@@ -59,7 +60,7 @@ class PrintedBounds:
         self.positions = {name for name in used if name.startswith("%arg")}
 
     def evaluate(self, values, first, last):
-        """The tiles between the bounds: (kept, cut), each as a list of (begin, end)."""
+        """Returns the tiles between the bounds, as two lists (kept, cut) of (begin, end)."""
         names = dict(values)
         for place, position in (("first", first), ("last", last)):
             at = {name: Int(position) for name in self.positions} | self.constants | values

@@ -1,14 +1,14 @@
-"""Fails unless an ELF file needs glibc's libraries alone, and no newer glibc than given: check-needs.py FILE 2.34."""
+"""Fails if an ELF file needs libraries other than glibc's, or a newer glibc than given: check-needs.py FILE 2.34."""
 
 import re
 import subprocess
 import sys
 
-# glibc's own, and only those that flashc has a use for: a new name here is a decision.
+# The libraries of glibc that flashc may use. Add a name only on purpose.
 ALLOWED = {"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1", "ld-linux-x86-64.so.2"}
 
 
-# What the loader must understand, by the glibc that does first.
+# Features that the loader must support, each with the first glibc that has it.
 ABIS = {"GLIBC_ABI_DT_RELR": "2.36"}
 
 

@@ -1,5 +1,5 @@
-"""limit_file_size.py BYTES PROGRAM ARGUMENTS...: runs the program so that no file it writes grows beyond BYTES, as on a
-disk that is full. Its standard output is a pipe, which has no such limit."""
+"""limit_file_size.py BYTES PROGRAM ARGUMENTS...: runs the program with a limit of BYTES on each file that it writes, as
+if the disk were full. Its standard output is a pipe, to which the limit does not apply."""
 
 import resource
 import signal
@@ -8,7 +8,7 @@ import sys
 
 
 def limit():
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # the write fails instead of the process
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # so that the write fails and the process goes on
     resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), int(sys.argv[1])))
 
 

@@ -1,5 +1,5 @@
-"""run_together.py N PROGRAM ARGUMENTS...: N processes of one program at once. They must all print the same second line
-and everything after it (the first says where the kernel came from)."""
+"""run_together.py N PROGRAM ARGUMENTS...: runs N processes of one program at once. From the second line on, all must
+print the same. (The first line says where the kernel came from.)"""
 
 import subprocess
 import sys

@@ -1,7 +1,7 @@
-"""Fails unless the best of some runs of a command takes less than a number of milliseconds: start-time.py MS COMMAND...
-What counts is the processor's time: on a machine with other work a clock would tell about that. The
-milliseconds are of a machine where this interpreter starts in 10; one where that takes longer, as where page faults are
-slow, has as much more."""
+"""Fails unless the fastest of some runs of a command takes less than a number of milliseconds: start-time.py MS
+COMMAND... Only processor time counts, since other programs would disturb the elapsed time. MS is for a machine on which
+this interpreter starts in 10 ms. If the interpreter takes longer, as where page faults are slow, the limit grows in
+proportion."""
 
 import os
 import subprocess
@@ -9,7 +9,7 @@ import sys
 
 
 def time_of(command):
-    """Milliseconds of the processor's time, the least of some runs."""
+    """Returns the milliseconds of processor time of the fastest run."""
     times = []
     for _ in range(20):
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL)

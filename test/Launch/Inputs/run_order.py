@@ -1,9 +1,9 @@
-"""run_order.py FUNCTION: runs the order kernel of FUNCTION, read from stdin, as its 1024 threads would, and checks the
-list that it makes: a permutation of all items, those with the most work first, items of one key in order.
+"""run_order.py FUNCTION: runs the order kernel of FUNCTION, read from stdin, as its 1024 threads would, and checks its
+list. The list must be a permutation of all items, with the most work first, and items with equal keys in order.
 
-FUNCTION is what items are: tiles, batches or heads. An item's work is its element of the array %work, and at least 1.
-Every access of memory is checked: two threads that touch one word, one of them writing, are kept apart by a barrier or,
-in one warp, by bar.warp.sync."""
+FUNCTION names the items: tiles, batches or heads. The work of an item is its element of the array %work, and at least
+1. Every memory access is checked: if two threads access one word, and one of them writes, a barrier or, within a warp,
+bar.warp.sync must separate them."""
 
 import re
 import sys
@@ -19,7 +19,7 @@ BINARY = {
 
 
 def parse_block(lines):
-    """The operations up to the closing brace: (results, name, text, blocks)."""
+    """Returns the operations up to the closing brace: (results, name, text, blocks)."""
     ops = []
     for line in lines:
         line = line.strip()
@@ -41,9 +41,10 @@ def parse_block(lines):
 
 
 class Memory:
-    """An array, and who touched its words since all threads met at a barrier: of each word the thread that wrote it
-    last, and those that read it, each with the number of barriers of warps before. Of reads, the least and the greatest
-    thread stand for all, and those after the last barrier of warps once more."""
+    """An array that records which threads accessed each word since the last barrier of all threads. For each word it
+    has the thread that wrote it last, and the threads that read it, each with the number of warp barriers before. Of
+    the readers it keeps only the first and the last thread, and these once more for reads after the last warp
+    barrier."""
 
     def __init__(self, machine, size):
         self.machine, self.data = machine, np.full(size, -1, np.int64)
@@ -86,7 +87,7 @@ class Memory:
 
 
 class Machine:
-    """Threads in step: every value has one element for each; those that are not active keep what they have."""
+    """Runs threads in lockstep. Every value has an element for each thread; inactive threads keep theirs."""
 
     def __init__(self, values):
         self.values, self.barriers, self.warp_barriers = values, 0, 0
@@ -147,7 +148,7 @@ class Machine:
             return self.run_if(text, blocks, active)
         if name == "scf.for":
             return self.run_for(text, blocks[0], active)
-        if name == "tile.repeat_if":  # behind loops inside
+        if name == "tile.repeat_if":  # comes after inner loops
             self.repeats = operands[0]
         if name in ("gpu.return", "tile.repeat_if"):
             return None
@@ -180,7 +181,7 @@ class Machine:
         return [np.where(condition, x, y) for x, y in zip(then, self.run(blocks[1], active & ~condition))]
 
     def run_while(self, text, blocks, active):
-        """Both regions have names of their own for what is carried."""
+        """The two regions have different names for the carried values."""
         pairs = [pair.split(" = ") for pair in re.match(r"\((.*?)\)", text)[1].split(", ")]
         carried = [self.get(init) for _, init in pairs]
         inside = re.findall(r"(%[\w-]+): ", blocks[1][0][2])
@@ -214,7 +215,7 @@ class Machine:
 
 
 def check(ops, parameters, grid, items, numbers, most):
-    """One run on random work of up to `most`."""
+    """Runs the kernel once on random work of up to `most`."""
     machine = Machine({})
     work, result = Memory(machine, items), Memory(machine, 2 * (1 + numbers) * items + 1)
     work.data[:] = np.random.default_rng(items + most).integers(0, most + 1, items)
@@ -226,11 +227,11 @@ def check(ops, parameters, grid, items, numbers, most):
     assert machine.barriers == 4
     expected = np.maximum(work.data, 1)
     entries, result = np.split(result.data, [(1 + numbers) * items])
-    assert (result[:items] == expected).all() and result[-1] == 0  # Nobody has drawn a number
+    assert (result[:items] == expected).all() and result[-1] == 0  # no number has been drawn yet
     key = (expected.max() - expected) >> max(int(expected.max() - 1).bit_length() - 8, 0)
     entries = entries.reshape(items, 1 + numbers)
     assert (entries[:, 0] == np.argsort(key, kind="stable")).all(), (grid, most)
-    # The last number is the loop's bound, one before it minus the work.
+    # The last number is the bound of the loop, and the one before it, if there is one, is minus the work.
     for number, of_item in zip(range(numbers, 0, -1), (expected, -work.data)):
         assert (entries[:, number] == of_item[entries[:, 0]]).all(), (grid, most, number)
 

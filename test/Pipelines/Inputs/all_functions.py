@@ -1,7 +1,7 @@
 """Writes a function whose score applies every op of arith and math to scalars of each type, one after another."""
 import itertools
 
-PRECISE = "absf ceil floor round roundeven sqrt trunc".split()  # those that f64 has, too
+PRECISE = "absf ceil floor round roundeven sqrt trunc".split()  # functions that f64 has too
 UNARY = ("absf acos acosh asin asinh atan atanh cbrt ceil cos cosh erf erfc exp exp2 expm1 floor log log10 log1p log2 "
          "round roundeven rsqrt sin sinh sqrt tan tanh trunc").split()
 BINARY = "addf subf mulf divf remf maximumf minimumf maxnumf minnumf".split()

@@ -1,11 +1,12 @@
-"""Assembles every .ptx file of a folder; fails on a spill, a stack frame, or products that ptxas serialises. Two
-registers that are spilled once for each tile of queries are said, and no failure.
+"""Assembles every .ptx file of a folder. Fails on a spill, a stack frame, or products that ptxas serialises. Up to 8
+spilled bytes are only reported: two registers that are spilled once for each tile of queries.
 
-check-ptxas.py [--spills=BYTES] PTXAS FOLDER [FLASHC SOURCES]. With --spills so many bytes are no failure: a producer
-that draws its points has 24 or 32 registers for what it divides by, and a persistent kernel of all gradients is short
-of some beside dk and dv; both spill around their loops (test_sass.py says that nobody else does). With the last two it
-first compiles into the folder every example, and the programs of gpu_check.py's launcher with its schedules. The
-advisories C7510 to C7519 are about wgmma: serialised, or fenced by ptxas itself."""
+check-ptxas.py [--spills=BYTES] PTXAS FOLDER [FLASHC SOURCES]. --spills sets another limit than 8, for two kinds of
+kernels that spill around their loops. A producer that draws its points has only 24 or 32 registers, too few for its
+divisors. A persistent kernel of all gradients is short of a few registers beside dk and dv. (test_sass.py checks that
+other parts do not spill.) With FLASHC and SOURCES, the script first compiles every example into the folder, and the
+programs and schedules of gpu_check.py's launcher. The advisories C7510 to C7519 are about wgmma that ptxas serialises
+or fences."""
 
 import concurrent.futures
 import glob
@@ -16,8 +17,8 @@ import sys
 
 
 def compile_examples(flashc, sources, folder):
-    """Leaves NAME.ptx for every example, and NAME:SCHEDULE.ptx for schedules that have all words of the runs, those of
-    many words first: ptxas takes a second for each."""
+    """Writes NAME.ptx for every example, and NAME:SCHEDULE.ptx for some schedules. Since ptxas takes a second for each,
+    only schedules with a new word are compiled, beginning with those of many words."""
     sys.path.insert(0, os.path.join(sources, "utils"))
     import gpu_check
     seen = set()
@@ -30,7 +31,7 @@ def compile_examples(flashc, sources, folder):
             continue
         seen |= words
         output = os.path.join(folder, ":".join([label, *(a[len("--schedule="):] for a in schedules)]) + ".ptx")
-        if not os.path.exists(output):  # the same at other sizes
+        if not os.path.exists(output):  # exists if only the sizes differ
             subprocess.run([flashc, path, "-o", output, *schedules], input=text, text=True, check=True)
 
 
@@ -40,7 +41,7 @@ if sys.argv[1].startswith("--spills="):
 
 
 def assemble(path):
-    """Returns what is wrong with one file, and what to say if nothing is."""
+    """Returns the problems of one file, and the verdict if it has none."""
     command = [sys.argv[1], "-arch=sm_90a", "-v", path, "-o", os.devnull]
     done = subprocess.run(command, capture_output=True, text=True)
     text = done.stdout + done.stderr

@@ -1,11 +1,11 @@
-"""Prints an attention whose mask or score has so many additions: `long-region.py mask|score|doubled <additions>`."""
+"""Prints an attention whose mask or score has many additions: `long-region.py mask|score|doubled <additions>`."""
 import sys
 
 TYPE = "tensor<1x4x?x64xbf16>"
 
 
 def mask(additions):
-    """A sum of (j and n), below a number."""
+    """Yields a mask: a sum of (j and n) for many n must be less than a number."""
     yield "mask (%b: index, %h: index, %i: index, %j: index) {"
     yield "  %x0 = arith.addi %i, %j : index"
     for number in range(additions):
@@ -18,7 +18,7 @@ def mask(additions):
 
 
 def score(additions):
-    """The score and (j and n) / 2^20 for many n."""
+    """Yields a score: the sum of the score and of (j and n) / 2^20 for many n."""
     yield "score (%s: f32, %b: index, %h: index, %i: index, %j: index) {"
     yield "  %scale = arith.constant 9.5367431640625e-07 : f32"
     yield "  %x0 = arith.addf %s, %s : f32"
@@ -33,7 +33,8 @@ def score(additions):
 
 
 def doubled(additions):
-    """Sums, minima and selections of a value and itself: written out, the last one would be 2^n long."""
+    """Yields sums, minima and selections of a value with itself. If the last expression were written out, it would have
+    2^n terms."""
     yield "score (%s: f32, %b: index, %h: index, %i: index, %j: index) {"
     yield "  %x0 = arith.addf %s, %s : f32"
     for number in range(additions):

@@ -1,4 +1,5 @@
-"""check_flavours.py UTILS: whether the grids of gpu_check.py have everything in both flavours, and no cell twice."""
+"""check_flavours.py UTILS: checks that the grids of gpu_check.py have every cell with and without the log-sum-exp, and
+no cell twice."""
 import sys
 
 sys.path.insert(0, sys.argv[1])
@@ -6,7 +7,7 @@ import gpu_check  # noqa: E402
 
 
 def check(grid, jobs, get_key):
-    """Fails unless every key, of a kernel and a cell, is there with the log-sum-exp and without."""
+    """Fails unless every key of a kernel and a cell exists with the log-sum-exp and without."""
     cells = [(spec, cell) for spec, of_kernel in jobs for cell in of_kernel]
     flavours = {}
     for spec, cell in cells:

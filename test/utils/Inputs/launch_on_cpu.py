@@ -1,4 +1,4 @@
-"""Compiles and launches as gpu_worker.py does, for the CPU: launch_on_cpu.py UTILS, with stub/ in PYTHONPATH."""
+"""Compiles and launches as gpu_worker.py does, but for the CPU: launch_on_cpu.py UTILS, with stub/ in PYTHONPATH."""
 import array
 import sys
 
@@ -16,7 +16,7 @@ TEXT = f"""func.func @two(%q: {Q}, %k: {Q}, %v: {Q}) -> ({O}, {LSE}) {{
 
 
 class Tensor:
-    """What a launch asks of a tensor."""
+    """The attributes of a tensor that a launch reads."""
 
     def __init__(self, shape, strides, values):
         self.sizes, self.strides, self.values = shape, strides, array.array("f", values)
@@ -36,7 +36,8 @@ class Tensor:
 
 
 def launch(v_heads=2):
-    """Two queries and one key, so that o is v: q and o in memory as [B, N, H, D]. Prints o, or what was refused."""
+    """Launches attention of two queries to one key, so that o is v. q and o are [B, N, H, D] in memory. Prints o, or
+    the error."""
     swapped, plain, nan = (8, 2, 4, 1), (4, 2, 2, 1), float("nan")
     o = Tensor((1, 2, 2, 2), swapped, [nan] * 8 + [7])
     tensors = [Tensor((1, 2, 2, 2), swapped, [0] * 8), Tensor((1, 2, 1, 2), plain, [0] * 4),
@@ -49,7 +50,8 @@ def launch(v_heads=2):
 
 
 def count_arrays(lse):
-    """Prints how many arrays a launch of a flavour has for how many arguments of its kernel."""
+    """Prints the names of the kernel's arguments, and how many arrays and guards a launch has, with or without the
+    log-sum-exp."""
     spec, worker = gpu_check.kernel_spec(2, 2, "f32", True, 2, 2, lse), gpu_worker.Worker()
     gpu_worker.DTYPES["f32"] = None
     inputs, outputs, guards = worker.arrays({"spec": spec, "batch": 1, "nq": 2, "nk": 1}, "bhnd")

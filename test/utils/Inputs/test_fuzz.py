@@ -1,4 +1,4 @@
-"""The parts of utils/fuzz: mutations, reduction, evaluation, the comparison of tiles and of numbers."""
+"""Tests the parts of utils/fuzz: mutations, reduction, evaluation, and the comparison of tiles and of numbers."""
 import random
 
 import numpy as np
@@ -115,7 +115,7 @@ def test_integers_are_those_of_flashc():
 
 @pytest.mark.parametrize("seed", range(30))
 def test_sources_mean_what_trees_do(seed):
-    """Python's own operators on NumPy arrays, for masks that need no flashc."""
+    """Compares with Python's own operators on NumPy arrays, for masks that do not need flashc."""
     regions = Regions(random.Random(seed), SIZES)
     tree = next(tree for tree in iter(regions.mask, None)
                 if not {"array", "sorted"} & {node[0] for node in walk(tree)} and "ops." not in
@@ -170,7 +170,7 @@ def test_rows_that_are_wrong_are_found():
     assert compare(want[0], want[1]) is None and compare(o, lse) == (0, 0, 0)
     want = o * 0, lse - np.inf
     assert compare(*want) is None and compare(o * 0, lse) == (0, 0, 0)
-    moved[:] = 1  # nothing is known of them
+    moved[:] = 1  # nothing is known about these rows
     assert compare(o, lse) is None
 
 

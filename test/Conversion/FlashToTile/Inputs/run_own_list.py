@@ -1,12 +1,12 @@
-"""run_own_list.py [NAME...] < IR: runs the kernels that make lists of work, as their threads would, and computes from
-what is in a list which key tiles the consumers of each tile of queries visit (tile.own_visits). Compares with the rule
-of the mask, for every element, for many sequences and documents: of any length, empty ones among them, and tokens
-behind the last offset.
+"""run_own_list.py [NAME...] < IR: runs the kernels that make work lists, as their threads would. From the entries of a
+list, the script computes which key tiles the consumers of each tile of queries visit (tile.own_visits). It compares
+these with the rule of the mask for every element, for many sequences and documents: of any length, some of them empty,
+and with tokens behind the last offset.
 
-The tiles of queries must cover all queries once. Each consumer must make the visits that keep a pair of its rows, and
-one at least; and none may go without the mask where it cuts a pair. Prints how many visits the consumers make, how many
-of them keep something, how many are masked, how many of those cut something, and how many visits the CTAs make that
-each of their consumers would make otherwise."""
+The tiles of queries must cover each query once. Each consumer must make all visits that keep a pair of its rows, and at
+least one. A visit that drops a pair must be masked. The script prints the number of visits that the consumers make,
+that keep something, that are masked and that keep and drop pairs, and the number that they would make if every consumer
+made all visits of its CTA."""
 
 import os
 import re
@@ -20,7 +20,8 @@ from run_tables import evaluate, launch, make_memory, prepare
 
 
 def in_sequences(i, j, starts, key_starts):
-    """Whether i and j are of one sequence, and how far j is behind where the sequences' ends meet."""
+    """Returns whether i and j belong to one sequence, and the distance of j from i if the ends of the sequence's
+    queries and keys are aligned."""
     number = np.searchsorted(starts, i, "right")
     ends, key_ends = (np.append(array, 1 << 29) for array in (starts, key_starts))
     distance = (j - key_ends[number]) - (i - ends[number])
@@ -57,14 +58,14 @@ def padded_causal(i, j, lengths):
 
 
 def cut(rng, length, count):
-    """Offsets of `count` sequences, some of them empty."""
+    """Returns offsets of `count` sequences, some of them empty."""
     cuts = np.sort(rng.integers(0, length + 1, count - 1))
     cuts[::3] = cuts[::3] // 64 * 64
     return np.concatenate([[0], np.sort(cuts), [length]]).astype(np.int32)
 
 
 def make_calls(rng, name):
-    """Numbers of queries and keys, and the arrays that the mask reads."""
+    """Yields numbers of queries and keys, and the arrays that the mask reads."""
     for queries, keys, count in ((1, 1, 3), (193, 193, 1), (300, 300, 9), (1100, 1100, 3), (1000, 1000, 30)):
         if name == "packed_apart":
             keys = keys * 3 // 2
@@ -72,7 +73,7 @@ def make_calls(rng, name):
             yield queries, queries // 2 + 1, [cut(rng, queries, count), cut(rng, queries // 2 + 1, count)]
         elif name.startswith("packed"):
             yield queries, keys, [cut(rng, queries, count)]
-            if queries > 99:  # the last tokens are one more sequence
+            if queries > 99:  # the tokens behind the last offset form one more sequence
                 yield queries, keys, [cut(rng, queries - 50, count)]
         elif name.startswith("documents"):
             yield queries, keys, [np.sort(rng.integers(-count, count, queries)).astype(np.int32)]
@@ -90,7 +91,7 @@ class Kernel:
         program, loop = re.split(rf"\n.*scf\.for (?=%\w+ = {begin} to {end} )", program, maxsplit=1)
         self.consumers, self.numbers, self.own_numbers = (
             int(number) for number in re.match(r" (\d+) .*numbers (\d+) own (\d+)", program).groups())
-        self.tile = int(re.search(r"tile.alloc_ring : <\d+, (\d+), \d+, \w+>", before)[1])  # the keys', which all share
+        self.tile = int(re.search(r"tile.alloc_ring : <\d+, (\d+), \d+, \w+>", before)[1])  # all rings share it
         self.x = re.search(r"(%\w+) = gpu.block_id\s+x", program)
         self.warpgroup = re.search(r"\^bb0\((%\w+): index\)", program)[1]
         self.listed = re.findall(r"(%\w+) = tile.list_number (\d+)", program)
@@ -103,7 +104,7 @@ class Kernel:
         self.limit = re.search(r"tile.store\w* .* limit (%[\w#]+)", loop)
 
     def read_list(self, inputs, size):
-        """The entries, item and numbers, of so many i32."""
+        """Returns the entries of the list. Each has `size` words: the item and its numbers."""
         workspace = make_memory(self.text[self.text.index(f"@{self.name}("):].split("\n", 1)[0], inputs)
         for before in ("rows", "order"):
             if f"@{self.name}_{before}(" in self.text:

@@ -1,11 +1,12 @@
 """run_own_visits.py [QUERIESxKEYS ...] < IR: computes which key tiles the consumers of each kernel visit
-(tile.own_visits), for many numbers of queries and keys, and compares with what the kernel's own mask, in its tile.map,
-keeps of each element.
+(tile.own_visits), for many numbers of queries and keys. The script compares the visits with the elements that the
+kernel's mask, a tile.map, keeps.
 
-All consumers must agree on all visits, of which none is made twice; each must make those that keep a pair of its rows,
-and one at least, only one if its rows lie behind the last query; and none may go without the mask where it cuts a pair.
-Prints how many visits the consumers make, how many of them keep something, how many are masked, how many of those cut
-something, and how many visits the CTAs make that each of their consumers would make otherwise."""
+All consumers of a CTA must agree on the list of visits, which has no visit twice. Each consumer must make all visits
+that keep a pair of its rows, and at least one. If its rows lie behind the last query, it must make exactly one. A visit
+that drops a pair must be masked. The script prints the number of visits that the consumers make, that keep something,
+that are masked and that keep and drop pairs, and the number that they would make if every consumer made all visits of
+its CTA."""
 
 import re
 import sys
@@ -13,7 +14,7 @@ import sys
 import numpy as np
 
 ROWS = 64
-EXTENTS = [  # unless others are given
+EXTENTS = [  # used if no others are given
     (1, 1), (1, 700), (63, 65), (65, 1), (193, 193), (257, 331), (700, 63), (1000, 1000), (2049, 2049),
     (2500, 1100)]
 
@@ -33,7 +34,7 @@ COMPARISONS = {"slt": np.less, "sle": np.less_equal, "sgt": np.greater, "sge": n
 
 
 def parse(lines):
-    """The scalar operations: result, name, operands."""
+    """Returns the scalar operations: result, name, operands."""
     matches = (re.match(r"\s*(%[\w-]+) = ([\w.]+)\s+(.*?)(?: overflow<\w+>)?(?: : .*)?$", line) for line in lines)
     return [match.groups() for match in matches if match]
 
@@ -57,7 +58,7 @@ class Kernel:
     def __init__(self, text):
         head, body = text.split("tile.program", 1)
         self.consumers = int(body.split()[0])
-        self.tile = int(re.search(r"tile.alloc_ring : <\d+, (\d+), \d+, \w+>", head)[1])  # the keys', which all share
+        self.tile = int(re.search(r"tile.alloc_ring : <\d+, (\d+), \d+, \w+>", head)[1])  # all rings share it
         self.extents = re.findall(r"(%\w+): index", head.split("workgroup")[0])[:2]
         self.x = re.search(r"(%\w+) = gpu.block_id\s+x", body)[1]
         self.warpgroup = re.search(r"\^bb0\((%\w+): index\)", body)[1]
@@ -78,7 +79,7 @@ class Kernel:
         self.keep = re.findall(r"arith.select (%\w+), ", region)[-1]
 
     def check(self, queries, keys, counts):
-        # Heaviest first: the CTA of the last tile of queries is the first.
+        # The heaviest tile comes first: the first CTA has the last tile of queries.
         rows = ROWS * self.consumers
         for x in range(-(-queries // rows)):
             sequences = set()

@@ -1,5 +1,5 @@
-"""run_row_tables.py: runs the kernel that computes tables of rows, read from stdin, as its threads would. The program
-is `documents` of row-tables.mlir: where the keys of each query's document begin, and where they end."""
+"""run_row_tables.py: runs the kernel that computes tables of rows, as its threads would. The program on stdin is
+`documents` of row-tables.mlir, whose tables say where the keys of each query's document begin and end."""
 
 import os
 import sys
@@ -13,7 +13,7 @@ from run_tables import launch, make_memory
 def count_wrong_rows(text, rng, batches, nq, nk):
     ids, key_ids = (np.sort(rng.integers(-(1 << 31), 1 << 31, (batches, 9))[:, rng.integers(0, 9, n)], -1)
                     for n in (nq, nk))
-    key_ids[:, ::3] = -(1 << 31)  # the least integer
+    key_ids[:, ::3] = -(1 << 31)  # the smallest integer
     key_ids[:, ::2] = ids[:, rng.integers(0, nq, len(key_ids[0, ::2]))]
     key_ids.sort(-1)
     ids[:, 0] = -(1 << 31)

@@ -1,9 +1,9 @@
-"""run_tables.py: runs the kernels that compute tables of tiles and the list of them, read from stdin, as their threads
-would, and the producer of the attention's kernel, which looks its visits up there. The program is `documents` of
-tile-tables.mlir: keep[b, j] and equal documents, of which the earlier or the same position is seen.
+"""run_tables.py: runs the kernels that compute tables of tiles and their work list, as their threads would, and the
+producer of the attention kernel, which reads its visits from the tables. The program on stdin is `documents` of
+tile-tables.mlir. Its mask keeps keys with keep[b, j] that are in the query's document, and not behind the query.
 
-Checked against every pair: exactly the tiles with a kept pair are visited, each once, and one that is visited without
-the mask has no pair that is not kept."""
+The script compares with every pair: exactly the tiles with a kept pair are visited, each once, and a tile that is
+visited without the mask keeps all its pairs."""
 
 import os
 import re
@@ -37,8 +37,9 @@ class Array(run_order.Memory):
 
 
 class Machine(run_order.Machine):
-    """One CTA. The threads of a warp that run a step where lanes exchange something are all or none of it."""
-    taken = 0  # Numbers that CTAs have drawn.
+    """Runs one CTA. If lanes of a warp exchange data in a step, either all threads of the warp take part in it, or
+    none."""
+    taken = 0  # the count of numbers that CTAs have drawn
 
     def __init__(self, values, block):
         super().__init__(values)
@@ -105,14 +106,15 @@ class Machine(run_order.Machine):
 
 
 def evaluate(formula, inputs):
-    """A formula of the manifest."""
+    """Evaluates a formula of the manifest."""
     text = re.sub(r"arg(\d+)\.dim(\d+)", lambda m: str(inputs[int(m[1])].shape[int(m[2])]), formula)
     mul, add = lambda x, y: x * y, lambda x, y: x + y
     return eval(text, {"mul": mul, "mul64": mul, "add": add, "add64": add, "ceildiv": lambda x, y: -(-x // y)})
 
 
 def make_memory(text, inputs):
-    """What the kernels of the first launch in the text share: its workspace and its mask map, those that it has."""
+    """Returns the memory that the kernels of the first launch in the text share: its workspace and its mask map, if it
+    has them."""
     formulas = {kind: re.search(rf'\b{kind} = "(.*?)"', text) for kind in ("workspace", "mask_map")}
     return {
         kind: np.full(evaluate(formula[1], inputs), 0x99, np.uint8)
@@ -122,8 +124,8 @@ def make_memory(text, inputs):
 
 
 def prepare(text, kernel, inputs, workspace):
-    """How a launcher fills a kernel's parameters: a function that makes those of a CTA; its body, and its grid. From
-    now on a CTA has the kernel's threads."""
+    """Returns a function that makes the parameters of a CTA, the kernel's body, and the grid. From now on, CTAs have
+    the kernel's number of threads."""
     threads, grid, parameters = re.search(
         r'block = \[(\d+), 1, 1\], cluster = \[1, 1, 1\], dynamic_shared_memory = \d+ : i64, '
         r'grid = \["([^"]*)", "1", "1"\], kernel = "%s", (?:mask_map = "[^"]*", )?(?:overlap = true, )?'
@@ -158,7 +160,7 @@ def prepare(text, kernel, inputs, workspace):
 
 
 def launch(text, kernel, inputs, workspace):
-    """Runs a kernel that stands in `before`."""
+    """Runs a kernel that precedes the main kernel (`before`)."""
     fill, body, grid = prepare(text, kernel, inputs, workspace)
     ops, _ = run_order.parse_block(iter(body.splitlines()))
     for block in range(evaluate(grid, inputs)):
@@ -166,13 +168,13 @@ def launch(text, kernel, inputs, workspace):
         machine.grid = evaluate(grid, inputs)
         machine.run(ops, np.ones(run_order.THREADS, bool))
         for view, array in views:
-            if array.is_written:  # a view reaches up to the end of its memory
+            if array.is_written:  # a view that was not written may overlap one that was
                 view[:] = array.data
 
 
 def check_producer(text, inputs, workspace, table):
-    """Every CTA's producer copies the tiles of K, and those of V, that the table says, in the order of visits. How
-    many there are it finds in the list."""
+    """Checks that the producer of every CTA copies the tiles of K and of V that the table lists, in the order of the
+    visits. The list says how many visits there are."""
     launch(text, "documents_order", inputs, workspace)
     fill, body, _ = prepare(text, "documents", inputs, workspace)
     batches, tiles, _ = table.shape
@@ -199,7 +201,7 @@ def check_producer(text, inputs, workspace, table):
 
 
 def look_up(row):
-    """The keys of the masked visits and of the full ones (VisitsRow)."""
+    """Returns the keys of the masked visits and of the full visits of a row (VisitsRow)."""
     masked, total = row[:2]
     keys = [int(key) for key in row[2:2 + max(total, 1)]]
     if total == 0:
@@ -209,7 +211,7 @@ def look_up(row):
 
 
 def check_row(row, doc, keep, i0, nq, nk):
-    """One tile of queries of one batch. Returns how many tiles it visits."""
+    """Checks the row of one tile of queries of one batch. Returns the number of tiles that it visits."""
     masked, full = look_up(row)
     visited = masked + full
     assert len(set(visited)) == len(visited) and all(0 <= key < nk and key % KV_TILE == 0 for key in visited), visited
@@ -230,7 +232,7 @@ def check(text, rng, batches, nq, nk, kind):
     n = max(nq, nk)
     ids = np.sort(rng.integers(0, 6, (batches, n)), -1).astype(np.int64) - 3
     if kind == "blocks":
-        ids = (rng.permutation(6)[ids + 3] - 3) * (1 << 31)  # two have each upper half
+        ids = (rng.permutation(6)[ids + 3] - 3) * (1 << 31)  # two ids share each upper half
     elif kind == "shuffled":
         ids = rng.permutation(ids, axis=1)
     keep = np.repeat(rng.random((batches, -(-nk // KV_TILE))) < 0.7, KV_TILE, axis=1)[:, :nk]

@@ -1,5 +1,5 @@
-"""Prints a file with its line `// REPEAT <text>` so many times: `repeat_line.py <file> <count>`. {number} and {next} in
-the text count from 0 and 1; {last}, anywhere, is the count."""
+"""Prints a file with its line `// REPEAT <text>` repeated: `repeat_line.py <file> <count>`. In the text, {number}
+counts from 0 and {next} from 1. Everywhere in the file, {last} is the count."""
 import sys
 
 count = int(sys.argv[2])

@@ -1,8 +1,8 @@
-"""run_maps.py BEFORE [COLS [NAME]] < AFTER: runs the functions of two programs, before and after the lowering of
-tile.map, that call @visit(i, j, value) for every element, and compares what was visited. The functions' arguments are
-two limits, the tile's first row and its first column; those of @..._near are not run far away, those of @..._of_key not
-at negative keys. An index is 32 bits wide and wraps around. Both programs need unique SSA names
-(--mlir-print-unique-ssa-ids): a value is computed when it is asked for."""
+"""run_maps.py BEFORE [COLS [NAME]] < AFTER: compares two programs, before and after the lowering of tile.map. Their
+functions call @visit(i, j, value) for every element; the script runs the functions and compares the values. The
+arguments of a function are two limits, and the first row and column of the tile. A function @..._near is not run with
+far tiles, and a function @..._of_key not with negative keys. An index has 32 bits and wraps around. Values are computed
+when they are needed, so both programs need unique SSA names (--mlir-print-unique-ssa-ids)."""
 
 import functools
 import itertools
@@ -10,7 +10,7 @@ import math
 import re
 import sys
 
-FAR = 2**30  # Half of what an index can be, from either side.
+FAR = 2**30  # half of the largest index; also with the other sign
 ROWS, COLS = 64, int(sys.argv[2]) if len(sys.argv) > 2 else 16
 
 
@@ -33,7 +33,7 @@ INTEGER = {"arith.addi": lambda a, b: a + b, "arith.subi": lambda a, b: a - b, "
            "arith.xori": lambda a, b: a ^ b, "arith.extsi": lambda a: -int(a), "arith.fptosi": int, "math.absi": abs,
            "arith.floordivsi": lambda a, b: a // b, "arith.remsi": lambda a, b: int(math.fmod(a, b))}
 ASSEMBLY = {"and.pred": lambda a, b: a & b, "or.pred": lambda a, b: a | b,
-            "redux": lambda a: a,  # Of the warpgroup: the same in every lane.
+            "redux": lambda a: a,  # over the warpgroup, whose lanes all have the same value
             "bmsk.clamp": lambda first, bits: ((1 << min(bits, 32)) - 1 << min(first, 32)) & 0xFFFFFFFF,
             "setp.ne": lambda word, bit: word & bit != 0}
 
@@ -41,7 +41,7 @@ FLOAT = {"arith.sitofp": float, "arith.addf": lambda a, b: a + b, "math.absf": a
 
 
 def prepare(operation, rest):
-    """An operation as a function of the Function that it is in and of what is known there. Its text is read once."""
+    """Returns an operation as a function of its Function and of the known values. The text is read only once."""
     if operation == "arith.constant":
         text = re.match(r"(?:dense<)?(-?[\d.]+(?:e[+-]\d+)?|true|false)", rest)[1]
         number = text == "true" if text in ("true", "false") else float(text) if "." in text else int(text)
@@ -56,7 +56,7 @@ def prepare(operation, rest):
 
 
 def find_arithmetic(operation, rest):
-    """What an operation computes of its operands."""
+    """Returns the function that an operation applies to its operands."""
     if operation == "arith.cmpi":
         return COMPARE[rest.split(",")[0]]
     if operation == "arith.select":
@@ -68,7 +68,7 @@ def find_arithmetic(operation, rest):
 
 
 class Function:
-    """The operations of a function by their results, its arguments, its maps and its visits."""
+    """The arguments, maps and visits of a function, and its operations by their results."""
 
     def __init__(self, text):
         self.arguments = re.findall(r"(%\w+): index", text[:text.index("{")])
@@ -86,7 +86,7 @@ class Function:
                 self.operations[match[1]] = match[2], match[3]
 
     def get(self, name, values):
-        """The value of `name`. `values`: what is known; more is added."""
+        """Returns the value of `name`. `values` has the known values; computed ones are added to it."""
         if name not in values:
             if name not in self.prepared:
                 self.prepared[name] = prepare(*self.operations[name])
@@ -94,12 +94,12 @@ class Function:
         return values[name]
 
     def run_thread(self, arguments, thread):
-        """{(i, j): value} of a thread of the lowered program."""
+        """Returns {(i, j): value} for a thread of the lowered program."""
         values = {**dict(zip(self.arguments, arguments)), "thread": thread}
         return {(self.get(i, values), self.get(j, values)): self.get(value, values) for i, j, value in self.visits}
 
     def run_map(self, name, arguments, i, j):
-        """The element (i, j) of a map; of a constant where `name` is one."""
+        """Returns the element (i, j) of a map, or a constant if `name` is one."""
         values = dict(zip(self.arguments, arguments))
         if name not in self.maps:
             return self.get(name, values)

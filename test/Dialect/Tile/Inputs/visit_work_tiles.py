@@ -1,19 +1,19 @@
-"""visit_work_tiles.py FUNCTION: runs the loop that tile-persist put into FUNCTION, which stores at [z, y, x] once per
-point, for many grids and numbers of CTAs. Every point must be visited once; pairs must take equally long, if point x
-takes nx - x, and no CTA may do more than its share of them.
+"""visit_work_tiles.py FUNCTION: runs the loop that tile-persist put into FUNCTION, for many grids and numbers of CTAs.
+The function stores at [z, y, x] once for each point. Every point must be visited once. If point x takes nx - x, no CTA
+may do more than its share of the work and one point.
 
-visit_work_tiles.py FUNCTION --list=tiles: CTAs draw points of a list of tiles (or of batches, heads), of which each
-takes some time, when they begin the point before; every point must be visited once, and no CTA may do more than its
-share of them and the longest twice.
+visit_work_tiles.py FUNCTION --list=tiles: CTAs draw points from a list of tiles (or of batches, heads). A CTA draws its
+next point when it begins a point. Every point must be visited once, and no CTA may do more than its share of the work
+and twice the longest point.
 
-visit_work_tiles.py FUNCTION --single, or --single=tiles, batches or heads: each CTA of the grid has one point, by a
-list or not. Every point must be visited once, the first heads in the order of the grid; and where CTAs start as others
-end, 132 at a time, they must be done sooner than in the order of the grid.
+visit_work_tiles.py FUNCTION --single, or --single=tiles, batches or heads: each CTA of the grid has one point, with or
+without a list. Every point must be visited once, the first heads in the order of the grid. If 132 CTAs run at a time,
+and each that ends is followed by the next, they must be done sooner than in the order of the grid.
 
-visit_work_tiles.py FUNCTION --in-order: every point must be visited once, x running fastest; single iterations, on
-grids that are as large as can be, too.
+visit_work_tiles.py FUNCTION --in-order: every point must be visited once, with x varying fastest. Single iterations are
+also checked on grids that are as large as possible.
 
-Every index must fit 32 bits, as it does in a kernel, and every other number 64."""
+Every index must fit into 32 bits, as in a kernel, and every other number into 64."""
 
 import heapq
 import random
@@ -31,11 +31,11 @@ OPERATIONS = {
     if c else b, "tile.uniform": lambda a: a
 }
 
-LIST = []  # What memref.load reads.
+LIST = []  # the memory that memref.load reads
 
 
 def parse(text, function):
-    """The names of nx, ny, nz, the operations before the loop, the loop and its operations."""
+    """Returns the names of nx, ny and nz, the operations before the loop, the loop, and the operations inside."""
     body = text[text.index("gpu.func @" + function):]
     body = body[:body.index("gpu.return")]
     names = re.findall(r"(%\w+): index", body)[:3]
@@ -79,7 +79,7 @@ def run(operations, values, cta, ctas):
 
 
 def visit(program, grid, ctas):
-    """The points of each CTA, in order."""
+    """Yields the points of each CTA, in order."""
     names, before, loop, inside, store = program
     for cta in range(ctas):
         values, points = dict(zip(names, grid)), []
@@ -92,8 +92,9 @@ def visit(program, grid, ctas):
 
 
 def parse_drawn(text, function):
-    """What `parse` returns, for a loop that carries a point and draws the next; instead of the loop its iter_args with
-    what they begin with, and the draw: (what its number is added to, the number, operations, results)."""
+    """Returns what `parse` returns, for a loop that carries a point and draws the next one. In place of the loop, it
+    returns the iter_args with their initial values, and the draw: (the operand to which the number is added, its limit,
+    the number, the operations, the results)."""
     names, before, _, _, _ = parse(text, function)
     body = text[text.index("gpu.func @" + function):]
     carried = re.search(r"scf.for .* iter_args\((.*?)\)", body)[1]
@@ -107,7 +108,7 @@ def parse_drawn(text, function):
 
 
 def visit_drawn(program, grid, ctas, get_time):
-    """The points of each CTA, in order: one draws the next point when it begins one."""
+    """Returns the points of each CTA, in order. A CTA draws its next point when it begins a point."""
     names, before, carried, (first, limit, number, inside, drawn), store = program
     points, begun, counter, states = [[] for _ in range(ctas)], [], 0, []
     for cta in range(ctas):
@@ -131,8 +132,8 @@ def visit_drawn(program, grid, ctas, get_time):
 
 
 def check_in_order(program):
-    """Quotients and remainders by 1, by powers of two and their neighbours, and by numbers near 2^31; some whole
-    grids."""
+    """Checks quotients and remainders by 1, by powers of two and their neighbours, and by numbers near 2^31; and some
+    whole grids."""
     for nx, ny, nz in ((1, 1, 1), (5, 3, 2), (4, 1, 3)):
         for ctas in (1, 3, 7):
             points = [(z, y, x) for z in range(nz) for y in range(ny) for x in range(nx)]
@@ -144,7 +145,7 @@ def check_in_order(program):
         multiples = {q * d for q in (0, 1, 2, 3, (2**31 - 1) // d // 2, (2**31 - 1) // d)}
         items = sorted({n + k for n in multiples for k in (-1, 0, 1, d - 1)} | {2**31 - 1, 2**31 - 2})
         for nx, ny in ((d, 1), (1, d), (d, 3), (3, d)):
-            values = dict(zip(names, (nx, ny, 0)))  # The loop's bound is not looked at.
+            values = dict(zip(names, (nx, ny, 0)))  # the bound of the loop is not used
             run(before, values, 0, 1)
             for item in items:
                 if 0 <= item < 2**31:
@@ -155,7 +156,7 @@ def check_in_order(program):
 
 
 def check_list(program, scope):
-    """Sorted lists of random work, and of work that all items share."""
+    """Checks sorted lists of random work. Points of one item share its work."""
     random.seed(1)
     for nx, ny, nz in ((1, 1, 1), (1, 3, 2), (8, 1, 1), (5, 3, 2), (16, 8, 3), (64, 2, 2), (3, 40, 1)):
         items = {"tiles": nx, "batches": nx * nz, "heads": nx * ny * nz}[scope]
@@ -163,7 +164,7 @@ def check_list(program, scope):
             for most in (1, 50):
                 work = [random.randint(1, most) for _ in range(items)]
                 entries = sorted(range(items), key=lambda item: -work[item])
-                # Behind an item of batches stand two numbers, of which the program takes the second for x.
+                # Two numbers follow an item of batches; the program uses the second one as x.
                 LIST[:] = [n for item in entries for n in ((item, nx, item % nx) if scope == "batches" else (item,))]
                 get = {"tiles": lambda z, y, x: work[x], "batches": lambda z, y, x: work[x + nx * z],
                        "heads": lambda z, y, x: work[x + nx * (y + ny * z)]}[scope]
@@ -176,7 +177,7 @@ def check_list(program, scope):
 
 
 def get_makespan(times, ctas):
-    """When the last of `ctas` ends, if who is done takes the next."""
+    """Returns when the last of `ctas` ends, if each takes the next point when it is done."""
     ends = [0] * ctas
     for time in times:
         heapq.heappush(ends, heapq.heappop(ends) + time)
@@ -184,7 +185,7 @@ def get_makespan(times, ctas):
 
 
 def check_single(program, scope):
-    """Work that falls with x; by a list, work at random with few long points at the end."""
+    """Checks work that falls with x. With a list, work is random, with few long points at the end."""
     random.seed(1)
     names, before, loop, _, store = program
     assert loop is None
@@ -197,7 +198,7 @@ def check_single(program, scope):
                 if scope and most > 1 and items > 32:
                     work[-2:] = [100] * 2
                 entries = sorted(range(items), key=lambda item: -work[item])
-                # Behind an item of batches stand two numbers, of which the program takes the second for x.
+                # Two numbers follow an item of batches; the program uses the second one as x.
                 get_numbers = lambda item: (nx, item % nx) if scope == "batches" else ()
                 LIST[:] = [n for item in entries for n in (item, *get_numbers(item))] + work
                 LIST.extend(n for item in range(items) for n in get_numbers(item))

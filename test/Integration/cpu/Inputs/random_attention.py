@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes random attention functions, runs them through flashc --check, and prints what failed, to run again by hand.
+"""Writes random attention functions, runs them through flashc --check, and prints those that fail, so that they can be
+run again by hand.
 
     random_attention.py FLASHC FOLDER COUNT [SEED]
 """
@@ -36,7 +37,8 @@ TILES = [1, 4, 8, 16, 32, 64]
 
 
 def make_function(rng, extents):
-    """The text of one function @attention; `extents` are (B, Nq, Nk), each spelled as dynamic half of the time."""
+    """Returns the text of one function @attention. `extents` are (B, Nq, Nk); each is written as dynamic half of the
+    time."""
     dtype = rng.choice(["bf16", "f16", "f32"])
     d, dv = rng.choice([8, 16, 24]), rng.choice([8, 16, 24])
     if dtype == "f32":

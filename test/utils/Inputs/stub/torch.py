@@ -1,4 +1,5 @@
-"""Stands in for PyTorch where gpu_worker.py needs none of its arrays. Its GPU is the C API's number for the CPU."""
+"""A stand-in for PyTorch in tests in which gpu_worker.py needs no arrays of PyTorch. The number of its GPU is the C
+API's number for the CPU."""
 import sys
 import unittest.mock
 
