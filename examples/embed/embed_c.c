@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Prints the text up to a character of `end`, without line breaks and indentation. */
+/* Prints the text up to the first character that is in `end`, without line breaks and indentation. */
 static void print(const char *name, const char *text, const char *end) {
   size_t length = text ? strcspn(text, end) : 0;
   printf("%s: ", name);
@@ -20,8 +20,8 @@ static void print(const char *name, const char *text, const char *end) {
   putchar('\n');
 }
 
-/* Ends the program with the library's message unless the call succeeded. By address: arguments are evaluated in any
- * order, and the call sets the message. */
+/* Ends the program with the library's message unless the call succeeded. `message` is passed by address, since the call
+ * that sets it is an argument too, and arguments are evaluated in any order. */
 static void expectOK(FlashcStatus status, char **message) {
   if (status == FLASHC_OK)
     return;
@@ -43,8 +43,8 @@ static void compileForGPU(FlashcContext context, const FlashcAttention *attentio
 
 enum { kRows = 3, kDim = 8 };
 
-/* Runs the same attention on this machine's processor, in f32, on three queries and keys of one head. On a GPU the
- * calls are the same, with a device's number, addresses in its memory and a stream. */
+/* Runs the same attention on this machine's processor, in f32, on three queries and keys of one head. A program makes
+ * the same calls for a GPU, but passes the number of a device, addresses in the memory of the GPU, and a stream. */
 static void runOnCPU(FlashcContext context, FlashcAttention attention) {
   float q[kRows][kDim] = {{0}}, k[kRows][kDim] = {{0}}, v[kRows][kDim], o[kRows][kDim], lse[kRows];
   const int64_t extents[] = {1, 1, kRows, kDim}, strides[] = {kRows * kDim, kRows * kDim, kDim, 1};
@@ -66,7 +66,7 @@ static void runOnCPU(FlashcContext context, FlashcAttention attention) {
   expectOK(flashcCompileAttention(context, &attention, &options, &kernel, &message), &message);
   expectOK(flashcKernelLoad(kernel, FLASHC_DEVICE_CPU, &loaded, &message), &message);
   expectOK(flashcLoadedKernelLaunch(loaded, arguments, 5, NULL, &message), &message);
-  /* All scores are 0: a row is the mean of the values up to its own. */
+  /* All scores are 0, so row i of the output is the mean of rows 0 to i of the values. */
   for (int row = 0; row < kRows; ++row)
     printf("row %d: o %.3f, lse %.3f\n", row, o[row][0], lse[row]);
   flashcLoadedKernelDestroy(loaded);

@@ -1,6 +1,6 @@
 //===- embed_mlir.cpp - flashc in a program with an MLIR of its own -----------------------------------------------===//
 //
-// The program owns the context, the module and the pass manager; flashc gives its dialect, its passes and its compiler.
+// The program owns the context, the module and the pass manager. flashc provides its dialect, passes and compiler.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 
@@ -17,7 +17,7 @@
 
 #include <map>
 
-// Attention to keys at most 128 ahead. A compiler would build these ops instead of reading them.
+// Each query sees the keys up to 128 positions ahead. A compiler would build these ops instead of parsing them.
 static constexpr const char *kModule = R"mlir(
   func.func @look_ahead(%q: tensor<?x8x?x64xf16>, %k: tensor<?x8x?x64xf16>, %v: tensor<?x8x?x64xf16>)
       -> (tensor<?x8x?x64xf16>, tensor<?x8x?xf32>) {
@@ -33,7 +33,7 @@ static constexpr const char *kModule = R"mlir(
   }
 )mlir";
 
-/// Runs flashc's passes in a pass manager of the program's own, and counts the ops of the loops.
+/// Runs flashc's passes in the program's own pass manager, and counts the ops of the loops.
 static mlir::LogicalResult printLoops(mlir::ModuleOp module) {
   mlir::OwningOpRef<mlir::ModuleOp> loops = module.clone();
   mlir::PassManager pm(module.getContext());
@@ -49,7 +49,7 @@ static mlir::LogicalResult printLoops(mlir::ModuleOp module) {
   return mlir::success();
 }
 
-/// Compiles the module, which stays as it is, and prints what a launch begins with.
+/// Compiles the module without changing it, and prints the name and the size of the kernel.
 static mlir::LogicalResult printKernel(mlir::ModuleOp module, const flashc::CompileOptions &options) {
   mlir::FailureOr<flashc::CompiledKernel> kernel = flashc::compile(module, options);
   if (failed(kernel))
@@ -66,7 +66,7 @@ int main() {
   mlir::DialectRegistry registry;
   flashc::registerAllDialects(registry);
   mlir::MLIRContext context(registry);
-  // flashc's diagnostics are MLIR's: they go to whichever handler the context has.
+  // flashc reports errors as MLIR diagnostics, so they go to the handler of the context.
   mlir::ScopedDiagnosticHandler handler(&context, [](mlir::Diagnostic &diagnostic) {
     llvm::outs() << "my handler: " << diagnostic.str() << "\n";
     return mlir::success();

@@ -1,5 +1,5 @@
 /*===- capi-test.c - the C API from C -----------------------------------------------------------------------------===*\
-|* capi-test <name of a test> [<folder of the disk cache>]: what each one prints or checks is in capi.test.
+|* capi-test <name of a test> [<folder of the disk cache>]. capi.test says what each test prints or checks.
 \*===--------------------------------------------------------------------------------------------------------------===*/
 
 #define _POSIX_C_SOURCE 200809L
@@ -20,7 +20,8 @@ static const FlashcAttention causal = {.dtype = FLASHC_BF16,
                                        .key_heads = 2};
 
 /* Ends the program unless the call succeeded. */
-/* By address: arguments are evaluated in any order, and the call sets the message. */
+/* `message` is passed by address, since the call that sets it is an argument too, and arguments are evaluated in any
+ * order. */
 static void expectOK(FlashcStatus status, char **message, const char *what) {
   if (status == FLASHC_OK && !*message)
     return;
@@ -50,7 +51,7 @@ static void testText(FlashcContext context) {
   flashcStringDestroy(text);
 }
 
-/* Prints its gradients with sinks, dropout and an array that the score reads. */
+/* Prints the module of the gradients, with sinks, dropout and an array that the score reads. */
 static void testVectors(FlashcContext context) {
   FlashcAttention attention = causal;
   FlashcCapture capture = {.name = "slope", .dtype = FLASHC_F32};
@@ -66,7 +67,7 @@ static void testVectors(FlashcContext context) {
   flashcStringDestroy(text);
 }
 
-/* Prints the gradient of an array that the score reads. */
+/* Prints the module of the gradient of an array that the score reads. */
 static void testCaptured(FlashcContext context) {
   int64_t any = FLASHC_ANY;
   FlashcAttention attention = causal;
@@ -85,7 +86,7 @@ static void testCaptured(FlashcContext context) {
   flashcStringDestroy(text);
 }
 
-/* Prints the same without lse. */
+/* Prints the same module as testText, but without lse. */
 static void testOmit(FlashcContext context) {
   FlashcAttention attention = causal;
   char *text, *message;
@@ -95,7 +96,7 @@ static void testOmit(FlashcContext context) {
   flashcStringDestroy(text);
 }
 
-/* Prints what the kernel consists of; the text form of the same attention gives the same kernel. */
+/* Prints the parts of the kernel. The text of the same attention gives the same kernel. */
 static void testBuilt(FlashcContext context) {
   FlashcKernel kernel = compileCausal(context, NULL), again, small;
   FlashcCompileOptions options = {.target = "sm_90a", .schedule = "kv-tile=64"};
@@ -115,7 +116,7 @@ static void testBuilt(FlashcContext context) {
   flashcKernelDestroy(small);
 }
 
-/* Prints what the kernels of column sums consist of, with the heads of a group added up. */
+/* Prints the parts of the kernel of column sums, which adds up the heads of a group. */
 static void testSums(FlashcContext context) {
   FlashcAttention attention = causal;
   FlashcKernel kernel;
@@ -127,7 +128,7 @@ static void testSums(FlashcContext context) {
   flashcKernelDestroy(kernel);
 }
 
-/* One query and one key, whose weight is 1 whatever the score is: dv = do, and only dlse moves the score. */
+/* With one query and one key, the weight is 1 whatever the score is. So dv = do, and dq and dk come from dlse only. */
 static void testGradients(FlashcContext context) {
   enum { kDepth = 8 };
   float q[kDepth], k[kDepth], v[kDepth], gradient[kDepth], dq[kDepth], dk[kDepth], dv[kDepth], lse = 0, dlse = 3;
@@ -160,7 +161,7 @@ static void testGradients(FlashcContext context) {
     expect(dv[i] == gradient[i] && dq[i] == 0.5f * dlse * k[i] && dk[i] == 0.5f * dlse * q[i], "the gradients");
   flashcLoadedKernelDestroy(loaded);
   flashcKernelDestroy(kernel);
-  /* Without dlse there is an argument less. */
+  /* Without dlse there is one argument less. */
   attention.omit_lse = true;
   expectOK(flashcCompileAttention(context, &attention, &options, &kernel, &message), &message, "compile");
   printf("without: %s", flashcKernelGetManifest(kernel));
@@ -173,12 +174,12 @@ static void testGradients(FlashcContext context) {
   flashcKernelDestroy(kernel);
 }
 
-/* A table of the user's own goes before the built-in one; a kernel by another table is another kernel. */
+/* A table of the user takes precedence over the built-in table. A kernel with another table is another kernel. */
 static void testTable(FlashcContext context) {
   FlashcCompileOptions options = {.schedule_table = "# mine\nd<=128 mask=bounds: kv-tile=96\n"};
   FlashcKernel kernel = compileCausal(context, NULL), mine = compileCausal(context, &options), other;
   expect(strcmp(flashcKernelGetSchedule(kernel), flashcKernelGetSchedule(mine)) != 0, "another schedule");
-  options.schedule_table = "# mine\nd<=128 mask=bounds: kv-tile=80\n"; /* as long as the first */
+  options.schedule_table = "# mine\nd<=128 mask=bounds: kv-tile=80\n"; /* has the length of the first table */
   other = compileCausal(context, &options);
   expect(strcmp(flashcKernelGetSchedule(other), flashcKernelGetSchedule(mine)) != 0, "another schedule again");
   expect(flashcContextGetStatistics(context).compilations == 3, "three compilations");
@@ -218,7 +219,7 @@ static void failOptions(FlashcContext context, const char *what, FlashcCompileOp
   printFailure(what, status, kernel, message);
 }
 
-/* Prints every kind of mistake with its status and message. */
+/* Makes every kind of mistake, and prints its status and message. */
 static void testErrors(FlashcContext context) {
   FlashcAttention attention = causal;
   FlashcCompileOptions target = {.target = "sm_1"}, schedule = {.schedule = "kv-tile=banana"};
@@ -276,7 +277,7 @@ static void testErrors(FlashcContext context) {
   failOptions(context, "function", function);
   FlashcStatus status = flashcCompileAttention(none, &causal, NULL, &kernel, &message);
   printFailure("context", status, kernel, message);
-  /* The message is the caller's choice. */
+  /* A caller need not take the message. */
   expect(flashcCompileText(context, "?", 1, NULL, &kernel, NULL) == FLASHC_COMPILE_ERROR, "a status without message");
   /* After the errors, the context still compiles. Null handles may be destroyed. */
   flashcKernelDestroy(compileCausal(context, NULL));
@@ -293,7 +294,7 @@ typedef struct {
   const char *ptx;
 } Task;
 
-/* Right and wrong compilations, in turns. Returns the task if something differs. */
+/* Alternates right and wrong compilations. Returns the task if a result is not as expected, and null otherwise. */
 static void *compileRepeatedly(void *argument) {
   Task *task = argument;
   for (int round = 0; round < kRounds; ++round) {
@@ -316,7 +317,7 @@ static void printStatistics(FlashcContext context) {
          (int)s.memory_hits, (int)s.disk_hits, (int)s.disk_rejected, (int)s.disk_write_failures);
 }
 
-/* Many threads ask one context for one kernel; it is compiled once, and each gets what another context gives. */
+/* Many threads ask one context for the same kernel. It is compiled once, and equals the kernel of another context. */
 static void testThreads(FlashcContext context) {
   pthread_t threads[kThreads];
   FlashcContextOptions options = {.disable_disk_cache = true};
@@ -335,7 +336,7 @@ static void testThreads(FlashcContext context) {
   printStatistics(context);
 }
 
-/* The kernel, from the compiler or from disk; the text of the same attention, from memory. */
+/* Gets a kernel from the compiler or from the disk. The text of the same attention then gets it from memory. */
 static void testCache(FlashcContext context) {
   FlashcKernel kernel = compileCausal(context, NULL), again;
   char *text, *message;
@@ -349,7 +350,7 @@ static void testCache(FlashcContext context) {
   flashcKernelDestroy(again);
 }
 
-/* The levels of a kernel; a kernel outlives its context. */
+/* Prints the levels of a kernel after its context has been destroyed. */
 static void testLevels(FlashcContext unused) {
   static const char *const levels[] = {"flash", "loops", "tile", "nvvm", "llvm", "sass"};
   FlashcContextOptions options = {.disable_disk_cache = true};
@@ -369,7 +370,7 @@ static void testLevels(FlashcContext unused) {
   flashcKernelDestroy(kernel);
 }
 
-/* The function that is named, of several. */
+/* Compiles the named function of a module with several functions. */
 static void testFunction(FlashcContext context) {
   static const char text[] =
       "func.func @f(%q: tensor<2x8x?x64xf16>) -> (tensor<2x8x?x64xf16>, tensor<2x8x?xf32>) {\n"
@@ -388,7 +389,7 @@ static void testFunction(FlashcContext context) {
 
 enum { kBatch = 2, kQueryHeads = 8, kKeyHeads = 2, kQueries = 5, kKeys = 7, kDim = 8 };
 
-/* Of the test below; NaN fails too. */
+/* Checks the output of testCPU. NaN fails too. */
 static void expectMeans(const float *o) {
   for (int i = 0; i < kBatch * kQueryHeads * kQueries * kDim; ++i) {
     int row = i / (kDim * kQueryHeads) % kQueries, last = row + kKeys - kQueries;
@@ -396,12 +397,13 @@ static void expectMeans(const float *o) {
   }
 }
 
-/* q = 0 sees equal scores: o is the mean of the visible rows of v, lse the logarithm of their number. v[j] = j. */
+/* With q = 0 all scores are equal: o is the mean of the visible rows of v, and lse the logarithm of their number.
+ * v[j] = j. */
 static void testCPU(FlashcContext context) {
   static float q[kBatch * kQueryHeads * kQueries * kDim], k[kBatch * kKeyHeads * kKeys * kDim], v[sizeof(k) / 4];
   static float o[sizeof(q) / 4], lse[kBatch * kQueryHeads * kQueries];
   int64_t qExtents[] = {kBatch, kQueryHeads, kQueries, kDim}, kExtents[] = {kBatch, kKeyHeads, kKeys, kDim};
-  /* k, v: [B, H, N, D]; q, o: [B, N, H, D] by their strides. */
+  /* k and v are [B, H, N, D]; q and o have the strides of [B, N, H, D]. */
   int64_t qStrides[] = {kQueries * kQueryHeads * kDim, kDim, kQueryHeads * kDim, 1};
   int64_t kStrides[] = {kKeyHeads * kKeys * kDim, kKeys * kDim, kDim, 1};
   int64_t lseStrides[] = {kQueryHeads * kQueries, kQueries, 1};
@@ -443,7 +445,7 @@ static void testCPU(FlashcContext context) {
   maps = flashcLoadedKernelGetMaskMaps((FlashcLoadedKernel){NULL});
   expect(maps.maps == 0, "maps of a null kernel");
   expectMeans(o);
-  /* A call with an argument too few, a wrong rank, an array without memory, a wrong extent. */
+  /* Calls with too few arguments, a wrong rank, an array without memory, and a wrong extent. */
   expect(flashcLoadedKernelLaunch(loaded, arguments, 4, NULL, NULL) == FLASHC_ARGUMENT_MISMATCH, "too few");
   arguments[0].rank = 3;
   expect(flashcLoadedKernelLaunch(loaded, arguments, 5, NULL, &message) == FLASHC_ARGUMENT_MISMATCH, "a rank");
@@ -460,14 +462,14 @@ static void testCPU(FlashcContext context) {
   printf("%s\n", message);
   flashcStringDestroy(message);
   kExtents[3] = kDim;
-  /* No memory holds these, wherever it is. */
+  /* No memory is large enough for these extents. */
   qExtents[0] = kExtents[0] = (int64_t)1 << 62;
   expect(flashcLoadedKernelLaunch(loaded, arguments, 5, NULL, &message) == FLASHC_ARGUMENT_MISMATCH, "elements");
   printf("%s\n", message);
   flashcStringDestroy(message);
   flashcLoadedKernelDestroy(loaded);
   qExtents[0] = kExtents[0] = kBatch;
-  /* Without lse: one argument less, and less to write. */
+  /* Without lse there is one argument less, and fewer bytes are written. */
   attention.omit_lse = true;
   memset(o, 0xff, sizeof(o));
   expectOK(flashcCompileAttention(context, &attention, &options, &kernel, &message), &message, "compile");
@@ -504,7 +506,7 @@ static void testLoad(FlashcContext context) {
   flashcKernelDestroy(kernel);
 }
 
-/* Prints how long a compilation takes, the median of some. */
+/* Prints how long a compilation takes: the median of some compilations. */
 static int compareTimes(const void *a, const void *b) {
   double difference = *(const double *)a - *(const double *)b;
   return (difference > 0) - (difference < 0);

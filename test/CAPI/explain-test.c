@@ -1,5 +1,5 @@
 /*===- explain-test.c - explanations through the C API ------------------------------------------------------------===*\
-|* What it prints is in explain.test.
+|* explain.test says what this program prints.
 \*===--------------------------------------------------------------------------------------------------------------===*/
 
 #include "flashc-c/flashc.h"
@@ -17,7 +17,7 @@ static void expect(int condition, const char *what) {
   exit(1);
 }
 
-/* A batch's keys end at its length. */
+/* The keys of a batch end at the length of the batch. */
 static const int64_t lengthExtents[] = {FLASHC_ANY};
 static const FlashcCapture lengths = {.name = "lengths", .dtype = FLASHC_I32, .rank = 1, .extents = lengthExtents};
 static const FlashcAttention padded = {.dtype = FLASHC_F32,
@@ -34,7 +34,7 @@ static const FlashcAttention padded = {.dtype = FLASHC_F32,
                                        .key_heads = kHeads,
                                        .omit_lse = true};
 
-/* q, k, v, lengths, o; of the elements, a mask reads the lengths alone. */
+/* The extents of q, k, v, lengths and o. The mask reads elements of lengths only. */
 static int64_t queries[] = {kBatch, kHeads, kQueries, kDim}, keys[] = {kBatch, kHeads, kKeys, kDim}, batch[] = {kBatch};
 static const int64_t strides[] = {0, 0, kDim, 1}, one[] = {1};
 static FlashcArgument arguments[] = {{.rank = 4, .extents = queries, .strides = strides},

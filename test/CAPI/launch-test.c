@@ -1,6 +1,6 @@
 /*===- launch-test.c - the C API launches a kernel ----------------------------------------------------------------===*\
-|* Causal attention of q = 0 sees equal scores: row i of the output is the mean of the first i + 1 rows of v, and its
-|* log-sum-exp is log(i + 1). With v[j] = j the mean is i / 2. The arrays are [B, N, H, D], passed by their strides.
+|* In causal attention of q = 0 all scores are equal: row i of the output is the mean of the first i + 1 rows of v, and
+|* its log-sum-exp is log(i + 1). With v[j] = j the mean is i / 2. The arrays have the strides of [B, N, H, D].
 \*===--------------------------------------------------------------------------------------------------------------===*/
 
 #include "flashc-c/flashc.h"
@@ -21,7 +21,7 @@ static void expect(int condition, const char *what, const char *message) {
   exit(1);
 }
 
-/* The few functions of the CUDA driver that the test itself needs. */
+/* The functions of the CUDA driver that the test itself calls. */
 static struct {
   int (*memAlloc)(uint64_t *, size_t), (*toDevice)(uint64_t, const void *, size_t);
   int (*toHost)(void *, uint64_t, size_t), (*retain)(void **, int), (*push)(void *), (*pop)(void **);
@@ -75,7 +75,7 @@ static FlashcLoadedKernel loadKernel(void) {
   char *message;
   expect(flashcCompileAttention(context, &attention, NULL, &kernel, &message) == FLASHC_OK, "compile", message);
   expect(flashcKernelLoad(kernel, 0, &loaded, &message) == FLASHC_OK, "load", message);
-  /* A loaded kernel needs neither. */
+  /* A loaded kernel needs neither its kernel nor its context. */
   flashcKernelDestroy(kernel);
   flashcContextDestroy(context);
   return loaded;
@@ -120,9 +120,9 @@ int main(void) {
                                 {oAddress, 4, extents, strides, 0},
                                 {lseAddress, 3, extents, lseStrides, 0}};
   expect(flashcLoadedKernelLaunch(kernel, arguments, 5, stream, &message) == FLASHC_OK, "launch", message);
-  /* The entries for other numbers of queries, too. */
+  /* Loads the entries for other numbers of queries too. */
   expect(flashcLoadedKernelLoadAll(kernel, &message) == FLASHC_OK, "load all", message);
-  /* An argument too few, a wrong extent. */
+  /* Calls with too few arguments, and with a wrong extent. */
   expect(flashcLoadedKernelLaunch(kernel, arguments, 4, stream, NULL) == FLASHC_ARGUMENT_MISMATCH, "too few", NULL);
   arguments[0].rank = 3;
   expect(flashcLoadedKernelLaunch(kernel, arguments, 5, stream, &message) == FLASHC_ARGUMENT_MISMATCH, "rank", NULL);

@@ -1,5 +1,6 @@
 /*===- lazy-test.c - a launch compiles the entry that it needs ----------------------------------------------------===*\
-|* The driver is Inputs/fake_cuda.c, whose path is the argument: what it loads is what was compiled.
+|* The argument is the path of the driver, which is built from Inputs/fake_cuda.c. It prints the entries that it loads,
+|* which are those that were compiled.
 \*===--------------------------------------------------------------------------------------------------------------===*/
 
 #include "flashc-c/flashc.h"
@@ -34,7 +35,7 @@ static void *launchShort(void *unused) {
 }
 
 int main(int argc, char **argv) {
-  /* By its soname it is what others open as libcuda.so.1. */
+  /* Its soname is libcuda.so.1, so it is the library that flashc then opens by that name. */
   if (argc != 2 || !dlopen(argv[1], RTLD_NOW))
     return fprintf(stderr, "%s: %s\n", argv[0], argc == 2 ? dlerror() : "expected the driver's path"), 1;
   FlashcContextOptions options = {.disable_disk_cache = true};

@@ -1,7 +1,7 @@
 /*===- memory-test.c - the C API where memory runs out ------------------------------------------------------------===*\
-|* memory-test <call>: makes an allocation of the call fail, or all from one on, an ever later one, until the call needs
-|* no more. The allocator is this program's; the library's C++ and its LLVM call it too. Small allocations never fail:
-|* MLIR does not look at what those give (InterfaceMap::insertModel).
+|* memory-test <call>: repeats the call, and lets one allocation fail, or that one and all later ones. Each time it is a
+|* later allocation, until the call does not make as many. The allocator belongs to this program, and the library's C++
+|* and LLVM call it too. Small allocations never fail, since MLIR does not check them (InterfaceMap::insertModel).
 \*===--------------------------------------------------------------------------------------------------------------===*/
 
 #include "flashc-c/flashc.h"
@@ -18,8 +18,8 @@ void *__libc_calloc(size_t count, size_t size);
 void *__libc_realloc(void *old, size_t size);
 void *__libc_memalign(size_t alignment, size_t size);
 
-/* Those of `smallest` bytes or more are counted. The one of this number fails, or all from there on. Kernels of several
- * entries are compiled by threads. */
+/* Allocations of at least `smallest` bytes are counted. The one numbered `firstToFail` fails, or it and all later ones.
+ * The counter is atomic because threads compile the entries of a kernel. */
 static size_t smallest = 4096;
 static _Atomic long count, firstToFail = LONG_MAX;
 static _Atomic int failsFromThenOn, hasFailed;
@@ -69,7 +69,8 @@ static FlashcAttention attention = {
 static FlashcContext context;
 static FlashcKernel kernel;
 
-/* Each returns its status, and gives back what it made. A scale of its own makes a kernel that no cache has. */
+/* Each function makes a call, frees the result, and returns the status. A new scale gives a kernel that no cache has.
+ */
 
 static FlashcStatus text(char **message) {
   char *result = NULL;
@@ -113,8 +114,8 @@ static FlashcStatus explain(char **message) {
   return status;
 }
 
-/* Where a slab of MLIR's storage or a small table of LLVM's code generator has no memory, their destructors free what
- * was never made (StorageUniquer, SelectionDAGISel): a compilation loses larger ones only. */
+/* If an allocation for MLIR's storage or for a small table of LLVM's code generator fails, their destructors free
+ * objects that were never made (StorageUniquer, SelectionDAGISel). So in compilations only larger allocations fail. */
 static const struct {
   const char *name;
   FlashcStatus (*call)(char **message);
@@ -125,7 +126,8 @@ static const struct {
              {"ir", ir, 4096},
              {"explain", explain, 4096}};
 
-/* Each failure is followed by the same call with memory. Returns whether the call took so many allocations at all. */
+/* Makes the call with a failing allocation, and then again with enough memory. Returns whether the call made as many
+ * allocations. */
 static int failAt(FlashcStatus (*call)(char **message), long number, int fromThenOn) {
   char *message = NULL;
   hasFailed = 0;

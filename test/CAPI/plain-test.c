@@ -1,5 +1,5 @@
 /*===- plain-test.c - merges and appends from C -------------------------------------------------------------------===*\
-|* plain-test <name of a test>: what each one prints or checks is in plain.test.
+|* plain-test <name of a test>. plain.test says what each test prints or checks.
 \*===--------------------------------------------------------------------------------------------------------------===*/
 
 #include "flashc-c/flashc.h"
@@ -26,7 +26,8 @@ static void expect(int condition, const char *what) {
   exit(1);
 }
 
-/* By address: arguments are evaluated in any order, and the call sets the message. */
+/* `message` is passed by address, since the call that sets it is an argument too, and arguments are evaluated in any
+ * order. */
 static void expectOK(FlashcStatus status, char **message, const char *what) {
   if (status == FLASHC_OK && !*message)
     return;
@@ -34,7 +35,7 @@ static void expectOK(FlashcStatus status, char **message, const char *what) {
   exit(1);
 }
 
-/* Prints both modules, which are the two functions of one. */
+/* Prints the text of a merge, and then the text of an append. */
 static void testText(FlashcContext context) {
   char *text, *message;
   expectOK(flashcMergeStatesGetText(context, &merge, &text, &message), &message, "flashcMergeStatesGetText");
@@ -45,7 +46,7 @@ static void testText(FlashcContext context) {
   flashcStringDestroy(text);
 }
 
-/* Prints what the kernels for a GPU consist of. */
+/* Prints the parts of the kernels for a GPU. */
 static void testBuilt(FlashcContext context) {
   FlashcAppendKV even = append;
   FlashcKernel kernel;
@@ -68,7 +69,7 @@ static FlashcLoadedKernel load(FlashcKernel kernel) {
   return loaded;
 }
 
-/* Two parts of equal weight and one that is empty, beside a sink of the weight of both. */
+/* Merges two parts of equal weight and an empty part, with a sink that has the weight of both parts together. */
 static void runMerge(FlashcContext context) {
   float o[3][2] = {{2, 4}, {NAN, NAN}, {6, 8}}, lse[3] = {1, -INFINITY, 1}, sink = 1 + logf(2), out[2], whole;
   int64_t extents[] = {3, 1, 1, 1, 2}, strides[] = {2, 2, 2, 2, 1}, ones[] = {1, 1, 1, 1};
@@ -89,7 +90,8 @@ static void runMerge(FlashcContext context) {
   flashcLoadedKernelDestroy(loaded);
 }
 
-/* Two of three tokens of a sequence, on both sides of a page's end, turned by a right angle at odd positions. */
+/* Appends the first two of three tokens, on both sides of the end of a page. Keys at odd positions are rotated by a
+ * right angle. */
 static void runAppend(FlashcContext context) {
   float k[3][2] = {{1, 2}, {3, 4}, {5, 6}}, v[3] = {7, 8, 9}, cosines[4] = {1, 0, 1, 0}, sines[4] = {0, 1, 0, 1};
   float kCache[2][2][2] = {{{0}}}, vCache[2][2] = {{0}};
@@ -157,7 +159,8 @@ static void testErrors(FlashcContext context) {
   cache.rotary_dtype = FLASHC_F64;
   status = flashcCompileAppendKV(context, &cache, NULL, &kernel, &message);
   report("rotary_dtype", status, message);
-  status = flashcCompileAppendKV(context, &append, NULL, &kernel, &message); /* a value of one column is no pair */
+  status = flashcCompileAppendKV(context, &append, NULL, &kernel,
+                                 &message); /* a value of one column cannot be interleaved */
   report("interleaved", status, message);
   status = flashcCompileAppendKV(context, NULL, NULL, &kernel, &message);
   report("null", status, message);

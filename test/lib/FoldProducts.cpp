@@ -1,7 +1,7 @@
 //===- FoldProducts.cpp - a step without scores, from L1 to tiles -------------------------------------------------===//
 //
-// This file defines an op of another dialect, with its L1 tiling, its linalg form and its tile code. It proves that a
-// step need not have scores.
+// This file defines an op of another dialect, with its L1 tiling, its linalg form and its tile code. It shows that the
+// step of a loop need not compute scores.
 //===--------------------------------------------------------------------------------------------------------------===//
 
 #include "FoldProducts.h"

@@ -6,7 +6,7 @@
 
 namespace flashc::test {
 
-/// A dialect of one op, `test.fold_products`.
+/// Registers a dialect with one op, `test.fold_products`.
 void registerTestDialect(mlir::DialectRegistry &registry);
 
 } // namespace flashc::test

@@ -1,6 +1,6 @@
 /*===- fake_cuda.c - a CUDA driver without a GPU, which loads any PTX and runs nothing ----------------------------===*\
-|* It prints the entries of each module that it loads. Functions that need no answer take no arguments, which a caller
-|* does not see.
+|* It prints the entries of each module that it loads. Functions that return nothing to the caller are defined without
+|* parameters; callers may pass arguments all the same.
 \*===--------------------------------------------------------------------------------------------------------------===*/
 
 #include <stdint.h>
@@ -54,7 +54,7 @@ ANSWERS(cuDeviceGetAttribute, (int *value, int attribute, int device), *value = 
 ANSWERS(cuDevicePrimaryCtxRetain, (void **context, int device), *context = (void *)(16 + (intptr_t)device))
 ANSWERS(cuCtxGetCurrent, (void **context), *context = NULL)
 
-/* A module is its text, and so is a function: that of its one main kernel. */
+/* A module is a copy of its text, and a function points into this text, at the name of the kernel. */
 ANSWERS(cuModuleLoadDataEx, (void **module, const char *text), {
   *module = malloc(strlen(text) + 1);
   strcpy(*module, text);
@@ -63,7 +63,7 @@ ANSWERS(cuModuleLoadDataEx, (void **module, const char *text), {
 })
 ANSWERS(cuModuleGetFunction, (void **function, void *module, const char *name), *function = strstr(module, name))
 
-/* The size of a parameter, by its line: .param .align 64 .b8 name[128], or .param .u64 name */
+/* Reads the size of a parameter from its line: .param .align 64 .b8 name[128], or .param .u64 name */
 ANSWERS(cuFuncGetParamInfo, (const char *function, size_t index, size_t *offset, size_t *bytes), {
   const char *at = strstr(function, ".param ");
   for (*offset = 0; *offset < index; ++*offset)

@@ -1,4 +1,4 @@
-/* The smallest program with flashc inside. */
+/* The smallest program that embeds flashc. */
 #include <flashc-c/flashc.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* main LIBRARY INPUT: runs the flashc program several times in this process, which shares no symbol with the library:
- * neither flashc's nor the mathematical functions that compiled programs call. */
+/* main LIBRARY INPUT: runs the flashc program several times in this process. The process shares no symbol with the
+ * library: neither symbols of flashc nor the mathematical functions that compiled programs call. */
 #include <dlfcn.h>
 #include <stdio.h>
 
