@@ -7,17 +7,17 @@
     gpu_check.py --sanitize                              a small grid under compute-sanitizer: memcheck, then racecheck
     gpu_check.py --repeat                                2000 launches of causal kernels: no hang, always the same bits
 
-The package is a wheel's, or that of a source tree: PYTHONPATH=python FLASHC_LIBRARY=build/lib/libflashc.so.
+The package comes from a wheel, or from a source tree: PYTHONPATH=python FLASHC_LIBRARY=build/lib/libflashc.so.
 
-The check of an output: max|out - ref| <= 2 max|naive - ref| + 2 max|(ref + 0.3 - 0.3) - ref|, where ref is float32
-attention on the same inputs and naive is plain attention in the input type; the relative Frobenius error is under 3e-3
-for bf16 (1e-3 for f16); the log-sum-exp is within 1e-3 and exactly -inf where a row sees no key. Outputs, and the
-memory after every array, are NaN before the launch.
+An output must meet max|out - ref| <= 2 max|naive - ref| + 2 max|(ref + 0.3 - 0.3) - ref|, where ref is float32
+attention on the same inputs, and naive is plain attention in the input type. The relative Frobenius error must be under
+3e-3 for bf16 (1e-3 for f16). The log-sum-exp must be within 1e-3, and exactly -inf where a row sees no key. Outputs,
+and the memory after every array, are NaN before the launch.
 
-Half of the cells have kernels without the log-sum-exp (*_no_lse), which is what flashc.attention compiles by default.
+Half of the cells use kernels without the log-sum-exp (*_no_lse), which flashc.attention compiles by default.
 
-Kernels are compiled and run in a worker process, one cell at a time. One that crashes or hangs costs only the rest of
-its own cells.
+Kernels are compiled and run in a worker process, one cell at a time. If a kernel crashes or hangs, only the rest of its
+own cells is skipped.
 """
 
 import argparse
@@ -37,7 +37,8 @@ import time
 LENGTHS = [1, 63, 64, 127, 128, 129, 1000, 4096]
 UNEQUAL = [(1, 128), (1, 4096), (64, 129), (113, 203), (129, 64), (1000, 129), (128, 1000), (1000, 4096)]
 HEAD_DIMS = [(64, 64), (128, 128), (256, 256), (192, 128)]
-# Multiples of 8 that are no multiples of a panel of 64 columns or a step of 16; each has half of the masks and types.
+# Multiples of 8 that are not multiples of a panel of 64 columns or of a step of 16. Each has half of the masks and
+# types.
 ODD_HEAD_DIMS = [(8, 8), (40, 200), (72, 72), (96, 80), (112, 136), (160, 24), (248, 256)]
 TARGET = "sm_90a"
 
@@ -50,15 +51,15 @@ def kernel_spec(d, dv, dtype, causal, hq, hk, lse=True):
 
 
 def both_flavours(kernel, cells, start):
-    """(kernel, cells) of a kernel with and without the log-sum-exp, which share the cells: `start` (0 or 1) is the
-    first cell with it, and then every second."""
+    """Yields (kernel, cells) for a kernel with and without the log-sum-exp. The two share the cells in turn. The kernel
+    with the log-sum-exp takes every second cell, beginning with cell `start` (0 or 1)."""
     yield kernel_spec(*kernel), cells[start::2]
     yield kernel_spec(*kernel, lse=False), cells[1 - start::2]
 
 
 def check_jobs():
-    """(kernel, cells) for the correctness grid. Batch sizes give the persistent loop more than one item per CTA. What
-    one head group checks with the log-sum-exp, the other checks without."""
+    """Yields (kernel, cells) for the correctness grid. Batch sizes are such that a CTA of a persistent kernel has more
+    than one item. A cell that one head group checks with the log-sum-exp is checked without it by the other."""
     for d, dv in HEAD_DIMS:
         for dtype in ("bf16", "f16"):
             for causal in (False, True):
@@ -72,8 +73,8 @@ def check_jobs():
 
 
 def odd_jobs():
-    """(kernel, cells) for head dimensions between the common ones. All lengths in one layout, an odd number, and then
-    in the other: each length has both flavours."""
+    """Yields (kernel, cells) for head dimensions between the common ones. The lengths come in one layout, and then in
+    the other. Their number is odd, so each length is checked with and without the log-sum-exp."""
     for index, (d, dv) in enumerate(ODD_HEAD_DIMS):
         cells = [{"batch": 2, "nq": nq, "nk": nk, "layout": layout} for layout in ("bhnd", "bnhd")
                  for nq, nk in ((1, 1), (63, 65), (257, 257), (300, 1001), (1001, 300))]
@@ -81,9 +82,9 @@ def odd_jobs():
 
 
 def sanitize_jobs():
-    """Returns (kernel, cells) small enough for compute-sanitizer, without guards, since it detects accesses after an
-    array. One cell has more tiles of queries than a GPU has multiprocessors. Each cell is checked with the log-sum-exp
-    for one mask, and without it for the other."""
+    """Yields (kernel, cells) small enough for compute-sanitizer. Arrays have no guards, since compute-sanitizer detects
+    accesses after an array. One cell has more tiles of queries than a GPU has multiprocessors. Each cell is checked
+    with the log-sum-exp for one mask, and without it for the other."""
     for d, dv in HEAD_DIMS:
         for causal in (False, True):
             cells = [{"batch": batch, "nq": nq, "nk": nk, "layout": layout, "guard": 0}
@@ -92,7 +93,7 @@ def sanitize_jobs():
 
 
 def repeat_jobs(times):
-    """(kernel, cells) of the causal persistent kernels, each cell to be launched as often as that."""
+    """Yields (kernel, cells) of the causal persistent kernels. Each cell is launched `times` times."""
     for d in (64, 128, 256):
         for start, (hq, hk) in enumerate(((4, 4), (8, 1))):
             cells = [{"batch": batch, "nq": nq, "nk": nk, "layout": "bhnd", "repeat": times}
@@ -124,7 +125,7 @@ def mlir_source(spec):
 # --- Compiling only ---------------------------------------------------------------------------------------------------
 
 def compile_kernel(context, spec, folder, schedule):
-    """Writes NAME.mlir, NAME.ptx, NAME.json. Returns None, or the reason of a failure."""
+    """Writes NAME.mlir, NAME.ptx and NAME.json. Returns None, or the reason of a failure."""
     import flashc
     stem, text = os.path.join(folder, spec["name"]), mlir_source(spec)
     with open(stem + ".mlir", "w") as file:
@@ -164,7 +165,7 @@ class WorkerProcess:
 
     def __init__(self, tool=()):
         program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "gpu_worker.py")
-        # Every array is an allocation of its own, so that a tool knows where it ends.
+        # Every array is allocated separately, so that a tool knows where it ends.
         environment = dict(os.environ, PYTORCH_NO_CUDA_MEMORY_CACHING="1") if tool else None
         self.process = subprocess.Popen([*tool, sys.executable, program], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         text=True, env=environment, start_new_session=bool(tool))
@@ -226,7 +227,7 @@ class WorkerProcess:
 
 
 def run_cells(jobs, options, tool=()):
-    """Yields (kernel, cell, result) for every cell of every kernel; the last one has the report of a tool."""
+    """Yields (kernel, cell, result) for every cell of every kernel. The last result has the report of the tool."""
     worker, published, deadline = None, False, time.time() + options.budget
     for spec, cells in jobs:
         program = {"text": mlir_source(spec), "target": TARGET, "schedule": options.schedule}
@@ -289,14 +290,14 @@ def run_check(jobs, options, tool=()):
 
 
 def run_sanitized(jobs, options):
-    """run_check under every tool of compute-sanitizer that the options name."""
+    """Calls run_check under each tool of compute-sanitizer that the options name."""
     program = shutil.which("compute-sanitizer")
     if not program:
         sys.exit("gpu_check.py: expected compute-sanitizer on PATH, got none")
     totals = [0, 0, 0]
     for name in options.sanitize.split(","):
         print(f"compute-sanitizer --tool {name}", flush=True)
-        # Only the kernels of the grid, whose names end in the numbers of heads.
+        # The tool checks only the kernels of the grid; their names end in the numbers of heads.
         tool = [program, "--tool", name, "--kernel-name", "kns=_h4_1"]
         totals = [a + b for a, b in zip(totals, run_check(jobs, options, tool))]
     return totals
@@ -323,8 +324,9 @@ SCHEDULES_64 = ["tensor-sums=false", "wait-after=0", "wait-after=24", "tensor-su
 
 
 def launcher_runs():
-    """(program, options of flashc) for its own launcher; a program is a file or a kernel of the grid. Every example at
-    several sizes, one of them and one kernel with every schedule and more tiles of queries than CTAs."""
+    """Yields (program, options) for runs of flashc with its own launcher. A program is a file, or a kernel of the grid.
+    Every example runs at several sizes. One example and one kernel run with every schedule, with more tiles of queries
+    than CTAs."""
     folder = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "examples")
     for name in sorted(os.listdir(folder)):
         if name.endswith(".mlir"):
@@ -338,7 +340,7 @@ def launcher_runs():
 
 
 def run_launcher(options):
-    """flashc --run=gpu --check, which compiles, launches and compares by itself. Returns (passed, failed)."""
+    """Runs flashc --run=gpu --check, which compiles, launches and compares by itself. Returns (passed, failed)."""
     passed = wrong = 0
     for program, arguments in launcher_runs():
         path, text = (program, None) if isinstance(program, str) else ("-", mlir_source(program))
@@ -385,7 +387,7 @@ def main():
         for spec, cells in jobs:
             print("\n".join(describe(spec, cell) for cell in cells))
         return 0
-    # Imported here, so that a missing package is one message and not one from every worker.
+    # Imported here, so that a missing package gives one message and not one for each worker.
     try:
         import flashc  # noqa: F401
     except (ImportError, RuntimeError) as error:

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The process of gpu_check.py that touches the GPU: one cell per line of standard input, one result per line of
-standard output, both JSON. An error of the GPU ends this process only."""
+"""The process of gpu_check.py that uses the GPU. It reads one cell per line of standard input, and writes one result
+per line of standard output, both as JSON. An error of the GPU ends only this process."""
 
 import ctypes
 import dataclasses
@@ -17,8 +17,8 @@ DTYPES = {"bf16": torch.bfloat16, "f16": torch.float16}
 
 
 def guarded(shape, dtype, layout, fill, guard=4096):
-    """A [B, H, N, D] array of random numbers or NaN in a buffer whose last `guard` elements are NaN too. Returns it and
-    that end."""
+    """Returns an array [B, H, N, D] of random numbers or NaN, and the `guard` NaN elements behind it in the same
+    buffer."""
     count = 1
     for extent in shape:
         count *= extent
@@ -34,7 +34,7 @@ def guarded(shape, dtype, layout, fill, guard=4096):
 
 
 def output_error(outputs, inputs, causal):
-    """Compares o, and the log-sum-exp if there is one, with the reference. Returns the numbers of a result, with a
+    """Compares o, and the log-sum-exp if there is one, with the reference. Returns the numbers of a result, and a
     `problem` if the cell fails."""
     nq, nk = inputs[0].shape[2], inputs[1].shape[2]
     keep = _check.causal(nq, nk, outputs[0].device) if causal else None
@@ -48,7 +48,7 @@ def launch(loaded, tensors):
     for argument, tensor in zip(arguments, tensors):
         array = ctypes.c_int64 * tensor.dim()
         extents, strides = array(*tensor.shape), array(*tensor.stride())
-        numbers += [extents, strides]  # Read during the call.
+        numbers += [extents, strides]  # keeps them alive during the call
         argument.address, argument.rank = tensor.data_ptr(), tensor.dim()
         argument.extents, argument.strides = ctypes.addressof(extents), ctypes.addressof(strides)
     message = ctypes.c_void_p()
@@ -59,8 +59,8 @@ def launch(loaded, tensors):
 
 
 def count_different(start, outputs, times):
-    """Calls `start` that often, each time with NaN in the outputs. Returns how often they differed from what they were
-    before all that, in any bit."""
+    """Calls `start` `times` times, each time with NaN in the outputs. Returns how often a bit of the outputs differed
+    from the outputs before the first call."""
     def bits(array):
         return array.view({2: torch.int16, 4: torch.int32}[array.element_size()])
 
@@ -75,7 +75,7 @@ def count_different(start, outputs, times):
 
 
 def takes_strides(manifest):
-    """Whether the kernel has arguments for the strides of the arrays that it reads by pointer."""
+    """Returns whether the kernel has arguments for the strides of the arrays that it reads by pointer."""
     parameters = manifest["parameters"]
     strided = {p["argument"] for p in parameters if p["kind"] == "stride"}
     return all(p["argument"] in strided for p in parameters
@@ -83,7 +83,7 @@ def takes_strides(manifest):
 
 
 class Worker:
-    """Runs cells; holds the loaded kernels."""
+    """Runs cells, and keeps the loaded kernels."""
 
     def __init__(self):
         self.context = contexts.Context(disk_cache=False)
@@ -98,7 +98,7 @@ class Worker:
         return self.kernels[text]
 
     def arrays(self, job, layout):
-        """Makes inputs and outputs, and returns them with the NaN guards after them."""
+        """Makes inputs and outputs. Returns them with the NaN guards behind them."""
         spec = job["spec"]
         dtype = DTYPES[spec["dtype"]]
         batch, hq, hk, nq, nk = job["batch"], spec["hq"], spec["hk"], job["nq"], job["nk"]
@@ -136,7 +136,7 @@ class Worker:
                 result = self.check(job)
             except flashc.CompileError as error:
                 result = {"problem": f"does not compile: {error}", "final": True}
-            except Exception as error:  # Reported to the parent, which decides what to do with this process.
+            except Exception as error:  # the parent decides what to do with this process
                 result = {"problem": f"{type(error).__name__}: {error}", "final": True, "fatal": True}
             print(json.dumps(result), flush=True)
 

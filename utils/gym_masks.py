@@ -3,12 +3,13 @@
 
   gym_masks.py [--d D] [--only NAME,...] [--csv FILE] [--kernels] [--schedule FIELDS] [--seconds S]
 
-attention-gym (github.com/meta-pytorch/attention-gym) has to be on PYTHONPATH: its own generator functions make masks
-and scores. FlexAttention's BlockMask and flashc's plan are made before timing; "fresh" is flashc without a plan, which
-finds the mask's tiles in every call, and "build" is the time of create_block_mask. Each contender is a CUDA graph of
-calls, all take turns, and the best of several rounds counts. Outputs and gradients are compared with FlexAttention's. A
-row has the mask class that flashc.explain reports, and milliseconds of the forward pass and of both passes. --kernels
-adds the time of each kernel of a call without a plan (torch.profiler); --schedule overrides the forward schedule.
+attention-gym (github.com/meta-pytorch/attention-gym) must be on PYTHONPATH, because its generator functions make the
+masks and scores. FlexAttention's BlockMask and flashc's plan are made before timing. "fresh" is flashc without a plan,
+which finds the tiles of the mask in every call. "build" is the time of create_block_mask. Each contender is a CUDA
+graph of calls. All take turns, and the best of several rounds counts. Outputs and gradients are compared with
+FlexAttention's. A row has the mask class that flashc.explain reports, and the milliseconds of the forward pass and of
+both passes. --kernels adds the time of each kernel of a call without a plan (torch.profiler). --schedule overrides the
+forward schedule.
 """
 import argparse
 import csv
@@ -27,7 +28,7 @@ import flashc.torch
 from gpu_measure.graphs import capture, times_of
 
 ROUNDS = 5
-#: Tokens of a tile of video; FlexAttention takes no smaller blocks by default.
+#: Tokens in a tile of video. By default, FlexAttention does not take smaller blocks.
 VSA_TILE = 128
 
 
@@ -86,8 +87,8 @@ def activation(function):
     return mods.activation.generate_activation_score_mod(function)
 
 
-#: {case: (heads, queries, keys, a function that makes the mask or the score)}. A mask is a function or a BlockMask;
-#: `heads`: the number of heads that it distinguishes.
+#: {case: (heads, queries, keys, a function that makes the mask or the score)}. A mask is a function or a BlockMask, and
+#: `heads` is the number of heads that it distinguishes.
 CASES = {
     "causal": (16, 8192, 8192, lambda: {"mask": masks.causal_mask}),
     "prefix_lm": (16, 8192, 8192, lambda: {"mask": masks.generate_prefix_lm_mask(1024)}),
@@ -187,7 +188,8 @@ def run(name, depth, args):
     if is_function:
         row["class"] = flashc.explain(q.detach(), k.detach(), v.detach(), mask=mask, score=score).mask_class
         with torch.no_grad():
-            # Without a call before the capture no map of tiles is kept yet: the graph has the kernels that make it.
+            # Without a call before the capture there is no map of tiles yet, so the graph contains the kernels that
+            # make it.
             fresh = [capture(lambda: ours(mask), warm_up=0)]
     row["apart"] = apart(ours(), theirs())
     calls = [ours, theirs]
@@ -223,7 +225,7 @@ def main():
     args = parser.parse_args()
     torch._dynamo.config.cache_size_limit = torch._dynamo.config.recompile_limit = 1000
     warm = torch.zeros(1, 1, 64, 64, device="cuda", dtype=torch.bfloat16, requires_grad=True)
-    flashc.attention(warm, warm, warm, causal=True).sum().backward()  # Makes the device's pool, which no capture can.
+    flashc.attention(warm, warm, warm, causal=True).sum().backward()  # makes the device's memory pool, which a capture cannot do
     begin, rows = time.time(), []
     for name in args.only.split(","):
         if time.time() - begin > args.seconds:
@@ -231,7 +233,7 @@ def main():
             continue
         try:
             rows.append(run(name, args.d, args))
-        except Exception as error:  # The next case may work.
+        except Exception as error:  # the next case may work
             print(name, "failed:", repr(error)[:300], flush=True)
         torch.cuda.empty_cache()
     for title in ("forward ratio", "both ratio", "fresh ratio"):

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Runs lit, says what was skipped and why, and ends with a line that scripts can read: `N passed, N failed, N skipped`.
+"""Runs lit, prints what was skipped and why, and ends with a line that scripts can read: `N passed, N failed, N
+skipped`.
 
-The counts come from lit's own JSON report. Expected failures count as passed; whatever is neither passed nor skipped
-(failed, unexpectedly passed, unresolved, timed out) counts as failed. The exit status is lit's.
+The counts come from lit's own JSON report. Expected failures count as passed. Tests that are neither passed nor skipped
+(failed, unexpectedly passed, unresolved, timed out) count as failed. The exit status is lit's.
 
-A test of lit that runs pytest is one test in these counts. What pytest skipped in it, or all of it that pytest counted,
-is said in lines before the last.
+A test of lit that runs pytest is one test in these counts. Lines before the last one give the counts of pytest, and
+what pytest skipped.
 """
 
 import argparse
@@ -20,7 +21,7 @@ import tempfile
 PASSED = {"PASS", "FLAKYPASS", "XFAIL"}
 SKIPPED = {"UNSUPPORTED", "SKIPPED", "EXCLUDED"}
 
-# lit's prefix of each line that a command of a test wrote.
+# lit puts this prefix before each line that a command of a test wrote.
 OUTPUT = r"^(?:# \| )?"
 PYTEST_COUNTS = re.compile(OUTPUT + r"(?:\d+ \w+, )*\d+ \w+ in [\d.]+s", re.MULTILINE)
 PYTEST_SKIPPED = re.compile(OUTPUT + r"SKIPPED \[(\d+)\] \S+: (.*)$", re.MULTILINE)
@@ -59,7 +60,8 @@ def counts_of_pytest(report):
 
 
 def describe(report):
-    """Returns the lines before the last one: skipped tests, the most frequent reason first, and pytest's counts."""
+    """Returns the lines before the last one: the skipped tests, with the most frequent reason first, and the counts of
+    pytest."""
     lines = []
     for who, reasons in (("lit", reasons_of_lit(report)), ("pytest", reasons_of_pytest(report))):
         lines += [f"{who} skipped {number}: {reason}" for reason, number in reasons.most_common()]

@@ -7,12 +7,12 @@
     sass_report.py --dump kernel.ptx           print the loops too
     sass_report.py --opcodes kernel.ptx        count opcodes with their modifiers instead of classes
 
-A .ptx needs ptxas, a .ptx or .cubin a disassembler: nvdisasm or cuobjdump. Each is looked for on PATH, then below
-CUDA_HOME, CUDA_PATH or /usr/local/cuda, whichever is set first.
+A .ptx file needs ptxas and a disassembler (nvdisasm or cuobjdump), a .cubin file only a disassembler. They are looked
+for on PATH, and then below CUDA_HOME, CUDA_PATH or /usr/local/cuda, whichever is set first.
 
-A main loop is an innermost loop with HGMMA and MUFU.EX2. Its columns: `always`, the instructions that every iteration
-runs; `if`, those after a branch (the rescale of the output). Instructions outside the loop's addresses, the retries of
-barriers that were not ready, are left out.
+A main loop is an innermost loop with HGMMA and MUFU.EX2. Column `always` counts the instructions that every iteration
+runs, and column `if` those behind a branch (the rescale of the output). Instructions outside the addresses of the loop
+are left out: they retry barriers that were not ready.
 """
 
 import argparse
@@ -30,12 +30,12 @@ import tempfile
 
 
 class SassError(Exception):
-    """Text that is no SASS, or a tool that is missing or failed."""
+    """The text is no SASS, or a tool is missing or failed."""
 
 
 @dataclasses.dataclass
 class Instruction:
-    """`@predicate opcode operands`; `target` is the address that a branch may go to."""
+    """An instruction `@predicate opcode operands`. `target` is the address to which it may branch."""
     address: int
     predicate: str
     opcode: str
@@ -48,7 +48,7 @@ class Instruction:
         return self.opcode.split(".")[0]
 
     def ends_path(self):
-        """Whether the next instruction is reached only by a branch to it."""
+        """Whether the next instruction is reached only by a branch."""
         conditional = self.predicate or (self.name == "BRA" and "," in self.operands)
         return self.name in ("BRA", "EXIT", "RET", "BRX", "JMP", "JMX") and not conditional
 
@@ -64,7 +64,8 @@ TARGET = re.compile(r"(?:`\((\.L\w+)\)|\b0x([0-9a-f]+))$")
 
 
 def parse(text):
-    """Returns the functions of a disassembly: {name: [Instruction]}, in order of address. Raises SassError if none."""
+    """Returns the functions of a disassembly, {name: [Instruction]}, in order of address. Raises SassError if there are
+    none."""
     functions, labels, code = {}, {}, None
     for line in text.splitlines():
         if match := FUNCTION.match(line):
@@ -97,7 +98,7 @@ def parse(text):
 
 @dataclasses.dataclass
 class Loop:
-    """`always`: the instructions of every iteration; `sometimes`: those after a branch. In order of address."""
+    """`always` has the instructions of every iteration, `sometimes` those behind a branch, both in order of address."""
     always: list
     sometimes: list
 
@@ -127,7 +128,7 @@ def basic_blocks(code):
 
 
 def dominators(successors):
-    """Returns the dominators of each block, a set; None for unreachable blocks."""
+    """Returns the set of dominators for each block; None for unreachable blocks."""
     result = [None] * len(successors)
     result[0], changed = {0}, True
     while changed:
@@ -145,7 +146,8 @@ def dominators(successors):
 
 
 def natural_loops(successors):
-    """Returns (header, latches, blocks) of every loop: a latch branches to the header, which dominates it."""
+    """Returns (header, latches, blocks) of every loop. A latch is a block that branches to the header, which dominates
+    it."""
     above, predecessors, latches = dominators(successors), collections.defaultdict(set), collections.defaultdict(set)
     for block, following in enumerate(successors):
         for after in following:
@@ -182,7 +184,7 @@ def main_loops(code):
 
 
 def reachable(code, start):
-    """Returns the instructions that can run after the instruction `start`, with those of its basic block."""
+    """Returns the instructions that can run after the instruction `start`, and all instructions of its basic block."""
     blocks, successors = basic_blocks(code)
     pending, seen = [next(number for number, block in enumerate(blocks) if start in block)], set()
     while pending:
@@ -194,7 +196,7 @@ def reachable(code, start):
 
 
 def highest_register(instruction):
-    """Returns the highest register, with all of a product's accumulator; -1 if there is none."""
+    """Returns the number of the highest register, counting the whole accumulator of a product; -1 if there is none."""
     registers = [int(register) for register in re.findall(r"\bR(\d+)\b", instruction.operands)]
     shape = re.match(r"HGMMA\.64x(\d+)x", instruction.opcode)
     if shape and registers:
@@ -204,7 +206,7 @@ def highest_register(instruction):
 
 # --- Classes ----------------------------------------------------------------------------------------------------------
 
-# The first class whose pattern matches the whole opcode, modifiers included.
+# An instruction belongs to the first class whose pattern matches the whole opcode with its modifiers.
 CLASSES = [(name, re.compile(pattern)) for name, pattern in (
     ("HGMMA", r"HGMMA\..*"),
     ("MUFU.EX2", r"MUFU\.EX2.*"),
@@ -243,11 +245,11 @@ def count(instructions, key=class_of):
 
 
 NEGATIVE_INFINITY = re.compile(r"-INF\b")
-LIMITS = 2  # A thread's rows: for each, one select of -inf belongs to the running maximum.
+LIMITS = 2  # for each of a thread's two rows, the running maximum has one select of -inf
 
 
 def is_masked(loop):
-    """Whether the loop applies a mask, that is, replaces scores by -inf."""
+    """Whether the loop applies a mask, which replaces scores by -inf."""
     selects = [instruction for instruction in loop.instructions()
                if instruction.name in ("FSEL", "SEL") and NEGATIVE_INFINITY.search(instruction.operands)]
     return len(selects) > LIMITS
@@ -256,14 +258,16 @@ def is_masked(loop):
 # --- Tools ------------------------------------------------------------------------------------------------------------
 
 def find_tool(*names):
-    """Returns the first of the programs on PATH, or below CUDA_HOME, CUDA_PATH or /usr/local/cuda; or None."""
+    """Returns the first of the programs that is on PATH or below CUDA_HOME, CUDA_PATH or /usr/local/cuda; None if there
+    is none."""
     root = os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH") or "/usr/local/cuda"
     path = os.pathsep.join([os.environ.get("PATH", os.defpath), os.path.join(root, "bin")])
     return next(filter(None, (shutil.which(name, path=path) for name in names)), None)
 
 
 def run_tool(program, *arguments):
-    """Runs a program; returns its standard output and error. Raises SassError with both if it fails."""
+    """Runs a program. Returns its standard output and standard error. Raises SassError with both if the program
+    fails."""
     done = subprocess.run([program, *arguments], capture_output=True, text=True)
     if done.returncode:
         raise SassError(f"{os.path.basename(program)} failed: {(done.stdout + done.stderr).strip()}")
@@ -288,7 +292,7 @@ def assemble(ptx, cubin):
 
 @dataclasses.dataclass
 class Resources:
-    """The output of ptxas about an entry. `advice`: its remarks C7500 to C7599, about wgmma and setmaxnreg."""
+    """What ptxas reports about an entry. `advice` has its remarks C7500 to C7599, about wgmma and setmaxnreg."""
     registers: int
     stack: int
     spill_stores: int
@@ -314,7 +318,7 @@ def read_resources(report):
 
 @contextlib.contextmanager
 def text_file(ptx):
-    """A context with a temporary .ptx file of this text."""
+    """Makes a temporary .ptx file with this text, for a `with` statement."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "kernel.ptx")
         with open(path, "w", encoding="utf-8") as file:
@@ -323,7 +327,8 @@ def text_file(ptx):
 
 
 def read_kernels(path):
-    """Returns ({function: [Instruction]}, {entry: Resources}) of a .ptx, .cubin or .sass file; the latter for .ptx."""
+    """Returns ({function: [Instruction]}, {entry: Resources}) for a .ptx, .cubin or .sass file. Only a .ptx file has
+    resources."""
     if path.endswith(".ptx"):
         with tempfile.TemporaryDirectory() as folder:
             cubin = os.path.join(folder, "kernel.cubin")

@@ -1,10 +1,10 @@
-"""Times gradients of captured tensors on a GPU: the backward pass with them and without, and FlexAttention's: the table
-of docs/captured-gradients.md.
+"""Times gradients of captured tensors on a GPU, for the table of docs/captured-gradients.md: the backward pass with and
+without these gradients, and FlexAttention's backward pass.
 
     gpu_measure captured-gradients [--no-peers]
 
-All variants take turns. FlexAttention is compiled for these shapes; its backward pass, milliseconds long, is launched
-without a CUDA graph.
+All variants take turns. FlexAttention is compiled for these shapes. Its backward pass takes milliseconds, so it is
+launched without a CUDA graph.
 """
 from __future__ import annotations
 

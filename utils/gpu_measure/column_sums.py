@@ -1,8 +1,8 @@
 """Times flashc.column_sums: gpu_measure column-sums [SCHEDULE ...]
 
-Times 16384 tokens of hidden size 2048 in bf16, d = 64, 128, 256, N = 1024, 4096, 16384, with and without a causal mask,
-with the table's schedule; then each SCHEDULE at d = 128, N = 4096. A time is the median of seven replays of a CUDA
-graph of ten calls; the FLOPs of a causal mask are half of those without.
+Times 16384 tokens of hidden size 2048 in bf16, with d = 64, 128, 256 and N = 1024, 4096, 16384, with and without a
+causal mask, with the schedule of the table; then each SCHEDULE at d = 128, N = 4096. A time is the median of seven
+replays of a CUDA graph of ten calls. A causal mask halves the FLOPs.
 """
 import sys
 

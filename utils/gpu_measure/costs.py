@@ -1,9 +1,10 @@
-"""Times sinks and dropout on a GPU over the same call without: the tables of docs/sinks.md and docs/dropout.md.
+"""Times the cost of sinks and dropout on a GPU, for the tables of docs/sinks.md and docs/dropout.md.
 
     gpu_measure costs [--peers]
 
-All variants are CUDA graphs of five calls that take turns; a figure is the median of its turns over that of the plain
-call. --peers: also PyTorch's own attention with the same rate of dropout, by FlashAttention-2 and by cuDNN, in ms.
+All variants are CUDA graphs of five calls, and take turns. A figure is the median time of a variant, divided by that of
+the same call without sinks and dropout. --peers also times PyTorch's own attention with the same rate of dropout, by
+FlashAttention-2 and by cuDNN, in ms.
 """
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ def measure(d: int, length: int, causal: bool, has_peers: bool) -> None:
     graphs, kept = {}, []
     for name, keywords in variants.items():
         o, lse = flashc.attention(q, k, v, causal=causal, return_lse=True, **keywords)
-        kept.append((o, lse))  # Kept for as long as the graph may run.
+        kept.append((o, lse))  # kept for as long as the graph may run
         graphs["forward " + name] = capture(
             lambda keywords=keywords: flashc.attention(q, k, v, causal=causal, return_lse=True, **keywords))
         graphs["backward " + name] = capture(

@@ -1,5 +1,5 @@
-"""Times masks and scores in decoding: a window of a long sequence, sinks, a soft cap and ALiBi, over plain decoding of
-as many keys. The caches rotate through more bytes than the L2 has.
+"""Times masks and scores in decoding, relative to plain decoding of as many keys: a window of a long sequence, sinks, a
+soft cap and ALiBi. The caches are used in turn, and together exceed the L2 cache.
 
   gpu_measure decode-masks           prints the microseconds of each, and its ratio to plain decoding
   gpu_measure decode-masks --once    launches each once, in this order, for Nsight Compute:
@@ -27,7 +27,7 @@ def make(keys, count):
 
 
 def make_calls():
-    """Returns {name: function of a cache's number}."""
+    """Returns {name: function that makes a call with the cache of a number}."""
     q = torch.randn(BATCH, 1, HEADS * GROUP, DEPTH, device="cuda", dtype=torch.bfloat16)
     short, long = make(KEYS, 3), make(LONG, 2)
     sinks, slopes = torch.randn(HEADS * GROUP, device="cuda"), torch.rand(HEADS * GROUP, device="cuda") * 0.1

@@ -1,11 +1,11 @@
-"""Times some hundred query rows against long caches: the kernel that flashc.decode chooses, the forward kernel with its
-keys in one part and in several, and decoding kernels.
+"""Times some hundred query rows against long caches, with the kernel that flashc.decode chooses, with the forward
+kernel on keys in one part and in several, and with decoding kernels.
 
   gpu_measure decode-parts    prints a row for each case: microseconds of the chosen kernel, of the forward kernel in
                               one part and in as many as fill the GPU, of decoding in one part and in two, of the chosen
                               kernel for pages of 16 rows; then the choice
 
-Each contender is a CUDA graph of ten calls; all take turns, and the best of eight rounds counts.
+Each contender is a CUDA graph of ten calls. All take turns, and the best of eight rounds counts.
 """
 import torch
 

@@ -1,15 +1,15 @@
-"""Launches the kernels of gradients on a GPU, each many times: no hang, right numbers, equal bits where they are
-promised.
+"""Launches each kernel of gradients many times on a GPU, and checks that there is no hang, that numbers are right, and
+that bits are equal where this is promised.
 
     gpu_measure gradients                                            2000 launches of each kernel
     compute-sanitizer --tool memcheck python3 utils/gpu_measure gradients --times 1
                                                                      and racecheck, synccheck: sizes for a sanitizer
 
-Numbers of the first launch are held against float32
-attention (gpu_check.py says how; with sinks or dropout against the formula in float64), with NaN in the outputs and in
-the memory that a workspace is likely to get. dsinks has the same bits in every launch, dk and dv have where at most two
-query heads share a key head, and with deterministic=True all of them have; between launches another stream computes
-products, so that CTAs do not always run in the same order.
+The numbers of the first launch are compared with float32 attention (by the rule of gpu_check.py), or, with sinks or
+dropout, with the formula in float64. Outputs are NaN before the launch, and so is the memory that a workspace is likely
+to get. dsinks has the same bits in every launch. dk and dv do if at most two query heads share a key head, and with
+deterministic=True all gradients do. Between launches another stream computes products, so that CTAs do not always run
+in the same order.
 """
 
 import argparse
@@ -59,7 +59,7 @@ CASES = [*(Case(d, causal) for d in (64, 128, 192, 256) for causal in (False, Tr
 
 
 def poison(sizes):
-    """Fills the memory that PyTorch allocates next arrays of so many bytes from with NaN."""
+    """Fills the memory from which PyTorch will allocate the next arrays of these sizes with NaN."""
     blocks = [torch.full((size // 4,), float("nan"), device="cuda") for size in sizes for _ in range(4)]
     del blocks
 
@@ -116,7 +116,7 @@ def check(case, batch, nq, nk, times, busy):
         problem = compare_with_formula(q, k, v, do, keep, how, outputs)
     else:
         problem = _check.GradientReference(q, k, v, do, keep).compare(outputs).problem
-    is_ordered = case.group <= 2  # sums of two have one order
+    is_ordered = case.group <= 2  # sums of two numbers do not depend on the order
     promised = outputs if case.deterministic else outputs[1:] if is_ordered else outputs[3:]
     first, different = [x.clone() for x in promised], torch.zeros((), dtype=torch.int64, device="cuda")
     for number in range(times - 1):
@@ -143,7 +143,7 @@ def main():
         with torch.cuda.stream(side):
             torch.mm(square, square)
 
-    # Some CTAs have one work tile, others several; no tile is full.
+    # Some CTAs have one work tile, others several. No tile is full.
     sizes = [(1, 130, 190)] if options.times == 1 else [(9, 300, 300), (3, 700, 500)]
     failed, begin = 0, time.time()
     for case in CASES:

@@ -6,7 +6,7 @@ from typing import Any, Callable, Dict, List, Tuple
 
 import torch
 
-#: A graph, and the number of calls that it has.
+#: A graph, and the number of calls in it.
 Graph = Tuple[torch.cuda.CUDAGraph, int]
 
 
@@ -23,7 +23,7 @@ def capture(run: Callable[[], Any], launches: int = 5, warm_up: int = 2) -> Grap
 
 
 def elapsed(run: Callable[[], Any]) -> float:
-    """Returns the milliseconds of the GPU for a call."""
+    """Returns the milliseconds that the GPU takes for a call."""
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     start.record()
     run()
@@ -33,7 +33,7 @@ def elapsed(run: Callable[[], Any]) -> float:
 
 
 def times_of(graphs: Dict[Any, Graph], turns: int = 15) -> Dict[Any, List[float]]:
-    """Returns the milliseconds of a call of each graph, in each turn."""
+    """Returns the milliseconds of a call of each graph, for each turn."""
     times: Dict[Any, List[float]] = {name: [] for name in graphs}
     for _ in range(turns):
         for name, (graph, launches) in graphs.items():

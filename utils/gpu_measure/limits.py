@@ -1,20 +1,20 @@
-"""Finds which unit limits flashc in each cell of the benchmark's grid, from the hardware counters. Needs a GPU
-that lets Nsight Compute (ncu) read them, PyTorch, and the package flashc.
+"""Finds the unit that limits flashc in each cell of the benchmark's grid, from hardware counters. Needs a GPU whose
+counters Nsight Compute (ncu) may read, PyTorch, and the package flashc.
 
     gpu_measure limits                                       every cell of the grid
     gpu_measure limits --grid d=128 n=4096,16384 causal=1    some of them, as for python -m flashc.bench
     gpu_measure limits --schedule consumers=2 --csv out.csv  another schedule; every number to a file
 
-One launch of each cell is measured, after one that compiles. ncu is told to leave the clocks alone. It runs the launch
-several times, alone on the GPU: the clock is not that of a benchmark, which the power limit holds back.
+Each cell is launched once to compile, and once to measure. ncu does not change the clocks. It runs the measured launch
+several times, alone on the GPU, so the clock differs from that of a benchmark, which the power limit lowers.
 
-Columns, all but the first two in percent of the peak over the launch: `us`, its time; `MHz`, the clock of the
-multiprocessors; `useful`, the operations that attention needs, of the 4096 that the tensor cores of a multiprocessor
-do in a cycle; `tensor`, cycles in which they ran (masked parts of a tile, too); `xu`, exponentials; `fma`, `alu`,
-`uniform`, those pipes; `issue`, the instruction schedulers; `l2`, `dram`, throughput; `SMs`, cycles in which a
+`us` is the time, and `MHz` the clock of the multiprocessors. The other columns are in percent of the peak over the
+launch. `useful`: the operations that attention needs, relative to the 4096 that the tensor cores of a multiprocessor do
+in a cycle; `tensor`: cycles in which the tensor cores ran, also for masked parts of a tile; `xu`: exponentials; `fma`,
+`alu`, `uniform`: these pipes; `issue`: the instruction schedulers; `l2`, `dram`: throughput; `SMs`: cycles in which a
 multiprocessor had a CTA.
-The limit is the busiest unit. If it is under 60%, none is: `latency` is named, with the busiest unit. If
-multiprocessors had work for less than 85% of the time, that is named before all.
+The limit is the busiest unit. If that unit is under 60%, the limit is `latency`, followed by the unit. If
+multiprocessors had work for less than 85% of the time, the limit is `idle SMs`.
 """
 
 import argparse
@@ -40,12 +40,12 @@ UNITS = {
 TIME, CLOCK, ACTIVE = "gpu__time_duration.sum", "sm__cycles_elapsed.avg.per_second", f"sm__cycles_active.avg.{PEAK}"
 PROCESSORS = "device__attribute_multiprocessor_count"
 METRICS = [TIME, CLOCK, ACTIVE, PROCESSORS, *UNITS.values()]
-# Factors to ns and to Hz, by the names of base units in different versions of ncu.
+# Factors to ns and to Hz. Versions of ncu have different names for the base units.
 SCALES = {TIME: {"ns": 1, "nsecond": 1, "us": 1e3, "usecond": 1e3, "ms": 1e6, "msecond": 1e6},
           CLOCK: {"hz": 1, "cycle/second": 1, "cycle/s": 1, "mhz": 1e6, "ghz": 1e9, "cycle/nsecond": 1e9,
                   "cycle/usecond": 1e6}}
-TENSOR_FLOPS = 4096  # Of dense 16-bit products, per cycle and multiprocessor: 989 TFLOP/s of 132 at 1.83 GHz.
-BUSY, WORKING = 60, 85  # Percent. See above.
+TENSOR_FLOPS = 4096  # of dense 16-bit products, per cycle and multiprocessor: 989 TFLOP/s of 132 at 1.83 GHz
+BUSY, WORKING = 60, 85  # percent; see above
 COLUMNS = ["us", "MHz", "useful", *UNITS, "SMs"]
 
 
@@ -56,8 +56,8 @@ class LimitsError(Exception):
 # --- Reading ncu ------------------------------------------------------------------------------------------------------
 
 def read_rows(text):
-    """A {metric: number} for every launch, of the output of `ncu --csv --page raw --print-units base`. Raises
-    LimitsError for a metric that is not there."""
+    """Returns {metric: number} for every launch, from the output of `ncu --csv --page raw --print-units base`. Raises
+    LimitsError if a metric is missing."""
     lines = [line for line in text.splitlines() if line.startswith('"')]
     if len(lines) < 3:
         said = " ".join(line.strip() for line in text.splitlines() if line.strip())
@@ -83,7 +83,7 @@ def read_rows(text):
 
 
 def columns(cell, row):
-    """Returns {column: number} of a cell, from its metrics."""
+    """Returns {column: number} for a cell, from its metrics."""
     cycles = row[TIME] * 1e-9 * row[CLOCK]
     useful = 100 * cell.flops / (cycles * row[PROCESSORS] * TENSOR_FLOPS)
     return {"us": row[TIME] / 1e3, "MHz": row[CLOCK] / 1e6, "useful": useful,
@@ -101,7 +101,7 @@ def limit(values):
 # --- Under ncu --------------------------------------------------------------------------------------------------------
 
 def run_cells(cells, options):
-    """Launches every cell twice, the second time between cudaProfilerStart and Stop; ncu profiles this process."""
+    """Launches every cell twice, the second time between cudaProfilerStart and Stop. ncu profiles this process."""
     import torch
     if not torch.cuda.is_available():
         sys.exit("gpu_measure limits: expected a GPU, got none")
@@ -122,7 +122,7 @@ def run_cells(cells, options):
 
 
 def measure(cells, options):
-    """Returns the metrics of every cell, from a run of this program under ncu."""
+    """Returns the metrics of every cell. Runs this program under ncu."""
     if not shutil.which(options.ncu):
         raise LimitsError(f"expected Nsight Compute, got no program '{options.ncu}'")
     with tempfile.TemporaryDirectory() as folder:
@@ -169,7 +169,7 @@ def write_csv(path, found):
 
 
 def main():
-    # Imported here, so that a missing package is one message.
+    # Imported here, so that a missing package gives one message.
     try:
         from flashc.bench import _grid
     except (ImportError, RuntimeError) as error:

@@ -1,7 +1,7 @@
-"""The programs of the sweep: every row of the schedule table, every example, mask class and score kind, both types.
+"""The programs of the sweep: every row of the schedule table, every example, mask class and score kind, in both types.
 
-`PROGRAMS` maps the name of a program to a function that compiles it, and `EXAMPLES` the name of one to the arguments of
-the driver. A name says what the program is, and stays: the record is kept under it.
+`PROGRAMS` maps names to functions that compile a program. `EXAMPLES` maps names to arguments of the driver. A name
+describes its program, and must not change, because the record is kept under this name.
 """
 import json
 import pathlib
@@ -30,7 +30,8 @@ SCORES = scores.make_scores(scores.NUMPY, lambda x: x, np.random.default_rng(0),
 
 def add(group: str, name: str, d: int = 128, dv: int = 0, dtype: str = "bf16", batch: int = 2,
         heads: Tuple[int, int] = (4, 4), queries: int = 1024, keys: int = 1024, **options: Any) -> None:
-    """Returns a program. `options`: those of flashc.compile; without `return_lse` there is no log-sum-exp."""
+    """Adds a program to PROGRAMS. `options` are options of flashc.compile; without `return_lse` there is no
+    log-sum-exp."""
     q, k, v = (flashc.ArraySpec((batch, h, n, depth), dtype) for h, n, depth in
                ((heads[0], queries, d), (heads[1], keys, d), (heads[1], keys, dv or d)))
     options.setdefault("return_lse", False)
@@ -120,8 +121,8 @@ def add_operation(name: str, d: int, operation: int, group: int = 1, dtype: str 
                   score: Any = None, schedule: Optional[str] = None, dv: Optional[int] = None,
                   deterministic: bool = False, has_sinks: bool = False, dropout_p: float = 0.0,
                   captured: Optional[int] = None) -> None:
-    """Returns a program of an operation that flashc.compile does not have. A backward pass has the gradient of the
-    log-sum-exp in f16 only. `captured`: the number of the array whose gradient is computed."""
+    """Adds a program for an operation that flashc.compile does not have. A backward pass takes the gradient of the
+    log-sum-exp only in f16. `captured` is the number of the array whose gradient is computed."""
     code = trace(mask, score)
     has_lse = operation >= library.ATTENTION_BACKWARD and dtype == "f16"
     number = 0 if captured is None else [n for n, x in enumerate(code.captures) if x.shape][captured]
@@ -133,7 +134,7 @@ def add_operation(name: str, d: int, operation: int, group: int = 1, dtype: str 
 
 
 def compiled(specialization: Any) -> Any:
-    """Compiles a specialization; returns the values that the sweep hashes."""
+    """Compiles a specialization. Returns the values that the sweep hashes."""
     kernel = specialization.compile()
     return SimpleNamespace(ptx=kernel.ptx(), manifest=json.loads(kernel.manifest()), decisions=kernel.decisions())
 
@@ -239,7 +240,7 @@ def add_cached(name: str, d: int = 128, dv: Optional[int] = None, group: int = 4
                mask: Any = None, score: Any = None, causal: bool = True, window: Any = None,
                schedule: Optional[str] = None, target: str = GPU_TARGET, has_sinks: bool = False,
                **fields: Any) -> None:
-    """Returns a program of attention to a cache with 8 key heads. `fields`: other fields of the specialization."""
+    """Adds a program of attention to a cache with 8 key heads. `fields` are other fields of the specialization."""
     code = trace(mask, score)
     options = Options(causal, None if window is None else (window, 0), schedule=schedule).of_kernel(d)
     specialization = Specialization("bf16", d, dv or d, group, options, target, page_size=page,
@@ -317,7 +318,7 @@ for _path in sorted((pathlib.Path(__file__).resolve().parents[2] / "examples").g
     _form = ",split-gradients=queries" if "backward" in _path.stem else ""  # the other form has tiles of 64
     EXAMPLES[f"example: {_path.stem}, tiles of 48 keys"] = [str(_path), f"--schedule=consumers=1,kv-tile=48{_form}"]
 
-#: Some programs of every group, which `make test` compiles in seconds.
+#: A few programs of every group, which `make test` compiles in seconds.
 SOME = ("table: none, d=64", "table: causal, d=128", "table: documents, d=64", "table: dilated, d=128, f16",
         "table: memory, d=256", "table: none, d=128, soft cap", "score: alibi, none, d=128",
         "mask: blocks (wide), d=64, bf16",

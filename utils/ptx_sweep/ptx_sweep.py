@@ -1,17 +1,18 @@
 #!/usr/bin/env python3
-"""Hashes the PTX of some 500 programs, to show that a change leaves the PTX as it is.
+"""Hashes the PTX of some 500 programs, to show that a change does not change the PTX.
 
   ptx_sweep.py write [FILE]             hashes every program and writes a line for each: two hashes and its name
   ptx_sweep.py compare [--some] [FILE]  hashes every program, or some, and lists those that differ from FILE's, are new
                                         or gone
   ptx_sweep.py show NAME                prints the PTX of a program, and its manifest
 
-The first hash is that of the PTX, without comments; the second that of the manifest, without the schedules' text. FILE
-is recorded.txt next to this script, which has the hashes of the tree: a commit that changes code on purpose writes it
-again, and its diff shows which programs changed. PTX depends on LLVM, whose version is the file's first line. For
-another version nothing is compared, and the status is 2 (with --some, for the test suite, 0).
+The first hash is that of the PTX without comments. The second hash is that of the manifest without the texts of
+schedules. By default FILE is recorded.txt next to this script, which has the hashes of the tree. A commit that changes
+code on purpose writes this file again, and its diff shows which programs changed. PTX depends on the version of LLVM,
+which is in the first line of the file. For another version nothing is compared, and the status is 2 (with --some, for
+the test suite, 0).
 
-The library is that of build/, or the one that FLASHC_LIBRARY names in another build tree.
+The library is that of build/, or the one in another build tree that FLASHC_LIBRARY names.
 """
 import argparse
 import concurrent.futures
@@ -37,7 +38,7 @@ TABLE = ROOT / "lib" / "Schedule" / "schedules.txt"
 ROW = re.compile(r"row: built-in schedule table, line (\d+):")
 
 
-#: A program of the same build tree.
+#: The flashc program of the build tree that has the library.
 DRIVER = str(pathlib.Path(LIBRARY).parents[1] / "bin" / "flashc")
 
 
@@ -75,14 +76,15 @@ def hash_text(text: str) -> str:
 
 
 def hash_program(name: str) -> Tuple[str, str, Iterable[str]]:
-    """Returns the hashes of a program, as in a line of the record, and the rows of the table that it uses."""
+    """Returns the name of a program, its hashes as in a line of the record, and the rows of the schedule table that it
+    uses."""
     ptx, manifest, decisions = compile_program(name)
     launch = json.dumps(without_schedules(manifest), sort_keys=True)
     return name, f"{hash_text(without_comments(ptx))} {hash_text(launch)}", ROW.findall(decisions)
 
 
 def hash_programs(names: Iterable[str]) -> Tuple[Dict[str, str], set]:
-    """Returns the hashes of programs by name, and the lines of the table that no program uses."""
+    """Returns the hashes of programs by name, and the lines of the schedule table that no program uses."""
     flashc.configure(disk_cache=False)
     hashes, rows = {}, set()
     with concurrent.futures.ProcessPoolExecutor() as pool:
@@ -93,7 +95,7 @@ def hash_programs(names: Iterable[str]) -> Tuple[Dict[str, str], set]:
 
 
 def find_rows() -> set:
-    """Returns the lines of the built-in table that have a row."""
+    """Returns the line numbers of the rows in the built-in table."""
     return {str(number) for number, line in enumerate(TABLE.read_text().splitlines(), 1) if line and line[0] != "#"}
 
 
