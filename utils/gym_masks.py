@@ -225,7 +225,7 @@ def main():
     args = parser.parse_args()
     torch._dynamo.config.cache_size_limit = torch._dynamo.config.recompile_limit = 1000
     warm = torch.zeros(1, 1, 64, 64, device="cuda", dtype=torch.bfloat16, requires_grad=True)
-    flashc.attention(warm, warm, warm, causal=True).sum().backward()  # makes the device's memory pool, which a capture cannot do
+    flashc.attention(warm, warm, warm, causal=True).sum().backward()  # makes the memory pool, as captures cannot
     begin, rows = time.time(), []
     for name in args.only.split(","):
         if time.time() - begin > args.seconds:
