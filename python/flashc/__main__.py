@@ -21,13 +21,14 @@ _HOPPER, _OLDEST = (9, 0), (8, 0)
 
 
 def prefix() -> Optional[str]:
-    """Returns the folder for CMAKE_PREFIX_PATH, or None, as for a build tree, which has no lib/cmake/flashc."""
+    """Returns the folder for CMAKE_PREFIX_PATH. Returns None if it has no lib/cmake/flashc, as in a build tree."""
     folder = os.path.dirname(os.path.dirname(os.path.abspath(library_path())))
     return folder if os.path.isdir(os.path.join(folder, "lib", "cmake", "flashc")) else None
 
 
 def _usable(capability: Tuple[int, int]) -> str:
-    """The functions that run on a compute capability: kernels are for Hopper alone, except decode's, also for sm_80."""
+    """Returns which functions run on a compute capability. decode has kernels for sm_80 and later; all other kernels
+    are for Hopper only."""
     if capability == _HOPPER:
         return "all functions"
     return "decode alone; kernels of the others are for sm_90a" if capability >= _OLDEST else "no function"
@@ -47,7 +48,7 @@ def _gpus() -> Iterator[str]:
 
 
 def _functions() -> Iterator[Tuple[str, str]]:
-    """The public functions with the first sentence of their docstrings."""
+    """Yields the public functions with the first sentences of their docstrings."""
     for name in flashc.__all__:
         value = getattr(flashc, name)
         if inspect.isfunction(value):
@@ -67,7 +68,7 @@ def _section(title: str, lines: List[str]) -> str:
 
 
 def report() -> str:
-    """The whole report, as text."""
+    """Returns the whole report as text."""
     functions = list(_functions())
     width = max(len(name) for name, _ in functions) + 2
     sections = [("flashc", [flashc.__version__]), ("library", [library_path()]), ("GPUs", list(_gpus())),

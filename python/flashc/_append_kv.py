@@ -102,7 +102,7 @@ def append_now(k_cache: Any, v_cache: Any, tokens: Tokens, is_interleaved: bool)
     inputs.narrow("positions", "counts", "block_table", "leftpad")
     case = case_of(append_case, inputs, is_interleaved)
     _check_caches(inputs)
-    if not case.is_empty:  # Without tokens or rows for them nothing is written.
+    if not case.is_empty:  # Without tokens, or without rows for them, nothing is written.
         case(inputs)
 
 

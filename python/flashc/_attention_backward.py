@@ -71,8 +71,8 @@ class Given(NamedTuple):
 
 def backward_of(operands: Operands, options: Options, given: Given, captured: Sequence[Any] = (),
                 code: Optional[Code] = None, out: Any = None) -> Tuple[Any, ...]:
-    """flashc.attention_backward; `options` are checked. `code`: the mask and the score as the forward pass traced them,
-    since arrays that they refer to may have changed after it."""
+    """Computes flashc.attention_backward with checked `options`. `code` is the mask and the score as the forward pass
+    traced them, because arrays that these refer to may have changed since then."""
     if not isinstance(captured, (tuple, list)):
         raise UnsupportedTypeError(f"expected captured to be a tuple or a list of arrays, got {type(captured)!r}")
     sinks = operands.sinks
@@ -87,7 +87,7 @@ def backward_of(operands: Operands, options: Options, given: Given, captured: Se
     inputs.prepare_code(code)
     results = case(inputs, code, outs)
     if sinks is not None:
-        if case.is_empty and given.dlse is not None:  # Without keys, lse is the sink of the head.
+        if case.is_empty and given.dlse is not None:  # Without keys, lse is the head's sink.
             results[3][...] = given.dlse.sum(axis=(0, 2))
         if outs[3] is None:
             results[3] = as_type_of(results[3], sinks)
@@ -106,7 +106,7 @@ def _case(inputs: Inputs, options: Options) -> Case:
 
 
 def _result_like(inputs: Inputs, number: int, name: str, is_bshd: bool) -> Result:
-    """The result for the gradient of q, k or v. A new array lies in memory as its input does."""
+    """Returns the result for the gradient of q, k or v. A new array has the same order in memory as its input."""
     x = inputs[name]
     return Result(f"d{name}", f"out[{number}] (d{name})", name, tuple(x.shape), x.dtype, is_bshd,
                   lies_exchanged(x, is_bshd, inputs.sources[name]))

@@ -1,4 +1,4 @@
-"""Checks of the elements of lengths and block tables on the CPU, before a call reads caches by them."""
+"""Checks the elements of lengths and block tables on the CPU, before a call uses them to read caches."""
 from __future__ import annotations
 
 import ctypes
@@ -13,9 +13,9 @@ _INTEGERS = {"i32": ctypes.c_int32, "i64": ctypes.c_int64}
 
 
 def check_cache_values(inputs: Inputs, extents: Extents, specialization: Specialization, has_mask: bool) -> None:
-    """Refuses lengths below 0 or above the caches' rows, and entries of block_table that are no pages although a query
-    sees keys there. With a mask, the kept keys are unknown here: entries are not checked, and keys of such an entry are
-    NaN."""
+    """Refuses lengths that are negative or exceed the caches' rows. Refuses entries of block_table that are no pages,
+    if a query sees keys there. If there is a mask, entries are not checked, because it is not known here which keys the
+    mask keeps; keys of an entry that is no page are NaN."""
     lengths = inputs["lengths"]
     page_size, (_, (left, _)) = specialization.page_size, specialization.options.mask()
     for sequence in range(extents.batch):
@@ -30,7 +30,7 @@ def check_cache_values(inputs: Inputs, extents: Extents, specialization: Special
 
 
 def _check_pages(inputs: Inputs, sequence: int, page_size: int, keys: Tuple[int, int]) -> None:
-    """Refuses entries of block_table that are no pages, for the range of keys from keys[0] to keys[1]."""
+    """Refuses entries of block_table that are no pages, for the keys from keys[0] to keys[1] - 1."""
     pages, table = inputs["k_cache"].shape[0], inputs["block_table"]
     for slot in range(keys[0] // page_size, -(-keys[1] // page_size) if keys[0] < keys[1] else 0):
         page = _read(table, sequence, slot)

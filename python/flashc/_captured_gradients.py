@@ -1,4 +1,5 @@
-"""The gradients of arrays that a score reads: each has a kernel of its own, after that of dq, dk and dv."""
+"""The gradients of arrays that a score reads. Each gradient has its own kernel, which runs after the kernel of dq, dk
+and dv."""
 from __future__ import annotations
 
 from typing import Any, List, Sequence
@@ -15,19 +16,19 @@ from ._trace.trace import Code
 
 def captured_gradients(captured: Sequence[Any], backward: Case, inputs: Inputs, code: Code, is_bshd: bool) -> List[Any]:
     """Returns the gradient of each array of `captured`, in f32 (f64 for f64) and in the array's shape. `inputs` and
-    `code` are those of the backward pass. Elements that share memory (stride 0) have one gradient, at the first of
-    them; it is 0 at the others."""
-    inputs = inputs.without("sinks")  # The log-sum-exp includes them.
+    `code` are those of the backward pass. If elements share memory (stride 0), the first of them has their whole
+    gradient, and the gradient of the others is 0."""
+    inputs = inputs.without("sinks")  # The log-sum-exp includes the sinks.
     return [_gradient_of(number, x, backward, inputs, code, is_bshd) for number, x in enumerate(captured)]
 
 
 def _gradient_of(number: int, x: Any, backward: Case, inputs: Inputs, code: Code, is_bshd: bool) -> Any:
-    places = [place for place, capture in enumerate(code.captures) if capture.shape]  # Others are scalars.
+    places = [place for place, capture in enumerate(code.captures) if capture.shape]  # The other captures are scalars.
     found = [(place, array) for place, array in zip(places, code.arrays) if array.owner is x]
     if not found:
         raise ArgumentError(f"expected captured[{number}] to be an array that the score reads, got another one: the "
                             "same object, of one dimension at least if it is no tensor that requires a gradient")
-    # An array that both the mask and the score read is two operands of the kernel.
+    # If both the mask and the score read an array, the kernel has two operands for it.
     gradients = []
     for place, array in found:
         if array.dtype not in ("bf16", "f16", "f32", "f64"):
@@ -41,7 +42,7 @@ def _gradient_of(number: int, x: Any, backward: Case, inputs: Inputs, code: Code
 
 
 def _case(backward: Case, inputs: Inputs, result: Result, place: int, is_bshd: bool) -> Case:
-    """The case that computes the gradient of the capture number `place`."""
+    """Returns the case that computes the gradient of the capture numbered `place`."""
     it = backward.specialization
     options = it.options._replace(operation=CAPTURED_GRADIENT, deterministic=True, schedule=None)
     case = Case(inputs, it._replace(options=options, vectors=tuple(name for name in it.vectors if name in inputs),
@@ -51,7 +52,7 @@ def _case(backward: Case, inputs: Inputs, result: Result, place: int, is_bshd: b
 
 
 def _in_shape(gradient: Any, array: Array) -> Any:
-    """Returns the gradient in the shape of the array; `gradient` has an element for each element in memory."""
+    """Returns the gradient in the shape of the array. `gradient` has one element for each element in memory."""
     shared = [extent != 1 and stride == 0 for extent, stride in zip(array.shape, array.strides)]
     gradient = gradient.reshape(tuple(1 if is_shared else extent for extent, is_shared in zip(array.shape, shared)))
     if any(shared):

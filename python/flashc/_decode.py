@@ -112,7 +112,7 @@ def decode(q: ArrayLike, k_cache: ArrayLike, v_cache: ArrayLike, lengths: Intege
 
 
 class Cache(NamedTuple):
-    """The arrays that describe a cache, besides keys and values."""
+    """The arrays that describe a cache, except its keys and values."""
     lengths: Any
     block_table: Any = None
     k_scale: Any = None
@@ -120,7 +120,8 @@ class Cache(NamedTuple):
 
 
 def _from_leftpad(leftpad: Any, mask: Any, score: Any) -> Tuple[Any, Any]:
-    """Returns the mask and the score as functions of rows of the caches. `leftpad`: the first row of each sequence."""
+    """Returns the mask and the score as functions of rows of the caches. `leftpad` has the first row of each
+    sequence."""
     def keep(b, h, i, j):
         begin = ops.array(leftpad)[b]
         is_inside = j >= begin
@@ -137,14 +138,14 @@ def _from_leftpad(leftpad: Any, mask: Any, score: Any) -> Tuple[Any, Any]:
 
 
 def _of_sequence_from(begin: Any) -> ContextManager[None]:
-    """A context in which `flashc.ops.key_length()` is the length of a sequence that begins at row `begin`."""
+    """Returns a context in which `flashc.ops.key_length()` is the length of a sequence that begins at row `begin`."""
     trace = get_trace("leftpad")
     queries, keys, shift = trace.query_length(), trace.key_length(), trace.shift()
     return trace.of_sequence(Lengths(lambda: queries, lambda: keys - begin, lambda: shift))
 
 
 def decode_now(operands: Operands, options: Options, cache: Cache, out: Any = None) -> Any:
-    """flashc.decode outside of graphs; the PyTorch op calls it."""
+    """Computes flashc.decode outside of graphs. The PyTorch op calls it too."""
     options = options.checked()
     _check_choices(options.splits, options.batch_invariant)
     outs, return_lse = () if out is None else split_out(out), options.return_lse
@@ -155,7 +156,7 @@ def decode_now(operands: Operands, options: Options, cache: Cache, out: Any = No
     inputs.narrow("lengths", "block_table")
     inputs.widen("sinks", sum_dtype(inputs["q"].dtype))
     case = case_of(_case, inputs, options)
-    # Which tiles a mask keeps also depends on the lengths, which a plan does not fix.
+    # The tiles that a mask keeps also depend on the lengths, which a plan does not fix.
     code = make_code(operands.mask, operands.score, case.extents, inputs.device, inputs.stream)
     if code.plan is not None:
         code = code._replace(plan=None)
@@ -196,7 +197,7 @@ def _check_choices(splits: Any, batch_invariant: bool) -> None:
 
 
 def _check(inputs: Inputs, is_bshd: bool) -> Tuple[Extents, int]:
-    """Checks the shapes; returns the extents of the attention, and the rows of a page, or 0 without pages."""
+    """Checks the shapes. Returns the extents of the attention, and the number of rows of a page, or 0 without pages."""
     q, k, v = inputs["q"], inputs["k_cache"], inputs["v_cache"]
     rows, heads = (1, 2) if is_bshd else (2, 1)
     for name in ("q", "k_cache", "v_cache"):
@@ -212,7 +213,7 @@ def _check(inputs: Inputs, is_bshd: bool) -> Tuple[Extents, int]:
     inputs.check("lengths", "q", "i32", "[B]", (batch,))
 
     def as_sequences(x: Array) -> Array:
-        """The cache as an array [B, N, Hk, D] of q's element type, for check_inputs."""
+        """Returns the cache as an array [B, N, Hk, D] of q's element type, for check_inputs."""
         shape = list(x.shape)
         if page_size:
             shape[0], shape[rows] = batch, keys
@@ -228,8 +229,8 @@ def _check(inputs: Inputs, is_bshd: bool) -> Tuple[Extents, int]:
 
 
 def _check_scales(inputs: Inputs, extents: Extents, page_size: int) -> Tuple[Optional[str], Tuple[bool, bool]]:
-    """Checks the scales, and makes them [1 or pages, 1 or Hk] in `inputs`. Returns the element type of caches of 8
-    bits, or None, and whether pages and key heads have scales of their own."""
+    """Checks the scales, and reshapes them in `inputs` to [1 or pages, 1 or Hk]. Returns the element type of caches of
+    8 bits, or None, and whether pages and key heads have separate scales."""
     dtype = inputs["k_cache"].dtype
     scales = read_scales(inputs, "q", dtype, inputs["k_cache"].shape[0] if page_size else 1, extents.key_heads)
     if dtype not in EIGHT_BITS:
@@ -243,12 +244,12 @@ def _check_scales(inputs: Inputs, extents: Extents, page_size: int) -> Tuple[Opt
 
 
 def _target_of(device: int) -> str:
-    """The target for a device: PTX for sm_90a runs on Hopper alone, PTX for sm_80 on all later GPUs."""
+    """Returns the target for a device. PTX for sm_90a runs only on Hopper; PTX for sm_80 runs on all later GPUs."""
     is_hopper = device == CPU or capability_of(device) == (9, 0)
     return target_of(device) if is_hopper else "sm_80"
 
 
-# Chosen kernels, by the values that the choice depends on.
+# Kernels that were chosen, keyed by the values on which the choice depends.
 _plans: Dict[Tuple[Any, ...], Tuple[int, str]] = {}
 
 

@@ -1,4 +1,5 @@
-"""The folder of the documents: in the package, or next to python/ in a checkout and in an unpacked `make dist`."""
+"""Finds the folder of the documents: in the package, or next to python/ in a checkout and in an unpacked `make
+dist`."""
 from __future__ import annotations
 
 import os
@@ -6,7 +7,7 @@ from typing import Optional
 
 
 def documents() -> Optional[str]:
-    """Returns the folder of the documents, or None if there is none, as next to a copied package."""
+    """Returns the folder of the documents, or None if there is none, as for a copied package."""
     package = os.path.dirname(os.path.abspath(__file__))
     for folder in (os.path.join(package, "docs"), os.path.join(package, os.pardir, os.pardir, "docs")):
         if os.path.isfile(os.path.join(folder, "api.md")):

@@ -13,7 +13,7 @@ _LOW = 0xFFFFFFFF
 
 
 def _philox(counter: Sequence[Any], key: Tuple[int, int]) -> Sequence[Any]:
-    """Philox4x32-10 (Salmon et al. 2011): four words, in arrays of uint64."""
+    """Computes Philox4x32-10 (Salmon et al. 2011). Returns four words, in arrays of uint64."""
     x0, x1, x2, x3 = counter
     k0, k1 = key
     for _ in range(10):

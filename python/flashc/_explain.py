@@ -19,8 +19,8 @@ from ._runtime.public import public
 from ._runtime.specialization import CPU_TARGET, GPU_TARGET
 from ._trace.trace import Code
 
-#: Arrays on a GPU with more bytes are not copied to the host. Arrays that loop bounds read have an element per batch,
-#: document or position; an array with an element for each pair (i, j) bounds no loop.
+#: Arrays on a GPU that have more bytes are not copied to the host. Arrays that loop bounds read have one element per
+#: batch, document or position. An array with an element for each pair (i, j) bounds no loop.
 _MAX_COPY = 1 << 28
 
 
@@ -171,8 +171,8 @@ def explain(q: Union[ArrayLike, ArraySpec], k: Union[ArrayLike, ArraySpec], v: U
 
 
 def _describe_captures(message: str, code: Code) -> str:
-    """Returns the compiler's message with a hint for the captured array that it names: the array's name in the user's
-    function, if known, its element type and shape."""
+    """Returns the compiler's message. If the message names a captured array, adds a hint: the array's name in the
+    user's function, if it is known, its element type and its shape."""
     arrays = iter(code.arrays)
     for place, capture in enumerate(code.captures):
         if capture.shape:
@@ -186,7 +186,8 @@ def _describe_captures(message: str, code: Code) -> str:
 
 
 def _bind(words: Any, code: Code) -> List[Any]:
-    """Writes the captures' addresses on the host, and scalars, into `words`; returns objects that own copied memory."""
+    """Writes the addresses of the captures on the host, and scalars, into `words`. Returns objects that own copied
+    memory."""
     copies: List[Any] = []
     arrays = iter(code.arrays)
     for number, (capture, one) in enumerate(zip(code.captures, code.bound), 3):
@@ -197,7 +198,8 @@ def _bind(words: Any, code: Code) -> List[Any]:
 
 
 def _host_address(array: Array, address: int, copies: List[Any]) -> int:
-    """Returns the address of an array's elements on the host, after a copy from a GPU; 0 if none or too many."""
+    """Returns the address of an array's elements on the host, which are copied if they are on a GPU. Returns 0 if there
+    are no elements, or too many to copy."""
     if array.device == CPU or not address:
         return address
     span = 1 + sum((extent - 1) * stride for extent, stride in zip(array.shape, array.strides))

@@ -66,7 +66,7 @@ def _stacked(name: str, parts: Any) -> Any:
 
 
 def merge_now(o: Any, lse: Any, sinks: Any = None, out: Optional[Tuple[Any, Any]] = None) -> Tuple[Any, Any]:
-    """flashc.merge_states outside of graphs; the PyTorch op calls it."""
+    """Computes flashc.merge_states outside of graphs. The PyTorch op calls it too."""
     inputs = Inputs(refuse_gradients(o=o, lse=lse, sinks=sinks))
     outs = read_outs(out, ("o", "lse"))
     merged, whole = case_of(_case, inputs, _dtype_of(outs[0], inputs))(inputs, outs=outs)
@@ -94,7 +94,7 @@ def _case(inputs: Inputs, dtype: str) -> Case:
 
 
 def _dtype_of(out: Any, inputs: Inputs) -> str:
-    """The element type of the result: that of the caller's array, or of the parts."""
+    """Returns the element type of the result: that of the caller's array, or else that of the parts."""
     if out is None:
         return inputs["o"].dtype
     given = source_of(out).describe(out, inputs.stream).dtype

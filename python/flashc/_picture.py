@@ -9,11 +9,11 @@ from typing import List, Sequence
 
 #: The longest side of a picture in pixels.
 _MAX_SIDE = 2048
-#: Skipped, partial and full tiles, and lines between tiles.
+#: Colours of skipped, partial and full tiles, and of lines between tiles.
 _COLOURS = bytes.fromhex("e8e8e8 f28e2b 4e79a7 ffffff")
 _LINE = 3
 _LEAST_SCALE_WITH_LINES = 8
-#: The class of a block, by (OR of its tiles' classes) + 4 * (AND of its tiles' classes).
+#: The class of a block, indexed by (OR of its tiles' classes) + 4 * (AND of its tiles' classes).
 _OF_BITS = bytes(2 if bits == 2 + 4 * 2 else int(bits != 0) for bits in range(256))
 
 
@@ -23,7 +23,8 @@ def block_side(rows: int, columns: int) -> int:
 
 
 def _block_row(lines: Sequence[bytes], side: int) -> bytes:
-    """Returns the classes of the blocks of `side` lines: skipped (0) or full (2) if all tiles are, else partial (1)."""
+    """Returns the classes of the blocks in `side` lines of tiles. A block is skipped (0) or full (2) if all its tiles
+    are; otherwise it is partial (1)."""
     padded = [line + line[-1:] * (-len(line) % side) for line in lines]
     parts = [int.from_bytes(line[k::side], "little") for line in padded for k in range(side)]
     some, every = functools.reduce(operator.or_, parts), functools.reduce(operator.and_, parts)
@@ -36,7 +37,7 @@ def _chunk(kind: bytes, body: bytes) -> bytes:
 
 
 def draw(tiles: bytes, rows: int, columns: int) -> bytes:
-    """Returns a PNG file. `tiles`: a byte for each tile, row by row: 0 skipped, 1 partial, 2 full."""
+    """Returns a PNG file. `tiles` has a byte for each tile, row by row: 0 skipped, 1 partial, 2 full."""
     lines: List[bytes] = [tiles[row * columns:(row + 1) * columns] for row in range(rows)]
     side = block_side(rows, columns)
     if side > 1:
@@ -51,7 +52,7 @@ def draw(tiles: bytes, rows: int, columns: int) -> bytes:
         cells = b"".join(map(cell.__getitem__, line)) + bytes([_LINE] * margin)
         pixels += [bytes([_LINE] * width)] * margin + [cells] * (scale - margin)
     pixels += [bytes([_LINE] * width)] * margin
-    # Eight bits a pixel, colours from a palette, rows without a filter, not interlaced (PNG, 11.2.2).
+    # Eight bits per pixel, colours from a palette, rows without a filter, not interlaced (PNG, 11.2.2).
     header = struct.pack(">IIBBBBB", width, len(pixels), 8, 3, 0, 0, 0)
     return b"\x89PNG\r\n\x1a\n" + _chunk(b"IHDR", header) + _chunk(b"PLTE", _COLOURS) + \
         _chunk(b"IDAT", zlib.compress(b"".join(b"\0" + row for row in pixels))) + _chunk(b"IEND", b"")

@@ -35,7 +35,8 @@ def check_angles(inputs: Inputs, like: str) -> None:
 
 
 def rotated(q: Any, first: Any, rotary: Any, is_bshd: bool = True) -> Any:
-    """Returns a new array: row t of q, rotated by row first[b] + t of cos and sin, or copied if there is no such row.
+    """Returns a new array. Row t of q is rotated by row first[b] + t of cos and sin, or copied if that row does not
+    exist.
 
     Args:
         q: [B, T, Hq, D], or [B, Hq, T, D].
@@ -48,10 +49,11 @@ def rotated(q: Any, first: Any, rotary: Any, is_bshd: bool = True) -> Any:
 
 
 def rotated_now(q: Any, first: Any, rotary: Any, is_bshd: bool) -> Any:
-    """`rotated` outside of graphs; the PyTorch op calls it.
+    """Computes `rotated` outside of graphs. The PyTorch op calls it too.
 
-    The kernel of append_kv does it, with the new array as the cache: token t goes to row t, in a sequence that begins
-    at row -first[b], so that its angle is that of first[b] + t. The values that it appends are thrown away."""
+    The kernel of append_kv does the rotation, with the new array as its cache. Token t goes to row t of a sequence that
+    begins at row -first[b], so it is rotated by the angle of position first[b] + t. The values that the kernel appends
+    are not used."""
     cos, sin = angles_of(rotary)
     inputs = Inputs(refuse_gradients(q=q, first=first, cos=cos, sin=sin))
     inputs.narrow("first")
@@ -80,4 +82,4 @@ def _case(inputs: Inputs, options: Tuple[bool, bool]) -> Case:
     kernel = Append(target_of(inputs.device), rows.dtype, rows.shape[3], inputs["v"].shape[3],
                     rotary_dim=2 * cos.shape[1], rotary_dtype=cos.dtype, is_interleaved=is_interleaved,
                     has_leftpad=True)
-    return Case(inputs, kernel, [], is_bshd=not is_bshd)  # The kernel's are B, T, H, D.
+    return Case(inputs, kernel, [], is_bshd=not is_bshd)  # The kernel's order is B, T, H, D.

@@ -1,5 +1,5 @@
-"""flashc.attention inside of torch.func's transforms (`grad`, `vmap` and those built on them). vmap over q, k, v and
-masks is one call with a larger batch; with sinks or dropout it is a loop."""
+"""flashc.attention inside of torch.func's transforms (`grad`, `vmap`, and those built on them). vmap over q, k, v and
+masks becomes one call with a larger batch. With sinks or dropout it becomes a loop."""
 from __future__ import annotations
 
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
@@ -16,18 +16,19 @@ from ._torch_gradient import DIFFERENTIABLE, gradients, refuse_second_order
 from ._torch_ops import no_sums
 from ._torch_tensors import suitable
 
-#: The operands that are tensors; a mask may be a function instead.
+#: The operands that may be tensors. A mask may also be a function.
 _TENSORS = tuple(name for name in Operands._fields if name != "score")
 
 
 class _Call:
-    """The arguments of a call that are no tensors, in an object that torch.func does not take apart."""
+    """The arguments of a call that are no tensors. torch.func does not look inside this object."""
 
     def __init__(self, options: Options, mask: Any, score: Any) -> None:
         self.options, self.mask, self.score = options, mask, score
 
     def of_batches(self, batch: int) -> "_Call":
-        """Returns the call for concatenated batches of size `batch`: functions see the number within their batch."""
+        """Returns the call for concatenated batches of size `batch`. The mask and the score get the number within the
+        original batch."""
         def within(function: Any, first: int) -> Any:
             if function is None:
                 return None
@@ -43,7 +44,7 @@ class _Call:
 
 
 def _folded(x: Optional[Tensor], dim: Optional[int], size: int) -> Optional[Tensor]:
-    """Folds vmap's dimension into the batch: [size * B, ...]. Without such a dimension, x is repeated."""
+    """Folds vmap's dimension into the batch: [size * B, ...]. If x has no such dimension, x is repeated."""
     if x is None:
         return None
     return (x.expand(size, *x.shape) if dim is None else x.movedim(dim, 0)).flatten(0, 1)
@@ -61,8 +62,8 @@ def _folded_mask(mask: Optional[Tensor], dim: Optional[int], size: int, batch: i
 
 
 def _map(apply: Callable[..., Any], info: Any, in_dims: Sequence[Any], arguments: Sequence[Any]) -> Any:
-    """The vmap rule of a Function: folds vmap's dimension into the batch, or loops if there are sinks or a philox,
-    which have no batch. The last argument is the _Call."""
+    """The vmap rule of a Function. It folds vmap's dimension into the batch. If there are sinks or a philox, which have
+    no batch, it loops instead. The last argument is the _Call."""
     size, call = info.batch_size, arguments[-1]
     vectors = [_TENSORS.index(name) for name in VECTORS]
     if any(arguments[place] is not None for place in vectors):
@@ -86,7 +87,7 @@ def _loop(apply: Callable[..., Any], size: int, in_dims: Sequence[Any], argument
 
 
 class _Attention(torch.autograd.Function):
-    """(o, lse) of _TENSORS and a _Call."""
+    """Computes (o, lse) from _TENSORS and a _Call."""
 
     @staticmethod
     def forward(*arguments: Any) -> Tuple[Tensor, Tensor]:
@@ -119,8 +120,8 @@ class _Attention(torch.autograd.Function):
 
 
 class _Gradients(torch.autograd.Function):
-    """The gradients of DIFFERENTIABLE, from _TENSORS, o, lse, their gradients and a _Call. Without sinks, theirs is a
-    tensor without elements."""
+    """Computes the gradients of DIFFERENTIABLE from _TENSORS, o, lse, the gradients of o and lse, and a _Call. Without
+    sinks, the gradient of sinks is a tensor without elements."""
 
     @staticmethod
     def forward(*arguments: Any) -> Tuple[Tensor, ...]:
@@ -131,7 +132,7 @@ class _Gradients(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        """Nothing is kept: there is no second derivative."""
+        """Saves nothing, since there is no second derivative."""
 
     backward = staticmethod(refuse_second_order)
 
@@ -141,7 +142,7 @@ class _Gradients(torch.autograd.Function):
 
 
 def attention(operands: Operands, options: Options) -> Any:
-    """`flashc.attention` of tensors of torch.func; `options` are checked."""
+    """Computes `flashc.attention` for tensors of torch.func. `options` are checked already."""
     operands, mask = with_philox(operands, options), operands.mask
     is_array = isinstance(mask, Tensor)
     if mask is not None and not is_array and not callable(mask):

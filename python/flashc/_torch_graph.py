@@ -1,5 +1,5 @@
-"""Functions of flashc.torch that run while Dynamo traces a graph. A module of its own, since importing Dynamo takes
-seconds."""
+"""Functions of flashc.torch that run while Dynamo traces a graph. They are in a separate module, because importing
+Dynamo takes seconds."""
 
 import threading
 from typing import Any, Callable, Dict
@@ -14,7 +14,7 @@ _lock = threading.Lock()
 
 @torch.compiler.assume_constant_result
 def register(function: Callable[..., Any]) -> str:
-    """Returns a name for a function, and keeps the function forever: a graph may call the op at any time."""
+    """Returns a name for a function. The function is kept forever, since a graph may call the op at any time."""
     with _lock:
         name = _names.get(id(function))
         if name is None:
@@ -25,5 +25,5 @@ def register(function: Callable[..., Any]) -> str:
 
 @torch.compiler.disable
 def outside(run: Callable[..., Any], *arguments: Any) -> Any:
-    """Calls `run` outside of the graph, which it breaks."""
+    """Calls `run` outside of the graph. This breaks the graph."""
     return run(*arguments)

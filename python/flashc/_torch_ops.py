@@ -10,14 +10,15 @@ from torch import Tensor
 if not hasattr(torch.library, "custom_op"):
     raise ImportError(f"flashc.torch needs PyTorch 2.4 or newer, got {torch.__version__}; flashc.attention does not")
 
-#: True while torch.compile or torch.export trace, which replace the call by a constant.
+#: True while torch.compile or torch.export trace. They replace a call of this function by a constant.
 is_compiling = torch.compiler.is_compiling
 
 Names = Tuple[Optional[str], Optional[str]]
 
 
 class Schema:
-    """The schema of an op: its arguments in order. Functions of the op take a dictionary of them."""
+    """The schema of an op: its arguments in order. Functions that implement the op take a dictionary of the
+    arguments."""
 
     def __init__(self, arguments: str, results: int) -> None:
         self.text = f"({arguments}) -> ({', '.join(['Tensor'] * results)})"
@@ -28,14 +29,14 @@ class Schema:
                          for argument in arguments.split(", ") if "=" in argument}
 
     def named(self, values: Sequence[Any]) -> Dict[str, Any]:
-        """Returns the arguments by name; PyTorch leaves out defaults at the end."""
+        """Returns the arguments by name. PyTorch leaves out defaults at the end, which are added here."""
         return {**self.defaults, **dict(zip(self.names, values))}
 
     def values(self, named: Dict[str, Any]) -> Sequence[Any]:
         return [named[name] for name in self.names]
 
     def op(self, name: str, mutates: Sequence[str] = ()) -> Callable[..., Any]:
-        """A decorator that registers a function as the op `name`."""
+        """Returns a decorator that registers a function as the op `name`."""
         def decorate(function: Callable[..., Any]) -> Any:
             def call(*values: Any) -> Any:
                 return function(self.named(values))
@@ -43,7 +44,8 @@ class Schema:
         return decorate
 
     def fake(self, op: Any) -> Callable[..., Any]:
-        """A decorator that registers a function as the op's fake kernel, which gives results their shapes."""
+        """Returns a decorator that registers a function as the op's fake kernel, which only gives results their
+        shapes."""
         def decorate(function: Callable[..., Any]) -> Any:
             op.register_fake(lambda *values: function(self.named(values)))
             return function
@@ -57,15 +59,15 @@ def sees_up_to_itself(b, h, i, j):
     return j <= i
 
 
-# Masks and scores by name, since an op takes no functions.
+# Masks and scores by name, since an op cannot take functions.
 _UP_TO_ITSELF = "up to itself"
 functions: Dict[str, Callable[..., Any]] = {_UP_TO_ITSELF: sees_up_to_itself}
 _numbers = itertools.count()
 
 
 def names_of(mask: Optional[Callable[..., Any]], score: Optional[Callable[..., Any]]) -> Optional[Names]:
-    """Returns names of a mask and a score for an op; None under torch.compile if one of them has a closure or defaults,
-    so that the call must be outside of the graph (`_torch_graph.outside`)."""
+    """Returns names of a mask and a score for an op. Under torch.compile, returns None if one of them has a closure or
+    defaults; then the call must run outside of the graph (`_torch_graph.outside`)."""
     if not is_compiling():
         return _name_once(mask), _name_once(score)
     if score is None and (mask is None or mask is sees_up_to_itself):
@@ -77,15 +79,16 @@ def names_of(mask: Optional[Callable[..., Any]], score: Optional[Callable[..., A
 
 
 def _remembers(function: Any) -> bool:
-    """Whether calls of `function` can differ although its code is the same: it has a closure or defaults, which
-    Dynamo's guards do not check. Dynamo traces this function, since a function that the graph makes is no constant."""
+    """Whether two functions with the same code can behave differently, because they have a closure or defaults.
+    Dynamo's guards do not check these. Dynamo traces this function too, because a function that is made within the
+    graph is not a constant."""
     code = getattr(function, "__code__", None)
     return code is None or len(code.co_freevars) > 0 or function.__defaults__ is not None or \
         function.__kwdefaults__ is not None
 
 
 def _name_once(function: Optional[Callable[..., Any]]) -> Optional[str]:
-    """Returns a name for one call of an op outside of a graph, where functions are often new in every call."""
+    """Returns a name for one call of an op outside of a graph. There, every call often has new functions."""
     if function is None:
         return None
     name = f"once {next(_numbers)}"
@@ -94,7 +97,8 @@ def _name_once(function: Optional[Callable[..., Any]]) -> Optional[str]:
 
 
 def forget(names: Iterable[Optional[str]]) -> None:
-    """Removes names of a call outside of a graph; names in a graph stay, since it may call the op at any time."""
+    """Removes the names of a call outside of a graph. Names in a graph are kept, since the graph may call the op at any
+    time."""
     if not is_compiling():
         for name in names:
             functions.pop(name, None)
@@ -106,18 +110,18 @@ def code_of(mask: Optional[str], score: Optional[str]) -> Tuple[Any, Any]:
 
 
 def window_of(x: Dict[str, Any]) -> Any:
-    """Returns the window from an op's arguments."""
+    """Returns the window that an op's arguments describe."""
     sides = x["window_left"], x["window_right"]
     return None if sides == (None, None) else sides
 
 
 def sides_of(window: Any) -> Tuple[Optional[int], Optional[int]]:
-    """Returns (left, right) of a window."""
+    """Returns a window as (left, right)."""
     return (None, None) if window is None else (window, 0) if isinstance(window, int) else window
 
 
 def lse_like(q: Tensor, layout: str, return_lse: bool) -> Tensor:
-    """Returns a new log-sum-exp, [B, Hq, Nq], or the empty tensor that an op returns in its place."""
+    """Returns a new log-sum-exp, [B, Hq, Nq], or an empty tensor in its place, since an op must return a tensor."""
     if not return_lse:
         return no_sums(q)
     batch, heads, queries = q.shape[:3]

@@ -14,7 +14,7 @@ from ._torch_tensors import suitable
 
 # --- flashc.decode ----------------------------------------------------------------------------------------------------
 
-#: The op returns o, and the log-sum-exp, or a tensor without elements if `return_lse` is false. With
+#: The op returns o and the log-sum-exp. If `return_lse` is false, the latter is a tensor without elements. With
 #: `records_gradients`, tensors that masks and scores read may not require gradients. Caches are never copied.
 _DECODE = Schema(
     "Tensor q, Tensor k_cache, Tensor v_cache, Tensor lengths, Tensor? block_table, str? mask, str? score, "
@@ -33,7 +33,7 @@ def _decode_op(x: Dict[str, Any]) -> Tuple[Tensor, Tensor]:
     return results if options.return_lse else (results, no_sums(x["q"]))
 
 
-#: The options of decode that are arguments of the op.
+#: The options of decode that the op has as arguments.
 _NAMED = "causal", "scale", "return_lse", "layout", "splits", "batch_invariant"
 
 
@@ -45,8 +45,8 @@ def _decode_fake(x):
 
 
 def decode(operands: Operands, options: Options, cache: "_decode.Cache") -> Any:
-    """`flashc.decode` through the op. As in `flashc.torch.attention`, a mask or a score that has a closure or defaults
-    breaks the graph."""
+    """Calls `flashc.decode` through the op. As in `flashc.torch.attention`, a mask or a score that has a closure or
+    defaults breaks the graph."""
     refuse_gradients(q=operands.q, k_cache=operands.k, v_cache=operands.v, sinks=operands.sinks)
     names = names_of(operands.mask, operands.score)
     if names is None:
@@ -91,7 +91,7 @@ def _append_fake(x):
 
 
 def append_kv(k_cache: Tensor, v_cache: Tensor, tokens: "_append_kv.Tokens", is_interleaved: bool) -> None:
-    """`flashc.append_kv` through the op."""
+    """Calls `flashc.append_kv` through the op."""
     refuse_gradients(k_cache=k_cache, v_cache=v_cache, k=tokens.k, v=tokens.v, cos=tokens.cos, sin=tokens.sin)
     x: Dict[str, Any] = {"k_cache": k_cache, "v_cache": v_cache, "interleaved": is_interleaved}
     for name, tensor in zip(_append_kv.Tokens._fields, tokens):
@@ -113,7 +113,7 @@ def _rotate_fake(q, first, cos, sin, interleaved, is_bshd):
 
 
 def rotate(q: Tensor, first: Tensor, cos: Tensor, sin: Tensor, interleaved: bool, is_bshd: bool) -> Tensor:
-    """The rotation of q in `flashc.decode` and `flashc.append_kv`, through the op."""
+    """Rotates q for `flashc.decode` and `flashc.append_kv`, through the op."""
     refuse_gradients(q=q, cos=cos, sin=sin)
     return torch.ops.flashc.rotate.default(q, first, cos, sin, interleaved, is_bshd)
 
@@ -133,7 +133,7 @@ def _merge_fake(o, lse, sinks):
 
 
 def merge_states(o: Tensor, lse: Tensor, sinks: Optional[Tensor]) -> Tuple[Tensor, Tensor]:
-    """`flashc.merge_states` through the op."""
+    """Calls `flashc.merge_states` through the op."""
     refuse_gradients(o=o, lse=lse, sinks=sinks)
     merged, whole = torch.ops.flashc.merge_states.default(o, lse, sinks)
     return merged, whole

@@ -6,26 +6,26 @@ from typing import Any, Callable, Optional, Sequence
 import torch
 from torch import Tensor
 
-GRANULE = 8  # Elements of 16 bits in the 16 bytes that the kernels' copies move.
+GRANULE = 8  # The elements of 16 bits in 16 bytes, the unit of the kernels' copies.
 
 if hasattr(torch, "get_autocast_dtype"):
     def _autocast_dtype(device: str) -> Optional[torch.dtype]:
         return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else None
 else:
     def _autocast_dtype(device: str) -> Optional[torch.dtype]:
-        """PyTorch before 2.4."""
+        """The same for PyTorch before 2.4."""
         if device == "cuda":
             return torch.get_autocast_gpu_dtype() if torch.is_autocast_enabled() else None
         return torch.get_autocast_cpu_dtype() if torch.is_autocast_cpu_enabled() else None
 
 
-#: Whether autocast is enabled for any device; asked in every call.
+#: Whether autocast is enabled for any device. Every call asks this first.
 _is_any_autocast: Callable[[], bool] = getattr(torch._C, "_is_any_autocast_enabled", lambda: True)
 _is_wrapped: Callable[[Tensor], bool] = getattr(getattr(torch._C, "_functorch", None), "is_functorch_wrapped_tensor",
                                                 lambda x: False)
 
 
-#: The level of torch.func; None outside of it.
+#: The level of torch.func, or None outside of it.
 _level: Callable[[], Optional[int]] = getattr(getattr(torch._C, "_functorch", None), "maybe_current_level", lambda: 0)
 
 
@@ -35,7 +35,8 @@ def is_mapped(*arrays: Any) -> bool:
 
 
 def autocast(*tensors: Any) -> Sequence[Any]:
-    """Casts the tensors as torch.autocast does for PyTorch's own attention: floats, except f64, to autocast's type."""
+    """Casts the tensors as torch.autocast does for PyTorch's own attention: all floats except f64 get autocast's
+    type."""
     if not _is_any_autocast():
         return tensors
     device = tensors[0].device.type
@@ -47,13 +48,13 @@ def autocast(*tensors: Any) -> Sequence[Any]:
 
 
 def suitable(x: Tensor) -> Tensor:
-    """`x`, or a copy if the kernels cannot read it: the innermost dimension is contiguous, the address and the other
-    strides are multiples of 16 bytes, and no element is there twice."""
+    """Returns `x`, or a copy if the kernels cannot read `x`. They need a contiguous innermost dimension, an address and
+    other strides that are multiples of 16 bytes, and elements that do not share memory."""
     *outer, inner = x.stride()
     if inner == 1 and x.data_ptr() % 16 == 0 and all(
             stride % GRANULE == 0 and (stride > 0 or extent <= 1) for stride, extent in zip(outer, x.shape)):
         return x
-    # The order of dimensions in memory stays, since the result takes it over.
+    # The copy keeps the order of the dimensions in memory, because the result has the same order.
     if x.stride(1) < x.stride(2):
         return x.transpose(1, 2).clone(memory_format=torch.contiguous_format).transpose(1, 2)
     return x.clone(memory_format=torch.contiguous_format)

@@ -37,7 +37,7 @@ class Array(NamedTuple):
     device: int
     #: The object that owns the memory: the array, or its DLPack capsule.
     owner: Any
-    #: The stream on which the elements are written, if the exporter names it; None: no need to wait.
+    #: The stream on which the elements are written, if the exporter names it. None: no need to wait.
     stream: Optional[int] = None
     readonly: bool = False
 

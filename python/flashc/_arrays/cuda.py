@@ -25,7 +25,7 @@ def get_driver() -> Any:
 
 
 def device_of(x: Any, address: int) -> int:
-    """Returns the number of the GPU of an array with a CUDA array interface, which does not have it."""
+    """Returns the number of the GPU of an array. A CUDA array interface does not contain it."""
     if hasattr(x, "__dlpack_device__"):
         return int(x.__dlpack_device__()[1])
     number = getattr(getattr(x, "device", None), "id", None)
@@ -95,10 +95,10 @@ def _within(device: int, call: Any) -> int:
 
 
 def copy_to_host(array: Array) -> Any:
-    """Copies the memory of a GPU from an array's first element to its last one to the host."""
+    """Copies the memory of a GPU, from an array's first element to its last one, to the host."""
     span = 1 + sum((extent - 1) * stride for extent, stride in zip(array.shape, array.strides))
     memory = ctypes.create_string_buffer(span * ITEM_SIZE[array.dtype])
-    # Work that writes the array may be on any stream.
+    # Any stream may be writing the array, so this waits for all of them.
     status = _within(array.device, lambda driver: driver.cuCtxSynchronize() or driver.cuMemcpyDtoH_v2(
         memory, c_uint64(array.address), c_size_t(len(memory))))
     if status != 0:

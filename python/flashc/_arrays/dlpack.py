@@ -38,16 +38,16 @@ _capsule_pointer.restype = c_void_p
 
 
 def describe_dlpack(x: Any, stream: Optional[int] = None) -> Array:
-    """Describes an array that exports DLPack, of version 1 or without a version.
+    """Describes an array that exports DLPack, with or without a version.
 
-    The capsule is read and never renamed, so it still owns the tensor: when the description goes, the capsule's own
-    destructor calls the deleter, once, as the standard requires for a capsule that was not consumed.
+    The capsule is read but never renamed, so it still owns the tensor. When the description is freed, the destructor of
+    the capsule calls the deleter once, as the standard requires for a capsule that was not consumed.
     """
     kind, _ = x.__dlpack_device__()
     kind = int(kind)
     arguments: Dict[str, Any] = {}
     if kind in (_DL_CUDA, _DL_CUDA_MANAGED):
-        # The exporter makes that stream wait for the elements. 1 is the legacy default stream; 0 is not allowed.
+        # The exporter makes this stream wait for the elements. 1 is the legacy default stream; 0 is not allowed.
         stream = stream or 1
         arguments["stream"] = stream
     elif kind not in (_DL_CPU, _DL_CUDA_HOST):
@@ -55,7 +55,7 @@ def describe_dlpack(x: Any, stream: Optional[int] = None) -> Array:
     try:
         capsule = x.__dlpack__(max_version=(1, 0), **arguments)
     except TypeError:
-        # An exporter from before DLPack had versions.
+        # Exporters from before DLPack had versions do not accept max_version.
         capsule = x.__dlpack__(**arguments)
     readonly = False
     if _capsule_is(capsule, b"dltensor_versioned"):

@@ -1,4 +1,5 @@
-"""Conversion of lengths, tables and offsets for kernels: lists to arrays on q's device, integers to 32 bits."""
+"""Conversion of lengths, tables and offsets for kernels: lists become arrays on q's device, and integers have 32
+bits."""
 from __future__ import annotations
 
 import sys
@@ -16,8 +17,8 @@ def is_list(x: Any) -> bool:
 
 
 def array_of(name: str, x: Any, like: Any) -> Any:
-    """Converts a list (or a list of lists of one length) of integers to an array of int32, of the framework and on the
-    device of `like`; returns anything else as it is."""
+    """Converts a list of integers, or a list of equally long lists, to an array of int32. The array has the framework
+    and the device of `like`. Returns anything else unchanged."""
     if not is_list(x):
         return x
     check_list(name, x)
@@ -25,7 +26,7 @@ def array_of(name: str, x: Any, like: Any) -> Any:
 
 
 def table_of(name: str, rows: Any, block_table: Any, like: Any) -> Any:
-    """Returns a block table with one page per sequence, since row rows[b] of the caches is the whole sequence b."""
+    """Returns a block table with one page per sequence: sequence b is row rows[b] of the caches."""
     if block_table is not None:
         raise ArgumentError(f"expected {name} without a block_table, got both")
     rows = array_of(name, rows, like)
@@ -38,7 +39,7 @@ def table_of(name: str, rows: Any, block_table: Any, like: Any) -> Any:
 
 
 def integers_on(device: int, values: Any) -> Any:
-    """Makes an array of int32 on a device, of an imported framework that has arrays there."""
+    """Makes an array of int32 on a device, with an imported framework that supports the device."""
     torch, numpy, cupy = (sys.modules.get(name) for name in ("torch", "numpy", "cupy"))
     if device == CPU and numpy is not None:
         return numpy.array(values, numpy.int32)
@@ -66,7 +67,7 @@ def check_list(name: str, x: Any) -> None:
 
 
 def narrowed(name: str, x: Any, array: Array) -> Any:
-    """Converts `x`, which `array` describes, to int32 if it has other integers."""
+    """Converts `x`, which `array` describes, to int32 if it has integers of another type."""
     if array.dtype not in _OTHERS or not (hasattr(x, "to") or hasattr(x, "astype")):
         return x
     if array.device == CPU and array.dtype == "i64" and 0 not in array.shape:

@@ -1,8 +1,9 @@
-"""Checks for shared memory: results may not overlap themselves, each other, or arrays that the kernel reads.
+"""Checks for shared memory: a result may not overlap itself, another result, or an array that the kernel reads.
 
-The check is exact for all strides: o may lie between the elements of a packed array that q, k and v are parts of. The
-addresses of an array's bytes are base + sum of stride_k * x_k with 0 <= x_k <= last_k, so two arrays share a byte if a
-sum of such terms has a given value. In the usual case, arrays are apart as a whole: their first and last bytes show it.
+The check is exact for all strides, since o may lie between the elements of a packed array that also contains q, k and
+v. The addresses of an array's bytes are base + sum of stride_k * x_k with 0 <= x_k <= last_k, so two arrays share a
+byte if a sum of such terms has a given value. Usually this search is not needed, because the ranges from the first to
+the last byte of the arrays do not meet.
 """
 from __future__ import annotations
 
@@ -12,11 +13,11 @@ from typing import Dict, List, Optional, Sequence, Set, Tuple
 
 from .array import ITEM_SIZE, Array
 
-# The most sums that are tried; after them arrays count as overlapping. Nested strides, as those of parts of one array,
-# take a few; in general the problem is hard.
+# The largest number of sums that are tried. If there are more, the arrays count as overlapping. Nested strides, as of
+# parts of one array, take only a few sums; in general the problem is hard.
 _MOST_SUMS = 10000
 
-Term = Tuple[int, int]  # A positive factor, and the largest number that it is multiplied with.
+Term = Tuple[int, int]  # A positive factor, and the largest number by which it is multiplied.
 
 
 def find_shared(x: Array, others: Sequence[Array]) -> Optional[int]:
@@ -36,7 +37,7 @@ def _range(x: Array) -> Tuple[int, int]:
 
 
 def share_memory(x: Array, y: Array) -> bool:
-    """Whether two arrays on one device share a byte; exact."""
+    """Whether two arrays on one device share a byte. The answer is exact."""
     if 0 in x.shape or 0 in y.shape:
         return False
     return _meet(y.address - x.address, x.shape, x.strides, x.dtype, y.shape, y.strides, y.dtype)
@@ -75,8 +76,9 @@ def _span(shape: Tuple[int, ...], strides: Tuple[int, ...], dtype: str) -> Tuple
 @functools.lru_cache(maxsize=4096)
 def _meet(distance: int, x_shape: Tuple[int, ...], x_strides: Tuple[int, ...], x_dtype: str, y_shape: Tuple[int, ...],
           y_strides: Tuple[int, ...], y_dtype: str) -> bool:
-    """Whether two arrays share a byte, where y's address is x's plus `distance`. The offset of a byte of x from x's
-    first byte, plus the offset of a byte of y back from y's last byte, must be the distance of these two bytes."""
+    """Whether two arrays share a byte, where y's address is x's plus `distance`. They do if the offset of a byte from
+    x's first byte, plus the offset of a byte back from y's last byte, can equal the distance from x's first byte to y's
+    last byte."""
     terms = _bytes_of(x_shape, x_strides, x_dtype) + _bytes_of(y_shape, y_strides, y_dtype)
     target = distance + _span(y_shape, y_strides, y_dtype)[1] - 1 - _span(x_shape, x_strides, x_dtype)[0]
     return _has_sum(terms, target)
@@ -88,13 +90,15 @@ def _bytes_of(shape: Sequence[int], strides: Sequence[int], dtype: str) -> List[
 
 
 def _has_sum(terms: Sequence[Term], target: int) -> bool:
-    """Whether sum of factor_k * x_k is `target` for some 0 <= x_k <= most_k; True after too many attempts."""
+    """Whether sum of factor_k * x_k is `target` for some 0 <= x_k <= most_k. Returns True if there are too many sums to
+    try."""
     merged: Dict[int, int] = {}
     for factor, most in terms:
         if factor and most:
             merged[factor] = merged.get(factor, 0) + most
     steps = sorted(merged.items(), reverse=True)
-    # For each term, of it and all after it: the largest sum, and the greatest common divisor of the factors.
+    # For each position in `steps`, over the terms from there on: the largest sum, and the greatest common divisor of
+    # the factors.
     reaches, divisors = [0], [0]
     for factor, most in reversed(steps):
         reaches.append(reaches[-1] + factor * most)

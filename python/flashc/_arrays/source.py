@@ -1,6 +1,6 @@
-"""Sources: one class per framework, which describes its arrays, allocates and fills outputs, and knows the current
-stream. `source_of(x)` returns the source of an array. No framework is imported here: the caller, who has an array of
-it, has imported it.
+"""Sources: one class per framework. A source describes the arrays of its framework, allocates and fills outputs, and
+knows the current stream. `source_of(x)` returns the source of an array. No framework is imported here, because a caller
+that has an array has imported its framework.
 """
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from .dlpack import describe_dlpack
 
 
 class Source:
-    """The functions that flashc needs of a framework."""
+    """The functions of a framework that flashc needs."""
 
     name = "arrays"
-    #: Whether `transpose` works.
+    #: Whether `transpose` is supported.
     can_transpose = True
 
     def describe(self, x: Any, stream: Optional[int] = None) -> Array:
-        """Describes `x`. `stream`: where its elements will be read, for exporters that ask (DLPack); None: the default
-        stream."""
+        """Describes `x`. `stream` is the stream on which the elements will be read, for exporters that ask for it
+        (DLPack). None means the default stream."""
         raise NotImplementedError
 
     def empty(self, like: Any, shape: Tuple[int, ...], dtype: str) -> Any:
-        """Makes a new array of that shape on the device of `like`. `dtype` is that of `like`, or "f32"."""
+        """Makes a new array of that shape on the device of `like`. `dtype` is the type of `like`, or "f32"."""
         raise ArgumentError(f"expected `out=`: flashc cannot allocate {self.describe_type(like)}; pass arrays for the "
                             "results that can be written, such as NumPy's, CuPy's or PyTorch's")
 
@@ -62,7 +62,7 @@ class Source:
                                 "assigned to, and without keys there is no kernel that would write them") from None
 
     def current_stream(self, device: int, first: Array) -> int:
-        """Returns the framework's current stream on a GPU, as a CUstream; `first` describes an array there."""
+        """Returns the framework's current stream on a GPU, as a CUstream. `first` describes an array on that GPU."""
         return plain_stream(first.stream)
 
     @staticmethod
@@ -71,7 +71,8 @@ class Source:
 
 
 def plain_stream(stream: Optional[int]) -> int:
-    """Converts the stream number of an array interface or of DLPack, where 1 is the legacy default, to a CUstream."""
+    """Converts the stream number of an array interface or of DLPack to a CUstream. There, 1 is the legacy default
+    stream."""
     return 0 if stream is None or stream == 1 else stream
 
 
@@ -90,7 +91,7 @@ class TorchSource(Source):
                        if isinstance(getattr(torch, long, None), torch.dtype)}
         self.float32 = torch.float32
         self.empty_like = torch.empty_like
-        # Returns the current stream as a number, as Triton gets it: far cheaper than an object.
+        # Returns the current stream as a number, as Triton reads it. This is much cheaper than making a stream object.
         self.raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)
 
     def describe(self, x: Any, stream: Optional[int] = None) -> Array:
@@ -104,7 +105,7 @@ class TorchSource(Source):
         if dtype is None:
             raise no_elements(x.dtype)
         try:
-            # Array's own constructor takes as long as the rest.
+            # Calling Array itself would take as long as everything else here.
             return _new_tuple(Array, (x.data_ptr(), x.shape, x.stride(), dtype, device, x, None, False))
         except RuntimeError as error:
             raise ArgumentError(f"expected a dense tensor, got layout {x.layout}: {error}") from None
@@ -113,7 +114,7 @@ class TorchSource(Source):
         if dtype == "f32":
             return like.new_empty(shape, dtype=self.float32)
         if like.shape == shape and like.is_contiguous():
-            return self.empty_like(like)  # Faster than new_empty.
+            return self.empty_like(like)  # This is faster than new_empty.
         return like.new_empty(shape)
 
     def stack(self, parts: Any) -> Any:
@@ -171,7 +172,7 @@ class ProtocolSource(Source):
                  "i8": "i64"}
 
     def describe(self, x: Any, stream: Optional[int] = None) -> Array:
-        # A property that exists may raise, depending on the array's device (JAX, PyTorch).
+        # The property may exist and yet raise, depending on the array's device (JAX, PyTorch).
         interface = getattr(x, "__cuda_array_interface__", None)
         if interface is not None:
             return self._from_interface(x, interface, is_gpu=True)
@@ -234,7 +235,8 @@ class ProtocolSource(Source):
 
     @staticmethod
     def _on_device_of(x: Any) -> Any:
-        """A context in which CuPy, which makes arrays on the current device, makes them on that of `x`."""
+        """Returns a context in which CuPy makes arrays on the device of `x`. CuPy makes arrays on the current
+        device."""
         return x.device if type(x).__module__.split(".")[0] == "cupy" else contextlib.nullcontext()
 
     def stack(self, parts: Any) -> Any:
@@ -322,7 +324,7 @@ class BufferSource(Source):
 # --- All sources ------------------------------------------------------------------------------------------------------
 
 class SpecSource(Source):
-    """ArraySpec, which has no elements."""
+    """ArraySpec, whose arrays have no elements."""
     name = "ArraySpec"
 
     def describe(self, x: Any, stream: Optional[int] = None) -> Array:

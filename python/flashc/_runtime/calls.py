@@ -31,7 +31,7 @@ def refuse_gradient(name: str, x: Any) -> None:
 
 
 def refuse_gradients(**owners: Any) -> Dict[str, Any]:
-    """Raises an Error if PyTorch records gradients and one of `owners` requires one; returns the owners that are not
+    """Raises an Error if PyTorch records gradients and one of `owners` requires one. Returns the owners that are not
     None."""
     if records_gradients():
         for name, x in owners.items():
@@ -46,19 +46,19 @@ def records_gradients() -> bool:
 
 
 def is_graph(x: Any) -> bool:
-    """Whether `x` is a tensor of a graph that PyTorch traces, so that the call must be that of an op."""
+    """Whether `x` is a tensor of a graph that PyTorch traces. Then the call must become the call of an op."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(x, torch.Tensor) and is_noted(torch, x)
 
 
 def is_noted(torch: Any, x: Any) -> bool:
-    """is_graph for a tensor; false for PyTorch before 2.4, which has no custom ops."""
+    """Computes is_graph for a tensor. Returns False for PyTorch before 2.4, which has no custom ops."""
     return hasattr(torch.library, "custom_op") and (
         torch.compiler.is_compiling() or not (type(x) is torch.Tensor or type(x) is torch.nn.Parameter))
 
 
 class Inputs:
-    """The arrays of one call by name. The first one decides the device and the stream of the launch."""
+    """The arrays of one call by name. The first array decides the device and the stream of the launch."""
     __slots__ = ("owners", "arrays", "sources", "device", "stream", "_signature")
 
     def __init__(self, owners: Dict[str, Any]) -> None:
@@ -75,7 +75,8 @@ class Inputs:
             elif array.stream is not None:
                 wait_for(array, stream)
         self.owners, self.arrays, self.sources, self.device, self.stream = owners, arrays, sources, device, stream
-        # The properties of the arrays that a case depends on: all but addresses. None after an input was converted.
+        # The properties of the arrays on which a case depends, which are all except addresses. None after an input was
+        # converted.
         self._signature: Optional[List[Any]] = signature
 
     def __getitem__(self, name: str) -> Array:
@@ -88,7 +89,7 @@ class Inputs:
         return name in self.arrays
 
     def key(self, make: Any, options: Any) -> Tuple[Any, ...]:
-        """Returns the key of a case: `make`, `options`, and all properties of the arrays but addresses."""
+        """Returns the key of a case: `make`, `options`, and all properties of the arrays except addresses."""
         signature = self._signature
         if signature is None:
             signature = [(name, self.sources[name], x[1:5]) for name, x in self.arrays.items()]
@@ -109,25 +110,25 @@ class Inputs:
             wait_for(self.arrays[name], self.stream)
 
     def narrow(self, *names: str) -> None:
-        """Converts the inputs with these names, if they are given and other integers, to int32."""
+        """Converts the inputs with these names to int32, if they are given and have another integer type."""
         for name in names:
             if name in self.arrays:
                 self._convert(name, narrowed(name, self.owners[name], self.arrays[name]))
 
     def widen(self, name: str, dtype: str) -> None:
-        """Converts an input, if it is given and has other floats, to `dtype`, f32 or f64."""
+        """Converts an input to `dtype`, f32 or f64, if it is given and has another float type."""
         if name in self.arrays:
             self._convert(name, as_floats(self.owners[name], self.arrays[name], dtype))
 
     def check(self, name: str, like: str, dtype: str, order: str, shape: Sequence[int]) -> None:
-        """Refuses an array that is not of this shape and element type, on the device of `like`."""
+        """Refuses an array that does not have this shape and element type, or is not on the device of `like`."""
         check_array(name, self[name], shape, dtype, order)
         check_device(name, self[name], self[like].device, like)
         check_contiguous(name, self[name])
 
     def prepare_code(self, code: Code, records: Optional[bool] = None) -> None:
-        """Waits for the arrays that the mask and the score read. They may not require gradients if PyTorch records
-        gradients (`records`; None: asks PyTorch)."""
+        """Waits for the arrays that the mask and the score read. If PyTorch records gradients, these arrays may not
+        require one. `records` says whether PyTorch does; None asks PyTorch."""
         for array in code.arrays:
             if records_gradients() if records is None else records:
                 refuse_gradient(READ_BY_CODE, array.owner)
@@ -135,32 +136,33 @@ class Inputs:
 
 
 class Case:
-    """Results of the checks of a call, shared by all calls with equal options, extents, strides and element types."""
+    """The results of the checks of a call. All calls with equal options, extents, strides and element types share
+    them."""
     #: The extents of an attention.
     extents: Any = None
-    #: An extent is 0: nothing is launched, and results are those of no keys.
+    #: Whether an extent is 0. Then nothing is launched, and the results are those of attention without keys.
     is_empty = False
-    #: Names of inputs, by their other names in the manifest.
+    #: {name in the manifest: name of the input}, where they differ.
     aliases: Dict[str, str] = {}
-    #: A function that completes the specialization once the mask and the score are known; None: it is complete.
+    #: A function that completes the specialization when the mask and the score are known. None: it is complete.
     finish: Optional[Callable[[Specialization], Specialization]] = None
     #: The kernel, if it is compiled already.
     compiled: Optional[contexts.CompiledKernel] = None
 
     def __init__(self, inputs: Inputs, specialization: Any, results: Sequence[Result], is_bshd: bool = False) -> None:
-        """`is_bshd`: inputs of 4 dimensions are in the order B, N, H, D; the kernel takes B, H, N, D."""
+        """`is_bshd` says that inputs of 4 dimensions are in the order B, N, H, D, while the kernel takes B, H, N, D."""
         self.specialization, self.results, self.device = specialization, results, inputs.device
         self.shapes = {name: shape_of(x, is_bshd) for name, x in inputs.arrays.items()}
         for result in results:
             self.shapes[result.key] = result.new_shape()
         self.launchers = _launchers
-        # The kernel and the shapes of its arguments, by the code of the mask and the score.
+        # The kernel and the shapes of its arguments, keyed by the code of the mask and the score.
         self._ready: Dict[Any, Tuple[Launcher, List[Shape]]] = {}
         self._new = [(result.like, result.memory, result.dtype, result.transposes) for result in results]
 
     def prepare(self, code: Code) -> Tuple[Launcher, List[Shape]]:
-        """Returns the loaded kernel for a mask and a score, compiled if no context or cache has it, and the shapes of
-        its arguments."""
+        """Returns the loaded kernel for a mask and a score, and the shapes of its arguments. The kernel is compiled if
+        no context and no cache has it."""
         specialization = self.specialization
         if self.finish is not None:
             specialization = self.finish(specialization.of(code))
@@ -168,7 +170,8 @@ class Case:
         launcher = self.launchers.get(key)
         if launcher is None:
             specialization = specialization if code is NO_CODE else specialization.of(code)
-            # The library compiles once for threads that get here together; one of their launchers stays.
+            # Several threads may get here together. The library compiles only once for them, and one of their launchers
+            # is kept.
             launcher = self.launchers.setdefault(key, Launcher(self, specialization, code))
         shapes = self.shapes
         if code.bound:
@@ -177,8 +180,8 @@ class Case:
 
     def __call__(self, inputs: Inputs, code: Code = NO_CODE, outs: Sequence[Any] = (),
                  unseen: Sequence[str] = ()) -> List[Any]:
-        """Launches the kernel; returns the arrays that it writes, in the order of `results`. `outs`: the caller's
-        arrays, or None for new ones. `unseen`: names of results that the caller does not want."""
+        """Launches the kernel. Returns the arrays that it writes, in the order of `results`. `outs` has the caller's
+        arrays, or None for new ones. `unseen` has the names of results that the caller does not want."""
         has_outs = bool(outs) and any([out is not None for out in outs])
         if self.is_empty:
             owners = self._read_outs(inputs, code, outs, unseen)[0] if has_outs else \
@@ -190,7 +193,7 @@ class Case:
         key = None if code is NO_CODE else (*code[:3], *[one[1:3] for one in code.bound])
         ready = self._ready.get(key)
         if ready is None:
-            if len(self._ready) >= _MOST_CASES:  # Every call may read arrays of new lengths.
+            if len(self._ready) >= _MOST_CASES:  # Every call may read arrays of other lengths.
                 self._ready.clear()
             ready = self._ready[key] = self.prepare(code)
         launcher, arguments = ready
@@ -223,7 +226,7 @@ class Case:
         return owners
 
     def _make(self, given: Dict[str, Any], sources: Dict[str, Source]) -> Tuple[List[Any], List[int]]:
-        """New arrays for all results, and their addresses."""
+        """Returns new arrays for all results, and their addresses."""
         owners, addresses = [], []
         for like, memory, dtype, transposes in self._new:
             source = sources[like]
@@ -244,8 +247,8 @@ class Case:
 
     def _read_outs(self, inputs: Inputs, code: Code, outs: Sequence[Any],
                    unseen: Sequence[str]) -> Tuple[List[Any], List[Array]]:
-        """Returns the caller's arrays, checked, and new arrays in place of None. Refuses arrays that share memory with
-        each other or with an array that the call reads."""
+        """Returns the caller's arrays, after checking them, and new arrays in place of None. Refuses arrays that share
+        memory with each other or with an array that the call reads."""
         owners: List[Any] = []
         arrays: List[Array] = []
         written: List[str] = []
@@ -270,8 +273,9 @@ class Case:
 
     @staticmethod
     def _allocate(result: Result, inputs: Inputs, out: Any, is_unseen: bool) -> Tuple[Any, Array]:
-        """Returns a new array for a result next to the caller's `out`: of the framework of its input; for lse, of that
-        of `out` if it can allocate. If no framework can, an unseen result is plain memory."""
+        """Returns a new array for a result that the caller gave no array for, next to the caller's `out`. The framework
+        is that of the result's input; for lse it is that of `out`, if that can allocate. If no framework can allocate,
+        a result that the caller does not want is plain memory."""
         like, source = inputs.owners[result.like], inputs.sources[result.like]
         makers = [(source_of(out), out)] if result.name == "lse" and out is not None else []
         for maker, x in (*makers, (source, like)):
@@ -294,7 +298,7 @@ class Case:
         return None, Array(address, result.shape, contiguous_strides(result.shape), result.dtype, device, memory)
 
     def _fill(self, inputs: Inputs, owners: Sequence[Any]) -> None:
-        """The results without keys: zeros, and for the log-sum-exp -inf, or the head's sink."""
+        """Fills the results of attention without keys: zeros, and for the log-sum-exp -inf or the head's sink."""
         sinks = inputs.owners.get("sinks")
         for result, owner in zip(self.results, owners):
             if owner is None or 0 in result.shape:
@@ -307,7 +311,7 @@ class Case:
 
 def attention_case(inputs: Inputs, specialization: Specialization, extents: Extents, results: Sequence[Result],
                    is_bshd: bool) -> Case:
-    """Returns the case of an attention with these extents, of its gradients, or of its column sums."""
+    """Returns the case of an attention with these extents, or of its gradients or column sums."""
     case = Case(inputs, specialization, results, is_bshd)
     case.extents, case.is_empty = extents, 0 in extents[:5]
     if case.is_empty:
@@ -315,9 +319,9 @@ def attention_case(inputs: Inputs, specialization: Specialization, extents: Exte
     return case
 
 
-# Loaded kernels, by specialization and device.
+# Loaded kernels, keyed by specialization and device.
 _launchers: Dict[Tuple[Any, ...], Launcher] = {}
-# Checked cases. The table is cleared at _MOST_CASES, since shapes may grow with every call.
+# Checked cases. The table is cleared when it has _MOST_CASES entries, since every call may have new shapes.
 _cases: Dict[Tuple[Any, ...], Case] = {}
 _MOST_CASES = 1024
 contexts.on_configure += [_launchers.clear, _cases.clear]
@@ -325,7 +329,7 @@ contexts.on_configure += [_launchers.clear, _cases.clear]
 
 def case_of(make: Callable[[Inputs, Any], Case], inputs: Inputs, options: Any,
             cases: Optional[Dict[Tuple[Any, ...], Case]] = None) -> Case:
-    """Returns the case of a call; `make(inputs, options)` checks the call and makes the case if there is none yet."""
+    """Returns the case of a call. If there is none yet, `make(inputs, options)` checks the call and makes the case."""
     cases = _cases if cases is None else cases
     key = inputs.key(make, options)
     case = cases.get(key)

@@ -1,4 +1,4 @@
-"""Objects that own handles of the library, and the context of this process, which keeps its kernels."""
+"""Objects that own handles of the library, and the context of this process, which owns its kernels."""
 from __future__ import annotations
 
 import ctypes
@@ -19,7 +19,8 @@ from .public import public
 
 
 class _Owned:
-    """A handle that is destroyed with its Python object, except while the interpreter ends: CUDA may be gone then."""
+    """Destroys a handle together with its Python object. A handle is not destroyed while the interpreter ends, since
+    CUDA may be gone then."""
     __slots__ = ("handle", "__weakref__")
     destroy = ""
 
@@ -32,7 +33,7 @@ class _Owned:
 
 
 class LoadedKernel(_Owned):
-    """FlashcLoadedKernel. The kernel is not freed before it."""
+    """FlashcLoadedKernel. It keeps the FlashcKernel alive."""
     __slots__ = ("_kernel",)
     destroy = "flashcLoadedKernelDestroy"
 
@@ -84,7 +85,7 @@ class CompiledKernel(_Owned):
         return LoadedKernel(handle, self)
 
 
-#: The most tiles of a head that are listed: a list has eight bytes for each.
+#: The largest number of tiles of a head that are listed. A list takes eight bytes for each tile.
 _MAX_TILES = 1 << 31
 
 
@@ -107,13 +108,13 @@ class Explanation(_Owned):
 
 
 class Context(_Owned):
-    """FlashcContext, with the user's table of schedules."""
+    """FlashcContext, with the user's schedule table."""
     __slots__ = ("_table",)
     destroy = "flashcContextDestroy"
 
     def __init__(self, cache_directory: Optional[str] = None, disk_cache: bool = True, cache_bytes: int = 0,
                  schedule_table: Optional[str] = None) -> None:
-        """`schedule_table`: the text of a table that replaces the user's; None: the user's."""
+        """`schedule_table` is the text of a table that replaces the user's table. None: the user's table."""
         options = ContextOptions(not disk_cache, None if cache_directory is None else os.fsencode(cache_directory),
                                  cache_bytes)
         super().__init__(lib.flashcContextCreate(ctypes.byref(options)))
@@ -127,7 +128,8 @@ class Context(_Owned):
                               function.encode() if function else None, self._table if target != "cpu" else None)
 
     def cache_directory(self) -> str:
-        """Returns the folder for kernels on disk, which need not exist; empty if no folder can be found."""
+        """Returns the folder for kernels on disk, which need not exist. Returns an empty text if no folder can be
+        found."""
         return os.fsdecode(lib.flashcContextGetCacheDirectory(self.handle))
 
     def statistics(self) -> StatisticsStruct:
@@ -148,15 +150,14 @@ class Context(_Owned):
 
     def choose_kernel(self, attention: Attention, launch: CacheLaunch, target: str,
                       schedule: Optional[str]) -> Tuple[int, str]:
-        """Returns the kind of kernel for a launch that reads a cache, FORWARD_KERNEL or DECODE_KERNEL, and its
-        schedule."""
+        """Returns which kernel reads the cache in a launch, FORWARD_KERNEL or DECODE_KERNEL, and its schedule."""
         options, kind, text = self._options(target, schedule), c_int(), c_void_p()
         checked(lib.flashcAttentionChooseKernel, ctypes.byref(attention), ctypes.byref(launch), ctypes.byref(options),
                 ctypes.byref(kind), ctypes.byref(text))
         return kind.value, take_text(text)
 
     def compile_plain(self, function: Callable[..., int], described: Any, target: str) -> CompiledKernel:
-        """Compiles by `function`, flashcCompileMergeStates or flashcCompileAppendKV."""
+        """Compiles with `function`, which is flashcCompileMergeStates or flashcCompileAppendKV."""
         options, handle = CompileOptions(encoded("target", target), None, None, None), Handle()
         checked(function, self.handle, ctypes.byref(described), ctypes.byref(options), ctypes.byref(handle))
         return CompiledKernel(handle, self)
@@ -178,11 +179,13 @@ def device_table_path(cache_directory: str, device: int = 0) -> Optional[str]:
 
 
 def read_schedule_table(cache_directory: str) -> bytes:
-    """Returns the text of the user's table, whose rows precede the built-in ones (docs/schedules.md): the file that
-    $FLASHC_SCHEDULE_TABLE names (empty: none), else the first GPU's own table in the cache folder."""
+    """Returns the text of the user's table, whose rows take precedence over the built-in ones (docs/schedules.md). It
+    is the file that $FLASHC_SCHEDULE_TABLE names (none if that is empty), or else the table of the first GPU in the
+    cache folder."""
     path = os.environ.get("FLASHC_SCHEDULE_TABLE")
     if path is None:
-        # Without a folder of tables the CUDA driver is not initialised, since it does not survive a fork.
+        # If there is no folder of tables, the CUDA driver is not initialised, because an initialised driver does not
+        # survive a fork.
         if not cache_directory or not os.path.isdir(os.path.join(cache_directory, "schedules")):
             return b""
         path = device_table_path(cache_directory)
@@ -200,14 +203,14 @@ def read_schedule_table(cache_directory: str) -> bytes:
 
 _lock = threading.Lock()
 _context: Optional[Context] = None
-# Contexts that configure() replaced. They stay, since launches of their loaded kernels may still run.
+# Contexts that configure() replaced. They are kept, because launches of their kernels may still be running.
 _retired: List[Context] = []
-# Functions that configure() calls, which clear caches of objects of the old context.
+# Functions that configure() calls to clear caches of objects that belong to the old context.
 on_configure: List[Callable[[], None]] = []
 
 
 def context() -> Context:
-    """The context of this process, made at its first use."""
+    """Returns the context of this process, which is made at its first use."""
     global _context
     if _context is None:
         with _lock:

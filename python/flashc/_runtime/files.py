@@ -1,9 +1,9 @@
-"""Reading of files that a user names."""
+"""Reads files that a user names."""
 import errno
 import os
 import stat
 
-#: The most bytes of a schedule table or of a journal: 64 MiB, as for programs.
+#: The largest size of a schedule table or of a journal: 64 MiB, as for programs.
 MOST_BYTES = 64 << 20
 
 
@@ -11,7 +11,7 @@ def read_regular(path: str) -> bytes:
     """Returns the bytes of a file. Raises OSError if it cannot be read, has more than MOST_BYTES, or is a pipe or a
     device, which might have no end or wait for a writer."""
     def open_at_once(path: str, flags: int) -> int:
-        return os.open(path, flags | os.O_NONBLOCK)  # Otherwise opening a pipe waits for a writer.
+        return os.open(path, flags | os.O_NONBLOCK)  # without this flag, opening a pipe waits for a writer
 
     with open(path, "rb", opener=open_at_once) as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):

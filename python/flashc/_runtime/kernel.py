@@ -198,7 +198,7 @@ class Request(NamedTuple):
         return self.specialization.vectors
 
     def shapes(self) -> Dict[str, Any]:
-        """Returns the shapes of a call's arguments, by name and in order: q, k, v, captures, results."""
+        """Returns the shapes of a call's arguments by name. The order is q, k, v, captures, results."""
         extents = [shape_of(self.inputs[name], self.options.is_bshd)[0] for name in "qkv"]
         shapes = {name: (shape, contiguous_strides(shape)) for name, shape in zip("qkv", extents)}
         shapes.update((capture.name, (one.extents, one.strides))
@@ -209,7 +209,7 @@ class Request(NamedTuple):
 
 
 def make_request(operands: Operands, options: Options, target: Optional[str]) -> Request:
-    """Checks the arguments of `flashc.compile`; `options` are checked already."""
+    """Checks the arguments of `flashc.compile`, except `options`, which are checked already."""
     if target is not None:
         encoded("target", target)
     inputs = Inputs(operands.arrays())
@@ -218,7 +218,8 @@ def make_request(operands: Operands, options: Options, target: Optional[str]) ->
         raise ArgumentError(f"expected q, k and v on one device, got {', '.join(map(device_name, sorted(devices)))}")
     if target is None:
         target = CPU_TARGET if devices == {CPU} else GPU_TARGET
-    # Devices are not compared: ArraySpec has none, and a kernel for another device may be compiled from any arrays.
+    # Devices are not compared: an ArraySpec has no device, and a kernel for another device may be compiled from any
+    # arrays.
     q, k, v = (inputs[name]._replace(device=CPU) for name in "qkv")
     extents = check_inputs(q, k, v, options.is_bshd, options.enable_gqa)
     if extents.dtype == "f64":
@@ -228,7 +229,7 @@ def make_request(operands: Operands, options: Options, target: Optional[str]) ->
         raise ArgumentError("expected at least one head, got none")
     code = make_code(operands.mask, operands.score, extents, None, None)
     if operands.mask is not None and not callable(operands.mask) and operands.score is None:
-        # The kernel may be called with other extents, which must not exceed those of the mask.
+        # The kernel may be called with other extents, which must not exceed the extents of the mask.
         code = code._replace(needs=tuple(Need(dim, 1, array, dim) for array in code.arrays
                                          for dim, extent in enumerate(array.shape) if extent != 1))
     code.check((extents.batch, extents.query_heads, extents.queries, extents.keys))

@@ -1,4 +1,4 @@
-"""Launches: the memory of arguments that C reads, their order by the manifest, and arrays for results."""
+"""Launches: the memory of arguments that C reads, their order in the manifest, and arrays for results."""
 from __future__ import annotations
 
 import ctypes
@@ -23,7 +23,8 @@ Shape = Tuple[Sequence[int], Sequence[int]]  # Extents and strides.
 
 
 class Frame:
-    """The memory of a launch's arguments that C reads: structures, then extents and strides, then the message.
+    """The memory of a launch's arguments that C reads: first the structures, then extents and strides, then the
+    message.
 
     A frame serves one call at a time. Each call writes all addresses."""
     __slots__ = ("memory", "words", "keep", "address", "message", "count", "numbers", "owner", "strides")
@@ -38,7 +39,7 @@ class Frame:
         self.keep = (ctypes.c_char * (size * 8)).from_buffer(self.memory)
         self.address = ctypes.addressof(self.keep)
         self.message = self.address + (size - 1) * 8
-        #: The arguments whose extents and strides are in memory, and the strides of the caller's arrays for results.
+        #: The arguments whose extents and strides the frame holds, and the strides of the caller's result arrays.
         self.owner: Any = None
         self.strides: Any = None
         offset = self.count * WORDS
@@ -51,7 +52,7 @@ class Frame:
         self.set_numbers(arguments)
 
     def set_numbers(self, arguments: Sequence[Shape]) -> None:
-        """Writes the extents and strides of all arguments, in order."""
+        """Writes the extents and strides of all arguments in order."""
         struct.pack_into(self.numbers, self.memory, 8 * WORDS * self.count,
                          *chain.from_iterable(chain.from_iterable(arguments)))
 
@@ -63,12 +64,12 @@ class Frame:
 
 
 class Launcher:
-    """A kernel on one device, and the order of its arguments in its manifest. `frames` are those that are not in use: a
-    call takes one and puts it back, so threads never share one."""
+    """A kernel on one device, and the order of its arguments in its manifest. `frames` has the frames that are not in
+    use. A call takes a frame and puts it back, so threads never share one."""
     __slots__ = ("loaded", "specialization", "device", "frames", "keys", "inputs", "captures", "outputs")
 
     def __init__(self, case: Any, specialization: Any, code: Code) -> None:
-        """`case`: a Case of calls.py that the kernel serves."""
+        """`case` is a Case of calls.py that the kernel serves."""
         def load(it: Any) -> contexts.LoadedKernel:
             kernel = case.compiled if case.compiled is not None and it is specialization else it.compile()
             self._order(json.loads(kernel.manifest())["arguments"], case, code)
@@ -78,7 +79,7 @@ class Launcher:
         self.loaded = naming_lines(specialization, code, load)
 
     def _order(self, arguments: Sequence[Any], case: Any, code: Code) -> None:
-        """Finds each argument among results, captures and inputs, and its place in a frame."""
+        """Finds each argument among the results, captures and inputs, and computes its place in a frame."""
         results = {result.name: result.key for result in case.results}
         self.keys = [results[it["name"]] if it["role"] == "output" and it["name"] in results else
                      case.aliases.get(it["name"], it["name"]) for it in arguments]
@@ -88,8 +89,8 @@ class Launcher:
         self.inputs = list(places.items())
 
     def fail(self, status: int, frame: Frame, code: Code) -> None:
-        """Raises the error of a status. On the CPU, an index of the mask or the score may be out of range: the program
-        runs once more with the user's lines in it, so that the error names the line."""
+        """Raises the error of a status. On the CPU an index of the mask or the score may be out of range. In this case
+        the program runs once more, compiled with the lines of the user's code, so that the error names the line."""
         located = self.specialization.located(code) if code.mask or code.score else self.specialization
         if self.device == CPU and located != self.specialization:
             library.take_text(frame.take_message())
@@ -102,7 +103,7 @@ def signed(value: int) -> int:
 
 
 def canonical(x: Sequence[int], is_bshd: bool) -> Sequence[int]:
-    """Returns extents or strides of 4 dimensions in the order B, H, N, D; others unchanged."""
+    """Returns extents or strides of 4 dimensions in the order B, H, N, D. Others are returned unchanged."""
     if not is_bshd or len(x) != 4:
         return x
     a, b, c, d = x
@@ -110,34 +111,35 @@ def canonical(x: Sequence[int], is_bshd: bool) -> Sequence[int]:
 
 
 def shape_of(x: Array, is_bshd: bool) -> Shape:
-    """Returns the extents and strides that a kernel gets. The stride of a last dimension of one element, which means
-    nothing, is 1."""
+    """Returns the extents and strides that a kernel gets. If the last dimension has one element, its stride has no
+    meaning and becomes 1."""
     strides = x.strides if x.shape[-1] != 1 else (*x.strides[:-1], 1)
     return canonical(x.shape, is_bshd), canonical(strides, is_bshd)
 
 
 class Result(NamedTuple):
     """An array that a call writes."""
-    #: The names in the manifest, and in messages.
+    #: The name in the manifest, and the name in messages.
     name: str
     label: str
-    #: The input whose framework and device a new array has.
+    #: The input that decides the framework and the device of a new array.
     like: str
     shape: Tuple[int, ...]
     dtype: str
-    #: Four dimensions are in the order B, N, H, D.
+    #: Whether four dimensions are in the order B, N, H, D.
     is_bshd: bool = False
-    #: A new array is allocated with dimensions 1 and 2 exchanged, and returned as a transposed view.
+    #: Whether a new array is allocated with dimensions 1 and 2 exchanged, and returned as a transposed view.
     transposes: bool = False
 
     @property
     def key(self) -> str:
-        """The result's key among all arguments; an input may have the same name."""
+        """The key of the result among all arguments. It differs from the name, because an input may have the same
+        name."""
         return f"={self.name}"
 
     @property
     def memory(self) -> Tuple[int, ...]:
-        """The shape that a new array is allocated with."""
+        """The shape with which a new array is allocated."""
         if not self.transposes:
             return self.shape
         a, b, c, d = self.shape
@@ -149,13 +151,13 @@ class Result(NamedTuple):
 
 
 def lies_exchanged(x: Array, is_bshd: bool, source: Source) -> bool:
-    """Whether dimensions 1 and 2 of `x` are exchanged in memory, so that those of a result like it are, too."""
+    """Whether dimensions 1 and 2 of `x` are exchanged in memory. Then a result like it has them exchanged too."""
     _, b, c, _ = x.shape
     return not is_bshd and b > 1 and c > 1 and x.strides[1] < x.strides[2] and source.can_transpose
 
 
 def attention_results(extents: Extents, options: Options, transposes: bool = False) -> List[Result]:
-    """Returns the results o, and lse if `options` asks for it."""
+    """Returns the results: o, and lse if `options` ask for it."""
     batch, heads, length = extents.batch, extents.query_heads, extents.queries
     shape = (batch, length, heads, extents.value_dim) if options.is_bshd else (batch, heads, length, extents.value_dim)
     o = Result("o", "out", "q", shape, extents.dtype, options.is_bshd, transposes)
@@ -164,7 +166,7 @@ def attention_results(extents: Extents, options: Options, transposes: bool = Fal
 
 
 def check_array(name: str, x: Array, shape: Sequence[int], dtype: str, order: str = "") -> None:
-    """Refuses an array of another shape or element type; `order` names the dimensions in the message."""
+    """Refuses an array of another shape or element type. `order` names the dimensions in the message."""
     if tuple(x.shape) != tuple(shape):
         wanted = f"{order} = {list(shape)}" if order else str(tuple(shape))
         raise ArgumentError(f"expected {name} of shape {wanted}, got {tuple(x.shape)}")
@@ -173,7 +175,7 @@ def check_array(name: str, x: Array, shape: Sequence[int], dtype: str, order: st
 
 
 def read_result(result: Result, x: Any, device: int, stream: Optional[int]) -> Array:
-    """Checks the caller's array for a result, waits for work that writes it, and describes it."""
+    """Checks the caller's array for a result, waits for work that writes to it, and describes it."""
     name, array = result.label, source_of(x).describe(x, stream)
     check_array(name, array, result.shape, result.dtype)
     check_device(name, array, device, result.like)
@@ -190,7 +192,7 @@ def read_result(result: Result, x: Any, device: int, stream: Optional[int]) -> A
 
 
 def wait_for(array: Array, stream: Optional[int]) -> None:
-    """Waits for work that writes the array, if it is on another stream than the launch."""
+    """Waits for work that writes to the array, if that work is on another stream than the launch."""
     if array.stream is not None and stream is not None and plain_stream(array.stream) != stream:
         synchronize(plain_stream(array.stream))
 

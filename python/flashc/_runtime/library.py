@@ -1,7 +1,7 @@
-"""The C API of libflashc.so through ctypes: a mirror of flashc-c/flashc.h, with errors as exceptions.
+"""The C API of libflashc.so through ctypes. This module mirrors flashc-c/flashc.h, and turns errors into exceptions.
 
-All other modules call the library through this one; objects that own its handles are in `contexts.py`. Loading takes a
-few milliseconds and imports neither NumPy nor PyTorch.
+All other modules call the library through this one. Objects that own its handles are in `contexts.py`. Loading the
+library takes a few milliseconds, and imports neither NumPy nor PyTorch.
 """
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ DTYPES = {"bf16": 0, "f16": 1, "f32": 2, "i1": 3, "i8": 4, "i32": 5, "i64": 6, "
 MASK_NONE, MASK_CAUSAL, MASK_WINDOW = range(3)
 FORWARD_KERNEL, DECODE_KERNEL = range(2)
 ATTENTION, COLUMN_SUMS, GROUP_COLUMN_SUMS, ATTENTION_BACKWARD, CAPTURED_GRADIENT = range(5)
-#: FlashcCacheType; None: the dtype of q.
+#: FlashcCacheType. None means the dtype of q.
 CACHE_TYPES = {None: 0, "f8e4m3": 1, "i8": 2}
 ANY = 0
 
 
 class Handle(ctypes.Structure):
-    """FlashcContext, FlashcKernel, FlashcLoadedKernel and FlashcExplanation, which have the same layout."""
+    """A FlashcContext, FlashcKernel, FlashcLoadedKernel or FlashcExplanation. All have the same layout."""
     _fields_ = [("ptr", c_void_p)]
 
 
@@ -115,12 +115,12 @@ class Argument(ctypes.Structure):
 
 # --- Finding and loading ----------------------------------------------------------------------------------------------
 
-# Text that the caller frees is a c_void_p: ctypes turns c_char_p into bytes and loses the address.
+# A text that the caller frees has the type c_void_p, because ctypes turns c_char_p into bytes and loses the address.
 _Text = c_void_p
 
 
 def _fallible(*arguments: Any) -> Any:
-    """The types of a function that returns a status and has a message for its last argument."""
+    """Returns the types of a function that returns a status, and whose last argument is a message."""
     return c_int, [*arguments, POINTER(_Text)]
 
 
@@ -153,8 +153,8 @@ _FUNCTIONS = {
     "flashcExplanationGetTiles": (c_void_p, [Handle, c_int64, c_int64]),
     "flashcExplanationDestroy": (None, [Handle]),
     "flashcKernelLoad": _fallible(Handle, c_int, POINTER(Handle)),
-    # Called for every launch with ready-made addresses. The handle, a structure of one pointer, is passed like a
-    # pointer (System V and AArch64), so it is a c_void_p here, which ctypes converts fastest.
+    # This function is called for every launch, with ready-made addresses. The handle is a structure of one pointer,
+    # which is passed like a pointer (System V and AArch64). So it is a c_void_p here, which ctypes converts fastest.
     "flashcLoadedKernelLaunch": (c_int, [c_void_p, c_void_p, c_size_t, c_void_p, c_void_p]),
     "flashcLoadedKernelLaunchPlanned": (c_int, [c_void_p, c_void_p, c_size_t, c_uint64, c_void_p, c_void_p]),
     "flashcLoadedKernelForgetPlan": _fallible(Handle, c_uint64),
@@ -170,14 +170,14 @@ def library_path() -> str:
         return path
     folder = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib")
     names = os.listdir(folder) if os.path.isdir(folder) else []
-    # The name ends with the version of the ABI; libflashc.so is for linkers.
+    # The file name ends with the version of the ABI. libflashc.so is for linkers.
     return os.path.join(folder, next((name for name in names if name.startswith("libflashc.so.")), "libflashc.so"))
 
 
 def _load() -> ctypes.CDLL:
     path = library_path()
     try:
-        # RTLD_LOCAL, since the process may have another LLVM (PyTorch with Triton does).
+        # RTLD_LOCAL, since the process may contain another LLVM, as it does with PyTorch and Triton.
         library = ctypes.CDLL(path, mode=ctypes.RTLD_LOCAL)
     except OSError as error:
         if os.environ.get("FLASHC_LIBRARY"):
@@ -254,14 +254,14 @@ def parse_flag(name: str, value: Any) -> bool:
 
 
 def described(value: Any) -> str:
-    """Returns a value as text for a message: the value itself if that is short, else its type."""
+    """Returns a value as text for a message: the value itself if it is short, and otherwise its type."""
     if value is None or isinstance(value, (bool, int, float, str)):
         return repr(value) if len(repr(value)) <= 80 else f"{type(value).__name__} {repr(value)[:60]}..."
     return f"{type(value)!r}"
 
 
 def checked(function: Callable[..., int], *arguments: Any) -> None:
-    """Calls a function whose last argument is a message, and raises the error of its status."""
+    """Calls a function whose last argument is a message. Raises the error of its status."""
     message = c_void_p()
     status = function(*arguments, ctypes.byref(message))
     if status != OK:
@@ -269,7 +269,7 @@ def checked(function: Callable[..., int], *arguments: Any) -> None:
 
 
 def devices() -> int:
-    """Returns the number of GPUs; 0 if there is no usable CUDA driver. Arrays on the CPU need none."""
+    """Returns the number of GPUs, or 0 if there is no usable CUDA driver. Arrays on the CPU need no driver."""
     count, message = c_int(0), c_void_p()
     status = lib.flashcGetDeviceCount(ctypes.byref(count), ctypes.byref(message))
     if status == NO_DRIVER:

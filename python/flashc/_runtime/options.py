@@ -1,5 +1,5 @@
-"""`Operands` and `Options`: the arguments of a call. Public functions parse and check them once; inner functions take
-both, so that one more argument is one more field here."""
+"""`Operands` and `Options` hold the arguments of a call. Public functions parse and check arguments once; inner
+functions take both objects. So a new argument is one new field here."""
 from __future__ import annotations
 
 import math
@@ -12,14 +12,14 @@ Window = Union[None, int, Sequence[Optional[int]]]
 
 
 class Vector(NamedTuple):
-    """An array of one dimension that a call may pass besides q, k and v."""
-    #: The extent; None: the number of query heads.
+    """A one-dimensional array that a call may take in addition to q, k and v."""
+    #: The extent. None: the number of query heads.
     length: Optional[int]
-    #: The shape in messages.
+    #: The text of the shape in messages.
     shape: str
-    #: The element type; None: that of the log-sum-exp.
+    #: The element type. None: the type of the log-sum-exp.
     dtype: Optional[str]
-    #: The option of FlashcAttention that says that the array is given; None: another option implies it.
+    #: The option of FlashcAttention that says that the array is given. None: another option implies it.
     option: Optional[str]
 
 
@@ -28,7 +28,7 @@ VECTORS = {"sinks": Vector(None, "[Hq]", None, "sinks"), "philox": Vector(2, "[s
 
 
 class Operands(NamedTuple):
-    """The arrays of an attention, and its mask and score, functions that may read other arrays."""
+    """The arrays of an attention, and its mask and score. These are functions that may read other arrays."""
     q: Any
     k: Any
     v: Any
@@ -48,26 +48,26 @@ class Operands(NamedTuple):
 
 _FLAGS = "causal", "enable_gqa", "return_lse", "static_shapes", "deterministic", "batch_invariant"
 _NONE = type(None)
-# Layouts are first compared by identity with these objects, which is fast.
+# A layout is first compared by identity with these objects, because that is fast.
 _BHSD, _BSHD = "bhsd", "bshd"
 
 
 class Options(NamedTuple):
-    """The options of a call, which, with shapes and element types, decide which kernel it has."""
+    """The options of a call. Together with shapes and element types they decide which kernel the call needs."""
     causal: bool = False
-    #: After `checked`: None, or (left, right), where a negative number is no bound.
+    #: After `checked`: None, or (left, right). A negative number is no bound.
     window: Any = None
     #: None: 1 / sqrt(D).
     scale: Optional[float] = None
     dropout_p: float = 0.0
     enable_gqa: bool = False
-    #: The log-sum-exp is an output; in the backward pass, its gradient is an input.
+    #: Whether the log-sum-exp is an output. In the backward pass: whether its gradient is an input.
     return_lse: bool = False
     layout: str = "bhsd"
     schedule: Optional[str] = None
     static_shapes: bool = False
     deterministic: Optional[bool] = None
-    #: FlashcOperation.
+    #: A value of FlashcOperation.
     operation: int = library.ATTENTION
     splits: Optional[int] = None
     batch_invariant: bool = False
@@ -77,7 +77,7 @@ class Options(NamedTuple):
         return self.layout == "bshd"
 
     def checked(self, philox: Any = None) -> "Options":
-        """Checks what a caller gave; returns the options with every field of its type."""
+        """Checks the options that a caller gave. Returns options whose fields all have their declared types."""
         causal, window, scale, dropout_p, enable_gqa, return_lse, layout, schedule, static_shapes, deterministic, \
             operation, splits, batch_invariant = self
         if type(causal) is not bool or type(enable_gqa) is not bool or type(return_lse) is not bool or \
@@ -101,14 +101,14 @@ class Options(NamedTuple):
                        deterministic, operation, splits, batch_invariant)
 
     def of_kernel(self, head_dim: int) -> "Options":
-        """Returns the options with the fields that a kernel does not depend on at their defaults."""
+        """Returns the options with defaults in the fields on which a kernel does not depend."""
         is_backward = self.operation >= library.ATTENTION_BACKWARD
         return self._replace(scale=parse_scale(self.scale, head_dim), enable_gqa=False, layout="bhsd",
                              static_shapes=False, splits=None, batch_invariant=False,
                              deterministic=self.deterministic if is_backward else None)
 
     def mask(self) -> Tuple[int, Tuple[int, int]]:
-        """Returns the FlashcMask, and its window (left, right)."""
+        """Returns the FlashcMask and its window (left, right)."""
         left, right = (-1, -1) if self.window is None else self.window
         if self.causal:
             right = 0
@@ -122,7 +122,7 @@ class Options(NamedTuple):
 
 
 def parse_window(window: Window) -> Optional[Tuple[int, int]]:
-    """Returns the window as (left, right), where a negative number is no bound."""
+    """Returns the window as (left, right). A negative number is no bound."""
     if window is None:
         return None
     if isinstance(window, (tuple, list)):
@@ -139,14 +139,14 @@ def _parse_side(side: str, value: Any) -> int:
         if isinstance(value, bool):
             raise TypeError
         number = -1 if value is None else value.__index__()
-    except (AttributeError, TypeError):  # An array has the method, but several numbers.
+    except (AttributeError, TypeError):  # an array of several numbers has the method too
         raise UnsupportedTypeError(
             f"expected the {side} side of window to be an integer or None, got {value!r}") from None
-    return -1 if number < 0 or number >= 2**30 else number  # 2^30 is beyond any key.
+    return -1 if number < 0 or number >= 2**30 else number  # no key is as far as 2^30
 
 
 def parse_scale(scale: Any, head_dim: Optional[int] = None) -> float:
-    """Returns the scale, which must fit 32 bits; 1 / sqrt(head_dim) for None."""
+    """Returns the scale, which must fit into 32 bits. None gives 1 / sqrt(head_dim)."""
     if scale is None:
         if not head_dim:
             raise ArgumentError("expected a head dimension of at least 1, got 0")
@@ -165,7 +165,7 @@ def parse_scale(scale: Any, head_dim: Optional[int] = None) -> float:
 
 
 def parse_dropout(dropout_p: Any, philox: Any = None) -> float:
-    """Returns the rate, rounded to a multiple of 1/256; 0.0: no dropout."""
+    """Returns the rate, rounded to a multiple of 1/256. 0.0 means no dropout."""
     try:
         p = float(dropout_p)
     except (TypeError, ValueError):

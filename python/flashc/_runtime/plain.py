@@ -1,4 +1,4 @@
-"""The specializations of kernels without scores."""
+"""Specializations of the kernels that compute no scores."""
 from __future__ import annotations
 
 from typing import NamedTuple, Optional, Tuple
@@ -32,7 +32,7 @@ class Append(NamedTuple):
     rotary_dtype: str = "f32"
     is_interleaved: bool = False
     has_leftpad: bool = False
-    #: The element type of caches of 8 bits, "f8e4m3" or "i8"; whether pages, and key heads, have scales of their own.
+    #: The element type of caches of 8 bits, "f8e4m3" or "i8"; and whether pages, and key heads, have separate scales.
     cache_dtype: Optional[str] = None
     scales: Tuple[bool, bool] = (False, False)
 

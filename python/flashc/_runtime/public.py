@@ -12,8 +12,8 @@ from .library import ArgumentError
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 # Names of arguments in other libraries (PyTorch, FlexAttention, FlashAttention, xFormers, FlashInfer, vLLM,
-# transformers). Each row: flashc's argument, what to write ("": a value of the same kind), the other names. The first
-# row whose argument the called function has gives the hint.
+# transformers). Each row has flashc's argument, the text to write (empty: a value of the same kind), and the other
+# names. A hint comes from the first row whose argument the called function has.
 _FOREIGN = [
     ("causal", "causal=True; it aligns the last query with the last key, and mask=flashc.masks.causal('top-left') the "
      "first ones, as PyTorch does", "is_causal"),
@@ -66,15 +66,15 @@ _FOREIGN = [
 
 
 def public(function: _Function) -> _Function:
-    """Wraps `function`: a call with arguments that it does not take raises an ArgumentError with a hint. `help` and
-    `inspect` still show its signature. A call costs one more Python call."""
+    """Wraps `function`, so that a call with arguments that it does not accept raises an ArgumentError with a hint.
+    `help` and `inspect` still show the signature. The wrapper adds one Python call to each call."""
     @functools.wraps(function)
     def call(*arguments: Any, **keywords: Any) -> Any:
         try:
             return function(*arguments, **keywords)
         except TypeError as problem:
             if problem.__traceback__.tb_next is not None:  # type: ignore[union-attr]
-                raise  # The function was called, and raised it.
+                raise  # The function itself was called, and raised the error.
         _refuse(function, arguments, keywords)
     return call  # type: ignore[return-value]
 

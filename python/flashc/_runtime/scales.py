@@ -1,4 +1,4 @@
-"""The scales of caches of 8 bits, the factors that their elements are multiplied with."""
+"""The scales of caches of 8 bits: the factors by which their elements are multiplied."""
 from __future__ import annotations
 
 from typing import Tuple
@@ -11,8 +11,8 @@ EIGHT_BITS = "f8e4m3", "i8"
 
 
 def read_scales(inputs: Inputs, like: str, dtype: str, pages: int, key_heads: int) -> Tuple[bool, bool]:
-    """Checks k_scale and v_scale for caches of `dtype`, and makes them [1 or pages, 1 or Hk] in `inputs`. Returns
-    whether pages, and key heads, have scales of their own."""
+    """Checks k_scale and v_scale for caches of `dtype`, and reshapes them in `inputs` to [1 or pages, 1 or Hk]. Returns
+    whether pages, and key heads, have separate scales."""
     names = "k_scale", "v_scale"
     given = [name in inputs for name in names]
     if dtype not in EIGHT_BITS:

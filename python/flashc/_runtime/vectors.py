@@ -1,4 +1,4 @@
-"""Arrays of one dimension that a call passes besides q, k and v (`options.VECTORS`), and conversions of element
+"""One-dimensional arrays that a call takes in addition to q, k and v (`options.VECTORS`), and conversions of element
 types."""
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from .specialization import Extents, sum_dtype
 
 
 def check_vectors(inputs: Any, extents: Extents, is_launched: bool = True) -> Tuple[str, ...]:
-    """Checks the vectors among the inputs, and returns their names. A vector must be contiguous, of its length and
-    type, and on q's device; without a launch, its device does not matter."""
+    """Checks the vectors among the inputs, and returns their names. A vector must be contiguous, have its length and
+    type, and be on q's device. If nothing is launched, its device does not matter."""
     names = tuple([name for name in VECTORS if name in inputs.arrays])
     for name in names:
         vector = VECTORS[name]
@@ -24,8 +24,8 @@ def check_vectors(inputs: Any, extents: Extents, is_launched: bool = True) -> Tu
 
 
 def with_philox(operands: Operands, options: Options) -> Operands:
-    """Returns operands that have a philox if there is dropout. If none is given, PyTorch's generator of q's device
-    draws it: a CUDA graph draws a new one in each replay."""
+    """Returns the operands. If there is dropout but no philox, PyTorch's generator for q's device draws one; a CUDA
+    graph draws a new one in each replay."""
     q, philox = operands.q, operands.philox
     if not options.dropout_p:
         return operands
@@ -45,7 +45,7 @@ _FLOATS = {"f32": "float32", "f64": "float64"}
 
 
 def as_floats(x: Any, array: Array, dtype: str) -> Any:
-    """Converts `x`, which `array` describes, to `dtype`, f32 or f64, if it has other floats."""
+    """Converts `x`, which `array` describes, to `dtype`, f32 or f64, if it has another float type."""
     if array.dtype == dtype or array.dtype not in ("bf16", "f16", "f32", "f64"):
         return x
     if hasattr(x, "to") and hasattr(x, "double"):
