@@ -31,9 +31,9 @@ def append_kv(k_cache: ArrayLike, v_cache: ArrayLike, k: ArrayLike, v: ArrayLike
         flashc.append_kv(k_cache, v_cache, k, v, block_table, lengths)      # token t of b goes to lengths[b] + t
 
     Args:
-        k_cache, v_cache: with a block table pages, [pages, page, Hk, D] and [pages, page, Hk, Dv]; without one a row of
-            tokens for each sequence, [B, N, Hk, D] and [B, N, Hk, Dv]. Any strides whose last is 1: pass
-            `cache.transpose(1, 2)` for a cache of [pages, Hk, page, D], and `cache[:, 0]` and `cache[:, 1]` for a
+        k_cache, v_cache: with a block table, pages: [pages, page, Hk, D] and [pages, page, Hk, Dv]. Without one, a row
+            of tokens for each sequence: [B, N, Hk, D] and [B, N, Hk, Dv]. The last stride must be 1, others may be any:
+            pass `cache.transpose(1, 2)` for a cache of [pages, Hk, page, D], and `cache[:, 0]` and `cache[:, 1]` for a
             cache that holds both.
         k, v: the new tokens, [B, T, Hk, D] and [B, T, Hk, Dv], of the caches' type: bf16, f16 or f32.
         block_table: [B, M] in int32, or None: the pages of each sequence, in order. block_table, positions and counts
@@ -47,17 +47,18 @@ def append_kv(k_cache: ArrayLike, v_cache: ArrayLike, k: ArrayLike, v: ArrayLike
             by its scale, rounded to the nearest, saturated, and stored.
         cache_batch_idx: [B] of integers, without a block_table: sequence b is the row cache_batch_idx[b] of caches that
             may have more rows than B.
-        leftpad: [B] of integers: sequence b begins at row leftpad[b] of its cache. Positions still count rows of the
-            cache; rotation counts from the beginning of the sequence.
+        leftpad: [B] of integers: sequence b begins at row leftpad[b] of its cache. `positions` still counts rows of the
+            cache, but rotation counts positions from the beginning of the sequence.
         q: [B, T, Hq, D], or None: queries of the new tokens, to be rotated by the same positions into a new array. q
             requires rotary.
 
     Returns:
         The rotated queries where q is given; otherwise None.
 
-    A token is not written if its position is negative, or has no page or row in the table, the cache or cos, or if its
-    entry in the table is no page. Positions, counts and the table are read on the device only, so that the call can be
-    captured in a CUDA graph. Under torch.compile and torch.export the call is `torch.ops.flashc.append_kv`.
+    A token is not written if its position is negative or has no place: no page in the table, no row in the cache, or no
+    row in cos. It is not written either if its entry in the table is no page. Positions, counts and the table are only
+    read on the device, so the call can be captured in a CUDA graph. Under torch.compile and torch.export the call is
+    `torch.ops.flashc.append_kv`.
 
     Raises:
         as `flashc.attention`.

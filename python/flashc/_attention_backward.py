@@ -33,14 +33,16 @@ def attention_backward(q: ArrayLike, k: ArrayLike, v: ArrayLike, o: ArrayLike, l
         q, k, v, causal, window, scale, mask, score, sinks, dropout_p, philox, enable_gqa, layout, schedule,
             static_shapes: as for `flashc.attention`, and the same as in the call that gave `o` and `lse`; dropout needs
             the `philox` of that call.
-        captured: arrays of bf16, f16, f32 or f64 that the score reads (an array mask of numbers is one) whose gradients
-            are wanted, too: the same objects. docs/captured-gradients.md says how the score may index them.
+        captured: arrays of bf16, f16, f32 or f64 that the score reads, and whose gradients are wanted too. Pass the
+            same objects that the score refers to. A mask that is an array of numbers may be one of them.
+            docs/captured-gradients.md says how the score may index them.
         o: the output, in the shape and the element type that attention gives it: [B, Hq, Nq, Dv] or [B, Nq, Hq, Dv].
         lse: the log-sum-exp of each query's scores, [B, Hq, Nq] in f32 in either layout.
-        do: the gradient of o, of its shape and element type.
-        dlse: the gradient of lse, of its shape in f32; None: zeros.
-        deterministic: equal arguments give equal bits in every run. False: sums may be taken in any order where that
-            is faster. While PyTorch records gradients, `flashc.attention(deterministic=...)` decides instead.
+        do: the gradient of o, in the shape and the element type of o.
+        dlse: the gradient of lse, in the shape of lse and in f32; None: zeros.
+        deterministic: True: equal arguments give equal bits in every run. False: sums may be added up in any order
+            where that is faster. While PyTorch records gradients, `flashc.attention(deterministic=...)` decides
+            instead.
         out: arrays for the results: (dq, dk, dv), and dsinks if there are sinks, with None for a new array.
 
     Returns:

@@ -36,10 +36,10 @@ def decode(q: ArrayLike, k_cache: ArrayLike, v_cache: ArrayLike, lengths: Intege
     `flash_attn.flash_attn_with_kvcache(q, k_cache, v_cache, cache_seqlens=lengths, block_table=block_table)`, with the
     tokens of q already in the cache (`flashc.append_kv`). T is one token, a few, or thousands: prefill and chunked
     prefill are the same call. If the query heads of a group times T are more than 16, either a decoding kernel or the
-    forward kernel reads the cache, by their estimated times (docs/decode.md); the forward kernel is one for all such T.
+    forward kernel reads the cache, by their estimated times (docs/decode.md). One forward kernel serves all such T.
 
-    Query t of T has position lengths[b] - T + t in its sequence. In masks and scores i and j are positions in the
-    sequence, and `flashc.ops.key_length()` is lengths[b]: masks by name need no alignment. Rows of the caches after a
+    Query t of T has position lengths[b] - T + t in its sequence. In masks and scores, i and j are positions in the
+    sequence, and `flashc.ops.key_length()` is lengths[b], so named masks need no alignment. Rows of the caches after a
     sequence's end, and pages of other sequences, are never used, whatever they hold. Rows before the first key that the
     window or the mask lets any query see are not used either: their pages may be free, and their entries in the table
     may be anything, such as -1.
@@ -47,9 +47,10 @@ def decode(q: ArrayLike, k_cache: ArrayLike, v_cache: ArrayLike, lengths: Intege
     Args:
         q: [B, T, Hq, D]: the last T tokens of each sequence. bf16 or f16; on the CPU f32, too.
         k_cache, v_cache: [B, N, Hk, D] and [B, N, Hk, Dv], or with a block_table [pages, page_size, Hk, D] and
-            [pages, page_size, Hk, Dv]. Any strides with a contiguous last dimension, multiples of 16 bytes: K and V may
-            be interleaved. Pages of a multiple of 16 rows are the fastest; for prefill, of a multiple of 8.
-            float8_e4m3fn or int8, too, with k_scale and v_scale; D and Dv are then multiples of 16.
+            [pages, page_size, Hk, Dv]. The last dimension must be contiguous, and other strides must be multiples of 16
+            bytes: K and V may be interleaved. Pages of a multiple of 16 rows are the fastest; for prefill, of a
+            multiple of 8. Caches may also be float8_e4m3fn or int8, with k_scale and v_scale; D and Dv are then
+            multiples of 16.
         lengths: [B] in int32, or other integers, or a list: tokens of each sequence, those of q among them; from 0 to
             N, or page_size * M. A query whose position is negative sees nothing. (`cache_seqlens` of FlashAttention,
             after the new tokens.)
@@ -58,21 +59,22 @@ def decode(q: ArrayLike, k_cache: ArrayLike, v_cache: ArrayLike, lengths: Intege
         causal: query i sees key j when j <= i.
         window: (left, right), or left alone: query i sees key j when -left <= j - i <= right, as in `flashc.attention`.
         scale, mask, score, sinks, return_lse: as in `flashc.attention`; mask is a function.
-        k_scale, v_scale: for caches of 8 bits, the factors that their elements are multiplied with, in float32: [] for
-            all, [Hk] for each key head, [pages, 1] or [pages, Hk] for each page (of a multiple of 16 rows on a GPU).
+        k_scale, v_scale: for caches of 8 bits, the factors by which their elements are multiplied, in float32: [] for
+            one factor, [Hk] for one per key head, [pages, 1] or [pages, Hk] for each page (which has a multiple of 16
+            rows on a GPU).
         layout: "bshd" as above, or "bhsd": q [B, Hq, T, D], caches [B, Hk, N, D] or [pages, Hk, page_size, D].
         splits: the number of parts that the keys of a sequence are cut into; parts run in parallel and are merged.
             None: a cost model chooses, from the shapes alone (docs/decode.md).
-        batch_invariant: a row's bits depend on its own sequence and on T alone, whatever else is in the batch: parts
-            have 1024 keys, or there is one part.
+        batch_invariant: the bits of a row depend only on its own sequence and on T, and not on the rest of the batch.
+            Parts then have 1024 keys, or there is one part.
         out: arrays for the result: o, or (o, lse).
         schedule: overrides of the schedule of decoding kernels, such as "warps=4,stages=3", or of forward ones.
-        rotary: (cos, sin, interleaved), or None: q is rotated by its positions, as `flashc.append_kv` rotates keys, by
-            a kernel of its own, into a copy of q.
+        rotary: (cos, sin, interleaved), or None: another kernel first rotates q by its positions into a copy, as
+            `flashc.append_kv` rotates keys.
         cache_batch_idx: [B] of integers, without a block_table: sequence b is the row cache_batch_idx[b] of caches that
             may have more rows than B. Kernels are then compiled for N.
-        leftpad: [B] of integers: sequence b begins at row leftpad[b] of its cache. lengths still count rows of the
-            cache; positions in masks, scores and rotation, and `flashc.ops.key_length()`, count from that row.
+        leftpad: [B] of integers: sequence b begins at row leftpad[b] of its cache. `lengths` still counts rows of the
+            cache, but positions in masks, scores and rotation, and `flashc.ops.key_length()`, count from that row.
 
     Returns:
         o, of q's shape with Dv for D; with `return_lse` (o, lse), lse [B, Hq, T] in f32 in either layout. A query that

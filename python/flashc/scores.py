@@ -32,14 +32,14 @@ class Score:
     makes a score of a function.
     """
 
-    #: NumPy then calls this class's operators, also for an array on the left side.
+    #: Makes NumPy call this class's operators, also if an array is on the left side.
     __array_ufunc__ = None
 
     def __init__(self, rescore: Callable[..., Any], text: Optional[str] = None) -> None:
         if not callable(rescore):
             raise UnsupportedTypeError(f"expected a function (s, b, h, i, j) -> score, got {type(rescore)!r}")
         self._rescore = rescore
-        # The scores of this file read arrays through ops.array; other functions must be bound to the trace.
+        # The scores of this file read arrays through ops.array. Other functions must be bound to the trace.
         self._is_own = text is not None
         self._text = text or getattr(rescore, "__name__", "score")
 
@@ -105,8 +105,8 @@ def alibi(slopes: Union[int, ArrayLike], *, symmetric: bool = False, align: Any 
 
 
 def _paper_slope(heads: int, h: Any) -> Any:
-    """Returns the slope of a head. For the largest power of two p <= heads, the first p heads have a geometric sequence
-    of slopes; the other heads have every other slope of the sequence for 2 p heads."""
+    """Returns the slope of a head. Let p be the largest power of two with p <= heads. The first p heads have a
+    geometric sequence of slopes. The other heads have every second slope of the sequence for 2 p heads."""
     power = 1 << heads.bit_length() - 1
     steps = 2 * h + 2
     if power != heads:
@@ -149,8 +149,9 @@ def relative_bias(table: ArrayLike, *, bidirectional: bool = True, max_distance:
 
 
 def _bucket_thresholds(buckets: int, max_distance: int) -> List[int]:
-    """Returns the least distance of each shared bucket except the first. With e = buckets // 2 buckets of one distance
-    and n shared ones, that of bucket k is the least whole x with x / e >= (max_distance / e)^(k / n)."""
+    """Returns the smallest distance of each shared bucket except the first one. There are e = buckets // 2 buckets of
+    one distance, and n shared ones. The smallest distance of shared bucket k is the smallest integer x with x / e >=
+    (max_distance / e)^(k / n)."""
     exact = buckets // 2
     shared = buckets - exact
     thresholds, x = [], exact
@@ -162,8 +163,8 @@ def _bucket_thresholds(buckets: int, max_distance: int) -> List[int]:
 
 
 def _bucket(distance: Any, exact: int, thresholds: List[int]) -> Any:
-    """Returns the bucket of a distance >= 0: the distance itself up to `exact`, then `exact` plus the number of
-    thresholds that it reaches."""
+    """Returns the bucket of a distance >= 0. It is the distance itself up to `exact`. For larger distances it is
+    `exact` plus the number of thresholds that the distance reaches."""
     if isinstance(distance, Traced):
         place = ops.minimum(distance, exact)
     else:
@@ -190,7 +191,7 @@ def _positive(name: str, x: Any) -> float:
 
 
 def _check_table(name: str, x: Any, rank: int) -> Any:
-    """Refuses an array that is not of real numbers and of `rank` dimensions; returns its shape."""
+    """Refuses an array that does not have real numbers and `rank` dimensions. Returns its shape."""
     shape, dtype = args.shape_and_type(name, x, "numbers")
     if dtype not in ("bf16", "f16", "f32", "f64"):
         raise UnsupportedTypeError(f"expected {name} of bf16, f16 or f32, got {spoken(dtype)}")

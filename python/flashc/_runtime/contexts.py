@@ -226,8 +226,8 @@ def configure(*, cache_directory: Optional[str] = None, disk_cache: bool = True,
 
     Args:
         cache_directory: the folder, created when it is first needed. None: $XDG_CACHE_HOME/flashc, or ~/.cache/flashc.
-        disk_cache: False: nothing is read from or written to disk.
-        cache_bytes: the most bytes in the folder; files that were not used for longest are removed. None: 256 MiB.
+        disk_cache: if False, nothing is read from or written to disk.
+        cache_bytes: the limit of bytes in the folder. The least recently used files are removed. None: 256 MiB.
 
     Raises:
         flashc.ArgumentError: `cache_bytes` is not positive.

@@ -35,7 +35,8 @@ class Cost(NamedTuple):
 
 
 class MaskMaps(NamedTuple):
-    """The maps of tiles that a kernel keeps, their bytes, and launches that found a map (hits) or ran the mask."""
+    """The maps of tiles that a kernel keeps, their bytes, and the launches that found a map (hits) or ran the mask
+    (misses)."""
     maps: int
     bytes: int
     hits: int
@@ -164,8 +165,8 @@ def compile(q: Union[ArrayLike, ArraySpec], k: Union[ArrayLike, ArraySpec], v: U
     """Compiles an attention without running it; no GPU is needed.
 
     Args:
-        q, k, v: arrays, or `flashc.ArraySpec(shape, dtype)`; of arrays with elements, the shapes and the element type
-            matter. The kernel takes any batch, heads (in the same ratio), lengths and strides afterwards.
+        q, k, v: arrays, or `flashc.ArraySpec(shape, dtype)`. The elements of arrays do not matter. The kernel later
+            takes any batch, any heads in the same ratio, and any lengths and strides.
         causal, window, scale, mask, score, sinks, enable_gqa, layout, schedule, static_shapes: as for
             `flashc.attention`. A mask array and the sinks may be an ArraySpec; then the kernel can be looked at, not
             called.

@@ -1,1 +1,1 @@
-"""`python -m flashc.bench`: times flashc and every other attention that is installed, on this machine's GPU."""
+"""`python -m flashc.bench`: times flashc and all other installed implementations of attention on this machine's GPU."""

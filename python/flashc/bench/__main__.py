@@ -79,7 +79,7 @@ def build_parser():
 
 @contextlib.contextmanager
 def refusing(parser, what, *errors):
-    """Ends the program with the message `what` and one of these errors, raised in the context."""
+    """A context: if one of these errors is raised within it, ends the program with the message `what` and the error."""
     try:
         yield
     except errors as error:
@@ -87,7 +87,7 @@ def refusing(parser, what, *errors):
 
 
 def variant(text):
-    """("flashc:NAME", overrides) of a --schedule."""
+    """Returns ("flashc:NAME", overrides) for the text of a --schedule."""
     name, equals, overrides = text.partition("=")
     if not equals or not re.fullmatch(r"[\w.+-]+", name):
         raise argparse.ArgumentTypeError(f"expected NAME=OVERRIDES such as no-turns=ping-pong=false, got '{text}'")
@@ -143,7 +143,7 @@ def read(options, parser):
 
 
 def require_torch(parser):
-    """Returns PyTorch; ends the program if it is missing or sees no GPU."""
+    """Returns PyTorch. Ends the program if PyTorch is missing or sees no GPU."""
     try:
         import torch
     except ImportError as error:
@@ -154,7 +154,7 @@ def require_torch(parser):
 
 
 def choose_peers(device, options, parser, *known):
-    """Returns the peers of --peers; prints a line about the device and one for each peer that is left out."""
+    """Returns the peers of --peers. Prints a line about the device, and one for each peer that is left out."""
     from . import _peers
     with refusing(parser, "", _peers.PeerError):
         peers, left_out = _peers.choose_peers(options.peers, *known)
@@ -168,12 +168,12 @@ def choose_seed(options, torch):
     return options.seed if options.seed is not None else torch.seed() % (1 << 31)
 
 
-# The options that --decode excludes.
+# The options that cannot be used together with --decode.
 _NOT_OF_DECODING = "grid", "cells", "backward", "bars", "masks", "latency", "static_shapes", "seed"
 
 
 def choose_decoding(options, parser):
-    """The cells of --decode."""
+    """Returns the cells of --decode."""
     for name in _NOT_OF_DECODING:
         if getattr(options, name) != parser.get_default(name):
             parser.error(f"expected --decode or --{name.replace('_', '-')}, got both")

@@ -1,6 +1,7 @@
-"""Bars: ratios of another kernel to cuDNN, from a CSV, which flashc's ratios of this run are compared with.
+"""Bars: ratios of another kernel to cuDNN, from a CSV file. They are compared with flashc's ratios of this run.
 
-Rates of different sessions cannot be compared, since a GPU's clock differs; ratios to one peer can."""
+Rates of different sessions cannot be compared, because the clock of a GPU changes. Ratios to the same peer can be
+compared."""
 
 import csv
 import dataclasses
@@ -18,14 +19,14 @@ COLUMNS = ("d", "n", "causal", *HAND_COLUMNS, "fa3_over_cudnn")
 
 @dataclasses.dataclass(frozen=True)
 class Bar:
-    """Ratios to cuDNN in one cell: of a hand-made kernel, and of FlashAttention-3."""
+    """Ratios to cuDNN in one cell: that of a hand-made kernel, and that of FlashAttention-3."""
     hand: float
     fa3: float
 
 
 def bars_of(cells, path=None):
-    """Returns the bars of the file `path`; without one, those of BACKWARD for the backward pass, else {}. Raises the
-    errors of read_bars."""
+    """Returns the bars of the file `path`. If there is no path, returns the bars of BACKWARD for the backward pass, and
+    {} for the forward pass. Raises the errors of read_bars."""
     is_backward = any(cell.backward for cell in cells)
     if path is None and not is_backward:
         return {}
@@ -33,8 +34,9 @@ def bars_of(cells, path=None):
 
 
 def read_bars(path):
-    """Returns {Cell: Bar} of a file that has the columns COLUMNS, and comments after "#". A line is about the cell of
-    the default grid with its d, n and causal: bf16, 16384 tokens, hidden size 2048. Raises ValueError and OSError."""
+    """Returns {Cell: Bar} from a file with the columns COLUMNS, in which "#" begins a comment. A line belongs to the
+    cell of the default grid with the line's d, n and causal (bf16, 16384 tokens, hidden size 2048). Raises ValueError
+    and OSError."""
     with open(path, newline="", encoding="utf-8") as file:
         lines = [(number, line) for number, line in enumerate(file, 1) if line.strip() and not line.startswith("#")]
     reader = csv.DictReader(line for _, line in lines)
@@ -52,7 +54,8 @@ def read_bars(path):
 
 
 def report(rows, bars):
-    """Returns the lines of a table with flashc's ratio to cuDNN, also divided by each bar, and the geometric means."""
+    """Returns the lines of a table with flashc's ratio to cuDNN, this ratio divided by each bar, and the geometric
+    means."""
     found = [(row, row.ratio(BAR_PEER), bars[row.cell]) for row in rows
              if row.cell in bars and not math.isnan(row.ratio(BAR_PEER))]
     if not found:

@@ -2,8 +2,9 @@
 
     max|out - ref| <= 2 max|naive - ref| + 2 max|(ref + 0.3 - 0.3) - ref|,   ||out - ref|| / ||ref|| < 3e-3 (f16: 1e-3)
 
-`naive` is plain attention with every intermediate in the inputs' type. The log-sum-exp is within 1e-3. A query that
-sees no key has o = 0 and a log-sum-exp of -inf, which no other query has. The rule for dq, dk and dv has 5e-3."""
+`naive` is plain attention with every intermediate in the type of the inputs. The log-sum-exp must be within 1e-3. A
+query that sees no key must have o = 0 and a log-sum-exp of -inf; no other query may have that log-sum-exp. For dq, dk
+and dv, the second limit is 5e-3 (f16: 1e-3)."""
 
 import contextlib
 import dataclasses
@@ -17,13 +18,13 @@ from ._report import GRADIENTS
 FROBENIUS_LIMITS = {torch.bfloat16: 3e-3, torch.float16: 1e-3}
 GRADIENT_LIMITS = {torch.bfloat16: 5e-3, torch.float16: 1e-3}
 LSE_LIMIT = 1e-3
-CHUNK_BYTES = 2 << 30  # The most bytes of float32 scores; a handful of such arrays live at once.
+CHUNK_BYTES = 2 << 30  # The largest size of float32 scores. A few such arrays exist at once.
 
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    """The errors of an output. `problem`: why it is wrong, or "". `gradients`: the relative Frobenius errors of dq, dk
-    and dv, by name."""
+    """The errors of an output. `problem` says why the output is wrong, or is empty. `gradients` has the relative
+    Frobenius errors of dq, dk and dv by name."""
     error: float
     bound: float
     frobenius: float
@@ -38,8 +39,8 @@ def causal(nq, nk, device):
 
 
 def plain(q, k, v, dtype, keep=None, score=None, scale=None):
-    """Computes attention of [batch, heads, n, d] arrays with every intermediate in `dtype`; returns o and the
-    log-sum-exp. `keep`: True where a key takes part; `score`: a function of the scaled scores."""
+    """Computes attention of [batch, heads, n, d] arrays with every intermediate in `dtype`. Returns o and the
+    log-sum-exp. `keep` is True where a key takes part, and `score` is a function of the scaled scores."""
     group = q.shape[1] // k.shape[1]
     q, k, v = (x.to(dtype) for x in (q, k.repeat_interleave(group, 1), v.repeat_interleave(group, 1)))
     scores = torch.matmul(q, k.transpose(2, 3)).mul_(q.shape[3] ** -0.5 if scale is None else scale)
@@ -49,7 +50,7 @@ def plain(q, k, v, dtype, keep=None, score=None, scale=None):
         scores = scores.masked_fill(~keep, float("-inf"))
     lse = torch.logsumexp(scores, dim=3)
     p = torch.softmax(scores, dim=3)
-    if keep is not None or score is not None:  # Rows without keys.
+    if keep is not None or score is not None:  # For rows without keys.
         p = p.nan_to_num(0.0)
     return torch.matmul(p, v), lse
 
@@ -64,7 +65,7 @@ def plain_gradients(q, k, v, do, dtype, *how):
 
 @contextlib.contextmanager
 def no_tf32():
-    """A context in which PyTorch multiplies float32 without TF32."""
+    """Returns a context in which PyTorch multiplies float32 without TF32."""
     precision = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("highest")
     try:
@@ -74,7 +75,8 @@ def no_tf32():
 
 
 def _chunks(batch, heads, group, scores, may_split):
-    """Yields slices of the batch, the heads and the key heads, of whole groups; one slice of all unless `may_split`."""
+    """Yields slices of the batch, the heads and the key heads. A slice has whole groups of heads. Unless `may_split`,
+    yields one slice of everything."""
     if not may_split:
         yield (slice(None),) * 3
         return
@@ -86,7 +88,7 @@ def _chunks(batch, heads, group, scores, may_split):
 
 
 def _compare(name, out, ref, bound, limit, whose=""):
-    """Returns the largest error, the relative Frobenius error, and a list of problems."""
+    """Compares two arrays. Returns the largest error, the relative Frobenius error, and a list of problems."""
     difference = (out.float() - ref).contiguous()
     norm = float(torch.linalg.vector_norm(ref, dtype=torch.float64))
     frobenius = float(torch.linalg.vector_norm(difference, dtype=torch.float64)) / (norm or 1.0)
@@ -104,12 +106,13 @@ def _compare(name, out, ref, bound, limit, whose=""):
 
 
 class _Reference:
-    """Results of attention in float32, and bounds for errors from plain attention in the inputs' type."""
+    """Results of attention in float32, and bounds for their errors. The bounds come from plain attention in the type of
+    the inputs."""
 
     @torch.no_grad()
     def _compute(self, plainly, inputs, results, keep, score, scale):
-        """Writes the results of `plainly` in float32 to `results`; returns the bounds of their errors. `keep`
-        broadcasts to [batch, heads, nq, nk]; `score` is a function of scores of that shape."""
+        """Writes the results of `plainly` in float32 to `results`, and returns the bounds of their errors. `keep`
+        broadcasts to [batch, heads, nq, nk], and `score` is a function of scores with that shape."""
         q, k = inputs[:2]
         batch, heads, nq, nk = *q.shape[:3], k.shape[2]
         self.dtype = q.dtype
@@ -159,14 +162,14 @@ class GradientReference(_Reference):
     """The reference of dq, dk and dv."""
 
     def __init__(self, q, k, v, do, keep=None, score=None, scale=None):
-        """`do`: the gradient of o."""
+        """`do` is the gradient of o."""
         self.gradients = [torch.empty_like(x, dtype=torch.float32) for x in (q, k, v)]
         self.bounds = self._compute(plain_gradients, (q, k, v, do), self.gradients, keep, score, scale)
 
     @torch.no_grad()
     def compare(self, gradients):
-        """Returns the Comparison of (dq, dk, dv), with the error and the bound of the gradient that is nearest to its
-        bound, and the largest `frobenius`."""
+        """Returns the Comparison of (dq, dk, dv). It has the error and the bound of the gradient whose error is nearest
+        to its bound, and the largest `frobenius`."""
         results, errors = [], {}
         for name, out, ref, bound in zip(GRADIENTS, gradients, self.gradients, self.bounds):
             assert out.shape == ref.shape and out.dtype == self.dtype, f"{name} is {out.dtype} {tuple(out.shape)}"

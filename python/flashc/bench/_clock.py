@@ -1,4 +1,4 @@
-"""Reads the clock of the GPU's multiprocessors through the library that nvidia-smi uses."""
+"""Reads the clock of the GPU's multiprocessors, through the library that nvidia-smi uses."""
 
 import ctypes
 
@@ -9,7 +9,7 @@ class SMClock:
     """`read()` returns megahertz, or NaN if the library is missing or fails."""
 
     def __init__(self, uuid=None):
-        """`uuid`: that of the GPU, as text with or without "GPU-"; None: the first GPU."""
+        """`uuid` is the UUID of the GPU, as text with or without "GPU-". None: the first GPU."""
         self._library = self._device = None
         try:
             library = ctypes.CDLL("libnvidia-ml.so.1")

@@ -1,7 +1,8 @@
-"""The decoding benchmark: one query token of each sequence against its cache, with flashc and PyTorch's attentions.
+"""The decoding benchmark: attention of one query token of each sequence to its cache, with flashc and PyTorch's
+attentions.
 
-Each contender is a CUDA graph of calls that rotate among more caches than the L2 holds, and all take turns. TB/s counts
-the keys and values that a call reads, once."""
+Each contender is a CUDA graph of calls. The calls use several caches in turn, which together exceed the L2 cache, and
+all contenders take turns. TB/s counts the keys and values that a call reads, once."""
 
 import math
 
@@ -14,16 +15,16 @@ from ._decode_report import Row, write_csv
 from ._report import is_peer
 from ._timing import time_interleaved
 
-#: The peers that take one query, grouped heads and caches of any strides.
+#: The peers that accept one query, grouped heads, and caches with any strides.
 PEERS = {name: peer for name, peer in _peers.PEERS.items() if issubclass(peer, (_peers.SDPA, _peers.FlexAttention))}
-#: Peers that are compiled for each cell, which takes longer than everything else.
+#: Peers that are compiled for each cell, which takes longer than all other work.
 NOT_BY_DEFAULT = {name for name, peer in PEERS.items() if issubclass(peer, _peers.FlexAttention)}
 L2_BYTES = 60 << 20
 LIMIT = 1e-2
 
 
 class Inputs:
-    """Queries, and so many caches that a call finds none in the L2."""
+    """The queries, and so many caches that a call never finds its cache in the L2."""
 
     def __init__(self, cell, device="cuda"):
         self.cell, self.device = cell, device
@@ -58,7 +59,7 @@ class Inputs:
         return flashc.decode(self.q, *map(self.pages_of, self.sets[number]), self.lengths, self.table, **keywords)
 
     def for_peers(self):
-        """Returns q, k and v as [B, H, N, D], for each set."""
+        """Returns q, k and v as [B, H, N, D] for each set of caches."""
         return [(self.q.transpose(1, 2), k, v) for k, v in self.sets]
 
     def reference(self, is_paged):
@@ -74,7 +75,7 @@ class Inputs:
 
 
 class Graph:
-    """A CUDA graph of as many calls as take about a millisecond."""
+    """A CUDA graph of calls that together take about a millisecond."""
 
     def __init__(self, contender):
         count = contender.count
@@ -93,12 +94,13 @@ class Graph:
                     contender.run(number % count)
 
     def measure(self, replays):
-        """Returns the milliseconds of a call, times `replays`."""
+        """Returns `replays` times the milliseconds of a call."""
         return _peers.elapsed(lambda _: self.graph.replay(), replays) / self.calls
 
 
 def _prepare(inputs, variants, peers, notes):
-    """Returns {name: Contender} of flashc's variants and of the peers that have a kernel; others get a note."""
+    """Returns {name: Contender} for flashc's variants and for the peers that have a kernel. The other peers get a
+    note."""
     found = {name: _peers.Contender(lambda number, keywords=keywords: inputs.call(number, **keywords), len(inputs.sets))
              for name, keywords in variants.items()}
     for peer in peers:
@@ -123,7 +125,7 @@ def _problem(contender, want):
 
 
 def measure(cell, variants, peers, total_ms=40.0, device="cuda"):
-    """Measures a cell with flashc's variants ({name: keywords}) and the peers; returns its Row."""
+    """Measures a cell with flashc's variants ({name: keywords}) and the peers. Returns its Row."""
     inputs, notes, graphs = Inputs(cell, device), {}, {}
     of_peers = inputs.reference(is_paged=False)
     of_flashc = of_peers if inputs.table is None else inputs.reference(is_paged=True)
@@ -142,7 +144,8 @@ def measure(cell, variants, peers, total_ms=40.0, device="cuda"):
 
 
 def run(cells, variants, peers, csv_file=None):
-    """Measures the cells, prints a line for each, and returns the rows. `csv_file`: an open file that gets each row."""
+    """Measures the cells, prints a line for each, and returns the rows. Each row is also written to the open file
+    `csv_file`, if given."""
     rows = []
     for cell in cells:
         rows.append(measure(cell, variants, peers))

@@ -12,12 +12,13 @@ class Cell:
     query_heads: int = 32
     key_heads: int = 8
     depth: int = 128
-    #: Rows of a page; 0: no pages.
+    #: The number of rows of a page. 0: no pages.
     page: int = 0
-    #: "hnd": the tokens of a head are contiguous, in the cache or in a page; "nhd": the heads of a token are.
+    #: "hnd": the tokens of a head are contiguous, in the cache or in a page. "nhd": the heads of a token are
+    #: contiguous.
     layout: str = "hnd"
 
-    #: Read by the systems of _peers: the one query sees all keys.
+    #: The systems of _peers read this. The only query sees all keys.
     causal = False
 
     @property
@@ -26,12 +27,12 @@ class Cell:
 
     @property
     def bytes(self):
-        """The bytes of keys and values, which a call reads once."""
+        """The number of bytes of keys and values, which a call reads once."""
         return self.batch * self.keys * self.key_heads * self.depth * 4
 
     @property
     def kind(self):
-        """The text of all fields but the batch and the keys."""
+        """The text of all fields except the batch and the number of keys."""
         return self._heads + self._memory
 
     @property
@@ -48,7 +49,7 @@ class Cell:
 
 def grid(heads=((32, 8), (64, 8), (32, 32)), depths=(128, 64), batches=(1, 4, 16, 64, 128),
          keys=(1024, 4096, 16384, 65536), pages=(0,), layouts=("hnd",)):
-    """Returns the cells whose caches fit the GPU a few times."""
+    """Returns the cells whose caches fit into the memory of the GPU several times."""
     cells = [Cell(b, n, hq, hk, d, page, layout) for hq, hk in heads for d in depths for b in batches for n in keys
              for layout in layouts for page in pages]
     return [cell for cell in cells if 2 * cell.bytes <= MOST_BYTES // 2]

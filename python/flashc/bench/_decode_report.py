@@ -1,4 +1,5 @@
-"""The output of the decoding benchmark: a line for each cell, means of ratios, and CSVs, which can be read again."""
+"""The output of the decoding benchmark: a line for each cell, means of ratios, and CSV files, which can be read
+again."""
 
 import csv
 import dataclasses
@@ -12,7 +13,7 @@ COLUMNS = [field.name for field in dataclasses.fields(Cell)] + ["system", "micro
 
 @dataclasses.dataclass
 class Row:
-    """A cell, the microseconds of each system that ran it, and {system: why it did not}."""
+    """A cell, the microseconds of each system that ran it, and {system: reason} for the systems that did not."""
     cell: Cell
     microseconds: dict
     notes: dict = dataclasses.field(default_factory=dict)
@@ -22,13 +23,13 @@ class Row:
         return self.cell.bytes / self.microseconds[name] / 1e6 if name in self.microseconds else math.nan
 
     def ratio(self, peer=None):
-        """Returns the time of a peer, or of the best one, over flashc's; NaN if one of them did not run."""
+        """Returns the time of a peer, or of the best peer, divided by flashc's time. NaN if one of them did not run."""
         times = [time for name, time in self.microseconds.items() if (name == peer if peer else is_peer(name))]
         return min(times) / self.microseconds[FLASHC] if times and FLASHC in self.microseconds else math.nan
 
     @property
     def failed(self):
-        """Whether flashc or a variant of it did not run, or a system computed wrong numbers."""
+        """Whether flashc or one of its variants did not run, or a system computed wrong numbers."""
         return FLASHC not in self.microseconds or any(
             not is_peer(name) or note.startswith("wrong") for name, note in self.notes.items())
 

@@ -9,10 +9,10 @@ from . import _peers
 
 class FlashcGradients(_peers.Flashc):
     """flashc.attention_backward as a user calls it, with outputs allocated in every call. `keywords`, such as a
-    schedule, are those of the backward pass."""
+    schedule, are passed to the backward pass."""
 
     def _saved(self, cell, inputs):
-        """Runs the forward pass; returns the arguments of the backward pass."""
+        """Runs the forward pass. Returns the arguments of the backward pass."""
         q, k, v, do = inputs
         o, lse = flashc.attention(q, k, v, causal=cell.causal, enable_gqa=cell.group != 1, return_lse=True)
         return q, k, v, o, lse, do
@@ -30,8 +30,8 @@ class FlashcGradients(_peers.Flashc):
 
 
 class PeerGradients(_peers.System):
-    """The backward pass of a peer by PyTorch's autograd. The forward pass runs once for each set of inputs, in
-    `prepare`."""
+    """The backward pass of a peer, by PyTorch's autograd. `prepare` runs the forward pass once for each set of
+    inputs."""
 
     def __init__(self, peer):
         self.peer, self.name, self.begin = peer, peer.name, peer.begin
@@ -52,7 +52,7 @@ class PeerGradients(_peers.System):
                 run(0)
         except torch.cuda.OutOfMemoryError:
             raise
-        except Exception as error:  # A compiler or a kernel may raise anything: this peer has no backward pass here.
+        except Exception as error:  # Compilers and kernels may raise anything. The peer has no backward pass here.
             torch.cuda.synchronize()
             raise _peers.Refused(_peers.first_line(error)) from None
         return _peers.Contender(run, forward.count, forward.around)

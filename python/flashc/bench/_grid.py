@@ -22,10 +22,10 @@ DEFAULTS = {"dtype": ["bf16"], "d": [(d, d) for d in (64, 128, 256)], "n": [512,
 HELP = ("cells to measure: KEY=VALUES ..., e.g. d=64,192x128 n=512..4096 causal=0; VALUES are separated by commas, "
         "a..b doubles from a to b; keys: " + ", ".join(f"{key} ({what})" for key, what in _KEYS.items()))
 
-# Lists of cells by name; each has several grids.
+# Lists of cells by name. Each list consists of several grids.
 PRESETS = {
-    # Cells that must be as fast as others: f16 as bf16 everywhere; one key head for 8 query heads, and wider keys than
-    # values, as d = 128 with the same FLOPs.
+    # Cells that must be as fast as other cells. f16 must be as fast as bf16 everywhere. One key head for 8 query heads,
+    # and keys that are wider than values, must be as fast as d = 128 with the same FLOPs.
     "related": [["dtype=bf16,f16"],
                 ["d=128", "n=4096,16384", "group=8"],
                 ["d=128", "n=4096,16384", "heads=20"],
@@ -34,13 +34,13 @@ PRESETS = {
 
 
 class GridError(ValueError):
-    """The text of a grid is wrong, or selects something impossible."""
+    """The text of a grid is wrong, or selects an impossible cell."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Cell:
-    """One attention: q [batch, heads, n, d], k [batch, heads / group, n, d], v [batch, heads / group, n, dv]. Its
-    forward pass is measured, or its backward pass."""
+    """One attention: q [batch, heads, n, d], k [batch, heads / group, n, d], v [batch, heads / group, n, dv]. Either
+    its forward pass or its backward pass is measured."""
     d: int
     causal: bool
     n: int
@@ -65,8 +65,8 @@ class Cell:
 
     @property
     def flops(self):
-        """2 B H Nq Nk (D + Dv), for two products with an addition and a multiplication per term; half of it if causal;
-        2.5 times that for the backward pass, which is counted with five products."""
+        """The FLOPs, 2 B H Nq Nk (D + Dv): two products, with an addition and a multiplication per term. A causal mask
+        halves them. The backward pass counts as 2.5 times the forward pass, since it has five products."""
         forward = 2 * self.batch * self.heads * self.n * self.n * (self.d + self.dv) / (2 if self.causal else 1)
         return 2.5 * forward if self.backward else forward
 
@@ -74,7 +74,7 @@ class Cell:
         return (self.heads * self.d + self.key_heads * (self.d + self.dv)) * self.batch * self.n * element_bytes
 
     def relatives(self):
-        """Returns {label: cell} of the cells with the same FLOPs that this one is compared with."""
+        """Returns {label: cell} for the cells with the same FLOPs with which this cell is compared."""
         found = {}
         if self.dtype != "bf16":
             found[f"{self.dtype} over bf16"] = dataclasses.replace(self, dtype="bf16")
@@ -94,7 +94,8 @@ class Cell:
 
 
 def related(cells):
-    """Groups the cells into lists that are measured together: a cell with those that it is compared with."""
+    """Groups the cells into lists that are measured together. A list has a cell and the cells with which it is
+    compared."""
     def root(cell):
         for relative in cell.relatives().values():
             return root(relative)
@@ -119,7 +120,7 @@ def _number(key, text):
 
 
 def _value(key, text):
-    """Returns a value of a key: a number, a pair for d, a name for dtype."""
+    """Returns a value for a key: a number, a pair for d, or a name for dtype."""
     if key == "dtype":
         if text not in DTYPES:
             raise GridError(f"dtype: expected {' or '.join(DTYPES)}, got '{text}'")
@@ -156,7 +157,7 @@ def _divide(total, what, part, name):
 
 def parse_grid(items=()):
     """Returns the cells of `items` such as ["d=64,128", "n=512..4096"], in the order of the table. Keys that are not
-    given are as in DEFAULTS. Raises GridError."""
+    given have the values of DEFAULTS. Raises GridError."""
     chosen = {}
     for item in items:
         key, equals, text = item.partition("=")
@@ -171,7 +172,7 @@ def parse_grid(items=()):
     grid = {**DEFAULTS, **chosen}
 
     def either(one, other):
-        """Returns pairs of the key that is given, of the two, and its values."""
+        """Chooses one of two keys, the one that is given. Returns pairs of this key and each of its values."""
         name = one if one in chosen or other not in grid else other
         return [(name, value) for value in grid[name]]
 

@@ -1,7 +1,8 @@
-"""`python -m flashc.bench --latency`: the time from a program to PTX, to its first launch, and of later launches.
+"""`python -m flashc.bench --latency`: measures the time from a program to PTX, the time to its first launch, and the
+time of later launches.
 
-All measurements use the C API (flashc-c/flashc.h), as flashc.attention does, and this process's clock. A first launch
-of a process is measured in new processes, after CUDA has started there."""
+All measurements use the C API (flashc-c/flashc.h), as flashc.attention does, and the clock of this process. The first
+launch of a process is measured in new processes, after CUDA has started there."""
 
 import ctypes
 import json
@@ -21,12 +22,12 @@ from ._timing import call_times, milliseconds
 TARGET = "sm_90a"
 LAUNCHES = 10000
 COMPILE_RUNS, PROCESSES = 5, 5
-# The number of queries of a first launch, which decides the kernel's entry that is loaded.
+# The number of queries of a first launch. It decides which entry of the kernel is loaded.
 QUERIES = 4096
 
 
 def programs():
-    """Returns {name: FlashcAttention} of the kernels that are compiled."""
+    """Returns {name: FlashcAttention} for the kernels that are compiled."""
     def attention(dtype, d, group=1, score=None, **options):
         return Specialization(dtype, d, d, group, Options(**options).of_kernel(d), score_code=score).describe()
 
@@ -41,7 +42,7 @@ def programs():
 # --- The CUDA driver --------------------------------------------------------------------------------------------------
 
 class Driver:
-    """The CUDA driver with the first GPU's primary context: allocation and waiting. Raises OSError."""
+    """The CUDA driver, with the primary context of the first GPU. It allocates and waits. Raises OSError."""
 
     def __init__(self):
         self.library = ctypes.CDLL("libcuda.so.1")
@@ -67,7 +68,7 @@ class Driver:
 
 
 def open_driver():
-    """Returns a Driver and "", or None and the reason."""
+    """Returns a Driver and "", or None and the reason of the failure."""
     try:
         return Driver(), ""
     except OSError as error:
@@ -77,7 +78,7 @@ def open_driver():
 # --- Measuring --------------------------------------------------------------------------------------------------------
 
 def compile_times(attention, runs=COMPILE_RUNS):
-    """Returns milliseconds to PTX, each with a new context and without a cache on disk."""
+    """Returns milliseconds to PTX. Each run has a new context, without a cache on disk."""
     times = []
     for _ in range(runs):
         context = contexts.Context(disk_cache=False)
@@ -89,8 +90,8 @@ def compile_times(attention, runs=COMPILE_RUNS):
 
 
 def make_arguments(driver, attention, length):
-    """Returns the arguments of a launch with one batch, one key head and as many keys as queries, without a
-    log-sum-exp; and the objects that own their memory."""
+    """Returns the arguments of a launch, and the objects that own their memory. The launch has one batch, one key head,
+    as many keys as queries, and no log-sum-exp."""
     arguments, kept = (library.Argument * 4)(), []
     heads, d, dv = attention.group_size, attention.head_dim, attention.value_dim
     shapes = (1, heads, length, d), (1, 1, length, d), (1, 1, length, dv), (1, heads, length, dv)
@@ -105,7 +106,7 @@ def make_arguments(driver, attention, length):
 
 
 def make_call(loaded, arguments):
-    """Returns a function that only launches; `arguments` must live as long as the function."""
+    """Returns a function that only launches. `arguments` must live as long as the function."""
     message = ctypes.c_void_p()
     launch, handle, count = library.lib.flashcLoadedKernelLaunch, loaded.handle.ptr, len(arguments)
     address, reason = ctypes.addressof(arguments), ctypes.addressof(message)
@@ -120,7 +121,8 @@ def make_call(loaded, arguments):
 
 def first_launch_time(driver, name, folder=None, compiles_all=False):
     """Measures the milliseconds from a new context to the end of its first call, which compiles and loads the entry
-    that it launches; returns them with the context's counters. `compiles_all`: all entries are compiled first."""
+    that it launches. Returns them with the counters of the context. With `compiles_all`, all entries are compiled
+    first."""
     attention = programs()[name]
     arguments, _kept = make_arguments(driver, attention, QUERIES)
     made = []
@@ -141,7 +143,7 @@ def first_launch_time(driver, name, folder=None, compiles_all=False):
 
 
 def run_in_process(arguments, **environment):
-    """Runs this file in a new process; returns the JSON of its last line."""
+    """Runs this file in a new process. Returns the JSON of the last line of its output."""
     environment = dict(os.environ, **environment)
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, [root, environment.get("PYTHONPATH")]))
@@ -154,12 +156,14 @@ def run_in_process(arguments, **environment):
 
 
 def first_launch_in_process(name, folder):
-    """first_launch_time in a new process, whose CUDA driver also caches its machine code in the folder."""
+    """Runs first_launch_time in a new process. The CUDA driver of that process also caches its machine code in the
+    folder."""
     return run_in_process([name, folder], CUDA_CACHE_DISABLE="0", CUDA_CACHE_PATH=os.path.join(folder, "driver"))
 
 
 def first_launches_in_turns(driver, name, runs=COMPILE_RUNS):
-    """Returns milliseconds to first launches in this process, of one entry and with all entries compiled, in turns."""
+    """Returns milliseconds to first launches in this process, measured in turns: with one entry compiled, and with all
+    entries."""
     first_launch_time(driver, name)
     one, every = [], []
     for _ in range(runs):
@@ -169,7 +173,8 @@ def first_launches_in_turns(driver, name, runs=COMPILE_RUNS):
 
 
 def first_launch_times(name, runs=PROCESSES):
-    """Returns milliseconds to a first launch, cold (an empty folder) and from disk, and notes if they were not so."""
+    """Returns milliseconds to a first launch, cold (with an empty folder) and from disk. Notes say if a launch was not
+    cold, or not from disk."""
     cold, warm, cold_note, warm_note = [], [], "", ""
     for _ in range(runs):
         with tempfile.TemporaryDirectory(prefix="flashc-bench-") as folder:
@@ -184,7 +189,8 @@ def first_launch_times(name, runs=PROCESSES):
 
 
 def launch_times(driver, calls=LAUNCHES):
-    """Returns microseconds of flashcLoadedKernelLaunch with ready arguments, and of a ctypes call that does nothing."""
+    """Returns the microseconds of flashcLoadedKernelLaunch with ready arguments, and of a ctypes call that does
+    nothing."""
     attention = programs()["bf16 d=64"]
     loaded = contexts.Context(disk_cache=False).compile_attention(attention, TARGET, None).load(0)
     arguments, _kept = make_arguments(driver, attention, 64)
@@ -193,7 +199,7 @@ def launch_times(driver, calls=LAUNCHES):
 
 
 def torch_times(calls=LAUNCHES):
-    """Returns {name: microseconds of each call} of small problems, for flashc and PyTorch's attention."""
+    """Returns {name: microseconds of each call} for small problems, with flashc and with PyTorch's attention."""
     import torch
     if not torch.cuda.is_available():
         raise ImportError("PyTorch sees no GPU")
@@ -202,7 +208,7 @@ def torch_times(calls=LAUNCHES):
 
 
 def host_calls(device):
-    """Returns {name: call} of problems so small that the time of a call is that of the host."""
+    """Returns {name: call} for problems that are so small that a call takes only time of the host."""
     import torch
 
     import flashc

@@ -1,4 +1,4 @@
-"""`python -m flashc.bench --masks`: the cost of masks and scores, timed in turns in one process."""
+"""`python -m flashc.bench --masks`: the cost of masks and scores. Contenders are timed in turns in one process."""
 
 import dataclasses
 import math
@@ -22,8 +22,9 @@ HEADER = f"{'d':>4} {'N':>6}  {'case':<24}{'ms':>9}{'tiles':>9}{'cost':>8}{'like
 
 @dataclasses.dataclass
 class Line:
-    """One row of the table. `cost`: the time over that of the compared kernel; `bar`: the largest cost allowed. `like`:
-    for a mask, the time per tile over that of an attention without a mask whose rows have as many tiles."""
+    """One row of the table. `cost` is the time divided by that of the compared kernel, and `bar` is the largest cost
+    allowed. `like`, for a mask, is the time per tile divided by that of an attention without a mask that has as many
+    tiles in each row."""
     d: int
     n: int
     case: str
@@ -32,7 +33,7 @@ class Line:
     cost: float = math.nan
     like: float = math.nan
     bar: float = math.nan
-    flex: float = math.nan  # FlexAttention's time over flashc's.
+    flex: float = math.nan  # FlexAttention's time divided by flashc's.
     note: str = ""
 
     @property
@@ -50,7 +51,7 @@ class Line:
 
 
 def lengths_of(total: int, count: int, generator: torch.Generator) -> List[int]:
-    """Returns `count` random lengths with the sum `total`, about 0.5 to 1.5 times their mean."""
+    """Returns `count` random lengths whose sum is `total`. They are about 0.5 to 1.5 times their mean."""
     weights = torch.rand(count, generator=generator, device=generator.device) + 0.5
     ends = (weights.cumsum(0) / weights.sum() * total).round().long().tolist()
     ends[-1] = total
@@ -63,7 +64,7 @@ def _offsets(lengths: List[int], device: torch.device) -> torch.Tensor:
 
 def named_masks(n: int, batch: int, generator: torch.Generator) -> Dict[str, Callable[..., Any]]:
     """Returns masks of usual sizes for n queries and keys, whose loop bounds must be exact."""
-    device, align = generator.device, "top-left"  # PyTorch's alignment.
+    device, align = generator.device, "top-left"  # PyTorch's alignment
     lengths = torch.randint(n // 2, n + 1, (batch,), generator=generator, device=device, dtype=torch.int32)
     offsets = _offsets(lengths_of(n, DOCUMENTS, generator), device)
     ids = torch.repeat_interleave(torch.arange(DOCUMENTS, device=device), offsets.diff().long()).int()
@@ -86,7 +87,7 @@ SCORES = {
 
 
 class MaskBench:
-    """Measures groups of lines; each line is printed as it comes."""
+    """Measures groups of lines. Each line is printed as soon as it is measured."""
 
     def __init__(self, seed: int, has_flex: bool, show: Callable[[Line], None]) -> None:
         self.device = torch.device("cuda")
@@ -96,10 +97,10 @@ class MaskBench:
         self.cache_bytes = _measure.cache_bytes(self.device)
 
     score_bar = 1.15
-    arrays = 3  # In a set of inputs: q, k, v.
+    arrays = 3  # a set of inputs has q, k and v
 
     def groups(self) -> Any:
-        """Returns functions of the head dimension that yield lines."""
+        """Returns functions of the head dimension. Each yields lines."""
         return self.masks, self.window, self.packed, self.scores
 
     def run(self) -> List[Line]:
@@ -136,7 +137,7 @@ class MaskBench:
         return _check.Reference(*inputs, keep=keep).compare(out).problem
 
     def _flex(self, sets: List[Any], mask: Callable[..., Any]) -> Any:
-        """Returns a Contender, the milliseconds to make its block mask, and the block mask's bytes."""
+        """Returns a Contender, the milliseconds that making its block mask takes, and the bytes of the block mask."""
         from torch.nn.attention.flex_attention import create_block_mask, flex_attention
         q, k, _ = sets[0]
         torch.compiler.reset()
@@ -151,7 +152,7 @@ class MaskBench:
         return self._contender(sets, flex, block_mask=block_mask), milliseconds, size
 
     def masks(self, d: int) -> Any:
-        """Yields lines of masks: time per visited tile over that of the dense kernel."""
+        """Yields lines of masks. The cost is the time per visited tile divided by that of the dense kernel."""
         n, heads = TOKENS // 2, HIDDEN // d
         sets = self._inputs(TOKENS // n, heads, n, d)
         contenders, lines, areas, likes = {DENSE: self._contender(sets)}, {}, {}, {}
@@ -168,7 +169,7 @@ class MaskBench:
             line.visited, areas[name] = visited / total, visited * math.prod(tiles.tile)
             line.note = f"wrong: {wrong}" if wrong else f"{tiles.mask_class}, {tiles.partial / visited:.1%} partial"
             contenders[name] = self._contender(sets, mask=mask)
-            # A multiple of a tile's keys, so that several masks share one contender.
+            # The number of keys is a multiple of a tile's keys, so that several masks can share one contender.
             likes[name] = keys = min(n, max(1, round(areas[name] / positions / 128)) * 128)
             contenders[keys] = contenders.get(keys) or self._contender(
                 [(q, k[:, :, :keys], v[:, :, :keys]) for q, k, v in sets])
@@ -199,7 +200,8 @@ class MaskBench:
         yield line
 
     def packed(self, d: int) -> Any:
-        """Yields a line of packed causal documents: time per FLOP over that of dense ones with the mean length."""
+        """Yields a line of packed causal documents. The cost is the time per FLOP divided by that of dense documents
+        with the mean length."""
         total, heads = WINDOW_LENGTH, HIDDEN // d
         mean = total // DOCUMENTS
         lengths = lengths_of(total, DOCUMENTS, self.generator)
@@ -216,7 +218,7 @@ class MaskBench:
         yield line
 
     def scores(self, d: int) -> Any:
-        """Yields lines of scores: time over that without a score."""
+        """Yields lines of scores. The cost is the time divided by that of attention without a score."""
         for n in (4096, TOKENS):
             for is_causal in (False, True):
                 sets = self._inputs(TOKENS // n, HIDDEN // d, n, d)

@@ -15,7 +15,7 @@ CHECKED = 4096  # The length of the arrays that are checked against float32.
 
 
 def computed(mask: Callable[..., Any], n: int, device: torch.device) -> float:
-    """Returns the part of all tiles of n queries and keys that has a pair that the mask keeps."""
+    """Returns which part of all tiles of n queries and keys has a pair that the mask keeps."""
     rows, columns = TILE
     zero, j = torch.zeros((), dtype=torch.long, device=device), torch.arange(n, device=device)
     visited = 0
@@ -27,7 +27,8 @@ def computed(mask: Callable[..., Any], n: int, device: torch.device) -> float:
 
 
 class BackwardMaskBench(MaskBench):
-    """Measures lines of a window, of packed documents and of scores, each over the kernels without them."""
+    """Measures lines of a window, of packed documents and of scores. Costs are relative to kernels without mask and
+    score."""
     score_bar = 1.25
     arrays = 4  # q, k, v and the gradient of o.
 
@@ -52,7 +53,8 @@ class BackwardMaskBench(MaskBench):
         return _check.GradientReference(q, k, v, do, keep, rescore).compare(out).problem
 
     def _masked(self, d: int, case: str, mask: Callable[..., Any], note: str = "") -> Line:
-        """Returns a line of a mask: time per computed tile over that of the kernels without a mask."""
+        """Returns a line of a mask. The cost is the time per computed tile divided by that of the kernels without a
+        mask."""
         sets = self._inputs(1, HIDDEN // d, TOKENS, d)
         line = Line(d, TOKENS, case, bar=1.20, visited=computed(mask, TOKENS, self.device), note=note)
         wrong = self._is_wrong(sets[0], mask, None)

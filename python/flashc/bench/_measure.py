@@ -1,4 +1,4 @@
-"""Measures cells: inputs, checks, timing in turns."""
+"""Measures cells: makes inputs, checks outputs, and times systems in turns."""
 
 import contextlib
 import time
@@ -15,7 +15,7 @@ DTYPES = {"bf16": torch.bfloat16, "f16": torch.float16}
 
 
 class DeviceLost(Exception):
-    """A kernel failed so that CUDA runs nothing in this process any more. `rows`: those that were measured so far."""
+    """After a failed kernel, CUDA runs nothing more in this process. `rows` has the rows that were measured before."""
 
     def __init__(self, rows, error):
         super().__init__(str(error).splitlines()[0])
@@ -23,7 +23,7 @@ class DeviceLost(Exception):
 
 
 def random_inputs(cell, generator):
-    """Returns normally distributed q, k, v of a cell, and o's gradient for its backward pass."""
+    """Returns normally distributed q, k and v of a cell; for its backward pass also the gradient of o."""
     shapes = [(cell.heads, cell.d), (cell.key_heads, cell.d), (cell.key_heads, cell.dv)]
     if cell.backward:
         shapes.append((cell.heads, cell.dv))
@@ -32,29 +32,30 @@ def random_inputs(cell, generator):
 
 
 def random_sets(cell, generator, cache_bytes):
-    """Returns sets of random inputs, several if one would stay in a cache of `cache_bytes`."""
+    """Returns sets of random inputs. There are several sets if one would stay in a cache of `cache_bytes`."""
     return [random_inputs(cell, generator) for _ in range(input_sets(cell.input_bytes(), cache_bytes))]
 
 
 def reference(cell, inputs):
-    """Returns the reference of a cell's outputs."""
+    """Returns the reference for a cell's outputs."""
     kind = _check.GradientReference if cell.backward else _check.Reference
     return kind(*inputs, keep=_check.causal(cell.n, cell.n, inputs[0].device) if cell.causal else None)
 
 
 def burst(contender, calls):
-    """Returns milliseconds of the GPU for `calls` calls, on the contender's sets of inputs in rotation."""
+    """Returns the milliseconds that the GPU takes for `calls` calls, which use the contender's sets of inputs in
+    turn."""
     with contender.around():
         return _peers.elapsed(lambda i: contender.run(i % contender.count), calls)
 
 
 def cache_bytes(device):
-    """Returns the bytes of the level-2 cache."""
+    """Returns the size of the level-2 cache in bytes."""
     return getattr(torch.cuda.get_device_properties(device), "L2_cache_size", 64 << 20)
 
 
 class Measurer:
-    """Measures cells; holds the systems, cuBLAS's operands and the clock for all of them."""
+    """Measures cells. It has the systems, cuBLAS's operands and the clock for all of them."""
 
     def __init__(self, systems, clock, seed, device="cuda"):
         self.systems = systems
@@ -67,7 +68,7 @@ class Measurer:
         self.product, self.product_flops = _peers.cublas_contender(self.device, torch.bfloat16)
 
     def measure(self, cells):
-        """Measures cells together, with all their systems in turns; returns their Rows. Raises DeviceLost."""
+        """Measures cells together, with all their systems in turns. Returns their Rows. Raises DeviceLost."""
         rows = [Row(self.device_name, cell, {}) for cell in cells]
         contenders = {CUBLAS: self.product}
         for system in self.systems:
@@ -101,7 +102,7 @@ class Measurer:
             raise DeviceLost(rows, error) from error
 
     def _open(self, rows, row):
-        """Returns {(cell, system): Contender} of the systems that run the cell with right numbers."""
+        """Returns {(cell, system): Contender} for the systems that run the cell and compute right numbers."""
         cell, found = row.cell, {}
         sets = random_sets(cell, self.generator, self.cache_bytes)
         outputs = {}
@@ -117,7 +118,7 @@ class Measurer:
             except (_peers.Refused, flashc.Error, torch.cuda.OutOfMemoryError) as error:
                 outputs.pop(system.name, None)
                 entry.note = str(error).splitlines()[0]
-            # An asynchronous failure is raised here, so that its system is known.
+            # An asynchronous failure is raised here, so that it is clear which system failed.
             self._synchronize(rows, row, system.name)
         ref = reference(cell, sets[0]) if outputs else None
         for name, out in outputs.items():
@@ -142,7 +143,7 @@ class Measurer:
             row.sm_mhz = self._clock_under(contenders[busy], timings[busy].median)
 
     def _clock_under(self, contender, milliseconds):
-        """Returns the SM clock during about 60 ms of `contender`."""
+        """Returns the clock of the multiprocessors while `contender` runs for about 60 ms."""
         with contender.around():
             for i in range(max(1, min(400, round(60 / milliseconds)))):
                 contender.run(i % contender.count)
@@ -167,6 +168,6 @@ def describe_device():
 
 
 def device_uuid():
-    """Returns the UUID of the current GPU, or None if this PyTorch does not have it."""
+    """Returns the UUID of the current GPU, or None if this version of PyTorch does not provide it."""
     uuid = getattr(torch.cuda.get_device_properties(torch.cuda.current_device()), "uuid", None)
     return str(uuid) if uuid is not None else None

@@ -16,15 +16,15 @@ class Refused(Exception):
 
 
 class Contender:
-    """One system on one cell. `run(i)` launches it on the i-th of `count` sets of inputs; `around()` is a context for
-    runs; `result(output)` converts the output to [batch, heads, n, dv]."""
+    """One system on one cell. `run(i)` launches the system on the i-th of `count` sets of inputs. `around()` returns a
+    context for runs. `result(output)` converts the output to [batch, heads, n, dv]."""
 
     def __init__(self, run, count, around=contextlib.nullcontext, result=lambda output: output):
         self.run, self.count, self.around, self.result = run, count, around, result
 
 
 def elapsed(run, calls=1):
-    """Returns milliseconds of the GPU for the launches of `run(i)`, i from 0 to calls - 1."""
+    """Returns the milliseconds that the GPU takes for the launches `run(i)`, with i from 0 to calls - 1."""
     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     begin.record()
     for i in range(calls):
@@ -45,18 +45,18 @@ class System:
 
     @staticmethod
     def begin():
-        """Called before each group of cells that are measured together."""
+        """Is called before each group of cells that are measured together."""
 
     @staticmethod
     def begin_backward():
-        """Called before a cell of the backward pass, which is run several times after one forward pass."""
+        """Is called before a cell of the backward pass. A backward pass runs several times after one forward pass."""
 
 
 class Flashc(System):
     """flashc.attention as a user calls it, with outputs allocated in every call."""
 
     def __init__(self, name=FLASHC, **keywords):
-        """`keywords`: more arguments of each call, such as a schedule."""
+        """`keywords` are further arguments of each call, such as a schedule."""
         self.name, self.keywords = name, keywords
 
     def _call(self, cell, inputs, out=None):
@@ -74,7 +74,7 @@ class Flashc(System):
 
 
 class SDPA(System):
-    """torch.nn.functional.scaled_dot_product_attention held to one backend."""
+    """torch.nn.functional.scaled_dot_product_attention, restricted to one backend."""
     backend = ""
 
     @classmethod
@@ -103,7 +103,7 @@ class SDPA(System):
                 with around():
                     run(0)
             except RuntimeError as error:
-                # The reasons why no backend takes the cell are in warnings.
+                # Warnings contain the reasons why no backend accepts the cell.
                 reasons = [str(warning.message).splitlines()[0] for warning in caught]
                 raise Refused("; ".join(dict.fromkeys(reasons)) or first_line(error)) from None
         return Contender(run, len(sets), around)
@@ -115,12 +115,12 @@ class CuDNN(SDPA):
 
 
 class FlashAttention2(SDPA):
-    """The FlashAttention-2 inside PyTorch."""
+    """FlashAttention-2 inside PyTorch."""
     name, backend = "fa2", "FLASH_ATTENTION"
 
 
 class FlexAttention(System):
-    """FlexAttention under torch.compile, compiled for each cell with static shapes, which is fastest."""
+    """FlexAttention under torch.compile. It is compiled for each cell with static shapes, which is fastest."""
     name, mode = "flex", None
 
     @staticmethod
@@ -133,12 +133,12 @@ class FlexAttention(System):
 
     @staticmethod
     def begin():
-        # Compilations are forgotten, since Dynamo runs eagerly after a number of them.
+        # Drops earlier compilations, because after a number of them Dynamo runs functions eagerly.
         torch.compiler.reset()
 
     @staticmethod
     def begin_backward():
-        # Otherwise a compiled backward pass overwrites saved tensors, and refuses to run twice.
+        # Without this, a compiled backward pass overwrites saved tensors, and refuses to run twice.
         from torch._functorch import config
         if hasattr(config, "donated_buffer"):
             config.donated_buffer = False
@@ -157,7 +157,7 @@ class FlexAttention(System):
 
         try:
             run(0)
-        except Exception as error:  # The compiler may raise anything: this peer has no kernel here.
+        except Exception as error:  # The compiler may raise anything. The peer has no kernel here.
             torch.cuda.synchronize()
             raise Refused(first_line(error)) from None
         return Contender(run, len(sets))
@@ -184,7 +184,7 @@ class FlashAttnPackage(System):
     def prepare(cls, cell, sets):
         try:
             function = importlib.import_module(cls.module).flash_attn_func
-        except Exception as error:  # A package built for another PyTorch fails in many ways.
+        except Exception as error:  # A package that was built for another PyTorch fails in many ways.
             raise Refused(f"cannot import {cls.module}: {first_line(error)}") from None
         own = [tuple(x.transpose(1, 2).contiguous() for x in inputs) for inputs in sets]
 
@@ -218,11 +218,12 @@ NOT_BY_DEFAULT = {FlexAttentionTuned.name}
 
 
 class PeerError(ValueError):
-    """A peer that was asked for is unknown or not installed."""
+    """A peer that was asked for is unknown or is not installed."""
 
 
 def choose_peers(text=None, known=PEERS, not_by_default=NOT_BY_DEFAULT):
-    """Returns the peers of a list such as "cudnn,flex", or all that are installed; and {name: why it is left out}."""
+    """Returns the peers of a list such as "cudnn,flex", or all that are installed; and {name: reason} for those left
+    out."""
     if text is None:
         reasons = {name: peer.missing() for name, peer in known.items() if name not in not_by_default}
         return [known[name] for name, reason in reasons.items() if not reason], {
@@ -239,7 +240,7 @@ def choose_peers(text=None, known=PEERS, not_by_default=NOT_BY_DEFAULT):
 
 
 def cublas_contender(device, dtype, size=8192):
-    """Returns a Contender that multiplies two random matrices, and its FLOPs."""
+    """Returns a Contender that multiplies two random matrices, and the FLOPs of the product."""
     a, b = (torch.randn(size, size, device=device, dtype=torch.float32).to(dtype) for _ in range(2))
     c = torch.empty_like(a)
     return Contender(lambda i: torch.mm(a, b, out=c), 1), 2.0 * size ** 3

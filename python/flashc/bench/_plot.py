@@ -1,5 +1,5 @@
-"""The plots: TFLOP/s over N, with a line per system and a panel per head dimension and mask; for decoding, TB/s and
-ratios."""
+"""The plots. They show TFLOP/s over N, with a line for each system and a panel for each head dimension and mask. For
+decoding they show TB/s and ratios."""
 
 import importlib.util
 import math
@@ -11,7 +11,7 @@ _COLOURS = {FLASHC: "#d62728", CUBLAS: "#999999", "cudnn": "#2ca02c", "fa2": "#1
 
 
 def missing():
-    """Returns why plots cannot be made here, or None."""
+    """Returns why plots cannot be made here, or None if they can."""
     if importlib.util.find_spec("matplotlib") is None:
         return "--plot needs matplotlib, which is not installed (pip install matplotlib)"
     return None
@@ -34,7 +34,8 @@ def panels(rows):
 
 
 def _start(count, heights=(1,)):
-    """Returns pyplot, a figure, and the axes of each of `count` panels, which have these heights from top to bottom."""
+    """Returns pyplot, a figure, and the axes of each of `count` panels. A panel has axes of these heights, from top to
+    bottom."""
     import matplotlib
     matplotlib.use("Agg")
     from matplotlib import pyplot
@@ -48,7 +49,7 @@ def _start(count, heights=(1,)):
         line, column = divmod(place, columns)
         axes = []
         for part in range(len(heights)):
-            # Panels share the range of y, and the parts of a panel share x.
+            # All panels share the range of y. The parts of a panel share x.
             axes.append(figure.add_subplot(places[line * len(heights) + part, column],
                                            sharey=found[0][part] if found else None, sharex=axes[0] if axes else None))
         found.append(axes)
@@ -77,7 +78,7 @@ def _save(pyplot, figure, places, title, path):
 
 
 def plot(rows, path):
-    """Writes the plot; the format follows from the suffix of `path`."""
+    """Writes the plot. The suffix of `path` decides the format."""
     from matplotlib import ticker
 
     chosen = panels(rows)
@@ -101,7 +102,7 @@ def plot(rows, path):
 
 
 def decoding_panels(rows):
-    """Returns {title: {batch: rows by keys}} of the decoding benchmark."""
+    """Returns {title: {batch: rows by keys}} for the decoding benchmark."""
     found = {}
     for row in sorted(rows, key=lambda row: (row.cell.batch, row.cell.keys)):
         found.setdefault(row.cell.kind, {}).setdefault(row.cell.batch, []).append(row)
@@ -109,8 +110,8 @@ def decoding_panels(rows):
 
 
 def plot_decoding(rows, path, device=""):
-    """Writes the plot of the decoding benchmark: TB/s of each system in each cell, and below it flashc's ratio to the
-    best peer. Lines join the cells of a batch."""
+    """Writes the plot of the decoding benchmark: the TB/s of each system in each cell, and below them flashc's ratio to
+    the best peer. A line connects the cells of a batch."""
     chosen = decoding_panels(rows)
     systems = list(dict.fromkeys(name for row in rows for name in row.microseconds))
     pyplot, figure, places = _start(len(chosen), (1, 0.4))
@@ -122,7 +123,7 @@ def plot_decoding(rows, path, device=""):
             for x, row in enumerate(members):
                 points.append((x, row.rate(system)))
                 if id(row) in ends:
-                    points.append((x, math.nan))  # NaN ends the line.
+                    points.append((x, math.nan))  # NaN ends the line
             _draw(rates, system, points, label=system)
         ratios.bar(range(len(members)), [row.ratio() for row in members], color=_COLOURS[FLASHC], alpha=0.6)
         _finish(rates, title, "TB/s")

@@ -1,4 +1,4 @@
-"""A progress bar on standard error, which is written only to a terminal."""
+"""A progress bar on standard error. It is written only if standard error is a terminal."""
 
 import shutil
 import sys
@@ -30,7 +30,7 @@ class Progress:
             self.stream.flush()
 
     def clear(self):
-        """Removes the bar; to be called before other output."""
+        """Removes the bar. Is called before other output."""
         if self.active:
             self.stream.write("\r\x1b[K")
             self.stream.flush()

@@ -1,4 +1,4 @@
-"""The output of the benchmark: the table, its summary, and CSVs, which can be read again."""
+"""The output of the benchmark: the table, its summary, and CSV files, which can be read again."""
 
 import contextlib
 import csv
@@ -18,14 +18,14 @@ COLUMNS = [
     *(f"{name}_error" for name in GRADIENTS), "sm_mhz", "note"
 ]
 FLASHC, CUBLAS = "flashc", "cublas"
-BAR_PEER = "cudnn"  # Bars (_bars) are ratios to this peer, and errors of gradients are compared with this peer's.
-VARIANT = f"{FLASHC}:"  # The prefix of the names of flashc's variants, which are compared with flashc.
+BAR_PEER = "cudnn"  # Bars (_bars) are ratios to this peer. Errors of gradients are compared with its errors.
+VARIANT = f"{FLASHC}:"  # The prefix of the names of flashc's variants.
 
 
 @dataclasses.dataclass
 class Entry:
-    """The results of a system in a cell. If `ms` is NaN, it did not run or was wrong, and `note` has the reason.
-    `gradients`: the relative Frobenius errors of dq, dk and dv, by name."""
+    """The results of a system in a cell. If `ms` is NaN, the system did not run or was wrong, and `note` has the
+    reason. `gradients` has the relative Frobenius errors of dq, dk and dv by name."""
     ms: float = math.nan
     spread: float = math.nan
     tflops: float = math.nan
@@ -54,12 +54,12 @@ class Row:
         return entry.tflops if entry and entry.counts else math.nan
 
     def error(self, name, gradient):
-        """Returns the relative Frobenius error of a system's gradient; NaN if it did not run."""
+        """Returns the relative Frobenius error of a gradient that a system computed. NaN if the system did not run."""
         entry = self.entries.get(name)
         return entry.gradients.get(gradient, math.nan) if entry and entry.counts else math.nan
 
     def error_ratio(self, gradient):
-        """Returns flashc's error over BAR_PEER's on the same inputs; NaN if one of them did not run."""
+        """Returns flashc's error divided by BAR_PEER's error on the same inputs. NaN if one of them did not run."""
         return self.error(FLASHC, gradient) / (self.error(BAR_PEER, gradient) or math.nan)
 
     def best_peer(self):
@@ -67,12 +67,14 @@ class Row:
         return max(peers, key=peers.get) if peers else ""
 
     def ratio(self, system=None):
-        """Returns flashc's rate over that of a system, or of the best peer; NaN if one of them did not run."""
+        """Returns flashc's rate divided by the rate of a system, or of the best peer. NaN if one of them did
+        not run."""
         return self.rate(FLASHC) / self.rate(system or self.best_peer())
 
     def own_ratio(self, name):
-        """Returns the ratio of a system in the CSV and the summary: for a variant, its rate over flashc's; for a peer,
-        flashc's rate over the peer's; for flashc, its rate over the best peer's."""
+        """Returns the ratio that the CSV file and the summary have for a system. For a variant it is its rate divided
+        by flashc's, for a peer flashc's rate divided by the peer's, and for flashc its rate divided by the best
+        peer's."""
         if name.startswith(VARIANT):
             return self.rate(name) / self.rate(FLASHC)
         return self.ratio(None if name == FLASHC else name) if name != CUBLAS else math.nan
@@ -83,7 +85,7 @@ def is_peer(name):
 
 
 def geometric_mean(values):
-    """Returns the geometric mean of the positive values; NaN if there is none."""
+    """Returns the geometric mean of the positive values. NaN if there are none."""
     logs = [math.log(value) for value in values if value > 0]
     return math.exp(math.fsum(logs) / len(logs)) if logs else math.nan
 
@@ -93,12 +95,12 @@ def _cell_text(value, form):
 
 
 class Table:
-    """An aligned Markdown table, whose rows are printed one by one."""
+    """An aligned Markdown table whose rows are printed one by one."""
 
     def __init__(self, systems, cells, bars=None):
-        """`cells`: those of all rows; fields that differ have a column. `bars`: {cell: Bar} of _bars, which add two
-        columns, the ratios of flashc and of the hand-made kernel to BAR_PEER. Cells of the backward pass add three
-        columns, for the errors of gradients."""
+        """`cells` are the cells of all rows; a field that differs between them gets a column. `bars`, {cell: Bar} of
+        _bars, add two columns: the ratios of flashc and of the hand-made kernel to BAR_PEER. Cells of the backward pass
+        add three columns, for the errors of gradients."""
         self.systems, self.bars = list(systems), bars
         self.gradients = GRADIENTS if any(cell.backward for cell in cells) else ()
         self.extents = ["dims", "causal", "n"]
@@ -123,7 +125,7 @@ class Table:
 
     @staticmethod
     def _rate(row, name):
-        """Returns the text of a rate; a variant's rate is followed by its ratio to flashc."""
+        """Returns the text of a rate. For a variant, its ratio to flashc follows."""
         relative = f" ({row.own_ratio(name):.3f})" if name.startswith(VARIANT) and row.rate(name) > 0 else ""
         return _cell_text(row.rate(name), ".0f") + relative
 
@@ -143,13 +145,15 @@ class Table:
         return [_cell_text(row.ratio(BAR_PEER), ".2f"), _cell_text(hand, ".2f")]
 
     def _errors(self, row, gradient):
-        """Returns flashc's relative Frobenius error in thousandths, and "/" and BAR_PEER's if that is measured."""
+        """Returns flashc's relative Frobenius error in thousandths. If BAR_PEER is measured, "/" and its error
+        follow."""
         systems = [FLASHC, BAR_PEER] if BAR_PEER in self.systems else [FLASHC]
         return "/".join(_cell_text(1e3 * row.error(name, gradient), ".2f") for name in systems)
 
 
 def _mean(what, ratios, digits=2):
-    """Returns a list of a line with the geometric mean of the ratios that are not NaN, or an empty list."""
+    """Returns a list with one line, the geometric mean of the ratios that are not NaN. Returns an empty list if all are
+    NaN."""
     known = [ratio for ratio in ratios if not math.isnan(ratio)]
     if not known:
         return []
@@ -175,7 +179,7 @@ def summary(rows):
 
 
 def _gradient_errors(rows):
-    """Returns lines with the largest errors of each gradient, of flashc and BAR_PEER, and the means of their ratios."""
+    """Returns lines with the largest error of each gradient, for flashc and BAR_PEER, and the means of their ratios."""
     lines = []
     for gradient in GRADIENTS:
         errors = {name: [row.error(name, gradient) for row in rows if row.error(name, gradient) >= 0]
@@ -187,7 +191,8 @@ def _gradient_errors(rows):
 
 
 def _related(rows):
-    """Returns lines with flashc's rate in each cell over that in related cells, and the means of each relation."""
+    """Returns lines with flashc's rate in each cell divided by its rate in related cells, and the mean for each
+    relation."""
     by_cell = {(row.device, row.cell): row for row in rows}
     found = {}
     for row in rows:
@@ -201,7 +206,7 @@ def _related(rows):
 
 
 def _over_cublas(rows):
-    """Returns lines for cells so long that only the matrix products should take time."""
+    """Returns lines for cells that are so long that almost only the matrix products should take time."""
     return [f"flashc over cuBLAS: {row.ratio(CUBLAS):.3f}  {row.cell}" for row in rows
             if row.cell.dims in ("128", "256") and row.cell.n == 16384 and row.ratio(CUBLAS) > 0]
 
@@ -212,7 +217,7 @@ def problems(rows):
 
 
 class CSVWriter:
-    """Writes a line for each system of each cell; `write` returns after the lines are on disk."""
+    """Writes a line for each system of each cell. `write` returns when the lines are on disk."""
 
     def __init__(self, path):
         self.file = open(path, "w", newline="", encoding="utf-8")
@@ -222,7 +227,7 @@ class CSVWriter:
 
     def _flush(self):
         self.file.flush()
-        with contextlib.suppress(OSError):  # A pipe.
+        with contextlib.suppress(OSError):  # fails for a pipe
             os.fsync(self.file.fileno())
 
     def write(self, row):
@@ -244,8 +249,8 @@ class CSVWriter:
 
 
 def read_lines(paths, columns, read):
-    """Calls `read` with each line of CSV files. Raises ValueError for other columns, and for lines for which `read`
-    raises TypeError or ValueError."""
+    """Calls `read` with each line of CSV files. Raises ValueError if the columns differ, or if `read` raises TypeError
+    or ValueError."""
     for path in paths:
         with open(path, newline="", encoding="utf-8") as file:
             reader = csv.DictReader(file)
@@ -271,7 +276,7 @@ def read_csv(paths):
         sm_mhz = values.pop("sm_mhz")
         gradients = {name: float(line[f"{name}_error"]) for name in GRADIENTS if line[f"{name}_error"]}
         row = rows.setdefault((line["device"], cell), Row(line["device"], cell, {}, sm_mhz))
-        # A cell that was measured again replaces the first measurement, system by system.
+        # If a cell was measured again, the later entries replace the earlier ones, system by system.
         row.entries[line["system"]] = Entry(note=line["note"], gradients=gradients, **values)
     read_lines(paths, COLUMNS, read)
     return list(rows.values())
@@ -286,7 +291,8 @@ def systems_of(rows):
 
 
 def latency_line(what, times, unit, target=None, note=""):
-    """Returns a line of `--latency`: the median, the range of the middle 90%, the target and whether it was met."""
+    """Returns a line of `--latency`: the median, the range of the middle 90%, the target, and whether the target was
+    met."""
     ordered = sorted(times)
     low, high = ordered[len(ordered) // 20], ordered[-1 - len(ordered) // 20]
     median = statistics.median(ordered)

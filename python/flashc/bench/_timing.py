@@ -1,19 +1,19 @@
-"""Timing: contenders take turns, and the result of each is the median over its turns.
+"""Timing: contenders take turns, and the result of each contender is the median over its turns.
 
-The GPU is power-limited: its clock moves by 20% with the load and with the kernels that ran just before. So every
-contender runs in every round, and only results of the same rounds are compared."""
+The power of the GPU is limited, so its clock changes by 20% with the load, and with the kernels that ran just before.
+Therefore every contender runs in every round, and only results of the same rounds are compared."""
 
 import dataclasses
 import statistics
 import time
 from typing import List
 
-MAX_CALLS = 500  # The most calls in one burst: fewer than the launches after which the driver blocks the host.
+MAX_CALLS = 500  # Calls in a burst. More launches would fill the driver's queue and block the host.
 
 
 @dataclasses.dataclass
 class Timing:
-    """`samples`: milliseconds per call, for each round."""
+    """`samples` has the milliseconds per call for each round."""
     samples: List[float]
     total_ms: float = 0.0
 
@@ -23,7 +23,7 @@ class Timing:
 
     @property
     def spread(self):
-        """Half the distance between the quartiles, over the median."""
+        """Half the distance between the quartiles, divided by the median."""
         if len(self.samples) < 4:
             return 0.0
         low, _, high = statistics.quantiles(self.samples, n=4)
@@ -31,19 +31,20 @@ class Timing:
 
 
 def burst_length(milliseconds, target_ms):
-    """Returns how many calls of `milliseconds` fill `target_ms`, from 1 to MAX_CALLS."""
+    """Returns how many calls of `milliseconds` take `target_ms` together, from 1 to MAX_CALLS."""
     return max(1, min(MAX_CALLS, round(target_ms / max(milliseconds, 1e-4))))
 
 
 def time_interleaved(contenders, measure, total_ms=60.0, rounds=6, warm_up_ms=10.0, max_rounds=200):
-    """Times `contenders`, a dictionary by name; returns {name: Timing}. `measure(contender, calls)` runs a contender
+    """Times `contenders`, a dictionary by name. Returns {name: Timing}. `measure(contender, calls)` runs a contender
     `calls` times and returns the milliseconds of all calls. In each round every contender has one turn of about
-    total_ms / rounds, in rotated order; rounds go on until each has `total_ms` in at least `rounds` turns."""
+    total_ms / rounds, in rotated order. Rounds continue until each contender has at least `rounds` turns and `total_ms`
+    in all."""
     calls = {}
     for name, contender in contenders.items():
         measure(contender, 1)
         estimate = measure(contender, 3) / 3
-        # A short kernel's first estimate is mostly launch time; a burst gives a better one.
+        # For a short kernel, the first estimate is mostly launch time. A burst gives a better estimate.
         count = burst_length(estimate, warm_up_ms)
         estimate = measure(contender, count) / count
         calls[name] = burst_length(estimate, 1.1 * total_ms / rounds)
@@ -61,8 +62,9 @@ def time_interleaved(contenders, measure, total_ms=60.0, rounds=6, warm_up_ms=10
 
 
 def input_sets(bytes_each, cache_bytes, most=32):
-    """Returns the number of sets of inputs to rotate among so that no call finds its inputs in a cache of
-    `cache_bytes`: the other sets have at least twice its bytes. 1 if a single set has."""
+    """Returns the number of input sets that calls must use in turn so that no call finds its inputs in a cache of
+    `cache_bytes`. The other sets must have at least twice the bytes of the cache. Returns 1 if a single set has as
+    many."""
     if bytes_each >= 2 * cache_bytes:
         return 1
     return min(most, 1 + -(-2 * cache_bytes // bytes_each))
@@ -77,8 +79,8 @@ def milliseconds(run, clock=time.perf_counter_ns):
 
 
 def call_times(call, wait, calls=10000, per_wait=50, clock=time.perf_counter_ns):
-    """Returns the host's microseconds of each of `calls` calls. Every `per_wait` calls the GPU's queue is emptied,
-    untimed, so that no call waits for room in it."""
+    """Returns the microseconds that the host takes for each of `calls` calls. After every `per_wait` calls, the queue
+    of the GPU is emptied outside of the measured time, so that no call waits for space in it."""
     for _ in range(per_wait):
         call()
     wait()

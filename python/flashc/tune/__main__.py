@@ -53,7 +53,8 @@ def build_parser():
 
 
 def report(result, count):
-    """Returns lines about a search: for each number of queries, the time of today's table and that of the new row."""
+    """Returns lines about a search. For each number of queries they have the time with today's table, and the time with
+    the new row."""
     key = result.rows[0].key
     lines = [f"{key}: {count} schedules, {len(result.refused)} refused by the compiler, {len(result.wrong)} with wrong "
              "numbers"]
@@ -71,7 +72,7 @@ def tune(device, library, keys, overrides, deadline):
     path = device.table
     journal_path = path[:-len("txt")] + "journal"
     journal = Journal(journal_path, library)
-    progress = Progress(100)  # Percent.
+    progress = Progress(100)  # percent
     finished = 0
 
     def show(what, part):
@@ -154,7 +155,7 @@ def main(arguments=None):
 if __name__ == "__main__":
     status = main()
     if status == 3:
-        # A kernel may still be running, which CUDA would wait for at the end.
+        # A kernel may still be running. At a normal exit, CUDA would wait for it.
         sys.stdout.flush()
         os._exit(status)
     sys.exit(status)

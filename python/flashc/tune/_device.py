@@ -1,4 +1,4 @@
-"""The device of the search: a GPU of this machine."""
+"""The device that a search uses: a GPU of this machine."""
 
 import contextlib
 import hashlib
@@ -21,7 +21,7 @@ ORDINAL = 0  # flashc reads the table of this GPU for all GPUs.
 
 FIRST_RUN_LIMIT = 20  # Seconds. A kernel of these cells takes milliseconds, unless it hangs.
 
-ALWAYS_SAID = ("consumers", "kv-tile", "stages")  # Fields that every row has, for its reader.
+ALWAYS_SAID = ("consumers", "kv-tile", "stages")  # Fields that every row has, for readers of the table.
 
 
 def library_version():
@@ -31,7 +31,7 @@ def library_version():
 
 
 class GPU:
-    """A device of the search (see _search.py). It holds the inputs and the reference of one cell."""
+    """The device that a search uses (see _search.py). It has the inputs and the reference of one cell."""
 
     def __init__(self, seed, device=f"cuda:{ORDINAL}"):
         self.device = torch.device(device)
@@ -59,19 +59,21 @@ class GPU:
 
     def prepare(self, cell, overrides):
         schedule = self._specialize(cell, overrides).compile().schedule()
-        # Compiled again from the whole schedule: by overrides alone the kernel may have variants for rows of the table.
+        # Compiled again from the whole schedule: if compiled from overrides only, the kernel may have variants for rows
+        # of the table.
         self._specialize(cell, schedule).compile().load(ORDINAL)
         return schedule
 
     def shorten(self, cell, schedule):
-        """Returns ALWAYS_SAID and the other fields that a row with them would not give."""
+        """Returns the fields for a row: ALWAYS_SAID, and each other field without which the row would give another
+        schedule."""
         fields = schedule.split(",")
         for field in [field for field in fields if field.split("=")[0] not in ALWAYS_SAID]:
             fewer = [other for other in fields if other != field]
             try:
                 if self._of_row(cell, fewer) == schedule:
                     fields = fewer
-            except flashc.CompileError:  # The other fields need this one.
+            except flashc.CompileError:  # the other fields need this field
                 pass
         return ",".join(fields)
 
@@ -81,9 +83,9 @@ class GPU:
         return self._specialize(cell, None).compile(context).schedule()
 
     def _open(self, cell):
-        """Returns the cell's sets of inputs, which are kept until another cell is opened."""
+        """Returns the sets of inputs for the cell. They are kept until another cell is opened."""
         if self.cell != cell:
-            self.cell, self.sets, self.reference = cell, [], None  # Frees the memory of the last cell first.
+            self.cell, self.sets, self.reference = cell, [], None  # frees the memory of the last cell first
             self.sets = _measure.random_sets(cell, self.generator, self.cache_bytes)
         return self.sets
 
@@ -113,7 +115,8 @@ class GPU:
     @staticmethod
     @contextlib.contextmanager
     def _losing(schedule):
-        """A context that turns failures of CUDA into Lost. `schedule()` returns that of the running kernel."""
+        """Returns a context that turns failures of CUDA into Lost. `schedule()` returns the schedule of the running
+        kernel."""
         try:
             yield
         except (flashc.Error, torch.cuda.OutOfMemoryError):
@@ -123,7 +126,7 @@ class GPU:
 
     @staticmethod
     def _wait():
-        """torch.cuda.synchronize with a limit of FIRST_RUN_LIMIT."""
+        """Does what torch.cuda.synchronize does, but for at most FIRST_RUN_LIMIT seconds."""
         event = torch.cuda.Event()
         event.record()
         start = time.monotonic()

@@ -1,4 +1,4 @@
-"""The journal of a search on disk, with a line of JSON for each result, so that the search can stop at any moment."""
+"""The journal of a search on disk. It has a line of JSON for each result, so that the search can stop at any moment."""
 
 import contextlib
 import json
@@ -6,10 +6,10 @@ import os
 
 
 class Journal:
-    """Checks and times of one build of the library on one device. The file of another build is overwritten."""
+    """Checks and times of one build of the library on one device. A file that another build wrote is overwritten."""
 
     def __init__(self, path, library):
-        """`library`: a text that identifies the build of the compiler."""
+        """`library` is a text that identifies the build of the compiler."""
         self.checks, self.timings, self.done = {}, {}, set()
         lines = self._read(path)
         if lines[:1] != [{"library": library}]:
@@ -24,7 +24,7 @@ class Journal:
     @staticmethod
     def _read(path):
         found = []
-        # ValueError: the process ended while it wrote the last line.
+        # A ValueError means that the process ended while it wrote the last line.
         with contextlib.suppress(FileNotFoundError, ValueError), open(path, encoding="utf-8") as file:
             for line in file:
                 found.append(json.loads(line))
@@ -47,15 +47,16 @@ class Journal:
         self._write(line)
 
     def begin_check(self, cell, schedule):
-        """Notes that a kernel runs for the first time; without an `end_check`, its first run did not end."""
+        """Notes that a kernel is about to run for the first time. If no `end_check` follows, its first run did not
+        end."""
         self._add({"cell": str(cell), "schedule": schedule, "problem": "its first run did not end"})
 
     def end_check(self, cell, schedule, problem):
-        """`problem`: what is wrong; "" if the numbers are right; None if unknown."""
+        """`problem` says what is wrong. It is "" if the numbers are right, and None if that is unknown."""
         self._add({"cell": str(cell), "schedule": schedule, "problem": problem})
 
     def problem(self, cell, schedule):
-        """Returns the problem of a kernel, "" if it has none, None if unknown."""
+        """Returns the problem of a kernel. It is "" if there is none, and None if that is unknown."""
         return self.checks.get((str(cell), schedule))
 
     def note_times(self, cell, stage, times):

@@ -1,5 +1,5 @@
-"""The search for one key: the schedules that compile, those with right numbers, and the fastest for each number of
-queries.
+"""The search for one key. It finds the schedules that compile, those that give right numbers, and the fastest schedule
+for each number of queries.
 
 The device is an object with a `name`, the path of its `table`, and
 
@@ -9,8 +9,8 @@ The device is an object with a `name`, the path of its `table`, and
     time(cell, schedules, effort) -> {}  milliseconds of each, timed in turns
     shorten(cell, schedule) -> str       the fields that a row needs for a whole schedule
 
-check and time raise Lost. Schedules are text as `flashc.attention(schedule=...)` takes it; fields that overrides leave
-out are those of the table, whole schedules have all fields."""
+`check` and `time` raise Lost. Schedules are texts, as in `flashc.attention(schedule=...)`. A whole schedule has all
+fields; fields that overrides leave out come from the table."""
 
 import concurrent.futures
 import math
@@ -26,8 +26,8 @@ from ._table import Row, merge
 
 
 class Effort(NamedTuple):
-    """How long each schedule is timed, in at least `rounds` rounds, and which `part` of the schedules, but at least
-    `least`, goes on to the next stage."""
+    """Says how long schedules are timed, in at least `rounds` rounds. `part` of the schedules, but at least `least` of
+    them, go on to the next stage."""
     total_ms: float
     rounds: int
     warm_up_ms: float
@@ -35,21 +35,21 @@ class Effort(NamedTuple):
     least: int
 
 
-# First rough times of all schedules, then longer ones of fewer.
+# The first stage times all schedules roughly, later stages time fewer schedules for longer.
 STAGES = [Effort(total_ms=6, rounds=3, warm_up_ms=1, part=0.2, least=12),
           Effort(total_ms=30, rounds=6, warm_up_ms=3, part=0.0, least=3)]
-# The best schedules of all numbers of queries, timed for each number; rows are made from these times.
+# The best schedules for each number of queries are then timed for all numbers. Rows are made from these times.
 FINAL = Effort(total_ms=100, rounds=10, warm_up_ms=10, part=1.0, least=0)
-PARTS = 2 + len(STAGES) + 1  # The parts of a search in the progress bar: compiling, checking, the stages.
+PARTS = 2 + len(STAGES) + 1  # Parts of the progress bar: compiling, checking, the stages, the final times.
 DEFAULT = ""
 
 
 class OutOfTime(Exception):
-    """The search is at its deadline. Its results are in the journal."""
+    """The search has reached its deadline. Its results are in the journal."""
 
 
 class Lost(Exception):
-    """A kernel failed or hangs so that CUDA runs nothing in this process any more."""
+    """After a kernel that failed or hangs, CUDA runs nothing more in this process."""
 
     def __init__(self, schedule, reason):
         super().__init__(f"schedule {schedule}: {reason}" if schedule else f"the table's schedule: {reason}")
@@ -57,9 +57,9 @@ class Lost(Exception):
 
 
 class Result(NamedTuple):
-    """The result of the search for a key. `overrides`: {schedule: fields of its row}; `chosen`: {cell: schedule} of the
-    row that applies; `times`: {cell: {schedule: milliseconds}}, with the present table's schedule as DEFAULT;
-    `refused` and `wrong`: {overrides or schedule: why}."""
+    """The result of the search for a key. `overrides` is {schedule: fields of its row}. `chosen` is {cell: schedule of
+    the row that applies}. `times` is {cell: {schedule: milliseconds}}, where DEFAULT stands for the schedule of the
+    present table. `refused` and `wrong` are {overrides or schedule: reason}."""
     rows: List[Row]
     overrides: Dict[str, str]
     chosen: Dict[Cell, str]
@@ -69,14 +69,14 @@ class Result(NamedTuple):
 
 
 class Search:
-    """The searches of several keys. `show(what, part)` is called with the progress, part in [0, 1]."""
+    """The searches for several keys. `show(what, part)` is called to show the progress; `part` is from 0 to 1."""
 
     def __init__(self, device, journal, overrides, show, deadline=math.inf, clock=time.monotonic, threads=None):
         self.device, self.journal, self.overrides, self.show = device, journal, overrides, show
         self.deadline, self.clock, self.threads = deadline, clock, threads or os.cpu_count()
 
     def run(self, key, cells):
-        """Returns the Result for the cells of a key. Raises OutOfTime, and errors of the device."""
+        """Returns the Result for the cells of a key. Raises OutOfTime, and the errors of the device."""
         present = self.device.present(cells[0])
         candidates, refused = self._compile(cells[0], present)
         right, wrong = self._check(candidates, cells[0])
@@ -101,10 +101,10 @@ class Search:
             raise OutOfTime()
 
     def _compile(self, cell, present):
-        """Returns the whole schedules that compile, each once, and {overrides: why it does not compile}."""
+        """Returns the different whole schedules that compile, and {overrides: why they do not compile}."""
         self._look_at_clock()
         found, refused = {}, {}
-        # The present schedules are tried, too, so that nothing becomes slower.
+        # The present schedules are tried too, so that no cell becomes slower.
         tried = [*self.overrides, *present]
         with concurrent.futures.ThreadPoolExecutor(self.threads) as pool:
             waiting = {pool.submit(self.device.prepare, cell, overrides): overrides for overrides in tried}
@@ -137,7 +137,8 @@ class Search:
         return right, wrong
 
     def _first_run(self, cell, schedule):
-        """Returns the problem of a kernel's numbers. If the process dies, the journal names the kernel."""
+        """Returns the problem of a kernel's numbers. If the process dies here, the journal has the schedule of the
+        kernel."""
         self.journal.begin_check(cell, schedule)
         problem = None
         try:
@@ -150,7 +151,7 @@ class Search:
         return problem
 
     def _halve(self, schedules, cell, done):
-        """Returns the fastest few schedules for a cell."""
+        """Returns the fastest schedules for a cell, a few."""
         for number, stage in enumerate(STAGES):
             times = self._time(cell, schedules, number, stage, (2 + (done * len(STAGES) + number)) / PARTS)
             count = max(stage.least, math.ceil(stage.part * len(schedules)))
@@ -164,7 +165,7 @@ class Search:
             self._look_at_clock()
             try:
                 times = self.device.time(cell, schedules, effort)
-            except Lost as error:  # Noted, so that it is not run again.
+            except Lost as error:  # noted, so that the kernel is not run again
                 self.journal.end_check(self.checked, error.schedule, str(error))
                 raise
             self.journal.note_times(cell, str(stage), times)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 
 class Key(NamedTuple):
-    """The conditions of a row of the table: an element type, head dimensions, a class of masks."""
+    """The conditions of a row of the table: an element type, head dimensions, and a class of masks."""
     d: int
     dv: int
     mask: str
@@ -16,12 +16,12 @@ class Key(NamedTuple):
 
 
 def key_of(cell):
-    """Returns the key of a cell. A causal mask stands for all masks that become loop bounds."""
+    """Returns the key of a cell. A causal mask represents all masks that become loop bounds."""
     return Key(cell.d, cell.dv, "bounds" if cell.causal else "none", cell.dtype)
 
 
 def by_key(cells):
-    """Returns {Key: its cells, in order of n}. Raises ValueError for two cells of a key with one n."""
+    """Returns {Key: cells of the key, in order of n}. Raises ValueError if two cells of a key have the same n."""
     found = {}
     for cell in cells:
         found.setdefault(key_of(cell), []).append(cell)
@@ -32,7 +32,7 @@ def by_key(cells):
     return found
 
 
-# The fields of a schedule that are searched. Other fields are those of the table, or follow from these.
+# The fields of a schedule whose values are searched. Other fields come from the table, or follow from these.
 SPACE = {
     "consumers": ["2", "3", "4"],
     "kv-tile": ["64", "80", "96", "112", "128", "144", "160", "176"],
@@ -46,7 +46,7 @@ SPACE = {
 
 
 def parse_space(items):
-    """Returns SPACE with the values of items such as ["stages=2,3", "persistent=true,false"]; new fields are added.
+    """Returns SPACE with the values of items such as ["stages=2,3", "persistent=true,false"]. An item may add a field.
     Raises ValueError."""
     space = dict(SPACE)
     for item in items:
@@ -59,6 +59,6 @@ def parse_space(items):
 
 
 def schedules(space):
-    """Returns all overrides, as texts."""
+    """Returns all combinations of values as overrides, which are texts."""
     return [",".join(f"{key}={value}" for key, value in zip(space, values))
             for values in itertools.product(*space.values())]

@@ -1,6 +1,7 @@
-"""Rows of the schedule table: rows from times, and the text that the compiler reads (docs/schedules.md).
+"""Rows of the schedule table: makes rows from times, and reads and writes the text that the compiler reads
+(docs/schedules.md).
 
-A row is a line, `conditions: overrides`; `#` begins a comment; the first row whose conditions all hold applies."""
+A row is a line `conditions: overrides`, and `#` begins a comment. The first row whose conditions all hold applies."""
 
 import math
 import os
@@ -11,11 +12,11 @@ from typing import NamedTuple, Optional
 from .._runtime.files import read_regular
 from ._space import Key
 
-NOISE = 0.02  # Relative: a gain of less than this gets no row of its own.
+NOISE = 0.02  # A row of its own must be faster by more than this part.
 
 
 class Row(NamedTuple):
-    """The overrides for a key, up to a number of queries; None: for any number."""
+    """The overrides for a key, up to a number of queries. None: for any number."""
     key: Key
     queries: Optional[int]
     overrides: str
@@ -27,17 +28,18 @@ class Row(NamedTuple):
 
     @property
     def place(self):
-        """The order of rows, in which special rows come first; rows of bf16 have no condition on the type."""
+        """The place of the row in the order of rows. Special rows come first, and rows of bf16 have no condition on the
+        type."""
         return (self.key.d, self.key.dv, self.key.mask != "none", self.key.dtype == "bf16",
                 math.inf if self.queries is None else self.queries)
 
 
 def merge(times, noise=NOISE):
-    """Returns [(number of queries or None, schedule)] from {number of queries: {schedule: time}}, with the same
-    schedules for each number: the fewest rows such that each number has a schedule within `noise` of its best one, and
-    among these the fastest."""
+    """Returns [(number of queries or None, schedule)] from {number of queries: {schedule: time}}, which has the same
+    schedules for each number. Chooses the fewest rows that give each number a schedule within `noise` of its best one,
+    and among these the fastest."""
     lengths = sorted(times)
-    # For the first i numbers: the count of rows, the sum of the logarithms of their times, the rows.
+    # For the first i numbers: how many rows there are, the sum of the logarithms of their times, and the rows.
     plans = [(0, 0.0, [])]
     for end in range(1, len(lengths) + 1):
         options = []
@@ -58,7 +60,7 @@ _ROW = re.compile(r"(?:dtype=(\w+) )?d=(\d+) dv=(\d+) mask=(none|bounds)(?: quer
 
 
 def parse(text):
-    """Returns the rows of a text, and its other lines except comments, which a user wrote."""
+    """Returns the rows of a text, and its other lines, which a user wrote. Comments are dropped."""
     rows, others = [], []
     for line in text.splitlines():
         line = line.strip()
@@ -78,7 +80,7 @@ def form(rows, others, device, date):
 
 
 def replace_key(text, key, rows, device, date):
-    """Returns the text of a table with the rows of a key replaced."""
+    """Returns the text of a table in which the rows of a key are replaced."""
     old, others = parse(text)
     return form([row for row in old if row.key != key] + rows, others, device, date)
 
@@ -97,7 +99,7 @@ def write(path, text):
 
 
 def read(path):
-    """Returns the text of a file; "" if there is none."""
+    """Returns the text of a file. Returns "" if there is no file."""
     try:
         return read_regular(path).decode("utf-8")
     except FileNotFoundError:
