@@ -12,7 +12,7 @@ import numpy as np
 LOWEST = float(np.finfo(np.float32).min)  # the value that Hugging Face puts into additive masks
 LOWEST_BF16 = -3.3895313892515355e38
 
-#: The numbers that scores contain. 2^100 is here because no code uses it in place of infinity.
+#: The numbers that scores contain. 2^100 is a number like others: no code may treat it as infinity.
 NUMBERS = {
     "1e30": 1e30, "-1e30": -1e30, "-1e31": -1e31, "2^100": 2.0**100, "-2^100": -(2.0**100), "3e38": 3e38,
     "-3e38": -3e38, "lowest": LOWEST, "lowest bf16": LOWEST_BF16, "2^22": 2.0**22, "-1e7": -1e7, "subnormal": 1e-40,

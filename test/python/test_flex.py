@@ -17,8 +17,8 @@ from reference import assert_close, attention, inputs  # noqa: E402
 
 
 class BlockMask:
-    """The attributes of PyTorch's BlockMask that flashc reads. `blocks` says which blocks are listed (None: all); none
-    is listed as full."""
+    """The attributes of PyTorch's BlockMask that flashc reads. `blocks` says which blocks are listed (None: all). No
+    block is listed as full."""
 
     def __init__(self, mask_mod, lengths, blocks=None, size=(128, 128)):
         self.mask_mod, self.seq_lengths, self.BLOCK_SIZE = mask_mod, lengths, size

@@ -43,8 +43,8 @@ def parse_block(lines):
 class Memory:
     """An array that records which threads accessed each word since the last barrier of all threads. For each word it
     has the thread that wrote it last, and the threads that read it, each with the number of warp barriers before. Of
-    the readers it keeps only the first and the last thread, and these once more for reads after the last warp
-    barrier."""
+    the readers, it keeps only the first and the last thread: once for all reads, and once for the reads since the last
+    warp barrier."""
 
     def __init__(self, machine, size):
         self.machine, self.data = machine, np.full(size, -1, np.int64)

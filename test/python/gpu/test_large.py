@@ -105,7 +105,7 @@ def test_gradients_of_more_than_2_gib_of_sums(hq, hk, d):
 
 
 def test_deterministic_gradients_of_more_than_2_gib_of_sums():
-    n, hq, hk, d = 40000, 16, 4, 128  # for each query head; 2.6 GB each for dk and dv
+    n, hq, hk, d = 40000, 16, 4, 128  # a sum for each query head: 0.33 GB each for dk and dv
     needs(16)
     q, k, v, do = half(1, hq, n, d), half(1, hk, n, d), half(1, hk, n, d), half(1, hq, n, d)
     o, lse = flashc.attention(q, k, v, enable_gqa=True, return_lse=True, causal=True)
@@ -116,8 +116,7 @@ def test_deterministic_gradients_of_more_than_2_gib_of_sums():
 
 
 def test_sums_beyond_2_to_the_31_elements():
-    """The sums of dq have 2^31 + 2^20 elements or more, so the offset of a query head in them does not fit into 32
-    bits."""
+    """The sums of dq have 2^31 + 2^26 elements, so offsets of the last query heads in them do not fit into 32 bits."""
     b, h, n, d = 2, 33, 256 * 1024, 128
     needs(64)
     assert b * h * n * d > 1 << 31

@@ -138,7 +138,7 @@ def test_work_of_others_in_front_and_behind(make):
         for place, value in zip(places, right):
             place.copy_(value)
         case.run(case.array, out=output)
-        seen.copy_(output)  # reads the output before it and the inputs change
+        seen.copy_(output)  # reads the output; then the output and inputs change
         output.fill_(float("nan"))
         for place, value in zip(places, wrong):
             place.copy_(value)
