@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 r"""Writes the programs of a test: each program of a file, followed by variations of it.
 
-A test of diagnostics holds a valid program once, and says for each diagnostic which change of the program causes it:
+A test of diagnostics contains a valid program once, and names for each diagnostic the change that causes it:
 
     // RUN: %vary %s | flashc-opt --some-pass --split-input-file --verify-diagnostics
     func.func @loop(...) {
@@ -15,15 +15,15 @@ A test of diagnostics holds a valid program once, and says for each diagnostic w
     //     memref.store %x, %m[%c0] : memref<1xf32> | note: see 'memref.store'
     //     %r =
 
-A change is `old => new`. The text `old` occurs once in the program; `new` may go on in lines that are indented further.
-`| error: message` (or note, remark, warning, error-re) expects a diagnostic on the line before the bar. A change
-without an arrow only names a line, for diagnostics. A variation that begins with lines of the deeper indentation
-replaces the line of the program that ends with `// BODY` by them. A function @NAME gets the name of its variation, for
-CHECK-LABEL.
+A change is `old => new`. The text `old` occurs once in the program. `new` may continue on lines with deeper
+indentation. `| error: message` (or note, remark, warning, error-re) expects a diagnostic on the line before the bar. A
+change without an arrow only names a line that has diagnostics. If a variation begins with lines of the deeper
+indentation, these lines replace the line of the program that ends with `// BODY`. A function @NAME gets the name of its
+variation, for CHECK-LABEL.
 
-Programs are separated by `// -----`, as for --split-input-file. A program is written without a change, too, so that the
-test sees that it is accepted. If a part of a program stands between two lines `// EACH`, the variations of that part
-follow one another in one program instead.
+Programs are separated by `// -----`, as for --split-input-file. The unchanged program is written too, so that the test
+sees that it is accepted. If a part of a program is between two lines `// EACH`, the variations of that part follow one
+another in one program.
 """
 
 import re

@@ -174,7 +174,8 @@ def make_cases():
         sizes = None, (rng.randint(1, 300), rng.randint(1, 300)), (128, 192)
         cases += [Case(name, mask, rng, one, expected) for one in (sizes if expected else rng.sample(sizes, 1))]
     for name, (mask, expected) in sorted_masks().items():
-        # In its dual, some keys of a tile decide, and a function of the keys is only known at the ends of the tile.
+        # The dual of this mask is not exact: its condition holds for some keys of a tile, and depends on a function of
+        # the keys that is known only at the ends of the tile.
         expected_dual = "conservative" if name == "shared_prefix_documents" else expected
         cases += [Case(name, mask, rng, None, expected, has_arrays=True, expected_dual=expected_dual) for _ in range(2)]
     sorted_rng = SortedRandom(seed)
