@@ -23,7 +23,8 @@ def same(mask, score=None, **how):
     before = repeated.traces
     have, want = code_of(mask, score, **how), trace(mask, score, **how)
     assert have[:4] == want[:4] and have.labels == want.labels
-    assert [x.owner is y.owner and x[:5] == y[:5] for x, y in zip(have.arrays, want.arrays)] == [True] * len(want.arrays)
+    assert len(have.arrays) == len(want.arrays)
+    assert all(x.owner is y.owner and x[:5] == y[:5] for x, y in zip(have.arrays, want.arrays))
     assert [(need.position, need.divisor, need.dim, need.array[:5]) for need in have.needs] == [
         (need.position, need.divisor, need.dim, need.array[:5]) for need in want.needs]
     assert have.located()[:2] == want.located()[:2]
@@ -49,7 +50,8 @@ class Settings:
         return 2 * self.width
 
 
-WIDTH, SIZE, ENDS, OTHER, SETTINGS, LEVELS, CHOICE = 3, 4, np.arange(9), None, Settings(2), [1, 2, 5], {"near": 2, "far": 9}
+WIDTH, SIZE, ENDS, OTHER, SETTINGS, LEVELS = 3, 4, np.arange(9), None, Settings(2), [1, 2, 5]
+CHOICE = {"near": 2, "far": 9}
 
 
 def helper(i, j):
@@ -100,8 +102,8 @@ def functions():
 
 
 ARRAYS = [np.arange(9), np.arange(9, dtype=np.int32), np.arange(9.0), np.arange(12).reshape(3, 4), np.arange(20)[::2],
-          np.arange(12).reshape(3, 4).T, np.arange(9).astype(np.uint8), np.arange(9).astype(np.int8), np.broadcast_to(np.arange(9), (3, 9)),
-          np.zeros((9, 1), np.int64), np.arange(7) > 3]
+          np.arange(12).reshape(3, 4).T, np.arange(9).astype(np.uint8), np.arange(9).astype(np.int8),
+          np.broadcast_to(np.arange(9), (3, 9)), np.zeros((9, 1), np.int64), np.arange(7) > 3]
 
 
 def change(rng):

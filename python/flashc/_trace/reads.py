@@ -177,7 +177,10 @@ class Reads:
             self.read(getattr(x, name))
 
     def _read_function(self, x: types.FunctionType) -> None:
-        if (x.__module__ or "").startswith("flashc."):
+        package = (x.__module__ or "").partition(".")[0]
+        if package in ("numpy", "torch"):
+            self._read_pure(x)
+        elif package == "flashc":
             # The results of flashc's own functions follow from their closures and defaults.
             self._note(x)
             self.key.append(_function_of(x.__code__, False))

@@ -1,8 +1,9 @@
 """The code of masks and scores that were traced before.
 
-A trace runs the user's functions with values that record operations, and copies functions that refer to arrays; that
-takes 10 to 100 microseconds. Calls with the same functions, constants and kinds of arrays have the same code: it is kept
-by what its functions refer to (`Reads`), and a later call only binds its arrays and numbers to the captures.
+A trace runs the user's functions with values that record operations, and copies functions that refer to arrays. A trace
+takes 10 to 100 microseconds. Calls with the same functions, constants and kinds of arrays have the same code. The code
+is kept by everything that its functions refer to (`Reads`), and a later call only binds its arrays and numbers to the
+captures.
 """
 from __future__ import annotations
 
