@@ -13,10 +13,11 @@ the mask. Whether the tables follow is found on the GPU, once per BlockMask, by 
 """
 from __future__ import annotations
 
+import operator
 import re
 import sys
 import weakref
-from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, NamedTuple, Optional, Sequence, Tuple
 
 from . import ops
 from ._runtime.library import ArgumentError, UnsupportedTypeError, described, parse_flag
@@ -103,14 +104,17 @@ def mask_of(block_mask: Any, queries: int, keys: int,
                                    f"condition or None, got {type(block_mask)!r}")
     lengths = tuple(block_mask.seq_lengths)
     mask_mod = None if _keeps_everything(block_mask.mask_mod) else block_mask.mask_mod
-    if all(size >= _WHOLE for size in block_mask.BLOCK_SIZE) and lengths == (1, 1):
+    if min(block_mask.BLOCK_SIZE) >= _WHOLE and lengths == (1, 1):
         return mask_mod  # PyTorch's stand-in for no BlockMask, for any lengths.
     if lengths != (queries, keys):
         raise ArgumentError(f"expected a block_mask that was made for {queries} queries and {keys} keys, got one for "
                             f"{lengths[0]} and {lengths[1]}")
     tables = _tables_of(block_mask, keys)
-    says_nothing = mask_mod is not None and follows is not None and tables.say_nothing(mask_mod, lengths, follows)
-    return tables.plan(mask_mod if says_nothing else tables.mask(mask_mod), mask_mod)
+    code = None if mask_mod is None else code_of(mask_mod, None)
+    stamps = _stamps([] if code is None else [array.owner for array in code.arrays])
+    says_nothing = code is not None and follows is not None and \
+        tables.say_nothing(mask_mod, code, stamps, lengths, follows)
+    return tables.plan(mask_mod if says_nothing else tables.mask(mask_mod), code, stamps)
 
 
 def _keeps_everything(mask_mod: Any) -> bool:
@@ -132,15 +136,18 @@ def _version(x: Any) -> Optional[int]:
         return None
 
 
-def _stamps(arrays: Sequence[Any]) -> Optional[List[Tuple[Any, int]]]:
+#: Arrays, and how often each was written.
+_Stamps = Tuple[Sequence[Any], Sequence[int]]
+
+
+def _stamps(arrays: Sequence[Any]) -> Optional[_Stamps]:
     """Returns the arrays with their versions, which differ after one was written; None if a version is unknown."""
-    stamps = [(x, 0 if x is None else _version(x)) for x in arrays]
-    return None if any(version is None for _, version in stamps) else stamps
+    versions = [0 if x is None else _version(x) for x in arrays]
+    return None if None in versions else (arrays, versions)  # type: ignore[return-value]
 
 
-def _is_same(x: Optional[List[Tuple[Any, int]]], y: Optional[List[Tuple[Any, int]]]) -> bool:
-    return x is not None and y is not None and len(x) == len(y) and \
-        all(a is b and m == n for (a, m), (b, n) in zip(x, y))
+def _is_same(x: Optional[_Stamps], y: Optional[_Stamps]) -> bool:
+    return x is not None and y is not None and x[1] == y[1] and all(map(operator.is_, x[0], y[0]))
 
 
 def _is_same_code(x: Optional[Code], y: Optional[Code]) -> bool:
@@ -167,14 +174,13 @@ class _Tables:
         # The code and the stamps of the last call of `plan`, and its plan, from the second call on.
         self._planned: Optional[Tuple[Optional[Code], Any, Optional[MaskPlan]]] = None
 
-    def plan(self, mask: Callable[..., Any], mask_mod: Any) -> Callable[..., Any]:
-        """Returns the mask with a plan, which is valid until the tables or the arrays that `mask_mod` reads change. The
-        first call with new arrays returns the mask without a plan, since a function may read other arrays in every
-        call; so does a call in a CUDA graph, since the arrays may be written between replays."""
+    def plan(self, mask: Callable[..., Any], code: Optional[Code], stamps: Optional[_Stamps]) -> Callable[..., Any]:
+        """Returns the mask with a plan, which is valid until the tables or the arrays that the mask_mod reads change.
+        `code` and `stamps` are the code of the mask_mod, and these arrays. The first call with new arrays returns the
+        mask without a plan, since a function may read other arrays in every call. So does a call in a CUDA graph, since
+        the arrays may be written between replays."""
         if _is_capturing(self.table):
             return mask
-        code = None if mask_mod is None else code_of(mask_mod, None)
-        stamps = _stamps([] if code is None else [array.owner for array in code.arrays])
         if stamps is None or self.stamps is None:
             return mask
         if self._planned is None or not _is_same_code(self._planned[0], code) or not _is_same(self._planned[1], stamps):
@@ -184,10 +190,9 @@ class _Tables:
             self._planned = (code, stamps, MaskPlan(mask))
         return self._planned[2]
 
-    def say_nothing(self, mask_mod: Any, lengths: Tuple[int, int], follows: Follows) -> bool:
+    def say_nothing(self, mask_mod: Any, code: Code, stamps: Optional[_Stamps], lengths: Tuple[int, int],
+                    follows: Follows) -> bool:
         """Whether the tables keep the same pairs as the function, so that they add nothing to it."""
-        code = code_of(mask_mod, None)
-        stamps = _stamps([array.owner for array in code.arrays])
         if self._asked is not None and _is_same_code(self._asked[0], code) and _is_same(self._asked[1], stamps):
             return self._asked[2]
         # A table for all batches or heads does not follow from a function that tells them apart.

@@ -1,6 +1,7 @@
 """flashc.attention of PyTorch's tensors, with gradients. A module of its own, since it imports PyTorch."""
 from __future__ import annotations
 
+import operator
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
@@ -17,6 +18,7 @@ from ._torch_tensors import autocast, is_mapped, suitable
 
 #: The operands that have gradients, in the order of the backward pass's results.
 DIFFERENTIABLE = "q", "k", "v", "sinks"
+_differentiable = operator.attrgetter(*DIFFERENTIABLE)
 
 
 def attend(operands: Operands, options: Options, out: Any) -> Any:
@@ -38,9 +40,14 @@ def attend(operands: Operands, options: Options, out: Any) -> Any:
 def _recorded(operands: Operands, options: Options, out: Any) -> Any:
     """flashc.attention while PyTorch records gradients."""
     given, call = operands.arrays(), None
-    trained = [name for name, x in given.items() if getattr(x, "requires_grad", False)]
+    trained: List[str] = []
     captured: Sequence[Tensor] = ()
-    is_recorded = out is None and all(isinstance(given[name], Tensor) for name in DIFFERENTIABLE if name in given)
+    is_recorded = out is None
+    for name, x in given.items():
+        if getattr(x, "requires_grad", False):
+            trained.append(name)
+        if not isinstance(x, Tensor) and name in DIFFERENTIABLE:
+            is_recorded = False
     if is_recorded and (operands.mask is not None or operands.score is not None):
         operands = with_philox(operands, options)
         call = prepare(operands, options)
@@ -57,8 +64,8 @@ def _recorded(operands: Operands, options: Options, out: Any) -> Any:
     if operands.philox is not None and not isinstance(operands.philox, Tensor):
         raise ArgumentError(f"expected philox to be a tensor as q, k and v are, got {type(operands.philox)!r}")
     code = None if call is None else call[2]
-    o, lse = _Attention.apply(_Call(operands, options._replace(return_lse=True), code),
-                              *(getattr(operands, name) for name in DIFFERENTIABLE), *captured)
+    o, lse = _Attention.apply(_Call(operands, options._replace(return_lse=True), code), *_differentiable(operands),
+                              *captured)
     return (o, lse) if options.return_lse else o
 
 
@@ -92,13 +99,17 @@ def is_deterministic(deterministic: Optional[bool]) -> bool:
 
 def _trained_captures(code: Code) -> Sequence[Tensor]:
     """The tensors that the mask or the score reads and that require a gradient."""
-    found = {id(array.owner): array.owner for array in code.arrays if getattr(array.owner, "requires_grad", False)}
-    return tuple(found.values())
+    found = [array.owner for array in code.arrays if getattr(array.owner, "requires_grad", False)]
+    return tuple({id(owner): owner for owner in found}.values()) if found else ()
 
 
 def refuse_second_order(ctx: Any, *_: Any) -> Any:
     """The backward function of a backward pass, which is refused."""
     raise Error("expected gradients of first order: flashc.attention has no second derivative")
+
+
+#: Stands for a tensor that autograd keeps.
+_SAVED = object()
 
 
 class _Gradients(torch.autograd.Function):
@@ -108,7 +119,7 @@ class _Gradients(torch.autograd.Function):
     def forward(ctx: Any, call: _Call, given: Given, captured: Sequence[Tensor],
                 *recorded: Optional[Tensor]) -> Tuple[Optional[Tensor], ...]:
         found, of_captured = gradients(call.operands, call.options, given, captured, call.code)
-        return (*(found.get(name) for name in DIFFERENTIABLE), *of_captured)
+        return (*map(found.get, DIFFERENTIABLE), *of_captured)
 
     backward = staticmethod(refuse_second_order)
 
@@ -121,11 +132,16 @@ class _Attention(torch.autograd.Function):
     def forward(ctx: Any, call: _Call, *trained: Optional[Tensor]) -> Tuple[Tensor, Tensor]:
         operands, options, code = call
         o, lse = attention_now(operands, options, code=code)
-        names = [name for name, x in zip(Operands._fields, operands) if isinstance(x, Tensor)]
+        saved: List[Tensor] = []
+        others: List[Any] = []
+        for x in operands:
+            if isinstance(x, Tensor):
+                saved.append(x)
+                x = _SAVED
+            others.append(x)
         read = () if code is None else [array.owner for array in code.arrays if isinstance(array.owner, Tensor)]
-        ctx.save_for_backward(*(getattr(operands, name) for name in names), o, lse, *read)
-        ctx.call = call._replace(operands=operands._replace(**dict.fromkeys(names)))
-        ctx.names, ctx.captured = names, trained[len(DIFFERENTIABLE):]
+        ctx.save_for_backward(*saved, o, lse, *read)
+        ctx.others, ctx.options, ctx.code, ctx.captured = others, options, code, trained[len(DIFFERENTIABLE):]
         ctx.set_materialize_grads(False)
         return o, lse
 
@@ -133,10 +149,9 @@ class _Attention(torch.autograd.Function):
     def backward(ctx: Any, do: Optional[Tensor], dlse: Optional[Tensor]) -> Tuple[Optional[Tensor], ...]:
         found: Sequence[Optional[Tensor]] = (None,) * len(DIFFERENTIABLE + ctx.captured)
         if do is not None or dlse is not None:
-            saved = ctx.saved_tensors  # PyTorch checks that none was written after the forward pass.
-            o, lse = saved[len(ctx.names):][:2]
-            call = ctx.call._replace(operands=ctx.call.operands._replace(**dict(zip(ctx.names, saved))))
-            found = _Gradients.apply(call, Given(o, lse, do, dlse), ctx.captured,
-                                     *(getattr(call.operands, name) for name in DIFFERENTIABLE), do, dlse,
-                                     *ctx.captured)
+            saved = iter(ctx.saved_tensors)  # PyTorch checks that none was written after the forward pass.
+            operands = Operands._make([next(saved) if x is _SAVED else x for x in ctx.others])
+            call = _Call(operands, ctx.options, ctx.code)
+            found = _Gradients.apply(call, Given(next(saved), next(saved), do, dlse), ctx.captured,
+                                     *_differentiable(operands), do, dlse, *ctx.captured)
         return (None, *found)

@@ -51,9 +51,12 @@ def suitable(x: Tensor) -> Tensor:
     """Returns `x`, or a copy if the kernels cannot read `x`. They need a contiguous innermost dimension, an address and
     other strides that are multiples of 16 bytes, and elements that do not share memory."""
     *outer, inner = x.stride()
-    if inner == 1 and x.data_ptr() % 16 == 0 and all(
-            stride % GRANULE == 0 and (stride > 0 or extent <= 1) for stride, extent in zip(outer, x.shape)):
-        return x
+    if inner == 1 and x.data_ptr() % 16 == 0:
+        for stride, extent in zip(outer, x.shape):
+            if stride % GRANULE or stride <= 0 and extent > 1:
+                break
+        else:
+            return x
     # The copy keeps the order of the dimensions in memory, because the result has the same order.
     if x.stride(1) < x.stride(2):
         return x.transpose(1, 2).clone(memory_format=torch.contiguous_format).transpose(1, 2)

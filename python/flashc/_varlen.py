@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, Callable, Optional, Tuple
+from typing import Any, Callable, NamedTuple, Optional, Tuple
 
 from . import masks, ops
 from ._arrays.array import CPU, check_device, spoken
@@ -11,9 +11,9 @@ from ._arrays.protocol import ArrayLike, IntegersLike
 from ._arrays.source import source_of
 from ._attention import attend
 from ._runtime.library import ArgumentError, UnsupportedTypeError, described, parse_flag
-from ._runtime.options import Operands, Options, Window
+from ._runtime.options import Operands, Options, Window, parse_window
 from ._runtime.public import public
-from ._trace.declared import assume_sorted
+from ._trace.declared import Sorted
 from ._trace.region import get_trace
 from ._trace.trace import Lengths, bound
 
@@ -85,12 +85,13 @@ def attend_packed(operands: Operands, options: Options, offsets: Any, key_offset
     """flashc.varlen_attention outside of graphs."""
     q, k, v, mask, score, *_ = operands
     for name, x, order in (("q", q, "[total_q, Hq, D]"), ("k", k, "[total_k, Hk, D]"), ("v", v, "[total_k, Hk, Dv]")):
-        if len(_shape(name, x)) != 3:
-            raise ArgumentError(f"expected {name} of 3 dimensions {order}, got shape {_shape(name, x)}")
+        shape = _shape(name, x)
+        if len(shape) != 3:
+            raise ArgumentError(f"expected {name} of 3 dimensions {order}, got shape {shape}")
     keep, rescore = of_sequences(q, k, offsets, key_offsets, options.causal, options.window, mask, score)
     return_lse = parse_flag("return_lse", options.return_lse)
-    result = attend(operands._replace(q=q[None], k=k[None], v=v[None], mask=keep, score=rescore),
-                    options._replace(causal=False, window=None), _batch_of_one(out))
+    result = attend(Operands(q[None], k[None], v[None], keep, rescore, *operands[5:]),
+                    Options(False, None, *options[2:]), _batch_of_one(out))
     if out is not None:
         o, lse = out if isinstance(out, (tuple, list)) else (out, None)
         return (o, result[1][0] if lse is None else lse) if return_lse else o
@@ -104,30 +105,47 @@ def of_sequences(q: Any, k: Any, cu_seqlens_q: Any, cu_seqlens_k: Any, causal: b
     if cu_seqlens_k is cu_seqlens_q:
         cu_seqlens_k = None
     device = source_of(q).describe(q).device
-    count = _check_offsets("cu_seqlens_q", cu_seqlens_q, device, "total_q", q.shape[0])
+    starts, key_starts = _read_offsets("cu_seqlens_q", cu_seqlens_q, device, "total_q", q.shape[0]), None
     if cu_seqlens_k is None:
         if q.shape[0] != k.shape[0]:
             raise ArgumentError(f"expected cu_seqlens_k where q and k differ in length, got {q.shape[0]} queries and "
                                 f"{k.shape[0]} keys")
-    elif _check_offsets("cu_seqlens_k", cu_seqlens_k, device, "total_k", k.shape[0]) != count:
-        raise ArgumentError("expected cu_seqlens_q and cu_seqlens_k of one length, got shapes "
-                            f"({count},) and {_shape('cu_seqlens_k', cu_seqlens_k)}")
-    inside = _Inside(cu_seqlens_q, cu_seqlens_k)
-    keep: Any = masks.packed(inside.starts, inside.key_starts, causal=causal, window=window)
-    if mask is not None:
-        if not callable(mask):
-            raise UnsupportedTypeError(f"expected mask to be a function (s, h, i, j) -> condition, got {type(mask)!r}")
-        keep = keep & inside.mask(mask)
-    return keep, None if score is None else inside.score(score)
+    else:
+        key_starts = _read_offsets("cu_seqlens_k", cu_seqlens_k, device, "total_k", k.shape[0])
+        if key_starts.shape != starts.shape:
+            raise ArgumentError("expected cu_seqlens_q and cu_seqlens_k of one length, got shapes "
+                                f"{starts.shape} and {key_starts.shape}")
+    packed = _Packed(starts, key_starts, parse_flag("causal", causal), parse_window(window))
+    if mask is None and score is None:
+        return packed, None
+    inside = _Inside(starts, key_starts)
+    if mask is None:
+        return packed, inside.score(score)
+    if not callable(mask):
+        raise UnsupportedTypeError(f"expected mask to be a function (s, h, i, j) -> condition, got {type(mask)!r}")
+    return packed.named() & inside.mask(mask), None if score is None else inside.score(score)
+
+
+class _Packed(NamedTuple):
+    """`flashc.masks.packed`, which is made when the mask is traced."""
+    starts: Sorted
+    key_starts: Optional[Sorted]
+    causal: bool
+    window: Optional[Tuple[int, int]]
+
+    def __call__(self, b: Any, h: Any, i: Any, j: Any) -> Any:
+        return self.named()(b, h, i, j)
+
+    def named(self) -> masks.Mask:
+        return masks.packed(self.starts, self.key_starts, causal=self.causal, window=self.window)
 
 
 class _Inside:
     """Turns functions of a sequence's number and positions in it into functions of positions in the packed arrays."""
     _decides = "starts", "key_starts"
 
-    def __init__(self, starts: Any, key_starts: Any) -> None:
-        self.starts = assume_sorted(starts)
-        self.key_starts = None if key_starts is None else assume_sorted(key_starts)
+    def __init__(self, starts: Sorted, key_starts: Optional[Sorted]) -> None:
+        self.starts, self.key_starts = starts, key_starts
 
     def _positions(self, i: Any, j: Any) -> Tuple[Any, Any, Any]:
         starts = ops.array(self.starts)
@@ -151,7 +169,7 @@ class _Inside:
                 return bound(mask, j)(number, h, query, key)
         return masks.Mask(keep, "of sequences")
 
-    def score(self, score: Callable[..., Any]) -> Callable[..., Any]:
+    def score(self, score: Any) -> Callable[..., Any]:
         if not callable(score):
             raise UnsupportedTypeError(f"expected score to be a function (x, s, h, i, j) -> new score, got "
                                        f"{type(score)!r}")
@@ -175,8 +193,8 @@ def _check_count(name: str, x: Any) -> None:
         raise UnsupportedTypeError(f"expected {name} to be an integer or None, got {described(x)}")
 
 
-def _check_offsets(name: str, offsets: Any, device: int, total: str, length: int) -> int:
-    """Checks the offsets without waiting for a GPU; returns how many there are."""
+def _read_offsets(name: str, offsets: Any, device: int, total: str, length: int) -> Sorted:
+    """Checks the offsets without waiting for a GPU."""
     shape = _shape(name, offsets)
     array = source_of(offsets).describe(offsets)
     if len(shape) != 1 or shape[0] == 0:
@@ -189,7 +207,7 @@ def _check_offsets(name: str, offsets: Any, device: int, total: str, length: int
         if numbers[0] != 0 or numbers[-1] > length or any(x > y for x, y in zip(numbers, numbers[1:])):
             raise ArgumentError(f"expected {name} to ascend from 0 to {total} = {length} at most, got {numbers[:8]}"
                                 f"{'...' if len(numbers) > 8 else ''}")
-    return shape[0]
+    return Sorted(offsets, array)
 
 
 def _batch_of_one(out: Any) -> Any:

@@ -45,8 +45,9 @@ class Mask:
 
     #: NumPy then calls this class's operators for an array on the left side, instead of joining each element.
     __array_ufunc__ = None
-    # The attributes that the mask's code follows from (_trace/reads.py).
+    # The attributes that the mask's code follows from, and what of them never changes (_trace/reads.py).
     _decides = "_keep", "_is_own", "_align"
+    _constant: Any = False
 
     def __init__(self, keep: Callable[..., Any], text: Optional[str] = None, align: Any = "top-left") -> None:
         if not callable(keep):
@@ -105,7 +106,7 @@ class Mask:
         """
         align = args.check_align(align)
         moved = copy.copy(self)
-        moved._align = align
+        moved._align, moved._constant = align, False
         return moved
 
 

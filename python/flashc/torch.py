@@ -200,7 +200,7 @@ def _mask_of_four_dimensions(mask: Tensor, leading: Sequence[int]) -> Tensor:
 
 def _broadcast(*shapes: Sequence[int]) -> Sequence[int]:
     """Broadcasts the leading dimensions of query, key, value and attn_mask."""
-    if all(shape == shapes[0] for shape in shapes[1:] if shape):
+    if not [shape for shape in shapes[1:] if shape and shape != shapes[0]]:
         return shapes[0]
     try:
         return torch.broadcast_shapes(*shapes)
@@ -218,11 +218,11 @@ def _padded(x: Tensor) -> Tensor:
 def _attend(operands: Operands, options: Options) -> Any:
     """flashc.attention, after copies of tensors with strides that kernels cannot read."""
     q, k, v = operands.q, operands.k, operands.v
-    if is_noted(torch, q) or is_noted(torch, k) or is_noted(torch, v):
+    if is_noted(torch, q, k, v):
         return attention(operands, options)
     if not is_mapped(q, k, v):
-        q, k, v = (suitable(x) for x in autocast(q, k, v))
-        operands = operands._replace(q=q, k=k, v=v)
+        q, k, v = [suitable(x) for x in autocast(q, k, v)]
+        operands = Operands(q, k, v, *operands[3:])
     return _attention.attend(operands, options)
 
 
@@ -260,15 +260,16 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
     if attn_mask is not None and is_causal:
         raise ArgumentError("expected attn_mask or is_causal, got both")
     tensors = (query, key, value)
-    if any(x.dim() < 2 for x in tensors):
+    ranks = [x.dim() for x in tensors]
+    if min(ranks) < 2:
         raise ArgumentError(
             f"expected query, key and value of 2 dimensions or more, got {query.dim()}, {key.dim()} and "
             f"{value.dim()}")
     if scale is None:
         scale = query.shape[-1] ** -0.5 if query.shape[-1] else 1.0
-    columns, most = value.shape[-1], max(x.dim() for x in tensors)
-    leading = _broadcast(*(x.shape[:-3] for x in tensors), () if attn_mask is None else attn_mask.shape[:-3])
-    q, k, v = (_padded(_with_four_dimensions(x, leading)) for x in tensors)
+    columns, most = value.shape[-1], max(ranks)
+    leading = _broadcast(*[x.shape[:-3] for x in tensors], () if attn_mask is None else attn_mask.shape[:-3])
+    q, k, v = [_padded(_with_four_dimensions(x, leading)) for x in tensors]
     if not enable_gqa:
         q, k, v, enable_gqa = _with_heads(q, k, v)
     if attn_mask is not None:
@@ -287,6 +288,8 @@ def _with_heads(q: Tensor, k: Tensor, v: Tensor) -> Tuple[Tensor, Tensor, Tensor
     """Broadcasts the heads. The last result is enable_gqa: true if k and v both have one head, which stays one."""
     counts = [x.shape[1] for x in (q, k, v)]
     heads = max(counts)
+    if heads == min(counts) != 1:
+        return q, k, v, False
     if any(count not in (1, heads) for count in counts):
         raise ArgumentError("expected as many heads, or one, in query, key and value without enable_gqa, got "
                             f"{counts[0]}, {counts[1]} and {counts[2]}")

@@ -5,8 +5,10 @@ import gc
 import math
 import operator
 import random
+import sys
 import threading
 import weakref
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -195,6 +197,22 @@ def test_two_names_of_one_array_are_one_operand():
     assert same(of_three(x, y, x)) and same(of_three(x, y, y)) and not same(of_three(y, x, y))
 
 
+def test_masks_by_name_are_read_once(globals_of_test):
+    global WIDTH
+    ids, others, size = np.arange(9) // 2, np.arange(9), np.int32(4)
+
+    def make(ids, others, size, align="bottom-right"):
+        return masks.documents(ids) & masks.sliding_window(size) | masks.causal(align) & masks.key_padding(others)
+    mask = make(ids, others, size)
+    assert same(mask) and not same(mask) and mask._constant is not None
+    assert not same(make(others, ids, np.int32(7)))
+    assert same(make(ids, ids, size)) and same(make(ids, others, size, "top-left")) and same(mask.aligned(3))
+    joined = masks.causal() & (lambda b, h, i, j: j <= WIDTH)
+    assert same(joined) and not same(joined) and joined._constant is None
+    WIDTH = 8
+    assert same(joined)
+
+
 def test_signs_of_elements_are_told_apart():
     def of(x):
         return lambda b, h, i, j: j < x[x[i]]
@@ -231,14 +249,20 @@ def impure():
         def __call__(self, b, h, i, j):
             return j <= i
 
+    class Pair(NamedTuple):
+        x: int
+
+        def __call__(self, b, h, i, j):
+            return j <= i + WIDTH
+
     helper.width = 5
-    return [writes, counts, hands_on, tries, Called(), lambda b, h, i, j: j <= i + draw.randrange(99),
+    return [Pair(3), writes, counts, hands_on, tries, Called(), lambda b, h, i, j: j <= i + draw.randrange(99),
             lambda b, h, i, j: j <= i + int(np.random.default_rng().integers(99)),
             lambda b, h, i, j: (lambda x: x <= i)(j), lambda b, h, i, j: j <= i + helper.width,
             lambda b, h, i, j: j < ops.array(np.arange(9))[i], lambda b, h, i, j: j <= i + len(CHOICE.keys())]
 
 
-@pytest.mark.parametrize("number", range(11))
+@pytest.mark.parametrize("number", range(12))
 def test_other_functions_are_traced_at_every_call(number):
     before, mask = repeated.traces, impure()[number]
     for _ in range(3):
@@ -296,3 +320,62 @@ def test_calls_have_no_trace_and_right_numbers():
         if turn:
             assert repeated.traces == before
         before = repeated.traces
+
+
+# --- The work of a call -----------------------------------------------------------------------------------------------
+
+def calls_of_python(call):
+    """Returns how many functions of Python a repeated call runs."""
+    count = [0]
+
+    def see(frame, event, argument):
+        count[0] += event == "call"
+    for _ in range(4):
+        call()
+    sys.setprofile(see)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    return count[0]
+
+
+def repeated_calls(array):
+    """Calls by name; `array` makes an array of a framework."""
+    random_numbers = np.random.default_rng(3)
+
+    def numbers(*shape):
+        return array(random_numbers.standard_normal(shape).astype(np.float32))
+    q, k, v = (numbers(1, 2, 16, 16) for _ in range(3))
+    token, pages, rows = numbers(2, 1, 1, 16), numbers(4, 32, 1, 16), numbers(16, 1, 16)
+    ids, lengths, table, offsets = (array(np.array(x, np.int32)) for x in (
+        np.arange(16) // 9, [60, 33], [[0, 1], [2, 3]], [0, 7, 16]))
+    mask = masks.causal() & masks.documents(ids)
+    return {
+        "plain": lambda: flashc.attention(q, k, v, causal=True),
+        "mask": lambda: flashc.attention(q, k, v, mask=lambda b, h, i, j: j <= i),
+        "score": lambda: flashc.attention(q, k, v, score=lambda s, b, h, i, j: s - (i - j) * 0.5),
+        "captured": lambda: flashc.attention(q, k, v, mask=lambda b, h, i, j: ids[i] == ids[j]),
+        "named": lambda: flashc.attention(q, k, v, mask=mask),
+        "decode": lambda: flashc.decode(token, pages, pages, lengths, table),
+        "varlen": lambda: flashc.varlen_attention(rows, rows, rows, offsets, causal=True),
+    }
+
+
+# How many times the functions of a plain call other calls may run. On the CPU decode and varlen_attention read the
+# lengths and the offsets, too.
+MOST_CALLS = {"numpy": {"mask": 1.2, "score": 1.2, "captured": 1.5, "named": 1.5, "decode": 1.9, "varlen": 2.1},
+              "torch": {"mask": 1.5, "score": 1.5, "captured": 2.0, "named": 1.9, "decode": 2.5, "varlen": 2.9}}
+
+
+@pytest.mark.parametrize("framework", MOST_CALLS)
+def test_repeated_calls_do_little_in_python(framework):
+    array = np.asarray
+    if framework == "torch":
+        torch = pytest.importorskip("torch", "2.4")
+        array = torch.from_numpy
+    calls = repeated_calls(array)
+    counts = {name: calls_of_python(call) for name, call in calls.items()}
+    most = {name: ratio * counts["plain"] for name, ratio in MOST_CALLS[framework].items()}
+    assert counts["plain"] <= (110 if framework == "numpy" else 40)
+    assert not {name: counts[name] for name in most if counts[name] > most[name]}

@@ -33,10 +33,12 @@ def refuse_gradient(name: str, x: Any) -> None:
 def refuse_gradients(**owners: Any) -> Dict[str, Any]:
     """Raises an Error if PyTorch records gradients and one of `owners` requires one. Returns the owners that are not
     None."""
+    given = {name: x for name, x in owners.items() if x is not None}
     if records_gradients():
-        for name, x in owners.items():
-            refuse_gradient(name, x)
-    return {name: x for name, x in owners.items() if x is not None}
+        for name, x in given.items():
+            if getattr(x, "requires_grad", False):
+                refuse_gradient(name, x)
+    return given
 
 
 def records_gradients() -> bool:
@@ -51,10 +53,14 @@ def is_graph(x: Any) -> bool:
     return torch is not None and isinstance(x, torch.Tensor) and is_noted(torch, x)
 
 
-def is_noted(torch: Any, x: Any) -> bool:
-    """Computes is_graph for a tensor. Returns False for PyTorch before 2.4, which has no custom ops."""
-    return hasattr(torch.library, "custom_op") and (
-        torch.compiler.is_compiling() or not (type(x) is torch.Tensor or type(x) is torch.nn.Parameter))
+def is_noted(torch: Any, *tensors: Any) -> bool:
+    """Computes is_graph for tensors. Returns False for PyTorch before 2.4, which has no custom ops."""
+    if not hasattr(torch.library, "custom_op"):
+        return False
+    for x in tensors:
+        if type(x) is not torch.Tensor and type(x) is not torch.nn.Parameter:
+            return True
+    return torch.compiler.is_compiling()
 
 
 class Inputs:
@@ -129,10 +135,13 @@ class Inputs:
     def prepare_code(self, code: Code, records: Optional[bool] = None) -> None:
         """Waits for the arrays that the mask and the score read. If PyTorch records gradients, these arrays may not
         require one. `records` says whether PyTorch does; None asks PyTorch."""
+        if records is None:
+            records = bool(code.arrays) and records_gradients()
         for array in code.arrays:
-            if records_gradients() if records is None else records:
+            if records:
                 refuse_gradient(READ_BY_CODE, array.owner)
-            wait_for(array, self.stream)
+            if array.stream is not None:
+                wait_for(array, self.stream)
 
 
 class Case:

@@ -1,7 +1,7 @@
 """`flashc.assume_sorted`, a caller's declaration about an array, and lists that stand for arrays."""
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Optional
 
 from .._arrays.array import CPU, Array, check_contiguous, spoken
 from .._arrays.integers import check_list, integers_on, is_list
@@ -37,9 +37,10 @@ class Listed:
 class Sorted:
     """An array with the promise that its elements ascend along its last dimension. Indexed, it is the array."""
 
-    def __init__(self, array: Any) -> None:
+    def __init__(self, array: Any, described: Optional[Array] = None) -> None:
+        """`described`: the description of the array, if the caller has it."""
         self.array = array
-        described = describe(array)
+        described = describe(array) if described is None else described
         self.shape = tuple(described.shape)
         if not self.shape:
             raise ArgumentError("expected a sorted array of at least one dimension, got a scalar")

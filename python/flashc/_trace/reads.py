@@ -112,11 +112,24 @@ def _chain(following: List[dis.Instruction]) -> Tuple[str, ...]:
     return tuple(names)
 
 
+class _Constant(NamedTuple):
+    """What an object refers to that never changes, except for its arrays."""
+    #: Stands for the rest in a key. Equal objects have the same one.
+    token: Any
+    arrays: Tuple[Any, ...]
+
+
+# Tokens by what they stand for.
+_tokens: Dict[Tuple[Any, ...], Any] = {}
+
+
 class Reads:
     """What the mask and the score of a call refer to."""
 
     def __init__(self, device: Optional[int], stream: Optional[int]) -> None:
         self.device, self.stream = device, stream
+        #: While the constant part of an object is read: its arrays.
+        self.parts: Optional[List[Any]] = None
         self.key: List[Any] = []
         #: By number: arrays, described; numbers of frameworks; None for other objects.
         self.values: List[Any] = []
@@ -155,6 +168,8 @@ class Reads:
         self.key += type(x), repr(x)  # 0.0 and -0.0 are equal
 
     def _read_entries(self, x: Any) -> None:
+        if self.parts is not None and not isinstance(x, tuple):
+            raise Unknown
         entries = [part for pair in x.items() for part in pair] if type(x) is dict else x
         if len(entries) > MOST:
             raise Unknown
@@ -164,6 +179,8 @@ class Reads:
             self.read(entry)
 
     def _read_partial(self, x: functools.partial) -> None:
+        if self.parts is not None:
+            raise Unknown
         self._note(x)
         self.key.append(functools.partial)
         for part in (x.func, x.args, x.keywords):
@@ -171,10 +188,18 @@ class Reads:
 
     def _read_own(self, x: Any) -> None:
         """Reads an object of flashc."""
-        self._note(x)
-        self.key.append(type(x))
-        for name in x._decides:
-            self.read(getattr(x, name))
+        constant = getattr(x, "_constant", None)
+        if constant is False:  # The object keeps its constant part, and has not been read yet.
+            constant = x._constant = _find_constant(x)
+        if constant is None:
+            self._note(x)
+            self.key.append(type(x))
+            for name in x._decides:
+                self.read(getattr(x, name))
+        else:
+            self.key.append(constant.token)
+            for array in constant.arrays:
+                self.read(array)
 
     def _read_function(self, x: types.FunctionType) -> None:
         package = (x.__module__ or "").partition(".")[0]
@@ -198,7 +223,7 @@ class Reads:
     def _read_code(self, x: types.FunctionType, owner: Any) -> None:
         """Reads a user's function, or the method of `owner`."""
         function = _function_of(x.__code__, owner is not None)
-        if function.reads is None:
+        if function.reads is None or self.parts is not None:
             raise Unknown
         self._note(x)
         self.key.append(function)
@@ -233,6 +258,10 @@ class Reads:
 
     def _read_array(self, x: Any) -> None:
         """Reads an array as Trace.capture does."""
+        if self.parts is not None:
+            self._note(x)
+            self.parts.append(x)
+            return
         is_sorted, array = isinstance(x, Sorted), x.array if isinstance(x, Sorted) else x
         array = array.on(self.device) if isinstance(array, Listed) else array
         if hasattr(array, "is_neg") and array.is_neg():
@@ -249,6 +278,10 @@ class Reads:
         self.key += View.of(described, is_sorted), described.dtype, len(described.shape), is_trained
 
     def _read_scalar(self, x: Any) -> None:
+        if self.parts is not None:
+            self._note(x)
+            self.parts.append(x)
+            return
         self._add_scalar(x, x.item())
 
     def _add_scalar(self, x: Any, value: Any) -> None:
@@ -259,6 +292,21 @@ class Reads:
         if not _is_pure(x):
             raise Unknown
         self.key.append(x)
+
+
+def _find_constant(x: Any) -> Optional[_Constant]:
+    """Returns what an object of flashc refers to, or None if that may change, as a user's function does."""
+    reads = Reads(None, None)
+    reads.parts = []
+    reads.key.append(type(x))
+    try:
+        for name in x._decides:
+            reads.read(getattr(x, name))
+    except Unknown:
+        return None
+    if len(_tokens) >= _MOST_FUNCTIONS:
+        _tokens.clear()
+    return _Constant(_tokens.setdefault(tuple(reads.key), object()), tuple(reads.parts))
 
 
 _SEEN, _SCALAR = "seen", "scalar"
@@ -272,9 +320,16 @@ _readers: Dict[type, Callable[[Reads, Any], None]] = {
 }
 
 
+def _is_plain_tuple(kind: type) -> bool:
+    """Whether the operators of a class of tuples are those of tuples, and its objects are no functions."""
+    own = [name for base in kind.__mro__ if base not in (tuple, object) for name, x in vars(base).items()
+           if name.startswith("__") and isinstance(x, types.FunctionType)]
+    return set(own) <= {"__new__", "__repr__", "__getnewargs__", "__replace__"}
+
+
 def _find_reader(kind: type) -> Callable[[Reads, Any], None]:
     numpy = sys.modules.get("numpy")
-    if issubclass(kind, tuple):
+    if issubclass(kind, tuple) and (kind.__module__.startswith("flashc.") or _is_plain_tuple(kind)):
         return Reads._read_entries
     if numpy is not None and issubclass(kind, numpy.generic):
         return Reads._read_scalar

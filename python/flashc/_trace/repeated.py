@@ -115,4 +115,5 @@ def _bind(kept: _Kept, values: List[Any], is_double: bool, trace_lines: Callable
             arrays.append(x)
             bound.append(view.bind(x))
     needs = tuple([Need(position, divisor, arrays[number], dim) for position, divisor, number, dim in kept.needs])
-    return code._replace(bound=tuple(bound), arrays=tuple(arrays), needs=needs, trace_lines=trace_lines)
+    return Code(code.mask, code.score, code.captures, tuple(bound), tuple(arrays), needs, None, code.labels,
+                trace_lines)

@@ -95,17 +95,25 @@ def run(q, k, v, do, **how):
 
 # --- Workspaces of 2 GiB and more -------------------------------------------------------------------------------------
 
-@pytest.mark.parametrize("hq,hk,d", [(32, 8, 128), (8, 8, 128), (24, 8, 64), (10, 2, 256)])
-def test_gradients_of_more_than_2_gib_of_sums(hq, hk, d):
-    n = 65536 + 64
-    needs(16)
+def positions(bytes_of_position):
+    """Returns for how many positions the sums take more than 2 GiB. It is no multiple of a tile."""
+    return (2 << 30) // bytes_of_position // 64 * 64 + 65
+
+
+@pytest.mark.parametrize("hq,hk,d,of_position", [
+    (32, 8, 128, 4 * 32 * 128 + 8 * 8 * 128), (8, 8, 128, 4 * 8 * 128),  # dq, and dk and dv of groups
+    (24, 8, 64, 4 * 24 * 64 + 8 * 8 * 64), (10, 2, 256, 8 * 2 * 256)])  # d = 256: no sums of dq
+def test_gradients_of_more_than_2_gib_of_sums(hq, hk, d, of_position):
+    n = positions(of_position)
+    needs(32)
     q, k, v, do = half(1, hq, n, d), half(1, hk, n, d), half(1, hk, n, d), half(1, hq, n, d)
     o, lse, out = run(q, k, v, do, causal=True)
     Rows(q, k, v, lambda i, j: j <= i, do).check_gradients(out, o, lse)
 
 
 def test_deterministic_gradients_of_more_than_2_gib_of_sums():
-    n, hq, hk, d = 40000, 16, 4, 128  # a sum for each query head: 0.33 GB each for dk and dv
+    hq, hk, d = 16, 4, 128
+    n = positions(8 * hq * d)  # sums of dk and dv for each query head
     needs(16)
     q, k, v, do = half(1, hq, n, d), half(1, hk, n, d), half(1, hk, n, d), half(1, hq, n, d)
     o, lse = flashc.attention(q, k, v, enable_gqa=True, return_lse=True, causal=True)
