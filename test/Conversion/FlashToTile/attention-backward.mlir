@@ -1,6 +1,9 @@
 // The gradients of attention in the split form: two nests, and so two kernels of one launch. Before them one computes
 // delta; after them one for each of dk and dv adds up the heads of groups.
-// RUN: flashc-opt %s --convert-flash-to-tile="schedule=split-gradients=queries,kv-tile=64" --canonicalize --cse \
+// RUN: flashc-opt %s --flash-to-tensors --flash-differentiate-scores --flash-online-softmax --flash-split-gradients \
+// RUN:   --flash-tile="q-tile=0 kv-tile=0 resident-tile=128 streamed-tile=64" --canonicalize --cse --flash-swap-loops \
+// RUN:   --flash-bound-loops --flash-parallelize --canonicalize --cse \
+// RUN:   --convert-flash-to-tile="schedule=split-gradients=queries,kv-tile=64" --canonicalize --cse \
 // RUN:   | FileCheck %s
 
 // CHECK:       gpu.func @grads(
@@ -89,232 +92,15 @@
 // CHECK:         vector.store {{.*}} : memref<2x2x?x64xbf16
 // CHECK:       gpu.func @grads_dv_groups(
 
-#map = affine_map<(d0, d1, d2) -> (d0, d1, d2)>
-#map1 = affine_map<(d0, d1, d2, d3) -> (d0, d1, d2, d3)>
-#map2 = affine_map<(d0, d1, d2, d3) -> (d0, d1, d2)>
-#map3 = affine_map<(d0)[s0] -> (-d0 + s0, 128)>
-#map4 = affine_map<(d0) -> (-d0 + 128)>
-#map5 = affine_map<(d0) -> (d0 floordiv 2)>
-#map6 = affine_map<()[s0] -> ((s0 ceildiv 64) * 64)>
-#map7 = affine_map<()[s0] -> ((s0 floordiv 64) * 64, (s0 ceildiv 64) * 64)>
-#map8 = affine_map<()[s0] -> (0, s0)>
-#map9 = affine_map<(d0)[s0] -> (-d0 + s0, 64)>
-#map10 = affine_map<(d0) -> (-d0 + 64)>
-#map11 = affine_map<()[s0] -> ((s0 ceildiv 64) * 64, 0)>
-#map12 = affine_map<()[s0, s1] -> ((s1 floordiv 64) * 64, s0)>
-#map13 = affine_map<(d0, d1, d2, d3) -> (d0, d1 floordiv 2, d2, d3)>
-module {
-  func.func @grads(%arg0: tensor<2x4x?x64xbf16>, %arg1: tensor<2x2x?x64xbf16>, %arg2: tensor<2x2x?x64xbf16>, %arg3: tensor<2x4x?x64xbf16>, %arg4: tensor<2x4x?xf32>, %arg5: tensor<2x4x?x64xbf16>, %arg6: tensor<2x4x?xf32>) -> (tensor<2x4x?x64xbf16>, tensor<2x2x?x64xbf16>, tensor<2x2x?x64xbf16>) {
-    %cst = arith.constant 1.000000e+00 : f32
-    %cst_0 = arith.constant 0.000000e+00 : bf16
-    %c64 = arith.constant 64 : index
-    %c0 = arith.constant 0 : index
-    %cst_1 = arith.constant 0.000000e+00 : f32
-    %c2 = arith.constant 2 : index
-    %dim = tensor.dim %arg3, %c2 : tensor<2x4x?x64xbf16>
-    %0 = tensor.empty(%dim) : tensor<2x4x?xf32>
-    %1 = linalg.fill ins(%cst_1 : f32) outs(%0 : tensor<2x4x?xf32>) -> tensor<2x4x?xf32>
-    %2 = linalg.generic {indexing_maps = [#map, #map], iterator_types = ["parallel", "parallel", "parallel"]} ins(%arg6 : tensor<2x4x?xf32>) outs(%1 : tensor<2x4x?xf32>) {
-    ^bb0(%in: f32, %out: f32):
-      %17 = arith.subf %out, %in : f32
-      linalg.yield %17 : f32
-    } -> tensor<2x4x?xf32>
-    %3 = linalg.generic {indexing_maps = [#map1, #map1, #map2], iterator_types = ["parallel", "parallel", "parallel", "reduction"]} ins(%arg3, %arg5 : tensor<2x4x?x64xbf16>, tensor<2x4x?x64xbf16>) outs(%2 : tensor<2x4x?xf32>) {
-    ^bb0(%in: bf16, %in_4: bf16, %out: f32):
-      %17 = arith.extf %in : bf16 to f32
-      %18 = arith.extf %in_4 : bf16 to f32
-      %19 = arith.mulf %17, %18 : f32
-      %20 = arith.addf %out, %19 : f32
-      linalg.yield %20 : f32
-    } -> tensor<2x4x?xf32>
-    %dim_2 = tensor.dim %arg0, %c2 : tensor<2x4x?x64xbf16>
-    %dim_3 = tensor.dim %arg1, %c2 : tensor<2x2x?x64xbf16>
-    %4 = tensor.empty(%dim_3) : tensor<2x4x?x64xf32>
-    %5:2 = scf.forall (%arg7, %arg8, %arg9) = (0, 0, 0) to (2, 4, %dim_3) step (1, 1, 128) shared_outs(%arg10 = %4, %arg11 = %4) -> (tensor<2x4x?x64xf32>, tensor<2x4x?x64xf32>) {
-      %17 = affine.min #map3(%arg9)[%dim_3]
-      %18 = affine.apply #map4(%17)
-      %19 = affine.apply #map5(%arg8)
-      %extracted_slice = tensor.extract_slice %arg1[%arg7, %19, %arg9, 0] [1, 1, %17, 64] [1, 1, 1, 1] : tensor<2x2x?x64xbf16> to tensor<1x1x?x64xbf16>
-      %padded = tensor.pad %extracted_slice low[0, 0, 0, 0] high[0, 0, %18, 0] {
-      ^bb0(%arg12: index, %arg13: index, %arg14: index, %arg15: index):
-        tensor.yield %cst_0 : bf16
-      } : tensor<1x1x?x64xbf16> to tensor<1x1x128x64xbf16>
-      %extracted_slice_4 = tensor.extract_slice %arg2[%arg7, %19, %arg9, 0] [1, 1, %17, 64] [1, 1, 1, 1] : tensor<2x2x?x64xbf16> to tensor<1x1x?x64xbf16>
-      %padded_5 = tensor.pad %extracted_slice_4 low[0, 0, 0, 0] high[0, 0, %18, 0] {
-      ^bb0(%arg12: index, %arg13: index, %arg14: index, %arg15: index):
-        tensor.yield %cst_0 : bf16
-      } : tensor<1x1x?x64xbf16> to tensor<1x1x128x64xbf16>
-      %20 = tensor.empty() : tensor<1x1x128x64xf32>
-      %21 = linalg.fill ins(%cst_1 : f32) outs(%20 : tensor<1x1x128x64xf32>) -> tensor<1x1x128x64xf32>
-      %22 = affine.apply #map6()[%dim_2]
-      %23 = affine.min #map7()[%dim_2]
-      %24 = affine.max #map8()[%23]
-      %25:2 = scf.for %arg12 = %c0 to %24 step %c64 iter_args(%arg13 = %21, %arg14 = %21) -> (tensor<1x1x128x64xf32>, tensor<1x1x128x64xf32>) {
-        %extracted_slice_8 = tensor.extract_slice %arg0[%arg7, %arg8, %arg12, 0] [1, 1, 64, 64] [1, 1, 1, 1] : tensor<2x4x?x64xbf16> to tensor<1x1x64x64xbf16>
-        %extracted_slice_9 = tensor.extract_slice %arg5[%arg7, %arg8, %arg12, 0] [1, 1, 64, 64] [1, 1, 1, 1] : tensor<2x4x?x64xbf16> to tensor<1x1x64x64xbf16>
-        %extracted_slice_10 = tensor.extract_slice %arg4[%arg7, %arg8, %arg12] [1, 1, 64] [1, 1, 1] : tensor<2x4x?xf32> to tensor<1x1x64xf32>
-        %extracted_slice_11 = tensor.extract_slice %3[%arg7, %arg8, %arg12] [1, 1, 64] [1, 1, 1] : tensor<2x4x?xf32> to tensor<1x1x64xf32>
-        %27:2 = flash.accumulate_gradients ins(%extracted_slice_8, %padded, %padded_5, %extracted_slice_9, %extracted_slice_10, %extracted_slice_11 : tensor<1x1x64x64xbf16>, tensor<1x1x128x64xbf16>, tensor<1x1x128x64xbf16>, tensor<1x1x64x64xbf16>, tensor<1x1x64xf32>, tensor<1x1x64xf32>) outs(%arg13, %arg14 : tensor<1x1x128x64xf32>, tensor<1x1x128x64xf32>) at(%arg7, %arg8, %arg12, %arg9) {gradients = #flash.gradients<dk, dv>, scale = 1.250000e-01 : f32} score (%arg15: f32, %arg16: index, %arg17: index, %arg18: index, %arg19: index) {
-          %28 = math.tanh %arg15 : f32
-          flash.yield %28 : f32
-        } derivative (%arg15: f32, %arg16: index, %arg17: index, %arg18: index, %arg19: index) {
-          %28 = math.tanh %arg15 : f32
-          %29 = arith.mulf %28, %28 : f32
-          %30 = arith.subf %cst, %29 : f32
-          flash.yield %30 : f32
-        } -> tensor<1x1x128x64xf32>, tensor<1x1x128x64xf32>
-        scf.yield %27#0, %27#1 : tensor<1x1x128x64xf32>, tensor<1x1x128x64xf32>
-      }
-      %26:2 = scf.for %arg12 = %24 to %22 step %c64 iter_args(%arg13 = %25#0, %arg14 = %25#1) -> (tensor<1x1x128x64xf32>, tensor<1x1x128x64xf32>) {
-        %27 = affine.min #map9(%arg12)[%dim_2]
-        %extracted_slice_8 = tensor.extract_slice %arg0[%arg7, %arg8, %arg12, 0] [1, 1, %27, 64] [1, 1, 1, 1] : tensor<2x4x?x64xbf16> to tensor<1x1x?x64xbf16>
-        %28 = affine.apply #map10(%27)
-        %padded_9 = tensor.pad %extracted_slice_8 low[0, 0, 0, 0] high[0, 0, %28, 0] {
-        ^bb0(%arg15: index, %arg16: index, %arg17: index, %arg18: index):
-          tensor.yield %cst_0 : bf16
-        } : tensor<1x1x?x64xbf16> to tensor<1x1x64x64xbf16>
-        %extracted_slice_10 = tensor.extract_slice %arg5[%arg7, %arg8, %arg12, 0] [1, 1, %27, 64] [1, 1, 1, 1] : tensor<2x4x?x64xbf16> to tensor<1x1x?x64xbf16>
-        %padded_11 = tensor.pad %extracted_slice_10 low[0, 0, 0, 0] high[0, 0, %28, 0] {
-        ^bb0(%arg15: index, %arg16: index, %arg17: index, %arg18: index):
-          tensor.yield %cst_0 : bf16
-        } : tensor<1x1x?x64xbf16> to tensor<1x1x64x64xbf16>
-        %extracted_slice_12 = tensor.extract_slice %arg4[%arg7, %arg8, %arg12] [1, 1, %27] [1, 1, 1] : tensor<2x4x?xf32> to tensor<1x1x?xf32>
-        %padded_13 = tensor.pad %extracted_slice_12 low[0, 0, 0] high[0, 0, %28] {
-        ^bb0(%arg15: index, %arg16: index, %arg17: index):
-          tensor.yield %cst_1 : f32
-        } : tensor<1x1x?xf32> to tensor<1x1x64xf32>
-        %extracted_slice_14 = tensor.extract_slice %3[%arg7, %arg8, %arg12] [1, 1, %27] [1, 1, 1] : tensor<2x4x?xf32> to tensor<1x1x?xf32>
-        %padded_15 = tensor.pad %extracted_slice_14 low[0, 0, 0] high[0, 0, %28] {
-        ^bb0(%arg15: index, %arg16: index, %arg17: index):
-          tensor.yield %cst_1 : f32
-        } : tensor<1x1x?xf32> to tensor<1x1x64xf32>
-        %29:2 = flash.accumulate_gradients ins(%padded_9, %padded, %padded_5, %padded_11, %padded_13, %padded_15 : tensor<1x1x64x64xbf16>, tensor<1x1x128x64xbf16>, tensor<1x1x128x64xbf16>, tensor<1x1x64x64xbf16>, tensor<1x1x64xf32>, tensor<1x1x64xf32>) outs(%arg13, %arg14 : tensor<1x1x128x64xf32>, tensor<1x1x128x64xf32>) at(%arg7, %arg8, %arg12, %arg9) {gradients = #flash.gradients<dk, dv>, scale = 1.250000e-01 : f32} score (%arg15: f32, %arg16: index, %arg17: index, %arg18: index, %arg19: index) {
-          %30 = math.tanh %arg15 : f32
-          flash.yield %30 : f32
-        } mask (%arg15: index, %arg16: index, %arg17: index, %arg18: index) {
-          %30 = arith.cmpi slt, %arg17, %dim_2 : index
-          flash.yield %30 : i1
-        } derivative (%arg15: f32, %arg16: index, %arg17: index, %arg18: index, %arg19: index) {
-          %30 = math.tanh %arg15 : f32
-          %31 = arith.mulf %30, %30 : f32
-          %32 = arith.subf %cst, %31 : f32
-          flash.yield %32 : f32
-        } -> tensor<1x1x128x64xf32>, tensor<1x1x128x64xf32>
-        scf.yield %29#0, %29#1 : tensor<1x1x128x64xf32>, tensor<1x1x128x64xf32>
-      }
-      %extracted_slice_6 = tensor.extract_slice %26#0[0, 0, 0, 0] [1, 1, %17, 64] [1, 1, 1, 1] : tensor<1x1x128x64xf32> to tensor<1x1x?x64xf32>
-      %extracted_slice_7 = tensor.extract_slice %26#1[0, 0, 0, 0] [1, 1, %17, 64] [1, 1, 1, 1] : tensor<1x1x128x64xf32> to tensor<1x1x?x64xf32>
-      scf.forall.in_parallel {
-        tensor.parallel_insert_slice %extracted_slice_6 into %arg10[%arg7, %arg8, %arg9, 0] [1, 1, %17, 64] [1, 1, 1, 1] : tensor<1x1x?x64xf32> into tensor<2x4x?x64xf32>
-        tensor.parallel_insert_slice %extracted_slice_7 into %arg11[%arg7, %arg8, %arg9, 0] [1, 1, %17, 64] [1, 1, 1, 1] : tensor<1x1x?x64xf32> into tensor<2x4x?x64xf32>
-      }
-    }
-    %6 = tensor.empty(%dim_2) : tensor<2x4x?x64xf32>
-    %7 = scf.forall (%arg7, %arg8, %arg9) = (0, 0, 0) to (2, 4, %dim_2) step (1, 1, 128) shared_outs(%arg10 = %6) -> (tensor<2x4x?x64xf32>) {
-      %17 = affine.min #map3(%arg9)[%dim_2]
-      %18 = affine.apply #map4(%17)
-      %19 = affine.apply #map5(%arg8)
-      %extracted_slice = tensor.extract_slice %arg0[%arg7, %arg8, %arg9, 0] [1, 1, %17, 64] [1, 1, 1, 1] : tensor<2x4x?x64xbf16> to tensor<1x1x?x64xbf16>
-      %padded = tensor.pad %extracted_slice low[0, 0, 0, 0] high[0, 0, %18, 0] {
-      ^bb0(%arg11: index, %arg12: index, %arg13: index, %arg14: index):
-        tensor.yield %cst_0 : bf16
-      } : tensor<1x1x?x64xbf16> to tensor<1x1x128x64xbf16>
-      %extracted_slice_4 = tensor.extract_slice %arg5[%arg7, %arg8, %arg9, 0] [1, 1, %17, 64] [1, 1, 1, 1] : tensor<2x4x?x64xbf16> to tensor<1x1x?x64xbf16>
-      %padded_5 = tensor.pad %extracted_slice_4 low[0, 0, 0, 0] high[0, 0, %18, 0] {
-      ^bb0(%arg11: index, %arg12: index, %arg13: index, %arg14: index):
-        tensor.yield %cst_0 : bf16
-      } : tensor<1x1x?x64xbf16> to tensor<1x1x128x64xbf16>
-      %extracted_slice_6 = tensor.extract_slice %arg4[%arg7, %arg8, %arg9] [1, 1, %17] [1, 1, 1] : tensor<2x4x?xf32> to tensor<1x1x?xf32>
-      %padded_7 = tensor.pad %extracted_slice_6 low[0, 0, 0] high[0, 0, %18] {
-      ^bb0(%arg11: index, %arg12: index, %arg13: index):
-        tensor.yield %cst_1 : f32
-      } : tensor<1x1x?xf32> to tensor<1x1x128xf32>
-      %extracted_slice_8 = tensor.extract_slice %3[%arg7, %arg8, %arg9] [1, 1, %17] [1, 1, 1] : tensor<2x4x?xf32> to tensor<1x1x?xf32>
-      %padded_9 = tensor.pad %extracted_slice_8 low[0, 0, 0] high[0, 0, %18] {
-      ^bb0(%arg11: index, %arg12: index, %arg13: index):
-        tensor.yield %cst_1 : f32
-      } : tensor<1x1x?xf32> to tensor<1x1x128xf32>
-      %20 = tensor.empty() : tensor<1x1x128x64xf32>
-      %21 = linalg.fill ins(%cst_1 : f32) outs(%20 : tensor<1x1x128x64xf32>) -> tensor<1x1x128x64xf32>
-      %22 = affine.max #map11()[%dim_3]
-      %23 = affine.min #map12()[%22, %dim_3]
-      %24 = affine.max #map8()[%23]
-      %25 = scf.for %arg11 = %c0 to %24 step %c64 iter_args(%arg12 = %21) -> (tensor<1x1x128x64xf32>) {
-        %extracted_slice_11 = tensor.extract_slice %arg1[%arg7, %19, %arg11, 0] [1, 1, 64, 64] [1, 1, 1, 1] : tensor<2x2x?x64xbf16> to tensor<1x1x64x64xbf16>
-        %extracted_slice_12 = tensor.extract_slice %arg2[%arg7, %19, %arg11, 0] [1, 1, 64, 64] [1, 1, 1, 1] : tensor<2x2x?x64xbf16> to tensor<1x1x64x64xbf16>
-        %27 = flash.accumulate_gradients ins(%padded, %extracted_slice_11, %extracted_slice_12, %padded_5, %padded_7, %padded_9 : tensor<1x1x128x64xbf16>, tensor<1x1x64x64xbf16>, tensor<1x1x64x64xbf16>, tensor<1x1x128x64xbf16>, tensor<1x1x128xf32>, tensor<1x1x128xf32>) outs(%arg12 : tensor<1x1x128x64xf32>) at(%arg7, %arg8, %arg9, %arg11) {gradients = #flash.gradients<dq>, scale = 1.250000e-01 : f32} score (%arg13: f32, %arg14: index, %arg15: index, %arg16: index, %arg17: index) {
-          %28 = math.tanh %arg13 : f32
-          flash.yield %28 : f32
-        } derivative (%arg13: f32, %arg14: index, %arg15: index, %arg16: index, %arg17: index) {
-          %28 = math.tanh %arg13 : f32
-          %29 = arith.mulf %28, %28 : f32
-          %30 = arith.subf %cst, %29 : f32
-          flash.yield %30 : f32
-        } -> tensor<1x1x128x64xf32>
-        scf.yield %27 : tensor<1x1x128x64xf32>
-      }
-      %26 = scf.for %arg11 = %24 to %22 step %c64 iter_args(%arg12 = %25) -> (tensor<1x1x128x64xf32>) {
-        %27 = affine.min #map9(%arg11)[%dim_3]
-        %extracted_slice_11 = tensor.extract_slice %arg1[%arg7, %19, %arg11, 0] [1, 1, %27, 64] [1, 1, 1, 1] : tensor<2x2x?x64xbf16> to tensor<1x1x?x64xbf16>
-        %28 = affine.apply #map10(%27)
-        %padded_12 = tensor.pad %extracted_slice_11 low[0, 0, 0, 0] high[0, 0, %28, 0] {
-        ^bb0(%arg13: index, %arg14: index, %arg15: index, %arg16: index):
-          tensor.yield %cst_0 : bf16
-        } : tensor<1x1x?x64xbf16> to tensor<1x1x64x64xbf16>
-        %extracted_slice_13 = tensor.extract_slice %arg2[%arg7, %19, %arg11, 0] [1, 1, %27, 64] [1, 1, 1, 1] : tensor<2x2x?x64xbf16> to tensor<1x1x?x64xbf16>
-        %padded_14 = tensor.pad %extracted_slice_13 low[0, 0, 0, 0] high[0, 0, %28, 0] {
-        ^bb0(%arg13: index, %arg14: index, %arg15: index, %arg16: index):
-          tensor.yield %cst_0 : bf16
-        } : tensor<1x1x?x64xbf16> to tensor<1x1x64x64xbf16>
-        %29 = flash.accumulate_gradients ins(%padded, %padded_12, %padded_14, %padded_5, %padded_7, %padded_9 : tensor<1x1x128x64xbf16>, tensor<1x1x64x64xbf16>, tensor<1x1x64x64xbf16>, tensor<1x1x128x64xbf16>, tensor<1x1x128xf32>, tensor<1x1x128xf32>) outs(%arg12 : tensor<1x1x128x64xf32>) at(%arg7, %arg8, %arg9, %arg11) {gradients = #flash.gradients<dq>, scale = 1.250000e-01 : f32} score (%arg13: f32, %arg14: index, %arg15: index, %arg16: index, %arg17: index) {
-          %30 = math.tanh %arg13 : f32
-          flash.yield %30 : f32
-        } mask (%arg13: index, %arg14: index, %arg15: index, %arg16: index) {
-          %30 = arith.cmpi slt, %arg16, %dim_3 : index
-          flash.yield %30 : i1
-        } derivative (%arg13: f32, %arg14: index, %arg15: index, %arg16: index, %arg17: index) {
-          %30 = math.tanh %arg13 : f32
-          %31 = arith.mulf %30, %30 : f32
-          %32 = arith.subf %cst, %31 : f32
-          flash.yield %32 : f32
-        } -> tensor<1x1x128x64xf32>
-        scf.yield %29 : tensor<1x1x128x64xf32>
-      }
-      %extracted_slice_10 = tensor.extract_slice %26[0, 0, 0, 0] [1, 1, %17, 64] [1, 1, 1, 1] : tensor<1x1x128x64xf32> to tensor<1x1x?x64xf32>
-      scf.forall.in_parallel {
-        tensor.parallel_insert_slice %extracted_slice_10 into %arg10[%arg7, %arg8, %arg9, 0] [1, 1, %17, 64] [1, 1, 1, 1] : tensor<1x1x?x64xf32> into tensor<2x4x?x64xf32>
-      }
-    }
-    %8 = tensor.empty(%dim_3) : tensor<2x2x?x64xf32>
-    %9 = linalg.fill ins(%cst_1 : f32) outs(%8 : tensor<2x2x?x64xf32>) -> tensor<2x2x?x64xf32>
-    %10 = linalg.generic {indexing_maps = [#map1, #map13], iterator_types = ["parallel", "reduction", "parallel", "parallel"]} ins(%5#0 : tensor<2x4x?x64xf32>) outs(%9 : tensor<2x2x?x64xf32>) {
-    ^bb0(%in: f32, %out: f32):
-      %17 = arith.addf %out, %in : f32
-      linalg.yield %17 : f32
-    } -> tensor<2x2x?x64xf32>
-    %11 = linalg.generic {indexing_maps = [#map1, #map13], iterator_types = ["parallel", "reduction", "parallel", "parallel"]} ins(%5#1 : tensor<2x4x?x64xf32>) outs(%9 : tensor<2x2x?x64xf32>) {
-    ^bb0(%in: f32, %out: f32):
-      %17 = arith.addf %out, %in : f32
-      linalg.yield %17 : f32
-    } -> tensor<2x2x?x64xf32>
-    %12 = tensor.empty(%dim_2) : tensor<2x4x?x64xbf16>
-    %13 = linalg.generic {indexing_maps = [#map1, #map1], iterator_types = ["parallel", "parallel", "parallel", "parallel"]} ins(%7 : tensor<2x4x?x64xf32>) outs(%12 : tensor<2x4x?x64xbf16>) {
-    ^bb0(%in: f32, %out: bf16):
-      %17 = arith.truncf %in : f32 to bf16
-      linalg.yield %17 : bf16
-    } -> tensor<2x4x?x64xbf16>
-    %14 = tensor.empty(%dim_3) : tensor<2x2x?x64xbf16>
-    %15 = linalg.generic {indexing_maps = [#map1, #map1], iterator_types = ["parallel", "parallel", "parallel", "parallel"]} ins(%10 : tensor<2x2x?x64xf32>) outs(%14 : tensor<2x2x?x64xbf16>) {
-    ^bb0(%in: f32, %out: bf16):
-      %17 = arith.truncf %in : f32 to bf16
-      linalg.yield %17 : bf16
-    } -> tensor<2x2x?x64xbf16>
-    %16 = linalg.generic {indexing_maps = [#map1, #map1], iterator_types = ["parallel", "parallel", "parallel", "parallel"]} ins(%11 : tensor<2x2x?x64xf32>) outs(%14 : tensor<2x2x?x64xbf16>) {
-    ^bb0(%in: f32, %out: bf16):
-      %17 = arith.truncf %in : f32 to bf16
-      linalg.yield %17 : bf16
-    } -> tensor<2x2x?x64xbf16>
-    return %13, %15, %16 : tensor<2x4x?x64xbf16>, tensor<2x2x?x64xbf16>, tensor<2x2x?x64xbf16>
-  }
+!q = tensor<2x4x?x64xbf16>
+!k = tensor<2x2x?x64xbf16>
+!lse = tensor<2x4x?xf32>
+func.func @grads(%q: !q, %k: !k, %v: !k, %o: !q, %lse: !lse, %do: !q, %dlse: !lse) -> (!q, !k, !k) {
+  %g:3 = flash.attention_backward ins(%q, %k, %v, %o, %lse, %do, %dlse : !q, !k, !k, !q, !lse, !q, !lse)
+      {deterministic, scale = 0.125 : f32}
+      score (%s: f32, %b: index, %h: index, %i: index, %j: index) {
+        %t = math.tanh %s : f32
+        flash.yield %t : f32
+      } -> !q, !k, !k
+  return %g#0, %g#1, %g#2 : !q, !k, !k
 }
-

@@ -2,13 +2,13 @@
 // the loop over full tiles it is not asked.
 // DEFINE: %{l1} = --flash-online-softmax --flash-tile="q-tile=64 kv-tile=64" --canonicalize --cse --flash-swap-loops --flash-bound-loops --flash-parallelize --canonicalize --cse
 // DEFINE: %{tile} = --convert-flash-to-tile=schedule=consumers=1,kv-tile=64,persistent=false
-// RUN: flashc-opt %s --split-input-file %{l1} %{tile} --canonicalize --cse | FileCheck %s
-// RUN: flashc-opt %s --split-input-file %{l1} %{tile} --tile-ping-pong --tile-specialize --tile-place-waits --tile-split-loops --canonicalize --cse | FileCheck %s --check-prefix=SPLIT
+// RUN: %vary %s | flashc-opt --split-input-file %{l1} %{tile} --canonicalize --cse | FileCheck %s
+// RUN: %vary %s | flashc-opt --split-input-file %{l1} %{tile} --tile-ping-pong --tile-specialize --tile-place-waits --tile-split-loops --canonicalize --cse | FileCheck %s --check-prefix=SPLIT
 
 !t = tensor<1x2x?x64xbf16>
 !lse = tensor<1x2x?xf32>
 
-// CHECK-LABEL: gpu.func @biased(
+// CHECK-LABEL: gpu.func @NAME(
 // CHECK:         %[[MASKED:.*]] = tile.outside
 // CHECK:         tile.map
 // CHECK:         ^bb0(%{{.*}}: f32, %[[I:.*]]: index, %[[J:.*]]: index):
@@ -17,7 +17,7 @@
 // CHECK:           %[[COL:.*]] = arith.maxsi %[[LEAST]], %c0 {flash.tile_clamp}
 // CHECK:           %[[KEPT:.*]] = arith.select %[[MASKED]], %[[COL]], %[[J]] : index
 // CHECK:           memref.load %{{.*}}[%[[ROW]], %[[KEPT]]]
-// SPLIT-LABEL: gpu.func @biased(
+// SPLIT-LABEL: gpu.func @NAME(
 // SPLIT:         scf.for
 // SPLIT:           tile.map
 // SPLIT:           ^bb0(%{{.*}}: f32, %{{.*}}: index, %[[J:.*]]: index):
@@ -27,7 +27,7 @@
 // SPLIT:           ^bb0(%{{.*}}: f32, %{{.*}}: index, %[[J:.*]]: index):
 // SPLIT-NOT:         arith.minsi %[[J]],
 // SPLIT:             memref.load %{{.*}}[%{{.*}}, %[[J]]]
-func.func @biased(%q: !t, %k: !t, %v: !t, %bias: tensor<?x?xf32>) -> !t {
+func.func @NAME(%q: !t, %k: !t, %v: !t, %bias: tensor<?x?xf32>) -> !t {
   %o, %lse = flash.attention ins(%q, %k, %v : !t, !t, !t) {scale = 0.125 : f32}
     score (%s: f32, %b: index, %h: index, %i: index, %j: index) {
       %x = tensor.extract %bias[%i, %j] : tensor<?x?xf32>
@@ -37,11 +37,6 @@ func.func @biased(%q: !t, %k: !t, %v: !t, %bias: tensor<?x?xf32>) -> !t {
   return %o : !t
 }
 
-// -----
-
-!t = tensor<1x2x?x64xbf16>
-!lse = tensor<1x2x?xf32>
-
 // A place that depends on the query too may be outside where the last tile of queries sticks out.
 // CHECK-LABEL: gpu.func @relative(
 // CHECK:         tile.map
@@ -49,17 +44,12 @@ func.func @biased(%q: !t, %k: !t, %v: !t, %bias: tensor<?x?xf32>) -> !t {
 // CHECK-NOT:       arith.select
 // CHECK:           memref.load %{{.*}}[%[[CLAMPED]]]
 // SPLIT-LABEL: gpu.func @relative(
-func.func @relative(%q: !t, %k: !t, %v: !t, %bias: tensor<?xf32>, %zero: index) -> !t {
-  %o, %lse = flash.attention ins(%q, %k, %v : !t, !t, !t) {scale = 0.125 : f32}
-    score (%s: f32, %b: index, %h: index, %i: index, %j: index) {
-      %far = arith.addi %i, %zero : index
-      %back = arith.subi %far, %j : index
-      %x = tensor.extract %bias[%back] : tensor<?xf32>
-      %r = arith.addf %s, %x : f32
-      flash.yield %r : f32
-    } -> !t, !lse
-  return %o : !t
-}
+// VARY relative
+//   %bias: tensor<?x?xf32> => %bias: tensor<?xf32>, %zero: index
+//   %x = tensor.extract %bias[%i, %j] : tensor<?x?xf32> =>
+//     %far = arith.addi %i, %zero : index
+//     %back = arith.subi %far, %j : index
+//     %x = tensor.extract %bias[%back] : tensor<?xf32>
 
 // -----
 

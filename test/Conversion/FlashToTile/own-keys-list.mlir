@@ -3,13 +3,13 @@
 // DEFINE: %{before} = --flash-tabulate-rows --flash-online-softmax --canonicalize --cse
 // DEFINE: %{behind} = --flash-bound-loops --flash-parallelize --canonicalize --cse
 // DEFINE: %{list} = --canonicalize --cse --tile-order --canonicalize --cse
-// RUN: flashc-opt %s --split-input-file %{before} --flash-tile="q-tile=192 kv-tile=128" --flash-swap-loops --flash-align-queries --canonicalize --cse %{behind} --convert-flash-to-tile=schedule=consumers=3,kv-tile=128,stages=4,own-keys=true %{list} > %t.aligned
+// RUN: %vary %s | flashc-opt --split-input-file %{before} --flash-tile="q-tile=192 kv-tile=128" --flash-swap-loops --flash-align-queries --canonicalize --cse %{behind} --convert-flash-to-tile=schedule=consumers=3,kv-tile=128,stages=4,own-keys=true %{list} > %t.aligned
 // RUN: FileCheck %s < %t.aligned
 // RUN: %python %S/Inputs/run_own_list.py packed packed_causal packed_window packed_apart < %t.aligned | FileCheck %s --check-prefix=ALIGNED
-// RUN: flashc-opt %s --split-input-file %{before} --flash-tile="q-tile=128 kv-tile=80" --flash-swap-loops --canonicalize --cse %{behind} --convert-flash-to-tile=schedule=consumers=2,kv-tile=80,stages=4,own-keys=true %{list} > %t.grid
+// RUN: %vary %s | flashc-opt --split-input-file %{before} --flash-tile="q-tile=128 kv-tile=80" --flash-swap-loops --canonicalize --cse %{behind} --convert-flash-to-tile=schedule=consumers=2,kv-tile=80,stages=4,own-keys=true %{list} > %t.grid
 // RUN: FileCheck %s --check-prefix=GRIDIR < %t.grid
-// RUN: %python %S/Inputs/run_own_list.py < %t.grid | FileCheck %s --check-prefix=GRID
-// RUN: not flashc-opt %s --split-input-file %{before} --flash-tile="q-tile=128 kv-tile=80" --flash-swap-loops --canonicalize --cse %{behind} --convert-flash-to-tile=schedule=consumers=2,kv-tile=80,own-keys=true,persistent=false 2>&1 | FileCheck %s --check-prefix=NOLIST
+// RUN: %python %S/Inputs/run_own_list.py packed_causal packed packed_window packed_apart documents documents_causal padded_causal < %t.grid | FileCheck %s --check-prefix=GRID
+// RUN: %vary %s | not flashc-opt --split-input-file %{before} --flash-tile="q-tile=128 kv-tile=80" --flash-swap-loops --canonicalize --cse %{behind} --convert-flash-to-tile=schedule=consumers=2,kv-tile=80,own-keys=true,persistent=false 2>&1 | FileCheck %s --check-prefix=NOLIST
 // NOLIST-COUNT-7: error: schedule: expected persistent=true for own-keys of a mask whose bounds read arrays: the work list has the bounds of each consumer
 
 // What consumers visit and need not is what rows that see nothing visit, one tile each: where tiles of queries follow
@@ -56,133 +56,80 @@
 // GRIDIR:         tile.advance_ring %[[REST]] of
 
 !t = tensor<1x1x?x64xbf16>
-func.func @packed_causal(%q: !t, %k: !t, %v: !t, %offsets: tensor<?xi32>) -> !t {
+func.func @NAME(%q: !t, %k: !t, %v: !t, %array: tensor<?xi32>) -> !t {
   %c1 = arith.constant 1 : index
   %o, %lse = flash.attention ins(%q, %k, %v : !t, !t, !t) {scale = 0.125 : f32}
       mask (%b: index, %h: index, %i: index, %j: index) {
-        %starts = flash.assume_sorted %offsets : tensor<?xi32>
-        %next = flash.count_le %i in %starts : index, tensor<?xi32>
-        %number = arith.subi %next, %c1 : index
-        %begin = flash.nth %number in %starts : tensor<?xi32>
-        %behind = arith.cmpi sge, %j, %begin : index
         %past = arith.cmpi sle, %j, %i : index
-        %keep = arith.andi %behind, %past : i1
+        %keep = arith.andi %past, %past : i1 // BODY
         flash.yield %keep : i1
       } -> !t, tensor<1x1x?xf32>
   return %o : !t
 }
-// -----
-!t = tensor<1x1x?x64xbf16>
-func.func @packed(%q: !t, %k: !t, %v: !t, %offsets: tensor<?xi32>) -> !t {
-  %c1 = arith.constant 1 : index
-  %o, %lse = flash.attention ins(%q, %k, %v : !t, !t, !t) {scale = 0.125 : f32}
-      mask (%b: index, %h: index, %i: index, %j: index) {
-        %starts = flash.assume_sorted %offsets : tensor<?xi32>
-        %next = flash.count_le %i in %starts : index, tensor<?xi32>
-        %number = arith.subi %next, %c1 : index
-        %begin = flash.nth %number in %starts : tensor<?xi32>
-        %behind = arith.cmpi sge, %j, %begin : index
-        %end = flash.nth %next in %starts : tensor<?xi32>
-        %ahead = arith.cmpi slt, %j, %end : index
-        %keep = arith.andi %behind, %ahead : i1
-        flash.yield %keep : i1
-      } -> !t, tensor<1x1x?xf32>
-  return %o : !t
-}
-// -----
-!t = tensor<1x1x?x64xbf16>
-func.func @packed_window(%q: !t, %k: !t, %v: !t, %offsets: tensor<?xi32>) -> !t {
-  %c1 = arith.constant 1 : index
-  %o, %lse = flash.attention ins(%q, %k, %v : !t, !t, !t) {scale = 0.125 : f32}
-      mask (%b: index, %h: index, %i: index, %j: index) {
-        %starts = flash.assume_sorted %offsets : tensor<?xi32>
-        %next = flash.count_le %i in %starts : index, tensor<?xi32>
-        %number = arith.subi %next, %c1 : index
-        %begin = flash.nth %number in %starts : tensor<?xi32>
-        %behind = arith.cmpi sge, %j, %begin : index
-        %c255 = arith.constant 255 : index
-        %first = arith.subi %i, %c255 : index
-        %past = arith.cmpi sle, %j, %i : index
-        %near = arith.cmpi sge, %j, %first : index
-        %both = arith.andi %past, %near : i1
-        %keep = arith.andi %behind, %both : i1
-        flash.yield %keep : i1
-      } -> !t, tensor<1x1x?xf32>
-  return %o : !t
-}
-// -----
-!t = tensor<1x1x?x64xbf16>
-func.func @packed_apart(%q: !t, %k: !t, %v: !t, %offsets: tensor<?xi32>, %key_offsets: tensor<?xi32>) -> !t {
-  %c1 = arith.constant 1 : index
-  %o, %lse = flash.attention ins(%q, %k, %v : !t, !t, !t) {scale = 0.125 : f32}
-      mask (%b: index, %h: index, %i: index, %j: index) {
-        %starts = flash.assume_sorted %offsets : tensor<?xi32>
-        %key_starts = flash.assume_sorted %key_offsets : tensor<?xi32>
-        %next = flash.count_le %i in %starts : index, tensor<?xi32>
-        %number = arith.subi %next, %c1 : index
-        %begin = flash.nth %number in %key_starts : tensor<?xi32>
-        %key_end = flash.nth %next in %key_starts : tensor<?xi32>
-        %end = flash.nth %next in %starts : tensor<?xi32>
-        %shift = arith.subi %key_end, %end : index
-        %position = arith.addi %i, %shift : index
-        %c255 = arith.constant 255 : index
-        %c100 = arith.constant 100 : index
-        %first = arith.subi %position, %c255 : index
-        %last = arith.addi %position, %c100 : index
-        %behind = arith.cmpi sge, %j, %begin : index
-        %ahead = arith.cmpi slt, %j, %key_end : index
-        %inside = arith.andi %behind, %ahead : i1
-        %above = arith.cmpi sge, %j, %first : index
-        %below = arith.cmpi sle, %j, %last : index
-        %near = arith.andi %above, %below : i1
-        %keep = arith.andi %inside, %near : i1
-        flash.yield %keep : i1
-      } -> !t, tensor<1x1x?xf32>
-  return %o : !t
-}
-// -----
-!t = tensor<1x1x?x64xbf16>
-func.func @documents(%q: !t, %k: !t, %v: !t, %ids: tensor<?xi32>) -> !t {
-  %c1 = arith.constant 1 : index
-  %o, %lse = flash.attention ins(%q, %k, %v : !t, !t, !t) {scale = 0.125 : f32}
-      mask (%b: index, %h: index, %i: index, %j: index) {
-        %sorted = flash.assume_sorted %ids : tensor<?xi32>
-        %x = tensor.extract %sorted[%i] : tensor<?xi32>
-        %y = tensor.extract %sorted[%j] : tensor<?xi32>
-        %keep = arith.cmpi eq, %x, %y : i32
-        flash.yield %keep : i1
-      } -> !t, tensor<1x1x?xf32>
-  return %o : !t
-}
-// -----
-!t = tensor<1x1x?x64xbf16>
-func.func @documents_causal(%q: !t, %k: !t, %v: !t, %ids: tensor<?xi32>) -> !t {
-  %c1 = arith.constant 1 : index
-  %o, %lse = flash.attention ins(%q, %k, %v : !t, !t, !t) {scale = 0.125 : f32}
-      mask (%b: index, %h: index, %i: index, %j: index) {
-        %sorted = flash.assume_sorted %ids : tensor<?xi32>
-        %x = tensor.extract %sorted[%i] : tensor<?xi32>
-        %y = tensor.extract %sorted[%j] : tensor<?xi32>
-        %same = arith.cmpi eq, %x, %y : i32
-        %past = arith.cmpi sle, %j, %i : index
-        %keep = arith.andi %same, %past : i1
-        flash.yield %keep : i1
-      } -> !t, tensor<1x1x?xf32>
-  return %o : !t
-}
-// -----
-!t = tensor<1x1x?x64xbf16>
-func.func @padded_causal(%q: !t, %k: !t, %v: !t, %lengths: tensor<?xi32>) -> !t {
-  %c1 = arith.constant 1 : index
-  %o, %lse = flash.attention ins(%q, %k, %v : !t, !t, !t) {scale = 0.125 : f32}
-      mask (%b: index, %h: index, %i: index, %j: index) {
-        %c0 = arith.constant 0 : index
-        %read = tensor.extract %lengths[%c0] : tensor<?xi32>
-        %length = arith.index_cast %read : i32 to index
-        %exists = arith.cmpi slt, %j, %length : index
-        %past = arith.cmpi sle, %j, %i : index
-        %keep = arith.andi %exists, %past : i1
-        flash.yield %keep : i1
-      } -> !t, tensor<1x1x?xf32>
-  return %o : !t
-}
+
+// VARY packed_causal
+//     %starts = flash.assume_sorted %array : tensor<?xi32>
+//     %next = flash.count_le %i in %starts : index, tensor<?xi32>
+//     %number = arith.subi %next, %c1 : index
+//     %begin = flash.nth %number in %starts : tensor<?xi32>
+//     %behind = arith.cmpi sge, %j, %begin : index
+//     %keep = arith.andi %behind, %past : i1
+// VARY packed
+//     %starts = flash.assume_sorted %array : tensor<?xi32>
+//     %next = flash.count_le %i in %starts : index, tensor<?xi32>
+//     %number = arith.subi %next, %c1 : index
+//     %begin = flash.nth %number in %starts : tensor<?xi32>
+//     %behind = arith.cmpi sge, %j, %begin : index
+//     %end = flash.nth %next in %starts : tensor<?xi32>
+//     %ahead = arith.cmpi slt, %j, %end : index
+//     %keep = arith.andi %behind, %ahead : i1
+// VARY packed_window
+//     %starts = flash.assume_sorted %array : tensor<?xi32>
+//     %next = flash.count_le %i in %starts : index, tensor<?xi32>
+//     %number = arith.subi %next, %c1 : index
+//     %begin = flash.nth %number in %starts : tensor<?xi32>
+//     %behind = arith.cmpi sge, %j, %begin : index
+//     %c255 = arith.constant 255 : index
+//     %first = arith.subi %i, %c255 : index
+//     %near = arith.cmpi sge, %j, %first : index
+//     %both = arith.andi %past, %near : i1
+//     %keep = arith.andi %behind, %both : i1
+// VARY packed_apart
+//     %starts = flash.assume_sorted %offsets : tensor<?xi32>
+//     %key_starts = flash.assume_sorted %key_offsets : tensor<?xi32>
+//     %next = flash.count_le %i in %starts : index, tensor<?xi32>
+//     %number = arith.subi %next, %c1 : index
+//     %begin = flash.nth %number in %key_starts : tensor<?xi32>
+//     %key_end = flash.nth %next in %key_starts : tensor<?xi32>
+//     %end = flash.nth %next in %starts : tensor<?xi32>
+//     %shift = arith.subi %key_end, %end : index
+//     %position = arith.addi %i, %shift : index
+//     %c255 = arith.constant 255 : index
+//     %c100 = arith.constant 100 : index
+//     %first = arith.subi %position, %c255 : index
+//     %last = arith.addi %position, %c100 : index
+//     %behind = arith.cmpi sge, %j, %begin : index
+//     %ahead = arith.cmpi slt, %j, %key_end : index
+//     %inside = arith.andi %behind, %ahead : i1
+//     %above = arith.cmpi sge, %j, %first : index
+//     %below = arith.cmpi sle, %j, %last : index
+//     %near = arith.andi %above, %below : i1
+//     %keep = arith.andi %inside, %near : i1
+//   %array: tensor<?xi32> => %offsets: tensor<?xi32>, %key_offsets: tensor<?xi32>
+// VARY documents
+//     %sorted = flash.assume_sorted %array : tensor<?xi32>
+//     %x = tensor.extract %sorted[%i] : tensor<?xi32>
+//     %y = tensor.extract %sorted[%j] : tensor<?xi32>
+//     %keep = arith.cmpi eq, %x, %y : i32
+// VARY documents_causal
+//     %sorted = flash.assume_sorted %array : tensor<?xi32>
+//     %x = tensor.extract %sorted[%i] : tensor<?xi32>
+//     %y = tensor.extract %sorted[%j] : tensor<?xi32>
+//     %same = arith.cmpi eq, %x, %y : i32
+//     %keep = arith.andi %same, %past : i1
+// VARY padded_causal
+//     %c0 = arith.constant 0 : index
+//     %read = tensor.extract %array[%c0] : tensor<?xi32>
+//     %length = arith.index_cast %read : i32 to index
+//     %exists = arith.cmpi slt, %j, %length : index
+//     %keep = arith.andi %exists, %past : i1

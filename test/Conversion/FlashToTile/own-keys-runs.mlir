@@ -4,12 +4,12 @@
 // DEFINE: %{small} = --flash-online-softmax --flash-tile="q-tile=128 kv-tile=32" --canonicalize --cse --flash-swap-loops --flash-bound-loops --flash-parallelize --canonicalize --cse
 // DEFINE: %{odd} = --flash-online-softmax --flash-tile="q-tile=192 kv-tile=80" --canonicalize --cse --flash-swap-loops --flash-bound-loops --flash-parallelize --canonicalize --cse
 // DEFINE: %{tile} = --convert-flash-to-tile=schedule=consumers=3,kv-tile=128,stages=4,persistent=false,own-keys=true --canonicalize --cse
-// RUN: flashc-opt %s --split-input-file %{l1} %{tile} > %t
+// RUN: %vary %s | flashc-opt --split-input-file %{l1} %{tile} > %t
 // RUN: FileCheck %s < %t
 // RUN: %python %S/Inputs/run_own_visits.py < %t | FileCheck %s --check-prefix=VISITS
-// RUN: flashc-opt %s --split-input-file %{small} --convert-flash-to-tile=schedule=consumers=2,kv-tile=32,stages=4,persistent=false,own-keys=true --canonicalize --cse > %t
+// RUN: %vary %s | flashc-opt --split-input-file %{small} --convert-flash-to-tile=schedule=consumers=2,kv-tile=32,stages=4,persistent=false,own-keys=true --canonicalize --cse > %t
 // RUN: %python %S/Inputs/run_own_visits.py < %t | FileCheck %s --check-prefix=SMALL
-// RUN: flashc-opt %s --split-input-file %{odd} --convert-flash-to-tile=schedule=consumers=3,kv-tile=80,stages=4,persistent=false,own-keys=true --canonicalize --cse > %t
+// RUN: %vary %s | flashc-opt --split-input-file %{odd} --convert-flash-to-tile=schedule=consumers=3,kv-tile=80,stages=4,persistent=false,own-keys=true --canonicalize --cse > %t
 // RUN: %python %S/Inputs/run_own_visits.py < %t | FileCheck %s --check-prefix=ODD
 
 // What @sinks visits it needs, and what it masks is cut, but where rows of short sequences see no key of the window
@@ -46,13 +46,13 @@
 !t = tensor<1x2x?x64xbf16>
 !lse = tensor<1x2x?xf32>
 func.func @sinks(%q: !t, %k: !t, %v: !t) -> !t {
-  %c4 = arith.constant 4 : index
-  %c1023 = arith.constant 1023 : index
+  %count = arith.constant 4 : index
+  %width = arith.constant 1023 : index
   %o, %lse = flash.attention ins(%q, %k, %v : !t, !t, !t) {scale = 0.125 : f32}
       mask (%b: index, %h: index, %i: index, %j: index) {
-        %first = arith.subi %i, %c1023 : index
+        %first = arith.subi %i, %width : index
         %near = arith.cmpi sge, %j, %first : index
-        %sink = arith.cmpi slt, %j, %c4 : index
+        %sink = arith.cmpi slt, %j, %count : index
         %seen = arith.ori %near, %sink : i1
         %past = arith.cmpi sle, %j, %i : index
         %keep = arith.andi %past, %seen : i1
@@ -61,47 +61,14 @@ func.func @sinks(%q: !t, %k: !t, %v: !t) -> !t {
   return %o : !t
 }
 
-// -----
-
-// The window is narrower than the rows of a CTA: some consumers begin when others have ended.
-!t = tensor<1x2x?x64xbf16>
-!lse = tensor<1x2x?xf32>
-func.func @narrow(%q: !t, %k: !t, %v: !t) -> !t {
-  %c70 = arith.constant 70 : index
-  %c10 = arith.constant 10 : index
-  %o, %lse = flash.attention ins(%q, %k, %v : !t, !t, !t) {scale = 0.125 : f32}
-      mask (%b: index, %h: index, %i: index, %j: index) {
-        %first = arith.subi %i, %c10 : index
-        %near = arith.cmpi sge, %j, %first : index
-        %sink = arith.cmpi slt, %j, %c70 : index
-        %seen = arith.ori %near, %sink : i1
-        %past = arith.cmpi sle, %j, %i : index
-        %keep = arith.andi %past, %seen : i1
-        flash.yield %keep : i1
-      } -> !t, !lse
-  return %o : !t
-}
-
-// -----
-
-// A prefix with full tiles, of which nobody masks any.
-!t = tensor<1x2x?x64xbf16>
-!lse = tensor<1x2x?xf32>
-func.func @prefix(%q: !t, %k: !t, %v: !t) -> !t {
-  %c700 = arith.constant 700 : index
-  %c500 = arith.constant 500 : index
-  %o, %lse = flash.attention ins(%q, %k, %v : !t, !t, !t) {scale = 0.125 : f32}
-      mask (%b: index, %h: index, %i: index, %j: index) {
-        %first = arith.subi %i, %c500 : index
-        %near = arith.cmpi sge, %j, %first : index
-        %sink = arith.cmpi slt, %j, %c700 : index
-        %seen = arith.ori %near, %sink : i1
-        %past = arith.cmpi sle, %j, %i : index
-        %keep = arith.andi %past, %seen : i1
-        flash.yield %keep : i1
-      } -> !t, !lse
-  return %o : !t
-}
+// VARY narrow: The window is narrower than the rows of a CTA: some consumers begin when others have ended.
+//   @sinks => @narrow
+//   constant 4 => constant 70
+//   constant 1023 => constant 10
+// VARY prefix: A prefix with full tiles, of which nobody masks any.
+//   @sinks => @prefix
+//   constant 4 => constant 700
+//   constant 1023 => constant 500
 
 // -----
 

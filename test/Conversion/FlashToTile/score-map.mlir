@@ -1,10 +1,18 @@
 // What a score region costs for every element: constants go to the exponent, what depends on i alone in front of the loop.
 // Thirteen stages leave shared memory no room for slopes on the tensor cores.
 // DEFINE: %{l1} = --flash-online-softmax --flash-tile="q-tile=128 kv-tile=64" --canonicalize --cse --flash-swap-loops --flash-bound-loops=maps=false --flash-parallelize --canonicalize --cse
-// RUN: flashc-opt %s --split-input-file %{l1} --convert-flash-to-tile=schedule=consumers=2,kv-tile=64,persistent=false,max=running,stages=13,tensor-sums=false --canonicalize --cse | FileCheck %s
+// RUN: %vary %s | flashc-opt --split-input-file %{l1} --convert-flash-to-tile=schedule=consumers=2,kv-tile=64,persistent=false,max=running,stages=13,tensor-sums=false --canonicalize --cse | FileCheck %s
 
 !t = tensor<2x8x256x64xbf16>
 !lse = tensor<2x8x256xf32>
+func.func @NAME(%q: !t, %k: !t, %v: !t, %slopes: tensor<8xf32>, %table: tensor<256x256xf32>) -> !t {
+  %o, %lse = flash.attention ins(%q, %k, %v : !t, !t, !t) {scale = 0.125 : f32}
+    score (%s: f32, %b: index, %h: index, %i: index, %j: index) {
+      %r = arith.addf %s, %s : f32 // BODY
+      flash.yield %r : f32
+    } -> !t, !lse
+  return %o : !t
+}
 
 // The bias is divided by the scale, which costs something for every head, and the exponent takes the scale: 0.18 is
 // 0.125 log2(e). Of the distance only what varies within the thread's columns is in the score.
@@ -38,24 +46,13 @@
 // CHECK-NEXT:      %[[X:.*]] = arith.mulf %[[LESS]], %{{.*}} : tensor<64xf32, #tile.lane_partial>
 // CHECK-NEXT:      scf.yield %[[U]], %[[X]]
 // CHECK:         scf.yield %[[NEW]]#0, %[[NEW]]#1
-func.func @alibi(%q: !t, %k: !t, %v: !t, %slopes: tensor<8xf32>) -> !t {
-  %o, %lse = flash.attention ins(%q, %k, %v : !t, !t, !t) {scale = 0.125 : f32}
-    score (%s: f32, %b: index, %h: index, %i: index, %j: index) {
-      %slope = tensor.extract %slopes[%h] : tensor<8xf32>
-      %back = arith.subi %j, %i : index
-      %back32 = arith.index_cast %back : index to i32
-      %distance = arith.sitofp %back32 : i32 to f32
-      %bias = arith.mulf %slope, %distance : f32
-      %r = arith.addf %s, %bias : f32
-      flash.yield %r : f32
-    } -> !t, !lse
-  return %o : !t
-}
-
-// -----
-
-!t = tensor<2x8x256x64xbf16>
-!lse = tensor<2x8x256xf32>
+// VARY alibi
+//     %slope = tensor.extract %slopes[%h] : tensor<8xf32>
+//     %back = arith.subi %j, %i : index
+//     %back32 = arith.index_cast %back : index to i32
+//     %distance = arith.sitofp %back32 : i32 to f32
+//     %bias = arith.mulf %slope, %distance : f32
+//     %r = arith.addf %s, %bias : f32
 
 // One product before the sine, none after it: 28.85 is 20 log2(e).
 // CHECK-LABEL: gpu.func @sine(
@@ -66,22 +63,11 @@ func.func @alibi(%q: !t, %k: !t, %v: !t, %slopes: tensor<8xf32>) -> !t {
 // CHECK-NEXT:      %[[X:.*]] = arith.mulf %[[S]], %[[INNER]]
 // CHECK-NEXT:      %[[T:.*]] = math.sin %[[X]]
 // CHECK-NEXT:      tile.yield %[[T]]
-func.func @sine(%q: !t, %k: !t, %v: !t) -> !t {
-  %cap = arith.constant 20.0 : f32
-  %o, %lse = flash.attention ins(%q, %k, %v : !t, !t, !t) {scale = 0.125 : f32}
-    score (%s: f32, %b: index, %h: index, %i: index, %j: index) {
-      %x = arith.divf %s, %cap : f32
-      %t = math.sin %x : f32
-      %r = arith.mulf %t, %cap : f32
-      flash.yield %r : f32
-    } -> !t, !lse
-  return %o : !t
-}
-
-// -----
-
-!t = tensor<2x8x256x64xbf16>
-!lse = tensor<2x8x256xf32>
+// VARY sine
+//     %cap = arith.constant 20.0 : f32
+//     %x = arith.divf %s, %cap : f32
+//     %t = math.sin %x : f32
+//     %r = arith.mulf %t, %cap : f32
 
 // A difference with what is read for every element: one instruction scales and subtracts.
 // CHECK-LABEL: gpu.func @bias(
@@ -92,20 +78,9 @@ func.func @sine(%q: !t, %k: !t, %v: !t) -> !t {
 // CHECK:           %[[N:.*]] = arith.negf %[[B]]
 // CHECK:           %[[R:.*]] = math.fma %[[S]], %[[SCALE]], %[[N]]
 // CHECK:           tile.yield %[[R]]
-func.func @bias(%q: !t, %k: !t, %v: !t, %bias: tensor<256x256xf32>) -> !t {
-  %o, %lse = flash.attention ins(%q, %k, %v : !t, !t, !t) {scale = 0.125 : f32}
-    score (%s: f32, %b: index, %h: index, %i: index, %j: index) {
-      %x = tensor.extract %bias[%i, %j] : tensor<256x256xf32>
-      %r = arith.subf %s, %x : f32
-      flash.yield %r : f32
-    } -> !t, !lse
-  return %o : !t
-}
-
-// -----
-
-!t = tensor<2x8x256x64xbf16>
-!lse = tensor<2x8x256xf32>
+// VARY bias
+//     %x = tensor.extract %table[%i, %j] : tensor<256x256xf32>
+//     %r = arith.subf %s, %x : f32
 
 // A negative factor would turn the maximum around: it stays, beside the scale.
 // CHECK-LABEL: gpu.func @negative(
@@ -114,15 +89,9 @@ func.func @bias(%q: !t, %k: !t, %v: !t, %bias: tensor<256x256xf32>) -> !t {
 // CHECK:         ^bb0(%[[S:.*]]: f32,
 // CHECK-NEXT:      %[[R:.*]] = arith.mulf %[[S]], %[[FACTOR]]
 // CHECK-NEXT:      tile.yield %[[R]]
-func.func @negative(%q: !t, %k: !t, %v: !t) -> !t {
-  %minus = arith.constant -2.0 : f32
-  %o, %lse = flash.attention ins(%q, %k, %v : !t, !t, !t) {scale = 0.125 : f32}
-    score (%s: f32, %b: index, %h: index, %i: index, %j: index) {
-      %r = arith.mulf %s, %minus : f32
-      flash.yield %r : f32
-    } -> !t, !lse
-  return %o : !t
-}
+// VARY negative
+//     %minus = arith.constant -2.0 : f32
+//     %r = arith.mulf %s, %minus : f32
 
 // -----
 

@@ -1,9 +1,11 @@
 // Several runs of key tiles, with a mask or without, are numbered so that one loop visits them: the masked ones first, and
 // of each kind the last keys first.
 // RUN: split-file %s %t
-// RUN: sed 's/DIM/64/g' %t/sink-window.mlir | flashc-opt --convert-flash-to-tile=schedule=consumers=2,kv-tile=112,own-keys=false --canonicalize --cse | FileCheck %t/sink-window.mlir
-// RUN: sed 's/DIM/64/g' %t/sink-window.mlir | flashc --passes=canonicalize --schedule=consumers=2,kv-tile=112,own-keys=false --emit=tile - | FileCheck %t/sink-window.mlir --check-prefix=SPLIT
-// RUN: flashc-opt %t/gaps.mlir --split-input-file --convert-flash-to-tile=schedule=consumers=2,kv-tile=64,persistent=false --canonicalize --cse | FileCheck %t/gaps.mlir
+// Nothing says here that each row sees a key: the number of tiles may be 0.
+// RUN: sed 's/DIM/64/g' %t/sink-window.mlir | flashc - --emit=loops --q-tile=128 --kv-tile=112 | sed "s/no_empty_rows, //" > %t/loops.mlir
+// RUN: flashc-opt %t/loops.mlir --convert-flash-to-tile=schedule=consumers=2,kv-tile=112,own-keys=false --canonicalize --cse | FileCheck %t/sink-window.mlir
+// RUN: flashc %t/loops.mlir --passes=canonicalize --schedule=consumers=2,kv-tile=112,own-keys=false --emit=tile | FileCheck %t/sink-window.mlir --check-prefix=SPLIT
+// RUN: %vary %t/gaps.mlir | flashc-opt --split-input-file --convert-flash-to-tile=schedule=consumers=2,kv-tile=64,persistent=false --canonicalize --cse | FileCheck %t/gaps.mlir
 
 //--- sink-window.mlir
 // Sink tokens and a window: four runs, three of them masked. B0 to B2 count the visits before each piece.
@@ -52,108 +54,21 @@
 // SPLIT-NOT:         tile.map
 // SPLIT-NOT:       scf.for
 // SPLIT:           tile.store
-#sink = affine_map<() -> (2688, (115 floordiv 112) * 112)>
-#end = affine_map<(i) -> (2688, ((i + 128) ceildiv 112) * 112)>
-#begin = affine_map<(i, s) -> (s, ((i - 1000) floordiv 112) * 112)>
-#least = affine_map<(x, y) -> (x, y)>
-#full = affine_map<(i, s) -> (s, ((i - 873) ceildiv 112) * 112)>
-#diagonal = affine_map<(i, s) -> (s, ((i + 1) floordiv 112) * 112)>
 !t = tensor<2x16x2688xDIMxbf16>
-!q = tensor<1x1x128xDIMxbf16>
-!k = tensor<1x1x112xDIMxbf16>
-!acc = tensor<1x1x128xDIMxf32>
-!row = tensor<1x1x128xf32>
 func.func @sink_window(%q: !t, %k: !t, %v: !t) -> !t {
-  %kv = arith.constant 112 : index
-  %c0 = arith.constant 0 : index
-  %inf = arith.constant 0xFF800000 : f32
-  %zero = arith.constant 0.0 : f32
-  %empty = tensor.empty() : !t
-  %r = scf.forall (%b, %h, %i) = (0, 0, 0) to (2, 16, 2688) step (1, 1, 128) shared_outs(%out = %empty) -> (!t) {
-    %qt = tensor.extract_slice %q[%b, %h, %i, 0] [1, 1, 128, DIM] [1, 1, 1, 1] : !t to !q
-    %eacc = tensor.empty() : !acc
-    %erow = tensor.empty() : !row
-    %acc = linalg.fill ins(%zero : f32) outs(%eacc : !acc) -> !acc
-    %m = linalg.fill ins(%inf : f32) outs(%erow : !row) -> !row
-    %l = linalg.fill ins(%zero : f32) outs(%erow : !row) -> !row
-    %end = affine.min #end(%i)
-    %sink0 = affine.min #sink()
-    %sink = affine.min #least(%sink0, %end)
-    %begin0 = affine.max #begin(%i, %sink)
-    %begin = affine.min #least(%begin0, %end)
-    %full0 = affine.max #full(%i, %begin)
-    %full = affine.min #least(%full0, %end)
-    %diagonal0 = affine.max #diagonal(%i, %full)
-    %diagonal = affine.min #least(%diagonal0, %end)
-    %s0:3 = scf.for %j = %c0 to %sink step %kv iter_args(%xa = %acc, %xm = %m, %xl = %l) -> (!acc, !row, !row) {
-      %kt = tensor.extract_slice %k[%b, %h, %j, 0] [1, 1, 112, DIM] [1, 1, 1, 1] : !t to !k
-      %vt = tensor.extract_slice %v[%b, %h, %j, 0] [1, 1, 112, DIM] [1, 1, 1, 1] : !t to !k
-      %ya, %ym, %yl = flash.online_attention ins(%qt, %kt, %vt : !q, !k, !k) outs(%xa, %xm, %xl : !acc, !row, !row)
-        at(%b, %h, %i, %j) {normalize = #flash.normalize<deferred>, scale = 0.125 : f32}
-        mask (%mb: index, %mh: index, %mi: index, %mj: index) {
-          %width = arith.constant 1000 : index
-          %c4 = arith.constant 4 : index
-          %oldest = arith.subi %mi, %width : index
-          %causal = arith.cmpi sle, %mj, %mi : index
-          %recent = arith.cmpi sge, %mj, %oldest : index
-          %sinks = arith.cmpi slt, %mj, %c4 : index
-          %or = arith.ori %recent, %sinks : i1
-          %keep = arith.andi %causal, %or : i1
-          flash.yield %keep : i1
-        } -> !acc, !row, !row
-      scf.yield %ya, %ym, %yl : !acc, !row, !row
-    }
-    %s1:3 = scf.for %j = %begin to %full step %kv iter_args(%xa = %s0#0, %xm = %s0#1, %xl = %s0#2) -> (!acc, !row, !row) {
-      %kt = tensor.extract_slice %k[%b, %h, %j, 0] [1, 1, 112, DIM] [1, 1, 1, 1] : !t to !k
-      %vt = tensor.extract_slice %v[%b, %h, %j, 0] [1, 1, 112, DIM] [1, 1, 1, 1] : !t to !k
-      %ya, %ym, %yl = flash.online_attention ins(%qt, %kt, %vt : !q, !k, !k) outs(%xa, %xm, %xl : !acc, !row, !row)
-        at(%b, %h, %i, %j) {normalize = #flash.normalize<deferred>, scale = 0.125 : f32}
-        mask (%mb: index, %mh: index, %mi: index, %mj: index) {
-          %width = arith.constant 1000 : index
-          %c4 = arith.constant 4 : index
-          %oldest = arith.subi %mi, %width : index
-          %causal = arith.cmpi sle, %mj, %mi : index
-          %recent = arith.cmpi sge, %mj, %oldest : index
-          %sinks = arith.cmpi slt, %mj, %c4 : index
-          %or = arith.ori %recent, %sinks : i1
-          %keep = arith.andi %causal, %or : i1
-          flash.yield %keep : i1
-        } -> !acc, !row, !row
-      scf.yield %ya, %ym, %yl : !acc, !row, !row
-    }
-    %s2:3 = scf.for %j = %full to %diagonal step %kv iter_args(%xa = %s1#0, %xm = %s1#1, %xl = %s1#2) -> (!acc, !row, !row) {
-      %kt = tensor.extract_slice %k[%b, %h, %j, 0] [1, 1, 112, DIM] [1, 1, 1, 1] : !t to !k
-      %vt = tensor.extract_slice %v[%b, %h, %j, 0] [1, 1, 112, DIM] [1, 1, 1, 1] : !t to !k
-      %ya, %ym, %yl = flash.online_attention ins(%qt, %kt, %vt : !q, !k, !k) outs(%xa, %xm, %xl : !acc, !row, !row)
-        at(%b, %h, %i, %j) {normalize = #flash.normalize<deferred>, scale = 0.125 : f32} -> !acc, !row, !row
-      scf.yield %ya, %ym, %yl : !acc, !row, !row
-    }
-    %s3:3 = scf.for %j = %diagonal to %end step %kv iter_args(%xa = %s2#0, %xm = %s2#1, %xl = %s2#2) -> (!acc, !row, !row) {
-      %kt = tensor.extract_slice %k[%b, %h, %j, 0] [1, 1, 112, DIM] [1, 1, 1, 1] : !t to !k
-      %vt = tensor.extract_slice %v[%b, %h, %j, 0] [1, 1, 112, DIM] [1, 1, 1, 1] : !t to !k
-      %ya, %ym, %yl = flash.online_attention ins(%qt, %kt, %vt : !q, !k, !k) outs(%xa, %xm, %xl : !acc, !row, !row)
-        at(%b, %h, %i, %j) {normalize = #flash.normalize<deferred>, scale = 0.125 : f32}
-        mask (%mb: index, %mh: index, %mi: index, %mj: index) {
-          %width = arith.constant 1000 : index
-          %c4 = arith.constant 4 : index
-          %oldest = arith.subi %mi, %width : index
-          %causal = arith.cmpi sle, %mj, %mi : index
-          %recent = arith.cmpi sge, %mj, %oldest : index
-          %sinks = arith.cmpi slt, %mj, %c4 : index
-          %or = arith.ori %recent, %sinks : i1
-          %keep = arith.andi %causal, %or : i1
-          flash.yield %keep : i1
-        } -> !acc, !row, !row
-      scf.yield %ya, %ym, %yl : !acc, !row, !row
-    }
-    %eo = tensor.empty() : !q
-    %o, %lse = flash.finalize ins(%s3#0, %s3#1, %s3#2 : !acc, !row, !row) outs(%eo, %erow : !q, !row)
-      {normalize = #flash.normalize<deferred>} -> !q, !row
-    scf.forall.in_parallel {
-      tensor.parallel_insert_slice %o into %out[%b, %h, %i, 0] [1, 1, 128, DIM] [1, 1, 1, 1] : !q into !t
-    }
-  }
-  return %r : !t
+  %width = arith.constant 1000 : index
+  %c4 = arith.constant 4 : index
+  %o, %lse = flash.attention ins(%q, %k, %v : !t, !t, !t) {scale = 0.125 : f32}
+      mask (%b: index, %h: index, %i: index, %j: index) {
+        %oldest = arith.subi %i, %width : index
+        %causal = arith.cmpi sle, %j, %i : index
+        %recent = arith.cmpi sge, %j, %oldest : index
+        %sinks = arith.cmpi slt, %j, %c4 : index
+        %or = arith.ori %recent, %sinks : i1
+        %keep = arith.andi %causal, %or : i1
+        flash.yield %keep : i1
+      } -> !t, tensor<2x16x2688xf32>
+  return %o : !t
 }
 
 //--- gaps.mlir
@@ -204,7 +119,7 @@ func.func @gap_between_loops(%q: !q, %k: !keys, %v: !keys) -> !q {
 // -----
 
 // Nothing says whether there is a tile: without one the first tile of keys is masked as a whole.
-// CHECK-LABEL: gpu.func @may_be_empty(
+// CHECK-LABEL: gpu.func @NAME(
 // CHECK:         %[[N0:.*]] = arith.divui
 // CHECK:         %[[N1:.*]] = arith.divui
 // CHECK-NEXT:    %[[COUNT:.*]] = arith.addi %[[N0]], %[[N1]]
@@ -221,7 +136,7 @@ func.func @gap_between_loops(%q: !q, %k: !keys, %v: !keys) -> !q {
 !keys = tensor<1x1x320x64xbf16>
 !acc = tensor<1x1x128x64xf32>
 !m = tensor<1x1x128xf32>
-func.func @may_be_empty(%q: !q, %k: !keys, %v: !keys, %x: index, %y: index, %z: index) -> (!q, !m) {
+func.func @NAME(%q: !q, %k: !keys, %v: !keys, %x: index, %y: index, %z: index) -> (!q, !m) {
   %c0 = arith.constant 0 : index
   %c64 = arith.constant 64 : index
   %zero = arith.constant 0.0 : f32
@@ -251,8 +166,6 @@ func.func @may_be_empty(%q: !q, %k: !keys, %v: !keys, %x: index, %y: index, %z: 
   return %o, %lse : !q, !m
 }
 
-// -----
-
 // A row's promise of a key is one of a tile as well.
 // CHECK-LABEL: gpu.func @never_empty(
 // CHECK-NOT:     arith.cmpi eq
@@ -260,37 +173,5 @@ func.func @may_be_empty(%q: !q, %k: !keys, %v: !keys, %x: index, %y: index, %z: 
 // CHECK-NOT:       tile.outside
 // CHECK-NOT:       tile.map
 // CHECK:         tile.store
-!q = tensor<1x1x128x64xbf16>
-!k = tensor<1x1x64x64xbf16>
-!keys = tensor<1x1x320x64xbf16>
-!acc = tensor<1x1x128x64xf32>
-!m = tensor<1x1x128xf32>
-func.func @never_empty(%q: !q, %k: !keys, %v: !keys, %x: index, %y: index, %z: index) -> (!q, !m) {
-  %c0 = arith.constant 0 : index
-  %c64 = arith.constant 64 : index
-  %zero = arith.constant 0.0 : f32
-  %inf = arith.constant 0xFF800000 : f32
-  %eo = tensor.empty() : !q
-  %eacc = tensor.empty() : !acc
-  %em = tensor.empty() : !m
-  %acc = linalg.fill ins(%zero : f32) outs(%eacc : !acc) -> !acc
-  %m = linalg.fill ins(%inf : f32) outs(%em : !m) -> !m
-  %l = linalg.fill ins(%zero : f32) outs(%em : !m) -> !m
-  %r:3 = scf.for %j = %c0 to %x step %c64 iter_args(%xa = %acc, %xm = %m, %xl = %l) -> (!acc, !m, !m) {
-    %k0 = tensor.extract_slice %k[0, 0, %j, 0] [1, 1, 64, 64] [1, 1, 1, 1] : !keys to !k
-    %v0 = tensor.extract_slice %v[0, 0, %j, 0] [1, 1, 64, 64] [1, 1, 1, 1] : !keys to !k
-    %y0:3 = flash.online_attention ins(%q, %k0, %v0 : !q, !k, !k) outs(%xa, %xm, %xl : !acc, !m, !m)
-      at(%c0, %c0, %c0, %j) {normalize = #flash.normalize<deferred>, scale = 1.0 : f32} -> !acc, !m, !m
-    scf.yield %y0#0, %y0#1, %y0#2 : !acc, !m, !m
-  }
-  %s:3 = scf.for %j = %y to %z step %c64 iter_args(%xa = %r#0, %xm = %r#1, %xl = %r#2) -> (!acc, !m, !m) {
-    %k1 = tensor.extract_slice %k[0, 0, %j, 0] [1, 1, 64, 64] [1, 1, 1, 1] : !keys to !k
-    %v1 = tensor.extract_slice %v[0, 0, %j, 0] [1, 1, 64, 64] [1, 1, 1, 1] : !keys to !k
-    %y1:3 = flash.online_attention ins(%q, %k1, %v1 : !q, !k, !k) outs(%xa, %xm, %xl : !acc, !m, !m)
-      at(%c0, %c0, %c0, %j) {normalize = #flash.normalize<deferred>, scale = 1.0 : f32} -> !acc, !m, !m
-    scf.yield %y1#0, %y1#1, %y1#2 : !acc, !m, !m
-  }
-  %o, %lse = flash.finalize ins(%s#0, %s#1, %s#2 : !acc, !m, !m) outs(%eo, %em : !q, !m)
-      {no_empty_rows, normalize = #flash.normalize<deferred>} -> !q, !m
-  return %o, %lse : !q, !m
-}
+// VARY never_empty
+//   deferred>} -> !q, !m => deferred>, no_empty_rows} -> !q, !m

@@ -31,45 +31,25 @@ gpu.module @kernels {
     llvm.store %r, %out : f32, !llvm.ptr<1>
     gpu.return
   }
-}
 
-// -----
-
-// Zero has as many leading zeros as bits (the multiplier for a division by 1 counts on it).
-// CHECK-LABEL: llvm.func @leading_zeros
-// CHECK-SAME: %[[N:[^:]*]]: i64
-// CHECK: %[[ZEROS:.*]] = "llvm.intr.ctlz"(%[[N]]) <{is_zero_poison = false}> : (i64) -> i64
-// CHECK: llvm.store %[[ZEROS]]
-gpu.module @kernels {
+  // Zero has as many leading zeros as bits (the multiplier for a division by 1 counts on it).
+  // CHECK-LABEL: llvm.func @leading_zeros
+  // CHECK-SAME: %[[N:[^:]*]]: i64
+  // CHECK: %[[ZEROS:.*]] = "llvm.intr.ctlz"(%[[N]]) <{is_zero_poison = false}> : (i64) -> i64
+  // CHECK: llvm.store %[[ZEROS]]
   gpu.func @leading_zeros(%n: i64, %out: !llvm.ptr<1>) kernel {
     %zeros = math.ctlz %n : i64
     llvm.store %zeros, %out : i64, !llvm.ptr<1>
     gpu.return
   }
-}
 
-// -----
-
-gpu.module @kernels {
-  gpu.func @unknown_function(%out: !llvm.ptr<1>) kernel {
-    %x = arith.constant 2.0 : f32
-    // expected-error @+1 {{expected a function of f32 that sm_90a has, got 'math.erf' of 'f32'}}
-    %y = math.erf %x : f32
-    llvm.store %y, %out : f32, !llvm.ptr<1>
-    gpu.return
-  }
-}
-
-// -----
-
-// What is exact in hardware becomes an intrinsic of LLVM, in f64 too.
-// CHECK-LABEL: llvm.func @intrinsics
-// CHECK: llvm.intr.floor
-// CHECK: llvm.intr.roundeven
-// CHECK: llvm.intr.copysign
-// CHECK: llvm.intr.sqrt{{.*}} : (f64) -> f64
-// CHECK: llvm.intr.is.fpclass
-gpu.module @kernels {
+  // What is exact in hardware becomes an intrinsic of LLVM, in f64 too.
+  // CHECK-LABEL: llvm.func @intrinsics
+  // CHECK: llvm.intr.floor
+  // CHECK: llvm.intr.roundeven
+  // CHECK: llvm.intr.copysign
+  // CHECK: llvm.intr.sqrt{{.*}} : (f64) -> f64
+  // CHECK: llvm.intr.is.fpclass
   gpu.func @intrinsics(%x: f32, %d: f64, %out: !llvm.ptr<1>) kernel {
     %f = math.floor %x : f32
     %r = math.roundeven %f : f32
@@ -80,13 +60,9 @@ gpu.module @kernels {
     llvm.store %y, %out : f32, !llvm.ptr<1>
     gpu.return
   }
-}
 
-// -----
-
-// Quotients that round down or up are those that round to zero, corrected; maxima are one instruction.
-// CHECK-LABEL: llvm.func @divisions
-gpu.module @kernels {
+  // Quotients that round down or up are those that round to zero, corrected; maxima are one instruction.
+  // CHECK-LABEL: llvm.func @divisions
   gpu.func @divisions(%out: !llvm.ptr<1>, %n: index, %m: index, %x: f32, %w: f32) kernel {
     // CHECK: llvm.sdiv
     // CHECK: llvm.select
@@ -101,6 +77,18 @@ gpu.module @kernels {
     %up32 = arith.index_cast %up : index to i32
     llvm.store %up32, %out : i32, !llvm.ptr<1>
     llvm.store %z, %out : f32, !llvm.ptr<1>
+    gpu.return
+  }
+}
+
+// -----
+
+gpu.module @kernels {
+  gpu.func @unknown_function(%out: !llvm.ptr<1>) kernel {
+    %x = arith.constant 2.0 : f32
+    // expected-error @+1 {{expected a function of f32 that sm_90a has, got 'math.erf' of 'f32'}}
+    %y = math.erf %x : f32
+    llvm.store %y, %out : f32, !llvm.ptr<1>
     gpu.return
   }
 }

@@ -1,9 +1,29 @@
-// RUN: flashc-opt %s --convert-tile-to-nvvm --split-input-file | FileCheck %s
+// RUN: %vary %s | flashc-opt --convert-tile-to-nvvm --split-input-file | FileCheck %s
 
 !acc = tensor<64x16xf32, #tile.acc>
 !o = memref<1x1x?x16xf32, strided<[?, ?, ?, 1]>>
 !bias = memref<?x?xbf16, strided<[?, 1]>>
+!words = memref<?x?xf32, strided<[?, 1]>>
+!bytes = memref<?x?xi8, strided<[?, 1]>>
+!flags = memref<?xi1, strided<[1]>>
 #schedule = #tile.schedule<consumers = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
+gpu.module @kernels {
+  gpu.func @NAME(%o: !o, %bias: !bias, %words: !words, %bytes: !bytes, %flags: !flags, %n: index, %row: index,
+                  %col: index) kernel attributes {tile.schedule = #schedule} {
+    %c0 = arith.constant 0 : index
+    tile.warp_specialize 1 registers(24, 240) producer {
+    } consumer {
+    ^bb0(%w: index):
+      %x = arith.constant dense<2.0> : !acc
+      %y = tile.map %x at (%row, %col) {
+      ^bb0(%s: f32, %i: index, %j: index):
+        tile.yield %s : f32 // BODY
+      } : !acc
+      tile.store %y, %o[%c0, %c0, %c0] limit %n : !acc, !o
+    }
+    gpu.return
+  }
+}
 
 // An array of rows is read in pairs of columns where the addresses of both rows' first element are multiples of four, in
 // every thread of the warp. Both branches give a register for every pair.
@@ -20,33 +40,12 @@
 // CHECK:         llvm.extractelement %[[R]]#0[%c0
 // CHECK:         llvm.extractelement %[[R]]#0[%c1
 // CHECK:         llvm.extractelement %[[R]]#1[%c0
-gpu.module @kernels {
-  gpu.func @in_pairs(%o: !o, %bias: !bias, %n: index, %row: index, %col: index) kernel attributes {tile.schedule = #schedule} {
-    %c0 = arith.constant 0 : index
-    tile.warp_specialize 1 registers(24, 240) producer {
-    } consumer {
-    ^bb0(%w: index):
-      %x = arith.constant dense<2.0> : !acc
-      %y = tile.map %x at (%row, %col) {
-      ^bb0(%s: f32, %i: index, %j: index):
-        %inside = arith.minsi %i, %n : index
-        %b = memref.load %bias[%inside, %j] : !bias
-        %f = arith.extf %b : bf16 to f32
-        %t = arith.addf %s, %f : f32
-        tile.yield %t : f32
-      } : !acc
-      tile.store %y, %o[%c0, %c0, %c0] limit %n : !acc, !o
-    }
-    gpu.return
-  }
-}
-
-// -----
-
-!acc = tensor<64x16xf32, #tile.acc>
-!o = memref<1x1x?x16xf32, strided<[?, ?, ?, 1]>>
-!bias = memref<?x?xf32, strided<[?, 1]>>
-#schedule = #tile.schedule<consumers = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
+// VARY in_pairs
+//     %inside = arith.minsi %i, %n : index
+//     %b = memref.load %bias[%inside, %j] : !bias
+//     %f = arith.extf %b : bf16 to f32
+//     %t = arith.addf %s, %f : f32
+//     tile.yield %t : f32
 
 // What only the key decides is read once for both rows.
 // CHECK-LABEL: gpu.func @of_the_key
@@ -63,32 +62,10 @@ gpu.module @kernels {
 // CHECK:         llvm.extractelement %[[R]]#0[%c0
 // CHECK:         llvm.extractelement %[[R]]#0[%c1
 // CHECK:         llvm.extractelement %[[R]]#1[%c0
-gpu.module @kernels {
-  gpu.func @of_the_key(%o: !o, %bias: !bias, %h: index, %row: index, %col: index) kernel attributes {tile.schedule = #schedule} {
-    %c0 = arith.constant 0 : index
-    tile.warp_specialize 1 registers(24, 240) producer {
-    } consumer {
-    ^bb0(%w: index):
-      %x = arith.constant dense<2.0> : !acc
-      %y = tile.map %x at (%row, %col) {
-      ^bb0(%s: f32, %i: index, %j: index):
-        %b = memref.load %bias[%h, %j] : !bias
-        %t = arith.addf %s, %b : f32
-        tile.yield %t : f32
-      } : !acc
-      tile.store %y, %o[%c0, %c0, %c0] limit %row : !acc, !o
-    }
-    gpu.return
-  }
-}
-
-// -----
-
-!acc = tensor<64x16xf32, #tile.acc>
-!o = memref<1x1x?x16xf32, strided<[?, ?, ?, 1]>>
-!bytes = memref<?x?xi8, strided<[?, 1]>>
-!flags = memref<?xi1, strided<[1]>>
-#schedule = #tile.schedule<consumers = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
+// VARY of_the_key
+//     %b = memref.load %words[%n, %j] : !words
+//     %t = arith.addf %s, %b : f32
+//     tile.yield %t : f32
 
 // Two bytes are one number of 16 bits, the first in its lower half; flags of it are tested where they are. In masked tiles
 // they are kept inside their array, and read in pairs if that moves neither the first of the thread's columns nor the last.
@@ -127,35 +104,14 @@ gpu.module @kernels {
 // CHECK:         %[[WORD:.*]] = arith.extui %[[FLAGS]]#0 : i16 to i32
 // CHECK:         llvm.inline_asm {{.*}}and.b32 t, $1, $2;{{.*}} %[[WORD]], %c1_i32
 // CHECK:         llvm.inline_asm {{.*}}and.b32 t, $1, $2;{{.*}} %{{.*}}, %c256_i32
-gpu.module @kernels {
-  gpu.func @bytes(%o: !o, %bytes: !bytes, %flags: !flags, %last: index, %row: index, %col: index) kernel attributes {tile.schedule = #schedule} {
-    %c0 = arith.constant 0 : index
-    tile.warp_specialize 1 registers(24, 240) producer {
-    } consumer {
-    ^bb0(%w: index):
-      %x = arith.constant dense<2.0> : !acc
-      %y = tile.map %x at (%row, %col) {
-      ^bb0(%s: f32, %i: index, %j: index):
-        %b = memref.load %bytes[%i, %j] : !bytes
-        %f = arith.sitofp %b : i8 to f32
-        %min = arith.minsi %j, %last : index
-        %inside = arith.maxsi %min, %c0 : index
-        %keep = memref.load %flags[%inside] : !flags
-        %t = arith.select %keep, %s, %f : f32
-        tile.yield %t : f32
-      } : !acc
-      tile.store %y, %o[%c0, %c0, %c0] limit %row : !acc, !o
-    }
-    gpu.return
-  }
-}
-
-// -----
-
-!acc = tensor<64x16xf32, #tile.acc>
-!o = memref<1x1x?x16xf32, strided<[?, ?, ?, 1]>>
-!bits = memref<?x?xf32, strided<[?, 1]>>
-#schedule = #tile.schedule<consumers = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
+// VARY bytes
+//     %b = memref.load %bytes[%i, %j] : !bytes
+//     %f = arith.sitofp %b : i8 to f32
+//     %min = arith.minsi %j, %n : index
+//     %inside = arith.maxsi %min, %c0 : index
+//     %keep = memref.load %flags[%inside] : !flags
+//     %t = arith.select %keep, %s, %f : f32
+//     tile.yield %t : f32
 
 // One by one: what is read at another place than j, or in a row that j decides; what is kept inside an array of words, or
 // inside what differs along a row.
@@ -166,33 +122,19 @@ gpu.module @kernels {
 // CHECK:         %[[J:.*]] = arith.addi %[[COL]], %{{.*}} : index
 // CHECK:         arith.addi %[[J]], %c1{{.*}} overflow<nsw> : index
 // CHECK:         arith.addi %[[J]], %c9{{.*}} overflow<nsw> : index
-gpu.module @kernels {
-  gpu.func @one_by_one(%o: !o, %bits: !bits, %n: index, %row: index, %col: index) kernel attributes {tile.schedule = #schedule} {
-    %c0 = arith.constant 0 : index
-    tile.warp_specialize 1 registers(24, 240) producer {
-    } consumer {
-    ^bb0(%w: index):
-      %x = arith.constant dense<2.0> : !acc
-      %y = tile.map %x at (%row, %col) {
-      ^bb0(%s: f32, %i: index, %j: index):
-        %distance = arith.subi %n, %j : index
-        %inside = arith.minsi %j, %distance : index
-        %next = arith.addi %j, %row : index
-        %a = memref.load %bits[%i, %inside] : !bits
-        %b = memref.load %bits[%j, %i] : !bits
-        %least = arith.minsi %j, %n : index
-        %k = memref.load %bits[%i, %least] : !bits
-        %c = memref.load %bits[%j, %j] : !bits
-        %d = memref.load %bits[%i, %next] : !bits
-        %t = arith.addf %s, %a : f32
-        %u = arith.addf %t, %b : f32
-        %v = arith.addf %u, %c : f32
-        %vk = arith.addf %v, %k : f32
-        %z = arith.addf %vk, %d : f32
-        tile.yield %z : f32
-      } : !acc
-      tile.store %y, %o[%c0, %c0, %c0] limit %n : !acc, !o
-    }
-    gpu.return
-  }
-}
+// VARY one_by_one
+//     %distance = arith.subi %n, %j : index
+//     %inside = arith.minsi %j, %distance : index
+//     %next = arith.addi %j, %row : index
+//     %a = memref.load %words[%i, %inside] : !words
+//     %b = memref.load %words[%j, %i] : !words
+//     %least = arith.minsi %j, %n : index
+//     %k = memref.load %words[%i, %least] : !words
+//     %c = memref.load %words[%j, %j] : !words
+//     %d = memref.load %words[%i, %next] : !words
+//     %t = arith.addf %s, %a : f32
+//     %u = arith.addf %t, %b : f32
+//     %v = arith.addf %u, %c : f32
+//     %vk = arith.addf %v, %k : f32
+//     %z = arith.addf %vk, %d : f32
+//     tile.yield %z : f32

@@ -1,4 +1,4 @@
-// RUN: flashc-opt %s --flash-decompose --canonicalize --cse --split-input-file | FileCheck %s
+// RUN: flashc-opt %s --flash-decompose --canonicalize --cse | FileCheck %s
 
 // Algorithm 0. Grouped heads read their key head through the indexing map; S, m, P, l and acc are f32.
 
@@ -70,8 +70,6 @@ func.func @standard(%q: tensor<2x8x32x16xbf16>, %k: tensor<2x2x?x16xbf16>, %v: t
   return %o, %lse : tensor<2x8x32x24xbf16>, tensor<2x8x32xf32>
 }
 
-// -----
-
 // Regions are inlined at linalg.index; captured values stay where they are. f32 needs no rounding, and a
 // result that declares less of B than q knows gets a cast.
 
@@ -102,8 +100,6 @@ func.func @regions(%q: tensor<2x2x?x8xf32>, %k: tensor<2x2x?x8xf32>, %bias: tens
     } -> tensor<?x2x?x8xf32>, tensor<2x2x?xf32>
   return %o, %lse : tensor<?x2x?x8xf32>, tensor<2x2x?xf32>
 }
-
-// -----
 
 !t = tensor<1x1x16x8xf32>
 !r = tensor<1x1x16xf32>
@@ -141,11 +137,6 @@ func.func @deferred_step(%q: !t, %acc: !t, %m: !r, %l: !r, %i0: index, %j0: inde
   return %0#0, %0#1, %0#2 : !t, !r, !r
 }
 
-// -----
-
-!t = tensor<1x1x16x8xf32>
-!r = tensor<1x1x16xf32>
-
 // CHECK-LABEL: func @normalized_step(
 // CHECK-SAME:      %[[Q:[^:]*]]: {{[^,]*}}, %[[ACC:[^:]*]]: {{[^,]*}}, %[[M:[^:]*]]: {{[^,]*}}, %[[L:[^:]*]]: {{[^)]*}})
 // CHECK:         %[[CL:.*]] = linalg.generic {{.*}} outs(%[[L]] :
@@ -162,11 +153,7 @@ func.func @normalized_step(%q: !t, %acc: !t, %m: !r, %l: !r) -> (!t, !r, !r) {
   return %0#0, %0#1, %0#2 : !t, !r, !r
 }
 
-// -----
-
-!t = tensor<1x1x16x8xf32>
 !o = tensor<1x1x16x8xf16>
-!r = tensor<1x1x16xf32>
 
 // CHECK-LABEL: func @finalize(
 // CHECK:         arith.divf
@@ -183,11 +170,6 @@ func.func @finalize(%acc: !t, %m: !r, %l: !r, %o: !o, %lse: !r) -> (!o, !r, !o) 
   return %0#0, %0#1, %1#0 : !o, !r, !o
 }
 
-// -----
-
-!t = tensor<1x1x16x8xf32>
-!r = tensor<1x1x16xf32>
-
 // A sum of 0 is guarded against, whether or not the mask keeps a key of every row: scores may be -inf.
 // CHECK-LABEL: func @guarded(
 // CHECK:         arith.select
@@ -203,8 +185,6 @@ func.func @no_empty_rows(%acc: !t, %m: !r, %l: !r, %o: !t, %lse: !r) -> (!t, !r)
     {no_empty_rows, normalize = #flash.normalize<deferred>} -> !t, !r
   return %0#0, %0#1 : !t, !r
 }
-
-// -----
 
 // CHECK-LABEL: func @memrefs(
 // CHECK-COUNT-8: linalg.generic

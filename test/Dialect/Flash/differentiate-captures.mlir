@@ -1,7 +1,7 @@
 // The gradient of what a score reads becomes sums, of a kind that follows from the indices of each read, and what adds
 // them up.
-// RUN: flashc-opt %s --flash-differentiate-captures --split-input-file | FileCheck %s
-// RUN: flashc-opt %s --split-input-file | flashc-opt --split-input-file | FileCheck %s --check-prefix=SYNTAX
+// RUN: flashc-opt %s --flash-differentiate-captures | FileCheck %s
+// RUN: flashc-opt %s | flashc-opt | FileCheck %s --check-prefix=SYNTAX
 
 // SYNTAX: flash.captured_gradient ins({{.*}}) of(%{{.*}} : tensor<4xf32>) {scale = 5.000000e-01 : f32} score
 // SYNTAX: -> tensor<4xf32>
@@ -36,12 +36,6 @@ func.func @rows(%q: !q, %k: !k, %lse: !lse, %slopes: tensor<4xf32>) -> tensor<4x
   return %d : tensor<4xf32>
 }
 
-// -----
-
-!q = tensor<2x4x9x8xf32>
-!k = tensor<2x2x11x8xf32>
-!lse = tensor<2x4x9xf32>
-
 // Two reads of one tensor: their sums are added up after each other.
 // CHECK-LABEL: func.func @columns
 func.func @columns(%q: !q, %k: !k, %lse: !lse, %x: tensor<?x?xbf16>) -> tensor<?x?xf32> {
@@ -61,12 +55,6 @@ func.func @columns(%q: !q, %k: !k, %lse: !lse, %x: tensor<?x?xbf16>) -> tensor<?
       } -> tensor<?x?xf32>
   return %d : tensor<?x?xf32>
 }
-
-// -----
-
-!q = tensor<2x4x9x8xf32>
-!k = tensor<2x2x11x8xf32>
-!lse = tensor<2x4x9xf32>
 
 // A table of distances: what is computed of i and j is of their difference alone, casts, clamps and comparisons too, and
 // what both have in common (where a sequence begins) cancels. Batches are added up, since no index hangs on them.
@@ -97,12 +85,6 @@ func.func @diagonals(%q: !q, %k: !k, %lse: !lse, %table: tensor<4x19xf32>, %star
   return %d : tensor<4x19xf32>
 }
 
-// -----
-
-!q = tensor<2x4x9x8xf32>
-!k = tensor<2x2x11x8xf32>
-!lse = tensor<2x4x9xf32>
-
 // Pairs, each at a place of its own.
 // CHECK-LABEL: func.func @pairs
 func.func @pairs(%q: !q, %k: !k, %lse: !lse, %bias: tensor<12x4x9xf32>) -> tensor<12x4x9xf32> {
@@ -119,12 +101,6 @@ func.func @pairs(%q: !q, %k: !k, %lse: !lse, %bias: tensor<12x4x9xf32>) -> tenso
       } -> tensor<12x4x9xf32>
   return %d : tensor<12x4x9xf32>
 }
-
-// -----
-
-!q = tensor<2x4x9x8xf32>
-!k = tensor<2x2x11x8xf32>
-!lse = tensor<2x4x9xf32>
 
 // Any other index: here a table of two distances on a grid of three columns (Swin), of one head each.
 // CHECK-LABEL: func.func @grid
@@ -151,12 +127,6 @@ func.func @grid(%q: !q, %k: !k, %lse: !lse, %table: tensor<7x5x4xf32>) -> tensor
   return %d : tensor<7x5x4xf32>
 }
 
-// -----
-
-!q = tensor<2x4x9x8xf32>
-!k = tensor<2x2x11x8xf32>
-!lse = tensor<2x4x9xf32>
-
 // The first key of a query's sequence, and not of the key's: the distance does not cancel it.
 // CHECK-LABEL: func.func @moved_distance
 func.func @moved_distance(%q: !q, %k: !k, %lse: !lse, %x: tensor<99xf64>, %starts: tensor<9xindex>) -> tensor<99xf32> {
@@ -174,12 +144,6 @@ func.func @moved_distance(%q: !q, %k: !k, %lse: !lse, %x: tensor<99xf64>, %start
       } -> tensor<99xf32>
   return %g : tensor<99xf32>
 }
-
-// -----
-
-!q = tensor<2x4x9x8xf32>
-!k = tensor<2x2x11x8xf32>
-!lse = tensor<2x4x9xf32>
 
 // What is not read has a gradient of zeros; so has what only dead code reads.
 // CHECK-LABEL: func.func @unread

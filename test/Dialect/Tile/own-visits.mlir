@@ -1,5 +1,5 @@
-// RUN: flashc-opt %s --tile-ping-pong --tile-specialize --tile-place-waits --split-input-file | FileCheck %s
-// RUN: flashc-opt %s --tile-pipeline --tile-ping-pong --tile-specialize --tile-place-waits --split-input-file | FileCheck %s --check-prefix=PIPELINED
+// RUN: %vary %s | flashc-opt --tile-ping-pong --tile-specialize --tile-place-waits --split-input-file | FileCheck %s
+// RUN: %vary %s | flashc-opt --tile-pipeline --tile-ping-pong --tile-specialize --tile-place-waits --split-input-file | FileCheck %s --check-prefix=PIPELINED
 
 !acc = tensor<64x64xf32, #tile.acc>
 !map = !tile.tensor_map<64 x bf16>
@@ -81,7 +81,7 @@ gpu.module @kernels {
 
 // Rotated: own visits are one at least, so the first one needs no question. Without turns none is handed on; the last one
 // leaves out nothing, so nothing needs to be skipped behind it.
-// PIPELINED-LABEL: gpu.func @rotated(
+// PIPELINED-LABEL: gpu.func @NAME(
 // PIPELINED-SAME:    %[[N:arg2]]: index
 // PIPELINED:         } consumer {
 // PIPELINED-NEXT:    ^bb0(%[[W:.*]]: index):
@@ -101,7 +101,7 @@ gpu.module @kernels {
 // PIPELINED:           tile.mma_async
 // PIPELINED-NOT:       scf.for
 gpu.module @kernels {
-  gpu.func @rotated(%map: !map, %q: !slot, %n: index, %zero: !acc, %c0: index) kernel
+  gpu.func @NAME(%map: !map, %q: !slot, %n: index, %zero: !acc, %c0: index) kernel
       attributes {tile.schedule = #schedule} {
     %c1 = arith.constant 1 : index
     %kring = tile.alloc_ring : !ring
@@ -124,16 +124,6 @@ gpu.module @kernels {
     gpu.return
   }
 }
-
-// -----
-
-!acc = tensor<64x64xf32, #tile.acc>
-!a = tensor<64x64xbf16, #tile.operand_a>
-!map = !tile.tensor_map<64 x bf16>
-!ring = !tile.ring<1, 64, 64, bf16>
-!slot = !tile.slot<64, 64, bf16>
-#schedule = #tile.schedule<consumers = 2, producer_registers = 24, consumer_registers = 240,
-                           overlap = true, ping_pong = false>
 
 // One slot of each ring: the producer fills K's again before it comes to V's, so each is released for itself.
 // PIPELINED-LABEL: gpu.func @single(
@@ -145,27 +135,5 @@ gpu.module @kernels {
 // PIPELINED-NEXT:      tile.wait
 // PIPELINED-NEXT:      tile.warpgroup_barrier
 // PIPELINED-NEXT:      tile.release
-gpu.module @kernels {
-  gpu.func @single(%map: !map, %q: !slot, %n: index, %zero: !acc, %c0: index) kernel
-      attributes {tile.schedule = #schedule} {
-    %c1 = arith.constant 1 : index
-    %kring = tile.alloc_ring : !ring
-    %vring = tile.alloc_ring : !ring
-    tile.program 2 {
-    ^bb0(%w: index):
-      %begin, %end = tile.own_visits %w to %n of %n
-      tile.advance_ring %begin of %kring, %vring : !ring, !ring
-      scf.for %u = %begin to %end step %c1 iter_args(%acc = %zero) -> (!acc) {
-        %k = tile.load %map[%c0, %c0, %u] into %kring : !map, !ring -> !slot
-        %t = tile.mma_async %q, %k transpose_b : !slot, !slot -> !tile.token<!acc>
-        %s = tile.mma_wait %t : !tile.token<!acc> -> !acc
-        %p = tile.to_operand_a %s : !acc -> !a
-        %v = tile.load %map[%c0, %c0, %u] into %vring : !map, !ring -> !slot
-        %o = tile.mma_async %p, %v into %acc : !acc {stage = 1 : i64} : !a, !slot -> !tile.token<!acc>
-        %r = tile.mma_wait %o : !tile.token<!acc> -> !acc
-        scf.yield %r : !acc
-      }
-    }
-    gpu.return
-  }
-}
+// VARY single
+//   !ring = !tile.ring<2 => !ring = !tile.ring<1

@@ -1,6 +1,6 @@
 // A sum that no consumer can keep: consumers share A, and a warpgroup of its own multiplies it with their parts of B and
 // adds that to memory.
-// RUN: flashc-opt %s --tile-specialize --canonicalize --cse --split-input-file --verify-diagnostics | FileCheck %s
+// RUN: %vary %s | flashc-opt --tile-specialize --canonicalize --cse --split-input-file --verify-diagnostics | FileCheck %s
 
 !map = !tile.tensor_map<64 x bf16>
 !own = !tile.ring<1, 64, 64, bf16, private true>
@@ -79,53 +79,11 @@ gpu.module @kernels {
   }
 }
 
-// -----
-
-!map = !tile.tensor_map<64 x bf16>
-!ring = !tile.ring<2, 64, 64, bf16>
-!shared = !tile.ring<2, 64, 64, bf16, private true>
-!slot = !tile.slot<64, 64, bf16>
-!a = tensor<64x64xbf16, #tile.operand_a>
-!sums = memref<?x?x?x1x4096xf32>
-#schedule = #tile.schedule<consumers = 2, producer_registers = 32, consumer_registers = 208, overlap = false,
-                           ping_pong = false>
-
-gpu.module @kernels {
-  gpu.func @not_own(%map: !map, %sums: !sums, %a: !a, %b: index) kernel attributes {tile.schedule = #schedule} {
-    %ring = tile.alloc_ring : !ring
-    %shared = tile.alloc_ring : !shared
-    tile.program 2 {
-    ^bb0(%w: index):
-      %k = tile.load %map[%b, %b, %b] into %ring : !map, !ring -> !slot
-      // expected-error @+1 {{'tile.add_product' op cannot specialize: expected B to be loaded into a ring of each consumer's own}}
-      tile.add_product %a through %shared, %k to %sums[%b, %b, %b] {scale = 2.0 : f32} : !a, !shared, !slot, !sums
-    }
-    gpu.return
-  }
-}
-
-// -----
-
-!map = !tile.tensor_map<64 x bf16>
-!own = !tile.ring<1, 64, 64, bf16, private true>
-!shared = !tile.ring<2, 64, 64, bf16, private true>
-!slot = !tile.slot<64, 64, bf16>
-!a = tensor<64x64xbf16, #tile.operand_a>
-!sums = memref<?x?x?x1x4096xf32>
-#schedule = #tile.schedule<consumers = 2, producer_registers = 32, consumer_registers = 208, overlap = false,
-                           ping_pong = false>
-
-gpu.module @kernels {
-  gpu.func @rows_of_the_warpgroup(%map: !map, %sums: !sums, %a: !a, %b: index) kernel
-      attributes {tile.schedule = #schedule} {
-    %own = tile.alloc_ring : !own
-    %shared = tile.alloc_ring : !shared
-    tile.program 2 {
-    ^bb0(%w: index):
-      %k = tile.load %map[%b, %b, %b] into %own : !map, !own -> !slot
-      // expected-error @+1 {{'tile.add_product' op cannot specialize: expected a destination that does not depend on the warpgroup}}
-      tile.add_product %a through %shared, %k to %sums[%b, %b, %w] {scale = 2.0 : f32} : !a, !shared, !slot, !sums
-    }
-    gpu.return
-  }
-}
+// VARY not_own
+//   %map[%b, %b, %first] => %map[%b, %b, %b]
+//   !own = !tile.ring<1, 64, 64, bf16, private true> => !own = !tile.ring<1, 64, 64, bf16>
+//   tile.add_product | error: 'tile.add_product' op cannot specialize: expected B to be loaded into a ring of each consumer's own
+// VARY rows_of_the_warpgroup
+//   tile.add_product
+//     | error: 'tile.add_product' op cannot specialize: expected a destination that does not depend on the warpgroup
+//   %sums[%b, %b, %row] => %sums[%b, %b, %w]
