@@ -88,7 +88,8 @@ def _remembers(function: Any) -> bool:
 
 
 def _name_once(function: Optional[Callable[..., Any]]) -> Optional[str]:
-    """Returns a name for one call of an op outside of a graph. There, every call often has new functions."""
+    """Returns a name for one call of an op outside of a graph. Each call gets a new name, because calls outside of
+    graphs often have new functions."""
     if function is None:
         return None
     name = f"once {next(_numbers)}"

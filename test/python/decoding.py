@@ -32,7 +32,7 @@ def attention(q, k, v, lengths, keep=None, rescore=None, sinks=None):
     return o, lse
 
 
-#: Options of flashc.decode, each with `keep`, the mask that it stands for.
+#: Options of flashc.decode by name. `keep` is the mask for which the other options of an entry stand.
 MASKS = {
     "window": dict(window=50, keep=lambda b, h, i, j: (j <= i) & (j >= i - 50)),
     "both sides": dict(window=(50, 30), causal=False, keep=lambda b, h, i, j:

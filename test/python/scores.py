@@ -17,7 +17,8 @@ NUMPY = types.SimpleNamespace(erf=_erf, **{name: getattr(np, name) for name in (
     "arcsinh", "arctan", "clip", "cos", "cosh", "exp", "expm1", "log", "log1p", "log2", "logaddexp", "maximum", "sin",
     "sqrt", "tanh", "trunc", "where")})
 
-# Captured arrays are longer than they need to be, so that no dimension has one element, and some are too long.
+# Captured arrays have elements for so many more queries and keys than a call has. So they have several elements even
+# for one query or key, and the tests cover arrays that are longer than needed.
 _SPARE = 3
 
 
@@ -26,7 +27,8 @@ def bucket(xp, i, j, buckets=32, most=128):
     their logarithm."""
     half, exact = buckets // 2, buckets // 4
     distance = abs(i - j)
-    # The small term avoids whole numbers, where the logarithm may round up or down.
+    # The term 1e-3 moves the number away from whole numbers. There, the rounding of the logarithm would decide the
+    # result of `trunc`.
     far = xp.log(xp.clip(distance, exact, most) / exact) * ((half - exact) / math.log(most / exact)) + 1e-3
     far = xp.clip(exact + xp.trunc(far), exact, half - 1)
     near = distance * 1.0
@@ -51,7 +53,7 @@ def make_scores(xp, array, rng, b, h, nq, nk):
     factor = array(np.array(0.75, np.float32))
 
     return {
-        # Depend on the score only.
+        # These scores depend on the product `s` only.
         "scaled": lambda s, b, h, i, j: s * 0.5,
         "captured factor": lambda s, b, h, i, j: s * factor,
         "soft cap": lambda s, b, h, i, j: 30 * xp.tanh(s / 30),
@@ -64,17 +66,17 @@ def make_scores(xp, array, rng, b, h, nq, nk):
         "arsinh": lambda s, b, h, i, j: xp.arcsinh(s),
         "hyperbola": lambda s, b, h, i, j: xp.sqrt(s * s + 1),
         "cosh and expm1": lambda s, b, h, i, j: xp.expm1(s * 0.25) - xp.cosh(s * 0.125),
-        # Depend on the batch and the head.
+        # These scores depend on the batch and the head.
         "temperature of a head": lambda s, b, h, i, j: s * temperatures[h],
         "of a batch and a head": lambda s, b, h, i, j: s / (1.0 + b) + of_heads[b, h],
         "conditional on the head": lambda s, b, h, i, j: xp.where(h % 2 == 0, s, 0.5 * s),
-        # Depend on the query or the key.
+        # These scores depend on the query or the key, except "soft maximum", which depends on the batch and the head.
         "log n": lambda s, b, h, i, j: s * (xp.log(i + 2.0) / math.log(512.0)),
         "bias of a query": lambda s, b, h, i, j: s + of_rows[h, i],
         "bias of a key": lambda s, b, h, i, j: s + of_columns[b, j],
         "gate of a key": lambda s, b, h, i, j: s * gates[b, j],
         "soft maximum": lambda s, b, h, i, j: xp.logaddexp(s, of_heads[b, h] * 1.0),
-        # Depend on the query and the key.
+        # These scores depend on the query and the key.
         "bias of all": lambda s, b, h, i, j: s + of_all[b, h, i, j],
         "alibi": lambda s, b, h, i, j: s + slopes[h] * (j - i),
         "alibi of the other sign": lambda s, b, h, i, j: slopes[h] * (i - j) + s,

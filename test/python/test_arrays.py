@@ -88,7 +88,8 @@ def test_array_interface(rng):
         flashc.attention(Interface(q), Interface(k), Interface(v))
     with pytest.raises(flashc.ArgumentError, match=r"out=\(o, lse\): neither the framework of out nor that of q"):
         flashc.attention(Interface(q), Interface(k), Interface(v), out=Interface(out), return_lse=True)
-    # The compiled kernel writes the log-sum-exp too, even though nobody can allocate it for this interface.
+    # The kernel of flashc.compile also computes the log-sum-exp. It must run even though no array for the log-sum-exp
+    # can be allocated for this interface.
     out[...] = np.nan
     flashc.compile(q, k, v)(Interface(q), Interface(k), Interface(v), out=Interface(out))
     assert_close((out, attention(q, k, v)[1]), attention(q, k, v))

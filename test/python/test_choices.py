@@ -78,8 +78,8 @@ def test_a_launch_says_all_its_extents(context):
 
 
 def test_keys_are_cut_unless_the_mask_reads_an_array(context):
-    """An array that only the score reads does not count, even if its name is a prefix of a scalar's name that the mask
-    reads."""
+    """Keys are cut if only the score reads an array, even if the array's name (x1) is a prefix of the name (x10) of a
+    scalar that the mask reads."""
     attention = describe(dict(d=208, dv=208, G=1, B=8, Hk=1, T=500, N=2048, page=8))
     extents = (ctypes.c_int64 * 1)(64)
     kinds = (b"x1", 1, extents), (b"x10", 0, None)

@@ -39,8 +39,8 @@ EXACT = {
 }
 
 
-# For masks that move the tiles of keys: where these begin, which is the first key that the first query of a tile sees
-# in batch b.
+# For masks that move the tiles of keys: where the tiles begin. They begin at the first key that the first query i of a
+# tile of queries sees in batch b.
 ORIGINS = {
     "documents": lambda b, i, n: np.searchsorted(IDS, IDS[i]),
     "causal documents": lambda b, i, n: np.searchsorted(IDS, IDS[i]),
@@ -62,10 +62,10 @@ def cut(length, tile, starts=None):
 
 
 def check(mask, nq, nk, wants="exact", origin=None, starts=None, stays=lambda tile: False):
-    """Checks the class of the mask and every tile. If the mask moves the tiles of keys, `origin` is a function of the
-    batch, of the first query and of the number of its sequence that returns where they begin; they do not move if
-    `stays(tile)` is true. `starts` are the starts of the sequences that tiles of queries follow, except in kernels for
-    sequences shorter than a tile."""
+    """Checks the class of the mask and every tile. If the mask moves the tiles of keys, `origin(batch, query, number)`
+    returns where they begin, for the first query of a tile of queries and the number of the query's sequence. The tiles
+    do not move if `stays(tile)` is true. `starts` are the starts of the sequences that tiles of queries follow, except
+    in kernels for sequences shorter than a tile."""
     for dtype in ("bf16", "f32") if starts is not None else ("bf16",):  # f32 never takes a kernel for short sequences
         q, k = (flashc.ArraySpec((2, 1, n, 64), dtype) for n in (nq, nk))
         got = flashc.explain(q, k, k, mask=mask)
@@ -100,8 +100,8 @@ def check_tiles(got, mask, nq, nk, wants, queries, origin):
 
 @pytest.mark.parametrize("name", EXACT)
 def test_exact(name):
-    """If the tiles of keys are as long as those of queries and stay on the grid, the diagonal of causal documents cuts
-    one of them. Moved tiles would be cut twice, so they stay."""
+    """Causal documents do not move the tiles of keys if these are as long as the tiles of queries, or divide them. The
+    diagonal then cuts one tile; if the tiles moved, it would cut two."""
     for nq, nk in SHAPES:
         check(EXACT[name], nq, nk, origin=ORIGINS.get(name),
               stays=lambda tile: name == "causal documents" and tile[0] % tile[1] == 0)
@@ -116,8 +116,8 @@ def test_exact_where_the_last_query_is_at_the_last_key(name):
 @pytest.mark.parametrize("mask", [lambda align: masks.documents(IDS, sorted=True) & masks.causal(align),
                                   lambda align: masks.shared_prefix(200, IDS, align, sorted=True)])
 def test_sorted_data_have_as_many_tiles_wherever_queries_are(mask):
-    """Here Nq and Nk may differ, so less is proven about the mask, as with causal=True: bounds are conservative, but
-    tiles are equally many."""
+    """With causal=True or "bottom-right", Nq and Nk may differ, so the compiler proves less about the mask, and its
+    bounds are conservative. The numbers of tiles must be the same as for "top-left" all the same."""
     spec = flashc.ArraySpec((2, 1, 700, 64), "bf16")
     top, bottom = (flashc.explain(spec, spec, spec, mask=mask(align)) for align in (TOP, "bottom-right"))
     assert (top.skipped, top.partial, top.full) == (bottom.skipped, bottom.partial, bottom.full)

@@ -208,8 +208,8 @@ def test_schedules_go_by_the_gpu(two_gpus):
 
 
 def test_schedules_go_by_the_mask(two_gpus):
-    """With equal extents, the mask decides whether keys are cut into parts: not if its bounds may be runs in a
-    table."""
+    """With equal extents, the mask decides whether keys are cut into parts. They are not cut if the mask's bounds may
+    be runs in a table."""
     extents = Extents(1, 32, 8, 128, 8192, 128, 128, "bf16")
     ids = np.zeros(8192, np.int32)
 

@@ -80,7 +80,7 @@ def test_tiles_are_those_of_the_element_mask(queries, keys):
 
 
 IDS = np.repeat([0, 1, 3, 4], [290, 10, 300, 200]).astype(np.int32)
-OFFSETS = np.array([0, 200, 200, 800], np.int32)  # on average, more than the 256 queries of a CTA
+OFFSETS = np.array([0, 200, 200, 800], np.int32)  # the mean length exceeds the 256 queries of a CTA
 MASKS = {
     "causal": masks.causal(), "window": masks.sliding_window(100, 30), "prefix": masks.prefix_lm(200),
     "chunks": masks.chunked(192), "blocks": masks.block_causal(48), "sinks": masks.sink_window(5, 130),

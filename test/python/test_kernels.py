@@ -286,7 +286,7 @@ def test_import_needs_nothing_and_is_fast():
             "assert not {'numpy', 'torch', 'cupy', 'jax'} & set(sys.modules)")
     times = [run(code) for _ in range(3)]
     assert all(done.returncode == 0 for done in times), times[0].stderr
-    # It takes 20 to 70 ms of processor time, which other programs do not disturb.
+    # The import takes 20 to 70 ms of processor time, which other programs do not disturb.
     assert min(float(done.stdout) for done in times) < 0.3
 
 

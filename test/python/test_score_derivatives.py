@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(FLASHC_OPT is None, reason="no flashc-opt on PAT
 B, H, NQ, NK = 2, 8, 48, 37
 STEP = 1e-6
 
-#: The score's code becomes that of its derivative.
+#: A program with a score's code. flashc-opt adds the code of the score's derivative to it.
 PROGRAM = """
 func.func @f(%q: tensor<1x1x1x8xf32>, %lse: tensor<1x1x1xf32>{arguments}) {{
   %r:3 = flash.attention_backward ins(%q, %q, %q, %q, %lse, %q : tensor<1x1x1x8xf32>, tensor<1x1x1x8xf32>,
@@ -35,7 +35,7 @@ def get_type(capture):
 
 
 def differentiate(code):
-    """The code of the derivative, in the names that the score's has."""
+    """Returns the code of the score's derivative. It uses the names of the score's code."""
     arguments = "".join(f", %{capture.name}: {get_type(capture)}" for capture in code.captures)
     done = subprocess.run([FLASHC_OPT, "--flash-differentiate-scores"], check=True, stdout=subprocess.PIPE,
                           input=PROGRAM.format(arguments=arguments, code=code.score), universal_newlines=True)
@@ -50,7 +50,8 @@ def key_of(b, h, i):
 
 
 def evaluate(monkeypatch, score, s):
-    """The derivative at scores s [B, heads, any number]: a query that sees one key has its score as the log-sum-exp."""
+    """Returns the derivative at scores s [B, heads, any number]. The kernel has the derivative as its score, and each
+    query sees one key, so the log-sum-exp of a query is its derivative."""
     code_of = specialization.code_of
 
     def trace_derivative(*arguments, **keywords):
@@ -64,7 +65,8 @@ def evaluate(monkeypatch, score, s):
 
 
 def assert_is_slope(got, above, below):
-    """Where scores are -inf, the derivative is any number: their probability is 0."""
+    """Compares `got` with difference quotients. Where scores are -inf, the derivative may be any number, because the
+    probability is 0."""
     assert np.all(np.isfinite(got))
     is_finite = np.isfinite(above)
     got, want = got[is_finite], (above[is_finite] - below[is_finite]) / (2 * STEP)
@@ -73,10 +75,10 @@ def assert_is_slope(got, above, below):
 
 @pytest.mark.parametrize("names", in_groups(NAMES), ids=", ".join)
 def test_scores(rng, monkeypatch, names):
-    """Each in two heads."""
+    """Differentiates each score in two heads."""
     made = make_scores(NUMPY, lambda x: x, rng, B, H, NQ, NK)
     score = by_head([made[name] for name in names])
-    s = np.round(rng.normal(0, 3, (B, H, NQ)) * 64) / 64 + 1 / 128  # not where scores have kinks
+    s = np.round(rng.normal(0, 3, (B, H, NQ)) * 64) / 64 + 1 / 128  # avoids numbers where scores have kinks
     b, h, i = np.indices(s.shape)
     with np.errstate(all="ignore"):
         above, below = (score(s + step, b, h, i, key_of(b, h, i)) + 0 * s for step in (STEP, -STEP))
@@ -84,7 +86,7 @@ def test_scores(rng, monkeypatch, names):
 
 
 def numbers_of(name):
-    """Where the derivative of a function is looked at."""
+    """Returns the numbers at which the derivative of a function is tested."""
     (low, high), number = FUNCTIONS[name][1], B * H * NQ
     x = (low + (np.arange(number) + 0.5) * (high - low) / number).astype(np.float32).astype(np.float64)
     x = x[np.abs(2 * x - np.round(2 * x)) > 1e-3] if name in ("floor", "ceil", "trunc", "round", "sign") else x
@@ -93,7 +95,7 @@ def numbers_of(name):
 
 @pytest.mark.parametrize("names", in_groups(FUNCTIONS), ids=", ".join)
 def test_functions(monkeypatch, names):
-    """Each in a head of its own."""
+    """Differentiates each function in a head of its own."""
     s = np.stack([numbers_of(name) for name in names], axis=1)
     got = evaluate(monkeypatch, by_head([lambda s, b, h, i, j, name=name: getattr(ops, name)(s) for name in names]), s)
     for head, name in enumerate(names):
@@ -103,7 +105,7 @@ def test_functions(monkeypatch, names):
 
 
 def check_slopes(monkeypatch, functions, slopes, s):
-    """The slopes of the functions at s [B, 1, any number], each in a head of its own."""
+    """Checks that the functions have these slopes at s [B, 1, any number]. Each function has a head of its own."""
     s = np.repeat(s, len(functions), 1)
     got = evaluate(monkeypatch, by_head([lambda s, b, h, i, j, f=function: f(s) for function in functions]), s)
     for head, slope in enumerate(slopes):
@@ -117,7 +119,7 @@ def test_at_zero(monkeypatch):
 
 
 def test_large_scores_have_finite_derivatives(monkeypatch):
-    """Where exponentials are infinite in f32."""
+    """Tests numbers whose exponentials are 0 or infinite in f32."""
     s = np.resize(np.array([-1000.0, -100, 100, 1000]), (B, 1, NQ))
     functions = {ops.sigmoid: 0 * s, ops.silu: s > 0, ops.softplus: s > 0, ops.log_sigmoid: s < 0, ops.gelu: s > 0,
                  (lambda s: ops.log1p(ops.exp(s))): s > 0}

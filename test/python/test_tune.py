@@ -403,7 +403,7 @@ def test_what_is_tried_has_no_variants(gpu_of_torch, monkeypatch, tmp_path):
     monkeypatch.setattr(flashc._runtime.contexts.CompiledKernel, "load", lambda kernel, device: loaded.append(kernel))
     gpu, cell = gpu_of_torch.GPU(0), CELLS[0]
     present = gpu.present(cell)
-    assert [fields(schedule)["persistent"] for schedule in present] == ["true", "false"]  # any number first
+    assert [fields(schedule)["persistent"] for schedule in present] == ["true", "false"]  # that for any number is first
     assert [gpu.prepare(cell, schedule) for schedule in present] == present
     assert fields(gpu.prepare(cell, "stages=3")).items() >= {"stages": "3", "persistent": "true"}.items()
     assert len(loaded) == 3 and not any("variants" in json.loads(kernel.manifest()) for kernel in loaded)

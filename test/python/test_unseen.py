@@ -39,8 +39,8 @@ CASES = {
 @pytest.mark.parametrize("bad", BAD)
 @pytest.mark.parametrize("name", CASES)
 def test_hidden_positions(name, bad, rng):
-    """Rows that no pair uses become bad, and so do all rows behind a cut that no pair crosses. The other rows must not
-    change."""
+    """Rows that no pair uses are set to `bad`, and so are all rows behind a cut that no pair crosses. The results of
+    the other rows must not change."""
     n, d = 151, 16
     mask, seen = CASES[name](rng, n)
     batch = 2

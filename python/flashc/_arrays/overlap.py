@@ -1,9 +1,10 @@
 """Checks for shared memory: a result may not overlap itself, another result, or an array that the kernel reads.
 
-The check is exact for all strides, since o may lie between the elements of a packed array that also contains q, k and
-v. The addresses of an array's bytes are base + sum of stride_k * x_k with 0 <= x_k <= last_k, so two arrays share a
-byte if a sum of such terms has a given value. Usually this search is not needed, because the ranges from the first to
-the last byte of the arrays do not meet.
+Comparing the ranges of bytes is not enough, since o may lie between the elements of a packed array that also contains
+q, k and v. The addresses of an array's bytes are base + sum of stride_k * x_k with 0 <= x_k <= last_k, so two arrays share a
+byte if a sum of such terms has a given value. A search finds out whether there is such a sum. Usually the search is not
+needed, because the ranges from the first to the last byte of the arrays do not meet. If the search takes too long (see
+_MOST_SUMS), the arrays count as overlapping.
 """
 from __future__ import annotations
 
@@ -13,8 +14,8 @@ from typing import Dict, List, Optional, Sequence, Set, Tuple
 
 from .array import ITEM_SIZE, Array
 
-# The largest number of sums that are tried. If there are more, the arrays count as overlapping. Nested strides, as of
-# parts of one array, take only a few sums; in general the problem is hard.
+# The largest number of sums that are tried. If the search would need more, the arrays count as overlapping. Nested
+# strides, such as those of parts of one array, need only a few sums. For other strides the problem is hard in general.
 _MOST_SUMS = 10000
 
 Term = Tuple[int, int]  # A positive factor, and the largest number by which it is multiplied.
@@ -37,7 +38,7 @@ def _range(x: Array) -> Tuple[int, int]:
 
 
 def share_memory(x: Array, y: Array) -> bool:
-    """Whether two arrays on one device share a byte. The answer is exact."""
+    """Whether two arrays on one device share a byte. Returns True if there are too many sums to try."""
     if 0 in x.shape or 0 in y.shape:
         return False
     return _meet(y.address - x.address, x.shape, x.strides, x.dtype, y.shape, y.strides, y.dtype)
@@ -45,7 +46,7 @@ def share_memory(x: Array, y: Array) -> bool:
 
 @functools.lru_cache(maxsize=4096)
 def overlaps_itself(shape: Tuple[int, ...], strides: Tuple[int, ...]) -> bool:
-    """Whether two elements of an array have the same address."""
+    """Whether two elements of an array have the same address. Returns True if there are too many sums to try."""
     steps = sorted((abs(stride), extent - 1) for stride, extent in zip(strides, shape) if extent > 1)
     reach = 0
     for stride, last in steps:
@@ -54,11 +55,12 @@ def overlaps_itself(shape: Tuple[int, ...], strides: Tuple[int, ...]) -> bool:
         reach += stride * last
     else:
         return False
-    # Two elements whose indices differ by d have one address if sum of stride_k * d_k is 0. Without loss of generality,
-    # the first d_k other than 0 is positive.
+    # Let d_k be the differences between the indices of two elements. The elements have the same address if the sum of
+    # stride_k * d_k is 0. Of the two orders of the elements, choose the one in which the first d_k other than 0 is
+    # positive.
     for number, (stride, last) in enumerate(steps):
         rest = steps[number + 1:]
-        # stride * (1 + x) + sum of factor_k * (y_k - most_k) = 0, with 0 <= x < last and 0 <= y_k <= 2 most_k.
+        # The sum is stride * (1 + x) + sum of factor_k * (y_k - most_k), with 0 <= x < last and 0 <= y_k <= 2 most_k.
         target = sum(factor * most for factor, most in rest) - stride
         if _has_sum([(stride, last - 1)] + [(factor, 2 * most) for factor, most in rest], target):
             return True
@@ -97,8 +99,8 @@ def _has_sum(terms: Sequence[Term], target: int) -> bool:
         if factor and most:
             merged[factor] = merged.get(factor, 0) + most
     steps = sorted(merged.items(), reverse=True)
-    # For each position in `steps`, over the terms from there on: the largest sum, and the greatest common divisor of
-    # the factors.
+    # reaches[n] is the largest sum of the terms from position n of `steps` on, and divisors[n] is the greatest common
+    # divisor of their factors.
     reaches, divisors = [0], [0]
     for factor, most in reversed(steps):
         reaches.append(reaches[-1] + factor * most)

@@ -50,7 +50,7 @@ def plain(q, k, v, dtype, keep=None, score=None, scale=None):
         scores = scores.masked_fill(~keep, float("-inf"))
     lse = torch.logsumexp(scores, dim=3)
     p = torch.softmax(scores, dim=3)
-    if keep is not None or score is not None:  # For rows without keys.
+    if keep is not None or score is not None:  # A row without keys has NaN.
         p = p.nan_to_num(0.0)
     return torch.matmul(p, v), lse
 

@@ -206,7 +206,8 @@ def _related(rows):
 
 
 def _over_cublas(rows):
-    """Returns lines for cells that are so long that almost only the matrix products should take time."""
+    """Returns lines with flashc's rate over cuBLAS's. They are for cells so long that almost only the matrix products
+    should take time."""
     return [f"flashc over cuBLAS: {row.ratio(CUBLAS):.3f}  {row.cell}" for row in rows
             if row.cell.dims in ("128", "256") and row.cell.n == 16384 and row.ratio(CUBLAS) > 0]
 

@@ -62,9 +62,9 @@ def time_interleaved(contenders, measure, total_ms=60.0, rounds=6, warm_up_ms=10
 
 
 def input_sets(bytes_each, cache_bytes, most=32):
-    """Returns the number of input sets that calls must use in turn so that no call finds its inputs in a cache of
-    `cache_bytes`. The other sets must have at least twice the bytes of the cache. Returns 1 if a single set has as
-    many."""
+    """Returns the number of input sets that calls must use in turn, so that no call finds its inputs in a cache of
+    `cache_bytes`. Between two uses of a set all other sets are used; together these must have at least twice the bytes
+    of the cache. Returns 1 if a single set has that many bytes."""
     if bytes_each >= 2 * cache_bytes:
         return 1
     return min(most, 1 + -(-2 * cache_bytes // bytes_each))

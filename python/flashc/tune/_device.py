@@ -59,8 +59,8 @@ class GPU:
 
     def prepare(self, cell, overrides):
         schedule = self._specialize(cell, overrides).compile().schedule()
-        # Compiled again from the whole schedule: if compiled from overrides only, the kernel may have variants for rows
-        # of the table.
+        # The kernel is compiled again from the whole schedule. A kernel that is compiled from overrides only may have
+        # variants for several rows of the table.
         self._specialize(cell, schedule).compile().load(ORDINAL)
         return schedule
 

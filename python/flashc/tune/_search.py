@@ -151,7 +151,7 @@ class Search:
         return problem
 
     def _halve(self, schedules, cell, done):
-        """Returns the fastest schedules for a cell, a few."""
+        """Returns the few fastest schedules for a cell."""
         for number, stage in enumerate(STAGES):
             times = self._time(cell, schedules, number, stage, (2 + (done * len(STAGES) + number)) / PARTS)
             count = max(stage.least, math.ceil(stage.part * len(schedules)))

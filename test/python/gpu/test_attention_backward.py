@@ -59,8 +59,8 @@ def check(b, hq, hk, nq, nk, d, dv=None, dtype=torch.bfloat16, keep=None, rescor
                               out=tuple(out for out, _ in outs), **keywords)
     limit = limit or {torch.bfloat16: 5e-3, torch.float16: 1e-3}[dtype]
     for name, (out, behind), expected in zip(("dq", "dk", "dv"), outs, want):
-        # For one key, dq and dk are 0, and the kernel gives the rounding error of do V^T - delta. For few keys, the
-        # rounding of o changes delta by 1e-3, while the limit is 5e-3; `floor` allows for both.
+        # With one key, the exact dq and dk are 0, and the kernel returns the rounding error of do V^T - delta. With few
+        # keys, the rounding of o changes delta by 1e-3, while the limit is 5e-3. `floor` allows for both.
         norm = expected.norm()
         floor = (2e-3 * d**0.5 + 0.2 * o64.abs().mean()) * expected.numel()**0.5 * do.double().abs().mean()
         error = (out.double() - expected).norm()

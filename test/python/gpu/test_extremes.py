@@ -25,8 +25,8 @@ def to_gpu(x):
 
 
 def check(what, rng, d, dtype, nq, nk, score, mask, scale=0.125, schedule=None):
-    """Compares flashc with f64. Tensor cores sum up rows only in kernels without the log-sum-exp, so `tensor-sums`
-    returns none."""
+    """Compares flashc with f64. Tensor cores sum up rows only in kernels without the log-sum-exp, so with `tensor-sums`
+    the call returns no log-sum-exp."""
     q, k, v = (to_gpu(small_numbers(rng, B, heads, n, d)) for heads, n in ((HQ, nq), (HK, nk), (HK, nk)))
     has_lse = schedule != "tensor-sums=true"
     result = flashc.attention(*(x.to(dtype) for x in (q, k, v)), scale=scale, enable_gqa=True, return_lse=has_lse,

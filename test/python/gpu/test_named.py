@@ -79,7 +79,8 @@ def test_scores(nq, nk, d, dtype):
 def test_tables_are_trained():
     q, k, v = qkv(2, 4, 4, 300, 300, 64)
     do = torch.randn_like(q)
-    # With a steep slope each query sees only one key, and its gradient is only a rounding error.
+    # The slopes are small (1e-3). With steep slopes each query sees nearly one key only, and the gradient of the slopes
+    # is then just rounding error.
     for make, formula, shape, size in (
             (scores.alibi, lambda x, s, h, d: s + x[h] * d, (4,), 1e-3),
             (scores.relative_bias, lambda x, s, h, d: s + x[torch.from_numpy(

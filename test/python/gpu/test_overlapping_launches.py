@@ -4,8 +4,8 @@ memory, so that outputs are those of kernels that run one after the other, bit b
     PYTHONPATH=python FLASHC_LIBRARY=build/lib/libflashc.so python3 -m pytest \
         test/python/gpu/test_overlapping_launches.py -s
 
-What a launch finds in its workspace is what the launch before it, of the same kernel, has left there: lists and tables
-of other lengths, with which the output would be another one."""
+In its workspace a launch finds what the previous launch of the same kernel has left there: lists and tables of other
+lengths. The output would be wrong if a kernel read these."""
 
 import pytest
 
@@ -35,7 +35,7 @@ class Case:
         return flashc.attention(self.q, self.k, self.v, mask=self.mask(array), enable_gqa=True, **keywords)
 
     def expect(self, content):
-        """Returns the output for `content`, which is right even if kernels do not wait for the kernels before them:
+        """Returns the right output for `content`, even if kernels do not wait for the kernels before them. In that case
         each launch makes the data that one more kernel reads right."""
         self.array.copy_(content)
         for _ in range(len(self.before) + 1):
@@ -45,8 +45,8 @@ class Case:
 
 
 def padding():
-    """Many tiles of queries with almost no work each, so that the order kernel takes as long as all of the
-    attention."""
+    """Returns a case of many tiles of queries with almost no work each, so that the order kernel takes as long as all
+    of the attention."""
     batch = 128
     return Case(lambda lengths: lambda b, h, i, j: j < lengths[b],
                 lambda: torch.randint(0, 513, (batch,), device="cuda").int(), ["order"], (batch, 1, 1, 2048, 512, 64))
@@ -112,7 +112,7 @@ def test_launches_back_to_back(make):
 
 @each_case
 def test_launches_of_an_array_that_changes(make):
-    """Only a copy of new contents into the array that the launches read runs between them."""
+    """Between two launches only a copy runs, which writes new contents into the array that the launches read."""
     case = make()
     contents = [case.draw() for _ in range(10)]
     run_often(case, [case.expect(content) for content in contents],

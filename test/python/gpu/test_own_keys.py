@@ -167,7 +167,8 @@ def test_score_by_position(name):
 @pytest.mark.parametrize("name", ["causal", "window", "wide window", "steep", "sinks", "sinks of several tiles"])
 @pytest.mark.parametrize("kind", ["three", "no turns", "four, no turns", "four, output slot"])
 def test_many_launches_agree(kind, name):
-    """If consumers do not take turns, a warp may be late by the time that the stores of a tile take."""
+    """If consumers do not take turns, a warp may be late by the time that the stores of a tile take. Every launch must
+    give the same bits all the same."""
     print("seed", torch.seed())
     q, k, v, first = run(MASKS[name], SCHEDULES[64, kind], 64, 2053, 2053, batch=8)
     schedule = SCHEDULES[64, kind] + ",own-keys=true"

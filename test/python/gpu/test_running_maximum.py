@@ -1,6 +1,6 @@
 """The running maximum on a GPU: which tiles change it, and by how much. A kernel compares scores as integers to find
-out whether a maximum may have to change. The comparison is right unless all scores are negative, and the maximum is
-computed only if it says so. Skipped where there is no GPU.
+out whether a maximum may have to change, and computes the maximum only if this comparison says so. The comparison is
+right unless all scores are negative. Skipped where there is no GPU.
 
     PYTHONPATH=python FLASHC_LIBRARY=build/lib/libflashc.so python3 -m pytest test/python/gpu/test_running_maximum.py
 """
@@ -22,7 +22,8 @@ def far_key(value, others, key):
     return x
 
 
-# The score of each key, which is the same for all queries. The limit, 8 in units of log2, is about 5.5 here.
+# The score of each key, which is the same for all queries. A running maximum may stay as it is until a score exceeds it
+# by the limit, 8 in units of log2. In units of these scores the limit is about 5.5.
 PATTERNS = {
     "all far below zero": torch.full((N,), -200.0),
     "rising below zero": torch.linspace(-400.0, -1.0, N),

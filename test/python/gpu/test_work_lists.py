@@ -99,8 +99,8 @@ def test_list_is_a_sorted_permutation(batch, queries, keys):
 
 @pytest.mark.parametrize("seed", range(5))
 def test_list_of_sequences(seed):
-    """Tiles of flash.segment_tile: a tile of a sequence visits the keys of the sequence up to its last query, and a
-    tile without a query visits as many tiles as a kernel needs at least."""
+    """Tests the tiles of flash.segment_tile. A tile of a sequence visits the keys of the sequence up to the tile's last
+    query. A tile without a query visits one tile of keys, the least that a kernel needs."""
     generator = torch.Generator().manual_seed(seed)
     lengths = torch.randint(0, 1500, (1 + 7 * seed,), generator=generator).tolist() + [77]
     starts = torch.tensor([0, *lengths]).cumsum(0).int().cuda()
