@@ -1,10 +1,10 @@
 """Checks for shared memory: a result may not overlap itself, another result, or an array that the kernel reads.
 
 Comparing the ranges of bytes is not enough, since o may lie between the elements of a packed array that also contains
-q, k and v. The addresses of an array's bytes are base + sum of stride_k * x_k with 0 <= x_k <= last_k, so two arrays share a
-byte if a sum of such terms has a given value. A search finds out whether there is such a sum. Usually the search is not
-needed, because the ranges from the first to the last byte of the arrays do not meet. If the search takes too long (see
-_MOST_SUMS), the arrays count as overlapping.
+q, k and v. The addresses of an array's bytes are base + sum of stride_k * x_k with 0 <= x_k <= last_k, so two arrays
+share a byte if a sum of such terms has a given value. A search finds out whether there is such a sum. Usually the
+search is not needed, because the ranges from the first to the last byte of the arrays do not meet. If the search takes
+too long (see _MOST_SUMS), the arrays count as overlapping.
 """
 from __future__ import annotations
 

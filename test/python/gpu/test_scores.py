@@ -63,7 +63,7 @@ def test_score_and_mask(rng, number, name, d, dtype):
 
 
 # The scores of AFFINE add terms affine in j to s; the tensor cores add these.
-#: Schedules that leave no shared memory for slopes on the tensor cores, so that a multiply-add for each element adds the
+#: Schedules that leave no shared memory for slopes on the tensor cores. A multiply-add for each element then adds the
 #: terms.
 FULL = {d: f"consumers=2,kv-tile=64,stages={stages},q-stages=1,store=registers" for d, stages in ((64, 13), (128, 6))}
 AFFINE = ["alibi", "alibi of the other sign", "slope of a query", "rows cut off"]
