@@ -180,7 +180,7 @@ def test_summary_relates_cells_and_compares_long_ones_with_cublas():
     assert lines[3].startswith("grouped over as many key heads as query heads: 1.050")
     assert lines[5] == "flashc over cuBLAS: 0.897  d=128 causal=1 n=16384 batch=1 heads=16"
     assert len(_report.summary(rows[1:])) == 3  # there is nothing to compare them with
-    assert not any("cuBLAS" in line for line in _report.summary([make_row(n=16384)]))  # d=64
+    assert not any("cuBLAS" in line for line in _report.summary([make_row(n=16384)]))  # at d=64
 
 
 BARS = """# measured elsewhere

@@ -16,7 +16,7 @@ TABLE = ((0.5, 1.0, -2.0, 3.0), (1.5, 0.25, 4.0, -1.0))
 
 
 def check(rng, mask=None, score=None, keep=None, rescore=None):
-    """Compares flashc with `mask` and `score` with NumPy with `keep` and `rescore`."""
+    """Compares the results of flashc for `mask` and `score` with those of NumPy for `keep` and `rescore`."""
     b, h, nq, nk = SHAPE
     q, k, v = inputs(rng, b, h, h, nq, nk, 8)
     got = flashc.attention(q, k, v, mask=mask, score=score, return_lse=True)

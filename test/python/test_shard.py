@@ -20,8 +20,8 @@ def test_number(number):
 
 @pytest.fixture
 def collect(tmp_path):
-    """Returns a function that runs pytest on seven tests with that conftest.py. It returns pytest's result, and the
-    tests that pytest would run."""
+    """Returns a function that runs pytest on seven tests with that conftest.py. The function returns pytest's result,
+    and the tests that pytest would run."""
     (tmp_path / "conftest.py").write_text(open(CONFTEST).read())
     (tmp_path / "test_numbers.py").write_text(TESTS)
 

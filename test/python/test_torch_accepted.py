@@ -81,8 +81,8 @@ def test_vmap_of_masks(shape, dim):
 
 
 def test_vmap_of_functions_and_sinks():
-    """Under vmap, a function gets the batch number within its own batch. Sinks that differ between batches make a
-    loop."""
+    """Under vmap, a function gets the batch number within its own batch. With sinks that differ between batches, vmap
+    becomes a loop."""
     table, x, sinks = torch.randn(3), torch.randn(5, 3, 2, 11, 16), torch.randn(5, 2)
 
     def run(x, sinks):

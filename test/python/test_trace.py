@@ -19,8 +19,8 @@ LONG = np.zeros(65, np.float32)
 
 
 def check(rng, mask=None, score=None, keep=None, rescore=None):
-    """Compares flashc with `mask` and `score` with NumPy with `keep` and `rescore`, which are the same functions by
-    default."""
+    """Compares the results of flashc for `mask` and `score` with those of NumPy for `keep` and `rescore`, which are the
+    same functions by default."""
     b, h, nq, nk = SHAPE
     q, k, v = inputs(rng, b, h, h, nq, nk, 8)
     got = flashc.attention(q, k, v, mask=mask, score=score, return_lse=True)

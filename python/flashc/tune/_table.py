@@ -12,11 +12,11 @@ from typing import NamedTuple, Optional
 from .._runtime.files import read_regular
 from ._space import Key
 
-NOISE = 0.02  # A row of its own must be faster by more than this part.
+NOISE = 0.02  # A schedule gets another row only if it is faster by more than this part.
 
 
 class Row(NamedTuple):
-    """The overrides for a key, up to a number of queries. None: for any number."""
+    """The overrides for a key, for up to `queries` queries. None: for any number."""
     key: Key
     queries: Optional[int]
     overrides: str
@@ -28,8 +28,8 @@ class Row(NamedTuple):
 
     @property
     def place(self):
-        """The place of the row in the order of rows. Special rows come first, and rows of bf16 have no condition on the
-        type."""
+        """The place of the row in the order of rows. Rows of other types come before those of bf16, which have no
+        condition on the type. Rows with a limit of queries come before the row without a limit."""
         return (self.key.d, self.key.dv, self.key.mask != "none", self.key.dtype == "bf16",
                 math.inf if self.queries is None else self.queries)
 

@@ -57,8 +57,8 @@ def test_causal_and_grouped(nq, nk, dtype):
 
 
 def test_random_shapes():
-    """A persistent kernel distributes heads and tiles over its CTAs: there are fewer tiles than CTAs, or an odd number,
-    or many for each CTA."""
+    """A persistent kernel distributes heads and tiles over its CTAs. The shapes have fewer tiles than CTAs, an odd
+    number of tiles, or many tiles for each CTA."""
     numbers = random.Random(torch.initial_seed())
     for _ in range(60):
         d, dv = numbers.choice([(64, 64), (128, 128), (256, 256), (192, 128), (40, 96)])
@@ -108,7 +108,8 @@ def test_mask(name):
 
 @pytest.mark.parametrize("name", SCORES)
 def test_score(name):
-    # f16 has more bits than bf16: a score with jumps, such as floor, can change with the last bit of a product.
+    # The inputs are f16, which has more bits than bf16: a score with jumps, such as floor, can change with the last bit
+    # of a product.
     scale = 2.0**-3
     for nq, nk in ((300, 300), (129, 517)):
         q, k, v = qkv(2, 4, 4, nq, nk, 64, dtype=torch.float16)

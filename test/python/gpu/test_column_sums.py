@@ -54,8 +54,8 @@ def test_bounds(d, dtype):
 
 
 def test_random_shapes(rng):
-    """A persistent kernel distributes heads and tiles over its CTAs: there are fewer tiles than CTAs, or an odd number,
-    or many for each CTA."""
+    """A persistent kernel distributes heads and tiles over its CTAs. The shapes have fewer tiles than CTAs, an odd
+    number of tiles, or many tiles for each CTA."""
     for _ in range(60):
         heads, group = (int(rng.choice(x)) for x in ([1, 1, 2, 5, 8], [1, 1, 4]))
         nq, nk = (int(rng.choice([1, 2, 63, 129, 193, 500, 701, 1024, 1537])) for _ in range(2))

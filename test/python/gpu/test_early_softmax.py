@@ -37,7 +37,7 @@ MASKS = {
     "both sides": lambda b, h, i, j: (i - j <= 300) & (j - i <= 200),
     "some rows empty": lambda b, h, i, j: (j <= i - 70) & (j >= i - 75),
     "two runs": lambda b, h, i, j: (j <= i) & ((i - j < 150) | (j < 5)),
-    "of each head": lambda b, h, i, j: (j <= i) & (j < 150 * h + 90),  # depends on the head: sorts work tiles
+    "of each head": lambda b, h, i, j: (j <= i) & (j < 150 * h + 90),  # depends on the head: work tiles are sorted
     "unbounded": lambda b, h, i, j: (i + 3 * j) % 7 != h % 7,
 }
 LENGTHS = [(1, 1), (63, 65), (65, 63), (129, 1), (1, 2049), (129, 1000), (1000, 129), (1000, 1000), (2049, 2049)]
