@@ -36,6 +36,10 @@ func.func @split(%acc: !acc, %m: !row, %l: !row, %o: !all, %n: index) -> !all {
 //     }
 //     %x, %lse
 //   ins(%s#0, %s#1, %s#2 => ins(%t#0, %t#1, %t#2
+// VARY unwritten
+//   %r = scf.forall => %r:2 = scf.forall | error: cannot split keys: expected the parallel loop to write all its results
+//   shared_outs(%out = %o) -> !all => shared_outs(%out = %o, %again = %o) -> (!all, !all)
+//   return %r => return %r#0
 // VARY twice
 //   %x, %lse | error: cannot split keys: expected o and lse to be written once, and used for nothing else
 //   %r = scf.forall => %r:2 = scf.forall

@@ -95,7 +95,12 @@ LogicalResult Splitter::findWrites() {
     if (!write)
       return refuse(finalize, "expected o and lse to be written once, and used for nothing else");
   }
-  return writes[0] ? success() : refuse(finalize, "expected o to be used");
+  if (!writes[0])
+    return refuse(finalize, "expected o to be used");
+  // A result that nothing writes would have no value after the split.
+  if (forall.getNumResults() != (writes[1] ? 2 : 1))
+    return refuse(forall, "expected the parallel loop to write all its results");
+  return success();
 }
 
 /// Restricts the clones of `loops` in `mapping` to the keys of part number `part`.
