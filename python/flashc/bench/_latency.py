@@ -16,6 +16,7 @@ from .._arrays.array import contiguous_strides
 from .._runtime import contexts, library
 from .._runtime.options import Options
 from .._runtime.specialization import Specialization
+from . import _host
 from ._report import latency_line
 from ._timing import call_times, milliseconds
 
@@ -198,45 +199,6 @@ def launch_times(driver, calls=LAUNCHES):
     return (call_times(make_call(loaded, arguments), driver.wait, calls), call_times(nothing, driver.wait, calls))
 
 
-def torch_times(calls=LAUNCHES):
-    """Returns {name: microseconds of each call} for small problems, with flashc and with PyTorch's attention."""
-    import torch
-    if not torch.cuda.is_available():
-        raise ImportError("PyTorch sees no GPU")
-    with torch.no_grad():
-        return {name: call_times(call, torch.cuda.synchronize, calls) for name, call in host_calls("cuda").items()}
-
-
-def host_calls(device):
-    """Returns {name: call} for problems that are so small that a call takes only time of the host."""
-    import torch
-
-    import flashc
-
-    def random(*shape):
-        return torch.randn(*shape, device=device).bfloat16()
-
-    q, k, v, do, bias = (*(random(1, 1, 64, 64) for _ in range(4)), torch.randn(64, device=device))
-    trained = [x.clone().requires_grad_() for x in (q, k, v)]
-    pages, token = random(4, 32, 1, 64), random(2, 1, 1, 64)
-    lengths, table, offsets = (torch.tensor(numbers, dtype=torch.int32, device=device)
-                               for numbers in ([60, 33], [[0, 1], [2, 3]], [0, 20, 64]))
-
-    def train():
-        with torch.enable_grad():
-            torch.autograd.grad(flashc.attention(*trained, causal=True), trained, do)
-
-    return {"flashc.attention": lambda: flashc.attention(q, k, v),
-            "flashc.attention, mask": lambda: flashc.attention(q, k, v, mask=lambda b, h, i, j: j <= i),
-            "flashc.attention, mask that reads an array": lambda: flashc.attention(
-                q, k, v, mask=lambda b, h, i, j: j <= i + bias[j]),
-            "flashc.decode, pages": lambda: flashc.decode(token, pages, pages, lengths, table),
-            "flashc.varlen_attention": lambda: flashc.varlen_attention(q[0, 0, :, None], k[0, 0, :, None],
-                                                                       v[0, 0, :, None], offsets, causal=True),
-            "flashc.attention and its gradients": train,
-            "torch scaled_dot_product_attention": lambda: torch.nn.functional.scaled_dot_product_attention(q, k, v)}
-
-
 # --- Printing ---------------------------------------------------------------------------------------------------------
 
 def main():
@@ -260,11 +222,7 @@ def main():
              f"{statistics.median(one) / statistics.median(every):.2f}")
     launch, nothing = launch_times(driver)
     line("launch (C API through ctypes)", launch, "us", 5, f"an empty ctypes call: {statistics.median(nothing):.2f} us")
-    try:
-        for name, times in torch_times().items():
-            line(f"whole call: {name}", times, "us")
-    except ImportError as error:
-        print(f"left out: whole calls of flashc.attention and PyTorch's: {error}")
+    _host.main()
     return 0
 
 
