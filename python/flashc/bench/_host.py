@@ -84,7 +84,8 @@ def peer_calls(it):
     from torch.nn.attention import SDPBackend
     from torch.nn.attention.flex_attention import create_block_mask, flex_attention
     torch.compiler.reset()
-    block_mask = create_block_mask(it.sees, None, None, q.shape[2], k.shape[2], device=q.device)
+    block_mask = create_block_mask(lambda b, h, i, j: it.sees(b, h, i, j), None, None, q.shape[2], k.shape[2],
+                                   device=q.device)
     flex = torch.compile(flex_attention, fullgraph=True, dynamic=False)
     compiled = torch.compile(lambda *x: flashc.attention(*x, causal=True), fullgraph=True)
     return {
