@@ -297,8 +297,9 @@ FailureOr<Cost> CostCounter::countIteration(Operation *loop, ArrayRef<LoopCounte
   return own;
 }
 
-/// Counts iterations that are alike only once, and multiplies. If nothing changes, all iterations are alike; if only
-/// the sizes of tiles change, all but the last one, whose tile may be cut.
+/// Multiplies the cost of one iteration by the number of iterations that are equal. If nothing changes from one
+/// iteration to the next, all iterations are equal. If only the sizes of tiles change, all are equal except for the
+/// last one, whose tile may be cut. If the bounds of inner loops change, counts each iteration by itself.
 LogicalResult CostCounter::countCounters(Operation *loop, ArrayRef<LoopCounter> counters) {
   if (counters.empty())
     return countBlock(loop->getRegion(0).front());

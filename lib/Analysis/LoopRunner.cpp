@@ -1,6 +1,7 @@
 //===- LoopRunner.cpp - the loops of a step, run with numbers -----------------------------------------------------===//
-// Runs the loops iteration by iteration. It leaves out batches and heads whose tiles are the same as the first one's,
-// and rows that are not in a sample. A loop that only visits one tile after another is handled as a whole.
+// Runs the loops iteration by iteration. Leaves out batches and heads that visit the same tiles as the first one, and,
+// if the map is a sample, rows that the map does not know. A loop that only visits one tile after another is recorded
+// as a whole.
 //===--------------------------------------------------------------------------------------------------------------===//
 
 #include "CallEvaluator.h"
@@ -116,7 +117,7 @@ flash::StepOpInterface LoopRunner::matchStep(Operation *op) const {
 LogicalResult LoopRunner::findTiles() {
   bool isTiled = false;
   WalkResult result = function.walk([&](Operation *op) {
-    isTiled |= isa<flash::FinalizeOp>(op); // present even if the mask keeps nothing
+    isTiled |= isa<flash::FinalizeOp>(op); // flash.finalize is there even if the mask keeps nothing
     flash::StepOpInterface step = matchStep(op);
     isTiled |= bool(step);
     return step && failed(findTiles(step)) ? WalkResult::interrupt() : WalkResult::advance();
@@ -267,7 +268,7 @@ LogicalResult LoopRunner::note(flash::StepOpInterface op, int64_t count) {
   int64_t last = streamed + (count - 1) * width, row = resident / height;
   bool isTile = resident % height == 0;
   if (auto tile = op.getPositionIn(StepDim::I).getDefiningOp<flash::SegmentTileOp>()) {
-    row = *get(op, tile.getTile()); // known, since the tile's position is
+    row = *get(op, tile.getTile()); // known, since the position that it determines is known
     isTile = true;
   }
   auto isInside = [](int64_t number, int64_t extent) { return number >= 0 && number < extent; };
@@ -276,7 +277,7 @@ LogicalResult LoopRunner::note(flash::StepOpInterface op, int64_t count) {
       !map->isKnown(row))
     return op->emitError("expected a tile of the attention, got one at batch ")
            << batch << ", head " << head << ", query " << query << ", key " << key;
-  int64_t column = streamed / width; // unique also for moved tiles: no two begin in one column
+  int64_t column = streamed / width; // unique even if tiles are moved: no two tiles begin in one column
   if (map->add(batch, head, row, {op.hasMask() ? TileClass::Partial : TileClass::Full, column, column + count}))
     return success();
   return function.emitError("expected every tile once, got the one in row ")

@@ -137,8 +137,9 @@ private:
         combine(low, high, variable, before);
   }
 
-  /// Derives `b * low <= a * high` from `a * x >= low` and `b * x <= high`. Without it there is no x; with it there is
-  /// an integer x if a or b is 1, or if the room between the two sides always has a multiple of the other factor.
+  /// Eliminates x from `a * x >= low` and `b * x <= high`: derives `b * low <= a * high`. If the derived constraint
+  /// does not hold, there is no x. If it holds, there is an integer x in three cases: a is 1, b is 1, or `a * high - b
+  /// * low` is known to be at least `(a - 1) * (b - 1)`.
   void combine(const Row &lowRow, const Row &highRow, unsigned variable, ArrayRef<Row> all) {
     int64_t a = lowRow.expr[variable], b = -highRow.expr[variable];
     MaskExpr low = lowRow.expr.without(variable) * -1, high = highRow.expr.without(variable);
@@ -202,8 +203,9 @@ static bool isChain(const MaskSpace &space, const MaskConjunct &conjunct) {
   });
 }
 
-/// Whether the bounds depend on values of row functions inside a tile of queries, not only at its ends. They do not if
-/// the conjunct is a chain, or if it has one row function and nothing else that changes with the query.
+/// Whether the bounds depend on values of row functions inside a tile of queries, not only at its ends. The bounds
+/// depend only on the values at the ends if the conjunct is a chain, or if it has one row function and nothing else
+/// that changes with the query.
 static bool hasUnknownRows(const MaskSpace &space, const MaskConjunct &conjunct) {
   unsigned numFunctions = 0, numOthers = 0;
   for (const MaskExpr &constraint : conjunct.constraints)

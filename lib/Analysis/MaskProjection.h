@@ -9,7 +9,7 @@ namespace mlir::flash {
 /// The constraints that a conjunction puts on the tiles of a loop; variable `MaskSpace::Tile` is the begin of a tile.
 struct MaskProjection {
   SmallVector<MaskExpr> bounds;     // constraints that contain Tile
-  SmallVector<MaskExpr> conditions; // constraints that do not
+  SmallVector<MaskExpr> conditions; // constraints that do not contain Tile
   bool isEmpty = false;
   bool isExact = true;      // each tile within the bounds has a pair that satisfies all constraints
   bool mayHaveGaps = false; // inexact: a key between the keys of two queries may belong to no query

@@ -314,7 +314,7 @@ private:
   RowFunctions rows;
   function_ref<bool(Value)> isAvailable;
   MaskSet set;
-  Operation *culprit = nullptr; // the innermost op that made a comparison not understood
+  Operation *culprit = nullptr; // the innermost op because of which a comparison was not understood
 
   // Several ops may use one value: without these caches, reading n ops could take 2^n steps.
   template <typename Result> struct Known {

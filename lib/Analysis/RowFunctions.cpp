@@ -144,7 +144,8 @@ Trend RowFunctions::compute(Value value) {
         return isOneOfThem ? join(get(select.getTrueValue()), get(select.getFalseValue())) : Trend::Unknown;
       })
       .Case([&](arith::MulIOp) {
-        // `(x floordiv d) * d` has the trend of x. For a negative d this holds too: then the quotient descends.
+        // `(x floordiv d) * d` has the trend of x. This holds for a negative d, too: the quotient then has the opposite
+        // trend, and the product with d turns it around again.
         if (arith::FloorDivSIOp quotient = isNarrow ? arith::FloorDivSIOp() : matchMultiple(value))
           if (get(quotient.getRhs()) == Trend::Constant)
             return get(quotient.getLhs());
@@ -164,9 +165,9 @@ static std::optional<std::pair<SortedElement, int64_t>> matchShiftedElement(Valu
   return element ? std::optional(std::make_pair(*element, expr.getConstant())) : std::nullopt;
 }
 
-/// Matches `min(max(x, s[p - 1] + c), s[p] + c)` for an ascending p. Let p differ between two queries: then the upper
-/// limit of the first query is at most the lower limit of the second one, so the value does not descend between them.
-/// Therefore x has to ascend only between queries with the same p.
+/// Matches `min(max(x, s[p - 1] + c), s[p] + c)` for a sorted array s, a constant c and an ascending p. Let p differ
+/// between two queries: then the upper limit of the first query is at most the lower limit of the second one, so the
+/// value does not descend between them. Therefore x has to ascend only between queries with the same p.
 bool RowFunctions::isSegmentClamp(Operation *op) {
   auto max = isa<arith::MinSIOp>(op) ? op->getOperand(0).getDefiningOp<arith::MaxSIOp>() : arith::MaxSIOp();
   auto low = max ? matchShiftedElement(max.getRhs()) : std::nullopt;

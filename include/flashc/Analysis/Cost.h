@@ -2,9 +2,9 @@
 // The cost model is the one of the FlashAttention papers: a large device memory, and on-chip memory for the values that
 // one step of the loops works on.
 //
-// - In device memory: the function's arguments and results, and every tensor that an op outside all loops computes and
 // - In device memory: the function's arguments and results, and every tensor that an op outside all loops computes,
 //   also where loops carry it on (S and P of standard attention, the state of FlashAttention).
+// - On chip: everything else, that is, the values that loop bodies compute from slices.
 //
 // If a loop takes a slice of a tensor in device memory, this is a read. The slice stays on chip for as long as it does
 // not change: if the loop over query tiles is the inner one, a key tile is read once for all query tiles. If a loop

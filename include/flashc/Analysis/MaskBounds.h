@@ -40,7 +40,7 @@ struct TileInterval {
   SmallVector<MaskExpr> beginTiles, endTiles, conditionExprs;
   bool isExact = true;       // each tile holds a kept pair (for a kept interval) or a cut pair (for a cut interval)
   bool mayHaveGaps = false;  // inexact: a key between the keys of two queries may belong to no query
-  bool isEverything = false; // provably all tiles of the loop; false unless the mask has opaque parts
+  bool isEverything = false; // proven to be all tiles of the loop; tried only if the mask has opaque parts
 
   bool isPrefix() const { return begin.empty(); }
   bool isSuffix() const { return end.empty(); }
@@ -99,7 +99,8 @@ MaskClass classify(const MaskSet &mask, const LoopBounds &bounds);
 /// the loop's begin on. The result is true if
 /// 1. there is one kept interval, and the cuts are at its ends (moved tiles of several intervals would overlap);
 /// 2. the begin of the interval is not a constant, nor at a constant distance from the other direction's tile (as the
-///    begin of a window is; a window is cut in either case), nor known to be a multiple of the tile size;
+///    begin of a sliding window is: its first tile needs the mask, moved or not), nor known to be a multiple of the
+///    tile size;
 /// 3. the end of the interval is not known to be where a tile of the loop ends.
 ///
 /// Adds variables to the mask's space.

@@ -67,7 +67,7 @@ public:
   /// and quotients.
   enum Fixed : unsigned { One, Query, Key, Tile, Begin, End, First, Count, FirstDynamic };
 
-  /// The query of a tile for which a captured value is taken. Anywhere: the value is the same for all queries.
+  /// Says for which query of a tile a captured value is taken. Anywhere: the value is the same for all queries.
   /// FirstRow, LastRow: the value is a row function, taken for the first or the last query.
   enum class At { Anywhere, FirstRow, LastRow };
   /// Prints a captured value.
@@ -79,7 +79,8 @@ public:
     MaskExpr dividend;    // if this is a quotient: what is divided; the quotient is rounded down
     int64_t divisor = 0;  // 0 means that this is not a quotient
     bool isNatural;       // known to be >= 0
-    bool isRow = false;   // a function of i that never descends, and lies between the variables `first` and `last`
+    bool isRow =
+        false; // a function of i that never descends; its values lie between those of variables `first` and `last`
     unsigned first = 0, last = 0;
     std::optional<Side> side = {}; // how a row function, or its value at `at`, compares with the query
 
@@ -99,8 +100,8 @@ public:
   unsigned getSymbol(Value value, At at = At::Anywhere);
   /// Returns the variable of a value that depends on i alone and never descends when i grows.
   unsigned getRowFunction(Value value, std::optional<Side> side);
-  /// Returns constraints that compare a variable (a row function at an end of the tile) with the query that it is taken
-  /// for.
+  /// Returns constraints that compare a variable with the query for which it is taken. The variable is a row function
+  /// at an end of the tile.
   SmallVector<MaskExpr, 1> getPositionFacts(unsigned variable) const;
   /// Returns `expr / divisor`, rounded down. `divisor` must be > 0.
   MaskExpr floorDiv(const MaskExpr &expr, int64_t divisor);

@@ -32,8 +32,8 @@ struct TileCounts {
 struct TileGrid {
   int64_t batch = 1, heads = 1, queries = 1, keys = 1;
   int64_t qTile = 1, kvTile = 1;
-  /// If tiles of queries begin where packed sequences begin (flash.segment_tile): their number, including empty ones. 0
-  /// if tiles do not follow sequences.
+  /// The number of tiles of queries, including empty ones, if tiles begin where packed sequences begin
+  /// (flash.segment_tile). 0 if tiles do not follow sequences.
   int64_t segmentTiles = 0;
   /// Whether loops stream queries past resident keys, as for gradients of keys. Then a row of the map is a tile of
   /// keys.

@@ -21,7 +21,8 @@ llvm::LogicalResult checkScalarCode(mlir::Operation *root);
 /// Adds patterns for ops that LLVM and libm lack, or that LLVM would compute by a difference (expm1, log1p).
 void populateExpandToLibmPatterns(mlir::RewritePatternSet &patterns);
 
-/// Adds these patterns, and patterns for functions of f32, f16 and bf16 that sm_90a has no instruction for.
+/// Adds the patterns of populateExpandToLibmPatterns, and patterns for functions of f32, f16 and bf16 that sm_90a has
+/// no instruction for.
 void populateExpandMathPatterns(mlir::RewritePatternSet &patterns);
 
 } // namespace flashc

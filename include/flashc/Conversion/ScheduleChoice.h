@@ -15,7 +15,7 @@
 
 namespace flashc {
 
-/// The user's wishes.
+/// What the user asks for.
 struct ScheduleRequest {
   llvm::StringRef target = kDefaultTarget;
   /// Overrides of fields.

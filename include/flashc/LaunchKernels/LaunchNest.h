@@ -22,8 +22,8 @@ struct NestResult {
   mlir::flash::StepOperand info;
   /// The extents in L1 of the whole result, of all tiles together.
   mlir::SmallVector<mlir::OpFoldResult, 4> extents = {};
-  /// Whether several iterations of the parallel loop add to the same elements, because it is the streamed tile that
-  /// determines the elements.
+  /// Whether several iterations of the parallel loop add to the same elements: the streamed tile determines to which
+  /// elements a step adds.
   bool isAddedUp = false;
 };
 
@@ -69,8 +69,9 @@ struct LaunchNest {
         return op;
     return {};
   }
-  /// Returns the result of the user of `use` if that is the same result on its way out of the loops: in another type,
-  /// without padding, or as a part of the array of all tiles. Null if the user does something else.
+  /// Follows a result on its way out of the loops. Returns the result of the user of `use` if the user only rounds or
+  /// casts the nest's result, cuts off padding, or puts a tile into the array of all tiles (or adds it there). Null if
+  /// the user does something else.
   mlir::Value getCarried(mlir::OpOperand &use, unsigned result) const;
   /// Returns the arguments of the launch that a result is written to.
   mlir::SmallVector<unsigned, 1> getOutputs(unsigned result) const;

@@ -22,7 +22,7 @@ public:
   /// strides are multiples of `alignment` bytes, or of an element if `alignment` is 0. With `isOfBytes`, elements of 8
   /// bits have type i8.
   mlir::Value getMemRef(unsigned argument, int64_t alignment = 0, bool isOfBytes = false);
-  /// A dynamic extent, of type index.
+  /// Returns a dynamic extent, of type index.
   mlir::Value getExtent(unsigned argument, unsigned dim);
   /// Returns a scalar in its own type. A scalar of type index becomes an i64, since a parameter of type index is an
   /// extent.

@@ -40,7 +40,8 @@ public:
   llvm::SmallVector<mlir::Value> findRowValues(mlir::Region &region, mlir::ValueRange rows);
 
   /// Copies the rest of the region, with `arguments` as the values of its arguments. Returns the copy of the yielded
-  /// value. Tiles may exceed the arrays, but flash-tile has clamped the array indices in the region.
+  /// value. A tile may exceed the arrays, but the copy reads only elements that exist, since flash-tile has clamped the
+  /// indices.
   mlir::Value cloneRegion(mlir::OpBuilder &b, mlir::Region &region, mlir::ValueRange arguments);
 
   /// Returns an extent of an array of the host function. Null after an error at `op`.
