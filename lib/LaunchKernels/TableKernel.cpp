@@ -6,8 +6,8 @@
 using namespace mlir;
 using namespace flashc;
 
-/// The distance, in a row of tiles, between the tiles of a CTA's consecutive warps. It is odd, because the number of
-/// tiles in a row is mostly a power of two.
+/// The distance, in a row of tiles, between the tiles of a CTA's consecutive warps. It is odd, so that its multiples
+/// spread over the row: the number of tiles in a row is mostly a power of two.
 static constexpr int64_t kWarpDistance = 37;
 
 LogicalResult TableWriter::emit() {

@@ -19,9 +19,9 @@ constexpr int64_t kTableThreads = 256, kWarps = kTableThreads / kLanes;
 ///
 /// - flash.row_table: a tile is kTableRows rows, one for each lane.
 /// - flash.tile_classes: the class of a tile is found in up to three steps.
-///   1. The warp evaluates what is known of its tile without pairs. In a flash.tile_range, lane l has the positions l,
-///      l + 32, ... of the tile; then the lanes exchange minimum and maximum (redux.sync). Without a tile_range a warp
-///      has several tiles if there are many, and each lane evaluates one.
+///   1. The warp computes the class as far as it is known without evaluating pairs. In a flash.tile_range, lane l has
+///      the positions l, l + 32, ... of the tile; then the lanes exchange minimum and maximum (redux.sync). Without a
+///      tile_range a warp has several tiles if there are many, and each lane has one of them.
 ///   2. If a tile is still open, the warp samples some queries that are spread over the tile: lane l evaluates the mask
 ///      for these queries and the keys l, l + 32, ... Votes find whether one pair is kept and another one is cut.
 ///   3. If a tile is open even after that (mostly because its pairs are all alike), the whole CTA evaluates all of its
@@ -53,8 +53,8 @@ private:
   mlir::LogicalResult emitRowValue(mlir::flash::RowTableOp op, mlir::ValueRange place);
   mlir::LogicalResult emitClasses(mlir::flash::TileClassesOp op, mlir::Value first, llvm::ArrayRef<mlir::Value> extents,
                                   mlir::Value count);
-  /// Returns two values for this lane's (or this warp's) tile: its class as far as it is known without pairs, and
-  /// whether it is open. Returns nothing after an error.
+  /// Returns two values for this lane's (or this warp's) tile: its class as far as it is known without evaluating
+  /// pairs, and whether the tile is open. Returns nothing after an error.
   mlir::ValueRange emitFirstLook(mlir::flash::TileClassesOp op, llvm::ArrayRef<mlir::Value> extents,
                                  mlir::Value exists);
   /// Evaluates some pairs of each open tile of the warp. Returns whether this lane's tile is still open.
@@ -65,7 +65,7 @@ private:
   mlir::Value emitOpenTiles(mlir::flash::TileClassesOp op, mlir::Value first, llvm::ArrayRef<mlir::Value> extents,
                             mlir::Value other, mlir::Value isOpen, mlir::Value visit);
   mlir::FailureOr<mlir::Value> emitTilesOfWarp();
-  /// Returns the class of a tile as far as it is known without pairs; null after an error.
+  /// Returns the class of a tile as far as it is known without evaluating pairs; null after an error.
   mlir::Value emitKnown(mlir::flash::TileClassesOp op, mlir::ValueRange place);
   /// Returns whether a tile is still open after some of its pairs are evaluated; null after an error.
   mlir::Value emitSample(mlir::flash::TileClassesOp op, mlir::ValueRange place);

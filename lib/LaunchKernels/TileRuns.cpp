@@ -73,7 +73,7 @@ LogicalResult TableWriter::emitRuns(flash::TileRunsOp op, ValueRange place) {
   emitIf(isZero(lane), [&] {
     store(masked, index(VisitsRow::kMaskedVisits));
     store(all, index(VisitsRow::kVisits));
-    // The kernel visits at least one tile (Visits). So a row without tiles names the first tile.
+    // A kernel visits at least one tile (Visits). So a row without tiles to visit names the tile at key 0.
     emitIf(isZero(all), [&] { store(index(0), index(VisitsRow::kKeys)); });
   });
   return success();

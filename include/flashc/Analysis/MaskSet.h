@@ -79,8 +79,7 @@ public:
     MaskExpr dividend;    // if this is a quotient: what is divided; the quotient is rounded down
     int64_t divisor = 0;  // 0 means that this is not a quotient
     bool isNatural;       // known to be >= 0
-    bool isRow =
-        false; // a function of i that never descends; its values lie between those of variables `first` and `last`
+    bool isRow = false;   // never descends as i grows; its values lie between those of `first` and `last`
     unsigned first = 0, last = 0;
     std::optional<Side> side = {}; // how a row function, or its value at `at`, compares with the query
 

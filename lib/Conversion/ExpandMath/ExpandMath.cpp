@@ -39,7 +39,7 @@ bool flashc::isMathInstruction(Operation *op) {
 static LogicalResult checkOp(Operation *op) {
   auto constant = dyn_cast<arith::ConstantIndexOp>(op);
   if (constant && !llvm::isInt<32>(constant.value())) {
-    // The canonicalizer moves constants and drops their locations.
+    // The canonicalizer moves constants and drops their locations, so the error is reported at a user of the constant.
     Operation *user = constant->use_empty() ? op : *constant->user_begin();
     return user->emitError() << "expected an index of 32 bits in a kernel, got " << constant.value();
   }
@@ -339,7 +339,7 @@ struct ExpandMath : flashc::impl::ExpandMathBase<ExpandMath> {
         ops.push_back(op);
     });
     if (ops.empty())
-      return; // nothing to expand: the patterns cost no time
+      return; // there is nothing to expand, so no time is spent on patterns
     numOps += ops.size();
     RewritePatternSet patterns(&getContext());
     if (libm)

@@ -68,7 +68,8 @@ public:
   mlir::FailureOr<llvm::SmallVector<mlir::Value>>
   emitWhereMasked(mlir::Value visit, mlir::ValueRange unmasked,
                   llvm::function_ref<mlir::FailureOr<llvm::SmallVector<mlir::Value>>()> emitMasked);
-  /// Whether arrays decide which pairs the mask keeps. Operands may then hold any bits at the positions that it hides.
+  /// Whether arrays decide which pairs the mask keeps. Operands may then hold any bits at positions that the mask
+  /// hides.
   bool hidesData() const { return static_cast<bool>(seenKeys) || static_cast<bool>(seenQueries); }
   /// Emits whether a visit is masked. Null if all visits are masked, or if none is.
   mlir::Value emitIsMasked(mlir::Value visit);

@@ -55,7 +55,8 @@ private:
   StringRef getResidentName() { return getName(nest.getStep().getResidentDim()); }
 
   LoopNest nest;
-  /// The state after all loops that are not matched yet.
+  /// The loops are matched backwards, from the last one to the first. This is the state that enters the loop that was
+  /// matched last. Before any loop is matched, it is the state after all loops.
   SmallVector<Value> state;
   flash::StepOpInterface lastStep;
 };
@@ -65,9 +66,9 @@ private:
 // The loops over the streamed dimension
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// Return the value of the state with this number before `step`, and after it. State that moves with the streamed tile
-/// is a slice of an array, which the loop inserts into the array again; the value is then the array. With only one tile
-/// there is no slice.
+/// Return the value of state `number` before `step`, and after it. State that moves with the streamed tile is a slice
+/// of an array, which the loop inserts into the array again; the value is then the array. With only one tile there is
+/// no slice.
 static Value getStateBefore(flash::StepOpInterface step, unsigned number) {
   Value init = cast<DestinationStyleOpInterface>(step.getOperation()).getDpsInits()[number];
   if (!step.getStepState()[number].movesWith(step.getStreamedDim()))
@@ -377,7 +378,7 @@ LogicalResult Matcher::matchOperands() {
     return failure();
   if (isa<BlockArgument>(nest.resident.position))
     return success();
-  // The number of rows of a single resident tile without a loop is in its type.
+  // Without a loop there is one resident tile, whose rows are those of the array. The array's type says how many.
   auto *operand = llvm::find_if(nest.operands, [](const NestOperand &operand) { return !operand.isStreamed; });
   auto type = cast<ShapedType>(operand->array.getType());
   if (type.isDynamicDim(2) || type.getDimSize(2) > nest.residentTile)
@@ -418,7 +419,7 @@ LogicalResult Matcher::matchGroup() {
   return success();
 }
 
-/// Returns the number of rows of `result`, to slices of which the iterations of the parallel loop add.
+/// Returns the number of rows of `result` if the iterations of the parallel loop add slices to it.
 static OpFoldResult getAddedRows(Value result) {
   auto type = cast<RankedTensorType>(result.getType());
   if (type.isDynamicDim(2))

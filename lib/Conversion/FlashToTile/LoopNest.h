@@ -50,18 +50,19 @@ struct Segment {
   bool isMasked() { return op.hasMask(); }
 };
 
-/// The table of runs (flash.tile_runs) from which the segments are read, and the place of its row. The table is null if
-/// the segments come from no table.
+/// The table of runs (flash.tile_runs) from which the segments are read, and the indices of the row that a work tile
+/// reads. The table is null if the segments come from no table.
 struct RunsOfSegments {
   mlir::flash::TileRunsOp table;
   mlir::SmallVector<mlir::Value, 3> place;
 };
 
-/// How a kernel visits pairs for a step whose state is a score matrix, so that L1 does not tile it. A CTA computes one
+/// How a kernel visits pairs for a step whose state is a score matrix. L1 does not tile such a step. A CTA computes one
 /// tile of the matrix, or with `isDiagonal` all tiles on a diagonal. It sums over the dimensions that the state lacks.
 struct PairWalk {
   bool sumsBatches, sumsHeads, isDiagonal;
-  /// The keys that the mask needs in all visits. None if they are not known before the first visit.
+  /// The keys that the mask needs, if they are the same for all visits of a CTA. None if they differ between visits, or
+  /// if there is no mask.
   std::optional<mlir::flash::NeededKeys> neededKeys = {};
 };
 

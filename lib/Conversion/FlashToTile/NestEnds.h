@@ -7,7 +7,8 @@
 
 namespace flashc {
 
-/// The ends of a function's nests: the last step of each, and the epilogue that takes the state of one.
+/// The ends of a function's nests: the last step of each nest, and the epilogue that takes the state of one of these
+/// steps.
 struct NestEnds {
   llvm::SmallVector<mlir::flash::StepOpInterface> steps;
   mlir::flash::EpilogueOpInterface epilogue;

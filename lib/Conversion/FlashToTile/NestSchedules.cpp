@@ -152,12 +152,14 @@ LogicalResult flashc::settleSchedules(MutableArrayRef<NestKernel> kernels, Strin
     auto [nest, schedule] = std::tie(kernel.nest, kernel.schedule);
     if (nest.packed)
       continue;
-    // A tile that TMA cannot store would still be in Q's slot when the next Q is loaded.
+    // TMA cannot store a tile that a sequence cuts. Such a tile would still be in Q's slot when the next Q is loaded,
+    // so packed sequences are stored from registers.
     if (nest.segmentTile && schedule.store == Store::QSlot)
       schedule.store = Store::Registers;
     kernel.whySorted = decideWhySorted(kernel, kernels.size() == 1);
     kernel.mayOverlap = hasTables || !kernel.whySorted.empty(); // a kernel that is alone overlaps with none
-    // The schedule of pairs does not come from the table, whose rules are checked.
+    // The rules that checkSchedule checks are those of schedules from the table. The schedule of pairs comes from
+    // choosePairSchedule.
     if (nest.pairs)
       continue;
     StepShape shape = getStepShape(nest);

@@ -25,7 +25,7 @@ FailureOr<LoopNest> flashc::matchPairNest(func::FuncOp func, flash::AccumulateGr
   nest.batch = getDim(StepDim::B, op.getQ(), 0);
   nest.head = getDim(StepDim::H, op.getQ(), 1);
   nest.resident = getDim(StepDim::I, op.getQ(), 2);
-  nest.residentTile = nest.streamedTile = 0; // the schedule's tiles
+  nest.residentTile = nest.streamedTile = 0; // choosePairSchedule sets them
   for (const flash::StepOperand &info : op.getStepInputs()) {
     Value value = op->getOperand(info.number);
     Value array = flash::matchRowDots(value) ? value : flash::getRootArgument(value);

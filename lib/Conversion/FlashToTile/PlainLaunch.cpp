@@ -42,7 +42,8 @@ static LogicalResult checkFunction(ModuleOp module, func::FuncOp function, flash
   return success();
 }
 
-/// Emits the kernel of the op, the only one of the launch: the kind of launch kernel that matches an op outside nests.
+/// Emits the only kernel of the launch. To find it, passes a nest that has no loops and ends with `op` to the match
+/// functions of the launch kernels.
 static FailureOr<ManifestKernel> emitKernel(func::FuncOp host, gpu::GPUModuleOp module, const LaunchRoles &roles,
                                             flash::PlainOpInterface op) {
   LaunchNest nest;

@@ -136,8 +136,8 @@ static std::optional<int64_t> countVisits(const LoopNest &nest, int64_t first, i
 /// unknown.
 using Question = std::optional<bool>(const LoopNest &nest, int64_t length, int64_t samples);
 
-/// Whether the answer is yes for the number of queries. If that number is unknown: whether it is yes for one of several
-/// numbers.
+/// Returns the answer for the number of queries. If that number is unknown, returns whether the answer is yes for one
+/// of several numbers.
 static std::optional<bool> isSoForSome(const LoopNest &nest, Question *isSo) {
   if (std::optional<int64_t> length = getConstantIntValue(nest.resident.extent))
     return isSo(nest, *length, /*samples=*/64);

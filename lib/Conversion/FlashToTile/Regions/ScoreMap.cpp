@@ -103,7 +103,7 @@ private:
 
   std::optional<double> getFactor(Value value, Value &other) { return getConstantFactor(map.getBody(), value, other); }
 
-  /// The factor of a scaled raw score. None if `value` is no raw score.
+  /// Returns the factor if `value` is a constant times the raw score. None otherwise.
   std::optional<double> getScale(Value value) {
     Value score;
     std::optional<double> scale = getFactor(value, score);
@@ -123,7 +123,8 @@ private:
 };
 } // namespace
 
-/// Returns `value`, a position or a difference of two positions, without widening casts. Such values are below 2^30.
+/// Returns `value`, a position or a difference of two positions, without widening casts. These casts change no value,
+/// since positions are below 2^30.
 static Value skipCasts(Value value) {
   auto isWide = [](Type type) { return type.isIndex() || type.getIntOrFloatBitWidth() >= 32; };
   while (isa_and_nonnull<arith::IndexCastOp, arith::ExtSIOp>(value.getDefiningOp()) && isWide(value.getType()))
@@ -131,7 +132,7 @@ static Value skipCasts(Value value) {
   return value;
 }
 
-/// Replaces |i - j| and |j - i| where the mask makes their signs known.
+/// Replaces |i - j| and |j - i| if the mask keeps only pairs for which the difference has one sign.
 void Simplifier::dropMagnitudes(Region &mask) {
   std::optional<KeyOrder> order;
   Value i = map.getBody().getArgument(1), j = map.getBody().getArgument(2);

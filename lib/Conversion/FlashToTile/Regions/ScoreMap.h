@@ -7,37 +7,41 @@
 
 namespace flashc {
 
-/// The map that replaces another one. Its results must still be multiplied by `factor`, a positive constant. The
-/// exponent has a factor anyway, and a positive factor does not change which score is the greatest.
+/// The map that replaces another one. Its results must still be multiplied by `factor`, a positive constant. This costs
+/// nothing, since the exponent has a factor anyway, and the greatest score stays the greatest.
 struct ScoreMap {
   mlir::tile::MapOp map;
   double factor;
-  /// The slopes that the product of Q and K must add: for each row, the factor of an element's column in the tile.
+  /// One slope for each row. The product of Q and K must add the slope times the number of the element's column in the
+  /// tile. Null if there are no slopes to add.
   mlir::Value slopes;
 };
 
-/// Rewrites a map whose scores are f(scale * s), where `scale` is a constant factor, so that an element costs less:
+/// Rewrites a map whose scores are f(scale * s), so that an element costs less. Here `s` is the raw score, `scale` and
+/// `cap` are constants, `slope` is constant in a row, `x`, `y` and `bias` are any values, `i` is the position of the
+/// row and `j` that of the column, and `first` is the first column that the element's thread holds:
 ///
-///   scale * s + slope * d     ->  s + (slope / scale) * d, times scale
-///   scale * s + bias          ->  fma(s, scale, bias)
-///   cap * tanh(scale * s / cap)  ->  tanh(s * (scale / cap)), times cap
+///   scale * s + slope * x        ->  s + (slope / scale) * x, and `factor` gets scale
+///   scale * s + bias             ->  fma(s, scale, bias)
+///   cap * tanh(scale * s / cap)  ->  tanh(s * (scale / cap)), and `factor` gets cap
 ///   x / y, where y is known before the loop  ->  x * (1 / y)
-///   f(s) + slope * (j - i)  ->  f(s) + slope * (j - first) and slope * (first - i), apart (ScoreSplit.h)
-///   |i - j|, where a mask keeps pairs of one order only  ->  i - j, or j - i
+///   f(s) + slope * (j - i)       ->  two results, f(s) + slope * (j - first) and slope * (first - i) (ScoreSplit.h)
+///   |i - j|, where a mask keeps only pairs with i >= j, or only pairs with i <= j  ->  i - j, or j - i
 ///
-/// Also lets products and sums contract. With `canSplit` the map may have a second result, which must be added by the
-/// code that computes the maximum and the exponentials. With `toProduct`, if the score is the raw score plus slopes,
-/// the slopes are returned apart, as values before the loop. Scores of pairs that `mask` (a region of flash.attention,
-/// or null) hides may become any value. With `rowsAreKeys` the rows are keys and the columns are queries, instead of
-/// the other way around.
+/// Also allows LLVM to contract products and sums to multiply-adds. Only with `canSplit` the map may get a second
+/// result, which the code that computes the maximum and the exponentials must add. With `toProduct`, the slopes are
+/// computed before the loop and returned in `slopes`, if without them the score is just s. Scores of pairs that `mask`
+/// (a region of flash.attention, or null) hides may become any value. With `rowsAreKeys` the rows are keys and the
+/// columns are queries, instead of the other way around.
 ScoreMap simplifyScoreMap(mlir::tile::MapOp map, bool canSplit, bool toProduct, mlir::Region *mask, bool rowsAreKeys);
 
 /// Simplifies the map of a score's derivative in the same way, without changing its result. Code that score and
 /// derivative share, such as a soft cap's tanh, stays equal, and LLVM computes it once.
 void simplifyDerivativeMap(mlir::tile::MapOp map, mlir::Region *mask, bool rowsAreKeys);
 
-/// Multiplies `term`, a value of the map, by `factor` if that is free for an element: the factor goes to a value that
-/// is constant in a row. Returns null otherwise.
+/// Multiplies `term`, a value of the map, by `factor` without another instruction for each element: multiplies a value
+/// that is constant in a row, which is `term` itself or, if `term` is a product, one of its factors. Returns null if
+/// none of these is constant in a row.
 mlir::Value scaleTerm(mlir::OpBuilder &b, mlir::tile::MapOp map, mlir::Value term, double factor);
 
 /// If `value` is a product or a quotient of f32 with a constant, returns the constant factor and sets `other` to the
@@ -48,17 +52,16 @@ std::optional<double> getConstantFactor(mlir::Region &region, mlir::Value value,
 /// score must be neither tiny nor infinite.
 bool isExponentFactor(double factor);
 
-/// The greatest bound of scores for which no maximum need be subtracted with bf16. Up to it, weights (exponentials to
-/// the base 2) are between 2^-80 and 2^80. Their products with values, and sums over keys, may then grow by another
-/// 2^46 before f32 overflows.
+/// With bf16, scores up to this magnitude need no maximum to be subtracted: the weights exp(score) are between 2^-80
+/// and 2^80. Products of weights with values, and sums over keys, may then grow by another 2^46 before f32 overflows.
 constexpr double kUnifiedMaxBound = 80.0 * llvm::numbers::ln2;
 
 /// Returns an upper bound of the magnitudes that a score region of flash.attention yields. Knows sums and products of
 /// constants, tanh, sin, cos and erf, and selections among these. None if the bound is unknown.
 std::optional<double> getScoreBound(mlir::Region &score);
 
-/// Whether simplifyScoreMap finds slopes for the product in a score region of flash.attention or flash.online_attention
-/// with this scale.
+/// Whether simplifyScoreMap, called with `toProduct`, returns slopes for a score region of flash.attention or
+/// flash.online_attention with this scale.
 bool hasSlopes(mlir::Region &score, double scale);
 
 } // namespace flashc

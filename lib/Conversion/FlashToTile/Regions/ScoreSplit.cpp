@@ -102,7 +102,7 @@ bool ScoreSplit::takeTerms(double factor) {
   known.clear();
   numSums = 0;
   Value value = yield.getValue();
-  if (getSlopes(value)) // without a part that depends on the score
+  if (getSlopes(value)) // no part of the score depends on s
     return false;
   yield.getValueMutable().assign(takeFrom(value, factor));
   return yield.getValue() != value;

@@ -6,15 +6,17 @@
 
 namespace flashc {
 
-/// Takes terms that are affine in j, with slopes that are constant in a row, out of the sum that a score map yields:
+/// Takes terms that are affine in j, with slopes that are constant in a row, out of the sum that a score map yields.
+/// Here g(s) is a function of the raw score, t(i, j) is such a term of row i and column j, and `first` is the first
+/// column that the element's thread holds:
 ///
 ///   g(s) + t(i, j)  ->  g(s) + slope(i) * (j - first)  and  t(i, first)
 ///
-/// `first` is the first column that the element's thread holds. The second part becomes the map's second result. One
-/// multiply-add by a constant then replaces all such terms of a score, or nothing does if their slopes are 0.
+/// The value t(i, first) becomes the map's second result. One multiply-add of g(s), the sum of all slopes and the
+/// constant j - first then replaces all such terms of a score. If the sum of the slopes is 0, nothing replaces them.
 ///
 /// The terms are added in another order than in the source. This changes a score by no more than the roundings of the
-/// sum as it is written: the second part is about as large as t, and slope(i) * (j - first) is smaller.
+/// sum as it is written: t(i, first) is about as large as t(i, j), and slope(i) * (j - first) is smaller.
 class ScoreSplit {
 public:
   explicit ScoreSplit(mlir::tile::MapOp map)
@@ -46,7 +48,8 @@ private:
     double factor;
   };
 
-  /// Limits of the search: code that shares its values can have 2^n terms in n ops. Further terms stay in the map.
+  /// Limits of the search, since code that shares its values can have 2^n terms in n ops. Terms beyond these limits
+  /// stay in the map.
   static constexpr size_t kMostSlopes = 64;
   static constexpr int64_t kMostSums = 8192;
 
@@ -64,7 +67,7 @@ private:
   mlir::tile::MapOp map;
   mlir::tile::YieldOp yield;
   llvm::SmallVector<Term> terms;
-  /// The slopes of values that are already known, for one run of takeTerms; and the number of sums that have been
+  /// `known` has the slopes of values that were found in this run of takeTerms, and `numSums` counts the sums that were
   /// searched.
   llvm::DenseMap<mlir::Value, std::optional<Slopes>> known;
   int64_t numSums = 0;

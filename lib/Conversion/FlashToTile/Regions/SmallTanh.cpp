@@ -54,13 +54,14 @@ std::optional<double> flashc::getTanhFactor(Region &score) {
 //===--------------------------------------------------------------------------------------------------------------===//
 
 namespace {
-/// tanh(u) = u * (c0 + c1 u^2 + ...) for |u| <= limit.
+/// A polynomial with c0 u + c1 u^3 + ... = tanh(u) for |u| <= limit, within the error that the constructor states.
 class Polynomial {
 public:
   explicit Polynomial(int64_t terms);
 
   double getLimit() const { return limit; }
-  /// Returns p(x) with p(x) * getLeading(k) = tanh(k x) for small x.
+  /// Returns p(x) with x * p(x) * getLeading(k) = tanh(k * x) for |k * x| <= limit. The leading coefficient of p is 1
+  /// or -1.
   Value emitMonic(ImplicitLocOpBuilder &b, Value x, double k) const;
   double getLeading(double k) const {
     return std::abs(coefficients.back()) * std::pow(k, 2.0 * coefficients.size() - 1.0);
@@ -72,15 +73,15 @@ private:
 };
 } // namespace
 
-/// Terms of the polynomials: up to an argument of 0.35, and of 0.75.
+/// The number of terms: two suffice for arguments of tanh up to 0.35, three for arguments up to 0.75.
 constexpr int64_t kLeastTerms = 2, kMostTerms = 3;
 
 static Value number(ImplicitLocOpBuilder &b, double value) {
   return arith::ConstantOp::create(b, b.getF32FloatAttr(static_cast<float>(value)));
 }
 
-/// The polynomials with the least relative error (found by Remez's exchange for tanh(u) / u as a function of u^2):
-/// 2^-12.04 and 2^-12.18. The error of tanh.approx.f32 is 2^-11 (PTX ISA 9.7.3.22).
+/// The coefficients give the least relative error (found by Remez's exchange for tanh(u) / u as a function of u^2):
+/// 2^-12.04 with two terms, 2^-12.18 with three. The error of tanh.approx.f32 is 2^-11 (PTX ISA 9.7.3.22).
 Polynomial::Polynomial(int64_t terms) {
   if (terms == kLeastTerms) {
     limit = 0.35;
@@ -91,9 +92,9 @@ Polynomial::Polynomial(int64_t terms) {
   }
 }
 
-/// Returns p(x) with coefficients in multiples of k. Two terms are computed as c0 / -c1 - u^2, three terms as (u^2 + c1
-/// / 2 c2)^2 + (c0 / c2 - (c1 / 2 c2)^2). This takes one multiply-add fewer than a polynomial with a leading
-/// coefficient, and one register fewer than Horner's rule.
+/// With u = k * x, two terms are computed as (c0 / -c1 - u^2) / k^2, and three terms as ((u^2 + c1 / 2 c2)^2 + (c0 / c2
+/// - (c1 / 2 c2)^2)) / k^4; the constants contain the powers of k. This takes one multiply-add fewer than a polynomial
+/// with a leading coefficient, and one register fewer than Horner's rule.
 Value Polynomial::emitMonic(ImplicitLocOpBuilder &b, Value x, double k) const {
   double square = k * k, leading = coefficients.back();
   if (coefficients.size() == 2)
@@ -124,16 +125,17 @@ void flashc::expandSmallTanh(Block &block) {
 //===--------------------------------------------------------------------------------------------------------------===//
 
 namespace {
-/// The branches that replace `map`. Each has a map of `source` that computes tanh(k e) / unit: as e times the shortest
-/// polynomial that is exact enough, or as tanh.
+/// The branches that replace `map`. Each branch has a map that yields tanh(k * e) / unit for each element e of
+/// `source`, by one of the polynomials or by tanh itself. `unit` is the leading coefficient (getLeading) of the
+/// shortest polynomial.
 struct Branches {
   tile::MapOp map;
   Value source;
   double k, unit;
   llvm::function_ref<Value(OpBuilder &, Value)> finish;
 
-  /// Emits the branches for the polynomials of at least `terms` terms, and for tanh. At run time the first polynomial
-  /// whose limit holds for all arguments is taken; if none is, tanh is.
+  /// Emits the branches for the polynomials of at least `terms` terms, and for tanh. At run time the shortest
+  /// polynomial whose limit holds for all arguments is computed, or tanh if there is no such polynomial.
   Value emit(OpBuilder &b, int64_t terms = kLeastTerms);
 
 private:

@@ -37,7 +37,7 @@ SmallVector<Value, 2> TileRegions::getRowArguments(Region &region) {
 }
 
 /// Computes values of the region once for each row if they depend on the row's position, but not on the score or the
-/// column. Values that take only a few instructions are left out.
+/// column. A value that takes only a few instructions is computed for each element instead.
 LogicalResult TileRegions::emitRows(Region &region) {
   for (Value value : scalars.findRowValues(region, getRowArguments(region))) {
     auto type = tile::getRowType(value.getType(), frame.tileRows);
@@ -57,7 +57,7 @@ LogicalResult TileRegions::emitRows(Region &region) {
   return success();
 }
 
-/// Makes a tile.map and sets the insertion point into it. Maps the values of `region` that depend on the row only to
+/// Makes a tile.map and sets the insertion point into it. Values of `region` that depend on the row only become
 /// arguments of the tile.map.
 tile::MapOp TileRegions::beginMap(Value tile, Value column, Region *region) {
   SmallVector<Value> tiles;
@@ -93,7 +93,8 @@ static bool isOfColumnAlone(tile::MapOp map, Value value) {
   return def && llvm::all_of(def->getOperands(), [&](Value operand) { return isOfColumnAlone(map, operand); });
 }
 
-/// Keeps the clamps of array indices in the map for masked tiles only. In other tiles no column is after the last one.
+/// Keeps the clamps of array indices in the map only where `isMasked` holds. In other tiles all columns exist, so that
+/// clamps change nothing.
 static void keepClampsWhere(Value isMasked, tile::MapOp map) {
   for (auto clamp : llvm::make_early_inc_range(map.getBody().getOps<arith::MaxSIOp>())) {
     Value position = flash::stripTileClamp(clamp);

@@ -22,7 +22,7 @@ public:
   /// the loop over streamed tiles.
   mlir::LogicalResult emitInvariants();
 
-  /// Whether scores pass through `emitScore`. They do if there is a score region, or if the exponent's factor cannot
+  /// Whether scores pass through `emitScore`. This is so if there is a score region, or if the exponent's factor cannot
   /// include the scale. (The maximum is taken of unscaled scores, so the scale must be positive, and neither tiny nor
   /// huge.)
   bool hasScoreMap() const;

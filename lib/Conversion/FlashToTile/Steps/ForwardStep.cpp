@@ -98,7 +98,7 @@ FailureOr<ForwardStep::State> ForwardStep::emitStep(Value visit, State state) {
   auto product =
       tile::MmaAsyncOp::create(b, tile::TokenType::get(b.getContext(), scoreType), frame.getResident("q"), kTile,
                                /*acc=*/Value(), /*ones=*/Value(), /*transpose_b=*/true, /*stage=*/0);
-  if (frame.visits.isInTable()) // re-read, so that the mask's values are loaded while the product runs
+  if (frame.visits.isInTable()) // read again, so that the mask's values are loaded while the product runs
     key = frame.visits.emitPosition(b, visit);
   Value scores = frame.emitScaled("k", tile::MmaWaitOp::create(b, scoreType, product, /*pending=*/0), firstKey);
   if (!scores)
@@ -163,8 +163,8 @@ FailureOr<ForwardStep::Scores> ForwardStep::emitScoreRegion(Value visit, Value k
   asWritten.erase();
   if (schedule.kind != KernelKind::Forward || !nest.score || !isSoftCap(*nest.score))
     return Scores{simple.map.getResult()};
-  // With exponentials inside of the branches, the multi-function unit need not wait for the end of a branch. They are
-  // after the branches if the wait for a product must come between the exponentials.
+  // With exponentials inside of the branches, the multi-function unit need not wait for the end of a branch. With a
+  // `wait-after` the exponentials come after the branches, since a wait for a product must be among them.
   Scores result;
   result.isExponential = schedule.max == Max::Unified && schedule.waitAfter == 0;
   result.tile = splitSmallTanh(simple.map, remainingScale, [&](OpBuilder &nested, Value branch) {
@@ -189,8 +189,8 @@ Value ForwardStep::emitLogSumExp(Value max, Value sum) {
   return math::FmaOp::create(b, math::Log2Op::create(b, sum), splat(rowType, llvm::numbers::ln2), scaled);
 }
 
-/// Emits whether a row has seen no key, or only scores of -inf: then the sum is 0. In every other row the greatest
-/// score adds at least 1 to the sum, unless a score is NaN or +inf; then the sum is NaN.
+/// Emits whether a row has seen no key, or only scores of -inf. In such a row the sum is 0. In every other row the
+/// greatest score adds at least 1 to the sum, unless a score is NaN or +inf, which makes the sum NaN.
 Value ForwardStep::emitIsEmpty(Value sum) {
   auto rowType = cast<RankedTensorType>(sum.getType());
   return arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, sum, splat(rowType, 0.0));

@@ -14,12 +14,12 @@
 using namespace mlir;
 using namespace flashc;
 
-/// The logarithm to the base 2 by which the maximum may be stale. p is then at most 2^8, and sums of p stay well inside
-/// of f32.
+/// The logarithm to the base 2 of the factor by which probabilities p may exceed 1 because the maximum is stale. p is
+/// then at most 2^8, and sums of p stay well inside of f32.
 static constexpr double kRescaleThreshold = 8.0;
 
-/// Maxima up to about this magnitude are subtracted within one multiply-add. The error of this is the rounding of the
-/// maximum in log2. It is at most 2^-2, and the same for all scores of a row.
+/// Maxima up to about this magnitude are subtracted within one multiply-add. This rounds the maximum times log2(e),
+/// with an error of at most 2^-2 that is the same for all scores of a row.
 static constexpr double kFar = 0x1p20;
 
 /// Checks that the schedule's max=unified is possible: 2^x of any score, and sums of them, must stay well inside bf16
@@ -101,9 +101,9 @@ FailureOr<ForwardStep::Exponents> ForwardStep::emitAsWritten(Value visit, Value 
                    splat(cast<RankedTensorType>(scores.offset.getType()), 0.0)};
 }
 
-/// Emits exponents. They use the old maximum while the new one exceeds it by less than kRescaleThreshold; acc and sum
-/// use the same maximum. In most tiles no score of the warp's rows exceeds the old maximum by that much. Then the lanes
-/// exchange nothing.
+/// Emits exponents. As long as the new maximum exceeds the old one by less than kRescaleThreshold, they use the old
+/// maximum, and so do acc and sum. In most tiles no score of the warp's rows exceeds the old maximum by that much. Then
+/// the lanes exchange nothing.
 FailureOr<ForwardStep::Exponents> ForwardStep::emitRescaledExponents(Value visit, Value key, Scores scores,
                                                                      Value oldMax, Softmax &result) {
   FailureOr<Scores> masked = emitMasked(visit, key, scores, kNegInf);
@@ -149,9 +149,10 @@ void ForwardStep::emitNewMaximum(Scores scores, Value oldMax, double factor, Sof
   result.needsRescale = tile::VoteAnyOp::create(b, b.getI1Type(), isStale);
 }
 
-/// Emits exponents. The product of the maximum and log2(e) is rounded, with the same error for all scores of a row. If
-/// the error would be more than a part of one, as for scores of 1e30, the maximum is subtracted from every score
-/// itself. In a row without keys the maximum and all scores are -inf; then 0 is subtracted.
+/// Emits exponents. Usually one multiply-add scales a score and subtracts the scaled maximum. The scaled maximum is
+/// rounded, with the same error for all scores of a row. If this error may be large (a maximum beyond kFar), the
+/// maximum is subtracted from each score before the difference is scaled. In a row without keys the maximum and all
+/// scores are -inf; then 0 is subtracted.
 ForwardStep::Exponents ForwardStep::emitExponents(Scores scores, Value max) {
   Value distance = math::AbsFOp::create(b, emitShift(scores, max));
   auto type = cast<RankedTensorType>(distance.getType());
@@ -215,7 +216,8 @@ LogicalResult ForwardStep::emitHasLargeTerms(tile::MapOp split) {
 }
 
 /// Emits whether a score of the warp's rows may exceed the row's maximum by kRescaleThreshold. The result is true if a
-/// score does, and sometimes if none does. It is always true if a row's maximum is -inf or far from 0 (emitExponents).
+/// score exceeds it by that much, and sometimes even if no score does. It is always true if a row's maximum is -inf or
+/// far from 0 (emitExponents).
 Value ForwardStep::emitMayExceed(Scores scores, Value oldMax) {
   RankedTensorType rowType = frame.getRowType(), partialType = frame.getLanePartialType();
   Value limit = arith::AddFOp::create(b, oldMax, splat(rowType, kRescaleThreshold / getExponentFactor()));

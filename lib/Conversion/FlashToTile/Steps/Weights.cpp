@@ -57,8 +57,9 @@ Value flashc::emitWithQueries(KernelFrame &frame, Value visit, Value position, V
   return map.getResult();
 }
 
-/// Emits 2^(factor * s - log2(e) * lse). The result is 0 for a query whose log-sum-exp is -inf, since it has seen no
-/// key. The multiply-add rounds at the size of the log-sum-exp, but so was the log-sum-exp itself.
+/// Emits 2^(factor * s - log2(e) * lse). The result is 0 for a query whose log-sum-exp is -inf, since such a query has
+/// seen no key. The multiply-add rounds at the size of the log-sum-exp, which does no harm: lse was rounded at this
+/// size, too.
 static Value emitExponentials(KernelFrame &frame, Value visit, Value position, Value scores, double factor, Value lse) {
   ImplicitLocOpBuilder &b = frame.b;
   auto constant = [&](double value) -> Value {

@@ -22,9 +22,9 @@ Value Visits::Emitter::makeUniform(Value visit) {
   return isPlain ? visit : tile::UniformOp::create(b, visit).getResult();
 }
 
-/// Emits the number of the visit of the tile that ends at `key` or contains the position before it. Tiles are counted
-/// from the one at `begin`, and the last tile is visited first. If `key` is before `begin`, the number is after all
-/// others.
+/// Returns the number of the visit of a tile: the one that ends at `key`, or contains the position before `key`. Tiles
+/// are counted from the one at `begin`, and the last tile is visited first. If `key` is at or before `begin`, returns
+/// the number of visits.
 Value Visits::Emitter::getVisitAt(Value key, Value begin) {
   return sub(visits.total, countTiles(max(sub(key, begin), zero)));
 }
@@ -93,8 +93,8 @@ OpFoldResult Visits::Emitter::getEndOfRows(OpBuilder &inL1) {
       .getResult();
 }
 
-/// Emits visits from bounds that read arrays. They come from the numbers of the work list, which are uniform. Returns
-/// null values if the mask has no such bounds.
+/// Emits visits from bounds that read arrays. In the kernel their numbers come from the work list, and are uniform.
+/// Returns null values if the mask has no such bounds.
 FailureOr<Visits::Emitter::RowVisits> Visits::Emitter::emitReadVisits(Value begin, Value end, OpBuilder &inL1) {
   Segment &front = nest.segments.front();
   flash::RowRange rows{getOwnRowInL1(inL1), getEndOfRows(inL1), ownRows, /*isFullInFront=*/!front.isMasked()};
@@ -124,9 +124,9 @@ static MutableArrayRef<Segment> getLastRun(MutableArrayRef<Segment> segments) {
 
 /// Places the visits of the other runs among those of the last run. All warpgroups make the visits of the other runs,
 /// at the place where the CTA's first 64 rows begin their visits (or full visits) of the last run. If bounds ascend
-/// with the rows, every warpgroup has begun its own visits of the last run there. None has ended them if its rows see
-/// at least as many keys as the CTA has rows. Otherwise the visits of a warpgroup are extended to that place; the added
-/// visits are masked.
+/// with the rows, every warpgroup has begun its own visits of the last run there. A warpgroup has not yet ended its
+/// visits there if its rows see at least as many keys as the CTA has rows. Otherwise the visits of the warpgroup are
+/// extended to that place; the added visits are masked.
 LogicalResult Visits::Emitter::emitMovingRun(OpFoldResult fixedEnd) {
   MovingRun run;
   run.segments = getLastRun(nest.segments);
@@ -146,7 +146,7 @@ LogicalResult Visits::Emitter::emitMovingRun(OpFoldResult fixedEnd) {
   Value count = add(divideExactly(sub(run.end, run.begin)), numOthers);
   bool mayBeEmpty;
   setTotal(count, mayBeEmpty);
-  if (!getConstantIntValue(visits.total)) // visits that are left out count as slots, like the rings' counters
+  if (!getConstantIntValue(visits.total)) // must be uniform: a warpgroup counts left-out visits in its rings, too
     visits.total = tile::UniformOp::create(b, visits.total);
   FailureOr<Value> place = emitPlace(run);
   if (failed(place))
@@ -175,8 +175,8 @@ Value Visits::Emitter::divideExactly(Value distance) {
   return b.createOrFold<arith::ShRSIOp>(distance, index(llvm::Log2_64(nest.streamedTile)));
 }
 
-/// Emits the visits of 64 rows in the last run. They lie outside of the run if the rows see none of its keys. The
-/// bounds are those of a loop over all keys, since its begin is more often a constant than the begin of the last run.
+/// Emits the visits of 64 rows in the last run. If the rows see none of the run's keys, the visits lie outside of the
+/// run. The bounds are those of a loop over all keys, which begins at a constant more often than the last run does.
 FailureOr<Visits::Emitter::RowVisits> Visits::Emitter::emitVisitsOf(const MovingRun &run, Value firstRow,
                                                                     OpBuilder &inL1) {
   std::optional<flash::RowBounds> bounds = flash::emitRowBounds(
@@ -201,8 +201,9 @@ FailureOr<Value> Visits::Emitter::emitPlace(const MovingRun &run) {
   return min(place, sub(visits.total, one));
 }
 
-/// Emits the visits of the warpgroup's rows, with the visits of the other runs among them. If keys are the same for all
-/// queries, their tiles in the last run are its last visits, which all warpgroups make.
+/// Emits the visits of the warpgroup's rows, with the visits of the other runs among them. If the keys before
+/// `fixedEnd`, which all queries see, reach into the last run, their tiles there are the run's first ones. Visits run
+/// backwards, so all warpgroups visit these tiles last.
 LogicalResult Visits::Emitter::emitOwn(const MovingRun &run) {
   OpBuilder inL1(nest.end);
   FailureOr<RowVisits> own = emitVisitsOf(run, getOwnRowInL1(inL1), inL1);

@@ -34,8 +34,8 @@ static bool isRead(Value value) {
   return false;
 }
 
-/// Makes a bound uniform. ptxas assumes that a value from memory differs between threads, and then the loop's state,
-/// too.
+/// Makes a bound uniform. ptxas assumes that a value from memory differs between threads, and then it assumes the same
+/// of the loop's state.
 Value Visits::Emitter::bound(OpFoldResult value) {
   Value copy = scalars.get(b, b.getLoc(), value);
   return copy && isRead(copy) ? tile::UniformOp::create(b, copy) : copy;
@@ -75,7 +75,7 @@ LogicalResult Visits::Emitter::emitRun() {
   Value firstKey = begin;
   if (visits.isBackwards)
     firstKey = add(begin, mul(sub(visits.total, one), step));
-  // If the mask keeps no existing key, it may still keep keys after the last one: the first tile of those is visited.
+  // If the mask keeps no existing key, `begin` may lie after the last key. Then the tile of key 0 is visited.
   if (mayBeEmpty && getConstantIntValue(begin) != 0)
     firstKey = arith::SelectOp::create(b, isEmpty(count), zero, firstKey);
   visits.masked.push_back({zero, firstKey});

@@ -10,8 +10,8 @@ using namespace flashc::tiletonvvm;
 
 namespace {
 
-/// Emits a dropout mask for one thread. A block has 8 columns. The thread has four flags of a block: the sign bits of
-/// the four bytes of a word.
+/// Emits a dropout mask for one thread: one word for each block of 8 columns. The thread has four elements of a block.
+/// The sign bits of the word's four bytes are their flags, which are set for kept elements.
 class MaskEmitter {
 public:
   MaskEmitter(DropoutMaskOp op, Emitter &emit, KernelContext &kernel)
@@ -20,8 +20,8 @@ public:
         key(emit.toI32(op.getKey())),
         common(flashc::emitPhiloxKey(emit.builder, emit.loc, op.getSeed(), op.getOffset(), emit.toI32(op.getBatch()),
                                      emit.toI32(op.getHead()))) {
-    // The loop must hide the key. Otherwise LLVM would compute the keys of all rounds before the loop, for which there
-    // are no registers.
+    // Hides the Philox key from LLVM by a move that seems to depend on the tile's position. Otherwise LLVM would
+    // compute the keys of all rounds before the loop over tiles, for which there are no registers.
     for (Value &word : common.key)
       word = emit.ptx(emit.builder.getI32Type(), "mov.b32 $0, $1;", "=r,r,r", {word, op.getTransposed() ? query : key},
                       /*sideEffects=*/false);
@@ -38,7 +38,7 @@ private:
   Value permute(Value x, Value y, int64_t selector) {
     return emit.intrinsic(emit.builder.getI32Type(), "llvm.nvvm.prmt", {x, y, emit.i32(selector)});
   }
-  /// Return the words of this lane's counters that depend on the keys, and on the queries.
+  /// Return the words of this lane's Philox counter that depend on the keys, and on the queries.
   Value getKeys(Value key) { return emit.add(emit.mul(emit.shr(key, 5), 4), kernel.laneCol); }
   Value getQueries(Value query, Value lane) { return emit.add(emit.mul(emit.shr(query, 4), 8), lane); }
 
@@ -49,9 +49,10 @@ private:
   flashc::PhiloxKey common;
 };
 
-/// Compares the bytes of the four words of a call with the threshold t. Let s be the sum of a byte's low seven bits and
-/// 128 - t mod 128. For t of 128 or more, the byte is at least t if s carries into the highest bit and the byte's
-/// highest bit is set. For t up to 127, it is if one of both holds.
+/// Computes 16 random bytes by one Philox call, and compares each with the threshold t. The sign bit of a byte of the
+/// result is set if the random byte r is at least t. This is computed from two conditions. The highest bit of r is set
+/// if r >= 128. The highest bit of r mod 128 + 128 - t mod 128 is set if r mod 128 >= t mod 128. For t >= 128, r >= t
+/// if both conditions hold. For t < 128, r >= t if at least one of the two holds.
 std::array<Value, 4> MaskEmitter::emitFlags(Value keys, Value queries) {
   std::array<Value, 4> words =
       flashc::emitPhilox(emit.builder, emit.loc, {keys, queries, common.place, common.offset}, common.key);
@@ -63,7 +64,8 @@ std::array<Value, 4> MaskEmitter::emitFlags(Value keys, Value queries) {
   return words;
 }
 
-/// If the number of keys is no multiple of 32, the tile may begin in the middle of the 32 keys of a call.
+/// Emits the mask of a tile whose rows are queries. A Philox call has flags for 32 keys. If the tile's number of keys
+/// is no multiple of 32, the tile may begin in the middle of the keys of a call.
 SmallVector<Value> MaskEmitter::emitRowsOfQueries() {
   Value first = emit.add(query, kernel.row); // the lane's first row
   Value queries = getQueries(first, emit.bitAnd(first, 7));
@@ -81,9 +83,10 @@ SmallVector<Value> MaskEmitter::emitRowsOfQueries() {
   return words;
 }
 
-/// Lanes compute flags as if the 16 keys of their warp were the columns, and blocks of 16 queries the rows. Half of a
-/// 32-bit word is then an element of `movmatrix`, with the flags of 16 blocks. Bit n of its first byte is the flag of
-/// block n of 8 queries for the first 8 keys; bit n of its second byte is that flag for the other keys.
+/// Emits the mask of a tile whose rows are keys. Lanes first compute flags as if the 16 keys of their warp were the
+/// columns, and blocks of 16 queries the rows. `movmatrix` then transposes. One of its elements is half of a 32-bit
+/// word and has 16 flags: bit n of the first byte is the flag of block n of 8 queries for the first 8 keys; bit n of
+/// the second byte is that flag for the other keys.
 SmallVector<Value> MaskEmitter::emitRowsOfKeys() {
   Value lane = emit.bitAnd(kernel.row, 7);
   Value firstKey = emit.add(key, emit.add(kernel.row, emit.mul(lane, -1))); // the first key of the warp

@@ -8,8 +8,8 @@ using namespace mlir;
 using namespace mlir::tile;
 using namespace flashc::tiletonvvm;
 
-/// The most ops of a map, counted for all its elements. A kernel has four to eight maps; LLVM takes about 20 us for
-/// each op in each of them, and ptxas takes as long again.
+/// The most ops of a map, counted for all its elements. A kernel has four to eight maps. LLVM takes about 20 us for
+/// each op of each map, and ptxas takes as long again.
 static constexpr int64_t kMostOps = 8192;
 
 /// Finds the ops of the region whose results may differ between a thread's elements in one row. They depend on the

@@ -51,9 +51,9 @@ bool flashc::tiletonvvm::isReadAlongRow(MapOp map, memref::LoadOp load) {
   Type pair = ReadPairOp::getPairType(load.getType());
   if (!pair || indices.empty() || !isColumn(map, indices.back()))
     return false;
-  // In masked tiles j is clamped to the array. With a clamp only 8-bit elements are read in pairs: arrays for which all
-  // tiles are masked have such elements. For other arrays masked tiles are few, and another branch in them makes ptxas
-  // spill at d = 256.
+  // In masked tiles j is clamped to the array. With a clamp only 8-bit elements are read in pairs, since arrays of such
+  // elements make all tiles masked. With other arrays few tiles are masked, and another branch in these tiles makes
+  // ptxas spill at d = 256.
   bool isKept = indices.back() != map.getBody().getArgument(2);
   return (!isKept || pair.isInteger()) &&
          llvm::all_of(indices.drop_back(), [&](Value index) { return map.isSameInRow(index); });

@@ -102,7 +102,7 @@ TileValues lowerCombine(CombineOp op, Adaptor<CombineOp> adaptor, Emitter &emit,
 
 TileValues lowerSplitSums(SplitSumsOp op, Adaptor<SplitSumsOp> adaptor, Emitter &emit, KernelContext &kernel) {
   ValueRange source = adaptor.getSource();
-  ValueRange last = source.take_back(4); // of one block of eight columns, all equal: two of each half
+  ValueRange last = source.take_back(4); // of the last block, whose eight columns are equal: two for each half
   SmallVector<Value> columns = llvm::to_vector(source.drop_back(4)), sums = {last[0], last[2]};
   return {columns, sums};
 }

@@ -10,8 +10,9 @@ using namespace flashc::tiletonvvm;
 
 namespace {
 
-/// Stores the rows before the limit with ordinary stores, if the limit cuts the tile. Each thread has 16 bytes of every
-/// 16th row of a panel. Eight neighbouring threads have the 128 bytes of a row.
+/// If `isCut`, that is, if the op's limit lies inside of the tile, stores the rows before the limit with ordinary
+/// stores. Each thread has 16 bytes of every 16th row of a panel. Eight neighbouring threads have the 128 bytes of a
+/// row.
 void storeFromSlot(Emitter &emit, const KernelContext &kernel, StoreAsyncOp op, Adaptor<StoreAsyncOp> adaptor,
                    Value data, int64_t panelBytes, Value isCut) {
   constexpr int64_t kChunks = 8, kRowsAtOnce = kHopper.groupThreads / kChunks;

@@ -4,7 +4,7 @@
 // what lane l of another warp wrote: the same element of the same row.
 //
 // Invariants of a cluster's merge:
-// 1. Before a CTA pushes, all CTAs of the cluster have arrived, so their barriers are initialised.
+//   1. Before a CTA pushes, all CTAs of the cluster have arrived, so their barriers are initialised.
 //   2. The barrier of a CTA completes with the bytes of all CTAs, including its own. After that no CTA writes to this
 //      CTA, so this CTA may end.
 //

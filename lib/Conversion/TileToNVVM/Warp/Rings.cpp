@@ -87,7 +87,7 @@ struct ChunkOrder {
   int64_t lanesPerRow, rowsAtOnce;
 };
 
-/// Returns the number of the page of row `first + rowInStep`. The lane that has it passes it on.
+/// Returns the number of the page of row `first + rowInStep`. The lane that holds this number passes it on.
 Value getPage(Emitter &emit, ValueRange pages, int64_t first, const ChunkOrder &order, Value rowInStep) {
   auto ask = [&](Value page, Value row) {
     Value lane = emit.mul(emit.bitAnd(row, 7), 4);

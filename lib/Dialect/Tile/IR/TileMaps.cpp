@@ -203,9 +203,10 @@ private:
   }
 };
 
-/// Turns bounds on a function of j into bounds on j. The function is x - j, j + x, j floordiv c, or a cast of one of
-/// these. The limit is the same in the row. An equality becomes two bounds. Positions are less than kFar, so the limit
-/// may be clamped first; then the new limit does not wrap around.
+/// Turns a comparison of a function of j with a limit into bounds on j itself. The function is composed of j + x, j -
+/// x, x - j, j floordiv c and casts to wider types; c is a positive constant, and x and the limit are the same in the
+/// row. An equality becomes two bounds. Positions are less than kFar, so the limit may be clamped to [-kFar, kFar]
+/// before the bound on j is computed from it; that bound then does not wrap around.
 struct IsolateKey : OpRewritePattern<arith::CmpIOp> {
   using OpRewritePattern::OpRewritePattern;
 
