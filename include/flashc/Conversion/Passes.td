@@ -7,9 +7,9 @@ include "mlir/Pass/PassBase.td"
 def ConvertFlashToTile : Pass<"convert-flash-to-tile", "::mlir::ModuleOp"> {
   let summary = "the loops of FlashAttention-2 become the program of a consumer warpgroup (L1 to L2)";
   let description = [{
-    Converts a function in the form that the algorithm `fa2` produces to a `gpu.module` with one kernel. The parallel
-    loop becomes the grid, and its body a `tile.program` in which every consumer warpgroup computes 64 rows of the query
-    tile.
+    Converts a function in the form that the algorithm `fa2` produces to a `gpu.module`, in which each nest of loops
+    is a kernel. The parallel loop becomes the grid, and its body a `tile.program` in which every consumer warpgroup
+    computes 64 rows of the query tile.
 
     Before (tensor types and offsets left out), and after:
     ```mlir
@@ -45,10 +45,10 @@ def ConvertFlashToTile : Pass<"convert-flash-to-tile", "::mlir::ModuleOp"> {
     ```
     The parallel loop may lack a dimension that has only one iteration: then the position in it is a constant.
 
-    The consecutive loops over keys become one loop over the tiles that are visited. It runs backwards from the last
-    tile if some loop has a mask. `tile.outside`, with the range of unmasked tiles, decides whether the mask applies to
-    a tile. The loop visits at least one tile, which is masked as a whole if no tile needs a visit. Bounds are computed
-    from the CTA's query tile, so that all consumers have the same bounds.
+    The consecutive loops over keys become one loop over the tiles that are visited. If some loop has a mask, the new
+    loop runs backwards from the last tile. `tile.outside`, with the range of unmasked tiles, decides whether the mask
+    applies to a tile. The loop visits at least one tile, which is masked as a whole if no tile needs a visit. Bounds
+    are computed from the CTA's query tile, so that all consumers have the same bounds.
 
     Scores and masks become `tile.map`. Values that the regions capture become kernel parameters: scalars, extents, and
     arrays whose elements are loaded (`flash-tile` has clamped positions of tiles that exceed the arrays). Values that
@@ -106,8 +106,9 @@ def ConvertFlashToTile : Pass<"convert-flash-to-tile", "::mlir::ModuleOp"> {
     %begin, %end = tile.own_visits %first to %last of %total listed
     ```
 
-    A mask that has neither kind of bounds is refused. If the extents are static, there may be no loop with the mask, or
-    the mask may be the same for all rows. In these cases the manifest's schedule has `own-keys=false`.
+    `own-keys` is refused for a mask that has neither bounds without arrays nor bounds that read arrays. If static
+    extents leave no loop with the mask, or if the mask is the same for all rows, the manifest's schedule has
+    `own-keys=false`.
 
     A soft cap is a score that is tanh times positive constants. Its map becomes several maps, and every warp executes
     one of them in every tile. An example in which the only other map is the polynomial of two terms:
@@ -121,7 +122,7 @@ def ConvertFlashToTile : Pass<"convert-flash-to-tile", "::mlir::ModuleOp"> {
       scf.yield %tanh : tensor<64x128xf32, #tile.acc>
     }
     ```
-    Without a maximum (`max=unified`) and a `wait-after` the branches yield the exponentials.
+    If there is neither a maximum (`max=unified`) nor a `wait-after`, the branches yield the exponentials.
 
     All `flash.tile_classes` become one kernel, and all `flash.tile_runs` become another one. These kernels are in the
     manifest's `before`, and their results are in the launch's mask map. Loops over the runs of a table become one loop
@@ -246,7 +247,7 @@ def ExpandMath : Pass<"expand-math"> {
     %y = arith.select %isSmall, %small, %large : f32
     ```
 
-    Functions of f64 are left unchanged; `convert-kernel-to-llvm` refuses them by name.
+    Functions of f64 are left unchanged, and `convert-kernel-to-llvm` refuses them by name.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::math::MathDialect", "::mlir::scf::SCFDialect"];
   let options = [

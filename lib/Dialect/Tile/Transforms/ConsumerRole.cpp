@@ -104,8 +104,8 @@ static void expandOwnVisits(OwnVisitsOp own) {
 
 /// Replaces `draw` by a wait for the broadcast. The wait is as late as possible, so that the producer has published the
 /// broadcast by then: at the wait for the last product, and after every tile.advance_ring, whose slots the producer may
-/// need for this work tile. With `isBeforeProduct` the wait is before the last product, since the head of the next work
-/// tile will be there.
+/// need for this work tile. With `isBeforeProduct` the wait is before the last product, since the early part of the
+/// next work tile will be there.
 static void expandDraw(DrawOp draw, const RolePlan &plan, Value warpgroup, bool isBeforeProduct) {
   auto loop = cast<scf::ForOp>(draw->getParentOp());
   Operation *place = loop.getBody()->getTerminator();

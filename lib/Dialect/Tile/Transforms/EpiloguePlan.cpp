@@ -51,7 +51,7 @@ static LogicalResult planProducts(EpilogueOverlap &plan) {
   return success();
 }
 
-/// Returns the ops of the head that depend on the work tile's number.
+/// Returns the ops of the early part (Side::head) that depend on the work tile's number.
 static llvm::SmallDenseSet<Operation *> findOfWorkTile(const EpilogueOverlap::Side &side) {
   llvm::SmallDenseSet<Operation *> found;
   scf::ForOp loop = side.loop;
@@ -63,8 +63,9 @@ static llvm::SmallDenseSet<Operation *> findOfWorkTile(const EpilogueOverlap::Si
   return found;
 }
 
-/// Finds the values of the head that the rest reads. The rest computes scalars again, and the loop carries the other
-/// values. With `carriesScalars`, the loop also carries scalars that depend on the work tile's number.
+/// Finds the values of the early part (Side::head) that the rest of the work tile reads. The rest computes scalars
+/// again, and the loop carries the other values. With `carriesScalars`, the loop also carries scalars that depend on
+/// the work tile's number.
 static void planCrossing(EpilogueOverlap::Side &side, bool carriesScalars) {
   llvm::SmallDenseSet<Operation *> head(side.head.begin(), side.head.end());
   llvm::SmallDenseSet<Operation *> ofWorkTile = findOfWorkTile(side);
@@ -88,8 +89,8 @@ static void planCrossing(EpilogueOverlap::Side &side, bool carriesScalars) {
   llvm::copy_if(known, std::back_inserter(side.crossing), isNeeded);
 }
 
-/// Checks that the next work tile does not wait for slots that this one still holds. Its waits come before this work
-/// tile is stored.
+/// Checks that the next work tile does not wait for slots that this one still holds. The next work tile waits in its
+/// early part, before this work tile is stored.
 static LogicalResult checkHeldSlots(const EpilogueOverlap &plan) {
   for (Operation *op : plan.consumer.head) {
     auto wait = dyn_cast<WaitOp>(op);
@@ -131,8 +132,8 @@ static LogicalResult planIssue(EpilogueOverlap &plan) {
   return success();
 }
 
-/// Finds the softmax of the first product's result: the arithmetic up to the loop over keys. Without such a loop it
-/// ends at the wait for the tile of the last product.
+/// Finds the softmax of the first product's result: the arithmetic up to the loop over keys. Without a loop over keys,
+/// the softmax ends at the wait for the tile of the last product.
 static LogicalResult planSoftmax(EpilogueOverlap &plan) {
   Operation *op = plan.beside.empty() ? plan.first->getNextNode() : plan.beside.back()->getNextNode();
   if (op != plan.firstWait)
@@ -151,7 +152,7 @@ static LogicalResult planSoftmax(EpilogueOverlap &plan) {
                                        "early";
 }
 
-/// Finds the head of the consumers, which will run before the previous work tile is finished.
+/// Finds the consumers' early part: the part of a work tile that will run before the previous work tile is finished.
 static LogicalResult planConsumer(EpilogueOverlap &plan) {
   EpilogueOverlap::Side &side = plan.consumer;
   if (failed(planIssue(plan)))
@@ -173,7 +174,8 @@ static LogicalResult planConsumer(EpilogueOverlap &plan) {
   return success();
 }
 
-/// Checks that the head of the next work tile reads only values of this work tile that are computed before that head.
+/// Checks that the early part of the next work tile reads only values of this work tile that are computed before it
+/// runs.
 static LogicalResult checkCarried(const EpilogueOverlap &plan) {
   scf::ForOp loop = plan.consumer.loop;
   for (Value carried : loop.getYieldedValues()) {
@@ -189,8 +191,8 @@ static LogicalResult checkCarried(const EpilogueOverlap &plan) {
   return success();
 }
 
-/// Finds the head of the producer: the ops before its loop over keys. They must load what the consumers' head waits
-/// for.
+/// Finds the producer's early part: the ops before its loop over keys. They must load what the consumers' early part
+/// waits for.
 static LogicalResult planProducer(EpilogueOverlap &plan) {
   EpilogueOverlap::Side &side = plan.producer;
   llvm::DenseMap<Value, int64_t> waits;

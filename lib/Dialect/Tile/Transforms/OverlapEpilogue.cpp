@@ -35,14 +35,16 @@ public:
       b.clone(*op, map);
   }
 
-  /// Emits the head of the work tile `index`. The head reads the values `carried` from the previous work tile.
+  /// Emits the early part (Side::head) of the work tile `index`. It reads the values `carried` from the previous work
+  /// tile.
   IRMapping emitHead(Value index, ValueRange carried) {
     IRMapping map = beginHead(index, carried);
     emit(side.head, map);
     return map;
   }
 
-  /// Begins the head of the work tile after this one. If this is the last work tile, begins its own head again.
+  /// Begins the early part of the work tile after this one. If this is the last work tile, begins this one's early part
+  /// again.
   IRMapping beginNextHead(const IRMapping &map) {
     auto get = [&](Value value) { return map.lookupOrDefault(value); };
     Location loc = old.getLoc();
@@ -52,7 +54,7 @@ public:
     return beginHead(next, llvm::map_to_vector(old.getYieldedValues(), get));
   }
 
-  /// Returns the values that a head passes on to the rest of its work tile.
+  /// Returns the values that an early part passes on to the rest of its work tile.
   SmallVector<Value> getHanded(const IRMapping &map) {
     return llvm::map_to_vector(side.crossing, [&](Value value) { return map.lookup(value); });
   }
@@ -64,7 +66,7 @@ public:
     return loop;
   }
 
-  /// Begins the rest of a work tile by computing the scalars of its head again.
+  /// Begins the rest of a work tile by computing the scalars of its early part again.
   IRMapping beginRest(Value index, ValueRange handed) {
     IRMapping map;
     map.map(old.getInductionVar(), index);
@@ -86,7 +88,8 @@ private:
   OpBuilder &b;
 };
 
-/// Emits the consumers' new loop. Its body is the rest of a work tile, among which is the head of the next work tile.
+/// Emits the consumers' new loop. Its body is the rest of a work tile, among which is the early part of the next work
+/// tile.
 class ConsumerEmitter {
 public:
   ConsumerEmitter(const EpilogueOverlap &overlap, OpBuilder &b)
@@ -154,7 +157,7 @@ private:
   WorkTileEmitter emitter;
   llvm::SmallDenseSet<Operation *> head;
   Block::iterator place = plan.consumer.loop.getBody()->begin();
-  /// The new values of this work tile, and the new values of the next work tile's head.
+  /// The new values of this work tile, and those of the next work tile's early part.
   IRMapping map, next;
 };
 } // namespace

@@ -77,7 +77,8 @@ FailureOr<WarpSpecializeOp> specializeProgram(ProgramOp program, ScheduleAttr sc
 ///
 ///   rest            (p)       the loop over keys
 ///   issue           (p + 1)   waits for Q and K, the first product
-///   last, beside    (p)       the last product
+///   last            (p)       the last product
+///   beside          (p + 1)   scalars
 ///   result, softmax (p + 1)   the last product stays in flight
 ///   lastWait        (p)
 ///   packing         (p + 1)   P, into the registers that the last product has read
@@ -85,12 +86,14 @@ FailureOr<WarpSpecializeOp> specializeProgram(ProgramOp program, ScheduleAttr sc
 ///
 /// The producer loads in the same order: the next work tile's first tiles before this work tile's last V.
 struct EpilogueOverlap {
-  /// A loop over work tiles, and the part of its body that runs one work tile ahead (its head).
+  /// A loop over work tiles. `head` is the early part of its body: the ops that run before the previous work tile is
+  /// finished.
   struct Side {
     scf::ForOp loop;
     SmallVector<Operation *> head;
-    /// The ops of the head whose results the rest reads. `again`: scalar ops, which the rest computes again, except
-    /// those that an early softmax also needs. The others: the new loop carries their results.
+    /// Ops and values of the early part that the rest of the body needs. The rest computes the scalar ops `again` once
+    /// more. The new loop carries the other values, `crossing`; with an early softmax these include scalars that
+    /// depend on the work tile's number.
     SmallVector<Operation *> again;
     SmallVector<Value> crossing;
   };
@@ -98,10 +101,10 @@ struct EpilogueOverlap {
   bool isSoftmaxEarly = false;
   MmaAsyncOp first, last;
   MmaWaitOp firstWait, lastWait;
-  /// The parts of the consumers' head. The last two are empty if the softmax is not early.
+  /// The early part of the consumers, in pieces. The last two are empty if the softmax is not early.
   SmallVector<Operation *> issue, beside, result, softmax, packing;
 
-  /// The op of a work tile before which the next work tile's head begins.
+  /// The op of a work tile before which the early part of the next work tile begins.
   Operation *getPlace() const { return isSoftmaxEarly ? static_cast<Operation *>(last) : lastWait; }
 };
 

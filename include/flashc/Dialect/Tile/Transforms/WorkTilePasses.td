@@ -108,10 +108,10 @@ def OverlapEpilogue : Pass<"tile-overlap-epilogue"> {
   let summary = "run the next work tile's first product while this work tile is stored";
   let description = [{
     Rotates the consumers' loop over work tiles. In a persistent CTA the tensor cores idle while a consumer normalises
-    and stores its output, and then until the first scores of the next work tile are computed. After this pass the head
-    of the next work tile follows the last product of a work tile (PV): its waits for Q and K, its first product (S) and
-    its scalars. The wait for PV leaves S in flight, and the work tile is stored meanwhile. With ping-pong PV and S are
-    one turn.
+    and stores its output, and then until the first scores of the next work tile are computed. After this pass the
+    early part of the next work tile follows the last product of a work tile (PV): the waits for Q and K, the first
+    product (S) and the scalars of the next work tile. The wait for PV leaves S in flight, and the work tile is stored
+    meanwhile. With ping-pong PV and S are one turn.
 
     ```
     without   PV wait | normalise, store | wait for Q, K | S | scalars | S wait | softmax ...
@@ -121,11 +121,11 @@ def OverlapEpilogue : Pass<"tile-overlap-epilogue"> {
     After the last work tile there is no next one: a CTA then loads and multiplies the first tiles of its last work tile
     once more, without using the result. A branch around a product in flight would cost more, in every iteration.
 
-    With `epilogue = softmax` the head extends up to the loop over keys: the softmax of the next work tile's first tile
-    runs before this work tile is stored, while its last product is in flight. The end of a work tile is then a step
-    like any other, with S of the next work tile and PV of this one. In place of scores the loop carries P, the maximum
-    and the sum, and also the values of the next work tile that its softmax needed (its bounds and its row), so that
-    they are not computed twice. With the dynamic tile scheduler they are, from the broadcast.
+    With `epilogue = softmax` the early part extends up to the loop over keys: the softmax of the next work tile's first
+    tile runs before this work tile is stored, while its last product is in flight. The end of a work tile is then a
+    step like any other, with S of the next work tile and PV of this one. In place of scores the loop carries P, the
+    maximum and the sum, and also the values of the next work tile that its softmax needed (its bounds and its row), so
+    that they are not computed twice. With the dynamic tile scheduler they are computed twice, from the broadcast.
 
     ```
     softmax   wait for Q, K | S | PV | S wait | softmax | PV wait | pack P | normalise, store | the loop over keys ...
@@ -146,7 +146,7 @@ def OverlapEpilogue : Pass<"tile-overlap-epilogue"> {
     Before (consumer):
     ```mlir
     scf.for %p = %lo to %hi step %st iter_args(%gq = %c0, %gk = %c0, %gv = %c0) {
-      %k = tile.wait %kring[%gk]                             // head
+      %k = tile.wait %kring[%gk]                             // early part
       %q = tile.wait %qring[%gq]
       %tS = tile.mma_async %q, %k transpose_b
       %S = tile.mma_wait %tS
@@ -163,14 +163,14 @@ def OverlapEpilogue : Pass<"tile-overlap-epilogue"> {
     ```
     After:
     ```mlir
-    %k0 = tile.wait %kring[%c0]                              // the first work tile's head
+    %k0 = tile.wait %kring[%c0]                              // the first work tile's early part
     ...
     %n = scf.for %p = %lo to %hi step %st iter_args(%q = %q0, %S = %S0, ...) {
       %r:4 = scf.for ...
       tile.release %q
       %v = tile.wait %vring[%r#3]
       %tO = tile.mma_async %r#0, %v into %r#1
-      %next = %p + %st < %hi ? %p + %st : %p                 // the next work tile's head
+      %next = %p + %st < %hi ? %p + %st : %p                 // the next work tile's early part
       %k = tile.wait %kring[%r#2]
       %q1 = tile.wait %qring[%gq + 1]
       %tS = tile.mma_async %q1, %k transpose_b
