@@ -182,7 +182,7 @@ private:
     for (const MaskExpr &row : part.bounds) {
       int64_t factor = row[MaskSpace::Tile];
       MaskExpr rest = row.without(MaskSpace::Tile);
-      if (factor > 0) { // the tile's last position, or one before it, is >= limit / factor
+      if (factor > 0) { // the tile's last position is >= limit / factor
         MaskExpr limit = MaskExpr(factor * (loop.tileSize - 1)) - rest;
         AffineExpr position = isCut ? makeExpr(limit - 1).floorDiv(factor) + 1 : makeExpr(limit).ceilDiv(factor);
         interval.begin.push_back(loop.isMoved ? position : tileFloor(position));

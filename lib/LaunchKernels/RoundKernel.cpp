@@ -70,8 +70,8 @@ public:
     Value ofRow = rem(ofThread, kBlock), pair = div(ofThread, kBlock), warp = div(pair, 8), inWarp = rem(pair, 8);
     Value column = add(mul(panel, kPanel), mul(ofRow, kBlock));
     Value row = add(mul(rows, kPanel), add(mul(warp, 16), inWarp));
-    // Programmatic launch inserts a wait before the first read. Everything that depends on the main kernel's results is
-    // emitted after that.
+    // Programmatic launch inserts a wait for the main kernel before the first read. The code up to here does not depend
+    // on the main kernel's results, so it runs before the wait.
     emitIf(isBelow(column, index(sums.getDepth())), [&] {
       Value first = add(mul(ofRow, kBlockElements), add(mul(warp, 8 * kQuadElements), mul(inWarp, kQuadElements)));
       std::array<SmallVector<Value>, 2> elements = load(array, {batch, head, rows, panel}, first);

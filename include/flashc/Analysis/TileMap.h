@@ -59,9 +59,9 @@ struct TileStretch {
 /// spaced rows, and its counts are estimates.
 class TileMap {
 public:
-  /// Makes a map in which every tile is skipped. Unless `variesByBatch`, all batches share one map; unless
-  /// `variesByHead`, all heads do. Only one in `rowStep` rows is known; the first known row is the middle one of the
-  /// first `rowStep` rows.
+  /// Makes a map in which every tile is skipped. Unless `variesByBatch`, all batches share one map. Unless
+  /// `variesByHead`, all heads share one map. Only one in `rowStep` rows is known; the first known row is the middle
+  /// one of the first `rowStep` rows.
   TileMap(const TileGrid &grid, bool variesByBatch, bool variesByHead, int64_t rowStep = 1);
 
   const TileGrid &getGrid() const { return grid; }

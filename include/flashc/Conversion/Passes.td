@@ -107,7 +107,7 @@ def ConvertFlashToTile : Pass<"convert-flash-to-tile", "::mlir::ModuleOp"> {
     ```
 
     `own-keys` is refused for a mask that has neither bounds without arrays nor bounds that read arrays. If static
-    extents leave no loop with the mask, or if the mask is the same for all rows, the manifest's schedule has
+    extents leave no loop with the mask, or make the mask the same for all rows, the manifest's schedule has
     `own-keys=false`.
 
     A soft cap is a score that is tanh times positive constants. Its map becomes several maps, and every warp executes

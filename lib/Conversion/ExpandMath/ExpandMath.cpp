@@ -127,7 +127,8 @@ Value expandSinh(Code &code, Value x) {
 
 /// erf(x). Up to |x| = 0.93 it is x + x p(x^2), above it is 1 - 2^(|x| q(|x|)) with the sign of x. The polynomials p of
 /// degree 5 and q of degree 6 are fitted to the least relative errors of erf (2e-8 and 1e-9; with rounding 1.2 units in
-/// the last place). The fit of q ends at 4; above, q descends, and the power is less than half a unit.
+/// the last place). The fit of q ends at |x| = 4. Above, q still descends, so that the power is less than half a unit
+/// in the last place of 1.
 Value expandErf(Code &code, Value x) {
   Value square = code.mul(x, x), magnitude = code.abs(x);
   Value p = code.polynomial(square, {0.12837915, -0.37612486, 0.11281721, -0.026763124, 0.004988004, -0.00059642526});

@@ -419,7 +419,7 @@ LogicalResult Matcher::matchGroup() {
   return success();
 }
 
-/// Returns the number of rows of `result` if the iterations of the parallel loop add slices to it.
+/// Returns the number of rows of `result`, an array to which the iterations of the parallel loop add slices.
 static OpFoldResult getAddedRows(Value result) {
   auto type = cast<RankedTensorType>(result.getType());
   if (type.isDynamicDim(2))

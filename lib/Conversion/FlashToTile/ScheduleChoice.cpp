@@ -66,8 +66,8 @@ static std::string getUnboundedKind(Operation *op) {
   }
 }
 
-/// Whether `op`, an operation on the key, is part of a condition that bounds the key. A kernel has such conditions as
-/// bits of words.
+/// Whether `op`, an operation on the key, is part of a condition that bounds the key. A kernel computes the bits of
+/// such conditions for many columns at once.
 static bool isPartOfBounds(Operation *op) {
   if (isa<arith::AddIOp, arith::SubIOp, arith::IndexCastOp, arith::ExtSIOp, arith::AndIOp, arith::OrIOp, arith::XOrIOp,
           flash::YieldOp>(op))
@@ -79,8 +79,9 @@ static bool isPartOfBounds(Operation *op) {
   return compare && (compare.getPredicate() <= arith::CmpIPredicate::sge); // eq, ne, and the signed ones
 }
 
-/// Returns the operations of `mask` that belong to conditions which repeat along the keys. The period is at most `most`
-/// of the blocks of columns that a thread holds. A kernel has such conditions as bits of words, too.
+/// Returns the operations of `mask` that belong to conditions which repeat along the keys, with a period of at most
+/// `most` of the blocks of columns that a thread holds. A kernel computes the bits of such conditions for many columns
+/// at once, too.
 static llvm::SetVector<Operation *> findRepeated(Region &mask, int64_t most) {
   namespace tile = mlir::tile;
   llvm::SetVector<Operation *> repeated;

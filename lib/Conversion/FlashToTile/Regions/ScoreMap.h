@@ -48,8 +48,8 @@ mlir::Value scaleTerm(mlir::OpBuilder &b, mlir::tile::MapOp map, mlir::Value ter
 /// other operand. None otherwise.
 std::optional<double> getConstantFactor(mlir::Region &region, mlir::Value value, mlir::Value &other);
 
-/// Whether the exponent's factor can include the constant `factor`. It must be positive, and its product with a masked
-/// score must be neither tiny nor infinite.
+/// Whether the exponent's factor can include the constant `factor`. `factor` must be positive, and the product of
+/// `factor` and the score of a masked element must be neither tiny nor infinite.
 bool isExponentFactor(double factor);
 
 /// With bf16, scores up to this magnitude need no maximum to be subtracted: the weights exp(score) are between 2^-80

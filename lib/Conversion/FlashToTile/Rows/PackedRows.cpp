@@ -18,7 +18,7 @@ public:
   FailureOr<std::array<GridFormula, 3>> getExtents() override;
   LogicalResult emitPlace(KernelFrame &frame) override;
   bool areConsecutive() const override { return false; }
-  /// All rows of a tile have the same head only if the tile has one head.
+  /// The head is the same for all rows only if the tile has one head. Null otherwise.
   Value getHead(KernelFrame &frame) const override { return shape().heads == 1 ? frame.head : Value(); }
   Value emitFirst(KernelFrame &frame) const override { return frame.index(0); }
   std::pair<Value, Value> emitHeadAndPosition(KernelFrame &frame, Value row) const override;

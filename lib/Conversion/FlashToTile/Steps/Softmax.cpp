@@ -62,8 +62,8 @@ FailureOr<ForwardStep::Softmax> ForwardStep::emitSoftmax(Value visit, Value key,
   return result;
 }
 
-/// Emits the exponents of the scores. They are computed from scores without the split terms, or, if a term may be
-/// large, from scores as the score region writes them.
+/// Emits the exponents of the scores. If a term may be large, they are computed from the scores that the score region
+/// yields (`scores.asWritten`), otherwise from scores without the split terms.
 FailureOr<ForwardStep::Exponents> ForwardStep::emitSplitOrAsWritten(Value visit, Value key, Scores scores, Value oldMax,
                                                                     Softmax &result) {
   RankedTensorType rowType = frame.getRowType();
@@ -89,7 +89,8 @@ FailureOr<ForwardStep::Exponents> ForwardStep::emitSplitOrAsWritten(Value visit,
   return Exponents{branch.getResult(0), branch.getResult(1)};
 }
 
-/// Emits the exponents of scores as they are written. The maximum is then a maximum of scores, not of scores / scale.
+/// Emits the exponents of the scores that the score region yields (`scores.asWritten`). The maximum is then a maximum
+/// of these scores, and not of scores that are still to be multiplied by `remainingScale`.
 FailureOr<ForwardStep::Exponents> ForwardStep::emitAsWritten(Value visit, Value key, Scores scores, Value oldMax,
                                                              Softmax &result) {
   FailureOr<Scores> masked = emitMasked(visit, key, Scores{scores.asWritten.getResult()}, kNegInf);
@@ -197,7 +198,7 @@ LogicalResult ForwardStep::emitHasLargeTerms(tile::MapOp split) {
   RankedTensorType type = frame.getLanePartialType();
   Value limit = splat(type, kFar / remainingScale), isLarge;
   for (Value key : {frame.index(0), numKeys}) {
-    IRMapping mapping; // the code may read the first column
+    IRMapping mapping; // replaces the values that exist only inside of the loop
     mapping.map(split.getCol(), key);
     mapping.map(split.getSource(), splat(cast<RankedTensorType>(split.getSource().getType()), 0.0));
     auto terms = cast<tile::MapOp>(b.clone(*split, mapping));

@@ -33,7 +33,7 @@ struct KernelContext {
   mlir::tile::ScheduleAttr schedule;
   /// Offsets from `sharedBase`.
   mlir::tile::KernelLayout layout;
-  /// The numbers that one place for broadcasts holds.
+  /// How many numbers one place for broadcasts holds.
   int64_t publishWords;
   /// The warps of a tile.warp_program, and the CTAs of its cluster.
   int64_t warps = 0, cluster = 0;
@@ -65,19 +65,20 @@ public:
   mlir::Value shr(mlir::Value a, int64_t bits);
   mlir::Value bitAnd(mlir::Value a, int64_t mask);
   mlir::Value equal(mlir::Value a, int64_t b);
-  /// Whether a bit of an i32 is 1, by a mask. LLVM by itself would shift the bit to the right first.
+  /// Emits whether bit `bit` of `word` is 1. Tests `word` with a mask; LLVM by itself would first shift the bit to the
+  /// right.
   mlir::Value isSet(mlir::Value word, int64_t bit);
   mlir::Value select(mlir::Value condition, mlir::Value a, mlir::Value b);
   mlir::Value toI64(mlir::Value i32);
   mlir::Value toI32(mlir::Value index);
   mlir::Value toIndex(mlir::Value i32);
 
-  /// Inline PTX without a result.
+  /// Emits inline PTX without a result.
   void ptx(llvm::StringRef assembly, llvm::StringRef constraints, mlir::ValueRange operands);
-  /// Inline PTX with one result.
+  /// Emits inline PTX with one result.
   mlir::Value ptx(mlir::Type result, llvm::StringRef assembly, llvm::StringRef constraints, mlir::ValueRange operands,
                   bool sideEffects);
-  /// Inline PTX with `results.size()` results.
+  /// Emits inline PTX with `results.size()` results.
   llvm::SmallVector<mlir::Value> ptx(llvm::ArrayRef<mlir::Type> results, llvm::StringRef assembly,
                                      llvm::StringRef constraints, mlir::ValueRange operands);
   mlir::Value intrinsic(mlir::Type result, llvm::StringRef name, mlir::ValueRange operands);

@@ -42,8 +42,8 @@ mlir::Value getSlotAddress(Emitter &emit, mlir::tile::RingType ring, mlir::Value
 int64_t getReleases(mlir::Type elementType);
 void waitUntilEmpty(Emitter &emit, mlir::ValueRange places, Turn turn);
 
-/// The weights of the parts of a slope: hi, mid and lo. A slope times n is hi * (kHighWeight * n) + (mid + lo) *
-/// (kLowWeight * n). See `tile.store_slopes` and `tile.alloc_slot columns`.
+/// A slope has three parts, hi, mid and lo, with these weights. The slope times a column number n is hi * (kHighWeight
+/// * n) + (mid + lo) * (kLowWeight * n). See `tile.store_slopes` and `tile.alloc_slot columns`.
 constexpr float kHighWeight = 64.0f, kLowWeight = 1.0f / 32.0f;
 
 /// Adds all patterns for Hopper, and the types of their ops.

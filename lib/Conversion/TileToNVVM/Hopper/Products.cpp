@@ -49,14 +49,14 @@ Value getDescriptorWithOnes(Emitter &emit, Value address, Value ones, SlotType s
   return emit.add(emit.add(address, leading), getDescriptorFields(0, kSwizzleAtomBytes) + step - (step << 16));
 }
 
-/// Returns the descriptor of slopes or of numbers of columns. They are K-major with one step of depth. Rows have 32
+/// Returns the descriptor of slopes or of numbers of columns. Both are K-major with one step of depth. Rows have 32
 /// bytes, whose swizzle is layout type 3.
 Value getDescriptorOfStep(Emitter &emit, Value address) {
   constexpr int64_t kEightRows = 8 * kHopper.getStepRowBytes();
   return emit.add(address, static_cast<int64_t>(uint64_t(3) << 62 | uint64_t(kEightRows >> 4) << 32 | 1 << 16));
 }
 
-/// `prefix0, prefix1, ...`
+/// Returns a list of `count` names: `prefix` with the numbers from `first` on.
 std::string list(StringRef prefix, int64_t first, int64_t count) {
   std::string text;
   for (int64_t i = first; i < first + count; ++i)
@@ -64,7 +64,8 @@ std::string list(StringRef prefix, int64_t first, int64_t count) {
   return text;
 }
 
-/// `count` times "=f" or, if tied, the numbers 0 to count - 1.
+/// Returns the constraints of `count` accumulators: `count` times "=f", and then, if `tied`, the numbers 0 to `count` -
+/// 1.
 std::string accumulatorConstraints(int64_t count, bool tied) {
   std::string text;
   for (int64_t i = 0; i < count; ++i)

@@ -6,8 +6,9 @@
 // xor r mod 8) of the row. The result has the order of an accumulator.
 //
 // If B has 8 bits, a thread gets four bytes in place of two elements (Bytes.cpp widens them). For B^T these bytes are
-// four neighbours along the depth. They are the thread's part of one step if A is in quads. For B they are two rows by
-// two columns; one column belongs to a block of even columns, the other to a block of odd columns.
+// four neighbours along the depth: the thread's part of one step, if the columns of A are in the order of `quads`
+// (tile.read_rows). For B they are two rows by two columns; one column belongs to a block of even columns, the other to
+// a block of odd columns.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 
@@ -142,7 +143,7 @@ TileValues lowerMmaAsync(MmaAsyncOp op, Adaptor<MmaAsyncOp> adaptor, Emitter &em
   return {acc};
 }
 
-/// The registers hold the result after the instruction.
+/// There is nothing to wait for: mma.sync has written its result to the registers.
 TileValues lowerMmaWait(MmaWaitOp op, Adaptor<MmaWaitOp> adaptor, Emitter &emit, KernelContext &kernel) {
   return {llvm::to_vector(adaptor.getToken())};
 }
