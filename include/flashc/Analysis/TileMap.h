@@ -106,9 +106,9 @@ private:
 /// are unknown. The tile shape of `grid` is ignored and taken from the loops. Fails after a diagnostic; if a loop bound
 /// reads an unknown argument, the diagnostic names it.
 ///
-/// The time is proportional to the number of rows or, if the mask is evaluated at run time (flash.tile_runs), to the
-/// number of tiles. If that is more than `maxTiles` tiles, the map is a sample. A row whose bounds are formulas counts
-/// as kTilesOfRow tiles.
+/// The time is proportional to the number of tiles if the mask is evaluated at run time (flash.tile_runs). Otherwise it
+/// is proportional to the number of rows, and a row counts as kTilesOfRow tiles. If the tiles would be more than
+/// `maxTiles`, the map is a sample.
 constexpr int64_t kTilesOfRow = 16;
 mlir::FailureOr<TileMap> mapTiles(mlir::func::FuncOp function, mlir::ArrayRef<LaunchArgument> arguments, TileGrid grid,
                                   int64_t maxTiles = int64_t(1) << 22);

@@ -194,7 +194,7 @@ LogicalResult expandPowF(math::PowFOp op, PatternRewriter &rewriter) {
   APFloat exponent(0.0f);
   if (matchPattern(op.getRhs(), m_ConstantFloat(&exponent)) && exponent.isInteger() &&
       std::abs(exponent.convertToDouble()) <= 64) {
-    // An upstream pattern expands these to products.
+    // An upstream pattern expands powers with a constant whole exponent to products.
     auto whole = static_cast<int64_t>(exponent.convertToDouble());
     Value times = arith::ConstantOp::create(code, rewriter.getI32IntegerAttr(whole));
     rewriter.replaceOpWithNewOp<math::FPowIOp>(op, op.getLhs(), times);

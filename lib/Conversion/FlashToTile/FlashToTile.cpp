@@ -84,7 +84,8 @@ static FailureOr<TileTables> getTables(ArrayRef<NestKernel> kernels) {
   return tables;
 }
 
-/// Emits the launch kernels in the order of the nests: first those before all main kernels, then those after them.
+/// Emits the launch kernels: first those that run before all main kernels, then those that run after them; each of
+/// these groups is in the order of the nests.
 static LogicalResult emitLaunchKernels(ArrayRef<NestKernel> kernels, const LaunchContext &context, Launch &launch) {
   using Time = LaunchKernel::Time;
   llvm::SmallPtrSet<Operation *, 4> emitted;

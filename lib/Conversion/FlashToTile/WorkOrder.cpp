@@ -62,7 +62,8 @@ namespace {
 /// Evaluates bounds to numbers by the ops' folders.
 class BoundEvaluator {
 public:
-  /// Evaluates bounds for the tile of queries that begins at `first`. whyUnsorted explains `length`.
+  /// Evaluates bounds for the tile of queries that begins at `first`. `length` is the number of queries, from which
+  /// other unknown numbers are derived (see whyUnsorted).
   BoundEvaluator(const LoopNest &nest, int64_t first, int64_t length)
       : builder(nest.elementType.getContext()), length(length) {
     values[nest.resident.position] = builder.getIndexAttr(first);

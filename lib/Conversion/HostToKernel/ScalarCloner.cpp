@@ -140,7 +140,7 @@ Value ScalarCloner::getTableArray(OpBuilder &b, Value table, ArrayRef<OpFoldResu
   SmallVector<OpFoldResult> sizes;
   SmallVector<int64_t> shape;
   for (auto [dim, extent] : llvm::enumerate(extents)) {
-    std::optional<int64_t> known = dim < 3 ? std::nullopt : getConstantIntValue(extent); // static head dimensions
+    std::optional<int64_t> known = dim < 3 ? std::nullopt : getConstantIntValue(extent); // head dimensions stay static
     shape.push_back(known.value_or(ShapedType::kDynamic));
     Value size = known ? Value() : get(b, loc, extent);
     if (!known && !size)

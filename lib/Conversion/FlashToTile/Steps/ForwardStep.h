@@ -90,7 +90,6 @@ private:
   mlir::RankedTensorType getOutputType();
   mlir::Value splat(mlir::RankedTensorType type, double value) { return frame.splat(type, value); }
   mlir::Value scale(mlir::Value values, double factor) { return frame.scale(values, factor); }
-  /// Replaces -inf by 0.
   mlir::Value replaceNegInf(mlir::Value rows);
 
   int64_t valueDim;

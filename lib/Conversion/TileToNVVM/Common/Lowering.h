@@ -100,7 +100,6 @@ public:
 /// Rounds two f32 values to 16 bits and packs them into an i32. `low` is in the low half.
 mlir::Value packPair(Emitter &emit, mlir::Type element, mlir::Value low, mlir::Value high);
 
-/// The number of elements of `tile` that a thread holds.
 int64_t getElementsPerThread(mlir::RankedTensorType tile);
 
 /// The position of an accumulator's element e relative to the thread's first element: getColumn(e) columns to the

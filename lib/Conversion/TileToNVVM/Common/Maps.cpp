@@ -142,8 +142,8 @@ private:
 // Conditions
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// Whether the value is held as bits of words. It is if it is a bound on j, a condition that repeats along j, or a
-/// combination of these with values that are constant in a row.
+/// Whether the value is held as bits of words: a bound on j, a condition that repeats along j, or a combination of
+/// these with values that are constant in a row.
 bool MapExpander::isWord(Value value) {
   Operation *def = value.getDefiningOp();
   if (!def || !value.getType().isInteger(1) || def->getBlock() != &op.getBody().front())
