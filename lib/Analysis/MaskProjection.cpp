@@ -127,7 +127,7 @@ private:
       else
         (row.expr[variable] > 0 ? lower : upper).push_back(row);
     }
-    constexpr size_t kMaxRows = 128; // if there would be more, none is made, which is safe
+    constexpr size_t kMaxRows = 128; // beyond this number no row is made: leaving rows out is safe, but not exact
     if (lower.size() * upper.size() > kMaxRows) {
       isExact = false;
       return;

@@ -208,8 +208,8 @@ bool RowFunctions::isSearched(Value value) {
 // Comparisons with the query
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// Matches the begin or the end of the block of d positions that contains i. With `m = (i floordiv d) * d`, they are
-/// `m` and `m + d` for d > 0, and `m + d + 1` and `m + 1` for d < 0.
+/// Matches the begin or the end of the block of d positions that contains i. With `m = (i floordiv d) * d`, the block
+/// begins at `m` and ends at `m + d` if d > 0; if d < 0, it begins at `m + d + 1` and ends at `m + 1`.
 static std::optional<Side> compareBlockWithQuery(arith::SelectOp select, const LinearExpr &query) {
   auto isPositive = select.getCondition().getDefiningOp<arith::CmpIOp>();
   if (!isPositive || isPositive.getPredicate() != arith::CmpIPredicate::sgt ||

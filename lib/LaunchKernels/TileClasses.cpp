@@ -16,7 +16,7 @@ static int64_t countOfLane(int64_t tile) { return llvm::divideCeil(tile, kLanes)
 static constexpr int64_t kMostInlined = 500, kMostQueries = 8;
 
 LogicalResult TableWriter::emitClasses(flash::TileClassesOp op, Value first, ArrayRef<Value> extents, Value count) {
-  // Nested code reads these extents: they are emitted before it.
+  // These extents are emitted here, before the nested code that reads them.
   if (!cloner->get(b, op.getKeys()) || !cloner->get(b, op.getQueries()))
     return failure();
   Value ofTable = sub(warp, first), begin = mul(ofTable, tilesOfWarp);

@@ -51,7 +51,7 @@ public:
   mlir::Value loadElement(mlir::OpBuilder &b, mlir::Operation *op, mlir::Value source, mlir::ValueRange positions);
   /// Returns the table of shifts and of `delta` (DeltaKernel.cpp of LaunchKernels) as an array. Null after an error.
   mlir::Value getStatistics(mlir::OpBuilder &b, mlir::Operation *op, mlir::Value delta);
-  /// Returns the table of the value `table` as an array: of f32, with the extents `extents`, row by row. Null after an
+  /// Returns the table of the value `table` as an array of f32 with these extents, stored row by row. Null after an
   /// error.
   mlir::Value getTableArray(mlir::OpBuilder &b, mlir::Value table, mlir::ArrayRef<mlir::OpFoldResult> extents);
   /// Returns the extents of a table of tiles (TileTables), without the extents within a row. Fails after an error.

@@ -44,8 +44,8 @@ void simplifyDerivativeMap(mlir::tile::MapOp map, mlir::Region *mask, bool rowsA
 /// none of these is constant in a row.
 mlir::Value scaleTerm(mlir::OpBuilder &b, mlir::tile::MapOp map, mlir::Value term, double factor);
 
-/// If `value` is a product or a quotient of f32 with a constant, returns the constant factor and sets `other` to the
-/// other operand. None otherwise.
+/// If `value` is an f32 product with a constant, or an f32 quotient by a constant, returns the constant factor (one
+/// over the divisor) and sets `other` to the other operand. None otherwise.
 std::optional<double> getConstantFactor(mlir::Region &region, mlir::Value value, mlir::Value &other);
 
 /// Whether the exponent's factor can include the constant `factor`. `factor` must be positive, and the product of

@@ -31,9 +31,9 @@ private:
   struct State {
     mlir::Value acc, max, sum;
   };
-  /// The scores of a tile. They are `tile`, plus `offset` if it is not null, which has a value for each row and lane.
-  /// With `isExponential`, `tile` holds the exponentials of the scores. With an offset, `asWritten` computes the scores
-  /// without splitting them, and is used if `hasLargeTerms` holds.
+  /// The scores of a tile: `tile`, plus `offset` if it is not null. `offset` has a value for each row and lane. With
+  /// `isExponential`, `tile` holds the exponentials of the scores instead. If there is an offset, `asWritten` computes
+  /// the same scores without splitting them, and is used if `hasLargeTerms` holds.
   struct Scores {
     mlir::Value tile;
     mlir::Value offset = {};

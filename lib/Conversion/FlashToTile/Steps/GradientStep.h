@@ -81,7 +81,7 @@ private:
   /// The shifts and deltas of queries in device memory, and the ring into which they are loaded. Only if keys are
   /// resident.
   mlir::Value statistics, statisticsRing;
-  /// The ring for dX^T, and the sums. Only if dq is added up in device memory.
+  /// The ring for dX^T, and the sums of dq in device memory. Only if dq is added up in device memory.
   mlir::Value shared, sums;
 };
 
