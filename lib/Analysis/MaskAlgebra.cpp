@@ -85,8 +85,8 @@ Union MaskAlgebra::simplify(Union all) const {
   return all;
 }
 
-/// Whether every pair of `a` is in `b` or in `c`. This is so if all constraints of `b` except for one are constraints
-/// of `a`, all constraints of `c` except for one are, too, and at least one of these two exceptions holds for any pair.
+/// Whether every pair of `a` is in `b` or in `c`. This is so if `b` has only one constraint that `a` does not have, `c`
+/// has only one such constraint, and at least one of these two constraints holds for any pair.
 static bool isCase(const MaskConjunct &a, const MaskConjunct &b, const MaskConjunct &c) {
   const MaskExpr *onlyB = nullptr, *onlyC = nullptr;
   auto find = [&](const MaskConjunct &from, const MaskExpr *&only) {

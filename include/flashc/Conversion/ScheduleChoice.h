@@ -58,8 +58,8 @@ struct ScheduleDecision {
   KernelPlan plan = {};
 };
 
-/// Chooses the schedules for the only attention of a module in any form of L0 or L1. A schedule is the row of a table,
-/// with the overrides applied to it; it is checked. Emits an error on the attention if a schedule does not fit the
+/// Chooses the schedules for the only attention of a module in any form of L0 or L1, and checks them. A schedule is the
+/// row of a table, with the overrides applied to it. Emits an error on the attention if a schedule does not fit the
 /// hardware, and on the module if a table cannot be parsed. For a module with a plain op, the result is one choice of
 /// kind Plain without fields.
 mlir::FailureOr<ScheduleDecision> decideSchedules(mlir::ModuleOp module, const ScheduleRequest &request);

@@ -60,8 +60,8 @@ public:
   /// `tile` holds products with the operand's tile at `position`, or factors of such products. Returns `tile` itself if
   /// the elements have no scales. Null after an error.
   mlir::Value emitScaled(llvm::StringRef name, mlir::Value tile, mlir::Value position);
-  /// Loads the element at `position` of a streamed operand that is no matrix. If `isMasked`, which says whether the
-  /// visit is masked, holds, the position may not exist; then the last element is loaded instead. Null after an error.
+  /// Loads the element at `position` of a streamed operand that is no matrix. In a masked visit (`isMasked`) the
+  /// position may not exist; then loads the last element instead. Null after an error.
   mlir::Value loadStreamedElement(llvm::StringRef name, mlir::Value position, mlir::Value isMasked);
   /// Emits values for a visited tile: the values of `emitMasked` if the tile is masked, otherwise `unmasked`.
   /// `emitMasked` returns one value for each of `unmasked`.

@@ -9,7 +9,7 @@ namespace flashc {
 
 /// Matches a step that L1 leaves whole (StepOpInterface::isTiled) as a nest without loops, whose operands are all
 /// streamed and whose tiles are the schedule's. Changes the step's regions so that tiles may exceed the arrays. Emits
-/// an error and fails unless exactly one flash.scatter_sum adds up the step's sums, or if an operand is no argument.
+/// an error and fails if no single flash.scatter_sum adds up the step's sums, or if an operand is no argument.
 mlir::FailureOr<LoopNest> matchPairNest(mlir::func::FuncOp func, mlir::flash::AccumulateGradientsOp op);
 
 /// The schedule of such a nest: `schedule` with other tiles, and with as many slots as fit.

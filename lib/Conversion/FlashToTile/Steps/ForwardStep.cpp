@@ -251,7 +251,8 @@ LogicalResult ForwardStep::emitOutputs(ValueRange carried) {
     divisor = arith::MulFOp::create(b, sum, with.divisor), lse = with.lse;
   }
   Value inverse = arith::DivFOp::create(b, splat(rowType, dropout.getScale()), divisor);
-  // With a running maximum, scores that the mask keeps may all be -inf. With max=unified all scores have a bound.
+  // A row counts as empty if all its scores are -inf. With a running maximum, this may be so even if the row sees keys.
+  // With max=unified, scores have a bound, so that only a row without keys is empty.
   if (schedule.max == Max::Running || nest.mayHaveEmptyRows())
     inverse = arith::SelectOp::create(b, emitIsEmpty(sum), splat(rowType, 0.0), inverse);
   Value output = tile::ScaleRowsOp::create(b, acc.getType(), acc, inverse);

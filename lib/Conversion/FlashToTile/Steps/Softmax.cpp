@@ -217,8 +217,8 @@ LogicalResult ForwardStep::emitHasLargeTerms(tile::MapOp split) {
 }
 
 /// Emits whether a score of the warp's rows may exceed the row's maximum by kRescaleThreshold. The result is true if a
-/// score exceeds it by that much, and sometimes even if no score does. It is always true if a row's maximum is -inf or
-/// far from 0 (emitExponents).
+/// score exceeds it by that much, and sometimes even if no score does. It is always true if the limit, which is the
+/// maximum plus the threshold, is negative, or if the maximum is far from 0 (emitExponents).
 Value ForwardStep::emitMayExceed(Scores scores, Value oldMax) {
   RankedTensorType rowType = frame.getRowType(), partialType = frame.getLanePartialType();
   Value limit = arith::AddFOp::create(b, oldMax, splat(rowType, kRescaleThreshold / getExponentFactor()));
@@ -227,8 +227,9 @@ Value ForwardStep::emitMayExceed(Scores scores, Value oldMax) {
     limit = arith::SubFOp::create(b, limit, scores.offset);
   // One instruction takes the maximum of three integers, but only of two floats. As integers, the bits of floats have
   // the right maximum unless all scores are negative. Then the integer maximum is some negative score, which is below
-  // every limit that is not negative; so only other limits need a comparison of floats. A negative number or NaN is
-  // above all others as an unsigned integer. So one comparison finds negative limits and rows that are far from 0.
+  // every limit that is not negative. A negative limit is replaced by -inf, which makes the result true. As an unsigned
+  // integer, a negative number or NaN is above all other numbers. So one comparison finds the limits to replace:
+  // negative ones, and those that are far from 0.
   Value most = tile::RowReduceOp::create(b, partialType, tile::ReduceKind::MaxOfBits, scores.tile);
   RankedTensorType bitsType = partialType.clone(b.getI32Type());
   int32_t farBits = llvm::bit_cast<int32_t>(static_cast<float>(kFar / remainingScale));

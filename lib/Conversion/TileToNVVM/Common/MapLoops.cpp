@@ -12,8 +12,8 @@ using namespace flashc::tiletonvvm;
 /// each op of each map, and ptxas takes as long again.
 static constexpr int64_t kMostOps = 8192;
 
-/// Finds the ops of the region whose results may differ between a thread's elements in one row. They depend on the
-/// element or on j, other than through tile.first_column.
+/// Finds the ops of the region whose results may differ between a thread's elements in one row. Such an op depends on
+/// the element or on j, other than through tile.first_column.
 static llvm::SmallPtrSet<Operation *, 32> findVaryingOps(MapOp map) {
   llvm::SmallPtrSet<Operation *, 32> varying;
   Block &body = map.getBody().front();
