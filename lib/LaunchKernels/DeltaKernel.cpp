@@ -71,8 +71,8 @@ private:
     return success();
   }
 
-  /// Clears this CTA's share of sums of a head to which the CTAs of a group of heads add. If the group has n CTAs, each
-  /// of them clears every n-th row of panels.
+  /// Clears this CTA's share of the sums of a head to which a group of heads adds. If the heads of the group have n
+  /// CTAs in total, each of these clears every n-th row of panels.
   LogicalResult clearOfGroup(const AddedSums &added, Value first, Value thread) {
     Value array = added.getArray(b, scalars), end = added.countPanelRows(b, scalars);
     if (!array || !end)

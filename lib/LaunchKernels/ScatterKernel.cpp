@@ -251,8 +251,8 @@ private:
   }
 
   /// Returns this thread's part of the sum if there is an index with a lastDirection. The thread takes every group-th
-  /// combination of positions in the other dimensions; for each it narrows the range of last positions to the ones of
-  /// `element`.
+  /// combination of positions in the other dimensions. For each it narrows the range of last positions to those whose
+  /// index is that of `element`.
   Value emitNarrowedSum(ArrayRef<Ranges> ranges, ValueRange element, Value lane) {
     ArrayRef<Ranges> outer = ranges.drop_back();
     SmallVector<Value> counts;

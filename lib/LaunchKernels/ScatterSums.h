@@ -21,8 +21,9 @@ struct ScatterSums {
 
   static std::optional<ScatterSums> find(const LaunchNest &nest);
 
-  /// Whether the summands are pairs, and each belongs to the element of the result at its own position, with dimensions
-  /// in order. Then the main kernel writes these elements directly to the result, without a table.
+  /// Whether the summands are pairs, and the indices of the element to which a pair belongs are the pair's own
+  /// positions, in the order of the dimensions. Then the main kernel writes these elements directly to the result,
+  /// without a table. False unless `isFirst` holds.
   bool isDirect() const;
   void addRoles(LaunchRoles &roles) const;
   /// `getSizes` returns the extents of the result as formulas; `emitSize` emits one of them in a kernel.

@@ -9,10 +9,10 @@
 namespace flashc {
 
 /// Returns the reason why an attention's tiles of queries must be sorted by their work at the launch, or an empty text
-/// if the order of their numbers will do. The order of numbers will do without a mask, if the number of keys that a
-/// tile sees grows evenly with the tile's number (causal masks), or if it is the same for all tiles except at the ends
-/// (windows, whole chunks); deviations of up to an eighth are allowed. Otherwise tiles must be sorted. This is so if
-/// bounds read arrays, differ between heads or batches, fall with the queries by more than a fifth in total (chunks
+/// if the order of their numbers will do. The order of numbers will do if there is no mask, if the number of keys that
+/// a tile sees grows evenly with the tile's number (causal masks), or if all tiles see equally many keys except at the
+/// ends (windows, whole chunks); deviations of up to an eighth are allowed. Otherwise tiles must be sorted. This is so
+/// if bounds read arrays, differ between heads or batches, fall with the queries by more than a fifth in total (chunks
 /// that are causal inside), stay the same and then grow (a prefix), or go up and down (a shared prefix).
 ///
 /// Bounds that depend only on the query are evaluated for some tiles of queries. Extents that are unknown before the

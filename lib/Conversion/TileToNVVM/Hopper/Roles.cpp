@@ -98,8 +98,8 @@ template <typename OpTy> bool isUsed(Region &region, Value ring) {
 }
 
 /// Initialises the barriers. A full barrier completes with the producer's arrival and the bytes that the producer
-/// announces, or, if a consumer's warps share a tile, with their arrivals. An empty barrier completes when every reader
-/// has released the slot.
+/// announces, or, if a consumer's warps write the slot (tile.share), with the arrivals of these warps. An empty barrier
+/// completes when every reader has released the slot.
 void initialiseBarriers(Emitter &emit, const KernelContext &kernel, WarpSpecializeOp op) {
   OpBuilder::InsertionGuard guard(emit.builder);
   auto ifThread0 = scf::IfOp::create(emit.builder, emit.loc, TypeRange(), kernel.isThread0, false);
