@@ -26,7 +26,7 @@ public:
       isEmpty |= tight.getConstant() < 0;
       return;
     }
-    if (tight.isLarge()) { // leaving it out is safe
+    if (tight.isLarge()) { // leaving the constraint out is safe
       isExact = false;
       return;
     }

@@ -178,7 +178,7 @@ private:
   std::optional<Pieces> getTerm(Value value) {
     if (value == query || value == key)
       return make(MaskExpr::variable(value == query ? MaskSpace::Query : MaskSpace::Key));
-    if (matchPattern(value, m_Constant())) // a constant that is too large
+    if (matchPattern(value, m_Constant())) // the constant is too large
       return std::nullopt;
     if (isUniform(value))
       return make(MaskExpr::variable(set.space.getSymbol(value)));
@@ -290,7 +290,7 @@ private:
       return map(dividend, floorBy(divisor));
     if (isa<arith::CeilDivSIOp>(op))
       return map(dividend, ceilBy(divisor));
-    if (isa<arith::DivSIOp, arith::DivUIOp>(op)) // rounds towards 0
+    if (isa<arith::DivSIOp, arith::DivUIOp>(op)) // these ops round towards 0
       return getBySign(dividend, floorBy(divisor), ceilBy(divisor));
     auto negativeRemainder = [this, divisor](const MaskExpr &x) { return x - set.space.ceilDiv(x, divisor) * divisor; };
     if (isa<arith::RemSIOp, arith::RemUIOp>(op))

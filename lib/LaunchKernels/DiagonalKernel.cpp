@@ -128,7 +128,7 @@ DiagonalSums::DiagonalSums(flash::AccumulateGradientsOp op, const LaunchNest &ne
 }
 
 void flashc::matchDiagonal(LaunchNest &nest) {
-  auto op = dyn_cast<flash::AccumulateGradientsOp>(nest.end); // where L1 has no loops
+  auto op = dyn_cast<flash::AccumulateGradientsOp>(nest.end); // only if L1 has no loops
   if (op && op.has(flash::Gradients::Diagonals))
     nest.kernels.push_back(std::make_unique<DiagonalKernel>(op));
 }

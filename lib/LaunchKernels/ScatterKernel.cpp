@@ -317,7 +317,7 @@ public:
   explicit ScatterKernel(ScatterSums sums) : LaunchKernel(sums.op, sums.outputs), sums(std::move(sums)) {}
 
   LogicalResult addTables(const LaunchNest &, TileTables &tables) const override {
-    if (tables.getNumber(sums.table)) // added by DiagonalKernel
+    if (tables.getNumber(sums.table)) // DiagonalKernel has added it
       return success();
     return addTable(tables, getArrayTable(sums.table, sums.extents, /*isNumbered=*/true));
   }

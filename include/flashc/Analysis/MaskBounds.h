@@ -39,7 +39,7 @@ struct TileInterval {
   /// conditions together with the rooms.
   SmallVector<MaskExpr> beginTiles, endTiles, conditionExprs;
   bool isExact = true;       // each tile holds a kept pair (for a kept interval) or a cut pair (for a cut interval)
-  bool mayHaveGaps = false;  // inexact: a key between the keys of two queries may belong to no query
+  bool mayHaveGaps = false;  // inexact, since a key between the keys of two queries may belong to no query
   bool isEverything = false; // proven to be all tiles of the loop; tried only if the mask has opaque parts
 
   bool isPrefix() const { return begin.empty(); }
@@ -82,7 +82,7 @@ struct LoopBounds {
 struct MaskClass {
   enum Kind {
     Exact,        // visits no tile without a kept pair, and masks no tile without a cut pair
-    Mapped,       // the same, because a kernel evaluates the mask at run time (flash.tile_classes)
+    Mapped,       // as Exact, since a kernel evaluates the mask at run time (flash.tile_classes)
     Conservative, // may visit tiles without a kept pair, or mask tiles without a cut pair
     Opaque        // visits and masks all tiles
   };

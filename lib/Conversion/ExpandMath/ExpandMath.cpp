@@ -186,7 +186,7 @@ Value createPower(Code &code, Value x, Value y) {
   Value negated = code.select(isEven, power, arith::NegFOp::create(code, power));
   negated = code.select(isWhole, negated, code.number(std::numeric_limits<float>::quiet_NaN()));
   power = code.select(code.less(x, zero), negated, power);
-  return code.select(code.equal(y, zero), one, power); // otherwise 0 times an infinity
+  return code.select(code.equal(y, zero), one, power); // x^0 is 1, but `power` is NaN for x = 0
 }
 
 LogicalResult expandPowF(math::PowFOp op, PatternRewriter &rewriter) {

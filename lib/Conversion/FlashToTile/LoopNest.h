@@ -85,7 +85,7 @@ struct LoopNest : LaunchNest {
   mlir::Operation *epilogue = nullptr;
   std::optional<PairWalk> pairs;
   std::optional<PackedShape> packed;
-  mlir::Type elementType;             // of the operands of products
+  mlir::Type elementType;             // the type of the elements that products multiply
   mlir::Region *score = nullptr;      // the score region of all segments
   mlir::Region *derivative = nullptr; // the score's derivative, if the step computes gradients
   mlir::Region *mask = nullptr;       // the mask region of all masked segments

@@ -110,7 +110,7 @@ private:
       return {};
     if (auto attribute = dyn_cast<Attribute>(results[number]))
       return attribute;
-    return evaluate(cast<Value>(results[number])); // an operand of the op
+    return evaluate(cast<Value>(results[number])); // the result is an operand of the op
   }
 
   Builder builder;

@@ -52,13 +52,13 @@ void GradientStep::emitAllocations() {
 }
 
 SmallVector<Value> GradientStep::emitIdentity() {
-  if (isOfPairs()) // each visit has other queries
+  if (isOfPairs()) // lse and delta are then loaded in each visit
     return {frame.splat(frame.getAccType(nest.streamedTile), 0.0)};
   if (!hasResidentKeys()) {
     lse = emitRowsOfQueries(frame, "lse");
     delta = emitRowsOfQueries(frame, "delta");
   }
-  if (shared) // the first of the three gradients is dq
+  if (shared) // dq is the first of the three gradients
     sums = nest.getAddedSums(0)->getArray(b, frame.scalars);
   if (sumsScoreGradients())
     return {frame.splat(frame.getLanePartialType(), 0.0)};

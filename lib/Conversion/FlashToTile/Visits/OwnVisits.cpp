@@ -77,7 +77,7 @@ FailureOr<bool> Visits::Emitter::emitOwn(Value begin, Value end) {
     own->first = min(own->first, sub(visits.total, one));
   if (own->last != visits.total)
     own->last = max(own->last, add(own->first, one));
-  if (!isListed && failed(leaveOutMissingRows(own->first, own->last))) // a list handles missing rows itself
+  if (!isListed && failed(leaveOutMissingRows(own->first, own->last))) // a work list handles missing rows
     return failure();
   own->first = makeUniform(own->first), own->last = makeUniform(own->last);
   visits.fullBegin = makeUniform(own->fullBegin), visits.fullEnd = makeUniform(own->fullEnd);

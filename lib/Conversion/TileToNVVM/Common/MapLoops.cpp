@@ -27,7 +27,7 @@ static llvm::SmallPtrSet<Operation *, 32> findVaryingOps(MapOp map) {
 }
 
 bool flashc::tiletonvvm::isLargeMap(MapOp map) {
-  if (llvm::any_of(map.getRows().getTypes(), isColTile)) // registers, which a loop cannot index
+  if (llvm::any_of(map.getRows().getTypes(), isColTile)) // they are in registers, which a loop cannot index
     return false;
   int64_t ops = 0;
   for (Operation *op : findVaryingOps(map))

@@ -16,7 +16,7 @@ using flashc::kHopper;
 /// The named barriers (PTX ISA 9.7.13.1). Barrier 0 is for all threads of the CTA, at the start. Barriers 1 to 4 are
 /// for turns at the Tensor Cores: consumer w has barrier 1 + w, the number of its warpgroup. Barriers 5 to 8 are for
 /// warps: the warps of consumer w have barrier 5 + w.
-constexpr int64_t kWarpgroupBarriers = mlir::tile::kMaxConsumers; // plus the number of the warpgroup
+constexpr int64_t kWarpgroupBarriers = mlir::tile::kMaxConsumers; // plus the number of the warpgroup, 1 + w
 static_assert(kWarpgroupBarriers + mlir::tile::kMaxConsumers < kHopper.namedBarriers);
 
 /// Emits a barrier among the warps of this consumer. Each warp executes the PTX `first` before the barrier.

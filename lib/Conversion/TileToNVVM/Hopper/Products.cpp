@@ -129,7 +129,7 @@ SmallVector<Value> emitStep(Emitter &emit, MmaAsyncOp op, Adaptor<MmaAsyncOp> ad
 TileValues lowerMmaAsync(MmaAsyncOp op, Adaptor<MmaAsyncOp> adaptor, Emitter &emit, KernelContext &kernel) {
   SlotType b = op.getB().getType();
   int64_t depth = op.getTransposeB() ? b.getCols() : b.getRows();
-  if (!op.getAcc() || !isa<TokenType>(op.getAcc().getType())) // else no register was written since the last one
+  if (!op.getAcc() || !isa<TokenType>(op.getAcc().getType())) // else no register was just written
     emit.ptx("wgmma.fence.sync.aligned;", "~{memory}", {});
   SmallVector<Value> acc, a = llvm::to_vector(adaptor.getA());
   if (op.getAcc())

@@ -65,7 +65,7 @@ TileValues lowerAllocSlot(AllocSlotOp op, Adaptor<AllocSlotOp> adaptor, Emitter 
   int64_t first = kernel.layout.getPlace(op).data;
   auto getOwn = [&] { return emit.add(emit.mul(emit.add(kernel.warpgroup, -1), op.getBytes(kHopper)), first); };
   Value address = op.isPrivate() ? emit.add(kernel.sharedBase, getOwn()) : emit.add(kernel.sharedBase, first);
-  SmallVector<Value> values = {getAddressField(emit, address), emit.i32(0)}; // never released
+  SmallVector<Value> values = {getAddressField(emit, address), emit.i32(0)}; // the slot is never released
   return {values};
 }
 

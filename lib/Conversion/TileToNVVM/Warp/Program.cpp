@@ -78,7 +78,7 @@ TileValues lowerWarpProgram(WarpProgramOp op, Adaptor<WarpProgramOp> adaptor, Em
       for (int64_t stage = 0; stage < stages; ++stage)
         initialise(emit, emit.add(own, stage * target.barrierBytes), countArrivals(alloc));
     }
-    if (target.hasTMA) // TMA accesses them from outside the CTA's threads
+    if (target.hasTMA) // makes the initialised barriers visible to TMA
       emit.ptx("fence.mbarrier_init.release.cluster;", "~{memory}", {});
   });
   emitWarpBarrier(emit);
