@@ -332,7 +332,7 @@ Value ScalarCloner::get(OpBuilder &b, Location loc, OpFoldResult value) {
 //===--------------------------------------------------------------------------------------------------------------===//
 
 LogicalResult ScalarCloner::cloneInvariants(OpBuilder &b, Region &region, Value batch, Value head) {
-  auto isArray = [](Value value) { return isa<ShapedType>(value.getType()); }; // copied where it is indexed
+  auto isArray = [](Value value) { return isa<ShapedType>(value.getType()); }; // arrays are handled where they are read
   llvm::SetVector<Value> captures;
   getUsedValuesDefinedAbove(region, captures);
   for (Value value : captures)

@@ -263,8 +263,7 @@ LogicalResult ForwardStep::emitOutputs(ValueRange carried) {
   bool isStored = false;
   for (const NestOutput &out : nest.outputs) {
     bool isOutput = out.result == kOutput;
-    if (isOutput && schedule.store != Store::Registers &&
-        !std::exchange(isStored, true)) // the slot is for one copy only
+    if (isOutput && schedule.store != Store::Registers && !std::exchange(isStored, true)) // only one copy has a slot
       emitStoreByTMA(out.argument, output);
     else
       frame.store(isOutput ? output : lse, out.argument, isOutput);
