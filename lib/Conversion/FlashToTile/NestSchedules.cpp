@@ -152,8 +152,8 @@ LogicalResult flashc::settleSchedules(MutableArrayRef<NestKernel> kernels, Strin
     auto [nest, schedule] = std::tie(kernel.nest, kernel.schedule);
     if (nest.packed)
       continue;
-    // TMA cannot store a tile that a sequence cuts. Such a tile would still be in Q's slot when the next Q is loaded,
-    // so packed sequences are stored from registers.
+    // TMA cannot store a tile that the end of a sequence cuts. Such a tile would still be in Q's slot when the next Q
+    // is loaded, so packed sequences are stored from registers.
     if (nest.segmentTile && schedule.store == Store::QSlot)
       schedule.store = Store::Registers;
     kernel.whySorted = decideWhySorted(kernel, kernels.size() == 1);

@@ -54,14 +54,14 @@ std::optional<double> flashc::getTanhFactor(Region &score) {
 //===--------------------------------------------------------------------------------------------------------------===//
 
 namespace {
-/// A polynomial with c0 u + c1 u^3 + ... = tanh(u) for |u| <= limit, within the error that the constructor states.
+/// Approximates tanh(u) by c0 u + c1 u^3 + ... for |u| <= limit.
 class Polynomial {
 public:
   explicit Polynomial(int64_t terms);
 
   double getLimit() const { return limit; }
-  /// Returns p(x) with x * p(x) * getLeading(k) = tanh(k * x) for |k * x| <= limit. The leading coefficient of p is 1
-  /// or -1.
+  /// Returns p(x). The product x * p(x) * getLeading(k) approximates tanh(k * x) for |k * x| <= limit. The leading
+  /// coefficient of p is 1 or -1.
   Value emitMonic(ImplicitLocOpBuilder &b, Value x, double k) const;
   double getLeading(double k) const {
     return std::abs(coefficients.back()) * std::pow(k, 2.0 * coefficients.size() - 1.0);
