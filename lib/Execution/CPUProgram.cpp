@@ -86,8 +86,9 @@ ResultLayout getResultLayout(llvm::Module &module, StringRef name, unsigned resu
   return layout;
 }
 
-/// Promotes scalars to registers and hoists address arithmetic out of loops, and does nothing else: checks run many
-/// small programs once, and LLVM's full pipeline would take five times longer than the rest of a check.
+/// Runs only passes that promote scalars to registers, simplify expressions, and hoist address arithmetic out of loops.
+/// LLVM's full pipeline would take five times longer than the rest of a check, because a check runs many small programs
+/// once.
 void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
   llvm::LoopAnalysisManager loops;
   llvm::FunctionAnalysisManager functions;

@@ -9,7 +9,7 @@
 using namespace mlir;
 using namespace flashc;
 
-/// Returns |a - b|: 0 for equal infinities, infinity if only one is infinite or one is NaN.
+/// Returns |a - b|: 0 for equal infinities, and infinity if `a` or `b` is NaN or if the two are not the same infinity.
 static double distance(double a, double b) {
   if (a == b)
     return 0;
@@ -41,7 +41,8 @@ OutputCheck flashc::compareOutput(StringRef name, DType dtype, ArrayRef<double> 
   if (isFloat(dtype))
     check.bound = 2 * maxDistance(naive, ref) + 2 * rounding + (is16BitFloat(dtype) ? 0 : 1e-5 * largest);
   check.frobenius = refSquared > 0 ? std::sqrt(errorSquared / refSquared) : std::sqrt(errorSquared);
-  // If even Algorithm 0 overflows in this type, there is no bound, and no output counts as right.
+  // If Algorithm 0 overflows in this type, its error is infinite and bounds nothing. Only an output without any error
+  // then passes.
   if (!std::isfinite(check.bound))
     check.bound = 0;
   return check;
@@ -68,7 +69,7 @@ static FailureOr<SmallVector<NamedOutput, 2>> runOnInputs(ModuleChecker::Runner 
   return outputs;
 }
 
-/// Emits a diagnostic for a function without outputs or without output elements, whose check would always succeed.
+/// Emits a diagnostic for a function without outputs. The check of such a function would always succeed.
 static LogicalResult checkOutputs(func::FuncOp function, const FunctionInputs &inputs) {
   if (inputs.hasOutputs())
     return success();
@@ -83,7 +84,7 @@ static LogicalResult checkElements(func::FuncOp function, ArrayRef<NamedOutput> 
   return function.emitError("nothing to compare: expected an output of @") << function.getName() << " with elements";
 }
 
-/// Runs functions of `module`, from which `program` was compiled.
+/// Returns a Runner for the functions of `module`. `program` was compiled from `module`.
 static auto makeCPURunner(CPUProgram &program, ModuleOp module) {
   return [&program, module](StringRef name, const FunctionInputs &,
                             MutableArrayRef<HostTensor> arguments) -> FailureOr<SmallVector<HostTensor>> {

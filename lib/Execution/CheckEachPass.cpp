@@ -68,7 +68,7 @@ flashc::runAndCheckEachPass(ModuleOp module, OpPassManager &pipeline, ModuleChec
     OperationFingerPrint oldText(module);
     if (failed(single.run(module)))
       return failure();
-    // A pass that changed nothing keeps the results.
+    // If the pass has changed nothing, the functions need not run again.
     auto after = OperationFingerPrint(module) == oldText ? before : checker.run(module);
     if (failed(after))
       return module.emitError("the CPU cannot run what pass '") << name << "' made";

@@ -127,7 +127,7 @@ void InputDescriber::nameOperands(Operation *op) {
   hasKeyArgument |= scores && isArgument(scores.getQ()) && isArgument(scores.getK());
   auto name = [&](ArrayRef<flash::StepOperand> operands, ArgumentRole role) {
     for (const flash::StepOperand &operand : operands)
-      if (!operand.dims.empty()) // others are named by the ops that read them
+      if (!operand.dims.empty()) // the other operands are named by other ops that read them
         nameArgument(op->getOperand(operand.number), operand.name, role, getDimNames(operand));
   };
   if (auto step = dyn_cast<flash::StepOpInterface>(op)) {
@@ -144,8 +144,8 @@ void InputDescriber::nameOperands(Operation *op) {
   }
 }
 
-/// Names the array of an output. For an op on memrefs this is an operand, and otherwise the buffer that a result is
-/// written to.
+/// Names the array of an output. If the op is on memrefs, the array is an operand of the op. Otherwise it is the buffer
+/// to which the op's result is written.
 void InputDescriber::nameOutput(Operation *op, unsigned index, const flash::StepOperand &output, ArgumentRole role) {
   SmallVector<StringRef, 4> dims = getDimNames(output);
   if (op->getNumResults() == 0)
@@ -288,8 +288,8 @@ LogicalResult InputDescriber::setStrides(unsigned number) {
   if (ShapedType::isDynamic(info.offset))
     info.offset = 8;
   bool isIdentity = memref.getLayout().isIdentity();
-  // The number of elements that the dimensions with known strides span. Each unknown stride, the innermost first, is
-  // this number and a gap. Then the dimension is added to the span.
+  // `span` is the number of elements that the dimensions with known strides span. A dimension with an unknown stride,
+  // the innermost first, gets `span` plus a gap as its stride, and `span` then includes this dimension.
   int64_t span = 1;
   for (auto [extent, stride] : llvm::zip(info.shape, strides))
     if (!ShapedType::isDynamic(stride))

@@ -114,7 +114,7 @@ llvm::Error HostKernel::run(ArrayRef<LaunchArgument> arguments) const {
     return blameArguments(std::move(error));
   if (llvm::Error error = checkExtents(manifest, arguments))
     return blameArguments(std::move(error));
-  // Locks the session: it then has only the diagnostics of this call. Asking a type for its strides also needs the
+  // Locks the session, so that it collects only the diagnostics of this call. Reading a type's strides also needs the
   // lock, because it creates attributes.
   std::lock_guard<std::mutex> lock(mutex);
   func::FuncOp entry = function;

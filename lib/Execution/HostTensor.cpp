@@ -43,8 +43,8 @@ unsigned flashc::getByteSize(DType dtype) {
   return sizes[static_cast<int>(dtype)];
 }
 
-/// `value` rounded to a float format of `precision` significant bits (nearest even) whose smallest normal exponent is
-/// `minExponent` and whose largest finite value is `maxFinite`.
+/// Returns `value` rounded to nearest even in a float format of `precision` significant bits, whose smallest normal
+/// exponent is `minExponent` and whose largest finite value is `maxFinite`.
 static double roundToFormat(double value, int precision, int minExponent, double maxFinite) {
   if (!std::isfinite(value) || value == 0)
     return value;
@@ -124,7 +124,8 @@ template <typename T> static void writeAs(void *data, T value) { std::memcpy(dat
 void flashc::storeElement(DType dtype, void *data, double value) {
   switch (dtype) {
   case DType::BF16: {
-    // Rounding leaves a NaN as it is, and the upper half of its bits is not all zero, so it stays a NaN.
+    // A NaN stays a NaN: `roundTo` does not change it, and the conversion to float sets the highest bit of its
+    // mantissa, which is in the upper half of the bits.
     float rounded = static_cast<float>(roundTo(DType::BF16, value));
     return writeAs(data, static_cast<uint16_t>(llvm::bit_cast<uint32_t>(rounded) >> 16));
   }

@@ -24,8 +24,8 @@ using namespace flashc;
 static thread_local std::jmp_buf *failureHandler = nullptr;
 static thread_local std::string *failureMessage = nullptr;
 
-/// Takes the place of `puts`: when a cf.assert fails, its code (ControlFlowToLLVM) calls `puts` with its message, and
-/// then `abort`.
+/// Takes the place of `puts`. The code of a cf.assert that fails (ControlFlowToLLVM) calls `puts` with the assertion's
+/// message, and then `abort`.
 static int keepMessage(const char *message) {
   if (failureMessage)
     *failureMessage = message;
@@ -61,8 +61,9 @@ static void *poisonedMalloc(size_t size) {
 }
 
 #if defined(__x86_64__)
-// The conversions of compiler-rt that LLVM calls where a processor has no instruction for them: f16 below x86-64-v3
-// (F16C), bf16 below AVX512-BF16. A 16-bit float is passed in the low 16 bits of xmm0 (x86-64 psABI), like an __m128i.
+// The functions of compiler-rt that LLVM calls to convert 16-bit floats where a processor has no instruction for it:
+// processors below x86-64-v3 have none for f16 (F16C), and processors without AVX512-BF16 have none for bf16. A 16-bit
+// float is passed in the low 16 bits of xmm0 (x86-64 psABI), like an __m128i.
 using Semantics = const llvm::fltSemantics &();
 
 static __m128i toRegister(const llvm::APFloat &value) {
@@ -76,7 +77,7 @@ template <Semantics type> static float extend(__m128i bits) {
 
 template <Semantics type> static double extendToDouble(__m128i bits) { return extend<type>(bits); }
 
-/// Converts like fptosi and fptoui: undefined where the integer type does not have the value.
+/// Converts like fptosi and fptoui: if the integer type cannot hold the value, the result is undefined.
 template <Semantics type, typename Integer> static Integer toInteger(__m128i bits) {
   return static_cast<Integer>(extend<type>(bits));
 }

@@ -27,7 +27,7 @@ static void widenFloats(ModuleOp module) {
   });
   replacer.recursivelyReplaceElementsIn(module, /*replaceAttrs=*/true, /*replaceLocs=*/false, /*replaceTypes=*/true);
 
-  // Removes the conversions between float types, which convert f64 to f64 now.
+  // Removes the conversions between float types, which would now convert f64 to f64.
   module.walk([](Operation *op) {
     if (!isa<arith::ExtFOp, arith::TruncFOp>(op))
       return;

@@ -43,7 +43,7 @@ private:
 /// Whether `op` may write the memory of the operand, or may write memory without naming a value. True for unknown ops.
 static bool mayWrite(Operation *op, OpOperand &operand) {
   auto interface = dyn_cast<MemoryEffectOpInterface>(op);
-  if (!interface) // an op with regions has the effects of the ops in them
+  if (!interface) // the effects of an op with regions are those of the ops inside, which are visited too
     return !op->hasTrait<OpTrait::HasRecursiveMemoryEffects>() && !op->hasTrait<OpTrait::IsTerminator>();
   SmallVector<MemoryEffects::EffectInstance> effects;
   interface.getEffects(effects);
@@ -53,8 +53,8 @@ static bool mayWrite(Operation *op, OpOperand &operand) {
   });
 }
 
-/// Follows the memory into the called function, where it is an argument, and to the results of the call, because the
-/// function may return it.
+/// Follows the memory of the operand `use` into the called function, which has it as an argument. Also follows it to
+/// the results of the call, because the function may return it.
 void WriteFinder::visitCall(CallOpInterface call, OpOperand &use) {
   auto callee = dyn_cast_or_null<func::FuncOp>(call.resolveCallable());
   if (!callee || callee.isExternal()) {
@@ -69,7 +69,7 @@ void WriteFinder::visit(OpOperand &use) {
   Operation *op = use.getOwner();
   if (isa<bufferization::ToTensorOp, bufferization::ToBufferOp>(op))
     return followAll(op->getResults());
-  if (isa<TensorType>(use.get().getType())) // a tensor is a value: ops compute with it
+  if (isa<TensorType>(use.get().getType())) // an op that has a tensor as an operand does not write its memory
     return;
   if (auto call = dyn_cast<CallOpInterface>(op))
     return visitCall(call, use);

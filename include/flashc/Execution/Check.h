@@ -1,14 +1,14 @@
 //===- Check.h - are these the right numbers? ---------------------------------------------------------------------===//
 //
-// An output is right if its largest error is at most twice the error of Algorithm 0 in the same type, plus rounding:
+// The check compares three values of an output. `out` is the output itself. `naive` is the output of Algorithm 0 in the
+// function's own types, and `ref` that of Algorithm 0 in f64, on the same inputs. `out` is right if
 //
 //     max|out - ref| <= 2 max|naive - ref| + 2 max|(ref + 0.3 - 0.3) - ref|
 //
-// `ref` is Algorithm 0 in f64 on the same inputs (for 16-bit types f32 would do, too: its rounding is far below
-// theirs), `naive` is Algorithm 0 in the function's own types, and the last term is rounded in the output's type. An
-// output in f32 may also differ by 1e-5 of the largest magnitude, since sums of f32 depend on their order. Without this
-// the bound of the log-sum-exp, which is f32 at every level, would be 0. Infinities must match exactly, and a NaN is
-// never right.
+// The last term measures the rounding of the output's type: each operation of `ref + 0.3 - 0.3` is rounded to this
+// type. For f32 and f64 the bound is larger by 1e-5 times the largest magnitude in `ref` (or times 1, if that is
+// larger), since sums in f32 depend on the order of their terms. Integers must be equal to `ref`. An infinity must be
+// where `ref` has the same infinity, and a NaN is never right.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 #ifndef FLASHC_EXECUTION_CHECK_H
@@ -22,9 +22,9 @@ namespace flashc {
 /// The comparison of one output with the reference.
 struct OutputCheck {
   std::string name;
-  double maxError = 0;  ///< infinity if a NaN or an infinity is in a wrong place
+  double maxError = 0;  ///< infinity if an infinity is in a wrong place, or if there is a NaN
   double bound = 0;     ///< the largest allowed maxError
-  double frobenius = 0; ///< ||out - ref|| / ||ref|| over the finite elements
+  double frobenius = 0; ///< ||out - ref|| / ||ref|| over the elements where `ref` is finite
   bool passed() const { return maxError <= bound; }
 };
 

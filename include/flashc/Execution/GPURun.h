@@ -14,7 +14,7 @@ struct GPURun {
 };
 
 /// Copies `arguments` to the first GPU, launches the kernel once, and copies the outputs back. Then launches the kernel
-/// several times more to measure the time. `arguments` are in the manifest's order, and outputs are poisoned.
+/// several times more to measure the time. `arguments` are in the manifest's order.
 llvm::Expected<GPURun> runOnGPU(const cuda::Driver &driver, EntryCode getCode, const Manifest &manifest,
                                 llvm::MutableArrayRef<HostTensor> arguments);
 

@@ -11,8 +11,8 @@
 namespace flashc {
 
 /// A kernel for the CPU: the L1 loops of its algorithm, compiled by LLVM's JIT. It is made for trying and checking
-/// programs without a GPU: one thread runs the loops, results are copied to the caller's arrays, and so is an argument
-/// whose strides do not fit the function's type. Threads may share it.
+/// programs without a GPU. One thread runs the loops. The kernel copies an argument whose strides do not fit the
+/// function's type, and it copies results to the caller's arrays. Several threads may call `run` of one kernel.
 class HostKernel {
 public:
   /// Compiles a kernel whose target is the CPU. `registry` (from registerAllDialects) must outlive it.

@@ -28,7 +28,8 @@ unsigned getByteSize(DType dtype);
 inline bool isFloat(DType dtype) { return dtype <= DType::F64; }
 inline bool is16BitFloat(DType dtype) { return dtype <= DType::F16; }
 
-/// Reads or writes one element at `data` as a double; writing rounds to nearest even.
+/// `loadElement` reads the element at `data` as a double. `storeElement` writes `value` to it; a float is rounded to
+/// nearest even.
 double loadElement(DType dtype, const void *data);
 void storeElement(DType dtype, void *data, double value);
 /// Returns `value` rounded to `dtype`.

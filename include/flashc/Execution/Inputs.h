@@ -38,7 +38,7 @@ std::optional<std::string> parseShapes(llvm::StringRef text, InputOptions &optio
 enum class ArgumentRole {
   Input,  ///< read only: q, k, v, or an array that a region captures
   Output, ///< written whole by one op: an `outs` operand, or the buffer of a result
-  Update, ///< written otherwise: elements may be read first, or keep their value
+  Update, ///< written in another way: the function may read elements first, or may leave some as they are
 };
 
 /// An argument of a function, with static extents.
@@ -74,18 +74,20 @@ llvm::StringRef getDimName(mlir::flash::StepDim dim);
 
 /// Chooses every dynamic extent and stride. A dynamic extent is taken from the first of these sources that has it: the
 /// shape of its argument in `options.shapes`; the same dimension in another argument or in `options.dims`; the default.
-/// The defaults are B = 1, Hk = 2, Hq = Hk times the group size, Nq = 63 and Nk = 65. For a merge S = 3. A cache has 80
-/// pages of 16 rows, 5 pages a sequence and 64 positions. In an argument that is no operand of an attention op, a
-/// dynamic extent is the largest of B, Hq, Nq and Nk, so that any position indexes it. A dynamic stride leaves a gap of
-/// 8 elements. Emits a diagnostic for types that the host does not have, and for contradictions.
+/// The defaults are B = 1, Hk = 2, Hq = Hk times the group size, Nq = 63 and Nk = 65. A flash.merge_states has 3 parts.
+/// Caches have 80 pages of 16 rows; tables of pages have 5 pages for each sequence; `cos` and `sin` have 64 rows. If an
+/// argument is not an operand of an attention op, its dynamic extents are the largest of B, Hq, Nq and Nk, so that it
+/// has an element for each batch, head, query and key. A dynamic stride leaves a gap of 8 elements. Emits a diagnostic
+/// for types that the host does not have, and for contradictions.
 mlir::FailureOr<FunctionInputs> describeInputs(mlir::func::FuncOp function, const InputOptions &options);
 
-/// Makes values for the arguments: floats are normal(0, 1), integers are uniform in [0, Nk], booleans are fair, and
-/// outputs are poisoned. Values depend only on the seed and the argument's number.
+/// Makes values for the arguments. Floats are normally distributed with mean 0 and variance 1, integers are uniform in
+/// [0, Nk], and a boolean is true with probability 1/2. Arguments with the role Output are poisoned
+/// (HostTensor::poison). Values depend only on the seed and the argument's number.
 ///
-/// A line of an array that is declared sorted begins with 0, ends with the larger of Nq and Nk, and has sorted uniform
-/// numbers between them. Such lines are like offsets that cut all positions into segments: every position has a
-/// segment, and some segments are empty. An lse that is an input has values like those of Nk random scores, and -inf in
+/// An array that is declared sorted has such numbers along its last dimension: the first is 0, the last is the larger
+/// of Nq and Nk, and the numbers between them are uniform and sorted. They are like offsets that cut all positions into
+/// segments, of which some are empty. An lse that is an input has values like those of Nk random scores, and -inf in
 /// every eighth row.
 llvm::SmallVector<HostTensor> makeInputs(const FunctionInputs &inputs, uint64_t seed);
 /// Makes the values of one argument.
