@@ -368,8 +368,8 @@ Rule::Result Rule::getOfHyperbola() {
 // All of them
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// Whether `op` maps floats to integers or conditions. Between their jumps these are constant, so that the tangent is
-/// 0.
+/// Whether `op` maps floats to integers or conditions. The result of such an op is constant between its jumps, so its
+/// tangent is 0.
 static bool isTest(Operation *op) {
   return isa<arith::CmpFOp, arith::FPToSIOp, arith::FPToUIOp, math::IsFiniteOp, math::IsInfOp, math::IsNaNOp,
              math::IsNormalOp>(op);

@@ -124,8 +124,8 @@ enum RunField { Begin, FullBegin, FullEnd, End, NumFields };
 
 SmallVector<Value> RunsBuilder::emitNone() { return SmallVector<Value>(NumFields * numRuns + 2, index(0)); }
 
-/// Returns the number n for which the runs n and n + 1 are merged: these runs have the smallest gap between them. Of
-/// several such pairs of runs the last one is taken.
+/// Returns the number n for which the runs n and n + 1 are merged: the two neighbouring runs with the smallest gap
+/// between them. If several pairs of runs have this gap, the last pair is taken.
 Value RunsBuilder::emitMergePosition(ArrayRef<Value> runs) {
   Value position, least;
   for (int64_t run = numRuns; run-- > 0;) {
@@ -141,8 +141,8 @@ Value RunsBuilder::emitMergePosition(ArrayRef<Value> runs) {
   return position;
 }
 
-/// If the visited tile is full, extends the current sequence of consecutive full tiles by it, or begins a new sequence.
-/// If this sequence is longer than the last run's range of full tiles, it becomes this range.
+/// If the visited tile is full, extends the current sequence of consecutive full tiles by this tile, or begins a new
+/// sequence. If the sequence is then longer than the range of full tiles of the last run, it becomes this range.
 void RunsBuilder::emitFull(MutableArrayRef<Value> state, Value key, Value next, Value isFull) {
   Value &rowBegin = state[NumFields * numRuns], &rowEnd = state[NumFields * numRuns + 1];
   Value isNext = compare(Predicate::eq, rowEnd, key);

@@ -1,7 +1,7 @@
 //===- Flash.h - the flash dialect (L0, L1) -----------------------------------------------------------------------===//
 //
-// `flash.attention` and `flash.column_sums` say what is computed; `flash.online_attention`, `flash.finalize` and
-// `flash.accumulate_column_sums` say by which algorithm. The ops and their constraints are described in FlashOps.td.
+// The ops of L0, such as flash.attention, say what is computed. The ops of L1, such as flash.online_attention and
+// flash.finalize, say by which algorithm. FlashOps.td describes the ops and their constraints.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 #ifndef FLASHC_DIALECT_FLASH_IR_FLASH_H

@@ -11,7 +11,7 @@ include "mlir/Interfaces/InferTypeOpInterface.td"
 def Flash_I32Vector : 1DTensorOf<[I32]>;
 def Flash_I32Matrix : 2DTensorOf<[I32]>;
 def Flash_F32Matrix : 2DTensorOf<[F32]>;
-/// Elements of a cache: those of attention, or 8 bits with scales.
+/// The element types of a cache: those of attention, and two types of 8 bits, which need scales.
 def Flash_CacheTensor : 4DTensorOf<[BF16, F16, F32, F8E4M3FN, I8]>;
 
 class Flash_CacheOp<string mnemonic, list<Trait> traits = []> : Flash_Op<mnemonic, [
@@ -31,15 +31,17 @@ def Flash_CacheViewOp : Flash_CacheOp<"cache_view", [
         result[b, h, j, :] = cache[b, h, j, :]                          without
         result[b, h, j, :] = 0                                          for j >= lengths[b]
 
-    Rows of the cache that are not part of a sequence, after its length or in pages that are not its own, may hold
-    anything. So may entries of the table after the last page of a sequence, which are not read. If an entry is not the
-    number of a page, its rows are NaN, and queries must not see them; kernels read zeros there.
+    The cache may hold anything in rows that no sequence has: rows after the length of a sequence, and pages of no
+    sequence. The op does not read the entries of the table after the last page of a sequence, so these may hold
+    anything, too. If an entry that the op reads is not the number of a page, the rows of this page are NaN in the
+    result, and queries must not see them. Kernels read zeros in place of these NaN.
 
-    With scales the cache has elements of 8 bits, and the result has the numbers that they represent, rounded to T once:
+    With scales the cache has elements of 8 bits, and the result has the numbers that they represent, rounded to T once.
+    With a table, p is the page `table[b, j div S]` and r is `j mod S`; without a table, p is b and r is j:
 
-        result[b, h, j, :] = scales[p, h] * cache[p, h, j mod S, :]     p is the page, or b without a table
+        result[b, h, j, :] = scales[p, h] * cache[p, h, r, :]
 
-    An index of `scales` is 0 where its extent is 1.
+    Where a dimension of `scales` has the extent 1, its index is 0 in place of p or h.
 
     | value   | shape                                                    | element type |
     |---------|----------------------------------------------------------|--------------|
@@ -53,8 +55,8 @@ def Flash_CacheViewOp : Flash_CacheOp<"cache_view", [
 
     Constraints:
     - (C1) the result has Hk, D and the element type of the cache, or with scales bf16, f16 or f32; D is static, and
-      with a table S, too.
-    - (C2) B agrees wherever it is known, and N is M * S, or the cache's.
+      with a table S is static, too.
+    - (C2) B agrees wherever it is known. N of the result is M * S with a table, and otherwise N of the cache.
     - (C3) there are lengths or a table.
     - (C4) there are scales if and only if the cache has elements of 8 bits.
 
@@ -81,8 +83,9 @@ def Flash_CacheViewOp : Flash_CacheOp<"cache_view", [
 def Flash_CacheTileOp : Flash_CacheOp<"cache_tile"> {
   let summary = "read a tile of keys or values of one sequence and head from a cache";
   let description = [{
-    Reads rows `j` to `j` + n - 1 of sequence `b` and key head `h` of what a `flash.cache_view` with the same operands
-    gives, with zeros after the sequence's length and after N. `flash-page-kv` creates it from a slice of the view.
+    Reads rows `j` to `j` + n - 1 of sequence `b` and key head `h` of the result of a `flash.cache_view` with the same
+    operands. Rows after the sequence's length and after N are zeros. `flash-page-kv` creates the op from a slice of the
+    view.
 
     Constraints: those of `flash.cache_view`; the result is `[1, 1, n, D]`, all static.
 

@@ -43,7 +43,7 @@ def Flash_AssumeSortedOp : Flash_Op<"assume_sorted", [Pure, AllTypesMatch<["sour
   let hasCanonicalizer = 1;
 }
 
-/// An op that reads the operand `array` if that is a memref.
+/// An op that has the effect of a read if its operand `array` is a memref.
 class Flash_ReadOp<string mnemonic, string array> : Flash_Op<mnemonic, [
     AlwaysSpeculatable, DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
   let hasVerifier = 1;
@@ -51,7 +51,7 @@ class Flash_ReadOp<string mnemonic, string array> : Flash_Op<mnemonic, [
                              # "Mutable(), effects); }";
 }
 
-/// An op that reads one line of a sorted array.
+/// An op that reads elements of a sorted array along the last dimension.
 class Flash_SortedReadOp<string mnemonic> : Flash_ReadOp<mnemonic, "Sorted"> {
   let results = (outs Index:$result);
 }
@@ -64,9 +64,9 @@ def Flash_CountLeOp : Flash_SortedReadOp<"count_le"> {
         count_le v in s          = #{x : s[indices..., x] <= v}
         count_le v in s {strict} = #{x : s[indices..., x] < v}
 
-    Both sides are compared as signed integers. `strict` exists because the least integer has no `v - 1`. Among segments
-    that begin at `offsets`, position `p` lies in segment `count_le p in offsets` - 1; repeated offsets are segments
-    without positions.
+    `v` and the elements are compared as signed integers. `strict` is an attribute because `v - 1`, which `s[...] <= v -
+    1` would need, does not exist for the least integer. If segments begin at `offsets`, position `p` lies in segment
+    `count_le p in offsets` - 1. Where an offset is repeated, there are segments without positions.
 
     The op is a binary search, with one read for every bit of the extent; no read is outside of the array, for any
     value.
@@ -80,13 +80,13 @@ def Flash_CountLeOp : Flash_SortedReadOp<"count_le"> {
 
     Constraints: those of the table. `value` and the elements of the array may have different widths.
 
-    Canonical form: in a mask, a comparison of a count up to the key's position with a value that does not depend on the
-    key becomes a bound on the key (`flash.nth`), which saves a search for each pair:
+    Canonical form: if a mask compares a `flash.count_le` of the key's position with a value that does not depend on the
+    key, the comparison becomes a bound on the key (`flash.nth`), which saves a search for each pair:
 
         count_le j in s <= c    is    j < nth c in s
         count_le j in s == c    is    j >= nth (c - 1) in s and j < nth c in s
 
-    For a `strict` count `<` and `>=` become `<=` and `>`.
+    If the count is `strict`, the bounds have `<=` in place of `<`, and `>` in place of `>=`.
 
     Lowers to: a loop over the bits of the extent, without branches (`flash-decompose`, or `convert-flash-to-tile`). A
     static extent of up to 64 is unrolled.
@@ -107,8 +107,9 @@ def Flash_NthOp : Flash_SortedReadOp<"nth"> {
   let summary = "read an element of a sorted array, at any position";
   let description = [{
     Returns the element at `position` along the last dimension, and at `indices` in the others, as an index. `position`
-    may be any number: before the first element the result is less than every position of a query or key, and after the
-    last it is greater, so that the result always ascends with the position. The op is the inverse of `flash.count_le`:
+    may be any number. Before the first element the result is less than every position of a query or key, and after the
+    last element it is greater. So the result always ascends with the position. The op is the inverse of
+    `flash.count_le`:
 
         count_le j in s <= c  if and only if  j < nth c in s
 
@@ -138,9 +139,10 @@ def Flash_SegmentTileOp : Flash_ReadOp<"segment_tile", "Sorted"> {
 
         c(0) = 0,   c(n) = min(max(s[indices..., n - 1], 0), N),   c(M + 1) = N
 
-    Each segment is cut into tiles of T positions from its begin on; its last tile may be shorter. The tiles of segment
-    n have the numbers from floor(c(n) / T) + n on: as many as the segment needs, and at most one more, which is empty.
-    So a search finds the segment of a tile, and the number of tiles is known without reading the array:
+    Each segment is cut into tiles of T positions, from the segment's begin on; the last tile of a segment may be
+    shorter. The tiles of segment n have consecutive numbers, of which the first is floor(c(n) / T) + n. There are as
+    many numbers as the segment needs tiles, and at most one more, whose tile is empty. So a search finds the segment of
+    a tile, and the number of tiles is known without reading the array:
 
         count = ceil((N + 1) / T) + M
 
@@ -177,10 +179,10 @@ def Flash_WrapIndexOp : Flash_Op<"wrap_index", [Pure]> {
         wrap_index x of n = x + n   where x < 0
                             x       elsewhere
 
-    `n` is the extent of the dimension that the result indexes, and indices from -n to n - 1 are valid. A program on the
-    CPU checks the index, for each pair of a query and a key whose score or mask depends on the result, and an invalid
-    index ends the program with a diagnostic (`flash-check-data`). Kernels do not check it: the result may be outside of
-    the array, and the read clamps it.
+    `n` is the extent of the dimension that the result indexes, and indices from -n to n - 1 are valid. For each pair of
+    a query and a key whose score or mask depends on the result, a program on the CPU checks the index. An invalid index
+    ends the program with a diagnostic (`flash-check-data`). Kernels do not check the index: the result may be outside
+    of the array, and the read of the array then clamps it.
 
     `natural` promises that x >= 0.
 
@@ -205,10 +207,10 @@ def Flash_WrapIndexOp : Flash_Op<"wrap_index", [Pure]> {
 def Flash_RowTableOp : Flash_Op<"row_table", [SingleBlock, RecursiveMemoryEffects]> {
   let summary = "a table with a value for every query (or key)";
   let description = [{
-    Runs the region for every query `i` of batch `b` and head `h`; the result has all values. So an expensive value that
-    a mask needs for a query, such as a search of an array, is computed once for a query and not for every tile of
-    queries (`flash-tabulate-rows`). `flash-tabulate-columns` makes the same table for streamed keys: then read key for
-    query.
+    Runs the region for every query `i` of batch `b` and head `h`. The result has the values of all these runs. So an
+    expensive value that a mask needs for a query, such as a search of an array, is computed once for a query and not
+    for every tile of queries (`flash-tabulate-rows`). `flash-tabulate-columns` makes a table for streamed keys by the
+    same op: read "key" for "query" there.
 
         result[b, h, i] = body(b, h, i)
 
@@ -260,8 +262,8 @@ def Flash_TileRangeOp : Flash_Op<"tile_range", [SingleBlock, RecursiveMemoryEffe
         least    = min of body(b, h, p), first <= p < min(first + tile, extent)
         greatest = max of the same
 
-    Values are compared as signed integers, an i1 as 0 or 1. `flash-bound-loops` replaces comparisons in a mask, for
-    each pair, by comparisons with these two, once for a tile.
+    Values are compared as signed integers, an i1 as 0 or 1. `flash-bound-loops` decides by these two values, once for a
+    tile, a comparison that the mask makes for each pair.
 
     | value    | type  |                                                  |
     |----------|-------|--------------------------------------------------|
@@ -301,11 +303,16 @@ def Flash_TileRangeOp : Flash_Op<"tile_range", [SingleBlock, RecursiveMemoryEffe
 def Flash_TileClassesOp : Flash_Op<"tile_classes", [SingleBlock, RecursiveMemoryEffects]> {
   let summary = "a table of the class of every tile: skipped, masked or full, by running the mask";
   let description = [{
-    Computes the class of each tile, which is a tile of queries from `i0` on and a tile of keys from `j0` on, of batch
-    `b` and head `h`: 0 if no pair of the tile is kept, 2 if every pair is kept, and otherwise, or if the tile has keys
-    that do not exist, 1. The first region computes the class without looking at pairs, or 1 if it is undecided. If it
-    is 1, the second region, the mask itself, runs for the pairs of a query and a key that exist, until one has been
-    kept and one has not.
+    Computes the class of each tile of batch `b` and head `h`. The pairs of a tile are those of the queries of a tile
+    from `i0` on with the keys of a tile from `j0` on. The class is
+
+    - 0, if the mask keeps no pair of the tile;
+    - 2, if the mask keeps every pair of the tile, and all keys of the tile exist;
+    - 1 otherwise.
+
+    The first region finds the class without running the mask, and yields 1 if it cannot decide. Where it yields 1, the
+    op runs the second region, which is the mask, for those pairs of the tile whose query and key exist. It stops when
+    the mask has kept one pair and dropped another.
 
     | value   | type                                      |                                                  |
     |---------|-------------------------------------------|--------------------------------------------------|
@@ -323,7 +330,7 @@ def Flash_TileClassesOp : Flash_Op<"tile_classes", [SingleBlock, RecursiveMemory
     ```mlir
     %classes = flash.tile_classes(%c1, %c1, %Nq, %Nk) tiles(128, 64) {
     ^bb0(%b: index, %h: index, %i0: index, %j0: index):
-      ...                                              // by bounds, and by ranges (flash.tile_range)
+      ...                                              // finds the class from bounds and from flash.tile_range
       flash.yield %class : i32
     } keeps {
     ^bb0(%b: index, %h: index, %i: index, %j: index):
@@ -345,20 +352,21 @@ def Flash_TileClassesOp : Flash_Op<"tile_classes", [SingleBlock, RecursiveMemory
 def Flash_TileRunsOp : Flash_Op<"tile_runs", [SingleBlock, RecursiveMemoryEffects]> {
   let summary = "a table of the runs of key tiles that each tile of queries visits, or vice versa";
   let description = [{
-    Combines tiles to be visited into runs. The region gives the class of a tile, which is a tile of queries from `i0`
-    on and a tile of keys from `j0` on, of batch `b` and head `h`: 0 if no pair of the tile is kept, 2 if every pair is
-    kept, and 1 if neither is known. For every batch, head and tile of queries the result has up to R runs of tiles of
-    keys, in ascending order and disjoint. A run is given by four keys
+    Combines tiles to be visited into runs. The region gives the class of a tile of batch `b` and head `h`. The pairs of
+    the tile are those of the queries of a tile from `i0` on with the keys of a tile from `j0` on. The class is 0 if the
+    mask keeps no pair of the tile, 2 if it keeps every pair, and 1 if neither is known. For every batch, head and tile
+    of queries the result has R runs of tiles of keys, in ascending order and disjoint. Runs that are not needed are
+    empty. A run is given by four keys:
 
         begin <= full_begin <= full_end <= end
 
-    such that every tile whose class is not 0 lies in a run, and all tiles between `full_begin` and `full_end` have
-    class 2. All four are multiples of the tile of keys. If there are more than R runs, the runs with the smallest gaps
-    between them are merged. The full tiles of a run are the longest sequence of full tiles in it. Runs that are not
-    needed are empty.
+    Every tile whose class is not 0 lies in a run, and all tiles between `full_begin` and `full_end` have class 2. All
+    four keys are multiples of the tile of keys. If more than R runs would be needed, the op merges the runs with the
+    smallest gaps between them. The tiles from `full_begin` to `full_end` are the longest sequence of full tiles in the
+    run.
 
-    With `dual` the runs are runs of tiles of queries, which each tile of keys visits: read queries for keys and keys
-    for queries above. Gradients of keys and values, which stream queries, use it.
+    With `dual` each tile of keys has runs of tiles of queries: read "queries" for "keys" and "keys" for "queries"
+    above. Steps that stream queries, such as the gradients of keys and values, use this form.
 
     | value   | type                                  |                                                  |
     |---------|---------------------------------------|--------------------------------------------------|

@@ -11,9 +11,9 @@ def Flash_AttentionBackwardOp : Flash_WholeOp<"attention_backward", [{
     type($lse) `,` type($dout) (`,` type($dlse)^)? }], [AttrSizedOperandSegments]> {
   let summary = "the gradients of attention with respect to q, k and v";
   let description = [{
-    Computes the gradients of a `flash.attention` of the same q, k, v, scale, score and mask, where `do` is the gradient
-    of its output and the optional `dlse` that of its log-sum-exp. With `X = scale * Q K^T` and `S = score(X) where
-    mask`:
+    Computes the gradients of a `flash.attention` of the same q, k, v, scale, score and mask. `do` is the gradient of
+    the attention's output; the optional `dlse` is the gradient of its log-sum-exp. With `X = scale * Q K^T` and `S =
+    score(X) where mask`:
 
         P     = exp(S - lse)                       0 where the mask drops the pair or lse = -inf
         delta = rowsum(dO * O) - dlse
@@ -34,19 +34,19 @@ def Flash_AttentionBackwardOp : Flash_WholeOp<"attention_backward", [{
     | sinks, dsinks | `[Hq]`          | f32          |
     | philox     | `[2]`              | i64          |
 
-    With `dropout`, with the same philox, `dropout_p` and factor D as in the forward pass, dP = D * (dO V^T) and dV = (D
-    * P)^T dO. Whether an element is kept is computed again, not stored.
+    With `dropout` the op takes the `philox` and the `dropout_p` of the forward pass, and computes the factor D of each
+    pair (see `flash.attention`) again, since D is not stored. Then dP = D * (dO V^T) and dV = (D * P)^T dO.
 
     With `deterministic` a kernel computes every sum in a fixed order, so that equal arguments give equal bits in every
-    run; otherwise dq may be added up in memory in any order.
+    run. Without it a kernel may add up dq in memory in any order.
 
     The gradients of k and v are sums over the query heads that share a key head. Memrefs, regions and `group_size` are
-    as for `flash.attention`. `flash-differentiate-scores` fills the region `derivative` from `score`; if it is empty,
-    the decomposition of the op differentiates the score.
+    as for `flash.attention`. `flash-differentiate-scores` fills the region `derivative` from `score`. If the region is
+    empty, the decomposition of the op differentiates the score.
 
-    Precision: products accumulate in f32; P and dX are rounded to T before the products that read them; the gradients
-    are rounded once, from sums over all queries, keys and heads of a group in f32. A row that sees no key (lse = -inf)
-    gives dq = 0 and nothing to dk and dv, never NaN.
+    Precision: products accumulate in f32; P and dX are rounded to T before the products that read them. The gradients
+    are sums over all queries, keys and heads of a group in f32, rounded once. A row that sees no key (lse = -inf) gives
+    dq = 0 and nothing to dk and dv, never NaN.
 
     Constraints: those of `flash.attention` (C1, C4 to C9) for q, k, v and the regions, and by the same numbers:
     - (C2) q, k, v, o, do and the gradients have rank 4, lse and dlse have rank 3, sinks and dsinks rank 1.
@@ -107,27 +107,29 @@ def Flash_AccumulateGradientsOp : Flash_StepOp<"accumulate_gradients", [AttrSize
   let summary = "one step of the gradients of attention, over a block of queries and keys";
   let description = [{
     Adds the gradients from the pairs of a block of queries and a block of keys (FlashAttention, Algorithm 4, lines 10
-    to 22; FlashAttention-2, Algorithm 2). With P, dP and dX of the block as for `flash.attention_backward`:
+    to 22; FlashAttention-2, Algorithm 2). With P, dP and dX of the block as for `flash.attention_backward`, and T(x) for
+    x rounded to the element type T:
 
         dv' = dv + T(P)^T dO        dk' = dk + scale * T(dX)^T Q        dq' = dq + scale * T(dX) K
 
-    `gradients` says which of the three the op computes. The forms of the backward pass use these:
+    `gradients` says which of the three the op computes. The passes make ops with these values of `gradients`:
 
     | gradients      | resident | streamed | the state                                                           |
     |----------------|----------|----------|---------------------------------------------------------------------|
-    | `<dq, dk, dv>` | keys     | queries  | dk and dv of the keys, and dq, which moves with the queries         |
-    | `<dk, dv>`, `<dk>`, `<dv>` | keys | queries | dk and dv of the keys                                     |
+    | `<dq, dk, dv>` | keys     | queries  | dk and dv of the keys, and dq of the queries                        |
+    | `<dk, dv>`, `<dk>`, `<dv>` | keys | queries | dk, dv, or both, of the keys                              |
     | `<dq>`         | queries  | keys     | dq of the queries                                                   |
 
-    Other kinds are sums of dX itself, for gradients of values that a score reads (`flash.captured_gradient`). The
-    derivative region is then the derivative of the score with respect to the value read, and is never empty:
+    The other values are for gradients of tensors that a score reads (`flash.captured_gradient`). The op then adds up dX
+    itself, and the derivative region, which is never empty, is the derivative of the score with respect to the value
+    read:
 
     | gradients     | resident | streamed                | the state                                                |
     |---------------|----------|-------------------------|----------------------------------------------------------|
     | `<rows>`      | queries  | keys                    | sums of dX over the keys                                 |
     | `<columns>`   | keys     | queries                 | sums of dX over the queries                              |
-    | `<pairs>`     | both     | batches and heads       | dX of each pair; where the extent is 1, its sum          |
-    | `<diagonals>` | j - i    | queries, batches, heads | sums of dX over pairs of one distance, at j - i + Nq - 1 |
+    | `<pairs>`     | both     | batches and heads       | dX of each pair, summed over B or Hq where its extent is 1 |
+    | `<diagonals>` | j - i    | queries, batches, heads | sums of dX over pairs of equal j - i, at j - i + Nq - 1  |
 
     An op of pairs or diagonals has whole sequences: it is not tiled at L1, and decomposes into loops over rows.
 
@@ -146,9 +148,9 @@ def Flash_AccumulateGradientsOp : Flash_StepOp<"accumulate_gradients", [AttrSize
     | pairs      | `[B or 1, Hq or 1, Nq, Nk]` | f32 |
     | diagonals  | `[B or 1, Hq or 1, Nq + Nk - 1]` | f32 |
 
-    The gradients of keys and values are those of one query head; code after the loops adds up the heads of a group.
+    dk and dv are those of each query head; code after the loops adds up the heads of a group.
 
-    `number` distinguishes sums of the same kind in one function.
+    `number` tells apart the ops of one function that have the same `gradients`.
 
     Constraints: those of `flash.attention_backward` (C2 to C9, C11) on tensors; results are typed like `outs`. A score
     needs its derivative.
@@ -201,10 +203,10 @@ def Flash_CapturedGradientOp : Flash_WholeOp<"captured_gradient", [{
     type($lse) `,` type($dout) (`,` type($dlse)^)? }], [AttrSizedOperandSegments]> {
   let summary = "the gradient of attention with respect to a tensor that its score reads";
   let description = [{
-    Computes the gradient of a `flash.attention` of the same q, k, v, scale, score and mask with respect to `captured`,
-    a tensor that the score reads by `tensor.extract` (a score input): a bias, slopes of ALiBi, a table of relative
-    positions, a temperature. With P, dP and delta as for `flash.attention_backward`, it is the sum over all reads and
-    all (b, h, i, j):
+    Computes the gradient of a `flash.attention` of the same q, k, v, scale, score and mask with respect to `captured`.
+    This is a tensor that the score reads by `tensor.extract` (a score input): a bias, slopes of ALiBi, a table of
+    relative positions, a temperature. With P, dP and delta as for `flash.attention_backward`, the gradient d is the sum
+    over all reads of `captured` and over all (b, h, i, j):
 
         d[index(b, h, i, j)] += P * (dP - delta) * (derivative of the score with respect to what is read)
 
@@ -217,17 +219,20 @@ def Flash_CapturedGradientOp : Flash_WholeOp<"captured_gradient", [{
     | captured   | any                | bf16, f16, f32 or f64 |
     | result     | that of `captured` | f32          |
 
-    The indices of a read decide how the sums are computed; only sums of pairs need an array of Nq x Nk:
+    The indices of a read decide which sums are computed first; sums for the same element of `captured` are then added
+    up. Only sums for pairs need an array of Nq x Nk:
 
-    | indices of a read depend on          | sums                                                            |
+    | indices of a read depend on          | what is computed first                                          |
     |--------------------------------------|-----------------------------------------------------------------|
-    | b, h, and i (or j) alone             | of rows (columns), then of those that share an element          |
-    | b, h, and j - i                      | of diagonals, then likewise                                     |
-    | anything else                        | of pairs, over batches and heads that no index reads, then by element |
+    | b, h, and i alone                    | a sum for each row                                              |
+    | b, h, and j alone                    | a sum for each column                                           |
+    | b, h, and j - i                      | a sum for each diagonal                                         |
+    | anything else                        | a sum for each pair, over batches (heads) if no index depends on b (h) |
 
     Precision: as for `flash.attention_backward`; dX is not rounded.
 
-    Constraints: those of `flash.attention_backward` (C2 to C9, C11) for what both have, on tensors only; and
+    Constraints: those of `flash.attention_backward` (C2 to C9, C11) for the operands that both ops have, on tensors
+    only; and
     - (C12) `captured` is an argument of the function; reads inside of control flow are refused.
 
     Lowers to: `flash.accumulate_gradients` and `flash.scatter_sum` (`flash-differentiate-captures`).
@@ -262,8 +267,8 @@ def Flash_ScatterSumOp : Flash_Op<"scatter_sum", [
   let description = [{
     Adds each element of `sums`, the state of a `flash.accumulate_gradients` of the same `gradients` (rows, columns,
     pairs or diagonals), to the element of `init` whose indices the region computes from the position of the element.
-    For rows j is 0, for columns i is 0, and for diagonals one of i and j is 0. For pairs b and h are 0 where `sums` has
-    an extent of 1.
+    In this position (b, h, i, j), j is 0 for rows, i is 0 for columns, and i or j is 0 for diagonals. b or h is 0 where
+    `sums` has an extent of 1.
 
     Elements are added in the order of their positions, so that equal arguments give equal bits.
 

@@ -21,9 +21,9 @@ def Flash_ScoresOpInterface : OpInterface<"ScoresOpInterface"> {
                     "::mlir::Region *", "getDerivativeRegion", (ins), "", "return nullptr;">,
     InterfaceMethod<"The dropout of the op; none if it has no dropout.",
                     "::std::optional<::mlir::flash::Dropout>", "getDropout", (ins), "", "return ::std::nullopt;">,
-    InterfaceMethod<"The kind of kernel that computes it, as a table of schedules names it.",
+    InterfaceMethod<"The name of the kind of kernel in tables of schedules.",
                     "::llvm::StringRef", "getKernelKind", (ins), "", "return \"forward\";">,
-    InterfaceMethod<"The values that P is multiplied with, `[B, Hk, Nk, Dv]`; null if there is no such product.",
+    InterfaceMethod<"The operand v, `[B, Hk, Nk, Dv]`, which P is multiplied with; null if the op has no such product.",
                     "::mlir::Value", "getValues", (ins), "", "return $_op.getV();">,
     InterfaceMethod<"Whether each sum over pairs must have a fixed order, so that equal arguments give equal bits.",
                     "bool", "isDeterministic", (ins), "", "return false;">
@@ -31,15 +31,15 @@ def Flash_ScoresOpInterface : OpInterface<"ScoresOpInterface"> {
   let extraSharedClassDeclaration = [{
     bool hasScore() { return !$_op.getScore().empty(); }
     bool hasMask() { return !$_op.getMask().empty(); }
-    /// Whether the op has a score whose derivative is missing: the op's region for the derivative is empty.
+    /// Whether the op has a score, and needs its derivative, but has an empty region for the derivative.
     bool lacksDerivative() {
       ::mlir::Region *derivative = $_op.getDerivativeRegion();
       return hasScore() && derivative && derivative->empty();
     }
     ::mlir::ShapedType getQType() { return ::llvm::cast<::mlir::ShapedType>($_op.getQ().getType()); }
     ::mlir::ShapedType getKType() { return ::llvm::cast<::mlir::ShapedType>($_op.getK().getType()); }
-    /// The number of query heads per key head: the attribute if the op has it, otherwise the quotient of the types'
-    /// extents.
+    /// The number of query heads per key head: `group_size` if the op has this attribute, otherwise the number of query
+    /// heads divided by that of key heads.
     int64_t getGroup() {
       ::std::optional<uint64_t> size = $_op.getGroupSize();
       return size ? *size : getQType().getDimSize(1) / getKType().getDimSize(1);
@@ -56,7 +56,7 @@ def Flash_WholeOpInterface : OpInterface<"WholeOpInterface", [Flash_ScoresOpInte
   let methods = [
     InterfaceMethod<"The inputs, in the order of the operands.",
                     "::llvm::SmallVector<::mlir::flash::StepOperand>", "getInputs">,
-    InterfaceMethod<"The outputs, in the order of the results. Their numbers are those of the operands on memrefs.",
+    InterfaceMethod<"The outputs, in the order of the results. `number` is the operand that an op on memrefs has.",
                     "::llvm::SmallVector<::mlir::flash::StepOperand>", "getOutputs">
   ];
 }
@@ -70,7 +70,7 @@ def Flash_PlainOpInterface : OpInterface<"PlainOpInterface"> {
   let methods = [
     InterfaceMethod<"The inputs, in the order of the operands.",
                     "::llvm::SmallVector<::mlir::flash::StepOperand>", "getInputs">,
-    InterfaceMethod<"The outputs, in the order of the results. Their numbers are those of the operands on memrefs.",
+    InterfaceMethod<"The outputs, in the order of the results. `number` is the operand that an op on memrefs has.",
                     "::llvm::SmallVector<::mlir::flash::StepOperand>", "getOutputs">,
     InterfaceMethod<"Whether elements of outputs keep their value where the op does not write them.",
                     "bool", "updatesOutputs", (ins), "", "return false;">
@@ -90,7 +90,7 @@ def Flash_StepOpInterface : OpInterface<"StepOpInterface"> {
     they move with, and the state that is carried from step to step.
   }];
   let methods = [
-    InterfaceMethod<"The dimension that is folded: `J` if keys are streamed, `I` if queries are streamed.",
+    InterfaceMethod<"The streamed dimension: `J` if tiles of keys are streamed, `I` if tiles of queries are streamed.",
                     "::mlir::flash::StepDim", "getStreamedDim">,
     InterfaceMethod<"The inputs, in the order of the operands.",
                     "::llvm::SmallVector<::mlir::flash::StepOperand>", "getStepInputs">,
@@ -116,22 +116,21 @@ def Flash_StepOpInterface : OpInterface<"StepOpInterface"> {
     /// The mask region of a step with scores.
     ::mlir::Region &getMask() { return getScores().getMask(); }
     bool hasScore() { return getScores() && getScores().hasScore(); }
-    /// The first input with a dimension that moves with `dim`, and the number of this dimension.
+    /// The first input that has a dimension which moves with `dim` (StepDim), and the number of this dimension.
     ::std::pair<::mlir::Value, unsigned> getMoving(::mlir::flash::StepDim dim);
-    /// The tile's number of positions in dimension B, H, I or J; may be dynamic.
+    /// The number of positions of the tile in dimension B, H, I or J; may be dynamic.
     int64_t getTileExtent(::mlir::flash::StepDim dim);
   }];
   let extraSharedClassDeclaration = [{
     ::mlir::flash::StepDim getResidentDim() {
       return $_op.getStreamedDim() == ::mlir::flash::StepDim::J ? ::mlir::flash::StepDim::I : ::mlir::flash::StepDim::J;
     }
-    /// The view in which the mask gives bounds to the loop over the streamed dimension.
+    /// How the loop over the streamed dimension reads the mask: as it is, or with i and j exchanged.
     ::mlir::flash::MaskView getMaskView() {
       return $_op.getStreamedDim() == ::mlir::flash::StepDim::J ? ::mlir::flash::MaskView::Primal
                                                                  : ::mlir::flash::MaskView::Dual;
     }
-    /// Whether a part of the state moves with the streamed dimension, so that every step adds to a different tile of
-    /// this part.
+    /// Whether a part of the state moves with the streamed dimension. Each step then adds to another tile of this part.
     bool addsToStreamed() {
       return ::llvm::any_of($_op.getStepState(), [&](const ::mlir::flash::StepOperand &carried) {
         return carried.movesWith($_op.getStreamedDim());
@@ -153,7 +152,7 @@ def Flash_EpilogueOpInterface : OpInterface<"EpilogueOpInterface"> {
                     "getEpilogueInputs">,
     InterfaceMethod<"The results, in their order.", "::llvm::SmallVector<::mlir::flash::StepOperand>",
                     "getEpilogueResults">,
-    InterfaceMethod<"Whether the mask may have kept no pair of a resident position.", "bool", "mayHaveEmptyRows">
+    InterfaceMethod<"Whether there may be a resident position of which the mask has kept no pair.", "bool", "mayHaveEmptyRows">
   ];
 }
 

@@ -17,14 +17,15 @@ def Flash_Dialect : Dialect {
   let summary = "Attention as an op, and the state that online softmax carries";
   let description = [{
     L0 of flashc says *what* is computed: attention (`flash.attention`), its gradients (`flash.attention_backward`), or
-    the weight that keys receive (`flash.column_sums`). L1 says by which algorithm (`flash.online_attention` and
-    `flash.finalize`, `flash.accumulate_gradients`, or `flash.accumulate_column_sums`, in loops of `scf`).
+    the weight that keys receive (`flash.column_sums`). L1 says by which algorithm it is computed
+    (`flash.online_attention` and `flash.finalize`, `flash.accumulate_gradients`, or `flash.accumulate_column_sums`, in
+    loops of `scf`).
 
     Names used throughout: `B` batch, `Hq` query heads, `Hk` key/value heads, `Nq`/`Nk` query/key sequence length,
     `D` head dimension of queries and keys, `Dv` head dimension of values and outputs, `i` a query position, `j` a key
     position. `m` is the running row maximum, `l` the running row sum, `acc` the running output.
 
-    An op declares what is known about an array that a mask reads (`flash.assume_sorted`).
+    The op `flash.assume_sorted` declares what is known about an array that a mask reads.
   }];
   let useDefaultAttributePrinterParser = 1;
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::tensor::TensorDialect",
@@ -42,7 +43,7 @@ class Flash_Op<string mnemonic, list<Trait> traits = []> : Op<Flash_Dialect, mne
       return getPhilox() ? std::optional(Dropout{getPhilox(), getDropoutP()}) : std::nullopt;
     }
   }];
-  /// Methods of ScoresOpInterface for column sums, which have no values.
+  /// The methods of ScoresOpInterface in ops for column sums, which have no operand `v`.
   code columnSumsDeclaration = [{
     StringRef getKernelKind() { return "column-sums"; }
     Value getValues() { return {}; }
@@ -66,7 +67,8 @@ class Flash_ThreeInputs<string third> {
   string format = "$q `,` $k `,` $" # third # " `:` type($q) `,` type($k) `,` type($" # third # ")";
 }
 
-/// L0: an op on whole tensors, with results, or on memrefs, with `outs` after the inputs (q, k and others).
+/// An op of L0 with scores. On tensors it has results; on memrefs it has the operands `outs` after the inputs (q, k and
+/// others).
 class Flash_WholeOp<string mnemonic, string inputsFormat, list<Trait> traits = []> : Flash_Op<mnemonic, [
     RecursiveMemoryEffects, Flash_WholeOpInterface, DeclareOpInterfaceMethods<MemoryEffectsOpInterface>,
     DeclareOpInterfaceMethods<AggregatedOpInterface, ["decomposeOperation"]>] # traits> {
@@ -115,15 +117,15 @@ def Flash_AttentionOp : Flash_WholeOp<"attention", Flash_ThreeInputs<"v">.format
     gets. The optional `mask` region says whether query `i` sees key `j` of `(b, h)`. Both may read but not write
     memory, and may capture values from outside. Indices are positions in the iteration space of the whole op.
 
-    With `sinks` the softmax of each row has one more column, whose score is the head's sink and which has no value:
-    `lse = log(exp(sinks_h) + sum_j exp(S_ij))` and `O = exp(S - lse) V` (attention to nothing; StreamingLLM, Xiao et
-    al. 2023, and the learned sinks of gpt-oss). The sink is in units of the natural logarithm; the scale, the score
-    region and the mask do not apply to it. A row whose mask keeps nothing then has `lse = sinks_h`.
+    With `sinks` the softmax of each row has one more column. Its score is the head's sink, and it has no value: `lse =
+    log(exp(sinks_h) + sum_j exp(S_ij))` and `O = exp(S - lse) V`. A row can so attend to nothing (StreamingLLM, Xiao et
+    al. 2023; the learned sinks of gpt-oss). The sink is in units of the natural logarithm; the scale, the score region
+    and the mask do not apply to it. A row whose mask keeps nothing then has `lse = sinks_h`.
 
-    With `dropout` each probability is multiplied by a factor D before the second product, `O = (D * exp(S - lse)) V`: D
-    is 0 with the probability `dropout_p`, rounded to a multiple of 1/256, and otherwise 1 / (1 - rate). Dropout does
-    not change the log-sum-exp. `philox` holds a seed and an offset; whether (b, h, i, j) is kept is a function of
-    (seed, offset, b, h, i, j) alone (`flashc/Support/Philox.h`).
+    With `dropout` each probability is multiplied by a factor D before the second product, `O = (D * exp(S - lse)) V`.
+    Let rate be `dropout_p`, rounded to a multiple of 1/256. D is 0 with the probability rate, and otherwise 1 / (1 -
+    rate). Dropout does not change the log-sum-exp. `philox` holds a seed and an offset. Whether (b, h, i, j) is kept is
+    a function of (seed, offset, b, h, i, j) alone (`flashc/Support/Philox.h`).
 
     Precision: products accumulate in f32, softmax is computed in f32, the probabilities are rounded to T before the
     second product, and the row sum adds the unrounded probabilities. A row whose mask keeps nothing gives `o = 0` and
@@ -261,7 +263,8 @@ def Flash_OnlineAttentionOp : Flash_StepOp<"online_attention", [
         acc' = c * acc + T(P) V                      normalize = deferred   (FA2)
         acc' = (c * l * acc + T(P) V) / l'           normalize = each_step  (FA1, line 12)
 
-    With `dropout` the op rounds `D * P` and multiplies it with V, as in `flash.attention`; l adds all of P.
+    With `dropout` the op rounds `D * P` and multiplies it with V, as `flash.attention` does; l is the sum of P without
+    D.
 
     A row that has seen no key (`m' = -inf`) keeps `l' = 0`, `acc' = 0`. The identity of the fold is
     `m = -inf, l = 0, acc = 0`, and the result does not depend on the order of the key blocks.
@@ -377,8 +380,8 @@ def Flash_AccumulateColumnSumsOp : Flash_StepOp<"accumulate_column_sums", [AllTy
     | c     | `[B, Hq, Nk]`    | f32          |
 
     The op is the mirror image of `flash.online_attention`: keys are resident and queries are streamed. So `i` is the
-    reduction, `i < Nq` is added to the mask of a tile that exceeds the queries, and the bounds of the loop over queries
-    are those of the mask's dual view.
+    reduction, and `i < Nq` is added to the mask of a tile that exceeds the queries. The bounds of the loop over queries
+    come from the mask with i and j exchanged (`MaskView::Dual`).
 
     Constraints: those of `flash.column_sums` (C2 to C9) on tensors; the result is typed like `outs`.
 

@@ -2,7 +2,7 @@
 #ifndef FLASHC_FLASH_PLAIN_OPS_TD
 #define FLASHC_FLASH_PLAIN_OPS_TD
 
-/// L0: an op without scores. One memory-bound kernel, with plain loads and stores, computes it.
+/// An op of L0 without scores. One memory-bound kernel computes it, with plain loads and stores.
 class Flash_PlainOp<string mnemonic> : Flash_Op<mnemonic, [
     AttrSizedOperandSegments, Flash_PlainOpInterface, DeclareOpInterfaceMethods<MemoryEffectsOpInterface>,
     DeclareOpInterfaceMethods<AggregatedOpInterface, ["decomposeOperation"]>]> {
@@ -161,7 +161,8 @@ def Flash_AppendKVOp : Flash_PlainOp<"append_kv"> {
     MemRefType getKCacheType() { return cast<MemRefType>(getKCache().getType()); }
     bool hasEightBits() { return static_cast<bool>(getKScale()); }
     LogicalResult verifyScales(StringRef name, MemRefType scales);
-    /// The columns of cos and sin, which are half of the columns that are rotated; 0 without rotation.
+    /// Returns the number of columns of `cos` and `sin`: half of the number of columns that are rotated. Returns 0 if
+    /// nothing is rotated.
     int64_t getNumPairs() { return getCos() ? cast<MemRefType>(getCos().getType()).getDimSize(1) : 0; }
   }];
 }

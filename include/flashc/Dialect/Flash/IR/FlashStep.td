@@ -1,6 +1,7 @@
 //===- FlashStep.td - the declarations that all steps of L1 share -------------------------------------------------===//
 //
-// An op that is a step (StepOpInterface), of this dialect or of another one, has these traits and this tiling.
+// Every op that is a step (StepOpInterface) has these traits and implements tiling by these functions. The op may be of
+// another dialect.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 #ifndef FLASHC_FLASH_STEP_TD

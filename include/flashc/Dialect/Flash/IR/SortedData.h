@@ -22,15 +22,16 @@ inline constexpr StringLiteral kTileClampAttrName = "flash.tile_clamp";
 /// If `op` is a tensor.extract, memref.load, flash.count_le or flash.nth, returns what it reads. None for other ops.
 std::optional<ElementRead> getElementRead(Operation *op);
 
-/// If `position` is the result of such a clamp, returns the index that is clamped. Otherwise returns `position`.
+/// If `position` is the result of a clamp by flash-tile (kTileClampAttrName), returns the index that is clamped.
+/// Otherwise returns `position`.
 Value stripTileClamp(Value position);
 
 /// If `predicate` is signed, returns the predicate `q` for which `y q x` is equivalent to `x predicate y`. Returns
 /// other predicates unchanged.
 arith::CmpIPredicate swapSides(arith::CmpIPredicate predicate);
 
-/// Emits `x <predicate> limit`. `atMost` emits `x <= limit`, or `x < limit` if `isStrict`; `atLeast` emits `x >=
-/// limit`, or `x > limit` if `isStrict`. Null if the predicate is unsigned.
+/// Emits `x <predicate> limit` by two functions of the caller: `atMost` emits `x <= limit`, or `x < limit` if
+/// `isStrict`; `atLeast` emits `x >= limit`, or `x > limit` if `isStrict`. Null if the predicate is unsigned.
 Value emitSigned(OpBuilder &b, Location loc, arith::CmpIPredicate predicate,
                  llvm::function_ref<Value(bool isStrict)> atMost, llvm::function_ref<Value(bool isStrict)> atLeast);
 
@@ -41,8 +42,9 @@ bool dependsOn(Value value, BlockArgument argument, Region &region);
 /// reads. `isLeaf` is asked about block arguments, and about values from outside of `region`. `known` caches results.
 bool isComputedFrom(Value value, Region &region, llvm::function_ref<bool(Value)> isLeaf, DenseMap<Value, bool> &known);
 
-/// If `op` compares, in the mask region `mask`, a `flash.count_le` of the key's position with another value, emits
-/// equivalent bounds on the key's position. `op` must be in canonical form. Null for other comparisons.
+/// `op` is a comparison in the mask region `mask`, in canonical form. If it compares a flash.count_le of the key's
+/// position with a value that does not depend on the key, emits equivalent bounds on the key's position. Null for other
+/// comparisons.
 Value boundKeyByCount(OpBuilder &b, arith::CmpIOp op, Region &mask);
 
 /// flash.nth returns plus or minus this number at positions that do not exist. Sums of a few such numbers fit 32 bits.
@@ -51,7 +53,7 @@ constexpr int64_t kFarPosition = int64_t(1) << 29;
 /// Reads the element at `indices` of a tensor or memref.
 Value readElement(OpBuilder &b, Location loc, Value array, ValueRange indices);
 
-/// Reads the element at `position` along the last dimension of an array. Null after an error.
+/// Emits a read of the element at `position` along the last dimension of an array. Null after an error.
 using ReadElement = llvm::function_ref<Value(OpBuilder &, Value position)>;
 
 /// Emits the code of a flash.count_le of `value`, or of a flash.nth at `position`, in arith and scf. The last dimension

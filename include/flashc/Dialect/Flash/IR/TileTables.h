@@ -20,13 +20,13 @@ enum class TileVisit { Skipped, Masked, Full };
 /// whether some pair is not kept.
 Value emitTileClass(ImplicitLocOpBuilder &b, Value isKept, Value isCut);
 
-/// flash-bound-loops asks for this number of runs. Each run has three loops, so a binary search finds one of the
-/// fifteen loops in four steps, and a row of the table fits a cache line of 128 bytes.
+/// The number of runs that flash-bound-loops asks for. Each run has three loops, so a binary search finds one of the
+/// fifteen loops in four steps. The twenty keys of the five runs fit a cache line of 128 bytes.
 constexpr int64_t kTileRuns = 5;
 
-/// Emits code that builds the runs of one tile of queries, given its tiles of keys in ascending order. The state has
-/// values of type index: four keys for each run (see flash.tile_runs), and then the begin and the end of the current
-/// sequence of consecutive full tiles.
+/// Emits code that builds the runs of one tile of queries. The code visits the tiles of keys that are not skipped, in
+/// ascending order, and updates a state. The state has values of type index: four keys for each run (see
+/// flash.tile_runs), and then the begin and the end of the current sequence of consecutive full tiles.
 ///
 /// A tile that touches the last run extends this run. Any other tile begins a new run. Then the two neighbouring runs
 /// with the smallest gap between them are merged, so that the number of runs stays the same. One of these two runs may
@@ -36,7 +36,7 @@ public:
   RunsBuilder(ImplicitLocOpBuilder &b, int64_t numRuns, int64_t kvTile) : b(b), numRuns(numRuns), kvTile(kvTile) {}
 
   SmallVector<Value> emitNone();
-  /// Emits the state after a visit of the tile that begins at `key`.
+  /// Emits the state after the visit of the tile that begins at `key`.
   SmallVector<Value> emitVisit(ValueRange state, Value key, Value isFull);
   /// Returns the four keys of each run.
   ValueRange getRuns(ValueRange state) const { return state.take_front(4 * numRuns); }
