@@ -107,8 +107,8 @@ def Flash_AccumulateGradientsOp : Flash_StepOp<"accumulate_gradients", [AttrSize
   let summary = "one step of the gradients of attention, over a block of queries and keys";
   let description = [{
     Adds the gradients from the pairs of a block of queries and a block of keys (FlashAttention, Algorithm 4, lines 10
-    to 22; FlashAttention-2, Algorithm 2). With P, dP and dX of the block as for `flash.attention_backward`, and T(x) for
-    x rounded to the element type T:
+    to 22; FlashAttention-2, Algorithm 2). With P, dP and dX of the block as for `flash.attention_backward`, and T(x)
+    for x rounded to the element type T:
 
         dv' = dv + T(P)^T dO        dk' = dk + scale * T(dX)^T Q        dq' = dq + scale * T(dX) K
 

@@ -152,7 +152,8 @@ def Flash_EpilogueOpInterface : OpInterface<"EpilogueOpInterface"> {
                     "getEpilogueInputs">,
     InterfaceMethod<"The results, in their order.", "::llvm::SmallVector<::mlir::flash::StepOperand>",
                     "getEpilogueResults">,
-    InterfaceMethod<"Whether there may be a resident position of which the mask has kept no pair.", "bool", "mayHaveEmptyRows">
+    InterfaceMethod<"Whether there may be a resident position of which the mask has kept no pair.", "bool",
+                    "mayHaveEmptyRows">
   ];
 }
 

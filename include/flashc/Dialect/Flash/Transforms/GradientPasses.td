@@ -36,8 +36,8 @@ def DifferentiateScores : Pass<"flash-differentiate-scores"> {
     }
     ```
 
-    The pass refuses an op with "expected a score that has a derivative", and the note "'<op>' has none" on the op
-    inside of the score. A derivative region that is not empty is left alone.
+    If the score has no derivative, the pass fails: it emits "expected a score that has a derivative" on the op, with
+    the note "'<op>' has none" at the op inside of the score. A derivative region that is not empty is left alone.
   }];
   let statistics = [Statistic<"numDifferentiated", "num-differentiated", "scores differentiated">];
 }
@@ -48,7 +48,7 @@ def DifferentiateCaptures : Pass<"flash-differentiate-captures"> {
     Replaces each `flash.captured_gradient` by two ops for each read of the captured tensor in its score. The first is a
     `flash.accumulate_gradients`, whose derivative is that of the score with respect to the value read. The second is a
     `flash.scatter_sum`, which adds the sums of the first to the elements that were read. The indices of the read decide
-    which sums these are: of rows, columns, diagonals or pairs.
+    whether there is a sum for each row, each column, each diagonal or each pair.
 
     Why here: after `flash-fuse`, when the score has all of its code, and before `flash-tile`, which tiles the steps of
     rows and columns like those of dq and dk.
@@ -84,12 +84,13 @@ def SplitGradients : Pass<"flash-split-gradients"> {
   let summary = "compute the gradients of queries and those of keys in separate loops";
   let description = [{
     Replaces each `flash.accumulate_gradients` of dq, dk and dv by one of dk and dv and one of dq. S and dP are then
-    computed twice (seven products in place of five), but the loops for each gradient have iterations that own its
-    tiles. No two iterations add to one tile, so there are no sums in device memory, and every run gives the same bits.
+    computed twice (seven products in place of five), but each op has loops whose iterations own the tiles of its
+    gradients. No two iterations add to one tile, so there are no sums in device memory, and every run gives the same
+    bits.
 
     Why here: after `flash-online-softmax`, before `flash-tile`, which then tiles two ops. `flash-swap-loops` moves the
-    key loop of the second op inside, as for attention. Without this pass there is one nest, by keys, which adds to dq
-    in memory (FlashAttention-2).
+    key loop of the second op inside, as for attention. Without this pass there is one nest, whose outer loop is over
+    keys, and whose iterations add to dq in memory (FlashAttention-2).
 
     Before:
     ```mlir

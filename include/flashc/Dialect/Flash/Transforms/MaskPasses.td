@@ -16,10 +16,11 @@ def TabulateRows : Pass<"flash-tabulate-rows"> {
     key's position with the query's entries.
 
     Why here: the schedule depends on the mask's form. After the pass a kernel reads two numbers for a query instead of
-    an element for every key of a tile. It holds neither addresses nor elements in registers, so its tiles may be larger
-    (the schedule is that of `mask=several` in place of `mask=code`). The bounds of loops are also read from the tables
-    (`flash-bound-loops`), so that a search is done once for a query, and not again for each tile of queries and each
-    head. `flash-fuse` runs before this pass, so that the code that computes the arrays is in the mask.
+    an element for every key of a tile. The kernel then holds neither addresses nor elements in registers, so its tiles
+    may be larger (it gets the schedule for `mask=several` in place of that for `mask=code`). The bounds of loops are
+    also read from the tables (`flash-bound-loops`), so that a search is done once for a query, and not again for each
+    tile of queries and each head. `flash-fuse` runs before this pass, so that the code that computes the arrays is in
+    the mask.
 
     Before:
     ```mlir
@@ -36,11 +37,11 @@ def TabulateRows : Pass<"flash-tabulate-rows"> {
     ^bb0(%b: index, %h: index, %i: index):
       %x = tensor.extract %ids[%i] : tensor<?xi32>
       %begin = flash.count_le %x in %ids {strict} : i32, tensor<?xi32>
-      flash.yield %begin : i32                                           // cast to i32 before
+      flash.yield %begin : i32                                           // after a cast of %begin to i32
     } : tensor<1x1x?xi32>
     %ends = flash.row_table(%c1, %c1, %Nq) { ... flash.count_le %x in %ids ... } : tensor<1x1x?xi32>
     flash.attention ... mask (%b: index, %h: index, %i: index, %j: index) {
-      %begin = tensor.extract %begins[%c0, %c0, %i] : tensor<1x1x?xi32>  // and cast to index; so is %end
+      %begin = tensor.extract %begins[%c0, %c0, %i] : tensor<1x1x?xi32>  // then cast to index, as is %end
       %end = tensor.extract %ends[%c0, %c0, %i] : tensor<1x1x?xi32>
       %from = arith.cmpi sge, %j, %begin : index
       %to = arith.cmpi slt, %j, %end : index
@@ -50,7 +51,7 @@ def TabulateRows : Pass<"flash-tabulate-rows"> {
     ```
 
     A mask stays as it is:
-    - if it would still read an array for each key, since it then needs addresses and elements in any case;
+    - if it would still read an array for each key, since a kernel then needs addresses and elements in any case;
     - if the value that is compared does not ascend with the query, so that the bounds of loops would be lost;
     - if it reads no array for a key. A search that the mask itself has, such as `flash.count_le %i in %offsets`, stays
       in the mask, since its array is only as long as there are sequences.
@@ -104,15 +105,15 @@ def AlignQueries : Pass<"flash-align-queries"> {
     tile has queries of two sequences. The pass applies where a mask counts the sequences that begin at the query or
     before it (`flash.count_le %i in %offsets`), and where the keys of a tile of queries begin where a sequence begins.
 
-    Without the pass, a tile in two sequences visits the keys of both and applies the mask to all of them. The tiles of
-    a causal sequence that does not begin at a multiple of the tile visit one diagonal more. With the pass there are up
-    to two more tiles for each sequence; tiles without a query visit no keys. If most sequences are shorter than a tile,
-    the pass adds work. For such sequences a kernel has another entry, which is compiled without the pass
-    (docs/masks.md).
+    Without the pass, a tile with queries of two sequences visits the keys of both and applies the mask to all of them.
+    In a causal sequence that does not begin at a multiple of the tile, the diagonal crosses one more tile of keys for
+    each tile of queries. With the pass there are up to two more tiles for each sequence; tiles without a query visit no
+    keys. If most sequences are shorter than a tile, the pass adds work. For such sequences a kernel has another entry,
+    which is compiled without the pass (docs/masks.md).
 
-    Why here: after `flash-swap-loops`, which moves the loop over queries outside, and before `flash-bound-loops`. That
-    pass takes the begin and the length of a tile of queries from the IR, whatever they are. It also begins the tiles of
-    keys at the sequence's begin.
+    Why here: after `flash-swap-loops`, which moves the loop over queries outside, and before `flash-bound-loops`.
+    `flash-bound-loops` takes the begin and the length of a tile of queries from the IR, whatever they are, and begins
+    the tiles of keys where the sequence begins.
 
     Before:
     ```mlir
@@ -179,14 +180,16 @@ def BoundLoops : Pass<"flash-bound-loops"> {
     No tile with a kept pair is skipped, and no tile without a mask has a pair that is not kept. The mask's class says
     whether the bounds are tight (`flash-print-mask-bounds`). The bounds are multiples of the tile, counted from the
     original lower bound, ordered and inside the original range; loops that are known to be empty are not made.
-    Intervals whose order is not known are ordered at run time, by their begins and by their ends. In loops without a
-    mask slices lose their clamp (`affine.min`) at the end of the sequence.
+    If the order of two intervals is not known at compile time, the begins and the ends of the intervals are sorted at
+    run time. In loops without a mask slices lose their clamp (`affine.min`) at the end of the sequence.
 
-    If there is one kept interval, which may begin at any key (that of a document does), and its end is not known to be
-    the end of a tile on the grid, the tiles are moved to begin at its first key (`docs/masks.md`, "Where tiles begin").
-    Tiles stay on the grid with dropout, whose random numbers come in blocks; with keys in pages; and in a gradient step
-    that streams queries. The bounds of moved tiles are multiples of the tile counted from that first key. The last tile
-    may exceed the range, and is then masked. With the keys [%begin, %end) for all queries, the first loop has no mask:
+    Tiles are on the grid if they begin at multiples of the tile, counted from the loop's original begin. They are
+    moved, so that they begin at the first kept key, if there is one kept interval, if it may begin at any key (as the
+    interval of a document may), and if its end is not known to be the end of a tile on the grid (`docs/masks.md`,
+    "Where tiles begin"). In three cases tiles stay on the grid: with dropout, whose random numbers come in blocks; with
+    keys in pages; and in a gradient step that streams queries. The bounds of moved tiles are multiples of the tile
+    counted from the first kept key. The last tile may exceed the range, and is then masked. If all queries see the keys
+    [%begin, %end), the first loop has no mask:
     ```mlir
     %full = %begin + floor((%end - %begin) / 64) * 64
     %u:3 = scf.for %j = %begin to %full step 64 ... { flash.online_attention ... }
@@ -204,9 +207,9 @@ def BoundLoops : Pass<"flash-bound-loops"> {
     %begin = flash.count_le %x0 in %ids {strict}           // the first key of %x0
     %end   = flash.count_le %x1 in %ids                    // one more than the last key of %x1
     ```
-    The mask of cut tiles stays a comparison of elements. In packed sequences (`flash.nth %s` <= j < `flash.nth %s + 1`)
-    the diagonal of a sequence ascends only inside of the sequence; clamped to the sequence's ends it ascends over all
-    queries.
+    In loops with the mask, the mask still compares elements. In packed sequences (`flash.nth %s` <= j < `flash.nth %s +
+    1`) the diagonal of a sequence ascends only inside of the sequence. The pass clamps it to the sequence's ends, so
+    that it ascends over all queries.
 
     If the bounds of the streamed loops are not exact, the mask is evaluated at run time. A `flash.tile_classes` before
     all loops finds the class of each tile. It runs the mask on the tiles that two other sources leave undecided: the

@@ -7,9 +7,9 @@ include "mlir/Pass/PassBase.td"
 def ToTensors : Pass<"flash-to-tensors"> {
   let summary = "turn ops on memrefs into ops on tensors";
   let description = [{
-    Replaces an op of L0 on memrefs, such as `flash.attention`, by the same op on tensors. Ops before it read its
-    operands from the memrefs, and ops after it write its results to them. The pass runs first, since the algorithm
-    passes work on tensors only. An op on tensors is left alone.
+    Replaces an op of L0 on memrefs, such as `flash.attention`, by the same op on tensors. Ops before the new op read
+    its operands from the memrefs, and ops after it write its results to the memrefs. The pass runs first, since the
+    algorithm passes work on tensors only. An op on tensors is left alone.
 
     Before:
     ```mlir
@@ -45,9 +45,9 @@ def Fuse : Pass<"flash-fuse"> {
     add or drop dimensions of one element.
 
     Why here: the pass runs before all passes that read the code of masks and scores. The code of a mask becomes loop
-    bounds (`flash-bound-loops`), and the code of a score may depend on fewer indices than the tensor that it computes
-    has. A kernel captures arguments only, so `convert-flash-to-tile` refuses a tensor that could not move. Standard
-    attention (`flash-decompose` alone) keeps the tensors.
+    bounds (`flash-bound-loops`). The code that replaces a read in a score may depend on fewer of the positions b, h, i
+    and j than the indices of the read do. A kernel captures arguments only, so `convert-flash-to-tile` refuses a tensor
+    that could not move. Standard attention (`flash-decompose` alone) keeps the tensors.
 
     Before:
     ```mlir
@@ -255,12 +255,13 @@ def SwapLoops : Pass<"flash-swap-loops"> {
     `normalize` becomes deferred. An op outside loops whose state does not go to a `flash.finalize` is left alone.
 
     The loops of `flash.accumulate_column_sums`, keys outside and queries inside, are already in order, and the state of
-    the op is its result. Its sums become a tile that the loop over queries carries. The proof is the same, without 5.
+    the op is its result. Its sums become a tile that the loop over queries carries. The proof is the same, without
+    point 5.
 
     In the loops of `flash.accumulate_gradients <dq, dk, dv>` the tiles of dk and dv are already carried. Before the
-    pass they begin with slices of tensors of zeros in memory. After it they begin with tiles of zeros, if each
-    iteration of the loops around has its own slice. dq stays in memory, since all iterations add to it. If one tile has
-    all queries, no loop carries the tiles of dk and dv; the pass then changes the operands of the step.
+    pass these tiles begin with slices of tensors of zeros in memory. After the pass they begin with tiles of zeros, if
+    each iteration of the loops around has its own slice. dq stays in memory, since all iterations add to it. If one
+    tile has all queries, no loop carries the tiles of dk and dv; the pass then changes the operands of the step.
 
     The pass refuses, with "cannot swap loops: ..." on the loop that prevents it, a note at the op that shows the
     reason, and the nest unchanged:
@@ -313,18 +314,18 @@ def Parallelize : Pass<"flash-parallelize"> {
         tensor.parallel_insert_slice %lt into %lse[%b, %h, %i] ...
     ```
 
-    Steps whose state moves with the streamed dimension (dq in a nest by keys) add to a slice that need not be the
-    iteration's own, and may be the whole tensor. Each iteration then adds to zeros, and the sums are added to the
-    slice:
+    In a nest whose outer loop is over keys, every iteration adds to dq: the state moves with the streamed dimension.
+    The slice to which an iteration adds need not be its own, and may be the whole tensor. Each iteration then adds to
+    zeros in place of the slice, and `flash.parallel_add_slice` adds these sums to the slice:
     ```mlir
     %dq1 = tensor.extract_slice %dq[%b, %h, 0, 0] ...        %zeros = linalg.fill ...
     %dq2 = <steps that add to %dq1>                          %dq2 = <the same steps, which add to %zeros>
     tensor.insert_slice %dq2 into %dq[%b, %h, 0, 0] ...      flash.parallel_add_slice %dq2 into %dq[%b, %h, 0, 0] ...
     ```
 
-    Ops between the loops move inside. The nest ends at a loop that carries more than the slices of o and lse: such a
-    loop belongs to the program and stays. A `flash.finalize` outside such a nest (Algorithm 1 before
-    `flash-swap-loops`, or one tile), or in a parallel loop, is left alone.
+    Ops between the loops move inside. A loop that carries more than the slices of o and lse is not part of the nest: it
+    belongs to the program and stays. A `flash.finalize` outside such a nest (Algorithm 1 before `flash-swap-loops`, or
+    one tile), or in a parallel loop, is left alone.
 
     The pass refuses, with "cannot parallelize: ..." on the loop that prevents it, a note at the op that shows the
     reason, and the nest unchanged:
@@ -350,7 +351,7 @@ def SplitKV : Pass<"flash-split-kv"> {
     are not known or differ between the heads of a tile). These keys are cut into `splits` parts, which have equally
     many tiles of `kv-tile` keys, or differ by one tile.
 
-    Before: one step over everything. After, of 8 query heads in groups of 4:
+    Before: one step over all queries and keys. After, if there are 8 query heads in groups of 4:
     ```mlir
     %parts:2 = scf.forall (%b, %h, %i, %s) = (0, 0, 0, 0) to (B, 8, Nq, 2) step (1, 4, 4, 1) shared_outs(...) {
       %begin, %end = ...                          // bounds of the keys that queries %i to %i + 3 need
