@@ -20,8 +20,8 @@ using namespace mlir;
 using namespace mlir::flash;
 
 namespace {
-/// A loop over tiles of queries, and the op of the mask that counts sequences. The tiles shall begin where these
-/// sequences begin.
+/// A loop over tiles of queries, and the op of the mask that counts sequences. The pass lets the tiles begin where
+/// these sequences begin.
 struct QueryLoop {
   OnlineAttentionOp op;
   scf::ForOp loop;
@@ -69,7 +69,8 @@ static Operation *findAnchor(scf::ForOp loop) {
   return loop;
 }
 
-/// Whether each slice that `loop` inserts at its induction variable has one of `sizes` as its size there.
+/// Whether the slices that `loop` inserts fit `sizes`: each slice whose offset in a dimension is the induction variable
+/// has one of `sizes` as its size in this dimension.
 static bool writesTile(scf::ForOp loop, ArrayRef<affine::AffineMinOp> sizes) {
   return llvm::all_of(loop.getBody()->getOps<tensor::InsertSliceOp>(), [&](tensor::InsertSliceOp write) {
     return llvm::all_of(llvm::zip(write.getMixedOffsets(), write.getMixedSizes()), [&](auto dim) {

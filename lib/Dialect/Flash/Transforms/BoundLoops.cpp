@@ -40,8 +40,8 @@ static StringRef getPlural(StepDim dim) { return dim == StepDim::I ? "queries" :
 
 static OperandRange getInits(StepOpInterface op) { return cast<DestinationStyleOpInterface>(*op).getDpsInits(); }
 
-/// Returns the loop around `op` over tiles of the streamed dimension. The loop may do nothing but fold `op` into its
-/// state, so that tiles that the mask drops can be skipped. Null, with a remark, for other loops.
+/// Returns the loop around `op` over tiles of the streamed dimension. The loop must do nothing but let `op` update its
+/// state, so that it can leave out tiles that the mask drops. Null, with a remark, for other loops.
 static scf::ForOp matchStreamedLoop(StepOpInterface op) {
   auto reject = [&](const Twine &reason) {
     emitMissed(op, reason.str());
@@ -352,8 +352,8 @@ struct BoundLoops : flash::impl::BoundLoopsBase<BoundLoops> {
     }
     KeyRange range = KeyRange::of(op, loop, getNumResident(op, loop));
     SmallVector<KeySegment> segments = emitKeySegments(op, range, bounds, mask.space);
-    // In the dual view keys are resident. A mask that reads an element for the query does so again for each column of
-    // every masked tile. A search depends on the key alone, so the searches take the place of these reads.
+    // In the dual view keys are resident. If the mask reads an element for the query, it does so again for each column
+    // of every masked tile. A search depends on the key alone, so the searches take the place of these reads.
     if (isa<AccumulateGradientsOp>(op.getOperation()) && op.getMaskView() == MaskView::Dual)
       searched->keepSearches();
     else

@@ -136,8 +136,9 @@ private:
     return join(b, ofX, ofY);
   }
 
-  /// Returns the error of `side`, an operand of `op` (arith.andi or arith.ori). It is 0 where the operand `other` has
-  /// no error and decides the result by itself. Null if `side` can have no error, or if `other` depends on the score.
+  /// Returns the error of `side`, an operand of `op` (arith.andi or arith.ori). Where the other operand `other` has no
+  /// error and decides the result by itself, the returned error is 0. Null if `side` can have no error, or if `other`
+  /// depends on the score.
   Value getUnlessDecided(Operation *op, Value side, Value other) {
     Value error = getError(side), decides = error ? get(other) : Value();
     if (!decides)

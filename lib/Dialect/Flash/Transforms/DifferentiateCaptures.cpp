@@ -108,7 +108,7 @@ FailureOr<Value> Rewriter::emitSums(CapturedRead &read, Value delta, int64_t num
     sizes.push_back(keys);
   if (gradients == Gradients::Pairs || gradients == Gradients::Diagonals)
     sizes[0] = read.index.dependsOnBatch ? sizes[0] : b.getIndexAttr(1);
-  if (gradients == Gradients::Pairs) // a kernel has room for the diagonals of one head, which stay apart
+  if (gradients == Gradients::Pairs) // diagonals of heads stay apart: a kernel has room for those of one head
     sizes[1] = read.index.dependsOnHead ? sizes[1] : b.getIndexAttr(1);
   if (gradients == Gradients::Diagonals) {
     AffineExpr q, k;

@@ -167,7 +167,8 @@ private:
     return mapping.lookupOrDefault(body.getTerminator()->getOperand(number));
   }
 
-  /// Returns offset + index * stride for each dimension, with index 0 for dropped dimensions.
+  /// Returns offset + index * stride for each dimension of the source, with index 0 for dimensions that the slice
+  /// drops.
   SmallVector<Value> getSourceIndices(tensor::ExtractSliceOp slice) {
     llvm::SmallBitVector dropped = slice.getDroppedDims();
     SmallVector<Value> at;
@@ -223,7 +224,7 @@ static void eraseIfDead(RewriterBase &rewriter, Operation *op) {
     eraseIfDead(rewriter, operand.getDefiningOp());
 }
 
-/// Finds the reads in scores and masks of tensors that are computed outside of the op with the score or the mask.
+/// Finds the reads in scores and masks whose tensor is computed outside of the op that has the score or the mask.
 static SmallVector<tensor::ExtractOp> findReads(Operation *root) {
   SmallVector<tensor::ExtractOp> reads;
   root->walk([&](tensor::ExtractOp read) {
@@ -245,7 +246,7 @@ static void emitMissed(tensor::ExtractOp read, StringRef reason) {
 int64_t mlir::flash::fuseProducers(RewriterBase &rewriter, Operation *root) {
   OpBuilder::InsertionGuard guard(rewriter);
   int64_t fused = 0;
-  // Repeats, since a tensor that two other tensors read can move only after both of them.
+  // Repeats this, since a tensor that two other tensors read can move only after both of these have moved.
   for (bool hasChanged = true; hasChanged;) {
     hasChanged = false;
     for (tensor::ExtractOp read : findReads(root)) {

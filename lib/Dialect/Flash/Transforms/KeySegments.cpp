@@ -104,16 +104,16 @@ private:
 // Several intervals
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// Bounds of a point, as numbers of tiles, and conditions. All bounds and all conditions (`facts`) of an alternative
-/// hold together.
+/// One case for the place of a tile boundary (Point): bounds on the boundary, counted in tiles, and conditions
+/// (`facts`). In this case all of them hold.
 struct Alternative {
   SmallVector<MaskExpr, 2> bounds;
   SmallVector<MaskExpr, 1> facts;
 };
-/// The alternatives for a point, of which at least one holds. The list is never empty.
+/// The cases for a boundary, of which at least one holds. The list is never empty.
 using Alternatives = std::vector<Alternative>;
 
-/// A tile boundary: its value, and the alternatives for its lower bounds (`least`) and for its upper bounds (`most`).
+/// A tile boundary: its value, the cases for its lower bounds (`least`), and the cases for its upper bounds (`most`).
 struct Point {
   OpFoldResult value;
   Alternatives least, most;

@@ -19,7 +19,7 @@ using namespace mlir;
 using namespace mlir::flash;
 
 namespace {
-/// A nest of loops that can run in parallel: for each tensor that the nest carries, the iterations write disjoint
+/// A nest of loops that can run in parallel. For each tensor that the nest carries, its iterations write disjoint
 /// slices, or only add to slices.
 struct ParallelNest {
   SmallVector<scf::ForOp> loops; // outermost first
@@ -27,8 +27,8 @@ struct ParallelNest {
   /// For each tensor that the nest carries, the op of the innermost body that writes a slice of the tensor. Null if the
   /// body adds to the whole tensor.
   SmallVector<tensor::InsertSliceOp> writes;
-  /// For each of these tensors, the slice that the body adds to, or the whole tensor if the body adds to all of it.
-  /// Null if the body overwrites its slice.
+  /// For each tensor that the nest carries, the slice that the body adds to, or the whole tensor if the body adds to
+  /// all of it. Null if the body overwrites its slice.
   SmallVector<Value> addedTo;
 };
 } // namespace
@@ -83,8 +83,8 @@ static Value getStreamedBefore(Value value) {
   return pad ? pad.getSource() : before;
 }
 
-/// Whether `value` is `origin` plus terms that do not depend on `origin`. A step adds such a term to its streamed tile,
-/// in loops over the tiles of `origin`, or to all of `origin` if it is one tile.
+/// Whether `value` is `origin` plus terms that do not depend on `origin`. Such terms come from steps: a step adds a
+/// term to its streamed tile. The steps are in loops over the tiles of `origin`, or `origin` is one tile.
 static bool isSumOnto(Value origin, Value value) {
   if (value == origin)
     return true;

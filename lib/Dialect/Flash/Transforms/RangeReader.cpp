@@ -12,9 +12,9 @@ using namespace mlir::flash;
 
 using Predicate = arith::CmpIPredicate;
 
-/// At most `kMostRangeOps` operations of one mask may run for all positions of a tile: a kernel repeats them for every
-/// position of a lane. `kExchangeOps` is the number of operations by which a flash.tile_range exchanges values between
-/// lanes.
+/// A flash.tile_range runs operations for all positions of a tile; a kernel repeats them for each position that a lane
+/// has. So one mask may have at most `kMostRangeOps` such operations. `kExchangeOps` is the number of operations by
+/// which a flash.tile_range exchanges values between lanes.
 static constexpr int64_t kMostRangeOps = 400, kExchangeOps = 10;
 
 RangeReader::RangeReader(Region &mask, ImplicitLocOpBuilder &b, Operation *anchor, Value batch, Value head,
@@ -114,7 +114,7 @@ std::optional<Interval64> RangeReader::getByRunning(Value value) {
       result.arrays.insert(sorted ? sorted.getSource() : read->array);
     }
   if (result.arrays.empty())
-    result.arrays.insert(value); // sums of products or of bits may wrap around, too
+    result.arrays.insert(value); // without a read, too, a sum of products or bits may wrap around
   unsigned width = getWidth(value.getType());
   if (width > 32)
     copy = emitRangedElement(b, copy);
@@ -128,9 +128,9 @@ std::optional<Interval64> RangeReader::getByRunning(Value value) {
   return result;
 }
 
-/// Returns the range of an element of an array. It is the element itself where its index is the same for all pairs of
-/// the tile; elsewhere it is all values of the type. None if `op` is not a read, or if the range of an index is not
-/// known.
+/// Returns the range of an element of an array. In a tile where the indices of the read are the same for all pairs, the
+/// range is this one element; in other tiles it is all values of the type. None if `op` is not a read, or if the range
+/// of an index is not known.
 std::optional<Interval64> RangeReader::getElement(Operation *op) {
   std::optional<ElementRead> read = getElementRead(op);
   bool isRead = read && isa<tensor::ExtractOp, memref::LoadOp>(op) && op->getResult(0).getType().isIntOrIndex() &&
@@ -217,7 +217,8 @@ ConditionRange RangeReader::getEqual(const ConditionRange &x, const ConditionRan
   return result;
 }
 
-/// Whether the ends of the tile decide a comparison: one side is monotone, and the other is the same for all pairs.
+/// Whether the first and the last position of the tile decide a comparison: one side is monotone, and the other side is
+/// the same for all pairs.
 bool RangeReader::isOfEnds(Operation *op) {
   auto comparison = dyn_cast<arith::CmpIOp>(op);
   if (!comparison || llvm::is_contained({Predicate::eq, Predicate::ne}, comparison.getPredicate()))

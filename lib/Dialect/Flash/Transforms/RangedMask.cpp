@@ -74,7 +74,7 @@ static Value maskLastTile(ImplicitLocOpBuilder &b, Value visit, Value position, 
   return arith::SelectOp::create(b, exceeds, atMost, visit);
 }
 
-/// Copies the mask into the flash.tile_classes. There, values of the loops are computed from the tile's position.
+/// Copies the mask into the flash.tile_classes. In the copy, values of the loops are computed from the tile's position.
 /// Returns false if a value cannot be copied.
 bool RangedMask::copyMask(Region &mask) {
   Type index = mask.getArgument(0).getType();
@@ -149,9 +149,9 @@ static void eraseUnused(Operation *op) {
 
 RangedMask::~RangedMask() { eraseUnused(classes); }
 
-/// Copies the code of `value` into a region of the flash.tile_classes. This includes ops after the flash.tile_classes
-/// in the same block, before the anchor (which may be the loop over keys itself). Null if `value` depends on a value
-/// inside of the anchor other than the tile's position.
+/// Copies the code of `value` into a region of the flash.tile_classes. Ops between the flash.tile_classes and the
+/// anchor are copied, too. (The anchor may be the loop over keys itself.) Null if `value` depends on a value inside of
+/// the anchor other than the tile's position.
 Value RangedMask::copyIntoTable(OpBuilder &b, Value value, IRMapping &mapping) {
   return flashc::cloneSlice(b, value, mapping, [&](Value outside) {
     Operation *definition = outside.getDefiningOp();

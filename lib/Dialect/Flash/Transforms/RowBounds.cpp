@@ -31,10 +31,10 @@ static bool isOfRows(AffineExpr expr) {
   return expr.isFunctionOfSymbol(LoopBounds::First) || expr.isFunctionOfSymbol(LoopBounds::Count);
 }
 
-/// Whether a bound of the kept interval moves with the rows, other than in steps. If a bound moves in steps, it is the
-/// same for all rows of a chunk.
+/// Whether a bound of the kept interval moves with the rows, from row to row. A bound that moves in steps is the same
+/// for all rows of a step, and does not count.
 static bool movesWithRows(const LoopBounds &bounds) {
-  // One quotient is allowed, for rounding to tiles.
+  // A bound may have one division, by the tile size, which rounds it to tiles.
   auto moves = [&](AffineExpr bound) {
     int64_t inTiles = 0, others = 0;
     bound.walk([&](AffineExpr expr) {
@@ -52,7 +52,7 @@ static bool movesWithRows(const LoopBounds &bounds) {
 
 namespace {
 /// The bounds of the one interval that moves with the rows (`moving`), and the intervals that do not move (`fixed`).
-/// The fixed intervals contain all kept keys that are not in the moving one.
+/// Each kept key is in the moving interval or in a fixed one.
 struct MovingBounds {
   LoopBounds moving;
   SmallVector<TileInterval, 1> fixed;
@@ -67,8 +67,8 @@ static TileInterval dropBounds(const TileInterval &interval, llvm::function_ref<
 }
 
 /// Separates the one interval whose begin depends on the rows from the others, which must end at fixed keys. Drops the
-/// bounds of these others that depend on the rows, so that more tiles are kept. If a cut has several bounds, drops
-/// those that do not depend on the rows, so that more tiles are masked. Both are conservative.
+/// bounds of the others that depend on the rows, so that more tiles are kept. If a cut has several bounds, drops those
+/// that do not depend on the rows, so that more tiles are masked. Neither changes the result of the attention.
 static std::optional<MovingBounds> separate(LoopBounds bounds) {
   if (isOneInterval(bounds))
     return MovingBounds{std::move(bounds), {}};
@@ -89,8 +89,8 @@ static std::optional<MovingBounds> separate(LoopBounds bounds) {
   return result;
 }
 
-/// Computes the bounds of rows. None if they do not move with the rows or read arrays, or if the analysis does not
-/// understand the mask.
+/// Computes the bounds of rows. None if the bounds read arrays, if they do not move with the rows, or if the analysis
+/// does not understand the mask.
 static std::optional<MovingBounds> computeRowBounds(MaskSet &mask, const MaskLoop &loop, MLIRContext *context) {
   if (!mask.opaque.empty())
     return std::nullopt;
@@ -130,7 +130,8 @@ static std::optional<MovingBounds> computeRowBounds(OnlineAttentionOp op, MaskSe
   return computeRowBounds(mask, describe(op, range, *getConstantIntValue(range.count)), op.getContext());
 }
 
-/// Reads the mask of `op` for bounds that are computed before the loop around `op`: values of this loop are unknown.
+/// Reads the mask of `op` for bounds that are computed before the loop around `op`, where values of this loop are
+/// unknown.
 static MaskSet readMaskInFrontOf(OnlineAttentionOp op) {
   auto around = dyn_cast<scf::ForOp>(op->getParentOp());
   return readMask(op.getMask(), [&](Value value) {
@@ -163,7 +164,7 @@ OpFoldResult mlir::flash::emitFixedEnd(OpBuilder &b, OnlineAttentionOp op, OpFol
   for (const TileInterval &interval : bounds ? ArrayRef(bounds->fixed) : ArrayRef<TileInterval>()) {
     LoopBounds fixed = bounds->moving;
     fixed.kept = {interval};
-    fixed.cut = {TileInterval()}; // full tiles do not matter here
+    fixed.cut = {TileInterval()}; // every tile is cut, so that there are only masked segments
     OpFoldResult behind = emitKeySegments(op, range, fixed, mask.space).back().end;
     AffineMap greatest = AffineMap::getMultiDimIdentityMap(2, op.getContext());
     last = last ? affine::makeComposedFoldedAffineMax(b, op.getLoc(), greatest, {last, behind}) : behind;
@@ -180,7 +181,8 @@ static bool isAtRow(const CapturedValue &captured) {
 }
 
 /// Computes the bounds of a mask that has one interval and whose bounds read arrays. None for other masks. None, too,
-/// if the bounds are the same for all rows, unless rows may not exist (`mayBeEmpty`): these see no key.
+/// if the bounds are the same for all rows. With `mayBeEmpty` the bounds may be the same, since a row that does not
+/// exist sees no key.
 static std::optional<LoopBounds> computeReadRowBounds(MaskSet &mask, const MaskLoop &loop, MLIRContext *context,
                                                       bool mayBeEmpty) {
   if (!mask.opaque.empty())

@@ -1,6 +1,7 @@
 //===- SeenPositions.cpp - the keys that any query sees -----------------------------------------------------------===//
 //
-// The keys that any query sees are computed as the bounds of a loop over tiles of one key, for one tile of all queries.
+// The range of keys that queries see is computed like the bounds of a loop: its tiles have one key each, and there is
+// only one tile of queries, which has all of them.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 
@@ -18,8 +19,8 @@ namespace {
 /// Says what a value is computed from.
 struct Sources {
   bool readsMemory = false, readsScalars = false;
-  /// Whether a division is among the ops. The value is then based on the number of a block. What it reads from memory
-  /// is the size of the block, which does not bound data.
+  /// Whether one of the ops is a division. The value then depends on the number of a block, and what the value reads
+  /// from memory is the size of the block. Such a value does not count as a bound by data.
   bool divides = false;
 };
 } // namespace
@@ -58,7 +59,7 @@ public:
 private:
   using GetExprs = llvm::function_ref<ArrayRef<AffineExpr>(const TileInterval &)>;
 
-  /// Whether each kept interval has a bound by data on one side: among its begins or its ends, as `get` returns them.
+  /// Whether data bound each kept interval on one side. `get` returns the bounds of an interval on this side.
   bool isOfData(GetExprs get) const {
     return llvm::all_of(bounds.kept, [&](const TileInterval &kept) {
       return llvm::any_of(get(kept), [&](AffineExpr expr) { return isBoundOfData(expr); });
@@ -67,7 +68,7 @@ private:
 
   /// Whether `expr` is a bound by data, so that positions beyond it may not exist. A scalar that is added to the
   /// query's position does not count, since it is a window or a shift. But if keys are in a cache, a number from memory
-  /// counts even if it is added to the query's position: the pages before a window may be free.
+  /// counts even if it is added to the query's position, because the pages before a window may be free.
   bool isBoundOfData(AffineExpr expr) const {
     bool isOfPosition = expr.isFunctionOfSymbol(LoopBounds::First) || expr.isFunctionOfSymbol(LoopBounds::Count);
     for (auto [number, captured] : llvm::enumerate(bounds.captured)) {

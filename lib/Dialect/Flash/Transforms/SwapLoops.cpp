@@ -17,8 +17,8 @@ using namespace mlir;
 using namespace mlir::flash;
 
 namespace {
-/// Builds the swapped nest, from the outermost loop to the innermost, before the flash.finalize. If there is none,
-/// builds it before the old nest.
+/// Builds the swapped nest, from the outermost loop to the innermost. The new nest is placed before the flash.finalize.
+/// If there is no flash.finalize, the new nest is placed before the old one.
 class Swapper {
 public:
   explicit Swapper(SwapPlan thePlan)
@@ -157,8 +157,8 @@ private:
                                           OpFoldResult(b.getIndexAttr(1)));
   }
 
-  /// Returns the tiles of the outputs, which a flash.finalize computes from the final state tiles. If the step needs
-  /// none, returns the state tiles.
+  /// Returns the tiles of the outputs. A flash.finalize computes them from `tiles`, the final state. If the step needs
+  /// no flash.finalize, returns `tiles`.
   SmallVector<Value> finalizeTiles(ArrayRef<Value> outputs, ArrayRef<Value> tiles) {
     if (!finalize)
       return llvm::to_vector(tiles);
@@ -231,8 +231,8 @@ bool isFinalized(Value acc) {
   return cut ? isFinalized(cut.getResult()) : isa<FinalizeOp>(user);
 }
 
-/// Whether the pass skips `op`, a step outside of loops: because its state does not go to the flash.finalize that it
-/// needs, or, if it needs none, because its results do not have static shapes.
+/// Whether the pass skips `op`, a step outside of loops. If `op` needs a flash.finalize, it is skipped if its state
+/// does not go to one. Otherwise it is skipped if its results do not have static shapes.
 bool isPartial(StepOpInterface op) {
   if (op->getParentOfType<scf::ForOp>())
     return false;
@@ -241,8 +241,8 @@ bool isPartial(StepOpInterface op) {
 }
 
 /// Returns the value that fills the init of `carried`, an argument of a loop. None if the init is not the result of a
-/// linalg.fill. None, too, unless `write` is the only change of the tensor in the loops around it, and each iteration
-/// writes a slice of its own.
+/// linalg.fill, if the loops around `write` change the tensor by another op than `write`, or if two iterations may
+/// write to the same slice.
 std::optional<Value> getInitialFill(BlockArgument carried, tensor::InsertSliceOp write) {
   SmallVector<scf::ForOp> loops;
   Value init = carried, result = write.getResult();
@@ -267,8 +267,8 @@ std::optional<Value> getInitialFill(BlockArgument carried, tensor::InsertSliceOp
 
 /// Changes the init values of resident states, for a step that adds to streamed tiles. Before the pass, such a state
 /// begins with a slice of a tensor that is filled with the identity. The slice is read before the streamed loop, or
-/// before the step if there is one streamed tile. Afterwards the state begins with a tile of the identity. Returns
-/// whether there was such a slice.
+/// before the step if there is only one streamed tile. After the pass the state begins with a tile of the identity.
+/// Returns whether there was such a slice.
 bool promoteResident(StepOpInterface op) {
   scf::ForOp loop = getFoldingLoop(op);
   bool isPromoted = false;
@@ -333,7 +333,7 @@ struct SwapLoops : flash::impl::SwapLoopsBase<SwapLoops> {
 void mlir::flash::applySwapLoops(SwapPlan plan) {
   if (!plan.isTilewise())
     return Swapper(std::move(plan)).run();
-  // The loop carries tiles already: only the normalisation becomes deferred.
+  // If the loop carries tiles already, only the normalisation becomes deferred.
   if (!plan.startsEmpty || !plan.finalize)
     return;
   cast<OnlineAttentionOp>(plan.op.getOperation()).setNormalize(Normalize::Deferred);

@@ -19,7 +19,7 @@ namespace mlir::flash {
 using namespace mlir;
 using namespace mlir::flash;
 
-/// `kReadCost` is the cost of a read of a table or of another array: a load, and the operations of the address.
+/// `kReadCost` is the cost of a read of an array, such as a table: a load, and the operations that compute the address.
 /// `kDivisionCost` is the cost of a division.
 static constexpr int64_t kReadCost = 5, kDivisionCost = 5;
 
@@ -52,8 +52,8 @@ public:
         ofColumn.insert_range(op.getResults());
   }
 
-  /// Returns the values of this code, in its order, that other code of the mask uses and that cost more than a read of
-  /// a table.
+  /// Returns the values of this code that other code of the mask uses and that cost more than a read of a table, in the
+  /// order of the mask's ops.
   SmallVector<Value> findLong() {
     SmallVector<Value> found;
     for (Operation &op : mask.front().without_terminator())
@@ -121,8 +121,8 @@ public:
   }
 
 private:
-  /// Emits the table of `value`. The table has whole tiles, so it also has entries for positions after the last one.
-  /// Such positions also occur in tiles, so the code of the mask may run for them. Null if `value` depends on values
+  /// Emits the table of `value`. The table has an entry for each position of whole tiles, also for positions after the
+  /// last one: the code of the mask may run for these, since they occur in tiles. Null if `value` depends on values
   /// that are not known before the loops.
   Value emitTable(OpBuilder &builder, Value value, Region &mask, BlockArgument column) {
     OpBuilder::InsertionGuard guard(builder);

@@ -75,7 +75,7 @@ private:
       Value extent = linalg::createOrFoldDimOp(b, op.getLoc(), array, 2);
       return compare(b, Predicate::slt, block.getArgument(position), extent);
     };
-    if (isa<StepOpInterface>(op.getOperation())) // a step's extents are those of a tile
+    if (isa<StepOpInterface>(op.getOperation())) // a step has the extents of a tile, and not those of the sequences
       return {};
     return {isBelow(2, op.getQ()), isBelow(3, op.getK())};
   }

@@ -23,13 +23,13 @@ public:
   /// The arrays whose range in a tile is used to compute the class of the tile.
   ArrayRef<Value> getArrays() const { return arrays; }
 
-  /// Skips tiles outside of `ranges`, in addition to tiles without a kept pair. `ranges` are ranges of streamed
-  /// positions for the resident tile. They are computed before the loop over the streamed dimension. Does nothing if
-  /// they depend on values that are not known outside of the loops.
+  /// Makes the op skip the tiles outside of `ranges`, too. `ranges` are ranges of streamed positions for the resident
+  /// tile. They are computed before the loop over the streamed dimension. Does nothing if they depend on values that
+  /// are not known outside of the loops.
   void restrictTo(ArrayRef<std::pair<OpFoldResult, OpFoldResult>> ranges);
 
-  /// Emits the table of runs. Emits, before the streamed loop, reads of the four ends of each run (see
-  /// flash.tile_runs), and returns them as indices. After that the destructor keeps the tables.
+  /// Emits the table of runs. Before the streamed loop, emits reads of the four keys of each run (see flash.tile_runs),
+  /// and returns the results of these reads as indices. After that the destructor keeps the tables.
   SmallVector<OpFoldResult> emitRuns();
 
 private:

@@ -9,9 +9,9 @@ namespace mlir::flash {
 
 /// Replaces the mask region of an op, as long as this object lives, by a region that keeps the same pairs of existing
 /// queries and keys, in a form that the analysis of masks understands. The new form is meant for computing bounds once
-/// for each tile; if it ran for every pair, it would cost more than the op's own region. Nothing is replaced if the
-/// op's own region neither reads arrays that are declared sorted nor divides by captured values. In the dual view i and
-/// j are exchanged.
+/// for each tile; if it ran for every pair, it would cost more than the op's own region. In the dual view i and j are
+/// exchanged. In the primal view nothing is replaced if the op's own region neither reads arrays that are declared
+/// sorted nor divides by captured values.
 ///
 /// - A comparison of the key's quotient by a captured value becomes a comparison of the key (`DividedKeys.h`).
 /// - A comparison with the element at the key's position becomes a comparison of the position: `s[j] <= v` becomes `j <
@@ -28,8 +28,8 @@ public:
   ~SearchedMask() { restore(); }
   /// Puts the op's own region back.
   void restore();
-  /// Leaves the new region in the op if it has searches; otherwise restores the op's own region. This is for the dual
-  /// view: there the searches depend on the key alone, and replace reads for each query.
+  /// Leaves the new region in the op if it has searches; otherwise restores the op's own region. In the dual view the
+  /// searches depend on the key alone, and replace reads for each query.
   void keepSearches();
   /// The op's own region, whether it is in the op or not.
   Region &getOriginal() { return original.empty() ? mask : original; }
@@ -46,10 +46,10 @@ private:
   Region original; // empty if nothing was replaced
 };
 
-/// Replaces each comparison in a mask region with an element whose position depends on the key. The new comparison is
-/// between this position and the result of a search, which depends on the query. Returns the searches whose results are
-/// positions of keys: their arrays have about as many elements as there are keys. Leaves out searches whose results are
-/// numbers of segments.
+/// Rewrites each comparison in a mask region that has, on one side, an element whose position depends on the key. The
+/// new comparison is between this position and the result of a search, which depends on the query. Returns the searches
+/// whose results are positions of keys: their arrays have about as many elements as there are keys. Leaves out searches
+/// whose results are numbers of segments.
 SmallVector<CountLeOp> searchKeys(Region &mask);
 
 } // namespace mlir::flash

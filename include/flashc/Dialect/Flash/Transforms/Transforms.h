@@ -19,8 +19,8 @@ namespace mlir::flash {
 /// a materialize_in_destination after it for each result.
 void convertToTensors(RewriterBase &rewriter, WholeOpInterface op);
 
-/// In the scores and masks inside of `root`, replaces each read of a tensor that elementwise ops compute by the code of
-/// these ops (flash-fuse). Returns the number of replaced reads.
+/// In the scores and masks inside of `root`, replaces reads of tensors: if elementwise ops compute the tensor, their
+/// code takes the place of the read (flash-fuse). Returns the number of replaced reads.
 int64_t fuseProducers(RewriterBase &rewriter, Operation *root);
 
 /// Returns an op of `region`, a score or a mask, that reads memory for every key. Null if there is none.
@@ -52,7 +52,7 @@ FailureOr<AccumulateGradientsOp> convertToGradientStep(RewriterBase &rewriter, A
 /// error and fails if a read, or the score's derivative, is refused; there may then be unused code before `op`.
 FailureOr<int64_t> differentiateCaptures(RewriterBase &rewriter, CapturedGradientOp op);
 
-/// A tensor of f32 zeros with `sizes`.
+/// Emits a tensor of f32 zeros with `sizes`.
 Value createZeros(OpBuilder &b, Location loc, ArrayRef<OpFoldResult> sizes);
 
 /// Replaces `op`, which accumulates all gradients, by one op for the gradients of keys and values and one for the
@@ -112,8 +112,8 @@ struct NeededKeys {
 /// Emits the needed keys before `op`, a step on whole sequences. None if `op` has no mask.
 std::optional<NeededKeys> emitNeededKeys(StepOpInterface op, TileSizes sizes);
 
-/// A mask, and the bounds that the mask gives to the loop over tiles of the streamed dimension. Both are in the view
-/// (primal or dual) of the loop.
+/// A mask, and the bounds that the mask gives to the loop over tiles of the streamed dimension. Both are as the loop
+/// reads the mask: as it is, or with i and j exchanged (MaskView).
 struct KeyBounds {
   std::unique_ptr<SearchedMask> searched; // owns the values of `mask` and `bounds`
   MaskSet mask;
@@ -122,9 +122,9 @@ struct KeyBounds {
   std::unique_ptr<RangedMask> ranged;
 };
 
-/// Returns the bounds of the loop around `op`. `op` must have a mask; as long as the result lives, this mask is that of
-/// a `SearchedMask`. None, with a missed-optimisation remark, if the loop is not one over streamed tiles alone. With
-/// `mayRunMask`, a mask whose bounds are not exact may be evaluated at run time.
+/// Returns the bounds of the loop around `op`, which must have a mask. As long as the result lives, the mask of `op` is
+/// that of a `SearchedMask`. None, with a missed-optimisation remark, if the loop goes over anything but streamed
+/// tiles. With `mayRunMask`, a mask whose bounds are not exact may be evaluated at run time.
 std::optional<KeyBounds> computeKeyBounds(StepOpInterface op, bool mayRunMask = true);
 
 /// The key tiles that some rows of a tile of queries need, among the key tiles that the whole tile visits. The rows
@@ -135,9 +135,9 @@ struct RowBounds {
 };
 
 /// Whether `emitRowBounds` applies to a mask. The analysis has to understand the mask. The keys of a few rows have to
-/// be one interval, which moves with the rows (and not in steps of chunks) and whose bounds read no array. There may be
-/// other intervals if each of them ends at a key that is the same for all rows, and if the begin of the moving interval
-/// depends on the rows.
+/// be one interval, whose bounds read no array and move with the rows from row to row, not in steps of several rows.
+/// There may be other intervals if each of them ends at a key that is the same for all rows, and if the begin of the
+/// moving interval depends on the rows.
 bool hasRowBounds(Region &mask);
 
 /// Computes the bounds that the mask of `op` gives to `rows` rows from `first` on, among the key tiles at `begin`,
