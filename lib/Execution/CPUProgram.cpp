@@ -101,7 +101,8 @@ void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
   builder.registerLoopAnalyses(loops);
   builder.crossRegisterProxies(loops, functions, sccs, modules);
   llvm::ModulePassManager pipeline;
-  // Without no-verify-fixpoint, instcombine ends the process if one round leaves work for a second one.
+  // With no-verify-fixpoint, instcombine may leave work for a second round. Without this option it would then end the
+  // process.
   llvm::cantFail(builder.parsePassPipeline(
       pipeline, "function(sroa,early-cse,instcombine<no-verify-fixpoint>,simplifycfg,loop-mssa(licm))"));
   pipeline.run(module, modules);
@@ -289,8 +290,8 @@ FailureOr<llvm::SmallVector<HostTensor>> CPUProgram::run(func::FuncOp function,
     return function.emitError("running on the CPU failed: ") << message;
 
   llvm::SmallVector<HostTensor> results;
-  // The caller owns the buffers of results. Several results may share one buffer, and a result may have an argument's
-  // buffer.
+  // The caller has to free the buffers of results. Several results may share one buffer, so the buffers are a set. A
+  // buffer that is an argument's is not freed.
   llvm::SmallPtrSet<void *, 4> buffers;
   for (auto [type, offset] : llvm::zip(function.getResultTypes(), layout.offsets)) {
     const char *data = resultMemory.data() + offset;

@@ -55,7 +55,7 @@ struct ArgumentInfo {
   int64_t offset = 0;
 };
 
-/// The arguments of `function`, and the extents B, Hq, Hk, Nq, Nk of its attention ops.
+/// The arguments of a function, and the extents B, Hq, Hk, Nq, Nk of its attention ops.
 struct FunctionInputs {
   llvm::SmallVector<ArgumentInfo> arguments;
   /// The name of each result: o, lse or c for a result of an op, otherwise result<number>.

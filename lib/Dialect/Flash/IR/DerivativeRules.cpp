@@ -18,7 +18,7 @@ using llvm::numbers::inv_sqrtpi, llvm::numbers::ln10, llvm::numbers::ln2;
 
 namespace {
 
-/// The derivative of one op. There is a function for each family of ops; it returns none for ops of other families.
+/// The derivative of one op. Each family of ops has a function, which returns none for ops of other families.
 class Rule : TangentCode {
 public:
   using Result = std::optional<Tangent>;
@@ -31,7 +31,7 @@ public:
     results = llvm::map_to_vector(op->getResults(), widen);
   }
 
-  /// Returns the derivative of an op with one result. None if there is no rule for the op.
+  /// Returns the derivative of the op, which has one result. None if there is no rule for it.
   Result get() {
     for (auto family : {&Rule::getOfArithmetic, &Rule::getOfChoice, &Rule::getOfExponential, &Rule::getOfPower,
                         &Rule::getOfAngle, &Rule::getOfHyperbola})
@@ -39,7 +39,7 @@ public:
         return result;
     return std::nullopt;
   }
-  /// The derivatives of the two results of math.sincos.
+  /// Returns the derivatives of the two results of the op, which is a math.sincos.
   SmallVector<Tangent> getOfBoth() {
     Tangent first = times(dx(), r(1)), second = scale(times(dx(), r(0)), -1.0);
     return {first, second};
@@ -60,9 +60,9 @@ private:
   Tangent dx(unsigned operand = 0) { return d(op->getOperand(operand)); }
   Tangent dy() { return dx(1); }
 
-  /// dx / sqrt(value).
+  /// Returns dx / sqrt(value).
   Tangent overRoot(Value value) { return times(dx(), createOrFold<math::RsqrtOp>(value)); }
-  /// Emits 1 - x^2 as (1 - x) (1 + x). This keeps digits of x that the square would drop.
+  /// Emits 1 - x^2 as (1 - x) * (1 + x). This keeps digits of x that the square would drop.
   Value getComplement() {
     Value below = sub(1.0, x()), above = add(x(), 1.0);
     return mul(below, above);
@@ -93,7 +93,7 @@ private:
 // Arithmetic
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// Emits dx / y - r dy / y, the tangent of x / y.
+/// Emits dx / y - r * dy / y, the tangent of x / y.
 Tangent Rule::getQuotient() {
   if (dy().isZero())
     return over(dx(), y());
@@ -132,14 +132,15 @@ Rule::Result Rule::getOfArithmetic() {
 // Choices
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// The sign of `value`: -1, 0 or 1.
+/// Emits the sign of `value`: -1, 0 or 1.
 Value Rule::getSign(Value value) {
   Value zero = number(0.0), isZero = equal(value, zero), one = number(1.0);
   return select(isZero, zero, createOrFold<math::CopySignOp>(one, value));
 }
 
-/// Returns the tangent of an extremum of two values. This is `ofFirst`, the tangent of `first`, if `isFirst` holds, and
-/// else `ofSecond`. Where the two values are equal, it is the mean of both tangents.
+/// Returns the tangent of an extremum of two values. `ofFirst` is the tangent of `first`, and `ofSecond` that of
+/// `second`. The result is `ofFirst` where `isFirst` holds, and `ofSecond` elsewhere. Where the two values are equal,
+/// it is the mean of both tangents.
 Tangent Rule::chooseExtremum(Value isFirst, Value first, Value second, Tangent ofFirst, Tangent ofSecond) {
   Tangent mean = scale(sum(ofFirst, ofSecond), 0.5), chosen = choose(isFirst, ofFirst, ofSecond);
   return choose(equal(first, second), mean, chosen);
@@ -149,8 +150,8 @@ Tangent Rule::getExtremum(Predicate isFirst) {
   return chooseExtremum(compare(isFirst, x(), y()), x(), y(), dx(), dy());
 }
 
-/// The result of arith.minnumf and arith.maxnumf is the other operand where one operand is NaN. So x counts as the
-/// extremum where the result is equal to x.
+/// Where one operand is NaN, arith.minnumf and arith.maxnumf return the other operand. So x counts as the extremum
+/// where the result is equal to x.
 Tangent Rule::getExtremumOfNumbers() { return chooseExtremum(equal(r(), x()), x(), y(), dx(), dy()); }
 
 /// MLIR defines math.clampf as max(min(x, y), z).
@@ -205,9 +206,9 @@ Rule::Result Rule::getRelative(Value value) {
       .Default(std::nullopt);
 }
 
-/// Returns dy / y for the result y of an addition or subtraction. One operand must be a constant c; the other operand
-/// is e. If y = c + e or y = c - e, then dy / y = de / e (1 - c / y). If y = e - c, then dy / y = de / e (1 + c / y).
-/// None if no operand is a constant, or if getRelative has no result for e.
+/// Returns dy / y for the result y of `sum`, an addition or subtraction. One operand must be a constant c; the other
+/// operand is e. If y = c + e or y = c - e, then dy / y = (de / e) * (1 - c / y). If y = e - c, then dy / y = (de / e)
+/// * (1 + c / y). None if no operand is a constant, or if getRelative has no result for e.
 Rule::Result Rule::getRelativeOfSum(Operation *sum) {
   bool isFirst = d(sum->getOperand(1)).isZero();
   Value rest = sum->getOperand(isFirst ? 1 : 0);
@@ -251,8 +252,8 @@ Rule::Result Rule::getOfExponential() {
 // Powers
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// Returns the part of the tangent of x^y that is due to the base x: y x^(y - 1) dx. `getPower` emits x to the power of
-/// its argument.
+/// Returns the part of the tangent of x^y that is due to the base x: y * x^(y - 1) * dx. `getPower` emits x to the
+/// power of its argument.
 Tangent Rule::getOfBase(Value base, Value exponent, llvm::function_ref<Value(Value)> getPower) {
   Tangent ofBase = d(base);
   FloatAttr constant;
@@ -270,7 +271,8 @@ Tangent Rule::getOfBase(Value base, Value exponent, llvm::function_ref<Value(Val
   return times(ofBase, select(equal(wide, zero), zero, slope));
 }
 
-/// Returns the part of the tangent of r = x^y that is due to the exponent y: r `logarithm` dy, or 0 where x is 0.
+/// Returns the part of the tangent of r = x^y that is due to the exponent y: r * `logarithm` * dy, or 0 where x is 0.
+/// `logarithm` is log(x), or log2(x) if the caller scales the result.
 Tangent Rule::getOfExponent(Value base, Value exponent, Value logarithm) {
   if (d(exponent).isZero())
     return {};
@@ -279,7 +281,7 @@ Tangent Rule::getOfExponent(Value base, Value exponent, Value logarithm) {
 }
 
 /// Returns the tangent of exp(y * log(x)), or of exp2(y * log2(x)) if `isBinary`. Treats these values as the power x^y,
-/// so that the tangent is right where x is 0 too. None for other exponentials.
+/// so that the tangent is also right where x is 0. None for other exponentials.
 Rule::Result Rule::getOfLogarithmicPower(bool isBinary) {
   auto factors = op->getOperand(0).getDefiningOp<arith::MulFOp>();
   for (unsigned position : {0u, 1u}) {
@@ -298,7 +300,7 @@ Rule::Result Rule::getOfLogarithmicPower(bool isBinary) {
   return std::nullopt;
 }
 
-/// Returns the tangent of x^n, where n is an integer: n x^(n - 1) dx, or 0 where n is 0.
+/// Returns the tangent of x^n, where n is an integer: n * x^(n - 1) * dx, or 0 where n is 0.
 Tangent Rule::getOfIntegerPower() {
   Value exponent = op->getOperand(1), zero = number(0.0);
   Value one = arith::ConstantOp::create(*this, getIntegerAttr(exponent.getType(), 1));

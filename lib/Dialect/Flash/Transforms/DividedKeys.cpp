@@ -73,9 +73,9 @@ private:
     return QuotientComparison{position, rest, limit, quotient.getRhs(), predicate, ofQuery};
   }
 
-  /// Emits the comparison as bounds on the position. Null if its predicate is unsigned. The divisor's sign decides
-  /// which position is the first one with a given quotient, and which is the last one. Quotients ascend with the
-  /// position if the divisor is positive, and descend if it is negative.
+  /// Emits the comparison as bounds on the position. Null if its predicate is unsigned. If the divisor is positive, the
+  /// quotients ascend with the position; if it is negative, they descend. So the sign of the divisor decides which
+  /// position is the first one with a given quotient, and which is the last one.
   Value emit(ImplicitLocOpBuilder &b, const QuotientComparison &compare) const {
     Value divisor = emitLinear(b, LinearExpr::symbol(compare.divisor));
     Value isPositive = arith::CmpIOp::create(b, Predicate::sgt, divisor, arith::ConstantIndexOp::create(b, 0));
@@ -105,8 +105,8 @@ private:
     return emitSigned(b, b.getLoc(), compare.predicate, atMost, atLeast);
   }
 
-  /// Emits whether the position is at or after the first one whose quotient is `limit + margin`. With `isEnd`, emits
-  /// instead whether the position is at or before the last one with this quotient.
+  /// Emits whether the position is at or after the first position whose quotient is `limit + margin`. With `isEnd`,
+  /// emits instead whether the position is at or before the last position with this quotient.
   Value emitEdge(ImplicitLocOpBuilder &b, const QuotientComparison &compare, Value divisor, Value isPositive,
                  int64_t margin, bool isEnd) const {
     LinearExpr one = LinearExpr::symbol(divisor);
@@ -118,7 +118,8 @@ private:
       multiple += LinearExpr::symbol(arith::MulIOp::create(b, emitLinear(b, compare.limit), divisor));
     }
     LinearExpr start = multiple - compare.rest;
-    // With m = `start` and d = `divisor`, these positions are [m, m + d) if d > 0, and [m + d + 1, m + 1) if d < 0.
+    // With m = `start` and d = `divisor`, the positions with this quotient are [m, m + d) if d > 0, and [m + d + 1, m +
+    // 1) if d < 0.
     Value ifPositive = emitLinear(b, isEnd ? start + one : start);
     Value ifNegative = emitLinear(b, isEnd ? start + LinearExpr(1) : start + one + LinearExpr(1));
     Value edge = arith::SelectOp::create(b, isPositive, ifPositive, ifNegative);

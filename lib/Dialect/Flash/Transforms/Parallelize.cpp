@@ -229,9 +229,9 @@ static bool isResultOf(Value value, Operation *op) {
   return def == op;
 }
 
-/// Returns the op that makes finished tiles: `op` itself if it is a flash.finalize. For a step whose state is the
-/// result, it is the loop that carries the tile, or the step itself if there is no such loop. Null for other ops, and
-/// if the state is not a tile yet (before flash-swap-loops).
+/// Returns the op that makes finished tiles: `op` itself if it is a flash.finalize. If `op` is a step whose state is
+/// the result, returns the loop that carries the tile, or `op` if there is no such loop. Null for other ops, and if the
+/// state is not a tile yet (before flash-swap-loops).
 static Operation *getTileOp(Operation *op) {
   auto step = dyn_cast<StepOpInterface>(op);
   if (!step || step.needsFinalize())

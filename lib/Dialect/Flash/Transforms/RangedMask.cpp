@@ -54,8 +54,8 @@ static Value emitClass(ImplicitLocOpBuilder &b, const ConditionRange &keep) {
   return visit;
 }
 
-/// Extends `keep` so that a tile that exceeds the keys is not full: no pair after the last key is kept, whatever the
-/// mask says there.
+/// Changes `keep`, the range of the mask's condition, so that a tile that exceeds the keys is not full. No pair after
+/// the last key is kept, whatever the mask says there.
 static ConditionRange cutLastTile(ImplicitLocOpBuilder &b, ConditionRange keep, Value key, Value keys, int64_t tile) {
   if (!keep.mayFail)
     return keep;

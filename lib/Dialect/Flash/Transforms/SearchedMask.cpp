@@ -160,7 +160,8 @@ private:
     for (auto [conjunct, bound] : llvm::zip(conjuncts, bounds)) {
       if (!bound || getTrend(bound->limit) != Trend::Unknown)
         continue;
-      // A clamped bound may lie one position outside of the segment. It then keeps no key of the segment.
+      // The limit of a lower bound is clamped to [begin, end] of the segment, and that of an upper bound to [begin - 1,
+      // end - 1]. At one end of this range the bound keeps no key of the segment.
       LinearExpr shift(bound->isLower ? 0 : -1);
       Value limit = emitLinear(b, bound->limit), least = emitLinear(b, low.limit + shift);
       Value most = emitLinear(b, high.limit + LinearExpr(1) + shift);
@@ -233,7 +234,7 @@ SearchedMask::SearchedMask(StepOpInterface op, MaskView view)
   copyMask();
   if (view == MaskView::Dual)
     exchangePositions(mask);
-  if (view == MaskView::Primal) // all queries of the tile are in one segment
+  if (view == MaskView::Primal) // all queries of the tile are in one segment, which the flash.segment_tile has found
     forEachSegmentCount(op, mask, [&](CountLeOp count) {
       count.replaceAllUsesWith(op.getPositionIn(StepDim::I).getDefiningOp<SegmentTileOp>().getSegment());
     });

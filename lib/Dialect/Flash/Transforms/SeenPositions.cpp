@@ -142,7 +142,7 @@ static KeyRange getPrimalRange(OpBuilder &b, StepOpInterface op, const PairExten
 
 std::optional<SeenPositions> mlir::flash::emitSeenPositions(StepOpInterface op, MaskView view,
                                                             const PairExtents &extents) {
-  // The bounds of one head need not hold for another head.
+  // If the tile has several heads, the bounds of one head need not hold for the others.
   if (op.getTileExtent(StepDim::H) != 1 && !op.getMask().getArgument(1).use_empty())
     return std::nullopt;
   OpBuilder b(op);

@@ -63,7 +63,7 @@ private:
 /// Returns the range of keys that the tile of queries at `position` needs, in whole tiles of keys, counted from key 0.
 std::pair<OpFoldResult, OpFoldResult> Splitter::emitNeededKeys(ValueRange position, OpFoldResult count) {
   OpFoldResult zero = b.getIndexAttr(0);
-  // The bounds of one head need not hold for another head.
+  // If the tile has several heads, the bounds of one head need not hold for the others. All keys are then needed.
   if (op.getMask().empty() || (heads > 1 && !op.getMask().getArgument(1).use_empty()))
     return {zero, keys};
   SmallVector<Value> operands(op->getOperands());

@@ -205,7 +205,7 @@ private:
             step->erase();
       op->erase();
     }
-    llvm::SmallSetVector<Operation *, 4> inits; // several states may share an init
+    llvm::SmallSetVector<Operation *, 4> inits; // a set, since several states may share an init
     for (StateAccess &access : plan.state)
       if (Operation *init = access.init.getDefiningOp())
         inits.insert(init);
