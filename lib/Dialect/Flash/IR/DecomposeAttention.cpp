@@ -24,13 +24,13 @@ static Value replaceSentinel(ImplicitLocOpBuilder &b, Value x, float sentinel, f
   return arith::SelectOp::create(b, hit, f32Constant(b, instead), x);
 }
 
-/// `exp(x - m)`, and 0 in a row that has seen no key, where x = m = -inf.
+/// Emits `exp(x - m)`, which is 0 in a row that has seen no key, where x = m = -inf.
 static Value expMinusMax(ImplicitLocOpBuilder &b, Value x, Value m) {
   Value shift = replaceSentinel(b, m, kNegInf, 0.0f);
   return math::ExpOp::create(b, arith::SubFOp::create(b, x, shift));
 }
 
-/// `x / l`, and 0 in a row that has seen no key, where x = l = 0.
+/// Emits `x / l`, or 0 in a row that has seen no key, where x = l = 0.
 static Value divideByRowSum(ImplicitLocOpBuilder &b, Value x, Value l) {
   return arith::DivFOp::create(b, x, replaceSentinel(b, l, 0.0f, 1.0f));
 }
@@ -42,7 +42,7 @@ static Value emitRowMax(ImplicitLocOpBuilder &b, const Indexed &scores, Value m)
   });
 }
 
-/// P = exp(S - m), in f32.
+/// Emits P = exp(S - m), in f32.
 static Value emitProbabilities(ImplicitLocOpBuilder &b, Value scores, Value m) {
   Value empty = tensor::EmptyOp::create(b, tensor::getMixedSizes(b, b.getLoc(), scores), b.getF32Type());
   return generic(b, 4, {{scores, {B, H, I, J}}, {m, {B, H, I}}}, {empty, {B, H, I, J}},
@@ -54,7 +54,7 @@ static Value emitRowSum(ImplicitLocOpBuilder &b, const Indexed &probabilities, V
   return generic(b, 4, {probabilities}, {l, {B, H, I}}, added);
 }
 
-/// acc + T(P) V.
+/// Emits acc + T(P) V.
 static Value emitOutputProduct(ImplicitLocOpBuilder &b, Value probabilities, Value v, Value acc, int64_t groupSize) {
   return addWeighted(b, {probabilities, {B, H, I, J}}, {v, {B, KeyHead, J, D}}, {acc, {B, H, I, D}}, groupSize);
 }

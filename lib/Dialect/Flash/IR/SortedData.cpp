@@ -177,7 +177,8 @@ static Value expandNth(OpBuilder &builder, Location loc, Value position, Value e
   Value element = read(b, nearest);
   if (!element)
     return Value();
-  // Clamps the element before it is converted to index, because its own type may be wider than an index in a kernel.
+  // Clamps the element in its own type, before the conversion to index: this type may be wider than an index in a
+  // kernel.
   Type type = element.getType();
   auto far = [&](Type type, int64_t sign) -> Value {
     return arith::ConstantOp::create(b, b.getIntegerAttr(type, sign * kFarPosition));

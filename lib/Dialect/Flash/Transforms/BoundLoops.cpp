@@ -69,8 +69,8 @@ static scf::ForOp matchStreamedLoop(StepOpInterface op) {
 }
 
 /// Returns the number of positions of the resident tile that exist. If the tile is a padded slice (or a padded array
-/// that is smaller than a tile), this is the size before the padding, provided that this size is known before `loop`.
-/// Otherwise it is the tile's size. It is also the tile's size for a step that adds to streamed tiles, since the mask
+/// that is smaller than a tile), and if the size before the padding is known before `loop`, returns that size.
+/// Otherwise returns the tile's size. Returns the tile's size, too, if the step adds to streamed tiles, since its mask
 /// then drops the positions that do not exist.
 static OpFoldResult getNumResident(StepOpInterface op, scf::ForOp loop) {
   StepDim resident = op.getResidentDim();
@@ -172,9 +172,9 @@ static MaskLoop describe(StepOpInterface op, scf::ForOp loop, OpFoldResult numRe
   return result;
 }
 
-/// Whether the tiles of the loop may begin at any position. They may if the sequence is not known to be a multiple of
-/// the tile: flash-tile has then clamped the slices and has added the sequence's end to the mask, so that a tile may
-/// exceed the sequence.
+/// Whether the last tile of the loop may exceed the sequence, so that tiles may begin at any position. It may if the
+/// sequence is not known to be a multiple of the tile: flash-tile has then clamped the slices and has added the
+/// sequence's end to the mask.
 static bool mayEndAnywhere(const MaskLoop &loop) {
   std::optional<int64_t> length = (*loop.end - *loop.begin).getConstantValue();
   return !length || *length % loop.tileSize != 0;

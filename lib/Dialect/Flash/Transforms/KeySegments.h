@@ -33,9 +33,9 @@ struct KeyRange {
 };
 
 /// Emits the bounds of the segments of `range` that `bounds` keep. The segments ascend and are disjoint. For one
-/// interval (`isOneInterval`), the result has a masked, a full and a masked segment, of which some may be known to be
-/// empty, or just a masked one if no tile is full. For several intervals, segments that are known to be empty are left
-/// out.
+/// interval (`isOneInterval`), the result has three segments, masked, full and masked, some of which may be known to be
+/// empty; if no tile is full, it has only one masked segment. For several intervals, segments that are known to be
+/// empty are left out.
 SmallVector<KeySegment> emitKeySegments(StepOpInterface op, const KeyRange &range, const LoopBounds &bounds,
                                         MaskSpace &space);
 

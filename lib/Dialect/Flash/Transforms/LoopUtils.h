@@ -27,7 +27,7 @@ struct Refusal {
   }
 };
 
-/// Maps the operands among the offsets, sizes or strides of a slice by `mapping`.
+/// Applies `mapping` to the values among the offsets, sizes or strides of a slice. Constants stay.
 inline SmallVector<OpFoldResult> remap(const IRMapping &mapping, ArrayRef<OpFoldResult> values) {
   return llvm::map_to_vector(values, [&](OpFoldResult value) -> OpFoldResult {
     if (auto dynamic = dyn_cast<Value>(value))

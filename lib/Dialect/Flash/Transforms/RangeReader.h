@@ -55,7 +55,7 @@ public:
     int64_t size;
     Value first, extent;
   };
-  /// `b` emits the code that runs for a tile. A captured value that is defined inside of `anchor` may have any value.
+  /// `b` emits the code that runs for a tile. Nothing is known of a captured value that is defined inside of `anchor`.
   RangeReader(Region &mask, ImplicitLocOpBuilder &b, Operation *anchor, Value batch, Value head, Tile queries,
               Tile keys);
 

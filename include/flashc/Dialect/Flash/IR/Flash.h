@@ -63,13 +63,13 @@ Value emitRounded(OpBuilder &b, Location loc, Value x, Type type);
 /// Whether `op` is an op that `emitRounded` creates.
 bool isRounding(linalg::GenericOp op);
 
-/// A flash.scatter_sum adds each element of its sums to an element of another array, whose indices its region computes
-/// from a position. Emits this position (b, h, i, j) for the element of the sums at `at`. `gradients` is the kind of
-/// the sums, and `queries` the number of queries.
+/// Emits the position (b, h, i, j) that belongs to an element of the sums of a flash.scatter_sum, as its description
+/// says. `at` are the indices of the element, `gradients` is the kind of the sums, and `queries` is the number of
+/// queries.
 SmallVector<Value> emitPairOfSum(OpBuilder &b, Location loc, Gradients gradients, ValueRange at, Value queries);
 
 /// Adapts the regions of `op`, a step on whole sequences, so that tiles may exceed the sequences. The mask then keeps
-/// no pair beyond the last query or key. All reads in the regions stay inside of their arrays, for such pairs too.
+/// no pair beyond the last query or key. Reads in the regions stay inside of their arrays, even for such a pair.
 void guardTilesOfPairs(OpBuilder &b, StepOpInterface op);
 
 /// Clones the ops of the single block of `region` to the insertion point of `b`, with `arguments` in place of the

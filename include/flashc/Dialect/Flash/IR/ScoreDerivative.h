@@ -26,8 +26,8 @@ FailureOr<Value> differentiate(Block &block, Value seed);
 /// leaves `derivative` empty and fails.
 LogicalResult differentiateScore(Region &score, Region &derivative);
 
-/// Does the same, but differentiates with respect to `seed`. `seed` is a scalar float: an argument of the score's
-/// block, or a value that the score computes and uses.
+/// Like the other `differentiateScore`, but with respect to `seed`. `seed` is a scalar float: an argument of the
+/// score's block, or a value that the score computes and uses.
 LogicalResult differentiateScore(Region &score, Value seed, Region &derivative);
 
 } // namespace mlir::flash

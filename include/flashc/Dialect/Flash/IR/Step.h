@@ -31,7 +31,7 @@ struct StepOperand {
   llvm::StringRef name;               // the name in the step's description, such as "q"
   unsigned number;                    // the number of the operand
   llvm::SmallVector<StepDim, 4> dims; // what its dimensions move with, the outermost first
-  float padding = 0;                  // the value of elements that do not exist; the identity of a state
+  float padding = 0;                  // the value of padded elements; for a state its identity
 
   bool movesWith(StepDim dim) const { return llvm::is_contained(dims, dim); }
   /// Returns the number of the operand's dimension that moves with `dim`. None if there is no such dimension.

@@ -10,7 +10,7 @@ namespace mlir::flash {
 
 /// The range of positions that a mask uses: the mask keeps no pair of a position before `begin`, and no pair of a
 /// position from `end` on. If `begin` or `end` is null, there is no bound on that side. Rows outside of the range may
-/// hold anything, even NaN, so products must not read them, not even with a weight of 0.
+/// hold anything, even NaN. So products must not read them, not even with a weight of 0.
 struct SeenPositions {
   Value begin, end;
 };
@@ -20,11 +20,11 @@ struct PairExtents {
   OpFoldResult queries, keys;
 };
 
-/// Returns bounds that data give to the keys in the batch and head of a tile (in the dual view, to the queries). `op`
-/// is the tile and has a mask; code for the bounds is emitted before `op`. Data are elements of an array that the mask
-/// reads (lengths, offsets, ids), or numbers that the mask compares the key with. If tiles follow segments
-/// (flash.segment_tile), the result bounds the keys that the queries of the segment see. None if data do not bound the
-/// mask; they do not bound a causal mask or a window.
+/// Returns the range of the keys that the batch and head of `op` see, as far as data bound it. In the dual view,
+/// returns the range of the queries. `op` is a tile with a mask; the code for the bounds is emitted before it. Data are
+/// elements of an array that the mask reads (lengths, offsets, ids), or numbers that the mask compares the key with. If
+/// tiles follow segments (flash.segment_tile), the range is that of the keys which the queries of the segment see. None
+/// if data do not bound the mask: they bound neither a causal mask nor a window.
 std::optional<SeenPositions> emitSeenPositions(StepOpInterface op, MaskView view, const PairExtents &extents);
 
 } // namespace mlir::flash
