@@ -51,7 +51,7 @@ def Flash_WholeOpInterface : OpInterface<"WholeOpInterface", [Flash_ScoresOpInte
   let cppNamespace = "::mlir::flash";
   let description = [{
     An op of L0 with scores. On tensors it has results; on memrefs it has an operand for each output, after the inputs.
-    Passes know the roles of a launch's arrays, and which of their extents agree, by this interface only.
+    The roles of a launch's arrays, and which extents of the arrays agree, are known by this interface only.
   }];
   let methods = [
     InterfaceMethod<"The inputs, in the order of the operands.",
@@ -86,8 +86,8 @@ def Flash_StepOpInterface : OpInterface<"StepOpInterface"> {
 
     The op is a tile of a larger op. It implements AggregatedOpInterface, and TilingInterface over (b, h, i, j) with the
     streamed dimension as a reduction. Its position operands are the position of its first element, and its regions get
-    absolute positions. Passes and the crossing to L2 know a step by this interface only: its tiles, the dimensions that
-    they move with, and the state that is carried from step to step.
+    absolute positions. The passes and the conversion to L2 (`convert-flash-to-tile`) use only this interface of a step:
+    its tiles, the dimensions that they move with (StepDim), and the state that is carried from step to step.
   }];
   let methods = [
     InterfaceMethod<"The streamed dimension: `J` if tiles of keys are streamed, `I` if tiles of queries are streamed.",

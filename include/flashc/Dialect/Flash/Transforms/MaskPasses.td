@@ -178,16 +178,16 @@ def BoundLoops : Pass<"flash-bound-loops"> {
     narrower integers may wrap around and stay opaque.
 
     No tile with a kept pair is skipped, and no tile without a mask has a pair that is not kept. The mask's class says
-    whether the bounds are tight (`flash-print-mask-bounds`). The bounds are multiples of the tile, counted from the
-    original lower bound, ordered and inside the original range; loops that are known to be empty are not made.
-    If the order of two intervals is not known at compile time, the begins and the ends of the intervals are sorted at
-    run time. In loops without a mask slices lose their clamp (`affine.min`) at the end of the sequence.
+    whether the bounds are tight (`flash-print-mask-bounds`). The bounds ascend, lie inside of the original range, and
+    are multiples of the tile, counted from the original lower bound. Loops that are known to be empty are not made. If
+    the order of two intervals is not known at compile time, the begins and the ends of the intervals are sorted at run
+    time. In loops without a mask slices lose their clamp (`affine.min`) at the end of the sequence.
 
-    Tiles are on the grid if they begin at multiples of the tile, counted from the loop's original begin. They are
-    moved, so that they begin at the first kept key, if there is one kept interval, if it may begin at any key (as the
-    interval of a document may), and if its end is not known to be the end of a tile on the grid (`docs/masks.md`,
-    "Where tiles begin"). In three cases tiles stay on the grid: with dropout, whose random numbers come in blocks; with
-    keys in pages; and in a gradient step that streams queries. The bounds of moved tiles are multiples of the tile
+    Tiles are on the grid if they begin at multiples of the tile, counted from the loop's original begin. The pass moves
+    them, so that they begin at the first kept key, under three conditions: there is one kept interval; it may begin at
+    any key, as the interval of a document may; and its end is not known to be the end of a tile on the grid
+    (`docs/masks.md`, "Where tiles begin"). Tiles are not moved with dropout, whose random numbers come in blocks; with
+    keys in pages; and in a gradient step that streams queries. The bounds of moved tiles are multiples of the tile,
     counted from the first kept key. The last tile may exceed the range, and is then masked. If all queries see the keys
     [%begin, %end), the first loop has no mask:
     ```mlir
@@ -232,11 +232,12 @@ def BoundLoops : Pass<"flash-bound-loops"> {
     - "arith.muli, opaque to the analysis of masks: it bounds no loop", for a comparison of `i * j`, for example; the
       mask's other comparisons still bound the loop;
     - the loop is left alone: "the innermost loop does not go over keys (flash-swap-loops comes first)", "the loop's
-      step is not the number of keys in a tile", "a tile spans several heads", "the loop carries more than the
-      state", "the loop has side effects", "the position of the tile of queries changes inside the loop".
+      step is not the number of keys in a tile", "a tile spans several heads", "the number of queries in a
+      tile is not known", "the loop carries more than the state", "the loop has side effects", "the position of the
+      tile of queries changes inside the loop".
 
-    For a step that streams queries past a tile of keys (`flash.accumulate_column_sums`) all of this holds with i and j,
-    and queries and keys, exchanged: its bounds are the dual ones (`MaskView::Dual`).
+    For a step that streams queries past a tile of keys (`flash.accumulate_column_sums`) all of this holds with i and j
+    exchanged, and with queries and keys exchanged (`MaskView::Dual`).
   }];
   let options = [Option<"maps", "maps", "bool", "true",
            "evaluate the mask at run time for tiles that the bounds leave undecided">];
