@@ -262,8 +262,8 @@ def Flash_TileRangeOp : Flash_Op<"tile_range", [SingleBlock, RecursiveMemoryEffe
         least    = min of body(b, h, p), first <= p < min(first + tile, extent)
         greatest = max of the same
 
-    Values are compared as signed integers, an i1 as 0 or 1. `flash-bound-loops` decides by these two values, once for a
-    tile, a comparison that the mask makes for each pair.
+    Values are compared as signed integers, an i1 as 0 or 1. With the two results `flash-bound-loops` decides a
+    comparison of the mask once for a tile, and not for each pair.
 
     | value    | type  |                                                  |
     |----------|-------|--------------------------------------------------|

@@ -110,9 +110,9 @@ def Decompose : Pass<"flash-decompose"> {
     %o   = linalg.generic ... // acc / l, 0 in a row whose l is 0
     %lse = linalg.generic ... // m + log(l)
     ```
-    `flash.online_attention` and `flash.finalize` become the same steps (AggregatedOpInterface). So do
-    `flash.column_sums` and `flash.accumulate_column_sums`, where the probabilities are exp(S - lse). Query heads that
-    share a key head read it through an indexing map, `h floordiv (Hq / Hk)`.
+    `flash.online_attention` and `flash.finalize` become the same steps (AggregatedOpInterface). `flash.column_sums` and
+    `flash.accumulate_column_sums` do, too; their probabilities are exp(S - lse). Query heads that share a key head read
+    it through an indexing map, `h floordiv (Hq / Hk)`.
 
     Searches of arrays that are declared sorted (`flash.count_le`, `flash.nth`) and tables of tiles
     (`flash.tile_classes` with its `flash.tile_range`, `flash.tile_runs`) become loops of `scf` and reads, and
@@ -263,8 +263,8 @@ def SwapLoops : Pass<"flash-swap-loops"> {
     each iteration of the loops around has its own slice. dq stays in memory, since all iterations add to it. If one
     tile has all queries, no loop carries the tiles of dk and dv; the pass then changes the operands of the step.
 
-    The pass refuses, with "cannot swap loops: ..." on the loop that prevents it, a note at the op that shows the
-    reason, and the nest unchanged:
+    If the pass refuses a nest, it leaves the nest unchanged. It emits "cannot swap loops: ..." on the loop that
+    prevents the rewriting, with a note at the op that shows the reason:
     - "the iterations do not own their slices of acc: ...", "expected acc to be written back where it was read",
       "expected acc to be read by a slice and written back by a slice", "acc is used by more than this
       flash.online_attention" (or m, or l; and so below);
@@ -327,8 +327,8 @@ def Parallelize : Pass<"flash-parallelize"> {
     belongs to the program and stays. A `flash.finalize` outside such a nest (Algorithm 1 before `flash-swap-loops`, or
     one tile), or in a parallel loop, is left alone.
 
-    The pass refuses, with "cannot parallelize: ..." on the loop that prevents it, a note at the op that shows the
-    reason, and the nest unchanged:
+    If the pass refuses a nest, it leaves the nest unchanged. It emits "cannot parallelize: ..." on the loop that
+    prevents the rewriting, with a note at the op that shows the reason:
     - "the iterations do not own the slices they write: ...", "all iterations of the loop write the same slice";
     - "expected every iteration to write one slice of each tensor that the loop carries", "an iteration reads what
       others have written";
@@ -431,8 +431,8 @@ def SplitKeyLoops : Pass<"flash-split-key-loops"> {
     If there are gaps between the loops, a part has the tiles that begin in its range of keys, so that parts may have
     different numbers of tiles. If there are fewer tiles of keys than parts, some parts are empty and add nothing.
 
-    The pass assumes that tiles begin at the first key, and that each further loop begins at a tile of the same grid, as
-    `flash-bound-loops` makes them. It leaves other parallel loops alone.
+    The pass assumes loops as `flash-bound-loops` makes them: tiles begin at the first key, and each further loop begins
+    at a tile of the same grid. It leaves other parallel loops alone.
 
     The pass refuses, with "cannot split keys: ...": a number of parts below 1; a parallel loop without a loop over
     keys; bounds that are runs of a table (`flash.tile_runs`); results that are used more than once in the parallel
