@@ -432,11 +432,12 @@ def SplitKeyLoops : Pass<"flash-split-key-loops"> {
     different numbers of tiles. If there are fewer tiles of keys than parts, some parts are empty and add nothing.
 
     The pass assumes loops as `flash-bound-loops` makes them: tiles begin at the first key, and each further loop begins
-    at a tile of the same grid. It leaves other parallel loops alone.
+    at a tile of the same grid. A parallel loop without a `flash.finalize` is left alone.
 
-    The pass refuses, with "cannot split keys: ...": a number of parts below 1; a parallel loop without a loop over
-    keys; bounds that are runs of a table (`flash.tile_runs`); results that are used more than once in the parallel
-    loop.
+    The pass refuses, with "cannot split keys: ...": a number of parts below 1; a `flash.finalize` with normalize =
+    each_step; a parallel loop without a loop over keys, or with one that carries more than the state; bounds that are
+    not known before the first loop over keys; bounds that are runs of a table (`flash.tile_runs`); results that are
+    used more than once in the parallel loop, and an o that is not used.
   }];
   let options = [Option<"splits", "splits", "int64_t", "2", "parts of each tile's keys">];
 }
