@@ -10,7 +10,8 @@ using namespace flashc;
 
 namespace {
 
-/// Copies one pass of a pipeline, so that it can run alone. Pass::clone is protected; only pass managers may copy.
+/// Copies one pass of a pipeline, so that it can run alone. Pass::clone is protected, since only pass managers copy
+/// passes; `Access` makes it accessible.
 std::unique_ptr<Pass> clonePass(const Pass &pass) {
   struct Access : Pass {
     static auto get() { return &Access::clone; }

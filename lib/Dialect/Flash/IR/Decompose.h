@@ -31,22 +31,22 @@ Value generic(ImplicitLocOpBuilder &b, unsigned numLoops, ArrayRef<Indexed> ins,
 Value multiplyAccumulate(ImplicitLocOpBuilder &b, Indexed a, Indexed x, Indexed acc, int64_t groupSize,
                          float factor = 1.0f);
 
-/// Does the same as multiplyAccumulate for weights `a`, but adds nothing where a weight is 0, so that `x` may be NaN
-/// there. A pair that the mask hides has weight 0.
+/// Like multiplyAccumulate for weights `a`, but adds nothing where a weight is 0, so that `x` may be NaN there. A pair
+/// that the mask hides has the weight 0.
 Value addWeighted(ImplicitLocOpBuilder &b, Indexed a, Indexed x, Indexed acc, int64_t groupSize, float factor = 1.0f);
 
-/// A tensor of f32 in which every element is `value`.
+/// Emits a tensor of f32 in which every element is `value`.
 Value filledTensor(ImplicitLocOpBuilder &b, ArrayRef<OpFoldResult> sizes, float value);
 
 Value f32Constant(ImplicitLocOpBuilder &b, float value);
-/// `x` in f32.
+/// Emits `x` in f32.
 Value widen(ImplicitLocOpBuilder &b, Value x);
-/// `x`, an f32, rounded to `type`.
+/// Emits `x`, an f32, rounded to `type`.
 Value narrow(ImplicitLocOpBuilder &b, Value x, Type type);
-/// A body of `generic` that returns the sum of the input and the output.
+/// A `body` for `generic`. Returns the sum of the input and the output.
 Value added(ImplicitLocOpBuilder &b, ValueRange args);
 
-/// Q K^T as [b, h, i, j], in f32.
+/// Emits Q K^T as [b, h, i, j], in f32.
 Value emitQK(ImplicitLocOpBuilder &b, ScoresOpInterface op);
 /// Emits S[b, h, i, j] = score(scale * Q K^T), or -inf where the mask hides the pair. `at` is the position (b, h, i, j)
 /// that the regions see for the first element.

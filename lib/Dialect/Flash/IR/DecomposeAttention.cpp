@@ -84,7 +84,7 @@ static std::pair<Value, Value> emitCorrection(ImplicitLocOpBuilder &b, Value old
   return {correction, corrected};
 }
 
-/// o = acc / l (deferred) or acc (each_step), rounded to the type of `o`, and lse = m + log(l).
+/// Emits lse = m + log(l), and o rounded to the type of `o`: acc / l (deferred) or acc (each_step).
 static SmallVector<Value> emitFinalize(ImplicitLocOpBuilder &b, Value acc, Value m, Value l, Value o, Value lse,
                                        Normalize normalize) {
   Type outputType = getElementTypeOrSelf(o.getType());
@@ -97,7 +97,7 @@ static SmallVector<Value> emitFinalize(ImplicitLocOpBuilder &b, Value acc, Value
       x = divideByRowSum(b, x, args[1]);
     return narrow(b, x, outputType);
   });
-  // In a row that has seen no key, this is -inf + log(0) = -inf, not NaN.
+  // In a row that has seen no key, lse is -inf + log(0) = -inf, not NaN.
   Value logSumExp = generic(b, 3, {{m, {B, H, I}}, {l, {B, H, I}}}, {lse, {B, H, I}},
                             [](ImplicitLocOpBuilder &b, ValueRange args) -> Value {
                               return arith::AddFOp::create(b, args[0], math::LogOp::create(b, args[1]));

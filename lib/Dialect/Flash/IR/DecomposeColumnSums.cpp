@@ -13,7 +13,7 @@ using namespace mlir;
 using namespace mlir::flash;
 using namespace mlir::flash::decompose;
 
-/// c + colsum(exp(S - lse)).
+/// Emits c + colsum(exp(S - lse)).
 static Value emitColumnSums(ImplicitLocOpBuilder &b, Value scores, Value lse, Value c) {
   return generic(b, 4, {{scores, {B, H, I, J}}, {lse, {B, H, I}}}, {c, {B, H, J}},
                  [](ImplicitLocOpBuilder &b, ValueRange args) -> Value {

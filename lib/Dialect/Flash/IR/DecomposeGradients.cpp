@@ -110,21 +110,22 @@ public:
     this->at.assign(at.begin(), at.end());
   }
 
-  /// dv + T(D * P)^T dO.
+  /// Emits dv + T(D * P)^T dO.
   Value emitDV(Value dv) {
     Value dropped = emitDropped(b, op, weights, at);
     return addWeighted(b, {dropped, {B, H, I, J}}, {dout, {B, H, I, D}}, {dv, {B, H, J, D}}, 1);
   }
-  /// dk + scale * T(dX)^T Q.
+  /// Emits dk + scale * T(dX)^T Q.
   Value emitDK(Value dk) {
     return addWeighted(b, {dx, {B, H, I, J}}, {op.getQ(), {B, H, I, D}}, {dk, {B, H, J, D}}, 1, getScale());
   }
-  /// dq + scale * T(dX) K.
+  /// Emits dq + scale * T(dX) K.
   Value emitDQ(Value dq) {
     return addWeighted(b, {dx, {B, H, I, J}}, {op.getK(), {B, KeyHead, J, D}}, {dq, {B, H, I, D}}, op.getGroup(),
                        getScale());
   }
-  /// Emits sums + dX. dX is added up over the loops that are not in `loops`; those in `loops` index `sums`.
+  /// Emits the sum of `sums` and dX. dX is added up over the loops that are not in `loops`; the loops in `loops` index
+  /// `sums`.
   Value emitSums(Value sums, ArrayRef<unsigned> loops) {
     return generic(b, 4, {{dx, {B, H, I, J}}}, {sums, SmallVector<unsigned>(loops)}, added);
   }
@@ -132,8 +133,8 @@ public:
 private:
   float getScale() { return op.getScale().convertToFloat(); }
 
-  /// dX = P * (dP - delta) * score'(X), with dP = D * (dO V^T). dX is 0 where P is 0, even if the score's derivative is
-  /// NaN there.
+  /// Emits dX = P * (dP - delta) * score'(X), with dP = D * (dO V^T). dX is 0 where P is 0, even if the score's
+  /// derivative is NaN there.
   void emitScoreGradients(ArrayRef<Value> at) {
     SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(b, b.getLoc(), qk);
     Value dp = multiplyAccumulate(b, {dout, {B, H, I, D}}, {v, {B, KeyHead, J, D}},

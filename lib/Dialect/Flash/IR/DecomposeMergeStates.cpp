@@ -18,7 +18,7 @@ static Value isNegInf(ImplicitLocOpBuilder &b, Value x) {
   return arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, x, f32Constant(b, kNegInf));
 }
 
-/// exp(lse - m), which is 0 where lse is -inf, even if m is -inf too.
+/// Emits exp(lse - m), which is 0 where lse is -inf, even if m is -inf too.
 static Value emitPartWeight(ImplicitLocOpBuilder &b, Value lse, Value m) {
   Value isEmpty = isNegInf(b, m), zero = f32Constant(b, 0.0f);
   Value shift = arith::SelectOp::create(b, isEmpty, zero, m);
@@ -74,7 +74,7 @@ private:
                    });
   }
 
-  /// Emits `acc` / l, rounded to `type`. In these loops the fourth one is over columns.
+  /// Emits `acc` / l, rounded to `type`. The fourth of these loops is over columns.
   Value emitOutput(Value acc, Type type) {
     SmallVector<unsigned> all{0, 1, 2, 3};
     Value empty = tensor::EmptyOp::create(b, sizes, type);

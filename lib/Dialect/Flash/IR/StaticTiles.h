@@ -16,8 +16,8 @@ namespace mlir::flash {
 /// exceed its sequence, this is 64. Dynamic if `size` has no constant bound.
 int64_t getTileExtent(OpFoldResult size);
 
-/// Whether a dimension of `size` elements is padded to a larger static extent. With `sizes`, whether this holds for one
-/// of them.
+/// Whether a dimension of `size` elements is padded to a larger static extent. The overload for `sizes` returns whether
+/// one of the dimensions is padded in this way.
 bool mayStickOut(OpFoldResult size);
 bool mayStickOut(ArrayRef<OpFoldResult> sizes);
 

@@ -19,8 +19,8 @@ static arith::FloorDivSIOp matchQuotient(const LinearExpr &expr) {
 }
 
 namespace {
-/// The comparison `(position + rest) floordiv divisor <predicate> limit`. `position` is the key or the query; `rest`
-/// and `divisor` depend on neither of the two. The same holds for `limit`, except if `position` is the key: then
+/// The comparison `(position + rest) floordiv divisor <predicate> limit`. `position` is the key or the query. `rest`,
+/// `divisor` and `limit` depend neither on the key nor on the query, with one exception: if `position` is the key,
 /// `limit` may be `ofQuery` plus a constant.
 struct QuotientComparison {
   BlockArgument position;

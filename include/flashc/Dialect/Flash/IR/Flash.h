@@ -1,7 +1,7 @@
 //===- Flash.h - the flash dialect (L0, L1) -----------------------------------------------------------------------===//
 //
 // The ops of L0, such as flash.attention, say what is computed. The ops of L1, such as flash.online_attention and
-// flash.finalize, say by which algorithm. FlashOps.td describes the ops and their constraints.
+// flash.finalize, say by which algorithm it is computed. FlashOps.td describes the ops and their constraints.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 #ifndef FLASHC_DIALECT_FLASH_IR_FLASH_H
@@ -63,9 +63,9 @@ Value emitRounded(OpBuilder &b, Location loc, Value x, Type type);
 /// Whether `op` is an op that `emitRounded` creates.
 bool isRounding(linalg::GenericOp op);
 
-/// Emits the position (b, h, i, j) that belongs to an element of the sums of a flash.scatter_sum, as its description
-/// says. `at` are the indices of the element, `gradients` is the kind of the sums, and `queries` is the number of
-/// queries.
+/// Emits the position (b, h, i, j) that belongs to an element of the sums of a flash.scatter_sum (see the description
+/// of this op). `at` are the indices of the element, `gradients` is the kind of the sums, and `queries` is the number
+/// of queries.
 SmallVector<Value> emitPairOfSum(OpBuilder &b, Location loc, Gradients gradients, ValueRange at, Value queries);
 
 /// Adapts the regions of `op`, a step on whole sequences, so that tiles may exceed the sequences. The mask then keeps

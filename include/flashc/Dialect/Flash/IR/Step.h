@@ -30,7 +30,7 @@ enum class StepDim : unsigned { B, H, I, J, KeyHead, Whole, Part, Page, PageRow,
 struct StepOperand {
   llvm::StringRef name;               // the name in the step's description, such as "q"
   unsigned number;                    // the number of the operand
-  llvm::SmallVector<StepDim, 4> dims; // what its dimensions move with, the outermost first
+  llvm::SmallVector<StepDim, 4> dims; // what the operand's dimensions move with, the outermost first
   float padding = 0;                  // the value of padded elements; for a state its identity
 
   bool movesWith(StepDim dim) const { return llvm::is_contained(dims, dim); }

@@ -1,6 +1,6 @@
 //===- SwapLoops.h - the plan of flash-swap-loops -----------------------------------------------------------------===//
 //
-// `flash-swap-loops` proves these facts about a loop nest before it rewrites anything.
+// `flash-swap-loops` proves the facts in a SwapPlan before it rewrites a loop nest.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 #ifndef FLASHC_DIALECT_FLASH_TRANSFORMS_SWAPLOOPS_H
@@ -28,7 +28,7 @@ struct SwapPlan {
   StepOpInterface op;
   FinalizeOp finalize;                         // null if the step needs none
   SmallVector<scf::ForOp> loops;               // outermost first
-  std::optional<unsigned> streamedLoop;        // the loop, by its position in `loops`, that moves no slice of the state
+  std::optional<unsigned> streamedLoop;        // the position in `loops` of the loop that moves no slice of the state
   SmallVector<StateAccess> state;              // in the step's order
   llvm::SmallPtrSet<Operation *, 32> onStream; // ops that have to run in the streamed loop
   bool startsEmpty = false;                    // whether the state begins as its identities: acc = 0, m = -inf, l = 0
