@@ -108,7 +108,8 @@ StringRef flashc::getDimName(flash::StepDim dim) {
   return names[static_cast<unsigned>(dim)];
 }
 
-/// The names of an operand's dimensions in the option --dims.
+/// Returns the names of an operand's dimensions. A whole dimension (StepDim::Whole) is D or Dv, or has an empty name in
+/// vectors and in tables by position.
 static SmallVector<StringRef, 4> getDimNames(const flash::StepOperand &operand) {
   bool isScored = llvm::is_contained({"q", "k", "dq", "dk", "k_cache"}, operand.name);
   bool isVector = operand.dims.size() == 1 || operand.movesWith(flash::StepDim::Position);

@@ -69,7 +69,7 @@ struct FunctionInputs {
   }
 };
 
-/// Returns the name of a dimension in the option --dims: B, Hq, Nq, Nk or Hk.
+/// Returns the name of a dimension, such as Nq or pages. The option --dims takes only B, Hq, Hk, Nq and Nk.
 llvm::StringRef getDimName(mlir::flash::StepDim dim);
 
 /// Chooses every dynamic extent and stride. A dynamic extent is taken from the first of these sources that has it: the

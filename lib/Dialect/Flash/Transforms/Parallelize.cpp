@@ -19,8 +19,8 @@ using namespace mlir;
 using namespace mlir::flash;
 
 namespace {
-/// A nest of loops that can run in parallel. For each tensor that the nest carries, its iterations write disjoint
-/// slices, or only add to slices.
+/// A nest of loops that can run in parallel. For each tensor that the nest carries, the iterations of the nest write
+/// disjoint slices, or only add to slices.
 struct ParallelNest {
   SmallVector<scf::ForOp> loops; // outermost first
   SmallVector<OpFoldResult> lowerBounds, upperBounds, steps;

@@ -19,7 +19,8 @@ using Predicate = arith::CmpIPredicate;
 //===--------------------------------------------------------------------------------------------------------------===//
 
 namespace {
-/// The comparison `element <predicate> limit`. The position of the element depends on the key. The limit does not.
+/// The comparison `element <predicate> limit`. The position of the element depends on the key; `limit` does not depend
+/// on the key.
 struct KeyComparison {
   SortedElement element;
   Value limit;

@@ -20,7 +20,7 @@ public:
   ~RangedMask();
   RangedMask(const RangedMask &) = delete;
 
-  /// The arrays whose range in a tile is used to compute the class of the tile.
+  /// The arrays of which the ranges of elements in a tile are used to compute the class of the tile.
   ArrayRef<Value> getArrays() const { return arrays; }
 
   /// Makes the op skip the tiles outside of `ranges`, too. `ranges` are ranges of streamed positions for the resident
