@@ -9,7 +9,7 @@ using namespace mlir;
 using namespace mlir::tile;
 
 namespace {
-/// Finds after how many keys integers repeat. The integers are computed in the block that has `key` as an argument.
+/// Finds the period, in keys, of integers that are computed in the block with the argument `key`.
 class KeyPeriods {
 public:
   explicit KeyPeriods(BlockArgument key) : key(key) {}
@@ -21,7 +21,7 @@ public:
     if (!isNew)
       return known->second;
     Operation *op = getLocal(value);
-    // Code in a region of the op may read the key, too.
+    // An op with regions counts as dependent, since code in its regions may read the key.
     bool result = op && (op->getNumRegions() > 0 ||
                          llvm::any_of(op->getOperands(), [&](Value operand) { return dependsOnKey(operand); }));
     return depends[value] = result;
@@ -106,20 +106,21 @@ private:
     return op && isWideCast(op) && isLinear(op->getOperand(0));
   }
 
-  /// Whether `op` is a cast that preserves positions. The magnitude of positions is far below 2^31.
+  /// Whether `op` is a cast that preserves positions: a cast to at least 32 bits, since positions are far below 2^31.
   static bool isWideCast(Operation *op) {
     return isa<arith::IndexCastOp, arith::ExtSIOp>(op) &&
            (op->getResult(0).getType().isIndex() || op->getResult(0).getType().getIntOrFloatBitWidth() >= 32);
   }
 
-  /// Whether `value` is the key itself or a cast of it. The key is not negative.
+  /// Whether `value` is the key itself or a cast of it. Such a value is not negative, so that its remainder by c
+  /// repeats after c keys.
   bool isKey(Value value) {
     Operation *op = getLocal(value);
     return value == key || (op && isWideCast(op) && isKey(op->getOperand(0)));
   }
 
-  /// Returns c if `op` computes `x mod c` with a linear x: as a bit mask of 2^n - 1, as x - (x floordiv c) * c, or as
-  /// the remainder of the key. None otherwise.
+  /// Returns c if `op` computes x mod c, where x is linear (isLinear): as a bit mask with c - 1 = 2^n - 1, or as x - (x
+  /// floordiv c) * c. Also returns c if `op` is the remainder of the key by c. None otherwise.
   std::optional<int64_t> getModulus(Operation *op) {
     if (isa<arith::RemSIOp, arith::RemUIOp>(op) && isKey(op->getOperand(0)))
       return getConstant(op->getOperand(1));
@@ -136,8 +137,8 @@ private:
     return divisor && divisor == factor ? divisor : std::nullopt;
   }
 
-  /// Returns c if `op` is a comparison `x rem c = 0` with a linear x. None otherwise. Comparisons of x rem c with other
-  /// numbers depend on the sign of x.
+  /// Returns c if `op` is a comparison of x rem c with 0 (eq or ne), where x is linear. None otherwise. A comparison of
+  /// x rem c with another number has no period, since x rem c has the sign of x.
   std::optional<int64_t> getDivisibility(arith::CmpIOp op) {
     bool isEquality = op.getPredicate() == arith::CmpIPredicate::eq || op.getPredicate() == arith::CmpIPredicate::ne;
     auto remainder = op.getLhs().getDefiningOp<arith::RemSIOp>();
@@ -147,7 +148,7 @@ private:
   }
 
   BlockArgument key;
-  // Caches of results. Ops share operands, so that n ops could otherwise take 2^n steps.
+  // Caches of results. Without them n ops could take 2^n steps, since ops share operands.
   llvm::DenseMap<Value, bool> depends, linear;
   llvm::DenseMap<Value, std::optional<int64_t>> periods;
 };

@@ -37,7 +37,7 @@ static SharedAllocation getAllocation(AllocSlotOp alloc, const GPUTarget &target
 
 int64_t tile::getClusterMergeBytes(MergeClusterOp op) {
   int64_t floats = cast<RankedTensorType>(op.getAcc().getType()).getDimSize(1) / 2 +
-                   4; // a thread's part of the tile, and of two rows
+                   4; // a thread's elements of two rows, and the maxima and sums of both
   return op->getParentOfType<WarpProgramOp>().getWarps() * 32 * floats * 4;
 }
 
@@ -58,8 +58,7 @@ KernelLayout::KernelLayout(gpu::GPUFuncOp kernel) {
     });
   };
   addRings(/*areOfF32=*/false);
-  // Slots whose size is a multiple of the swizzle's alignment come first. Slots of columns and of f32 may have other
-  // sizes.
+  // Rings of f32 and slots of columns come last: only their sizes may not be multiples of the swizzle's alignment.
   for (SlotRole role : {SlotRole::Output, SlotRole::Ones, SlotRole::Slopes, SlotRole::Columns})
     kernel.walk([&](AllocSlotOp alloc) {
       if (hasRole(alloc.getSlot(), role))

@@ -22,8 +22,8 @@ using namespace mlir::tile;
 #define GET_TYPEDEF_CLASSES
 #include "flashc/Dialect/Tile/IR/TileOpsTypes.cpp.inc"
 
-/// Verifies that `type` has a size in bits. Only the verifiers of ops check whether they allow the type, but sizes in
-/// bytes are computed before these verifiers run.
+/// Verifies that `type` has a size in bits, from which sizes in bytes are computed. The verifiers of ops check later
+/// whether an op allows the type.
 static LogicalResult verifyElement(llvm::function_ref<InFlightDiagnostic()> emitError, Type type) {
   return type.isIntOrFloat() ? success() : emitError() << "expected elements that are integers or floats, got " << type;
 }
@@ -157,7 +157,7 @@ LogicalResult TileDialect::verifyOperationAttribute(Operation *op, NamedAttribut
   int64_t registers = target.groupThreads *
                       (schedule.getProducerRegisters() + schedule.getConsumers() * schedule.getConsumerRegisters());
   int64_t groups = schedule.getConsumers() + 1;
-  if (hasReducer(kernel)) { // it gets the registers that are left, at least kReducerRegisters
+  if (hasReducer(kernel)) { // the reducer gets the registers that are left, at least kReducerRegisters
     groups += 1;
     registers += target.groupThreads * kReducerRegisters;
   }

@@ -17,8 +17,9 @@ static bool isOfColumn(MapOp map, Value value) {
   return argument.getArgNumber() < 3 || isColTile(map.getRows()[argument.getArgNumber() - 3].getType());
 }
 
-/// Whether no code of the region computes `value` from an argument that differs between the elements of a row. With
-/// `inThread`, code may still compute it from tile.first_column.
+/// Whether `value` is the same for all elements of a row: no code of the region computes it from an argument that
+/// differs between them. With `inThread`, whether `value` is the same for the elements of a row that one thread holds;
+/// then code may also compute it from tile.first_column.
 static bool isSame(MapOp map, Value value, bool inThread) {
   SmallVector<Value> pending = {value};
   llvm::SmallPtrSet<Operation *, 8> seen;
@@ -42,8 +43,8 @@ bool MapOp::isSameInRow(Value value) { return isSame(*this, value, /*inThread=*/
 bool MapOp::isSameInThread(Value value) { return isSame(*this, value, /*inThread=*/true); }
 
 namespace {
-/// Reads values of a map's region as sums. Caches the results: ops share operands, so that n ops could otherwise take
-/// 2^n steps.
+/// Reads values of a map's region as sums (MapOp::Linear). Caches the results: without a cache n ops could take 2^n
+/// steps, since ops share operands.
 class SumReader {
 public:
   using Linear = MapOp::Linear;
@@ -203,10 +204,10 @@ private:
   }
 };
 
-/// Turns a comparison of a function of j with a limit into bounds on j itself. The function is composed of j + x, j -
-/// x, x - j, j floordiv c and casts to wider types; c is a positive constant, and x and the limit are the same in the
-/// row. An equality becomes two bounds. Positions are less than kFar, so the limit may be clamped to [-kFar, kFar]
-/// before the bound on j is computed from it; that bound then does not wrap around.
+/// Turns a comparison of a function of j with a limit that is the same in the row into a comparison of j with a new
+/// limit. The function is x - j, j + x, j floordiv c, a cast of j, or several of these in a row. An equality becomes
+/// two bounds. Positions are less than kFar. So the limit may be clamped first, which keeps the new limit from wrapping
+/// around.
 struct IsolateKey : OpRewritePattern<arith::CmpIOp> {
   using OpRewritePattern::OpRewritePattern;
 
@@ -356,10 +357,10 @@ struct RecognizeMagnitude : OpRewritePattern<arith::MaxSIOp> {
   }
 };
 
-/// Rewrites |x| <= c to x + c <= 2 c, compared as unsigned numbers. If x is a sum of multiples of i and j, the
-/// comparison stays as it is, since bounds on such sums are computed as bits of words. If x is a difference of which
-/// one side is the same in the row, c is added to that side. (The magnitude of the 32-bit number -2^31 does not fit; in
-/// the new form this number counts as large.)
+/// Rewrites |x| <= c to x + c <= 2 c, compared as unsigned numbers. If x is a sum of multiples of i and j (getLinear),
+/// the comparison stays as it is, since bounds on such sums are computed as bits of words. If x is a difference with an
+/// operand that is the same in the row, c is added to that operand. (In 32 bits |-2^31| is negative; in the new form
+/// -2^31 counts as large.)
 struct CompareMagnitude : OpRewritePattern<arith::CmpIOp> {
   using OpRewritePattern::OpRewritePattern;
 

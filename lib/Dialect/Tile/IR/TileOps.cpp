@@ -170,7 +170,7 @@ LogicalResult PanelOp::verify() {
                        << ", got " << panel;
 }
 
-/// Verifies that `ring` takes `source`, a consumer's tile of 64 rows and whole panels.
+/// Verifies that a slot of `ring` can hold `source`, a consumer's tile of 64 rows that consists of whole panels.
 static LogicalResult verifyShared(Operation *op, RingType ring, RankedTensorType source) {
   if (ring.getIsPrivate() && ring.getRows() == kTileRows && ring.getCols() == source.getDimSize(1) &&
       ring.getElementType() == source.getElementType() && ring.getCols() % GPUTarget::of(op).getPanelCols() == 0)
@@ -221,7 +221,7 @@ LogicalResult RowReduceOp::verify() {
 
 bool tile::hasRole(Value slot, SlotRole role) {
   auto alloc = slot.getDefiningOp<AllocSlotOp>();
-  return alloc && alloc.getRoleAttr() && alloc.getRole() == role; // the op may not have been verified
+  return alloc && alloc.getRoleAttr() && alloc.getRole() == role; // an op that is not verified yet may lack the role
 }
 
 int64_t AllocSlotOp::getBytes(const GPUTarget &target) {
@@ -446,7 +446,7 @@ static LogicalResult verifyYield(Operation *op, Region &body, Type element) {
   return success();
 }
 
-/// Verifies the second value that a map yields. It must exist if and only if the map has a second result.
+/// Verifies the second value that the region of a map yields: it must exist if and only if the map has a second result.
 static LogicalResult verifyOffset(MapOp map) {
   Value offset = cast<YieldOp>(map.getBody().front().back()).getOffset();
   if (static_cast<bool>(offset) != static_cast<bool>(map.getOffset()))

@@ -1,14 +1,16 @@
 //===- TileProtocol.cpp - the ring protocol that tile.warp_specialize checks --------------------------------------===//
 //
 // Invariants:
-//   1. Only the producer acquires and fills slots, fetches numbers and publishes them; only consumers and the reducer
-//      wait, release and multiply; only consumers share and take turns; and the producer never adds to device memory.
+//   1. Each op has its role. Only the producer acquires and fills slots, and fetches and publishes numbers. Only
+//      consumers and the reducer wait, release and multiply. Only consumers share tiles and take turns. The producer
+//      never adds to device memory.
 //   2. In the producer the acquire of (ring, count) comes right before the copy into (ring, count).
-// 3. A slot is either released exactly once, in the block of its wait, or passed on to a loop or to the next iteration
-//    of a loop. There the same rule holds.
-// 4. When a slot is released or passed on, or when a tile.store_async writes to it, all products that read it have been
-//    waited for. If there is a tile.store_async, a tile.store_wait comes between it and the release.
-//   5. The rows of a slot are cleared before any product reads it.
+//   3. The block that waits for a slot either releases it exactly once, or passes it on exactly once: to a loop, or to
+//      the next iteration of a loop. The same rule holds for the slot there.
+//   4. When a slot is released or passed on, all products that read it have been waited for. If a tile.store_async goes
+//      through the slot, these products have been waited for before the tile.store_async, and a tile.store_wait comes
+//      between the tile.store_async and the release.
+//   5. The rows of a slot are cleared before any product reads the slot.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 
@@ -18,7 +20,7 @@
 using namespace mlir;
 using namespace mlir::tile;
 
-/// Verifies invariant 1: `region` has none of `Ops`, which belong to `role`.
+/// Verifies a part of invariant 1: `region` has none of `Ops`, which only `role` may have.
 template <typename... Ops> static LogicalResult verifyAbsent(Region &region, StringRef role) {
   return failure(region
                      .walk([&](Operation *op) {
@@ -44,7 +46,7 @@ static bool isComplete(MmaAsyncOp product, Operation *release) {
   if (!product.getToken().hasOneUse())
     return false;
   Operation *wait = *product.getToken().user_begin();
-  if (auto next = dyn_cast<MmaAsyncOp>(wait)) // this product continues `product`
+  if (auto next = dyn_cast<MmaAsyncOp>(wait)) // `next` continues `product`
     return isComplete(next, release) && next->getBlock() == product->getBlock();
   Operation *ancestor = release->getBlock()->findAncestorOpInBlock(*wait);
   return ancestor && ancestor->isBeforeInBlock(release) && wait->getBlock() == product->getBlock();
@@ -69,7 +71,7 @@ static bool isHandedOn(OpOperand &use) {
   return isa<scf::YieldOp>(use.getOwner()) && isa<scf::ForOp>(use.getOwner()->getParentOp());
 }
 
-/// Whether `store` has read its slot before `end`: whether there is a tile.store_wait between the two.
+/// Whether a tile.store_wait comes between `store` and `end`, so that `store` has read its slot before `end`.
 static bool isStoreComplete(StoreAsyncOp store, Operation *end) {
   if (store->getBlock() != end->getBlock() || end->isBeforeInBlock(store))
     return false;
@@ -94,7 +96,7 @@ static LogicalResult verifyClear(ClearRowsOp clear, Block *block) {
   return success();
 }
 
-/// Verifies invariants 3 to 5 for `slot`, for which its block has waited or which is an argument of its block.
+/// Verifies invariants 3 to 5 for `slot`: the result of a tile.wait or of a loop, or an argument of a loop's body.
 static LogicalResult verifySlot(TypedValue<SlotType> slot) {
   Block *block = slot.getParentBlock();
   Operation *owner = slot.getDefiningOp() ? slot.getDefiningOp() : block->getParentOp(), *end = nullptr;

@@ -5,9 +5,9 @@
 using namespace mlir;
 using namespace mlir::tile;
 
-/// Releases a slot of f32 after all threads have read it, since threads read such a slot themselves. The release
-/// follows the wait for a product that is issued after the last read. Without such a product it follows a barrier of
-/// the warps.
+/// Releases the slot of `wait`, which has elements of f32. All threads read such a slot themselves. So the release
+/// comes after a point that all of them reach only after the last read: after the wait for the last product that is
+/// issued after this read or, without such a product, after a barrier of the warps.
 static void insertReleaseOfColumns(WaitOp wait) {
   Block *block = wait->getBlock();
   Operation *lastRead = wait, *lastWait = nullptr;
@@ -27,8 +27,8 @@ static void insertReleaseOfColumns(WaitOp wait) {
   ReleaseOp::create(b, wait.getLoc(), wait.getSlot());
 }
 
-/// Releases the slot in the block that waits for it, after the last wait for a product that reads it. If a
-/// tile.store_async goes through the slot, the release is at the end of the block, a long time after the copy has
+/// Releases the slot of `wait` in the block of `wait`, after the last wait for a product that reads the slot. If a
+/// tile.store_async goes through the slot, the release is at the end of the block instead, long after the copy has
 /// begun.
 static void insertRelease(WaitOp wait) {
   if (wait.getSlot().getType().getElementType().isF32())
@@ -51,8 +51,8 @@ static void insertRelease(WaitOp wait) {
   ReleaseOp::create(b, wait.getLoc(), wait.getSlot());
 }
 
-/// Waits at the end of the region for the last tile.store_async, which must have read shared memory before the CTA
-/// ends.
+/// If a tile.store_async goes through an output slot, waits at the end of the region until the last one has read the
+/// slot, since the CTA's shared memory must exist until then.
 static void waitForLastStore(Region &consumer) {
   auto isOutput = [](StoreAsyncOp store) {
     return hasRole(store.getSlot(), SlotRole::Output) ? WalkResult::interrupt() : WalkResult::advance();
@@ -63,12 +63,12 @@ static void waitForLastStore(Region &consumer) {
   StoreWaitOp::create(b, consumer.getLoc());
 }
 
-/// Replaces `skip` by a loop over the skipped iterations. An iteration takes and passes a turn, waits for each slot,
+/// Replaces `skip` by a loop over the skipped iterations. Each iteration takes and passes a turn, waits for each slot,
 /// and releases it. The turn comes first, since the other consumers may have to compute before the next slot is full.
-/// The warps synchronise before one thread releases a slot. Otherwise a late warp could find the slot filled by a later
-/// load, whose phase looks like that of an empty slot, and wait forever. One barrier serves all rings. But if a ring
-/// has a single slot, each ring has a barrier, since the producer needs the single slot again before it fills the next
-/// ring's slot.
+/// The warps synchronise before one thread releases the slots. Otherwise a late warp could find a slot filled by a
+/// later load, whose phase looks like that of an empty slot, and wait forever. One barrier serves all rings. But if a
+/// ring has a single slot, each ring has a barrier and a release of its own, since the producer needs the single slot
+/// again before it fills the next ring's slot.
 static void expandSkip(AdvanceRingOp skip, ArrayRef<Value> counts, Value warpgroup) {
   OpBuilder b(skip);
   Location loc = skip.getLoc();
@@ -102,15 +102,15 @@ static void expandOwnVisits(OwnVisitsOp own) {
   own.erase();
 }
 
-/// Replaces `draw` by a wait for the broadcast. The wait is as late as possible, so that the producer has published the
-/// broadcast by then: at the wait for the last product, and after every tile.advance_ring, whose slots the producer may
-/// need for this work tile. With `isBeforeProduct` the wait is before the last product, since the early part of the
-/// next work tile will be there.
+/// Replaces `draw` by a wait for the broadcast. The wait is as late as possible, so that the producer has published by
+/// then: before the wait for the last product, and after every tile.advance_ring, since the producer may need the slots
+/// that it releases for this work tile. With `isBeforeProduct` the wait is before the last product itself, since the
+/// early part of the next work tile (EpilogueOverlap) will be there.
 static void expandDraw(DrawOp draw, const RolePlan &plan, Value warpgroup, bool isBeforeProduct) {
   auto loop = cast<scf::ForOp>(draw->getParentOp());
   Operation *place = loop.getBody()->getTerminator();
   for (Operation &op : *loop.getBody())
-    if (isa<AdvanceRingOp, scf::ForOp>(op)) // the loop is over keys
+    if (isa<AdvanceRingOp, scf::ForOp>(op)) // an scf.for here is the loop over keys
       place = op.getNextNode();
     else if (isBeforeProduct ? isa<MmaAsyncOp>(op) : isa<MmaWaitOp>(op))
       place = &op;
@@ -128,7 +128,8 @@ static void expandDraw(DrawOp draw, const RolePlan &plan, Value warpgroup, bool 
   draw.erase();
 }
 
-/// Passes operand A of the products that the reducer adds up to the reducer. Replaces loads by waits for their slots.
+/// Replaces each tile.add_product by a tile.share, which passes operand A to the reducer. Replaces loads by waits for
+/// their slots.
 static void replaceLoads(Region &consumer, const LoadNumbering &numbering) {
   consumer.walk([&](AddProductOp product) {
     OpBuilder b(product);

@@ -26,8 +26,8 @@ template <typename OpTy> static bool isLoopOverKeys(Operation *op) {
   return isa<scf::ForOp>(op) && op->walk([](OpTy) { return WalkResult::interrupt(); }).wasInterrupted();
 }
 
-/// Whether the loop's body has an `OpTy` outside of nested loops. A loop over work tiles has one for the first keys or
-/// for the last keys, or for all keys if these are one tile.
+/// Whether the body of `loop` has an `OpTy` outside of nested loops. A loop over work tiles has such ops for the first
+/// or the last tile of keys, which the loop over keys leaves out, or for all keys if they are one tile.
 template <typename OpTy> static bool isLoopOverWorkTiles(scf::ForOp loop) { return !loop.getOps<OpTy>().empty(); }
 
 static LogicalResult planProducts(EpilogueOverlap &plan) {
@@ -51,7 +51,7 @@ static LogicalResult planProducts(EpilogueOverlap &plan) {
   return success();
 }
 
-/// Returns the ops of the early part (Side::head) that depend on the work tile's number.
+/// Returns the ops of the early part (`side.head`) that depend on the work tile's number.
 static llvm::SmallDenseSet<Operation *> findOfWorkTile(const EpilogueOverlap::Side &side) {
   llvm::SmallDenseSet<Operation *> found;
   scf::ForOp loop = side.loop;
@@ -63,9 +63,9 @@ static llvm::SmallDenseSet<Operation *> findOfWorkTile(const EpilogueOverlap::Si
   return found;
 }
 
-/// Finds the values of the early part (Side::head) that the rest of the work tile reads. The rest computes scalars
-/// again, and the loop carries the other values. With `carriesScalars`, the loop also carries scalars that depend on
-/// the work tile's number.
+/// Finds the values of the early part that the rest of the work tile reads. The rest computes scalars again, and the
+/// loop carries the other values. With `carriesScalars`, the loop also carries scalars that depend on the work tile's
+/// number.
 static void planCrossing(EpilogueOverlap::Side &side, bool carriesScalars) {
   llvm::SmallDenseSet<Operation *> head(side.head.begin(), side.head.end());
   llvm::SmallDenseSet<Operation *> ofWorkTile = findOfWorkTile(side);
@@ -89,8 +89,8 @@ static void planCrossing(EpilogueOverlap::Side &side, bool carriesScalars) {
   llvm::copy_if(known, std::back_inserter(side.crossing), isNeeded);
 }
 
-/// Checks that the next work tile does not wait for slots that this one still holds. The next work tile waits in its
-/// early part, before this work tile is stored.
+/// Checks that the next work tile does not wait for slots that the current work tile still holds: these waits come
+/// before the current work tile is stored and releases the slots.
 static LogicalResult checkHeldSlots(const EpilogueOverlap &plan) {
   for (Operation *op : plan.consumer.head) {
     auto wait = dyn_cast<WaitOp>(op);
@@ -114,7 +114,7 @@ static InFlightDiagnostic refuseEffect(const EpilogueOverlap &plan, StringRef be
   return diag;
 }
 
-/// Finds the ops of a work tile up to its first product, and the ops right after that product that do not depend on its
+/// Finds the ops of a work tile up to its first product, and the ops right after this product that do not depend on its
 /// result.
 static LogicalResult planIssue(EpilogueOverlap &plan) {
   for (Operation &op : *plan.consumer.loop.getBody()) {
@@ -132,8 +132,8 @@ static LogicalResult planIssue(EpilogueOverlap &plan) {
   return success();
 }
 
-/// Finds the softmax of the first product's result: the arithmetic up to the loop over keys. Without a loop over keys,
-/// the softmax ends at the wait for the tile of the last product.
+/// Finds the softmax of the first product's result: the arithmetic up to the loop over keys or, if there is no such
+/// loop, up to the wait for the slot that the last product reads.
 static LogicalResult planSoftmax(EpilogueOverlap &plan) {
   Operation *op = plan.beside.empty() ? plan.first->getNextNode() : plan.beside.back()->getNextNode();
   if (op != plan.firstWait)
@@ -152,7 +152,7 @@ static LogicalResult planSoftmax(EpilogueOverlap &plan) {
                                        "early";
 }
 
-/// Finds the consumers' early part: the part of a work tile that will run before the previous work tile is finished.
+/// Finds the early part of the consumers' work tile, which will run before the previous work tile is finished.
 static LogicalResult planConsumer(EpilogueOverlap &plan) {
   EpilogueOverlap::Side &side = plan.consumer;
   if (failed(planIssue(plan)))
@@ -174,8 +174,8 @@ static LogicalResult planConsumer(EpilogueOverlap &plan) {
   return success();
 }
 
-/// Checks that the early part of the next work tile reads only values of this work tile that are computed before it
-/// runs.
+/// Checks that the early part of the next work tile reads only values that the current work tile computes before this
+/// part.
 static LogicalResult checkCarried(const EpilogueOverlap &plan) {
   scf::ForOp loop = plan.consumer.loop;
   for (Value carried : loop.getYieldedValues()) {
@@ -191,8 +191,8 @@ static LogicalResult checkCarried(const EpilogueOverlap &plan) {
   return success();
 }
 
-/// Finds the producer's early part: the ops before its loop over keys. They must load what the consumers' early part
-/// waits for.
+/// Finds the early part of the producer's work tile: the ops before its loop over keys. It must load what the
+/// consumers' early part waits for.
 static LogicalResult planProducer(EpilogueOverlap &plan) {
   EpilogueOverlap::Side &side = plan.producer;
   llvm::DenseMap<Value, int64_t> waits;

@@ -12,18 +12,18 @@
 
 namespace mlir::tile {
 
-/// Which threads compute quotients: all threads of the consumers, where quotients must be uniform and fast, or only the
-/// one thread of the producer, which has few registers for multipliers and shifts.
+/// Which threads compute quotients. All threads of the consumers do so where quotients must be uniform and fast. Only
+/// the one thread of the producer does so where it has few registers for multipliers and shifts.
 enum class Quotients { OfAllThreads, OfOneThread };
 
-/// Divides by a number that is known before the loop. For n and d below 2^31, n / d = n * m >> s, where 2^(l-1) < d <=
-/// 2^l, s = 31 + l and m = ceil(2^s / d) (Granlund and Montgomery, Division by invariant integers using multiplication,
-/// 1994). m and s are made uniform once. Then a quotient is a multiplication and a shift. ptxas knows that their result
-/// is the same in every thread; it does not know this of a division.
+/// Emits quotients n / d, where d is known before the loop over work tiles. For n and d below 2^31, n / d = (n * m) >>
+/// s, where 2^(l-1) < d <= 2^l, s = 31 + l and m = ceil(2^s / d) (Granlund and Montgomery, Division by invariant
+/// integers using multiplication, 1994). The loop uses m and s as results of tile.uniform. So ptxas knows that the
+/// product and the shift are the same in every thread, which it does not know of a division.
 class Divisor {
 public:
   Divisor(ImplicitLocOpBuilder &b, Value divisor, Quotients quotients) : b(b), divisor(divisor) {
-    if (quotients == Quotients::OfOneThread || matchPattern(divisor, m_Constant())) // the back end divides
+    if (quotients == Quotients::OfOneThread || matchPattern(divisor, m_Constant())) // the back end divides by d itself
       return;
     Value one = constant(1), wide = toI64(divisor);
     Value zeros = math::CountLeadingZerosOp::create(b, arith::SubIOp::create(b, wide, one));
@@ -33,7 +33,7 @@ public:
     shift = toI64(UniformOp::create(b, toIndex(amount)));
   }
 
-  /// Emits the quotient and the remainder.
+  /// Emits the quotient and the remainder of `dividend`.
   std::pair<Value, Value> divide(Value dividend) {
     Value quotient;
     if (multiplier)
@@ -67,8 +67,8 @@ public:
   }
 
 protected:
-  /// Emits the number of CTAs that run at once. For a single grid, emits the number of multiprocessors, which is close
-  /// to it.
+  /// Emits the number of CTAs that run at once. For a `single` program, emits the number of multiprocessors, which is
+  /// close to it.
   static Value emitCTAs(ImplicitLocOpBuilder &b, ProgramOp program) {
     if (!program.getSingle())
       return gpu::GridDimOp::create(b, gpu::Dimension::x);
@@ -76,7 +76,8 @@ protected:
     return arith::IndexCastUIOp::create(b, b.getIndexType(), multiprocessors);
   }
 
-  /// Emits the x of the work tile with the number `item`, and the number of its head among the heads of all batches.
+  /// Emits the x of the work tile with the number `item`, and the number of its attention head, counted over all
+  /// batches.
   virtual std::pair<Value, Value> locate(Value item) { llvm_unreachable("expected one of locate and emitWorkTile"); }
 
   Divisor divideBy(Value divisor) { return Divisor(b, divisor, quotients); }
@@ -98,7 +99,8 @@ protected:
   Divisor byHeads;
 };
 
-/// Distributions of items. An item stands for one work tile in each of `sharers` heads.
+/// The base class of distributions of items. An item stands for one work tile in each of `sharers` heads, which share
+/// it.
 class SharedWorkTiles : public GridWorkTiles {
 protected:
   SharedWorkTiles(ProgramOp program, ImplicitLocOpBuilder &b, ListScope scope,
@@ -106,13 +108,13 @@ protected:
       : GridWorkTiles(program, b, quotients), scope(scope), items(emitItems()), sharers(emitSharers()),
         byTiles(divideBy(nx)) {}
 
-  /// Emits the least number of heads that give every CTA `tilesPerCta` work tiles.
+  /// Emits the least number of heads whose work tiles are enough to give every CTA `tilesPerCta` of them.
   Value emitFewSharers(int64_t tilesPerCta) {
     Value wanted = arith::CeilDivUIOp::create(b, mul(ctas, index(tilesPerCta)), items);
     return UniformOp::create(b, arith::MinUIOp::create(b, wanted, sharers));
   }
 
-  /// Emits the work tile (x, y, z) of `item` in the head `sharer`, one of the heads that share the item.
+  /// Emits the work tile (x, y, z) of `item` in the head with the number `sharer` among the heads that share the item.
   std::array<Value, 3> getWorkTile(Value item, Value sharer) {
     if (scope == ListScope::Tiles) {
       auto [z, y] = byHeads.divide(sharer);
@@ -140,7 +142,7 @@ private:
   Divisor byTiles;
 };
 
-/// Reads the work list that `tile-order` makes for a program.
+/// Reads the work list that `tile-order` writes for a program.
 class WorkList {
 public:
   WorkList(ProgramOp program, ImplicitLocOpBuilder &b)
@@ -152,8 +154,8 @@ public:
     return arith::IndexCastOp::create(b, b.getIndexType(), load);
   }
 
-  /// Emits loads of the numbers from `first` words after `begin` on: the numbers of the item, and the warpgroup's own
-  /// numbers.
+  /// Emits loads of the numbers of an entry: of the shared numbers, which begin `first` words after `begin`, and of the
+  /// own numbers of this warpgroup.
   SmallVector<Value> emitNumbers(Value begin, int64_t first) {
     SmallVector<Value> numbers;
     for (int64_t number = 0; number < numShared; ++number)
@@ -165,7 +167,7 @@ public:
     return numbers;
   }
 
-  /// The count of numbers in an entry.
+  /// Returns the count of numbers in an entry.
   int64_t countNumbers() const { return perEntry; }
 
   const Value list;
@@ -176,11 +178,12 @@ private:
 
   ImplicitLocOpBuilder &b;
   Value warpgroup;
-  /// How many numbers all warpgroups share, how many are each warpgroup's own, and how many an entry has in all.
+  /// How many numbers of an entry are for all warpgroups, how many are for each single warpgroup, and how many an entry
+  /// has in all.
   int64_t numShared, numOwn, perEntry;
 };
 
-/// Creates the work tiles of a single grid, whose CTAs have one work tile each (SingleWorkTiles.cpp).
+/// Creates the distribution of a `single` program, whose CTAs have one work tile each (SingleWorkTiles.cpp).
 std::unique_ptr<WorkTiles> createSingleWorkTiles(ProgramOp program, ImplicitLocOpBuilder &b);
 
 } // namespace mlir::tile

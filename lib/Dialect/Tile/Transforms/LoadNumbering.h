@@ -11,7 +11,7 @@
 
 namespace mlir::tile {
 
-/// Returns the ring of which `op` fills a slot, or null.
+/// Returns the ring of which `op` fills a slot. Null if it fills none.
 inline Value getFilledRing(Operation *op) {
   if (auto load = dyn_cast<LoadOp>(op))
     return load.getRing();
@@ -39,9 +39,9 @@ public:
 
   /// The count of `op`, a load or a tile.add_product.
   Value getCount(Operation *op) const { return counts.lookup(op); }
-  /// Returns, for each ring of `skip`, the count of the first load that is skipped.
+  /// Returns, for each ring of `skip`, the count of the first load that `skip` skips.
   ArrayRef<Value> getCounts(AdvanceRingOp skip) const { return skipped.find(skip)->second; }
-  /// Returns how many of the loop's iter_args are counters. They are the last ones.
+  /// Returns how many of the loop's iter_args, counted from the last one, are counters.
   unsigned getNumCounters(scf::ForOp loop) const { return numCounters.lookup(loop); }
 
 private:

@@ -16,8 +16,8 @@ using namespace mlir;
 using namespace mlir::tile;
 
 /// The number of exponentials of an early softmax that come before the wait for the product in flight, if `wait_after`
-/// is 0. In the loop over keys ptxas then chooses a good place for the wait. Here it would put the wait before all
-/// exponentials.
+/// is 0. In the loop over keys a `wait_after` of 0 lets ptxas choose a good place for the wait. Here ptxas would put
+/// the wait before all exponentials.
 static constexpr int64_t kEarlyExponentials = 12;
 
 //===--------------------------------------------------------------------------------------------------------------===//
@@ -25,7 +25,8 @@ static constexpr int64_t kEarlyExponentials = 12;
 //===--------------------------------------------------------------------------------------------------------------===//
 
 namespace {
-/// Clones the parts of the work tiles of one side (producer or consumers), each with its own mapping.
+/// Clones the ops of one side (producer or consumers). Its early part is `side.head`, the ops of a work tile that run
+/// before the previous work tile is finished. Each work tile has its own mapping.
 class WorkTileEmitter {
 public:
   WorkTileEmitter(const EpilogueOverlap::Side &side, OpBuilder &b) : side(side), old(side.loop), b(b) {}
@@ -35,16 +36,15 @@ public:
       b.clone(*op, map);
   }
 
-  /// Emits the early part (Side::head) of the work tile `index`. It reads the values `carried` from the previous work
-  /// tile.
+  /// Emits the early part of the work tile `index`, which reads the values `carried` from the previous work tile.
   IRMapping emitHead(Value index, ValueRange carried) {
     IRMapping map = beginHead(index, carried);
     emit(side.head, map);
     return map;
   }
 
-  /// Begins the early part of the work tile after this one. If this is the last work tile, begins this one's early part
-  /// again.
+  /// Begins the early part of the work tile after the current one, which has the mapping `map`. If the current work
+  /// tile is the last one, begins the current one's early part again.
   IRMapping beginNextHead(const IRMapping &map) {
     auto get = [&](Value value) { return map.lookupOrDefault(value); };
     Location loc = old.getLoc();
@@ -54,7 +54,7 @@ public:
     return beginHead(next, llvm::map_to_vector(old.getYieldedValues(), get));
   }
 
-  /// Returns the values that an early part passes on to the rest of its work tile.
+  /// Returns the values that the early part of a work tile passes on to the rest of the work tile.
   SmallVector<Value> getHanded(const IRMapping &map) {
     return llvm::map_to_vector(side.crossing, [&](Value value) { return map.lookup(value); });
   }
@@ -66,7 +66,7 @@ public:
     return loop;
   }
 
-  /// Begins the rest of a work tile by computing the scalars of its early part again.
+  /// Begins the rest of a work tile, by computing the scalars of its early part again.
   IRMapping beginRest(Value index, ValueRange handed) {
     IRMapping map;
     map.map(old.getInductionVar(), index);
@@ -88,7 +88,7 @@ private:
   OpBuilder &b;
 };
 
-/// Emits the consumers' new loop. Its body is the rest of a work tile, among which is the early part of the next work
+/// Emits the consumers' new loop. Its body has the rest of a work tile, and within it the early part of the next work
 /// tile.
 class ConsumerEmitter {
 public:
@@ -109,15 +109,15 @@ public:
   }
 
 private:
-  /// Emits the rest of a work tile up to `end`, without `end`.
+  /// Emits the rest of the current work tile up to `end`, without `end`.
   void emitRestUpTo(Operation *end) {
     for (; &*place != end; ++place)
       if (!head.contains(&*place))
         b.clone(*place, map);
   }
 
-  /// Emits the last product and then the next work tile's first product, in one turn. The first product of the next
-  /// work tile is in flight until this work tile is stored.
+  /// Emits the last product of the current work tile and then the first product of the next one, in one turn. The
+  /// latter is in flight while the current work tile is stored.
   void emitRestBesideProduct() {
     auto isTurn = llvm::IsaPred<PingPongWaitOp>;
     emitRestUpTo(plan.last);
@@ -132,8 +132,8 @@ private:
     emitter.emit(plan.result, next);
   }
 
-  /// Emits the next work tile's first product and then the last product of this one. The last product is in flight
-  /// until the softmax of the next work tile is computed.
+  /// Emits the first product of the next work tile and then the last product of the current one. The latter is in
+  /// flight while the softmax of the next work tile is computed.
   void emitRestBesideSoftmax() {
     emitRestUpTo(plan.last);
     next = emitter.beginNextHead(map);
@@ -157,7 +157,7 @@ private:
   WorkTileEmitter emitter;
   llvm::SmallDenseSet<Operation *> head;
   Block::iterator place = plan.consumer.loop.getBody()->begin();
-  /// The new values of this work tile, and those of the next work tile's early part.
+  /// Map the old values to the new values of the current work tile, and of the next work tile's early part.
   IRMapping map, next;
 };
 } // namespace
@@ -182,8 +182,8 @@ static void rewriteProducer(const EpilogueOverlap &plan) {
   IRMapping first = emitter.emitHead(old.getLowerBound(), old.getInitArgs());
   scf::ForOp loop = emitter.beginLoop(emitter.getHanded(first));
   IRMapping map = emitter.beginRest(loop.getInductionVar(), loop.getRegionIterArgs());
-  // The next work tile's loads go before the copies that follow the loop over keys. The numbers of the loads are known
-  // by then.
+  // The loads of the next work tile's early part go before the copies that follow the loop over keys: both need only
+  // the counts that the loop over keys has yielded.
   SmallVector<Operation *> copies;
   for (Operation &op : old.getBody()->without_terminator()) {
     if (llvm::is_contained(plan.producer.head, &op))

@@ -15,10 +15,10 @@ namespace mlir::tile {
 using namespace mlir;
 using namespace mlir::tile;
 
-/// Moves loads of tiles that are loaded once per work tile (Q) into a ring of one slot. A load moves to the tile's
-/// first reader, after the loads of the other tiles that this product reads: their slots are empty earlier, while the
-/// consumers still compute the previous work tile. Loads into rings of two slots or more stay, since the next slot of
-/// such a ring is empty even earlier.
+/// Moves loads of tiles that are loaded once per work tile (Q) into a ring of one slot. A load moves to the first
+/// product that reads its tile, after the loads of the product's other tiles: the slots of these tiles are empty
+/// earlier, while the consumers still compute the previous work tile. Loads into rings of two slots or more stay, since
+/// the next slot of such a ring is empty even earlier.
 static void delayPrivateLoads(scf::ForOp items) {
   for (LoadOp load : llvm::to_vector(items.getOps<LoadOp>())) {
     RingType ring = load.getRing().getType();

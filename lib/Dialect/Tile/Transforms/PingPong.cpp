@@ -42,8 +42,7 @@ static int64_t insertTurns(Block &block, Value warpgroup) {
   return numTurns;
 }
 
-/// Inserts turns into `program`. Returns the number of turns in the program's text, or emits a remark if there are
-/// none.
+/// Inserts turns into `program`. Returns the number of inserted turns. If it is 0, emits a remark that says why.
 static int64_t takeTurns(ProgramOp program) {
   auto miss = [&] { return remark::missed(program.getLoc(), remark::RemarkOpts::name("ping-pong").category("tile")); };
   int64_t numTurns = 0;

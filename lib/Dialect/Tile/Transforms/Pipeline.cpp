@@ -16,7 +16,7 @@ using namespace mlir;
 using namespace mlir::tile;
 
 namespace {
-/// Writes prologue, kernel and epilogue, one iteration after the other.
+/// Writes the prologue, the kernel (the new loop) and the epilogue of a pipeline.
 class PipelineEmitter {
 public:
   PipelineEmitter(const PipelinePlan &plan, OpBuilder &b)
@@ -33,7 +33,7 @@ public:
     scf::ForOp kernel = emitKernel(tile);
     for (int64_t stage = 1; stage <= last; ++stage) {
       tiles = getTilesBefore(loop.getUpperBound(), last + 1 - stage);
-      tiles.insert(tiles.begin(), stage, Value()); // no tile begins in this iteration
+      tiles.insert(tiles.begin(), stage, Value()); // no tile begins in the epilogue
       emitIteration(tiles, stage);
     }
     for (auto [arg, result] : llvm::zip_equal(loop.getRegionIterArgs(), loop.getResults()))
@@ -72,7 +72,7 @@ private:
     return kernel;
   }
 
-  /// Sets the history of the carried values to `values`, the values that the kernel carries.
+  /// Sets the history of each carried value to its part of `values`, which are the values that the kernel carries.
   void setHistory(ValueRange values) {
     for (auto [value, ages] : plan.carried) {
       history[value] = llvm::to_vector(values.take_front(ages));
@@ -80,8 +80,8 @@ private:
     }
   }
 
-  /// Returns the value that `value` had `age` iterations ago. For an iter_arg, returns the value that was yielded for
-  /// it then.
+  /// Returns the value that `value` had `age` iterations ago. For an iter_arg this is the value that was yielded for it
+  /// in that iteration or, before the first iteration, its initial value.
   Value getFormer(Value value, size_t age) {
     ArrayRef<Value> values = history[value];
     if (age < values.size() && values[age])
@@ -89,7 +89,8 @@ private:
     return loop.getTiedLoopInit(cast<BlockArgument>(value))->get();
   }
 
-  /// Emits one iteration: the stages from `first` on, for the tiles that have begun.
+  /// Emits one iteration: for each tile of `tiles` that is not null its stage, which is its position in `tiles`; stages
+  /// before `first` do not run.
   void emitIteration(ArrayRef<Value> tiles, int64_t first) {
     maps.assign(tiles.size(), IRMapping());
     for (auto [map, tile] : llvm::zip_equal(maps, tiles))
@@ -126,13 +127,14 @@ private:
     if (Value known = maps[stage].lookupOrNull(value))
       return known;
     int64_t age = plan.getAge(value, stage);
-    if (auto arg = dyn_cast<BlockArgument>(value); arg && age == 0) // the previous tile, in this iteration
+    // At age 0 the previous tile computes the value in this iteration.
+    if (auto arg = dyn_cast<BlockArgument>(value); arg && age == 0)
       if (stage + 1 < static_cast<int64_t>(maps.size()))
         return maps[stage + 1].lookup(plan.getNext(arg));
     return getFormer(value, age);
   }
 
-  /// If this iteration runs the stage of `value`, records the value that it computes for `value`.
+  /// If this iteration runs the stage that computes `value`, adds the new value of `value` to its history.
   void record(Value value, int64_t first) {
     auto arg = dyn_cast<BlockArgument>(value);
     Value made = arg ? plan.getNext(arg) : value;
@@ -147,7 +149,8 @@ private:
   OpBuilder &b;
   /// For each stage, maps the loop's values to their new values in this iteration.
   SmallVector<IRMapping> maps;
-  /// The history of each carried value: its new values, by age.
+  /// The history of each carried value: its new values, the one of this iteration first, then those of earlier
+  /// iterations.
   llvm::DenseMap<Value, SmallVector<Value>> history;
   SmallVector<Operation *> inFlight;
 };

@@ -58,9 +58,9 @@ SmallVector<Step> PipelinePlan::getSteps(int64_t stage) const {
 //===--------------------------------------------------------------------------------------------------------------===//
 
 namespace {
-/// Lists the steps of one iteration that runs the stages from `first` to `last`. Each stage's steps up to its first
-/// products come first, stage by stage. The other steps follow. But a wait whose value no step of its own stage reads
-/// comes after all steps that do not depend on it.
+/// Lists the steps of one iteration that runs the stages from `first` to `last`. First come, stage by stage, the steps
+/// up to the last product before the stage's first wait. The other steps follow. But a wait whose value no step of its
+/// own stage reads comes after all steps that do not depend on it.
 class StepLister {
 public:
   StepLister(const PipelinePlan &plan, int64_t first, int64_t last) : plan(plan) {
@@ -69,7 +69,7 @@ public:
       SmallVector<Step> steps = plan.getSteps(stage);
       ArrayRef<Step> head = ArrayRef(steps).take_front(getHeadSize(steps));
       llvm::append_range(rests, ArrayRef(steps).drop_front(head.size()));
-      // Reads of memory take long. So the reads of all stages come first, before the waits for slots.
+      // Reads of memory take long. So those of the stages after `first` come first, before the waits for slots.
       auto isRead = [](Step step) { return isa<memref::LoadOp>(step.op); };
       ArrayRef<Step> early(head.begin(), std::find_if(head.rbegin(), head.rend(), isRead).base());
       llvm::append_range(stage == first ? heads : reads, early);
@@ -140,7 +140,7 @@ private:
       if (isMissing)
         return false;
     }
-    // Not ready while the product of an earlier tile may still read the registers that the step writes.
+    // The step is not ready while the product of an earlier tile may still read the registers that the step writes.
     return llvm::none_of(step.op->getUsers(), [&](Operation *user) {
       auto product = dyn_cast<MmaAsyncOp>(user);
       return product && product.getA().getDefiningOp() == step.op && plan.getStage(product.getToken()) > step.stage &&
@@ -175,8 +175,8 @@ static LogicalResult checkProducts(scf::ForOp loop) {
   return failure(result.wasInterrupted());
 }
 
-/// Finds the ops that depend on the loop's index alone. Reads of memory are among them, since programs write no array
-/// that they read.
+/// Finds the ops that depend only on the loop's index and on values from outside of the loop. Reads of memory may be
+/// among them, since programs write no array that they read.
 static void findScalars(PipelinePlan &plan) {
   for (Operation &op : plan.loop.getBody()->without_terminator()) {
     auto isKnown = [&](Value input) {

@@ -102,8 +102,8 @@ Value Prefetcher::isInside(Value position) {
 /// Returns `value` if it is defined outside of the loop, otherwise null.
 static Value getOutside(scf::ForOp loop, Value value) { return loop.isDefinedOutsideOfLoop(value) ? value : Value(); }
 
-/// Emits the reads for the iteration at `position`. Their indices are inside of their arrays even if the loop has no
-/// such iteration.
+/// Emits the reads for the iteration at `position`. Even if the loop has no such iteration, the indices of these reads
+/// are inside of their arrays.
 SmallVector<Value> Prefetcher::emitReads(Value position) {
   IRMapping mapping;
   mapping.map(loop.getInductionVar(), position);

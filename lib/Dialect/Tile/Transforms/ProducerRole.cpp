@@ -93,7 +93,7 @@ class ProducerEmitter : public RoleEmitter {
 
   void emitBody(scf::ForOp loop, scf::ForOp copy) override {
     DrawOp draw = findDraw(loop);
-    Value taken; // fetched first, since the number comes from memory
+    Value taken; // fetched at the beginning of the iteration, since an atomic operation takes long
     if (draw)
       taken = ConsumeOp::create(b, draw.getLoc(), b.getIndexType(), draw.getList(), get(draw.getPlace()));
     emit(*loop.getBody());

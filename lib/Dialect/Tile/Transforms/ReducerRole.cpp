@@ -68,7 +68,7 @@ private:
     int64_t cols = GPUTarget::of(product).getPanelCols();
     auto panel = SlotType::get(b.getContext(), a.getRows(), cols, a.getElementType());
     RankedTensorType type = getAccType(cols, b.getF32Type());
-    Value sum; // one product over the rows of all consumers
+    Value sum; // the product over the rows of all consumers
     for (auto [ofA, ofB] : llvm::zip_equal(shared, loaded.lookup(product.getB()))) {
       Value panelOfA = PanelOp::create(b, loc, panel, ofA, rowPanel);
       Value panelOfB = PanelOp::create(b, loc, panel, ofB, colPanel);
@@ -83,7 +83,7 @@ private:
     return arith::MulFOp::create(b, loc, sum, scale);
   }
 
-  /// For each load's slot, the slots of all consumers.
+  /// Maps the slot of each load to the slots of all consumers.
   llvm::DenseMap<Value, SmallVector<Value>> loaded;
   /// The slots to be released at the end of the block.
   SmallVector<Value> held;

@@ -110,8 +110,8 @@ LogicalResult RolePlan::checkLoad(LoadOp load) {
   return success();
 }
 
-/// Checks that the last read of a load's slot is known: only products read the slot, and their waits are in their
-/// block.
+/// Checks that the last read of a load's slot is known. A product that reads the slot must have its wait in its own
+/// block. The only other readers are tile.add_product, tile.read_columns, and a tile.store_async in the load's block.
 LogicalResult RolePlan::checkSlot(LoadOp load) {
   for (Operation *user : load.getSlot().getUsers()) {
     if (isa<AddProductOp, ReadColumnsOp>(user) || (isa<StoreAsyncOp>(user) && user->getBlock() == load->getBlock()))

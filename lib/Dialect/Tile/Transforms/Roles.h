@@ -11,7 +11,8 @@
 
 namespace mlir::tile {
 
-/// Emits the code of the producer or the reducer: its ops, the loops around them, and the scalars that they need.
+/// Emits the code of one role, the producer or the reducer: the role's ops, the loops around them, and the scalars that
+/// both need.
 class RoleEmitter {
 public:
   RoleEmitter(ProgramOp program, const RolePlan &plan, const LoadNumbering &numbering, OpBuilder &b)

@@ -1,9 +1,9 @@
 //===- SingleWorkTiles.cpp - the work tile of a CTA that has one --------------------------------------------------===//
 //
-// CTAs start in the order of their numbers, each when another one has ended. So only the end of the launch is uneven: a
-// last long work tile leaves the other multiprocessors idle. The heads follow one another as in the grid, so that
-// neighbouring work tiles find the tiles that they read and add to in L2. Only the work tiles of the last heads are
-// ordered together, with those that take longest first.
+// CTAs start in the order of their numbers, each when another one has ended. So only the end of the launch is uneven,
+// where one long work tile can leave the other multiprocessors idle. Therefore the work tiles of the last heads are
+// ordered together, with those that take longest first. The other heads follow one another as in the grid, so that
+// neighbouring work tiles find the tiles that they read and add to in L2.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 
@@ -13,7 +13,8 @@ using namespace mlir;
 using namespace mlir::tile;
 
 namespace {
-/// Work tiles of a single grid. This class assumes that work tiles with larger x take less time.
+/// Work tiles of a `single` program without a work list. This class assumes that work tiles with larger x take less
+/// time.
 class SingleWorkTiles : public SharedWorkTiles {
 public:
   SingleWorkTiles(ProgramOp program, ImplicitLocOpBuilder &b, ListScope scope = ListScope::Tiles)
@@ -36,13 +37,13 @@ public:
   }
 
 protected:
-  /// Emits the item of this CTA, and its numbers. With `isFront` the CTA's head is not one of the last heads, and the
-  /// item is `inFront`. Otherwise the item is the one at `place` of the order.
+  /// Emits the item of this CTA, and its numbers. If `isFront` holds, the CTA's work tile is not in one of the last
+  /// heads, and its item is `inFront`. Otherwise its item is the one at `place` of the common order of the last heads.
   virtual Value emitItem(Value isFront, Value inFront, Value place) { return select(isFront, inFront, place); }
 
 private:
-  /// How many work tiles of the last heads there are for each CTA. The longest may take three times as long as the
-  /// mean.
+  /// How many work tiles of the last heads there are for each multiprocessor. With three of them, a work tile that
+  /// takes three times as long as the mean can still end together with the others.
   static constexpr int64_t kTilesPerCta = 3;
 
   /// Emits the number of this CTA in the order in which CTAs start.
@@ -54,15 +55,15 @@ private:
   Value lastSharers;
 };
 
-/// Work tiles of a single grid. A work list gives the order of those in the last heads.
+/// Work tiles of a `single` program with a work list, which gives the order of the work tiles of the last heads.
 class ListedWorkTiles : public SingleWorkTiles {
 public:
   ListedWorkTiles(ProgramOp program, ImplicitLocOpBuilder &b)
       : SingleWorkTiles(program, b, program.getWork()->getScope()), list(program, b) {}
 
 private:
-  /// The list has entries, then the works of its items, and then once more the numbers of all items, in the order of
-  /// the items.
+  /// The list has an entry for each item, then the work of each item, and then once more the numbers of each item, in
+  /// the order of the items.
   Value emitItem(Value isFront, Value inFront, Value place) override {
     Value entry = mul(place, index(1 + list.countNumbers())), item = select(isFront, inFront, list.emitLoad(entry));
     Value ofItem = add(mul(items, index(2 + list.countNumbers())), mul(inFront, index(list.countNumbers())));

@@ -36,8 +36,8 @@ static bool isKnownLE(Value a, Value b) {
   return a == b || (x && y && *x <= *y);
 }
 
-/// Emits max(low, min(value, high)), without parts that are known to have no effect. If high < low, every loop that the
-/// result bounds is empty, so that the order of min and max does not matter.
+/// Emits max(low, min(value, high)), without parts that are known to have no effect. The order of max and min does not
+/// matter: if high < low, every loop that the result bounds is empty.
 static Value clamp(OpBuilder &b, Value value, Value low, Value high) {
   Location loc = value.getLoc();
   if (isKnownLE(value, low) || low == high)
@@ -48,8 +48,9 @@ static Value clamp(OpBuilder &b, Value value, Value low, Value high) {
   return arith::MaxSIOp::create(b, loc, low, least);
 }
 
-/// Returns the loop's upper bound. If it is a maximum with a constant that is at most the lower bound, returns the
-/// other operand. The maximum adds no iterations. It was there for the tile that the pipeline's prologue computes.
+/// Returns the upper bound of `loop`. If the bound is the maximum of a value and of a constant that is at most the
+/// lower bound, returns the value instead, since the maximum adds no iterations. (`tile-pipeline` needed the maximum
+/// for the tile that its prologue computes.)
 static Value getEnd(scf::ForOp loop) {
   auto max = loop.getUpperBound().getDefiningOp<arith::MaxSIOp>();
   if (max && isKnownLE(max.getRhs(), loop.getLowerBound()))
@@ -134,7 +135,8 @@ struct SplitLoops : tile::impl::SplitLoopsBase<SplitLoops> {
       split(worklist.pop_back_val(), worklist);
   }
 
-  /// Splits `loop` at the first tile.outside at which it can be split. The parts may be split again at others.
+  /// Splits `loop` at the first of its tile.outside ops at which it can be split. Adds the parts to `worklist`, since
+  /// they may have further tile.outside ops.
   void split(scf::ForOp loop, SmallVectorImpl<scf::ForOp> &worklist) {
     for (OutsideOp outside : getOutsideOps(loop)) {
       FailureOr<SmallVector<scf::ForOp>> parts = splitLoop(loop, outside);

@@ -7,15 +7,15 @@
 
 namespace mlir::tile {
 
-/// Returns the tile.draw in `loop` that fetches the work tile of the next iteration, or null.
+/// Returns the tile.draw in `loop` that fetches the work tile of the next iteration. Null if there is none.
 DrawOp findDraw(scf::ForOp loop);
-/// The numbers of the iter_args that carry results of a tile.draw.
+/// Returns the numbers of the iter_args of `loop` that carry results of a tile.draw.
 SmallVector<unsigned> getDrawnArgs(scf::ForOp loop);
 
-/// Delays a release in a loop whose body has two products in flight at once, and releases the first product's slot
-/// right after the wait for it. Moves the release to the wait for the second product. Lets the release depend on
-/// `elements` of the exponentials between the two waits, so that ptxas leaves the second wait after them. Returns
-/// whether the loop has this form.
+/// If the body of `loop` has two products in flight at once, and exponentials between their waits, delays the release
+/// of the first product's slot from the first wait to the second one. The release then depends on `elements` of the
+/// exponentials of each thread, so that ptxas leaves the second wait after them. Returns whether the loop has this
+/// form.
 bool delayRelease(scf::ForOp loop, int64_t elements);
 
 /// Returns the schedule of the kernel around `program`. Emits an error and fails if there is none.

@@ -6,8 +6,8 @@ using namespace mlir;
 using namespace mlir::tile;
 
 namespace {
-/// CTA c of n works on the work tiles c, c + n, c + 2n, .... x runs fastest, so that CTAs that run at the same time
-/// read the same keys.
+/// A distribution without a work list or #tile.work: CTA c of n works on the work tiles c, c + n, c + 2n, .... Of their
+/// coordinates, x runs fastest, so that CTAs that run at the same time read the same keys.
 class PlainWorkTiles : public GridWorkTiles {
 public:
   PlainWorkTiles(ProgramOp program, ImplicitLocOpBuilder &b) : GridWorkTiles(program, b), byTiles(divideBy(nx)) {}
@@ -23,12 +23,12 @@ private:
   Divisor byTiles;
 };
 
-/// Work tiles that take less time with larger x, such as those of a causal mask. A pair is work tile x of one head and
-/// work tile nx - 1 - x of the next head, so that all pairs take equally long. CTA c works on the pairs c, c + n, ....
-/// In the last round of pairs only some CTAs would be busy. So the work tiles of the last heads, about one and a half
-/// rounds, are assigned one by one. The longest come first (x = 0 of all these heads, then x = 1, ...). First each CTA
-/// that has no pair in the last round of pairs gets one. Then all CTAs get work tiles, in turn from the last CTA to the
-/// first and from the first to the last.
+/// Work tiles that take less time with larger x, such as those of a causal mask. Work tile x of one head and work tile
+/// nx - 1 - x of the next head are a pair, so that all pairs take equally long. CTA c of n works on the pairs c, c + n,
+/// .... In the last round of pairs only some CTAs would be busy. So the work tiles of the last heads, about one and a
+/// half rounds, are assigned one by one, the longest first (x = 0 of all these heads, then x = 1, ...). First each CTA
+/// that has no pair in the last round of pairs gets one of these work tiles. Then rounds of them go to all CTAs: from
+/// the last CTA to the first, from the first to the last, and so on.
 class PairedWorkTiles : public GridWorkTiles {
 public:
   PairedWorkTiles(ProgramOp program, ImplicitLocOpBuilder &b)
@@ -50,8 +50,8 @@ public:
   }
 
 private:
-  /// Emits the number of last heads, whose work tiles are assigned one by one (the tail). These heads have at least one
-  /// and a half rounds of work tiles, and the number of other heads is even.
+  /// Emits the number of heads at the end whose work tiles are assigned one by one (the tail). The tail has at least
+  /// one and a half rounds of work tiles if there are so many, and the number of heads before it is even.
   Value emitTail() {
     Value wanted = arith::CeilDivUIOp::create(b, mul(ctas, index(3)), add(nx, nx));
     Value least = arith::MinUIOp::create(b, wanted, heads);
@@ -80,14 +80,14 @@ private:
   Value tail;
   Divisor byPairs, byTail;
   /// `pairedHeads` is the number of heads in pairs, and `extra` the number of CTAs that have one pair more than the
-  /// others. `paired` is the number of this CTA's work tiles in pairs. `isShort` says whether this CTA has a pair less,
-  /// and a work tile of the tail in place of it. `dealt` is the number of the tail's work tiles for such CTAs.
+  /// others. `paired` is the number of this CTA's work tiles in pairs. `isShort` says whether this CTA has a pair less
+  /// than others and gets a work tile of the tail for it. `dealt` is the number of CTAs that have a pair less.
   Value pairedHeads, extra, paired, isShort, dealt;
 };
 
-/// Distributions that process the heads that share items in groups, so that CTAs that run at the same time read the
-/// keys of few heads. A group has the fewest heads that give every CTA `tilesPerCta` work tiles. The last group also
-/// has the remaining heads. Each group goes through its items once.
+/// The base class of distributions that process heads in groups, so that CTAs that run at the same time read the keys
+/// of few heads. A group has the fewest of the heads that share an item that give every CTA `tilesPerCta` work tiles.
+/// The last group also has the remaining heads. Each group goes through all items once.
 class HeadGroups : public SharedWorkTiles {
 protected:
   HeadGroups(ProgramOp program, ImplicitLocOpBuilder &b, ListScope scope, int64_t tilesPerCta,
@@ -97,8 +97,8 @@ protected:
 
   Value getTotal() { return mul(items, sharers); }
 
-  /// The location of a work tile: the place of its item in the order of items (`place`), its head among those that
-  /// share the item (`sharer`), and the number of its group (`group`).
+  /// Where the work tile with a given number is: the place of its item in the order of items (`place`), its head among
+  /// those that share the item (`sharer`), and the number of its group (`group`).
   struct Location {
     Value place, sharer, group;
   };
@@ -116,7 +116,7 @@ protected:
   }
 
 private:
-  /// The size of the last group.
+  /// Emits the number of heads of the last group.
   Value emitLast() {
     lastGroup = UniformOp::create(b, sub(arith::DivUIOp::create(b, sharers, group), index(1)));
     return sub(sharers, mul(lastGroup, group));
@@ -130,9 +130,10 @@ private:
   Divisor byGroups, inGroup, inLast;
 };
 
-/// Work tiles that take about as long as their neighbours. The first ones take longer than the last ones. Groups go
-/// through the tiles forwards and backwards in turn, the last group forwards. So each group begins with tiles like
-/// those with which the previous group ends. CTA c of n works on number c, 2n - 1 - c, 2n + c, ... of this sequence.
+/// Work tiles that take about as long as their neighbours, and longer at the beginning than at the end of the order.
+/// The groups go through their work tiles forwards and backwards in turn, the last group forwards. So each group begins
+/// with work tiles like those with which the previous group ends. CTA c of n works on the numbers c, 2n - 1 - c, 2n +
+/// c, ... of this sequence.
 class GroupedWorkTiles : public HeadGroups {
 public:
   GroupedWorkTiles(ProgramOp program, ImplicitLocOpBuilder &b)
@@ -152,12 +153,12 @@ public:
   }
 
 private:
-  /// Returns the place of this CTA in a round.
+  /// Returns the place of this CTA in round `round`.
   Value getPlace(Value round) { return select(isOdd(round), sub(sub(ctas, index(1)), cta), cta); }
 };
 
 /// Work tiles of a work list, the longest first, which the dynamic tile scheduler assigns. CTA c begins with number c.
-/// When its producer begins to load for the latest number that it has fetched, it fetches the next free number.
+/// When the CTA's producer begins to load for the latest number that it has fetched, it fetches the next free number.
 class DrawnWorkTiles : public HeadGroups {
 public:
   DrawnWorkTiles(ProgramOp program, ImplicitLocOpBuilder &b)
@@ -187,7 +188,7 @@ public:
   }
 
 private:
-  /// Emits the work tile with this number. The numbers of its item and the warpgroup's own numbers follow.
+  /// Emits the coordinates of the work tile `number`, the numbers of its item, and the warpgroup's own numbers.
   SmallVector<Value> emitEntry(Value number) {
     Location at = locateShared(number);
     Value begin = mul(at.place, index(1 + list.countNumbers())), item = list.emitLoad(begin);

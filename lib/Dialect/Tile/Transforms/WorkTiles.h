@@ -10,7 +10,8 @@ namespace mlir::tile {
 /// Emits the loop over the work tiles of one CTA, and the coordinates of each work tile.
 class WorkTiles {
 public:
-  /// Creates the distribution of `program`, which has a grid: by its work list or its #tile.work, or evenly.
+  /// Creates the distribution of `program`, which has a grid: by its work list, by its #tile.work, or evenly if it has
+  /// neither.
   static std::unique_ptr<WorkTiles> create(ProgramOp program, ImplicitLocOpBuilder &b);
   virtual ~WorkTiles() = default;
 
@@ -20,8 +21,8 @@ public:
   /// Emits the work tile (x, y, z) of an iteration of `loop`.
   virtual std::array<Value, 3> emitWorkTile(scf::ForOp loop) = 0;
 
-  /// Returns the numbers of the work tile that the list holds precomputed, followed by the warpgroup's own numbers.
-  /// Call after emitWorkTile.
+  /// Returns the numbers that the work list holds for the work tile, followed by the warpgroup's own numbers. Call it
+  /// after emitWorkTile.
   ArrayRef<Value> getNumbers() const { return numbers; }
 
 protected:
