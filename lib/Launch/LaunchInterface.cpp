@@ -96,8 +96,8 @@ private:
       require(*heads, extent, op.groupSize);
   }
 
-  /// Finds the extent of the op's dimension `moves` in an earlier role: in the one that has the most dimensions in
-  /// common with `role`.
+  /// Finds the extent of the op's dimension `moves` in the role of `earlier` that has the most dimensions in common
+  /// with `role`. None if no role of `earlier` has this dimension.
   static std::optional<Extent> find(ArrayRef<LaunchRole> earlier, const LaunchRole &role, StepDim moves) {
     std::optional<Extent> best;
     int64_t most = -1;
@@ -133,8 +133,8 @@ private:
     add(getFormula(first), factor == 1 ? getFormula(second) : getFormula(second) * factor);
   }
 
-  /// Requires that `extent` is `size`, where the function's type does not say so. A cast may have hidden a dynamic
-  /// extent.
+  /// Requires that `extent` is `size`, unless the function's type says so. (If the type has a dynamic extent, a cast in
+  /// the function may have made it static.)
   void requireExtent(Extent extent, int64_t size) {
     if (getSize(extent) != size)
       add(size, getFormula(extent));
@@ -161,7 +161,7 @@ void flashc::addCacheRoles(StringRef name, Value cache, Value lengths, Value tab
   auto getDim = [&](int64_t dim, StepDim moves) {
     return cast<ShapedType>(scales.getType()).getDimSize(dim) == 1 ? StepDim::Whole : moves;
   };
-  auto ofScales = StringAttr::get(scales.getContext(), name + "_scale"); // owns the text
+  auto ofScales = StringAttr::get(scales.getContext(), name + "_scale"); // keeps the text of the name alive
   add(ofScales, scales, {getDim(0, StepDim::Page), getDim(1, StepDim::KeyHead)}, /*depth=*/1);
 }
 

@@ -38,11 +38,12 @@ static scf::ForOp findLoopOverKeys(ProgramOp program) {
 namespace {
 /// The sources of a value that scalar code computes.
 struct Source {
-  /// A value that is neither a result of scalar code nor a parameter of the kernel or of the work tile, or null.
+  /// A value from which the value is computed, and which is neither a result of scalar code nor a parameter of the
+  /// kernel or of the work tile. Null if there is none.
   Value foreign;
   /// The dimensions of the grid that the value depends on, as bits.
   unsigned dims = 0;
-  /// isRead: whether the scalar code reads memory. isOwn: whether the value differs between warpgroups.
+  /// `isRead`: whether the scalar code reads memory. `isOwn`: whether the value differs between warpgroups.
   bool isRead = false, isOwn = false;
 };
 
@@ -107,7 +108,7 @@ static ArrayRef<unsigned> getDims(ListScope scope) {
 /// The most numbers of an item that all warpgroups share. tile.publish passes a work tile as a flag, x, y and z,
 /// followed by these numbers.
 static constexpr size_t kMostNumbers = kPublishWords - 4;
-/// The most numbers of an item that warpgroups have of their own, counted over all warpgroups.
+/// The most numbers of an item that differ between warpgroups, counted over all warpgroups.
 static constexpr size_t kMostOwnNumbers = kOwnPublishWords - kPublishWords;
 
 namespace {
@@ -146,7 +147,7 @@ private:
       for (Value input : getInputs(worklist[next].getDefiningOp()))
         if (input != warpgroup)
           (sources.get(input).isOwn ? worklist : ofAll).insert(input);
-    // The loop visits users before the values that they use.
+    // The loop runs backwards, so that it visits the users of a value before the value.
     for (Operation &op : llvm::reverse(body))
       if (llvm::any_of(op.getResults(), [&](Value result) { return worklist.contains(result); }) &&
           (llvm::is_contained(own, op.getResult(0)) ||
@@ -226,7 +227,7 @@ Value OrderBuilder::copy(Value value) {
     }
     if (auto id = end.getDefiningOp<gpu::BlockIdOp>())
       return workTile[static_cast<unsigned>(id.getDimension())];
-    auto uniform = end.getDefiningOp<UniformOp>(); // uniform in the main kernel; here each thread has its own work tile
+    auto uniform = end.getDefiningOp<UniformOp>(); // not uniform here: each thread has its own work tile
     return uniform ? copy(uniform.getSource()) : Value();
   });
 }
@@ -319,8 +320,8 @@ void OrderBuilder::readNumbers() {
   b.setInsertionPointToStart(&program.getBody().front());
   for (auto [number, value] : llvm::enumerate(llvm::concat<Value>(numbers->shared, numbers->own))) {
     Value copy = ListNumberOp::create(b, b.getIndexType(), number);
-    // tile-pipeline asks for at least one iteration. A load does not show the least value of a number, so the maximum
-    // with this value is emitted again.
+    // tile-pipeline needs a loop over keys that has at least one iteration, which the maximum with a constant shows.
+    // The stored number no longer shows this, so the maximum is emitted again.
     auto max = value.getDefiningOp<arith::MaxSIOp>();
     if (std::optional<int64_t> least = max ? getConstantIntValue(max.getRhs()) : std::nullopt)
       copy = arith::MaxSIOp::create(b, copy, arith::ConstantIndexOp::create(b, *least));
@@ -345,15 +346,15 @@ void OrderBuilder::finish() {
   readNumbers();
 }
 
-/// Returns how many of the manifest's parameters a parameter of the kernel becomes. A memref becomes a pointer and
-/// strides.
+/// Returns how many of the manifest's parameters stand for one parameter of the kernel: for a memref its pointer and
+/// its strides.
 static unsigned countParameters(Type type) {
   auto memref = dyn_cast<MemRefType>(type);
   return memref ? std::max<int64_t>(memref.getRank(), 1) : 1;
 }
 
-/// Whether the list can be in the mask map, because launches with the same map also have the same list. This is not so
-/// if CTAs fetch tiles dynamically: they count in the list, so that each launch needs a new one.
+/// Whether the list can be in the mask map, which several launches share: launches with the same map must have the same
+/// list. They do not if CTAs fetch tiles dynamically, since CTAs then count in the list.
 bool OrderBuilder::isOfMaskMap(const ManifestKernel &order) {
   using Kind = ManifestParameter::Kind;
   return program.getSingle() && llvm::none_of(order.parameters, [](const ManifestParameter &parameter) {

@@ -49,9 +49,9 @@ public:
     SmallVector<Value> numbers;
   };
 
-  /// `list` has room for `count` * getListItemWords(numbers) + 1 words: the entries of the list (an item and its
-  /// numbers), then the work of the items, then the numbers of the items, and last the counter of tile.draw, which
-  /// begins at 0.
+  /// `list` has `count` * getListItemWords(numbers) + 1 words: first the entries (an item and its `numbers` numbers),
+  /// then the work of each item, then the numbers of each item, and last the counter of tile.draw, which the kernel
+  /// sets to 0.
   OrderKernel(ImplicitLocOpBuilder &b, gpu::GPUFuncOp kernel, Value list, Value count, int64_t numbers);
 
   /// Emits the kernel. `emitFacts` emits the data of an item inside a loop.
@@ -93,14 +93,15 @@ private:
   Value isBelow(Value x, Value y);
   Value read(Value place);
   void write(Value value, Value place);
-  /// These return the places in `list` of an item's work and of an item's first number.
+  /// Return the places in `list` where the work of an item and the first number of an item are stored.
   Value getWorkPlace(Value item);
   Value getNumbersPlace(Value item);
 
   ImplicitLocOpBuilder &b;
   int64_t numbers;
   Value list, count, scratch, thread, lane, warp, steps, firstItem;
-  /// The most work of all items, and the number of bits by which differences of work are shifted right to become keys.
+  /// The greatest work of all items, and the number of bits by which differences of work are shifted right to become
+  /// keys.
   Value most, shift;
 };
 

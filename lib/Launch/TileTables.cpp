@@ -11,11 +11,11 @@
 using namespace mlir;
 using namespace flashc;
 
-/// None if the formula has a part that is none.
+/// A formula. None if one of its parts is not known.
 using Formula = std::optional<GridFormula>;
 
-/// Returns the formula of `expr`, which may consist of sums, products and quotients that are rounded up. None for other
-/// expressions.
+/// Returns `expr`, an expression of `op`, as a formula. None if `expr` has other parts than constants, extents, sums,
+/// products and quotients that are rounded up.
 static Formula evaluate(AffineExpr expr, affine::AffineApplyOp op) {
   if (auto constant = dyn_cast<AffineConstantExpr>(expr))
     return constant.getValue() < 0 ? Formula() : Formula(constant.getValue());

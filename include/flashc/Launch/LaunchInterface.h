@@ -16,20 +16,22 @@ namespace flashc {
 
 struct LaunchInterface {
   std::vector<ManifestArgument> arguments;
-  /// Pairs of formulas (docs/manifest.md) that are equal in every launch: extents that belong to the same dimension of
-  /// an op (StepDim), or that the op's types make equal. Pairs that the arguments' static extents prove are left out.
+  /// Pairs of formulas (docs/manifest.md) that are equal in every launch: extents of arrays that belong to the same
+  /// dimension of an op (StepDim), or that the op's types make equal. A pair is left out if static extents already show
+  /// that its two formulas are equal.
   std::vector<std::pair<GridFormula, GridFormula>> requirements;
 };
 
 /// An input or an output of an op, and the launch arguments of the function that are this array.
 struct LaunchRole {
-  /// The operand or result of the op. Its name is the arguments' name in the manifest.
+  /// The operand or result of the op. Its name becomes the name of the arguments in the manifest.
   mlir::flash::StepOperand info;
-  /// The numbers of the launch arguments. Empty for a value that is no argument; several for an output that the
-  /// function returns several times.
+  /// The numbers of the launch arguments that are the array. Empty if the array is no launch argument; several if it is
+  /// an output that the function returns several times.
   mlir::SmallVector<unsigned, 1> arguments;
   bool isOutput = false;
-  /// The extent of the array's dimension that belongs to no dimension of the op (StepDim::Whole), if there is one.
+  /// The required extent of the array's dimension that belongs to no dimension of the op (StepDim::Whole), if the array
+  /// has such a dimension.
   int64_t depth = 0;
 };
 

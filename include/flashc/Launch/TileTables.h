@@ -39,8 +39,7 @@ public:
     mlir::Value value;
     GridFormula tiles; // number of tiles
     int64_t bytes;     // bytes of a tile
-    /// The number of warps of the kernel that computes the table: one for each tile of the table's op. None: one for
-    /// each of `tiles`.
+    /// The number of warps of the kernel that computes the table. None: as many as `tiles`.
     std::optional<GridFormula> warps = {};
   };
 
