@@ -20,8 +20,9 @@ typedef struct FlashcExplanation {
 /** Explains a call of the one attention of a module in MLIR's text form, `length` bytes at `text`, with these
  *  arguments. They are as for a launch, but addresses are in this process's memory, or 0 if the elements are
  *  unknown. Only arrays that loop bounds read (lengths, document ids) must be known; a message names a missing one.
- *  Nothing is computed, and no GPU is needed. Tiles are those of the kernel that a launch with these extents takes;
- *  for the target "cpu", and for f32, those of the loops there. `options` may be null. The caller owns `*out`. */
+ *  Nothing is computed, and no GPU is needed. Tiles are those of the kernel that a launch with these extents takes.
+ *  For the target "cpu", and for f32, they are those of the loops that run on the CPU. `options` may be null. The
+ *  caller owns `*out`. */
 FLASHC_EXPORTED FlashcStatus flashcExplainText(FlashcContext context, const char *text, size_t length,
                                                const FlashcCompileOptions *options, const FlashcArgument *arguments,
                                                size_t count, FlashcExplanation *out, char **message);

@@ -1,7 +1,7 @@
 /*===- flashc.h - flashc for C ------------------------------------------------------------------------------------===*\
 |*
 |* Compiles attention to a GPU kernel and launches it. The library is libflashc.so; it exports the functions of the
-|* three headers here and nothing else, so it can live in a process that holds another LLVM.
+|* three headers in this folder and nothing else, so it can live in a process that holds another LLVM.
 |*
 |* Ownership. An object that a function returns through an `out` pointer belongs to the caller, who destroys it with the
 |* destroy function of its type; text that a function returns as `const char *` belongs to the handle that it was read
@@ -86,7 +86,7 @@ FLASHC_EXPORTED void flashcStringDestroy(char *text);
 /** Runs the flashc program in this process: takes its command line, prints its output, returns its exit status. */
 FLASHC_EXPORTED int flashcMain(int argc, char **argv);
 
-/** The cache of a context on disk. Zero stands for the defaults. */
+/** The cache of a context on disk. A field that is 0 stands for its default. */
 typedef struct FlashcContextOptions {
   /** Whether the cache on disk is disabled: then nothing is read from disk or written to it. */
   bool disable_disk_cache;
@@ -112,7 +112,8 @@ typedef struct FlashcStatistics {
   uint64_t compilations;
   /** Requests for a kernel that this context already had, or that another thread was just compiling. */
   uint64_t memory_hits;
-  /** Kernels that were read from disk instead of compiled, together with the entries that were compiled before. */
+  /** Kernels that were read from disk instead of compiled. The entries of such a kernel that were compiled before are
+   *  read with it. */
   uint64_t disk_hits;
   /** Files of the cache that were damaged; they are removed and never executed. */
   uint64_t disk_rejected;
@@ -135,7 +136,7 @@ FLASHC_EXPORTED FlashcStatus flashcGetDeviceName(int device, char **out, char **
 |* Compiling
 \*===--------------------------------------------------------------------------------------------------------------===*/
 
-/** Options of a compilation. Null texts stand for the defaults; they are read during the call only. */
+/** Options of a compilation. A null text stands for its default. The call alone reads the texts. */
 typedef struct FlashcCompileOptions {
   /** The GPU's architecture, or "cpu" for this machine's processor. Null stands for "sm_90a". */
   const char *target;
@@ -149,8 +150,8 @@ typedef struct FlashcCompileOptions {
 } FlashcCompileOptions;
 
 /** Compiles the one attention of a module in MLIR's text form, `length` bytes at `text`, or finds its kernel in
- *  memory or on disk. A kernel with variants is compiled until its manifest is known, any other to PTX. `options`
- *  may be null. The caller owns `*out`. */
+ *  memory or on disk. A kernel with variants is compiled only as far as its manifest needs; any other kernel is
+ *  compiled to PTX. `options` may be null. The caller owns `*out`. */
 FLASHC_EXPORTED FlashcStatus flashcCompileText(FlashcContext context, const char *text, size_t length,
                                                const FlashcCompileOptions *options, FlashcKernel *out, char **message);
 
@@ -183,7 +184,7 @@ typedef enum FlashcOperation {
   FLASHC_COLUMN_SUMS = 1,
   /** The column sums, summed over the query heads of each key head. */
   FLASHC_GROUP_COLUMN_SUMS = 2,
-  /** The gradients of q, k and v, from the gradient of O and, unless omit_lse is set, the one of the log-sum-exp. */
+  /** The gradients of q, k and v, from the gradient of O and, unless omit_lse is set, from that of the log-sum-exp. */
   FLASHC_ATTENTION_BACKWARD = 3,
   /** The gradient of one of the captures that the score reads. */
   FLASHC_CAPTURED_GRADIENT = 4
@@ -203,7 +204,7 @@ typedef enum FlashcCacheType {
 
 /** An array or a scalar that the code of a mask or a score reads. */
 typedef struct FlashcCapture {
-  /** A letter, then letters, digits and underscores; the code calls it `%name`. */
+  /** A letter, then letters, digits and underscores. The code reads the capture as `%name`. */
   const char *name;
   FlashcDType dtype;
   /** Number of extents; 0 for a scalar. */
@@ -297,8 +298,8 @@ typedef struct FlashcAttention {
    *  sink (in units of the natural logarithm), and it has no value row. The log-sum-exp includes it. */
   bool sinks;
   /** In attention and the backward pass, the rate of dropout, which is rounded to a multiple of 1/256; 0 means no
-   *  dropout. With this rate probabilities are set to 0 before the product with v; all others are divided by 1 - rate.
-   *  Dropout does not change the log-sum-exp. */
+   *  dropout. The rate is the chance of each probability to be set to 0 before the product with v. The other
+   *  probabilities are divided by 1 - rate. Dropout does not change the log-sum-exp. */
   float dropout_p;
   /** For the gradient of a capture: the number of that capture in `captures`. It must be an array of bf16, f16, f32 or
    *  f64. */
@@ -311,7 +312,8 @@ typedef struct FlashcAttention {
   /** If the cache consists of pages, the number of rows of a page. If 0, sequence b is in k[b] and v[b]. */
   int64_t page_size;
   /** The elements of k and v in a cache. An 8-bit element is multiplied by the scale of its page and key head, in
-   *  f32; then head dimensions are multiples of 16, and so are the rows of pages that have scales. */
+   *  f32. With such elements head_dim and value_dim must be multiples of 16, and so must page_size if pages have scales
+   *  of their own. */
   FlashcCacheType cache_type;
   bool page_scales, head_scales;
   /** Fields by name, as text, or null: a comma-separated list of names, with values after `=`, such as
@@ -332,7 +334,7 @@ FLASHC_EXPORTED FlashcStatus flashcCompileAttention(FlashcContext context, const
 
 /** The kernels that read caches (docs/decode.md). */
 typedef enum FlashcKernelKind {
-  /** A kernel for any number of queries: compile the attention with `queries` as FLASHC_ANY. */
+  /** A kernel for any number of queries. To get it, compile the attention with `queries` as FLASHC_ANY. */
   FLASHC_FORWARD_KERNEL = 0,
   /** A kernel for this number of queries, which processes 16 rows of a key head at a time. */
   FLASHC_DECODE_KERNEL = 1
@@ -361,8 +363,8 @@ FLASHC_EXPORTED FlashcStatus flashcAttentionChooseKernel(const FlashcAttention *
 /** Return the kernel's PTX with all entries, its manifest (JSON; docs/manifest.md), its schedule in the form of
  *  FlashcCompileOptions::schedule (if there are variants, the one for any number of queries), and the choices for
  *  every entry with their reasons, for people (docs/schedules.md). The texts belong to the kernel. For the CPU all
- *  except for the manifest are empty; for a null kernel they are null. Reading the PTX compiles the entries that no
- *  launch has needed yet; it is null if there is no memory. */
+ *  texts but the manifest are empty; for a null kernel all texts are null. Reading the PTX compiles the entries that no
+ *  launch has needed yet; the PTX is null if there is no memory. */
 FLASHC_EXPORTED const char *flashcKernelGetPTX(FlashcKernel kernel);
 FLASHC_EXPORTED const char *flashcKernelGetManifest(FlashcKernel kernel);
 FLASHC_EXPORTED const char *flashcKernelGetSchedule(FlashcKernel kernel);
@@ -383,8 +385,8 @@ typedef struct FlashcCost {
   double bytes_read, bytes_written;
 } FlashcCost;
 
-/** Counts the cost of a call with these arguments; reads only their extents. If a mask bounds the keys of each tile of
- *  queries, tiles of queries are counted one by one, and more than 2^17 of them are an error. */
+/** Counts the cost of a call with these arguments, of which only the extents are read. If a mask bounds the keys of
+ *  each tile of queries, tiles of queries are counted one by one, and more than 2^17 of them are an error. */
 FLASHC_EXPORTED FlashcStatus flashcKernelGetCost(FlashcKernel kernel, const FlashcArgument *arguments, size_t count,
                                                  FlashcCost *out, char **message);
 
@@ -419,11 +421,12 @@ FLASHC_EXPORTED FlashcStatus flashcKernelLoad(FlashcKernel kernel, int device, F
 
 /** Starts the kernel on `stream`, a CUstream or cudaStream_t of the same GPU (null: the default stream), and returns
  *  before it ends; on the CPU there is no stream, and the call returns when the results are complete. The arguments
- *  are those of the manifest, in order. Their number, ranks, extents (also that they agree), strides and alignment
- *  are checked; sizes of the memory behind addresses cannot be. Without queries or a batch nothing is launched;
- *  queries without keys are an error on a GPU (the caller writes o = 0 and lse = -inf). The first launch of an entry
- *  compiles and loads it, also while the stream is captured; an entry that does not compile is FLASHC_COMPILE_ERROR,
- *  one that does not load FLASHC_GPU_ERROR, and the next launch tries again. */
+ *  are those of the manifest, in order. The call checks their number, ranks, extents (also that extents agree), strides
+ *  and alignment, but cannot check the sizes of the memory behind addresses. If there are no queries or no batch,
+ *  nothing is launched. If there are queries but no keys, the call is an error on a GPU (the caller writes o = 0 and
+ *  lse = -inf). The first launch of an entry compiles and loads the entry, also while the stream is captured. If it
+ *  does not compile, the status is FLASHC_COMPILE_ERROR; if it does not load, FLASHC_GPU_ERROR. The next launch then
+ *  tries again. */
 FLASHC_EXPORTED FlashcStatus flashcLoadedKernelLaunch(FlashcLoadedKernel kernel, const FlashcArgument *arguments,
                                                       size_t count, void *stream, char **message);
 

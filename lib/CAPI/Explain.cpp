@@ -15,8 +15,8 @@ namespace {
 struct ExplanationHandle {
   const Explanation explanation;
   const std::string text, json;
-  /// The tiles of a batch and a head, listed when they are first read. The key is 0 for batches, or heads, that share a
-  /// map.
+  /// The tiles of each batch and head, which are listed when they are first read. If all batches have the same map,
+  /// their key is batch 0; likewise for heads.
   mutable std::mutex mutex;
   mutable std::map<std::pair<int64_t, int64_t>, std::vector<TileClass>> tiles = {};
 };
@@ -41,8 +41,8 @@ static FlashcStatus check(ModuleOp module, const PipelineOptions &pipeline, Arra
   return succeed(message);
 }
 
-/// Explains a call of a program with the arguments `given`. `source` has the program; it may be null, as any pointer of
-/// the API may. Errors call it `what`, which includes an article.
+/// Explains a call of a program with the arguments `given`. `source`, which has the program, may be null, as any
+/// pointer of the API may. Error messages call the source `what`, which includes an article.
 static FlashcStatus explainCall(FlashcContext context, const void *source, llvm::StringRef what,
                                 llvm::function_ref<llvm::Expected<KernelRequest>()> getRequest,
                                 const FlashcArgument *given, size_t count, FlashcExplanation *out, char **message) {

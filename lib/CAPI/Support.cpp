@@ -15,7 +15,7 @@ using namespace flashc;
 // Failed allocations
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// Takes the place of LLVM's handler, which would end the process.
+/// Takes the place of LLVM's handler of failed allocations, which would end the process.
 [[noreturn]] static void throwBadAlloc(void *, const char *, bool) { throw std::bad_alloc(); }
 
 FlashcStatus capi::guard(char **message, llvm::function_ref<FlashcStatus()> body) {

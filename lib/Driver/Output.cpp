@@ -83,7 +83,7 @@ LogicalResult flashc::writeOutputs(llvm::ArrayRef<OutputFile> outputs) {
   for (const OutputFile &output : outputs)
     if (succeeded(result))
       result = files.emplace_back(StagedFile{output, std::nullopt}).stage();
-  // A write in place can still fail; so all of these come before any file is replaced.
+  // A write in place can still fail. So all writes in place come before any file is replaced.
   for (bool replaces : {false, true})
     for (StagedFile &file : files)
       if (succeeded(result) && file.temporary.has_value() == replaces)

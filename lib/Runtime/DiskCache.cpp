@@ -95,7 +95,7 @@ std::optional<std::vector<std::string>> DiskCache::find(StringRef key) {
   SmallString<128> path = getPath(options.directory, key);
   ErrorOr<sys::fs::file_t> file = openRegularFile(path);
   if (!file) {
-    numRejected += file.getError() == std::errc::not_supported; // counts as no value until it is written anew
+    numRejected += file.getError() == std::errc::not_supported; // a pipe or a device at `path` counts as a damaged file
     return std::nullopt;
   }
   // The file is read and not mapped, because a process is killed if a file that it has mapped is shortened.

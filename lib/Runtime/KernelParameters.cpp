@@ -36,8 +36,9 @@ static Error checkRequirements(const Manifest &manifest, ArrayRef<LaunchArgument
       return joinErrors(x.takeError(), y.takeError());
     if (*x == *y)
       continue;
+    // Manifest::parse ensures that one side is an extent.
     bool isSecond = second.getExtent().has_value();
-    auto [argument, dim] = isSecond ? *second.getExtent() : *first.getExtent(); // Manifest::parse checked one
+    auto [argument, dim] = isSecond ? *second.getExtent() : *first.getExtent();
     const GridFormula &other = isSecond ? first : second;
     std::string words = other.str([&](unsigned index) { return describe(manifest, index); });
     return createStringError(describe(manifest, argument) + ": expected extent " + Twine(isSecond ? *x : *y) +
@@ -202,7 +203,8 @@ static Error encodeTensorMap(const cuda::Driver &driver, const Manifest &manifes
       strides.push_back(argument.shape[dim] > 1 ? argument.strides[dim] * bytes : kMapAlignment);
   }
   SmallVector<uint32_t, 5> elementStrides(extents.size(), 1);
-  // CUtensorMapSwizzle: none, 32B, 64B, 128B; no interleaving; zeros outside the array.
+  // The values of CUtensorMapSwizzle for no swizzle and for swizzles of 32, 64 and 128 bytes. The map has no
+  // interleaving, and elements outside of the array read as zeros.
   int swizzle = parameter.swizzle == 0 ? 0 : parameter.swizzle == 32 ? 1 : parameter.swizzle == 64 ? 2 : 3;
   cuda::Result result =
       driver.tensorMapEncodeTiled(&map, *type, extents.size(), reinterpret_cast<void *>(argument.address),

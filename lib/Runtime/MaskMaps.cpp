@@ -13,14 +13,16 @@ MaskMaps::~MaskMaps() {
   maps.clear();
 }
 
-/// Whether the stream is being captured, so that the launch is recorded and does not run. The driver returns an error
-/// for the legacy stream while another stream is captured; a launch there fails by itself.
+/// Whether `stream` is being captured, so that a launch on it is recorded and does not run. The driver returns an error
+/// for the legacy stream while another stream is captured. This counts as captured: a launch on the legacy stream would
+/// then fail anyway.
 static bool isCaptured(const cuda::Driver &driver, cuda::Stream stream) {
   int status = 0;
   return driver.streamIsCapturing(stream, &status) != 0 || status != 0;
 }
 
-/// Whether later work in the stream may read the map; makes the stream wait for the map if needed.
+/// Whether later work in `stream` may read `map`. If the map is not finished yet, makes the stream wait for it, unless
+/// the stream is being captured.
 Expected<bool> MaskMaps::waitFor(Map &map, cuda::Stream stream, bool isCaptured) {
   if (map.isDone)
     return true;

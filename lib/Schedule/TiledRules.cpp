@@ -6,7 +6,7 @@
 using namespace mlir;
 using namespace flashc;
 
-/// A field of the schedule as text: `epilogue=product`.
+/// Returns a field of the schedule as text, such as `epilogue=product`.
 static std::string show(const Draft &d, StringRef key) {
   for (const auto &[field, value] : d.s.getFields())
     if (field == key)
@@ -14,12 +14,14 @@ static std::string show(const Draft &d, StringRef key) {
   return "";
 }
 
-/// Fields that are fixed in a kernel of parts, since a CTA has one part of one tile, and their values.
+/// The fields that have a fixed value if `splits` is above 1, since a CTA then computes a part of one tile, and their
+/// values.
 static constexpr std::pair<StringLiteral, StringLiteral> kOfParts[] = {
     {"persistent", "false"}, {"own-keys", "false"}, {"epilogue", "plain"},
     {"store", "registers"},  {"max", "running"},    {"tensor-sums", "false"}};
 
-/// The first field, as text, that only a kernel of whole tiles has: `persistent=true`. Empty if there is none.
+/// Returns the first field of `s` that `splits` above 1 rules out, as text such as `persistent=true`. Empty if there is
+/// none.
 static std::string findOfWhole(const Schedule &s) {
   for (const auto &[field, value] : s.getFields())
     for (auto [ofParts, expected] : kOfParts)
@@ -87,7 +89,7 @@ static const Rule kRules[] = {
      [](const Draft &d) { return d.hasParts() && !findOfWhole(d.s).empty(); },
      [](const Draft &d) { return "expected splits=1 for " + findOfWhole(d.s); }, setParts},
 
-    // Products that compute more.
+    // `tensor-sums`: the product of P and V also computes the row sums of P, by columns of ones.
     {"tensor-sums", "the value dimension is no multiple of 64", "false",
      [](const Draft &d) { return d.s.tensorSums && d.question.dv % d.target().getPanelCols() != 0; },
      [](const Draft &d) {
@@ -106,7 +108,8 @@ static const Rule kRules[] = {
        return "expected no dropout for tensor-sums: row sums include the dropped elements of P";
      }},
 
-    // Shared memory: a row counts on all of it, and overrides may use some of it.
+    // Shared memory. A row may use all of it. If an override or the slopes of a score need a part, fields of the row
+    // give way.
     {"store", "overrides, or the slopes of a score, leave shared memory no room for `own-slot`", "q-slot",
      [](const Draft &d) {
        return d.s.store == Store::OwnSlot && (d.isOverridden() || d.wantsSlopes()) && !d.hasRoom();
@@ -122,7 +125,7 @@ static const Rule kRules[] = {
          d.s.stages = std::max<int64_t>(d.s.stages / 2, 2);
      }},
 
-    // How the output is stored, and the part of the next tile that comes before.
+    // How the output is stored, and which part of the next tile is computed before this output is stored.
     {"store", "neither the row nor an override sets it, `persistent=true`, and `q-stages` is above 1", "q-slot",
      [](const Draft &d) { return d.isForward() && !d.isSaid("store") && d.s.persistent && d.s.qStages > 1; }},
     {"store", "`own-slot` without a next tile, or `q-slot` that the row does not set with one slot of Q", "registers",

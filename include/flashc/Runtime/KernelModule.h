@@ -21,7 +21,7 @@ using EntryCode = std::function<llvm::Expected<std::string>(size_t number)>;
 llvm::Error blameProgram(llvm::Error error);
 bool isCompileError(std::error_code code);
 
-/// Fails if `ptx` has the kernel with another number of parameters than the manifest lists.
+/// Fails if `kernel` has another number of parameters in `ptx` than in the manifest.
 llvm::Error checkEntry(llvm::StringRef ptx, const ManifestKernel &kernel);
 
 /// A module of the CUDA driver with the kernels of one entry, which is compiled and loaded at first use. The driver,

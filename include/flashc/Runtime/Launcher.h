@@ -72,16 +72,16 @@ private:
   /// The kernels in launch order. Empty if an extent of the grid is zero, so that there is nothing to compute.
   llvm::SmallVector<Step, 1> steps;
   size_t workspaceBytes = 0, maskMapBytes = 0;
-  /// The object that keeps this launch's mask map, under the key `maskMapKey`. By `plan` the caller promises that the
-  /// arrays that the mask reads have not changed. Null: the map is not kept.
+  /// The object that keeps this launch's mask map, under the key `maskMapKey`. Null: the map is not kept. By `plan` the
+  /// caller promises that the arrays that the mask reads have not changed.
   MaskMaps *maps = nullptr;
   std::string maskMapKey;
   uint64_t plan = 0;
 };
 
 /// A kernel with its variants in the memory of a device. The device must outlive the Kernel, and the Kernel must
-/// outlive the launches that it has prepared. The device's context must be current on every thread that calls these
-/// functions.
+/// outlive the launches that it has prepared. The device's context must be current on every thread that calls functions
+/// of the Kernel.
 class Kernel {
 public:
   /// Refuses a kernel for another architecture. If the kernel has variants, does not yet compile or assemble an entry:

@@ -90,17 +90,18 @@ struct ManifestEntry : ManifestKernel {
   /// The entry is for launches where all of these conditions hold.
   llvm::SmallVector<LaunchCondition, 2> conditions;
   std::string schedule;
-  /// If another kernel sorts the main kernel's work tiles before it runs, the reason for this. Empty if none does.
+  /// The reason why another kernel sorts the main kernel's work tiles before the main kernel runs. Empty if none does.
   std::string sorted;
-  /// Bytes of the device memory that the kernels of a launch share. None: they need no memory.
+  /// The size of the workspace in bytes: device memory that the kernels of a launch share. None: they need no
+  /// workspace.
   std::optional<GridFormula> workspace;
-  /// Bytes of the mask map: device memory that a launcher may keep between launches. Launches that find the map leave
-  /// out the kernels that write it. None: there is no mask map.
+  /// The size of the mask map in bytes: device memory that a launcher may keep between launches. A launch that finds
+  /// the map leaves out the kernels that write the map. None: there is no mask map.
   std::optional<GridFormula> maskMap;
   /// Kernels that run before and after the main kernel in every launch, in this order.
   std::vector<ManifestKernel> before, after;
-  /// Whether a kernel of a launch may start while the kernel in front of it still runs, because it waits in its own
-  /// code. This does not hold for the first of several kernels.
+  /// Whether each kernel of a launch, except for the first of several kernels, may start while the kernel before it
+  /// still runs. Its own code then waits for the end of that kernel.
   bool programmaticLaunch = false;
 
   /// The kernels of a launch in the order in which they run.
@@ -114,11 +115,11 @@ struct ManifestEntry : ManifestKernel {
 struct Manifest : ManifestEntry {
   static constexpr llvm::StringLiteral kSchema = "flashc.manifest";
   static constexpr int64_t kVersion = 1;
-  /// The version of a manifest with kernels that run before the main one: a reader of an older version would leave them
-  /// out.
+  /// The version of a manifest with kernels that run before the main one. A reader of an older version would leave
+  /// these kernels out.
   static constexpr int64_t kVersionWithBefore = 2;
-  /// The version of a manifest with parameters that have an offset in the workspace: a reader of an older version would
-  /// pass the workspace's first byte.
+  /// The version of a manifest with parameters that have an offset in the workspace. A reader of an older version would
+  /// pass the address of the workspace's first byte.
   static constexpr int64_t kVersionWithOffsets = 3;
   /// The version of a manifest with kernels that run after the main one.
   static constexpr int64_t kVersionWithAfter = 4;

@@ -11,9 +11,10 @@
 
 namespace flashc {
 
-/// The caller's wishes, apart from the question.
+/// What the caller wants, in addition to the question.
 struct KernelWish {
-  /// Fields of a schedule. Fields that only decoding kernels have, or that they lack, choose the kind of kernel.
+  /// Overrides of fields. A field that only decoding kernels have, or that only other kernels have, chooses the kind of
+  /// kernel.
   llvm::StringRef overrides;
   /// Schedule tables in order of precedence.
   llvm::ArrayRef<const ScheduleTable *> tables;
@@ -21,8 +22,8 @@ struct KernelWish {
   std::optional<KernelKind> kind = std::nullopt;
   /// The number of parts of each sequence's keys. None: as many as make the kernel faster.
   std::optional<int64_t> splits = std::nullopt;
-  /// Whether a row's bits must depend only on its own sequence and on the number of queries, not on the rest of the
-  /// batch.
+  /// Whether the bits of a row must depend only on the row's own sequence and on the number of queries, not on the rest
+  /// of the batch.
   bool isBatchInvariant = false;
   /// Whether the extents are those of launches on a GPU with `CacheQuestion::multiprocessors`. If so, the estimated
   /// times of both kernels are compared; otherwise the number of rows decides.

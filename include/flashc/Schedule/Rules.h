@@ -14,9 +14,9 @@ namespace flashc {
 /// A field, and the reason why a rule changed it.
 using FieldReason = std::pair<llvm::StringRef, llvm::StringRef>;
 
-/// Makes the schedule of a row for an attention: applies the overrides and the rules, and checks the result. A value of
-/// the row that the kernel cannot have is changed; an override that it cannot have is an error. `reasons` gets the
-/// rules that changed a field.
+/// Makes the schedule of `row` for an attention: applies the overrides and the rules, and checks the result. If the
+/// kernel cannot have the value of a field, the value is changed if it comes from the row, and refused with an error if
+/// it comes from an override. `reasons` gets the rules that changed a field.
 llvm::Expected<Schedule> applyRow(const ScheduleRow &row, const Question &question, llvm::StringRef overrides,
                                   llvm::SmallVectorImpl<FieldReason> *reasons = nullptr);
 

@@ -26,19 +26,20 @@ enum class KernelKind { Forward, Decode, ColumnSums, Backward, Plain };
 llvm::StringRef getKindName(KernelKind kind);
 std::optional<KernelKind> lookupKind(llvm::StringRef name);
 
-/// How the output is stored: from registers, or by TMA, through Q's slot or through shared memory of its own, which
-/// frees Q's slot after the tile's last product.
+/// How the output is stored: from registers, or by TMA. TMA stores it from Q's slot, or from a slot of the output's
+/// own; with the latter Q's slot is free after the tile's last product.
 enum class Store { Registers, QSlot, OwnSlot };
 
 /// The part of the next tile that is computed before this one is stored.
 using mlir::tile::Epilogue;
 
-/// The maximum that softmax subtracts. Unified: none, since the score region keeps the exponents small. Row sums must
-/// then add the rounded weights (`tensorSums`), so that the only weight of a row with one key cancels.
+/// The maximum that softmax subtracts. Unified: softmax subtracts none, since the score region keeps the exponents
+/// small. Then `tensorSums` is needed: P is rounded, and in a row with one key the rounding cancels only if the row sum
+/// adds the rounded element.
 enum class Max { Running, Unified };
 
-/// Which gradients have loops of their own (flash-split-gradients). None: dq is added up in memory. Queries: dk and dv
-/// in one nest, dq in another. Each: three nests.
+/// Which gradients have loops of their own (flash-split-gradients). None: one nest computes all, and adds up dq in
+/// memory. Queries: one nest computes dk and dv, another one dq. Each: each gradient has a nest.
 enum class SplitGradients { None, Queries, Each };
 
 /// How the parts of the keys of a decoding kernel are merged. Cluster: the CTAs of the parts are a cluster and write
@@ -57,7 +58,8 @@ struct TiledSchedule {
   int64_t kvTile = 128;
   bool pingPong = true;
   bool persistent = true;
-  /// Slots of a consumer's ring of Q: with two, a persistent CTA loads the next tile's Q while this tile's is in use.
+  /// The number of slots of a consumer's ring of Q. With two, a persistent CTA loads the next tile's Q while it uses
+  /// the current tile's Q.
   int64_t qStages = 1;
 
   /// The query rows of a CTA, which are the q-tile of L1.
@@ -68,43 +70,44 @@ struct TiledSchedule {
 struct ForwardSchedule {
   Epilogue epilogue = Epilogue::Plain;
   Store store = Store::Registers;
-  /// The Tensor Cores sum the rows of P: eight columns of ones next to V.
+  /// Whether the Tensor Cores also compute the row sums of P, as products of P with eight columns of ones next to V.
   bool tensorSums = false;
-  /// Exponentials that a thread computes before it waits for the product of P and V; 0: ptxas decides.
+  /// The number of exponentials that a thread computes before it waits for the product of P and V. 0: ptxas decides.
   int64_t waitAfter = 0;
   Max max = Max::Running;
-  /// Each consumer visits the tiles of keys that its own 64 rows see, instead of all tiles that the CTA's rows see.
+  /// Whether each consumer visits only the tiles of keys that its own 64 rows see, instead of all tiles that the CTA's
+  /// rows see.
   bool ownKeys = false;
 };
 
 /// Fields of the forward pass and of decoding.
 struct SplitSchedule {
-  /// The number of parts of a tile's keys, each of which is a CTA; they are merged. For launches with too few tiles to
-  /// fill the GPU.
+  /// The number of parts into which the keys of a tile are divided. Each part is a CTA, and the results of the parts
+  /// are merged. Several parts are for launches with too few tiles to fill the GPU.
   int64_t splits = 1;
 };
 
-/// Fields of decoding kernels, whose time is that of the bytes that they read.
+/// Fields of decoding kernels, whose time is the time of reading the cache.
 struct DecodeSchedule {
-  /// Warps of a CTA, which take turns at the tiles of its part of the keys.
+  /// The number of warps of a CTA, which take turns at the tiles of the CTA's part of the keys.
   int64_t warps = 8;
-  /// Keys of a part, for sequences of any length; 0: `splits` equal parts.
+  /// The number of keys of a part, for sequences of any length. 0: a sequence has `splits` equal parts.
   int64_t chunk = 0;
   Merge merge = Merge::Cluster;
 
-  /// Rows and keys of a tile: those of a warp's products.
+  /// The numbers of rows and keys of a tile, which are those of one warp's products.
   static constexpr int64_t kRows = 16, kKeys = 16;
-  /// The largest cluster that all GPUs can run, in CTAs.
+  /// The most CTAs of a cluster that all GPUs can run.
   static constexpr int64_t kMostCluster = 8;
 };
 
 /// Fields of the backward pass.
 struct GradientSchedule {
-  /// Which nests of loops there are, each of which is a kernel.
+  /// Which gradients have nests of loops of their own. Each nest is a kernel.
   SplitGradients splitGradients = SplitGradients::Queries;
 };
 
-/// Registers of a thread of each role.
+/// The number of registers of a thread of each role.
 struct RoleRegisters {
   int64_t producer, consumer;
 };
@@ -114,7 +117,8 @@ struct Schedule : CommonSchedule, TiledSchedule, ForwardSchedule, SplitSchedule,
 
   KernelKind kind;
 
-  /// CTAs of a cluster: the parts of a tile in a decoding kernel with merge=cluster, otherwise 1.
+  /// The number of CTAs of a cluster: the number of parts of a tile in a decoding kernel with merge=cluster, otherwise
+  /// 1.
   int64_t getCluster() const {
     return kind == KernelKind::Decode && merge == Merge::Cluster && chunk == 0 ? splits : 1;
   }
@@ -122,7 +126,8 @@ struct Schedule : CommonSchedule, TiledSchedule, ForwardSchedule, SplitSchedule,
   /// Whether a reducer warpgroup adds dq up in memory.
   bool hasReducer() const { return kind == KernelKind::Backward && splitGradients == SplitGradients::None; }
 
-  /// Registers that `setmaxnreg` gives each role, which follow from the number of consumers and the reducer.
+  /// Returns the numbers of registers that `setmaxnreg` gives each role. They follow from the number of consumers and
+  /// from whether there is a reducer.
   RoleRegisters getRegisters() const;
 
   /// The names and values of all fields of the kind, as text.
@@ -172,20 +177,20 @@ struct ScheduleNeeds {
 
 /// Parts of a kernel that follow from its mask and its score, and need shared memory.
 struct KernelExtras {
-  /// CTAs take work tiles from a sorted work list (WorkOrder.h).
+  /// Whether CTAs take work tiles from a sorted work list (WorkOrder.h).
   bool isSorted = false;
-  /// The Tensor Cores add the part of a score that grows along the keys: one more step of depth of Q K^T, slope times
-  /// number of the column.
+  /// Whether the Tensor Cores add the part of a score that grows along the keys, the slope times the column number: one
+  /// more step of depth of Q K^T.
   bool hasSlopes = false;
 };
 
-/// For head dimension `d` of queries and keys, `dv` of values, and 16-bit elements. If a launch has several kernels,
-/// the needs are those of the largest.
+/// Returns what a kernel of `schedule` needs for head dimensions `d` of queries and keys and `dv` of values, and for
+/// 16-bit elements. If a launch has several kernels, returns the needs of the largest one.
 ScheduleNeeds getScheduleNeeds(const Schedule &schedule, const GPUTarget &target, int64_t d, int64_t dv,
                                KernelExtras extras = {});
 
-/// Whether the Tensor Cores add the slopes of a score with slopes along the keys: in a forward kernel with a running
-/// maximum, if shared memory has room.
+/// Whether the Tensor Cores can add the slopes of a score: in a forward kernel with a running maximum, if shared memory
+/// has room.
 bool canAddSlopes(const Schedule &schedule, const GPUTarget &target, int64_t d, int64_t dv, bool isSorted = false);
 
 } // namespace flashc

@@ -24,22 +24,24 @@
 
 namespace flashc {
 
-/// Classes of masks by the registers and instructions that they need, from fewest to most.
+/// Classes of masks by the registers and instructions that kernels need for them, from the fewest to the most.
 enum class MaskClass {
   /// No mask.
   None,
-  /// At most one signed less or greater of the query, plus or minus a value, for each element: loop bounds, and one
-  /// comparison on the diagonal.
+  /// The mask compares the query, plus or minus a value, at most once, as a signed less or greater. This becomes loop
+  /// bounds, and on the diagonal one comparison for each element.
   Bounds,
-  /// More bounds on the key, also equalities, computed from anything but the key: the bits of a word for every row.
+  /// The mask has more bounds on the key, or equalities, which are computed from anything but the key. A row has them
+  /// as the bits of a word.
   Several,
-  /// As Several, with a condition that repeats along the keys after a few of them: a word for every row and tile.
+  /// As Several, but a condition repeats along the keys after a few of them. Each row of each tile has the mask as the
+  /// bits of a word.
   Periodic,
-  /// 129 to 255 keys: LLVM finds most of the second tile masked, and keeps constants in registers.
+  /// There are 129 to 255 keys. LLVM then knows most of the second tile to be masked, and keeps constants in registers.
   Constants,
-  /// Other code on the key, memory reads for it, or control flow.
+  /// The mask has other code on the key, reads memory for the key, or has control flow.
   Code,
-  /// Products, quotients or remainders of the key: temporaries for every element.
+  /// The mask has products, quotients or remainders of the key, which need temporaries for every element.
   Arithmetic,
   /// The score reads memory for every key.
   Memory
@@ -56,7 +58,7 @@ enum class RowsClass {
   Listed
 };
 
-/// The outputs of a kernel, as far as schedules depend on them.
+/// The outputs of a kernel, as far as its schedule depends on them.
 struct KernelOutputs {
   /// Whether the log-sum-exp is an output.
   bool hasLse = true;
@@ -64,17 +66,17 @@ struct KernelOutputs {
   bool hasInputType = true;
 };
 
-/// Keys and values in caches, as far as the choice of a kernel depends on them. An extent of 0 is known only at launch.
+/// A cache of keys and values, as far as the choice of a kernel depends on it. An extent of 0 is known only at launch.
 struct CacheQuestion {
   int64_t batches = 0, keyHeads = 0, groupSize = 1, keys = 0;
-  /// Bytes of a key and its value together.
+  /// The bytes of a key and its value together.
   int64_t keyBytes = 0;
-  /// Whether elements have 8 bits, for which a kernel's time is that of its instructions and not of its bytes.
+  /// Whether elements have 8 bits. The time of such a kernel is that of its instructions, not that of its bytes.
   bool isWidened = false;
-  /// Rows of a page; 0: a cache without pages.
+  /// The number of rows of a page. 0: the cache has no pages.
   int64_t pageRows = 0;
-  /// Whether the mask reads arrays. Its bounds may then be ranges of a table, which the forward kernel cannot cut into
-  /// parts.
+  /// Whether the mask reads arrays. The tiles that it lets a tile of queries visit may then be ranges of a table, which
+  /// the forward kernel cannot cut into parts.
   bool isMaskedByArrays = false;
   /// The number of multiprocessors of the GPU.
   int64_t multiprocessors = 0;
@@ -90,33 +92,35 @@ struct Question {
   std::string dtype;
   int64_t d = 0, dv = 0;
   MaskClass mask = MaskClass::None;
-  /// The most keys that a query sees. None: all of them, or unknown.
+  /// The most keys that a query sees. None: a query may see all keys, or the number is unknown.
   std::optional<int64_t> keys;
   /// Whether the score region bounds its scores (a soft cap) and there is no log-sum-exp, so that `max=unified` is
   /// possible for bf16.
   bool hasBoundedScores = false;
-  /// Whether the score region adds terms to s that are affine in the key's position, with a slope.
+  /// Whether the score region adds terms that are affine in the key's position, with a slope.
   bool hasSlopes = false;
-  /// Whether probabilities are dropped, so that a product with them does not add up rows.
+  /// Whether there is dropout. A product with the probabilities that remain does not give the row sums.
   bool hasDropout = false;
   RowsClass rows = RowsClass::None;
-  /// Whether sums of a backward pass must have a fixed order, which excludes rows that add dq up in memory.
+  /// Whether sums of a backward pass must have a fixed order. Rows of the table that add up dq in memory then do not
+  /// apply.
   bool isDeterministic = false;
   /// The number of queries. None: known only at launch.
   std::optional<int64_t> queries;
   KernelOutputs outputs;
-  /// The caches. None: keys and values are in no cache.
+  /// The cache that the attention reads. None: it reads none.
   std::optional<CacheQuestion> cache;
 
   const GPUTarget &getTarget() const { return *GPUTarget::lookup(target); }
-  /// For a question with a cache: the rows of queries that share a key (0: known only at launch), and the number of a
-  /// decoding kernel's tiles of such rows in all sequences and heads.
+  /// For a question with a cache. `countRows` returns the number of rows of queries that share a key (0: known only at
+  /// launch). `countDecodedTiles` returns the number of a decoding kernel's tiles of such rows, over all sequences and
+  /// heads.
   int64_t countRows() const { return cache->groupSize * queries.value_or(0); }
   int64_t countDecodedTiles() const;
-  /// Shared memory of one tile of keys and one of values of a decoding kernel.
+  /// Returns the shared memory, in bytes, of one tile of keys and one of values in a decoding kernel.
   int64_t getDecodedTileBytes() const;
-  /// Text for messages: `target=sm_90a dtype=bf16 d=64 dv=64 mask=none`, with `keys<=1024 score=bounded rows=bounded`
-  /// (or `rows=listed`) if known.
+  /// Returns text for messages: `target=sm_90a dtype=bf16 d=64 dv=64 mask=none`, followed by those of `keys<=1024`,
+  /// `score=bounded` and `rows=bounded` (or `rows=listed`) that are known.
   std::string str() const;
 };
 
@@ -135,11 +139,12 @@ struct ScheduleRow {
   std::optional<int64_t> maxQueries, maxKeys;
   std::optional<MaskClass> mask;
   bool needsBoundedScores = false, needsDropout = false;
-  /// Bounded or Listed.
+  /// The required class of rows, Bounded or Listed. None: any class.
   std::optional<RowsClass> rows;
-  /// Conditions of decoding kernels: elements of 8 bits; more than, and at most, so many tiles of rows for each
-  /// multiprocessor, if extents are known; at most so many bytes of a key and its value; at least so many MiB of keys
-  /// and values.
+  /// Conditions of decoding kernels. `needsBytes`: elements have 8 bits. `minWaves` and `maxWaves`: each multiprocessor
+  /// has more than, or at most, this many tiles of rows. `maxKeyBytes`: a key and its value have at most this many
+  /// bytes. `minCacheMiB`: all keys and values have at least this many MiB. If extents are unknown, the conditions on
+  /// waves and on MiB do not hold.
   bool needsBytes = false;
   std::optional<double> minWaves, maxWaves;
   std::optional<int64_t> maxKeyBytes, minCacheMiB;
@@ -149,9 +154,9 @@ struct ScheduleRow {
   std::string text, table;
   unsigned line = 0;
 
-  /// Whether all conditions but those on queries hold.
+  /// Whether all conditions hold, apart from the one on queries.
   bool matches(const Question &question) const;
-  /// The row's schedule: its overrides applied to the initial values of a Schedule.
+  /// Returns the row's schedule: the initial values of a Schedule with the row's overrides.
   Schedule getSchedule() const;
 };
 
@@ -169,16 +174,16 @@ private:
   std::vector<ScheduleRow> rows;
 };
 
-/// A row for up to `maxQueries` queries. None: for any number.
+/// A row that applies to up to `maxQueries` queries. None: to any number.
 struct RowChoice {
   const ScheduleRow *row;
   std::optional<int64_t> maxQueries;
 };
 
-/// Finds the rows that apply, by ascending number of queries; the last is for any number, and the only one if the
-/// number is known. Earlier tables have precedence. `mayVary`: whether there may be several rows for an unknown number;
-/// if not, rows with a bound on queries do not apply to one. Fails with an error that names the attention if no row
-/// applies.
+/// Finds the rows that apply, by ascending number of queries. The last one applies to any number of queries. Earlier
+/// tables have precedence. If the question says the number of queries, there is only one row. If it does not, and
+/// `mayVary` is false, rows with a bound on queries do not apply. Fails with an error that names the attention if no
+/// row applies.
 llvm::Expected<llvm::SmallVector<RowChoice, 2>> findRows(llvm::ArrayRef<const ScheduleTable *> tables,
                                                          const Question &question, bool mayVary);
 

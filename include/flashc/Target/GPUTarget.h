@@ -66,11 +66,11 @@ struct GPUTarget {
   constexpr int64_t countPanels(int64_t cols) const { return (cols + getPanelCols() - 1) / getPanelCols(); }
   /// Returns the bytes of a tile of 16-bit elements in shared memory.
   constexpr int64_t getSlotBytes(int64_t rows, int64_t cols) const { return countPanels(cols) * rows * swizzleBytes; }
-  /// These return the bytes of one step of depth: in a row of A or B, and in a panel of ones.
+  /// Return the bytes of one step of depth: in a row of A or B, and in a panel of ones.
   constexpr int64_t getStepRowBytes() const { return depthStep * 2; }
   constexpr int64_t getOnesBytes() const { return depthStep * swizzleBytes; }
 
-  /// Returns the target of that name; null if there is none.
+  /// Returns the target with the name `name`. Null if there is none.
   static const GPUTarget *lookup(llvm::StringRef name);
   /// Returns all names, for diagnostics.
   static std::string getNames();

@@ -217,8 +217,8 @@ TEST(BuildAttention, WindowHasABoundForEachSideThatIsNotNegative) {
     EXPECT_EQ(parsed.count("arith.cmpi"), 2u);
     EXPECT_EQ(parsed.count("arith.andi"), 1u);
   });
-  // A window wider than any sequence is no bound. The text must not hold its numbers either: an index of 32 bits could
-  // not.
+  // A window that is wider than any sequence masks nothing. So its numbers must not be in the text, where an index of
+  // 32 bits could not hold them.
   spec.windowLeft = std::numeric_limits<int64_t>::max();
   spec.windowRight = std::numeric_limits<int32_t>::max();
   expectGood(spec, [](Parsed &parsed) { EXPECT_FALSE(parsed.getAttention().hasMask()); });

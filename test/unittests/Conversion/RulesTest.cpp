@@ -28,7 +28,7 @@ const std::pair<StringRef, std::vector<StringRef>> kValues[] = {
     {"split-gradients", {"none", "queries", "each"}},
 };
 
-/// Returns keys that allow values of many fields, and one key (`wide`) that allows few.
+/// Returns questions: most of them allow values of many fields, and one (`wide`) allows values of few.
 std::vector<Question> makeKeys() {
   Question plain;
   plain.dtype = "bf16";

@@ -58,7 +58,7 @@ TEST(GridFormula, RefusesWhatIsNoFormula) {
   EXPECT_EQ(evaluate("argx.dim0"), "grid formula 'argx.dim0': expected an integer, got 'x.dim0'");
 }
 
-/// A formula of bytes may exceed 32 bits: kernels count bytes in 64.
+/// The value of a formula of bytes may exceed 32 bits, since kernels count bytes in 64 bits.
 TEST(GridFormula, CountsBytesIn64Bits) {
   EXPECT_EQ(evaluate("mul64(65536, 32768)"), "2147483648");
   EXPECT_EQ(evaluate("add64(2147483647, 1)"), "2147483648");
