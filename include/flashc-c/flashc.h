@@ -136,7 +136,7 @@ FLASHC_EXPORTED FlashcStatus flashcGetDeviceName(int device, char **out, char **
 |* Compiling
 \*===--------------------------------------------------------------------------------------------------------------===*/
 
-/** Options of a compilation. A null text stands for its default. The call alone reads the texts. */
+/** Options of a compilation. A null text stands for its default. The texts are only read during the call. */
 typedef struct FlashcCompileOptions {
   /** The GPU's architecture, or "cpu" for this machine's processor. Null stands for "sm_90a". */
   const char *target;

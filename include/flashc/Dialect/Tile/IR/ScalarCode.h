@@ -7,7 +7,7 @@
 
 namespace mlir::tile {
 
-/// The operands of `op`, and the values from outside of its regions that they read.
+/// Returns the operands of `op`, and the values from outside of its regions that these regions read.
 SetVector<Value> getInputs(Operation *op);
 
 /// Whether `op` is a tile.load or contains one.

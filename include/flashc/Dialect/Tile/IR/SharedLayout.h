@@ -7,22 +7,23 @@
 
 namespace mlir::tile {
 
-/// Slots of one size. `slots` counts the slots of all consumers. Each slot of a ring has two barriers.
+/// Slots of one size. `slots` counts the slots of all consumers. In a ring each slot has two barriers.
 struct SharedAllocation {
   int64_t slots, slotBytes;
   bool isRing = false;
 };
 
-/// Byte offsets in shared memory, in this order: the slots of all allocations, the barriers of the rings, the
-/// broadcasts (tile.publish).
+/// The offsets, in bytes, of everything in shared memory. In this order there are the slots of all allocations, the
+/// barriers of the rings, and the broadcasts (tile.publish).
 struct SharedLayout {
   struct Place {
     int64_t data = 0, full = 0, empty = 0;
   };
   SmallVector<Place> places;
-  /// The offset of the broadcasts, which begin with their barriers; the numbers follow. None without broadcasts.
+  /// The offset of the broadcasts, which begin with their barriers, followed by their numbers. None if there are no
+  /// broadcasts.
   std::optional<int64_t> published;
-  /// The size of the layout, including room for alignment.
+  /// The size of the layout in bytes, including room for alignment.
   int64_t bytes = 0;
 };
 
@@ -39,7 +40,7 @@ struct KernelLayout : SharedLayout {
   llvm::MapVector<Operation *, unsigned> numbers;
 };
 
-/// The bytes that the CTAs of a cluster push into the shared memory of each CTA.
+/// Returns the number of bytes that the CTAs of a cluster push into the shared memory of each CTA.
 int64_t getClusterMergeBytes(MergeClusterOp op);
 
 } // namespace mlir::tile

@@ -21,7 +21,7 @@
 namespace mlir::tile {
 using flashc::GPUTarget;
 
-/// The bytes of a slot of `rows` x `cols` elements of 8 or 16 bits, or of f32.
+/// Returns the bytes of a slot of `rows` x `cols` elements of 8 or 16 bits, or of f32.
 int64_t getSlotBytes(const GPUTarget &target, int64_t rows, int64_t cols, Type element);
 } // namespace mlir::tile
 
@@ -38,19 +38,19 @@ int64_t getSlotBytes(const GPUTarget &target, int64_t rows, int64_t cols, Type e
 #include "flashc/Dialect/Tile/IR/TileOps.h.inc"
 
 namespace mlir::tile {
-/// Rows of a warpgroup's tile; each of its four warps holds a fragment of 16 rows.
+/// The rows of a warpgroup's tile. Each of the warpgroup's four warps holds a fragment of 16 rows.
 constexpr int64_t kTileRows = 64;
-/// Rows of a warp's tile (tile.warp_program), which is one such fragment.
+/// The rows of a warp's tile (tile.warp_program), which is one such fragment.
 constexpr int64_t kWarpRows = 16;
-/// The most consumer warpgroups of a CTA. With five of them and a producer a thread would have 80 registers.
+/// The most consumer warpgroups of a CTA. With five of them and a producer a thread would have only 80 registers.
 constexpr int64_t kMaxConsumers = 4;
 
-/// Columns of a block of an accumulator. A thread holds the same two columns of every block.
+/// The columns of a block of an accumulator. A thread holds the same two columns of every block.
 constexpr int64_t kBlockCols = 8;
 
 /// The number of places for broadcasts (tile.publish). It is greater than the number of slots in the ring of Q.
 constexpr int64_t kPublishPlaces = 4;
-/// The count of numbers that a place holds next to its mbarrier: kOwnPublishWords if some of the numbers are for single
+/// How many numbers a place holds next to its mbarrier: kOwnPublishWords if some of the numbers are for single
 /// consumers, otherwise kPublishWords.
 constexpr int64_t kPublishWords = 16;
 constexpr int64_t kOwnPublishWords = 32;
@@ -80,14 +80,14 @@ template <typename Encoding> bool isTile(Type type) {
 /// Whether `type` is a tile that has a value for each column.
 bool isColTile(Type type);
 
-/// `tensor<rows x cols x element, #tile.acc>`.
+/// Returns `tensor<rows x cols x element, #tile.acc>`.
 RankedTensorType getAccType(int64_t cols, Type element, int64_t rows = kTileRows);
-/// `tensor<rows x element, #tile.row>`.
+/// Returns `tensor<rows x element, #tile.row>`.
 RankedTensorType getRowType(Type element, int64_t rows = kTileRows);
-/// `tensor<rows x f32, #tile.lane_partial>`.
+/// Returns `tensor<rows x f32, #tile.lane_partial>`.
 RankedTensorType getLanePartialType(MLIRContext *context, int64_t rows = kTileRows);
 
-/// The tile.warp_program of `kernel`; null if it has none.
+/// Returns the tile.warp_program of `kernel`. Null if it has none.
 WarpProgramOp getWarpProgram(gpu::GPUFuncOp kernel);
 
 /// Returns the type of a slot of ones, which has as many elements as one step of a product reads.
@@ -99,13 +99,14 @@ SlotType getColumnsType(const GPUTarget &target, int64_t cols, Type element);
 /// Whether a tile.alloc_slot with the role `role` has allocated `slot`.
 bool hasRole(Value slot, SlotRole role);
 
-/// Returns the number of blocks of columns after which `condition` repeats along the keys; it is three for `(i - j) mod
-/// 3 = 0`. None if the number is unknown, more than kMostRepeat, or more than a tile of `cols` columns has. `key` is
-/// the argument of the condition's block that stands for the position j. Positions are assumed not to overflow.
+/// Returns after how many blocks of columns `condition` repeats along the keys; for `(i - j) mod 3 = 0` it is three.
+/// None if the number is unknown, more than kMostRepeat, or more than the number of blocks in a tile of `cols` columns.
+/// `key` is the argument of the condition's block that stands for the position j. Positions are assumed not to
+/// overflow.
 std::optional<int64_t> getRepeat(Value condition, BlockArgument key, int64_t cols);
 constexpr int64_t kMostRepeat = 8;
 
-/// Returns x if `op` computes |x|, as math.absi or as the maximum of x and 0 - x; otherwise null.
+/// Returns x if `op` computes |x|, as math.absi or as the maximum of x and 0 - x. Null otherwise.
 Value getMagnitudeOperand(Operation *op);
 
 /// Whether the CTAs of `kernel` use the dynamic tile scheduler (tile.draw), or will use it after tile-order has made a
@@ -123,9 +124,9 @@ inline constexpr int64_t kReducerRegisters = 56;
 /// consumer's thread.
 int64_t getReducerRegisters(const GPUTarget &target, ScheduleAttr schedule);
 
-/// Returns the words (i32) of a work list for each item with `numbers` numbers. The first part of the list has the item
-/// and its numbers; the second part has the item's work and again its numbers. One more word, after both parts, is the
-/// counter of `tile.draw`.
+/// Returns how many words (i32) of a work list an item with `numbers` numbers takes. The first part of the list has
+/// each item and its numbers; the second part has each item's work and again its numbers. One more word, after both
+/// parts, is the counter of `tile.draw`.
 constexpr int64_t getListItemWords(int64_t numbers) { return 2 * (1 + numbers); }
 
 /// Returns how many numbers a place for broadcasts (tile.publish) of `kernel` holds.

@@ -32,7 +32,7 @@ def Tile_Dialect : Dialect {
     | `#tile.lane_partial` | 64     | one value per row and lane; `tile.combine` adds the four, or takes the maximum   |
     | `#tile.col`          | N      | one value per column, the same in the rows: N/4 elements of the thread's columns |
     | `#tile.operand_a`    | 64 x N | the accumulator packed to 16 bits, in the order in which wgmma takes A           |
-    | `#tile.flags`        | 64 x N | a flag for each element of the accumulator, four to a register: signs of bytes   |
+    | `#tile.flags`        | 64 x N | a flag for each accumulator element: the sign bit of a byte, 4 to a register     |
 
     Shared memory consists of rings of slots (`!tile.ring`, `!tile.slot`), which asynchronous copies fill. Products are
     asynchronous (`!tile.token`): an accumulator in flight is a token and cannot be read before its `tile.mma_wait`.

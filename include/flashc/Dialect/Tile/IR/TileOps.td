@@ -141,9 +141,9 @@ def Tile_MmaAsyncOp : Tile_Op<"mma_async", [AttrSizedOperandSegments, MemoryEffe
 
     With `ones` (a slot of `tile.alloc_slot ones`) B has eight more columns, all ones, so that the last eight columns of
     the result are the row sums of A; `tile.split_sums` separates them. B then consists of panels of 64 columns, and the
-    ones follow the last panel: the leading offset of the descriptor leads from each step's rows of the last panel to
-    the same ones. The panels before the last one, between which the offset leads from panel to panel, are a `wgmma` of
-    their own.
+    ones follow the last panel. The last panel and the ones are a `wgmma` of their own: the leading offset of its
+    descriptor leads, in each step of depth, from the step's rows of the panel to the same ones. In the `wgmma` of the
+    other panels the leading offset leads from panel to panel.
 
     With `slopes %slopes times %columns` (both slots of `tile.alloc_slot`) one more step of depth adds `slope * n` to
     column n of each row of A B^T, with the slope of the row.
@@ -194,7 +194,7 @@ def Tile_MmaAsyncOp : Tile_Op<"mma_async", [AttrSizedOperandSegments, MemoryEffe
 }
 
 def Tile_MmaWaitOp : Tile_Op<"mma_wait", [MemoryEffects<[MemRead, MemWrite]>]> {
-  let summary = "wait until at most `pending` later products are in flight; the value of the product";
+  let summary = "wait until at most `pending` later products are in flight, and return the value of the product";
   let description = [{
     `read_stage` is the least pipeline stage (see `tile.mma_async`) of the ops that read the value; the product and its
     wait have the stage of the product.
@@ -207,7 +207,7 @@ def Tile_MmaWaitOp : Tile_Op<"mma_wait", [MemoryEffects<[MemRead, MemWrite]>]> {
 }
 
 def Tile_PanelOp : Tile_Op<"panel", [Pure]> {
-  let summary = "a panel of a slot: columns 64 `number` to 64 `number` + 63, as a slot";
+  let summary = "a panel of a slot: the columns from 64 * `number` on, 64 of them, as a slot";
   let arguments = (ins Tile_Slot:$slot, Index:$number);
   let results = (outs Tile_Slot:$panel);
   let assemblyFormat = "$slot `[` $number `]` attr-dict `:` type($slot) `->` type($panel)";
@@ -239,10 +239,10 @@ def Tile_AtomicAddOp : Tile_Op<"atomic_add", [MemoryEffects<[MemRead, MemWrite]>
   let summary = "add a tile of 64 rows to panels of 4096 elements in device memory";
   let description = [{
     Adds the tile to `sums`, 64 columns to a panel; a wider tile is added to consecutive panels from `c` on. The
-    elements of a panel are in the order in which threads hold them, so that each thread adds 16 bytes at a time, next
-    to its neighbours': element `4 block + e` of thread t (PTX ISA 9.7.15.5.1.1) is element `512 block + 4 t + e` of the
-    panel. The additions are not ordered among CTAs: `red.relaxed.gpu` of vectors (PTX ISA 9.7.13.7). Each panel begins
-    at a multiple of 16 bytes.
+    elements of a panel are in the order in which threads hold them, so that each thread adds 16 bytes at a time, and
+    neighbouring threads add neighbouring bytes: element `4 block + e` of thread t (PTX ISA 9.7.15.5.1.1) is element
+    `512 block + 4 t + e` of the panel. The additions are not ordered among CTAs: `red.relaxed.gpu` of vectors (PTX ISA
+    9.7.13.7). Each panel begins at a multiple of 16 bytes.
   }];
   let arguments = (ins Tile_OfF32<Tile_AccTile>:$source, MemRefRankOf<[F32], [5]>:$sums, Index:$b, Index:$h, Index:$r,
                        Index:$c);
@@ -263,11 +263,12 @@ def Tile_DrawOp : Tile_Op<"draw", [MemoryEffects<[MemRead, MemWrite]>, HasParent
                                    SingleBlockImplicitTerminator<"DrawnOp">]> {
   let summary = "fetch the tile of the loop's next iteration from the dynamic tile scheduler";
   let description = [{
-    Fetches the next tile number, `first` plus the counter at `list[place]`, and adds one to the counter. The CTAs share
-    the numbers 0 to `limit` - 1; each CTA begins with a number of its own and fetches the others. The region computes
-    the results from the number. The loop around this op carries the results as iter_args: its first iteration works on
-    the initial values, and it yields the results. The loop ends after the iteration in which the number fetched is
-    `limit` or more, whatever its upper bound is; the region then gets `limit` - 1.
+    Fetches the number of the next work tile, which is `first` plus the counter at `list[place]`, and adds one to the
+    counter. The CTAs share the numbers 0 to `limit` - 1; each CTA begins with a number of its own and fetches its
+    further numbers. The region computes the results from the number. The loop around this op carries the results as
+    iter_args: its first iteration works on the initial values, and it yields the results. Whatever the loop's upper
+    bound is, the loop ends after the iteration in which the fetched number is `limit` or more; the region then gets
+    `limit` - 1.
 
     `tile-specialize` moves the op to the producer, which fetches while the consumers compute, and broadcasts the
     results to them (`tile.publish`, `tile.published`). The producer computes results that depend on the warpgroup once
@@ -314,7 +315,7 @@ def Tile_ConsumeOp : Tile_Op<"consume", [MemoryEffects<[MemRead, MemWrite]>]> {
 }
 
 def Tile_PublishOp : Tile_Op<"publish", [MemoryEffects<[MemRead, MemWrite]>, AttrSizedOperandSegments]> {
-  let summary = "producer: broadcast the tile after iteration `turn` to the consumers, and whether there is one";
+  let summary = "producer: broadcast the work tile of iteration `turn` + 1, and whether there is one";
   let description = [{
     Writes `exists` and the values to a place in shared memory and completes its mbarrier. A CTA has kPublishPlaces
     places of kPublishWords numbers each; turn t, counted from 0, uses place t mod kPublishPlaces.
@@ -342,8 +343,8 @@ def Tile_PublishedOp : Tile_Op<"published", [MemoryEffects<[MemRead, MemWrite]>,
 def Tile_RepeatIfOp : Tile_Op<"repeat_if", [MemoryEffects<[MemRead, MemWrite]>, HasParent<"::mlir::scf::ForOp">]> {
   let summary = "end the loop around this op after this iteration unless `condition` holds";
   let description = [{
-    The op gives an `scf.for` an end that is known only at run time, so that passes over `scf.for` apply to the loop;
-    the loop's upper bound holds as well. `convert-tile-to-nvvm` turns the loop into an `scf.while`.
+    The op gives an `scf.for` an end that is known only at run time. Until `convert-tile-to-nvvm` turns the
+    loop into an `scf.while`, passes that know `scf.for` can transform it. The loop's upper bound holds as well.
   }];
   let arguments = (ins I1:$condition);
   let assemblyFormat = "$condition attr-dict";
@@ -377,12 +378,12 @@ def Tile_StoreAsyncOp : Tile_Op<"store_async", [MemoryEffects<[MemRead, MemWrite
   let description = [{
     Writes an `#tile.acc` tile, rounded to the slot's element type, to `map[b, h, row .. row+63, :]`; elements beyond
     the tensor's extents are not written. The tile passes through the slot panel by panel, in the slot's swizzle. The
-    slot is either one that the consumer has waited for and whose products are complete (that of Q), and a
-    `tile.store_wait` comes before its release; or it is that of `tile.alloc_slot output`.
+    slot is either that of `tile.alloc_slot output`, or one that the consumer has waited for (that of Q). The products
+    that read the latter must be complete, and a `tile.store_wait` must come before its release.
 
-    With `limit` rows from `limit` on are not written, as in `tile.store`, and the slot is that of `tile.alloc_slot
-    output`. The threads themselves then write a tile that has such rows, from the slot to `dest`, the array of the map;
-    they have read the slot when all of them have passed the next `tile.store_wait all`.
+    With `limit`, rows from `limit` on are not written, as in `tile.store`, and the slot must be that of
+    `tile.alloc_slot output`. A tile that has such rows is not copied: the threads themselves write it from the slot to
+    `dest`, the array of the map. They have read the slot when all of them have passed the next `tile.store_wait all`.
 
     Lowers to `stmatrix` (PTX ISA 9.7.15.5.13), one barrier of the warpgroup and a bulk tensor copy per panel (PTX ISA
     9.7.9.25.5), and for a tile that exceeds `limit` to predicated loads and stores of 16 bytes.

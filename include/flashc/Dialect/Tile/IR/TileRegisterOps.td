@@ -13,8 +13,8 @@ def Tile_RowReduceOp : Tile_Op<"row_reduce", [Pure]> {
     tile (the local tree only; `tile.combine` reduces over the lanes). `max` ignores NaNs.
 
     `max_of_bits` compares f32 as signed integers, since one instruction takes the maximum of three of them (VIMNMX3).
-    It is the maximum if an element is positive or +0; otherwise it is one of the elements. A NaN without its sign bit
-    is the greatest number, and a NaN with it counts as negative.
+    The result is the maximum if an element is positive or +0; otherwise it is one of the elements. A NaN with the sign
+    bit 0 counts as the greatest number, and a NaN with the sign bit 1 as a negative one.
   }];
   let arguments = (ins Tile_ReduceKind:$kind, Tile_AccTile:$source);
   let results = (outs Tile_OneOf<[Tile_RowTile, Tile_LanePartialTile]>:$result);
@@ -98,8 +98,9 @@ def Tile_DropoutMaskOp : Tile_Op<"dropout_mask", [Pure]> {
   let description = [{
     Computes a flag for each element, which says whether the element's random byte is at least `threshold`. The byte is
     a function of (`seed`, `offset`, `batch`, `head`, query, key) alone (`flashc/Support/Philox.h`). The rows of the
-    tile are queries, or with `transposed` keys. Its first query is `query`, a multiple of 16, and its first key is
-    `key`, a multiple of 16, and of 32 if the columns are keys and their number is a multiple of 32.
+    tile are queries and its columns keys; with `transposed`, rows are keys and columns queries. The tile's first query
+    is `query`, a multiple of 16. Its first key is `key`, a multiple of 16; if the columns are keys and their number is
+    a multiple of 32, `key` is a multiple of 32.
 
     One call of Philox gives a thread 16 elements of an accumulator whose rows are queries. With `transposed` the lanes
     compute the flags for that layout and exchange them, 16 blocks of 8 x 8 at a time (`movmatrix`); a warp then uses 16
@@ -138,9 +139,9 @@ def Tile_PositiveF32Attr
 def Tile_AllWithinOp : Tile_Op<"all_within", []> {
   let summary = "whether all elements that this warp holds are at most `limit` in magnitude; uniform within the warp";
   let description = [{
-    The test is conservative: it is true only if all elements are at most `limit`, but may be false although they are,
-    because it tests sums of the magnitudes of two elements. A NaN makes it false. It costs an addition and half a
-    maximum (of three) for every two elements of a thread, and a vote.
+    The test is conservative: it is true only if all elements are at most `limit` in magnitude, but may be false
+    although they are, because it tests sums of the magnitudes of two elements. A NaN makes it false. The test costs an
+    addition and half a maximum (of three) for every two elements of a thread, and a vote.
   }];
   let arguments = (ins Tile_OfF32<Tile_AccTile>:$source, Tile_PositiveF32Attr:$limit);
   let results = (outs I1:$result);

@@ -50,8 +50,9 @@ def Tile_AllocSlotOp : Tile_Op<"alloc_slot", [MemoryEffects<[MemAlloc]>]> {
 def Tile_StoreSlopesOp : Tile_Op<"store_slopes", [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "write the slope of each row to a slot, for a product that multiplies it with the column number";
   let description = [{
-    Splits each slope into three numbers of 16 bits, each the rounded remainder of the numbers before it (exact in f32).
-    A product multiplies them with the rows of a slot of `columns` (`tile.alloc_slot`):
+    Splits each slope into three numbers of 16 bits. Each number is what the numbers before it leave of the slope
+    (which is exact in f32), scaled and rounded. A product multiplies the three numbers with the rows of a slot of
+    `columns` (`tile.alloc_slot`):
 
     ```
     slope = 64 hi + mid / 32 + lo / 32          hi, mid, lo, 0, ..., 0
@@ -193,9 +194,9 @@ def Tile_ReleaseOp : Tile_Op<"release", [MemoryEffects<[MemRead, MemWrite]>]> {
     waited for. One thread arrives for its warpgroup; at a slot of f32, which threads read themselves, each thread
     arrives.
 
-    With `after` the release comes after `elements` elements of that tile, evenly spread, have been computed; none of
-    them is negative. This keeps ptxas from moving the wait for a product that follows above code that could run during
-    the product: ptxas does not move such a wait above a release.
+    With `after`, the release comes after `elements` elements of that tile, evenly spread, have been computed; none of
+    the elements may be negative. This is for a release with a wait for a product right after it. ptxas would move the
+    wait up, above code that could run during the product. It does not move the wait above the release.
   }];
   let arguments = (ins Tile_Slot:$slot, Optional<Tile_AccTile>:$after, DefaultValuedAttr<I64Attr, "0">:$elements);
   let builders = [OpBuilder<(ins "::mlir::Value":$slot), [{ build($_builder, $_state, slot, Value(), 0); }]>];

@@ -15,7 +15,7 @@ def Tile_WarpProgramOp : Tile_Op<"warp_program", [SingleBlock, NoTerminator, Rec
     others only where states are merged (`tile.merge_warps`). There is no producer: a kernel that is bound by the bytes
     that it reads needs many copies in flight, not many instructions, and each warp waits for its own bytes alone.
 
-    With `cluster` the number of CTAs along x whose states are merged is given (`tile.merge_cluster`, PTX ISA 9.7.13.4).
+    `cluster` is the number of CTAs along x whose states are merged (`tile.merge_cluster`, PTX ISA 9.7.13.4).
 
     A `tile.load` in the loop is written as if it loaded at its place; `tile-prefetch` starts it several iterations
     ahead.
@@ -30,7 +30,7 @@ def Tile_WarpProgramOp : Tile_Op<"warp_program", [SingleBlock, NoTerminator, Rec
   }];
 }
 
-/// Rows that are query heads times query tokens.
+/// An op on packed rows. Each row is a pair of a query head and a query token.
 class Tile_PackedRowsOp<string mnemonic, list<Trait> traits> : Tile_Op<mnemonic, traits> {
   let hasVerifier = 1;
 }
@@ -114,7 +114,7 @@ def Tile_LoadRowsOp : Tile_Op<"load_rows", [MemoryEffects<[MemRead, MemWrite]>]>
     h, (row + r) mod size]`. Rows whose position `row + r` is `limit` or more, or less than `begin`, are 0, and nothing
     is read for them.
 
-    Each row begins at a multiple of 16 bytes. `tile-prefetch` splits it into `tile.copy_rows` and `tile.wait`.
+    Each row begins at a multiple of 16 bytes. `tile-prefetch` splits the op into `tile.copy_rows` and `tile.wait`.
 
     Example:
     ```mlir

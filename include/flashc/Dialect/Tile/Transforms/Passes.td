@@ -25,8 +25,9 @@ def Pipeline : Pass<"tile-pipeline"> {
     ```
 
     An iteration issues the first products of each stage, stage by stage, and then runs the other ops in the loop's
-    order. A wait whose value no op of its own stage reads comes last, followed by the ops that read its value and the
-    ops that write registers that its product reads. `pending` is the number of products that stay in flight.
+    order. An exception is a wait whose value no op of the wait's own stage reads. Such a wait comes last, followed by
+    the ops that read its value, and by the ops that write registers that the awaited product reads. `pending` is the
+    number of products that stay in flight.
 
     Why here: in the sequential program one loop body has all ops of a tile, loads included, so that the loads of the
     producer and the waits of the consumers follow the same rotation when `tile-specialize` splits them. Only a kernel
@@ -156,10 +157,10 @@ def Specialize : Pass<"tile-specialize"> {
       with the consumer's number in place of `%w`.
     - The consumers have all other ops. A load becomes `tile.wait`, and a `tile.release` follows the wait of the last
       product that reads the slot: in the loop for K and V, after the loop for Q.
-    - In a loop with the bounds of a `tile.own_visits` the producer runs all iterations, and each consumer its own. A
-      `tile.advance_ring` becomes a loop of the consumer over the iterations that it skips. Each takes and passes a
-      turn, waits for the slots, and releases them when all warps have waited (ring by ring if a ring has a single
-      slot). The count of loads continues after the loop:
+    - In a loop with the bounds of a `tile.own_visits` the producer runs all iterations, and each consumer runs its own
+      ones. A `tile.advance_ring` becomes a loop of the consumer over the iterations that it skips. In each of them the
+      consumer takes and passes a turn, waits for the slots, and releases them when all warps have waited (ring by ring
+      if a ring has a single slot). The count of loads continues after the loop:
       ```mlir
       tile.advance_ring %n of %kring, %vring {turns}
       // becomes
@@ -174,9 +175,9 @@ def Specialize : Pass<"tile-specialize"> {
     - A `tile.draw` runs in the producer alone. The producer fetches a number at the beginning of an iteration
       (`tile.consume`, an atomic operation of a microsecond). When it has issued all loads of the iteration, it computes
       the next work tile from the number and broadcasts it (`tile.publish`). A consumer waits for the broadcast at its
-      last product (`tile.published`), when it has long been made. A `tile.advance_ring` before that place comes first,
-      since the producer may need its slots for this work tile. Consumers compute nothing of the next work tile and read
-      no memory for it.
+      last product (`tile.published`), long after the producer has made it. The wait comes after each
+      `tile.advance_ring` of the work tile, since the producer may need the slots that the `tile.advance_ring` releases
+      to load for this work tile. Consumers compute nothing of the next work tile and read no memory for it.
       ```mlir
       // producer                                            // consumer
       scf.for %t = ... iter_args(%x = %x0) {                 scf.for %t = ... iter_args(%x = %x0) {

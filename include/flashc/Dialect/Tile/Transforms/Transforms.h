@@ -23,26 +23,27 @@ struct PipelinePlan {
   };
   scf::ForOp loop;
   int64_t numStages = 1;
-  /// The stage of each op of the loop's body.
+  /// The stage of each op of the loop's body. The scalars run in further stages, too.
   llvm::DenseMap<Operation *, int64_t> stages;
   /// The ops that are computed again in each stage that needs them.
   llvm::DenseSet<Operation *> scalars;
-  /// The order of one iteration of the new loop.
+  /// The steps of an iteration of the new loop, in order.
   SmallVector<Step> kernel;
-  /// The values that the new loop carries, each with the number of iterations for which it is carried. They are the
-  /// values that a later stage reads, and the iter_args of the old loop.
+  /// The values that the new loop carries, each with the number of iterations for which it is carried: values that a
+  /// later stage reads, and the iter_args of the old loop.
   llvm::MapVector<Value, int64_t> carried;
 
-  /// The value that the loop yields for `iterArg`.
+  /// Returns the value that the loop yields for `iterArg`.
   Value getNext(BlockArgument iterArg) const;
-  /// The stage that computes `value`.
+  /// Returns the stage that computes `value`.
   int64_t getStage(Value value) const;
   /// Returns how many iterations of the new loop lie between the computation of `value` and its use by `stage` of the
   /// same tile.
   int64_t getAge(Value value, int64_t stage) const;
   /// Returns the steps of `stage` in the old loop's order. The scalars that a step needs come before it.
   SmallVector<Step> getSteps(int64_t stage) const;
-  /// The order of an iteration that only runs the stages `first` to `last`, as in the prologue and the epilogue.
+  /// Returns, in order, the steps of an iteration that only runs the stages `first` to `last`, as in the prologue and
+  /// the epilogue.
   SmallVector<Step> getOrder(int64_t first, int64_t last) const;
 
   void print(raw_ostream &os) const;
@@ -54,7 +55,7 @@ bool hasStages(scf::ForOp loop);
 /// Decides how `loop` becomes a pipeline. Emits an error and fails if it cannot be done.
 FailureOr<PipelinePlan> planPipeline(scf::ForOp loop);
 
-/// Writes prologue, kernel and epilogue in place of the loop. Returns the kernel.
+/// Writes prologue, kernel (the new loop) and epilogue in place of the loop. Returns the kernel.
 scf::ForOp applyPipeline(const PipelinePlan &plan);
 
 /// Distributes the work tiles of `program`, which has a grid, over the CTAs of the launch.
@@ -86,14 +87,14 @@ FailureOr<WarpSpecializeOp> specializeProgram(ProgramOp program, ScheduleAttr sc
 ///
 /// The producer loads in the same order: the next work tile's first tiles before this work tile's last V.
 struct EpilogueOverlap {
-  /// A loop over work tiles. `head` is the early part of its body: the ops that run before the previous work tile is
-  /// finished.
+  /// A loop over work tiles. Its early part (`head`) has the ops of a work tile that run before the previous work tile
+  /// is finished; its rest has the other ops.
   struct Side {
     scf::ForOp loop;
     SmallVector<Operation *> head;
-    /// Ops and values of the early part that the rest of the body needs. The rest computes the scalar ops `again` once
-    /// more. The new loop carries the other values, `crossing`; with an early softmax these include scalars that
-    /// depend on the work tile's number.
+    /// The ops and values of the early part whose results the rest reads. `again` has scalar ops, which the rest
+    /// computes again; with an early softmax it lacks those that depend on the work tile's number. `crossing` has the
+    /// iter_args and the values of the other ops, which the new loop carries.
     SmallVector<Operation *> again;
     SmallVector<Value> crossing;
   };
@@ -101,22 +102,22 @@ struct EpilogueOverlap {
   bool isSoftmaxEarly = false;
   MmaAsyncOp first, last;
   MmaWaitOp firstWait, lastWait;
-  /// The early part of the consumers, in pieces. The last two are empty if the softmax is not early.
+  /// The parts of the consumers' early part. `softmax` and `packing` are empty if the softmax is not early.
   SmallVector<Operation *> issue, beside, result, softmax, packing;
 
-  /// The op of a work tile before which the early part of the next work tile begins.
+  /// Returns the op of a work tile before which the early part of the next work tile begins.
   Operation *getPlace() const { return isSoftmaxEarly ? static_cast<Operation *>(last) : lastWait; }
 };
 
-/// Decides how to rotate the loop over work tiles of `op`; with `isSoftmaxEarly` the next work tile's first softmax
-/// also runs before this work tile is stored. Emits an error and fails if it cannot be done.
+/// Decides how to rotate the loop over work tiles of `op`. With `isSoftmaxEarly`, the next work tile's first softmax
+/// also runs before the current work tile is stored. Emits an error and fails if the loop cannot be rotated.
 FailureOr<EpilogueOverlap> planEpilogueOverlap(WarpSpecializeOp op, bool isSoftmaxEarly);
 
 /// Rotates the loops over work tiles of the consumers and of the producer. Returns the consumers' new loop.
 scf::ForOp applyEpilogueOverlap(const EpilogueOverlap &plan);
 
 /// Splits `loop` into up to three loops, in each of which the result of `outside` is known. Returns the new loops.
-/// Fails with a remark if its step is not 1 or the bounds of `outside` change inside the loop.
+/// Fails with a remark if the step of `loop` is not 1, or if the bounds of `outside` change inside of `loop`.
 FailureOr<SmallVector<scf::ForOp>> splitLoop(scf::ForOp loop, OutsideOp outside);
 
 } // namespace mlir::tile

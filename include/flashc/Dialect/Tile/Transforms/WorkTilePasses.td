@@ -23,17 +23,18 @@ def Persist : Pass<"tile-persist"> {
     In a program with a `list` (`tile-order`) CTAs fetch work tiles from the list by the dynamic tile scheduler
     (`tile.draw`). Heads are processed in groups, with the fewest heads that give every CTA three work tiles, so that
     CTAs that run at the same time read the keys of few heads. Each group goes through the list once, the longest work
-    tile first. CTA c of n begins with number c of this sequence, and fetches the next free number when it begins to
-    work on its last one. So the CTAs end together even where the times that the list estimates are wrong. The loop
-    carries the work tile and its precomputed numbers, including the warpgroup's own numbers, whose place in an entry
-    depends on `%w`.
+    tile first. CTA c of n begins with number c of this sequence. When it begins to work on the latest number that it
+    has fetched, it fetches the next free number. So the CTAs end together even where the times that the list estimates
+    are wrong. The loop carries the work tile and its precomputed numbers, including the warpgroup's own numbers, whose
+    place in an entry depends on `%w`.
 
     In a `single` program each CTA of the launch has one work tile, and there is no loop. CTAs start in the order of
     their numbers, each when another one has ended, so that only the end of the launch is uneven. The heads follow one
-    another as in the grid, since neighbours read the same tiles. Only the work tiles of the last heads, the fewest that
-    give every multiprocessor three work tiles, are ordered together, the longest first: by the list, or if they are
-    `paired`, x = 0 of all these heads, then x = 1, and so on. After its entries the list has the numbers of all items
-    once more, in the order of the items (`tile-order`); the CTAs of the first heads read their numbers there.
+    another as in the grid, since neighbours read the same tiles. But the work tiles of the last heads, the fewest that
+    give every multiprocessor three work tiles, are ordered together, the longest first. The list gives this order; if
+    the program is `paired`, the order is x = 0 of all these heads, then x = 1, and so on. After its entries the list
+    has the numbers of all items once more, in the order of the items (`tile-order`); the CTAs of the first heads read
+    their numbers there.
 
     In a `grouped` program work tiles take about as long as their neighbours. Groups of heads that give every CTA two
     work tiles are traversed forwards and backwards in turn, and CTA c works on number c, 2n - 1 - c, 2n + c, ... of
@@ -108,10 +109,10 @@ def OverlapEpilogue : Pass<"tile-overlap-epilogue"> {
   let summary = "run the next work tile's first product while this work tile is stored";
   let description = [{
     Rotates the consumers' loop over work tiles. In a persistent CTA the tensor cores idle while a consumer normalises
-    and stores its output, and then until the first scores of the next work tile are computed. After this pass the
-    early part of the next work tile follows the last product of a work tile (PV): the waits for Q and K, the first
-    product (S) and the scalars of the next work tile. The wait for PV leaves S in flight, and the work tile is stored
-    meanwhile. With ping-pong PV and S are one turn.
+    and stores its output, and then until the first scores of the next work tile are computed. After this pass the early
+    part of the next work tile follows the last product (PV) of the current work tile. The early part has the waits for
+    Q and K, the first product (S) and the scalars. The wait for PV leaves S in flight, and the current work tile is
+    stored meanwhile. With ping-pong PV and S are one turn.
 
     ```
     without   PV wait | normalise, store | wait for Q, K | S | scalars | S wait | softmax ...
@@ -122,10 +123,11 @@ def OverlapEpilogue : Pass<"tile-overlap-epilogue"> {
     once more, without using the result. A branch around a product in flight would cost more, in every iteration.
 
     With `epilogue = softmax` the early part extends up to the loop over keys: the softmax of the next work tile's first
-    tile runs before this work tile is stored, while its last product is in flight. The end of a work tile is then a
-    step like any other, with S of the next work tile and PV of this one. In place of scores the loop carries P, the
-    maximum and the sum, and also the values of the next work tile that its softmax needed (its bounds and its row), so
-    that they are not computed twice. With the dynamic tile scheduler they are computed twice, from the broadcast.
+    tile of keys runs before the current work tile is stored, while the current work tile's last product is in flight.
+    The end of a work tile is then a step like any other, with S of the next work tile and PV of the current one. In
+    place of scores the loop carries P, the maximum and the sum, and also the values of the next work tile that its
+    softmax needed (its bounds and its row), so that these values are not computed twice. With the dynamic tile
+    scheduler they are computed a second time, from the broadcast.
 
     ```
     softmax   wait for Q, K | S | PV | S wait | softmax | PV wait | pack P | normalise, store | the loop over keys ...
@@ -135,7 +137,7 @@ def OverlapEpilogue : Pass<"tile-overlap-epilogue"> {
     after 12 if `wait_after` is 0; otherwise ptxas would move the wait for PV before all of them.
 
     S is issued before PV, since the products end in the order in which they begin. P is packed after the wait for PV,
-    since PV reads the registers of the P before it. PV now waits for the next Q and K; with a second slot of Q they
+    since PV reads the registers of the P before it. So PV also waits for the next Q and K; with a second slot of Q they
     have arrived by then.
 
     Why here: after `tile-specialize`, since waits move across the end of a work tile, which only the numbers of the
