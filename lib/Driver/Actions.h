@@ -30,8 +30,8 @@ mlir::LogicalResult printRuns(mlir::ModuleOp module, llvm::ArrayRef<FunctionRun>
 mlir::LogicalResult printCost(mlir::ModuleOp module, const CompileOptions &compileOptions,
                               const DriverOptions &options);
 
-/// Prints the tiles that the functions of `module` visit. Extents come from --dims and --shape. If loop bounds read
-/// data, it comes from the same inputs as with --run. Fails after a diagnostic.
+/// Prints the tiles that the functions of `module` visit. Extents come from --dims and --shape. Data that loop bounds
+/// read comes from the same inputs as with --run. Fails after a diagnostic.
 mlir::LogicalResult printExplanations(mlir::ModuleOp module, const CompileOptions &compileOptions,
                                       const DriverOptions &options);
 

@@ -9,8 +9,8 @@
 using namespace mlir;
 using namespace flashc;
 
-/// Makes an argument like that of a launch. `tensor` gets the elements. No mask reads q, k, v and outputs: these get no
-/// elements.
+/// Makes argument `number` as for a launch, and stores its elements in `tensor`. q, k, v and outputs get no elements,
+/// since no mask reads them.
 static LaunchArgument makeArgument(const FunctionInputs &inputs, size_t number, uint64_t seed, HostTensor &tensor) {
   const ArgumentInfo &info = inputs.arguments[number];
   LaunchArgument argument;

@@ -99,7 +99,7 @@ std::pair<Value, Value> OrderKernel::emitItem(Value step) {
 // Measure
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// Sets the counter of the tiles that tile.draw has fetched to 0.
+/// Sets the counter of tile.draw to 0.
 void OrderKernel::emitCounter() {
   auto branch = scf::IfOp::create(b, arith::CmpIOp::create(b, arith::CmpIPredicate::eq, thread, index(0)));
   OpBuilder::InsertionGuard guard(b);

@@ -22,12 +22,12 @@ struct LaunchInterface {
   std::vector<std::pair<GridFormula, GridFormula>> requirements;
 };
 
-/// An input or an output of an op, and the launch arguments of the function that are this array.
+/// An array that an op reads or writes, and the launch arguments that stand for this array.
 struct LaunchRole {
   /// The operand or result of the op. Its name becomes the name of the arguments in the manifest.
   mlir::flash::StepOperand info;
-  /// The numbers of the launch arguments that are the array. Empty if the array is no launch argument; several if it is
-  /// an output that the function returns several times.
+  /// The numbers of the launch arguments that stand for the array. Empty if the array is no launch argument; several if
+  /// it is an output that the function returns several times.
   mlir::SmallVector<unsigned, 1> arguments;
   bool isOutput = false;
   /// The required extent of the array's dimension that belongs to no dimension of the op (StepDim::Whole), if the array

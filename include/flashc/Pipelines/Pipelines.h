@@ -34,14 +34,15 @@ struct PipelineOptions {
   std::string schedule;
   /// Text of a schedule table (docs/schedules.md) that has precedence over the built-in one. Empty: none.
   std::string scheduleTable;
-  /// Queries and keys of a tile. 0: kDefaultTile, or the schedule's tile on a GPU.
+  /// The number of queries, and of keys, in a tile. 0: kDefaultTile, or the schedule's tile on a GPU.
   int64_t qTile = 0;
   int64_t kvTile = 0;
   /// The number of rows of a tile in the dimension that a step keeps resident, and in the dimension that it streams.
-  /// They are used where qTile and kvTile are 0. 0: not given.
+  /// They are used if qTile and kvTile are 0. 0: not given.
   int64_t residentTile = 0;
   int64_t streamedTile = 0;
-  /// Whether tiles of queries begin where packed sequences begin (flash-align-queries), or at multiples of the tile.
+  /// Whether tiles of queries begin where packed sequences begin (flash-align-queries). If not, they begin at multiples
+  /// of the tile.
   bool alignQueries = true;
   /// Which gradients have loops of their own in a backward pass by fa2.
   SplitGradients splitGradients = {};
@@ -68,8 +69,8 @@ llvm::ArrayRef<llvm::StringRef> getAlgorithms();
 /// Every pass may be run alone, and the IR between any two passes runs on the CPU.
 void buildAlgorithmPipeline(mlir::OpPassManager &pm, const PipelineOptions &options);
 
-/// The level at which buildKernelPipeline ends. Tile: the finished schedule (L2). Expanded: L2 with only those
-/// functions that the target has. NVVM: scalar code with PTX (L3). LLVM: the LLVM dialect (L3).
+/// The level at which buildKernelPipeline ends. Tile: L2 with its finished schedule. Expanded: L2 without functions
+/// that the target lacks. NVVM: scalar code with PTX (L3). LLVM: the LLVM dialect (L3).
 enum class KernelLevel { Tile, Expanded, NVVM, LLVM };
 
 /// Lowers L1 (fa2) to a kernel in a gpu.module: schedule, pipeline, roles, then machine code.

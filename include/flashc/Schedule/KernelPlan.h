@@ -33,13 +33,13 @@ struct KernelWish {
 /// The chosen kernel.
 struct KernelPlan {
   KernelKind kind = KernelKind::Forward;
-  /// Overrides for a compilation of this plan: all fields for decoding; otherwise the caller's overrides and the number
-  /// of parts.
+  /// The overrides for compiling this plan: for a decoding kernel all fields; for another kernel the caller's overrides
+  /// and the number of parts.
   std::string overrides;
   /// The schedule of a decoding kernel.
   std::optional<Schedule> schedule = std::nullopt;
   ScheduleRow row = {};
-  /// The reason for the kind, if there was a choice, and the rules that changed the schedule; for people to read.
+  /// Text for people: why this kind of kernel was chosen, if there was a choice, and which rules changed the schedule.
   std::string why = {};
   llvm::SmallVector<FieldReason> reasons = {};
 };

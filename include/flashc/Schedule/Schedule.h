@@ -42,8 +42,9 @@ enum class Max { Running, Unified };
 /// memory. Queries: one nest computes dk and dv, another one dq. Each: each gradient has a nest.
 enum class SplitGradients { None, Queries, Each };
 
-/// How the parts of the keys of a decoding kernel are merged. Cluster: the CTAs of the parts are a cluster and write
-/// their states into each other's shared memory. Kernel: parts go to the workspace, and another kernel merges them.
+/// How the results of the parts of the keys are merged in a decoding kernel. Cluster: the CTAs of the parts are a
+/// cluster, and write their results into each other's shared memory. Kernel: the results go to the workspace, and
+/// another kernel merges them.
 enum class Merge { Cluster, Kernel };
 
 /// Fields of kernels of every kind. docs/schedules.md says what each choice means. The initial values apply if a

@@ -24,7 +24,7 @@ public:
     bool isFirst;
     {
       std::lock_guard<std::mutex> lock(mutex);
-      // An entry without a future is left over from an allocation that failed.
+      // The entry exists without a future if an allocation failed in an earlier call.
       std::shared_future<Outcome> &entry = values[key];
       isFirst = !entry.valid();
       if (isFirst)

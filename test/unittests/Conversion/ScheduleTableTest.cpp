@@ -381,7 +381,7 @@ TEST(ScheduleTable, TakesOfARowWhatCanBeHad) {
   EXPECT_EQ(apply(": stages=2", "store=own-slot", 128, /*hasLse=*/false, /*hasInputType=*/false),
             "expected an output of bf16 for store=own-slot");
   EXPECT_EQ(apply(": stages=2", "store=own-slot,epilogue=product"), "q-stages=1 overlapped own-slot");
-  // Other overrides may take the memory of the output's slot; it is given up before Q's second slot is.
+  // Other overrides may take the memory of the output's slot. The output's slot is given up before Q's second slot.
   EXPECT_EQ(apply(": stages=2,kv-tile=128,q-stages=2,store=own-slot", "ping-pong=true"),
             "q-stages=2 overlapped own-slot");
   EXPECT_EQ(apply(": stages=2,kv-tile=128,q-stages=2,store=own-slot", "kv-tile=144"), "q-stages=2 overlapped q-slot");

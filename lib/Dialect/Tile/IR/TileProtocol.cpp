@@ -52,7 +52,7 @@ static bool isComplete(MmaAsyncOp product, Operation *release) {
   return ancestor && ancestor->isBeforeInBlock(release) && wait->getBlock() == product->getBlock();
 }
 
-/// The products that read `slot`, or a panel of it.
+/// Returns the products that read `slot` or one of its panels.
 static SmallVector<MmaAsyncOp> getProducts(Value slot) {
   SmallVector<MmaAsyncOp> products;
   for (Operation *user : slot.getUsers()) {

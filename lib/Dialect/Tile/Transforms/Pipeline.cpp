@@ -89,8 +89,7 @@ private:
     return loop.getTiedLoopInit(cast<BlockArgument>(value))->get();
   }
 
-  /// Emits one iteration: for each tile of `tiles` that is not null its stage, which is its position in `tiles`; stages
-  /// before `first` do not run.
+  /// Emits one iteration: for each stage from `first` on, the steps of this stage for the tile `tiles[stage]`.
   void emitIteration(ArrayRef<Value> tiles, int64_t first) {
     maps.assign(tiles.size(), IRMapping());
     for (auto [map, tile] : llvm::zip_equal(maps, tiles))

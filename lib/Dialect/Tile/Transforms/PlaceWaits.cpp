@@ -31,9 +31,9 @@ bool tile::delayRelease(scf::ForOp loop, int64_t elements) {
 }
 
 /// Moves ops from before a work tile's first product to after its issue, so that they run while the product is in
-/// flight. Only ops move that the product does not need: values of rows (tile.rows), and with `isUnderStores` also
-/// other scalars. `isUnderStores` says that the product will run while the previous work tile is stored. Without it,
-/// moving other scalars gains nothing, and spills.
+/// flight. Only ops move that the product does not need: values of rows (tile.rows) and, with `isUnderStores`, other
+/// scalars. `isUnderStores` says that the product will run while the previous work tile is stored. Without
+/// `isUnderStores` moving other scalars gains nothing, and makes ptxas spill.
 static void delayScalars(Block &block, bool isUnderStores) {
   auto products = block.getOps<MmaAsyncOp>();
   auto first = products.empty() ? MmaAsyncOp() : *products.begin();

@@ -35,8 +35,8 @@ void RolePlan::findVarying() {
   for (size_t before = -1; before != varying.size();) {
     before = varying.size();
     program.walk<WalkOrder::PreOrder>([&](Operation *op) {
-      // The results of tile.own_visits do not count as varying: with tile.advance_ring all consumers take equally many
-      // slots.
+      // The results of tile.own_visits do not count as varying: since tile.advance_ring accounts for the iterations
+      // that a consumer skips, all consumers take equally many slots.
       if (op != program && !isa<OwnVisitsOp, DrawOp>(op))
         markIfVarying(op);
       if (isa<DrawnOp>(op))
