@@ -7,28 +7,30 @@ include "mlir/Pass/PassBase.td"
 def Order : Pass<"tile-order"> {
   let summary = "another kernel lists the work tiles of a program by descending length";
   let description = [{
-    The length of a work tile of a `sorted` program is known only at the launch: its loop over keys has bounds that are
-    read from arrays, or that jump between work tiles. This pass makes a kernel of one CTA, the order kernel, that runs
-    before the program's kernel. An item of its list is a tile of queries. If lengths differ between batches or heads,
-    there is an item for each tile of each batch or head. For every item the order kernel computes the number of
-    iterations of that loop, by a copy of the scalar code of the loop's bounds. It lists the items by descending number.
-    The program's kernel gets the list as its last parameter; `tile-persist` reads it.
+    The length of a work tile of a `sorted` program is the number of iterations of its loop over keys. It is known only
+    at the launch: the bounds of the loop are read from arrays, or jump between work tiles. This pass makes a kernel of
+    one CTA, the order kernel, that runs before the program's kernel and makes a list. An item of the list is a tile of
+    queries. If lengths differ between batches or heads, there is an item for each tile of each batch or of each head.
+    For every item the order kernel computes the length, by a copy of the scalar code of the loop's bounds. It lists the
+    items by descending length. The program's kernel gets the list as its last parameter; `tile-persist` reads it.
 
-    A program computes other scalars from memory, such as the first key of a tile, by chains of dependent loads, which
-    every warpgroup would repeat when a work tile begins. These scalars become numbers of the item: the order kernel
-    computes them once and stores them after the item in the list, and the program reads them by `tile.list_number`.
+    A program computes other scalars from memory, too, such as the first key of a tile. It takes chains of dependent
+    loads to compute them, which every warpgroup would repeat when a work tile begins. These scalars become numbers of
+    the item: the order kernel computes them once and stores them after the item in the list, and the program reads them
+    by `tile.list_number`.
 
     The order kernel sorts by counting, in shared memory and without atomics. Items of equal work keep their order, so
-    that neighbours, which read the same keys, stay neighbours and every run makes the same list. Work of more than 256
-    iterations is compared by its first eight bits. The workspace holds, in this order: the list, whose entries are an
-    item and its numbers; the work of each item; the numbers of each item; and the counter of `tile.draw`, which the
-    order kernel sets to 0. An item with n numbers takes 8 + 8n bytes. An item has at most kPublishWords - 4 numbers. If
-    there are more, each warpgroup computes the others itself.
+    that neighbours, which read the same keys, stay neighbours and every run makes the same list. If an item has more
+    than 256 iterations, items are compared only by the first eight bits of the difference to the greatest work. The
+    workspace holds, in this order: the list, whose entries are an item and its numbers; the work of each item; the
+    numbers of each item; and the counter of `tile.draw`, which the order kernel sets to 0. An item with n numbers takes
+    8 + 8n bytes. An item has at most kPublishWords - 4 numbers. If a program has more such scalars, each warpgroup
+    computes the others itself.
 
     A scalar that `tile.uniform` makes equal in all threads of a warpgroup, and that depends on the warpgroup's number
-    and on memory (`tile.own_visits` with `listed`), is a number of each warpgroup. The order kernel computes these for
-    all warpgroups; they follow the item's numbers, those of warpgroup 0 first. With m such numbers of each of c
-    warpgroups an item takes 8 + 8 (n + c m) bytes.
+    and on memory (`tile.own_visits` with `listed`), becomes a number for each warpgroup. The order kernel computes
+    these numbers for all warpgroups; they follow the item's other numbers, those of warpgroup 0 first. With m such
+    numbers of each of c warpgroups an item takes 8 + 8 (n + c m) bytes.
 
     The list is part of the map of the mask, and is kept with it, under three conditions: the launch has such a map
     (`mask_map` of the manifest), CTAs have one work tile each (`single`), and the order kernel reads only the map and

@@ -24,10 +24,10 @@ def Tile_ProgramOp : Tile_Op<"program", [SingleBlock, NoTerminator, RecursiveMem
     The body computes one work tile, `(gpu.block_id x, y, z)` of a grid:
 
     - Without `grid`, the grid is that of the launch, with one CTA for each work tile.
-    - With `grid(%nx, %ny, %nz)` the launch may have any number of CTAs along x, and `tile-persist` distributes the work
-      tiles of this grid over them: evenly, or as the `#tile.work` attribute after `by` says. Work tiles of a work list
-      have the list as an operand: `list(%list : memref<?xi32>) by <list of heads>`.
-    - A `single` grid is also that of the launch, with one CTA for each work tile; `tile-persist` decides which CTA
+    - With `grid(%nx, %ny, %nz)`, the launch may have any number of CTAs along x, and `tile-persist` distributes the
+      work tiles of this grid over the CTAs: evenly, or as the `#tile.work` attribute after `by` says. If a work list
+      orders the work tiles, the list is an operand: `list(%list : memref<?xi32>) by <list of heads>`.
+    - A `single` grid is the grid of the launch, with one CTA for each work tile; `tile-persist` decides which CTA
       computes which work tile.
   }];
   let arguments = (ins I64Attr:$consumers, Variadic<Index>:$grid, UnitAttr:$single,
@@ -68,8 +68,8 @@ def Tile_OwnVisitsOp : Tile_Op<"own_visits", [Pure]> {
   let description = [{
     Gives the bounds of a loop that stands for a loop from 0 to `total`: the producer loads for all `total` iterations,
     and each consumer runs the iterations `[first, last)` that it needs. `first` and `last` may differ between
-    consumers, with 0 <= first < last <= total. A `tile.advance_ring` before the loop and one after it account for the
-    loads of the iterations that the consumer skips.
+    consumers, with 0 <= first < last <= total. A `tile.advance_ring` before the loop and one after the loop account for
+    the loads of the iterations that the consumer skips.
 
     `tile-specialize` gives the producer's loop the bounds 0 and `total`. `listed` says that `first` and `last` depend
     on values in memory, so that `tile-order` precomputes them as numbers of a work list (`tile.list_number`).
@@ -166,8 +166,8 @@ def Tile_MmaAsyncOp : Tile_Op<"mma_async", [AttrSizedOperandSegments, MemoryEffe
     they are read. The columns of A in A B^T, and the columns of the result of A B, are then in the order of quads that
     `tile.read_rows` describes.
 
-    With `local_descriptors` the descriptors of A are computed at the product. Without it LLVM hoists the descriptors of
-    a resident A out of the loop, one for each step of depth, and ptxas spills if there are many.
+    With `local_descriptors`, the descriptors of A are computed at the product. Without it, LLVM hoists the descriptors
+    of a resident A out of the loop, one for each step of depth, and ptxas spills if there are many.
   }];
   let arguments = (ins AnyTypeOf<[Tile_Slot, Tile_OperandATile]>:$a, Tile_Slot:$b,
                        Optional<AnyTypeOf<[AnyRankedTensor, Tile_Token]>>:$acc, Optional<Tile_Slot>:$ones,
@@ -358,11 +358,11 @@ def Tile_StoreOp : Tile_Op<"store", [MemoryEffects<[MemWrite]>]> {
   let summary = "write the rows of a tile below `limit` to device memory";
   let description = [{
     Writes an `#tile.acc` tile to `dest[b, h, row .. row+63, :]`, rounded to the element type, or an `#tile.row` tile to
-    `dest[b, h, row .. row+63]`. Rows from `limit` on are not written. With `columns(first, end)` an `#tile.acc` tile of
-    f32 is written to a part of longer rows: its columns go to the columns of the destination from `first` on, and those
-    from `end` on are not written; the destination may then lack the dimension of `b`, or those of `b` and `h`. The
-    stores are predicated, never branched around, because a divergent branch in a consumer's loop makes ptxas keep loop
-    state per thread.
+    `dest[b, h, row .. row+63]`. Rows from `limit` on are not written. With `columns(first, end)`, an `#tile.acc` tile
+    of f32 is written to a part of longer rows: its columns go to the columns of the destination from `first` on, and
+    columns of the destination from `end` on are not written. The destination may then lack the dimension of `b`, or
+    those of `b` and `h`. The stores are predicated, never branched around, because a divergent branch in a consumer's
+    loop makes ptxas keep loop state per thread.
   }];
   let arguments = (ins Tile_OneOf<[Tile_RowTile, Tile_AccTile]>:$source, AnyMemRef:$dest, Index:$b, Index:$h,
                        Index:$row, Index:$limit, Variadic<Index>:$columns);
@@ -400,7 +400,7 @@ def Tile_StoreAsyncOp : Tile_Op<"store_async", [MemoryEffects<[MemRead, MemWrite
 def Tile_StoreWaitOp : Tile_Op<"store_wait", [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "wait until this warpgroup's tile.store_async have read their slots";
   let description = [{
-    Only the thread that started the copies waits, which is the thread that releases slots. With `all` the whole
+    Only the thread that started the copies waits, which is the thread that releases slots. With `all`, the whole
     warpgroup waits, at a barrier.
   }];
   let arguments = (ins UnitAttr:$all);

@@ -102,7 +102,7 @@ def Tile_DropoutMaskOp : Tile_Op<"dropout_mask", [Pure]> {
     is `query`, a multiple of 16. Its first key is `key`, a multiple of 16; if the columns are keys and their number is
     a multiple of 32, `key` is a multiple of 32.
 
-    One call of Philox gives a thread 16 elements of an accumulator whose rows are queries. With `transposed` the lanes
+    One call of Philox gives a thread 16 elements of an accumulator whose rows are queries. With `transposed`, the lanes
     compute the flags for that layout and exchange them, 16 blocks of 8 x 8 at a time (`movmatrix`); a warp then uses 16
     of the 32 keys of a call.
   }];

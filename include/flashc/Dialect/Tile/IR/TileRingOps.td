@@ -75,15 +75,15 @@ def Tile_LoadOp : Tile_Op<"load", [MemoryEffects<[MemRead, MemWrite]>, AttrSized
     zero. `tile-specialize` splits the op into `tile.acquire` and `tile.copy_async` in the producer, and `tile.wait` in
     the consumers.
 
-    With `pages(%table) of P until %end` row r of the tile is `map[table[b, (row + r) div P], h, (row + r) mod P]`:
-    position row + r of sequence b, in pages of P rows (Kwon et al. 2023, PagedAttention). The number of rows of the
-    map's box is a multiple of 8 that divides both P and the tile's rows, and `row` is a multiple of it, so that a box
-    lies in one page. A box that begins at or after `end`, or at a negative position, is zero, and its entry of the
-    table is not read. `end` is not negative.
+    With `pages(%table) of P until %end`, sequence b is stored in pages of P rows (Kwon et al. 2023, PagedAttention),
+    and row r of the tile, position row + r of the sequence, is `map[table[b, (row + r) div P], h, (row + r) mod P]`.
+    The number of rows of the map's box is a multiple of 8 that divides both P and the tile's rows, and it divides
+    `row`, so that a box lies in one page. A box that begins at or after `end`, or at a negative position, is zero, and
+    the table is not read for it. `end` is not negative.
 
-    With `clear from %first` the rows of the slot from row `first` on are set to zero, and with `clear_before %begin`
-    the rows before row `begin`; both numbers may lie outside of the slot. Each consumer clears them after its wait
-    (`tile.clear_rows`).
+    With `clear from %first`, the rows of the slot from row `first` on are set to zero, and with `clear_before %begin`,
+    the rows before row `begin`; both numbers may lie outside of the slot. Each consumer clears these rows after its
+    wait (`tile.clear_rows`).
 
     An array of f32 in place of a map gives a slot of f32, whose row s is `map[s, b, h, row .. row + cols - 1]`. All of
     these elements exist, and each row begins at a multiple of 16 bytes.

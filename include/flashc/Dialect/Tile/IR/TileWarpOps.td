@@ -41,7 +41,7 @@ def Tile_ReadRowsOp : Tile_PackedRowsOp<"read_rows", [MemoryEffects<[MemRead]>]>
     Row r of the tile is `source[b, h + r div tokens, i + r mod tokens, :]`. Rows from `heads * tokens` on, and those of
     tokens from `limit` on, are 0. Each address is a multiple of four bytes.
 
-    With `quads` the columns of the tile are in another order: in every sixteen columns, the thread that holds columns
+    With `quads`, the columns of the tile are in another order: in every sixteen columns, the thread that holds columns
     2t, 2t + 1, 2t + 8 and 2t + 9 of an operand holds columns 4t to 4t + 3 of the source instead. Products read the
     bytes that they widen in this order (`tile.mma_async`).
 
@@ -67,7 +67,7 @@ def Tile_WriteRowsOp : Tile_PackedRowsOp<"write_rows", [MemoryEffects<[MemWrite]
     Writes row r to `dest[b, h + r div tokens, i + r mod tokens, ...]` if r is less than `heads * tokens` and the row's
     token is below `limit` (see `tile.read_rows`). The columns of an `#tile.acc` tile go to the columns of the
     destination from `column` on; columns beyond the destination's last one are not written. An `#tile.row` tile goes to
-    a destination of rank 3, with `column` 0. Elements are rounded to the destination's type. With `quads` the tile's
+    a destination of rank 3, with `column` 0. Elements are rounded to the destination's type. With `quads`, the tile's
     columns are in the order that `tile.read_rows` describes, and are written in the usual order.
   }];
   let arguments = (ins Tile_OneOf<[Tile_RowTile, Tile_AccTile]>:$source, AnyMemRef:$dest, Index:$b, Index:$h, Index:$i,

@@ -122,11 +122,11 @@ def OverlapEpilogue : Pass<"tile-overlap-epilogue"> {
     After the last work tile there is no next one: a CTA then loads and multiplies the first tiles of its last work tile
     once more, without using the result. A branch around a product in flight would cost more, in every iteration.
 
-    With `epilogue = softmax` the early part extends up to the loop over keys: the softmax of the next work tile's first
-    tile of keys runs before the current work tile is stored, while the current work tile's last product is in flight.
-    The end of a work tile is then a step like any other, with S of the next work tile and PV of the current one. In
-    place of scores the loop carries P, the maximum and the sum, and also the values of the next work tile that its
-    softmax needed (its bounds and its row), so that these values are not computed twice. With the dynamic tile
+    With `epilogue = softmax`, the early part extends up to the loop over keys: the softmax of the next work tile's
+    first tile of keys runs before the current work tile is stored, while the current work tile's last product is in
+    flight. The end of a work tile is then a step like any other, with S of the next work tile and PV of the current
+    one. In place of scores the loop carries P, the maximum and the sum, and also the values of the next work tile that
+    its softmax needed (its bounds and its row), so that these values are not computed twice. With the dynamic tile
     scheduler they are computed a second time, from the broadcast.
 
     ```
