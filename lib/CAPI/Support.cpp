@@ -21,7 +21,8 @@ using namespace flashc;
 FlashcStatus capi::guard(char **message, llvm::function_ref<FlashcStatus()> body) {
   static const bool isHandled = (llvm::install_bad_alloc_error_handler(throwBadAlloc), true);
   (void)isHandled;
-  // LLVM keeps a stack of notes for crash reports. After an exception, it would point into frames that no longer exist.
+  // LLVM keeps a stack of notes for crash reports. After an exception the stack would point into frames that no longer
+  // exist.
   const void *notes = llvm::SavePrettyStackState();
   try {
     return body();

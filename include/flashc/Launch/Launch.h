@@ -13,7 +13,7 @@ namespace flashc {
 /// gives. The main kernel carries a launch as the dictionary `flashc.launch`. The keys of the dictionary are those of
 /// the manifest, `work_tiles` and `overlap`; only `get` and `set` read and write them.
 struct Launch : Manifest {
-  /// The extents of the main kernel's grid of work tiles, whose order is made by tile-order.
+  /// The extents of the grid of work tiles that tile-order sorts.
   std::optional<std::array<GridFormula, 3>> workTiles;
   /// Whether tile-programmatic-launch lets the kernels overlap.
   bool mayOverlap = false;

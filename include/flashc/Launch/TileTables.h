@@ -18,7 +18,7 @@ namespace flashc {
 ///   number of masked visits | number of all visits | the key of each visit (one 0 if there are no visits) | unused
 struct VisitsRow {
   static constexpr int64_t kMaskedVisits = 0, kVisits = 1, kKeys = 2;
-  /// A row has this many elements more than there are tiles.
+  /// How many elements a row has in addition to one for each streamed tile.
   static constexpr int64_t kMoreElements = kKeys + 1;
 };
 
@@ -38,7 +38,7 @@ public:
   struct Table {
     mlir::Value value;
     GridFormula tiles; // number of tiles
-    int64_t bytes;     // bytes of a tile
+    int64_t bytes;     // bytes of a tile: a multiple of 16, so that the next table is aligned to 16 bytes
     /// The number of warps of the kernel that computes the table. None: as many as `tiles`.
     std::optional<GridFormula> warps = {};
   };
@@ -46,8 +46,7 @@ public:
   /// Finds the tables of `host`. Emits an error and fails if an extent of a table is no formula.
   static mlir::FailureOr<TileTables> get(mlir::func::FuncOp host);
 
-  /// Adds a table before the others, unless it is already there. Its bytes are rounded up to a multiple of 16, so that
-  /// the tables after it stay aligned to 16 bytes.
+  /// Adds `table` before the other tables, unless it is already there.
   void add(Table table) {
     if (!getNumber(table.value))
       tables.insert(tables.begin(), std::move(table));

@@ -87,7 +87,7 @@ struct LaunchCondition {
 /// The main kernel of a launch, and what the launch needs besides. In a manifest for the target "cpu" only the name is
 /// set.
 struct ManifestEntry : ManifestKernel {
-  /// The entry is for launches where all of these conditions hold.
+  /// The conditions under which a launch may take the entry. All must hold.
   llvm::SmallVector<LaunchCondition, 2> conditions;
   std::string schedule;
   /// The reason why another kernel sorts the main kernel's work tiles before the main kernel runs. Empty if none does.
@@ -98,10 +98,10 @@ struct ManifestEntry : ManifestKernel {
   /// The size of the mask map in bytes: device memory that a launcher may keep between launches. A launch that finds
   /// the map leaves out the kernels that write the map. None: there is no mask map.
   std::optional<GridFormula> maskMap;
-  /// Kernels that run before and after the main kernel in every launch, in this order.
+  /// The kernels that every launch runs before the main kernel, and those that it runs after the main kernel, in order.
   std::vector<ManifestKernel> before, after;
   /// Whether each kernel of a launch, except for the first of several kernels, may start while the kernel before it
-  /// still runs. Its own code then waits for the end of that kernel.
+  /// still runs. The code of such a kernel waits for the end of the kernel before it.
   bool programmaticLaunch = false;
 
   /// The kernels of a launch in the order in which they run.

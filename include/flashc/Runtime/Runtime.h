@@ -38,7 +38,7 @@ private:
   std::unique_ptr<const Kernel> kernel;
 };
 
-/// Loads each kernel once on each GPU. Threads may share it. A kernel that it returns may outlive it.
+/// Loads each kernel once on each GPU. Threads may share a Runtime. A kernel may outlive the Runtime that loaded it.
 ///
 /// The CUDA driver assembles PTX, and caches the machine code on disk (CUDA C++ Programming Guide, "Just-in-Time
 /// Compilation": CUDA_CACHE_PATH and CUDA_CACHE_DISABLE). flashc has no such cache of its own, because the driver

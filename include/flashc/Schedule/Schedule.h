@@ -27,10 +27,10 @@ llvm::StringRef getKindName(KernelKind kind);
 std::optional<KernelKind> lookupKind(llvm::StringRef name);
 
 /// How the output is stored: from registers, or by TMA. TMA stores it from Q's slot, or from a slot of the output's
-/// own; with the latter Q's slot is free after the tile's last product.
+/// own; with the latter, Q's slot is free after the tile's last product.
 enum class Store { Registers, QSlot, OwnSlot };
 
-/// The part of the next tile that is computed before this one is stored.
+/// The part of the next tile that is computed before the current tile is stored.
 using mlir::tile::Epilogue;
 
 /// The maximum that softmax subtracts. Unified: softmax subtracts none, since the score region keeps the exponents

@@ -20,8 +20,7 @@ struct SharedLayout {
     int64_t data = 0, full = 0, empty = 0;
   };
   SmallVector<Place> places;
-  /// The offset of the broadcasts, which begin with their barriers, followed by their numbers. None if there are no
-  /// broadcasts.
+  /// The offset of the broadcasts: first their barriers, then their numbers. None if there are no broadcasts.
   std::optional<int64_t> published;
   /// The size of the layout in bytes, including room for alignment.
   int64_t bytes = 0;

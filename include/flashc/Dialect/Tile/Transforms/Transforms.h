@@ -65,8 +65,9 @@ void persistProgram(ProgramOp program);
 /// it cannot be split.
 FailureOr<WarpSpecializeOp> specializeProgram(ProgramOp program, ScheduleAttr schedule);
 
-/// How the loop over work tiles is rotated, so that the first product of the next work tile runs while this one is
-/// finished and stored. One iteration of the consumers' new loop has these parts of work tiles p and p + 1, in order:
+/// How the loop over work tiles is rotated, so that the first product of the next work tile runs while the current one
+/// is finished and stored. One iteration of the consumers' new loop has these parts of work tiles p and p + 1, in order
+/// (the names are fields, except `rest` and `tail`):
 ///
 ///   rest            (p)       from the first product's result on: softmax, the loop over keys, the last product
 ///   issue, beside   (p + 1)   scalars, waits for Q and K, the first product
