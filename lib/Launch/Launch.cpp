@@ -21,7 +21,7 @@ static Attribute toAttribute(Builder &b, const llvm::json::Value &value) {
   return b.getI64IntegerAttr(*value.getAsInteger()); // a manifest has integers only
 }
 
-/// Turns an attribute that toAttribute has made into JSON again. Returns null for other attributes.
+/// Turns an attribute back into JSON. Returns null for attributes that toAttribute does not make.
 static llvm::json::Value fromAttribute(Attribute attribute) {
   if (auto dictionary = dyn_cast<DictionaryAttr>(attribute)) {
     llvm::json::Object object;

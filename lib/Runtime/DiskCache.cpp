@@ -130,7 +130,7 @@ static bool writeFile(const Twine &path, StringRef contents) {
   stream << contents;
   stream.close();
   bool isWritten = !stream.has_error();
-  stream.clear_error(); // the destructor would end the process
+  stream.clear_error(); // otherwise the destructor would end the process
   if (isWritten && !sys::fs::rename(temporary, path))
     return true;
   sys::fs::remove(temporary);

@@ -230,7 +230,7 @@ Expected<PreparedLaunch> Kernel::prepareEntry(size_t number, ArrayRef<LaunchArgu
       if (Expected<bool> isThere = prepareKernel(kernel, arguments, launch); !isThere)
         return isThere.takeError();
     if (others == &entry.before)
-      std::rotate(launch.steps.begin(), launch.steps.begin() + 1, launch.steps.end()); // the main kernel follows these
+      std::rotate(launch.steps.begin(), launch.steps.begin() + 1, launch.steps.end()); // the main kernel comes last
   }
   if (entry.programmaticLaunch)
     for (PreparedLaunch::Step &step : drop_begin(launch.steps, entry.getKernels().size() > 1))

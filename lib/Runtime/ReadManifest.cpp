@@ -193,7 +193,7 @@ static bool readKernel(const json::Value &value, ManifestKernel &kernel, json::P
          readIntegers(*object.get("cluster"), MutableArrayRef(kernel.cluster), path.field("cluster"));
 }
 
-/// Reads an optional array of kernels, which run before or after another one.
+/// Reads an optional array of kernels, which run before or after the main kernel.
 static bool readKernels(const json::Value *value, std::vector<ManifestKernel> &kernels, json::Path path,
                         std::string &why) {
   return readEach(value, path, [&](const json::Value &element, json::Path place) {

@@ -41,7 +41,7 @@ public:
   Value getCount(Operation *op) const { return counts.lookup(op); }
   /// Returns, for each ring of `skip`, the count of the first load that `skip` skips.
   ArrayRef<Value> getCounts(AdvanceRingOp skip) const { return skipped.find(skip)->second; }
-  /// Returns how many of the loop's iter_args, counted from the last one, are counters.
+  /// Returns the number of counters that `loop` carries. They are its last iter_args.
   unsigned getNumCounters(scf::ForOp loop) const { return numCounters.lookup(loop); }
 
 private:

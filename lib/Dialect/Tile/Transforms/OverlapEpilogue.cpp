@@ -25,8 +25,8 @@ static constexpr int64_t kEarlyExponentials = 12;
 //===--------------------------------------------------------------------------------------------------------------===//
 
 namespace {
-/// Clones the ops of one side (producer or consumers). Its early part is `side.head`, the ops of a work tile that run
-/// before the previous work tile is finished. Each work tile has its own mapping.
+/// Clones the ops of one side (producer or consumers). The side's early part (`side.head`) has the ops of a work tile
+/// that run before the previous work tile is finished. Each work tile has its own mapping.
 class WorkTileEmitter {
 public:
   WorkTileEmitter(const EpilogueOverlap::Side &side, OpBuilder &b) : side(side), old(side.loop), b(b) {}

@@ -46,7 +46,7 @@ static TypedValue<RingType> getRing(Operation *load) {
   return box ? box.getRing() : cast<LoadRowsOp>(load).getRing();
 }
 
-/// Returns the operands of a load that say where it reads. These may be computed in the loop.
+/// Returns the operands that say where a load reads. These operands may be computed in the loop.
 static SmallVector<Value> getPlaces(Operation *load) {
   if (auto box = dyn_cast<LoadOp>(load))
     return {box.getB(), box.getH(), box.getRow()};

@@ -86,8 +86,8 @@ private:
 };
 
 /// The base class of distributions that process heads in groups, so that CTAs that run at the same time read the keys
-/// of few heads. A group has the fewest of the heads that share an item that give every CTA `tilesPerCta` work tiles.
-/// The last group also has the remaining heads. Each group goes through all items once.
+/// of few heads. A group has as few heads as can give every CTA `tilesPerCta` work tiles. The last group also has the
+/// remaining heads. Each group goes through all items once.
 class HeadGroups : public SharedWorkTiles {
 protected:
   HeadGroups(ProgramOp program, ImplicitLocOpBuilder &b, ListScope scope, int64_t tilesPerCta,
