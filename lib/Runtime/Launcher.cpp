@@ -230,7 +230,8 @@ Expected<PreparedLaunch> Kernel::prepareEntry(size_t number, ArrayRef<LaunchArgu
       if (Expected<bool> isThere = prepareKernel(kernel, arguments, launch); !isThere)
         return isThere.takeError();
     if (others == &entry.before)
-      std::rotate(launch.steps.begin(), launch.steps.begin() + 1, launch.steps.end()); // the main kernel comes last
+      std::rotate(launch.steps.begin(), launch.steps.begin() + 1,
+                  launch.steps.end()); // puts the main kernel behind them
   }
   if (entry.programmaticLaunch)
     for (PreparedLaunch::Step &step : drop_begin(launch.steps, entry.getKernels().size() > 1))

@@ -103,9 +103,10 @@ static void expandOwnVisits(OwnVisitsOp own) {
 }
 
 /// Replaces `draw` by a wait for the broadcast. The wait is as late as possible, so that the producer has published by
-/// then: it is before the wait for the last product, and after every tile.advance_ring, without whose slots the
-/// producer may not be able to finish the loads that it issues before it publishes. With `isBeforeProduct`, the wait is
-/// before the last product itself, since the early part of the next work tile (EpilogueOverlap) will be there.
+/// then: before the wait for the last product. It also comes after every tile.advance_ring: the producer publishes
+/// after its loads for this work tile, which may need the slots that a tile.advance_ring releases. With
+/// `isBeforeProduct`, the wait is before the last product itself, since the early part of the next work tile
+/// (EpilogueOverlap) will be there.
 static void expandDraw(DrawOp draw, const RolePlan &plan, Value warpgroup, bool isBeforeProduct) {
   auto loop = cast<scf::ForOp>(draw->getParentOp());
   Operation *place = loop.getBody()->getTerminator();
