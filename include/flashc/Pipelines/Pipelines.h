@@ -73,7 +73,8 @@ void buildAlgorithmPipeline(mlir::OpPassManager &pm, const PipelineOptions &opti
 /// that the target lacks. NVVM: scalar code with PTX (L3). LLVM: the LLVM dialect (L3).
 enum class KernelLevel { Tile, Expanded, NVVM, LLVM };
 
-/// Lowers L1 (fa2) to a kernel in a gpu.module: schedule, pipeline, roles, then machine code.
+/// Lowers L1 (fa2) to a kernel in a gpu.module, down to `level`: the passes apply the schedule, make pipelines, split
+/// the program into roles, and then lower it to code of the GPU.
 void buildKernelPipeline(mlir::OpPassManager &pm, const PipelineOptions &options, KernelLevel level);
 
 /// Adds the passes of buildKernelPipeline after KernelLevel::Expanded, up to `level`.

@@ -141,10 +141,10 @@ struct ScheduleRow {
   bool needsBoundedScores = false, needsDropout = false;
   /// The required class of rows, Bounded or Listed. None: any class.
   std::optional<RowsClass> rows;
-  /// Conditions of decoding kernels. `needsBytes`: elements have 8 bits. `minWaves` and `maxWaves`: each multiprocessor
-  /// has more than, or at most, this many tiles of rows. `maxKeyBytes`: a key and its value have at most this many
-  /// bytes. `minCacheMiB`: all keys and values have at least this many MiB. If extents are unknown, the conditions on
-  /// waves and on MiB do not hold.
+  /// Conditions of decoding kernels. `needsBytes`: elements have 8 bits. `minWaves` and `maxWaves`: there are more
+  /// than, or at most, this many tiles of rows for each multiprocessor. `maxKeyBytes`: a key and its value have at most
+  /// this many bytes. `minCacheMiB`: all keys and values have at least this many MiB. If extents are unknown, the
+  /// conditions on waves and on MiB do not hold.
   bool needsBytes = false;
   std::optional<double> minWaves, maxWaves;
   std::optional<int64_t> maxKeyBytes, minCacheMiB;
