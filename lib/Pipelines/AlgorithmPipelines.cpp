@@ -91,7 +91,7 @@ void flashc::buildAlgorithmPipeline(OpPassManager &pm, const PipelineOptions &op
 }
 
 void flashc::registerPipelines() {
-  for (StringRef name : getAlgorithms()) // flash-split-kv is the name of a pass
+  for (StringRef name : getAlgorithms()) // a pass has the name flash-split-kv already
     PassPipelineRegistration<>(name == "split-kv" ? "flash-decoding" : "flash-" + name.str(),
                                "L0 to L1 by the algorithm " + name.str(), [name](OpPassManager &pm) {
                                  PipelineOptions options;

@@ -86,7 +86,7 @@ void buildCodePipeline(mlir::OpPassManager &pm, KernelLevel level);
 /// access outside an array or a division by zero calls `puts` with the op and its location, and then `abort`.
 void buildCPULoweringPipeline(mlir::OpPassManager &pm);
 
-/// Registers flash-standard, flash-fa1, flash-fa2 and flash-lower-to-cpu for command lines.
+/// Registers flash-standard, flash-fa1, flash-fa2, flash-decoding and flash-lower-to-cpu for command lines.
 void registerPipelines();
 
 } // namespace flashc

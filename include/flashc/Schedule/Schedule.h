@@ -168,7 +168,7 @@ llvm::Error checkOverrides(llvm::StringRef overrides);
 struct ScheduleNeeds {
   /// Shared memory of a CTA, including barriers and alignment.
   int64_t sharedMemoryBytes = 0;
-  /// Registers of a CTA: the sum over producer and consumers.
+  /// The number of registers of a CTA: the sum over the producer, the consumers and, if there is one, the reducer.
   int64_t ctaRegisters = 0;
   /// The most registers that the hardware gives a CTA of so many threads.
   int64_t mostRegisters = 0;
@@ -180,8 +180,7 @@ struct ScheduleNeeds {
 struct KernelExtras {
   /// Whether CTAs take work tiles from a sorted work list (WorkOrder.h).
   bool isSorted = false;
-  /// Whether the Tensor Cores add the part of a score that grows along the keys, the slope times the column number: one
-  /// more step of depth of Q K^T.
+  /// Whether the Tensor Cores add the slope times the column number to each score, in one more step of depth of Q K^T.
   bool hasSlopes = false;
 };
 

@@ -13,8 +13,8 @@ struct SharedAllocation {
   bool isRing = false;
 };
 
-/// The offsets, in bytes, of everything in shared memory. In this order there are the slots of all allocations, the
-/// barriers of the rings, and the broadcasts (tile.publish).
+/// The offsets in bytes of the slots of all allocations, of the barriers of the rings, and of the broadcasts
+/// (tile.publish). Shared memory has them in this order.
 struct SharedLayout {
   struct Place {
     int64_t data = 0, full = 0, empty = 0;
