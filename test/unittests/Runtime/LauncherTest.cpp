@@ -477,7 +477,7 @@ TEST_F(Launcher, LaunchesTheFirstVariantWhoseConditionsHold) {
   EXPECT_TRUE(StringRef(notes).contains("allocate 32 7\n")) << notes;
   EXPECT_TRUE(StringRef(launch(2, 128)).starts_with("kernel causal_few\ngrid 2 8 2\nblock 256 1 1\nshared 65536\n"));
   EXPECT_TRUE(StringRef(notes).contains("attribute 8 65536\n")) << notes;
-  EXPECT_TRUE(StringRef(notes).contains("allocate 16 7\n")) << notes; // a formula of the arguments
+  EXPECT_TRUE(StringRef(notes).contains("allocate 16 7\n")) << notes; // 8 bytes for each batch
   EXPECT_TRUE(StringRef(launch(1, 256)).starts_with("kernel causal_few\ngrid 4 8 1\n"));
   EXPECT_TRUE(StringRef(launch(1, 257)).starts_with("kernel causal\ngrid 3 8 1\nblock 384 1 1\nshared 197632\n"));
   EXPECT_TRUE(StringRef(notes).contains("allocate 64 7\n")) << notes;
