@@ -29,9 +29,9 @@ def Pipeline : Pass<"tile-pipeline"> {
     the ops that read its value, and by the ops that write registers that the awaited product reads. `pending` is the
     number of products that stay in flight.
 
-    Why here: in the sequential program one loop body has all ops of a tile, loads included, so that the loads of the
-    producer and the waits of the consumers follow the same rotation when `tile-specialize` splits them. Only a kernel
-    whose `tile.schedule` says `overlap = true` is changed.
+    Why here: in the sequential program one loop body has all ops of a tile, including its loads. So when
+    `tile-specialize` splits the loop, the producer's loads and the consumers' waits are rotated in the same way. Only a
+    kernel whose `tile.schedule` says `overlap = true` is changed.
 
     Before:
     ```mlir
@@ -199,8 +199,8 @@ def Specialize : Pass<"tile-specialize"> {
       ```
     - If a `tile.store_async` goes through a `tile.alloc_slot output`, the consumers end with `tile.store_wait`.
 
-    Why here: after `tile-pipeline`, which moves loads and products together, and before `tile-split-loops`, whose
-    copies of the consumers' loop the producer does not need.
+    Why here: after `tile-pipeline`, which moves loads and products together; before `tile-split-loops`, which copies
+    the consumers' loop (the producer needs no copies).
 
     Before:
     ```mlir
@@ -292,8 +292,9 @@ def SplitLoops : Pass<"tile-split-loops"> {
     result of `tile.outside` is known, so that an `scf.if` on it is replaced by the branch that runs. The longest loop
     loses its mask and its branch.
 
-    Why here: splitting copies the loop's body. Before `tile-specialize` it would also split the producer's loop,
-    without need; before `tile-pipeline` the products would not overlap from one loop to the next.
+    Why here: the pass copies the body of a loop. Before `tile-specialize` it would also copy the body of the producer's
+    loop, without need. Before `tile-pipeline` it would make several pipelines of one loop, and products would not
+    overlap from one to the next.
 
     Before (lower bound 1, as `tile-pipeline` leaves it):
     ```mlir

@@ -14,11 +14,11 @@ def Persist : Pass<"tile-persist"> {
     run at the same time read the same keys. The launch has as many CTAs as run at once. Each CTA sets up its barriers
     and roles once, and its producer loads for the next work tile while the consumers still finish and store this one.
 
-    In a `paired` program work tiles with larger x take less time. A CTA works on every n-th pair, which is x of one
-    head and nx - 1 - x of the next head, so that all pairs take equally long. At the end some CTAs would have one pair
-    more than others. So the work tiles of the last heads, one and a half rounds of them, are assigned one by one, the
-    longest first: first one to each CTA that has a pair less, then to all CTAs, in turn from the last CTA to the first
-    and from the first to the last.
+    In a `paired` program work tiles with larger x take less time. Work tile x of one head and work tile nx - 1 - x of
+    the next head are a pair, so that all pairs take equally long, and a CTA works on every n-th pair. At the end some
+    CTAs would have one pair more than others. So the work tiles of the last heads, one and a half rounds of them, are
+    assigned one by one, the longest first. First each CTA that has a pair less gets one of them. Then rounds of them go
+    to all CTAs: from the last CTA to the first, from the first to the last, and so on.
 
     In a program with a `list` (`tile-order`) CTAs fetch work tiles from the list by the dynamic tile scheduler
     (`tile.draw`). Heads are processed in groups, with the fewest heads that give every CTA three work tiles, so that
@@ -36,16 +36,17 @@ def Persist : Pass<"tile-persist"> {
     has the numbers of all items once more, in the order of the items (`tile-order`); the CTAs of the first heads read
     their numbers there.
 
-    In a `grouped` program work tiles take about as long as their neighbours. Groups of heads that give every CTA two
-    work tiles are traversed forwards and backwards in turn, and CTA c works on number c, 2n - 1 - c, 2n + c, ... of
-    this sequence.
+    In a `grouped` program work tiles take about as long as their neighbours. Heads are processed in groups, with the
+    fewest heads that give every CTA two work tiles. The groups go through their work tiles forwards and backwards in
+    turn, and CTA c works on number c, 2n - 1 - c, 2n + c, ... of this sequence.
 
     The coordinates of a work tile are quotients. A division is slow, and ptxas assumes that its result differs between
     threads; so the multiplier and the shift that replace it are computed before the loop and pass through
     `tile.uniform`. With a `list` the divisions stay, because only one thread, with few registers, divides.
 
-    Loads into private rings (Q) of one slot move down to their first reader, after the first load of K, whose slot is
-    empty earlier. With two slots the next Q can arrive while this Q is in use, and its load stays first.
+    Loads into private rings (Q) of one slot move down to the first op that reads their tile. So they come after the
+    first load of K, whose slot is empty earlier. With two slots the next Q can arrive while the current Q is in use,
+    and the load of Q stays first.
 
     Why here: after `tile-pipeline`, which looks for the loop over keys, and before `tile-specialize`, whose counters of
     loads then continue from work tile to work tile. A program without a grid is left alone. A program whose work tiles
@@ -140,8 +141,8 @@ def OverlapEpilogue : Pass<"tile-overlap-epilogue"> {
     since PV reads the registers of the P before it. So PV also waits for the next Q and K; with a second slot of Q they
     have arrived by then.
 
-    Why here: after `tile-specialize`, since waits move across the end of a work tile, which only the numbers of the
-    loads allow; after `tile-split-loops`, which does not recognise bounds that a loop carries. Only a kernel whose
+    Why here: after `tile-specialize`, since waits move across the end of a work tile, which is possible only if loads
+    have numbers; after `tile-split-loops`, which does not recognise bounds that a loop carries. Only a kernel whose
     `tile.schedule` says `epilogue = product` or `softmax` is changed. A ring for Q with one slot is legal, but the next
     Q then arrives late.
 
