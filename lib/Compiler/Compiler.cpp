@@ -186,16 +186,6 @@ static LogicalResult addEntries(ModuleOp module, ScheduleChoice choice, const Co
   return success();
 }
 
-/// Emits an error if `overrides` ask for a field that the lowering had to decide otherwise (`given` became `decided`).
-static LogicalResult checkOverrides(ModuleOp kernel, const Schedule &given, const Schedule &decided,
-                                    StringRef overrides) {
-  if (hasOverride(overrides, "store") && given.store == Store::QSlot && decided.store == Store::Registers)
-    return kernel.emitError("schedule: expected store=own-slot or registers where tiles of queries follow "
-                            "packed sequences: the last tile of a sequence is not stored by TMA, and the next Q may be "
-                            "in its slot by then");
-  return success();
-}
-
 LogicalResult flashc::lowerFromLoops(ModuleOp loops, const Schedule &schedule, const CompileOptions &options,
                                      KernelLevel level) {
   for (auto function : loops.getOps<func::FuncOp>())
@@ -206,14 +196,15 @@ LogicalResult flashc::lowerFromLoops(ModuleOp loops, const Schedule &schedule, c
   return level == KernelLevel::Expanded ? checkScalarCode(loops) : success();
 }
 
-/// Lowers an entry from L1 to `level`. Updates the schedule of the entry to the one that the lowering used.
-static LogicalResult lowerEntry(Entry &entry, const CompileOptions &options, KernelLevel level) {
-  Schedule given = entry.choice.schedule;
-  // The schedule was decided on L0, where more of the shapes is known; it is not decided again on L1.
-  if (failed(lowerFromLoops(*entry.module, given, withSchedule(options, entry.choice), level)))
+/// Completes the schedule of an entry, and lowers the entry from L1 to `level`.
+static LogicalResult lowerEntry(Entry &entry, const ScheduleDecision &decision, const CompileOptions &options,
+                                KernelLevel level) {
+  auto &[module, choice] = entry;
+  if (failed(completeChoice(choice, *module, decision)) ||
+      failed(lowerFromLoops(*module, choice.schedule, withSchedule(options, choice), level)))
     return failure();
-  adoptSchedule(*entry.module, entry.choice.schedule);
-  return checkOverrides(*entry.module, given, entry.choice.schedule, options.pipeline.schedule);
+  adoptSchedule(*module, choice.schedule);
+  return success();
 }
 
 FailureOr<LoweredKernel> flashc::lowerToKernel(ModuleOp module, const CompileOptions &options, KernelLevel level) {
@@ -234,7 +225,7 @@ FailureOr<LoweredKernel> flashc::lowerToKernel(ModuleOp module, const CompileOpt
       return failure();
   decision->choices.clear();
   for (Entry &entry : entries) {
-    if (failed(lowerEntry(entry, options, level)))
+    if (failed(lowerEntry(entry, *decision, options, level)))
       return failure();
     decision->choices.push_back(entry.choice);
   }

@@ -13,8 +13,6 @@ struct Draft {
   const ScheduleRow &row;
   llvm::StringRef overrides;
   Schedule ofRow = {};
-  /// CTAs take work tiles from a list that another kernel sorts.
-  bool isSorted = false;
 
   const GPUTarget &target() const { return question.getTarget(); }
   bool isForward() const { return question.kind == KernelKind::Forward; }
@@ -24,7 +22,7 @@ struct Draft {
   /// Whether there are overrides, which may use up memory that the row counted on.
   bool isOverridden() const { return !overrides.empty(); }
   ScheduleNeeds needs(bool withSlopes = false) const {
-    return getScheduleNeeds(s, target(), question.d, question.dv, {isSorted, withSlopes});
+    return getScheduleNeeds(s, target(), question.d, question.dv, {question.loops.isSorted, withSlopes});
   }
   /// Whether the tensor cores are to add slopes: there is room, if need be in place of the output's slot.
   bool wantsSlopes() const {

@@ -48,7 +48,7 @@ llvm::Expected<Schedule> flashc::applyRow(const ScheduleRow &row, const Question
 }
 
 llvm::Error flashc::checkSchedule(const Schedule &schedule, const GPUTarget &target, int64_t d, int64_t dv,
-                                  KernelExtras extras) {
+                                  LoopFacts loops) {
   Schedule checked = schedule;
   Question question; // of an attention for which every rule on attentions holds
   question.kind = schedule.kind;
@@ -57,7 +57,8 @@ llvm::Error flashc::checkSchedule(const Schedule &schedule, const GPUTarget &tar
   question.dv = dv;
   question.rows = RowsClass::Bounded;
   question.outputs.hasLse = false;
-  return check(Draft{checked, question, ScheduleRow(), "", /*ofRow=*/{}, extras.isSorted});
+  question.loops = loops;
+  return check(Draft{checked, question, ScheduleRow(), ""});
 }
 
 std::string flashc::describeRules(KernelKind kind) {

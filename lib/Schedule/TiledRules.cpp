@@ -150,6 +150,12 @@ static const Rule kRules[] = {
      [](const Draft &d) {
        return d.s.store == Store::QSlot && d.isAsked("epilogue") && d.isOverlapped() && d.s.qStages == 1;
      }},
+    {"store", "it is `q-slot`, and tiles of queries begin at packed sequences", "registers",
+     [](const Draft &d) { return d.s.store == Store::QSlot && d.question.loops.hasSegments; },
+     [](const Draft &) -> std::string {
+       return "expected store=own-slot or registers where tiles of queries follow packed sequences: the last tile of a "
+              "sequence is not stored by TMA, and the next Q may be in its slot by then";
+     }},
     {"epilogue", "neither the row nor an override sets it, and `q-stages` is above 1", "product",
      [](const Draft &d) { return d.isForward() && !d.isSaid("epilogue") && d.s.qStages > 1; }},
     {"epilogue", "overrides leave one slot of Q", "plain",
@@ -201,7 +207,7 @@ static const Rule kRules[] = {
      [](const Draft &d) { return d.s.max == Max::Unified && !d.s.tensorSums; },
      [](const Draft &) -> std::string { return "expected tensor-sums for max=unified"; }},
     {"q-stages", "CTAs take work tiles from a list, `persistent=true`, and it is above 3", "",
-     [](const Draft &d) { return d.isSorted && d.s.persistent && d.s.qStages >= tile::kPublishPlaces; },
+     [](const Draft &d) { return d.question.loops.isSorted && d.s.persistent && d.s.qStages >= tile::kPublishPlaces; },
      [](const Draft &d) {
        return "expected at most " + print(tile::kPublishPlaces - 1) + " q-stages for a work list, got " +
               print(d.s.qStages);

@@ -32,6 +32,8 @@ struct ScheduleChoice {
   /// The most queries for which the choice holds. None: any number.
   std::optional<int64_t> maxQueries;
   ScheduleRow row;
+  /// The rules that changed a field.
+  llvm::SmallVector<FieldReason> reasons = {};
   /// If not empty, the choice is only for launches with short packed sequences, which meet these conditions
   /// (ShortSequences.h).
   llvm::SmallVector<LaunchCondition, 2> shortSequences = {};
@@ -63,6 +65,10 @@ struct ScheduleDecision {
 /// hardware, and on the module if a table cannot be parsed. For a module with a plain op, the result is one choice of
 /// kind Plain without fields.
 mlir::FailureOr<ScheduleDecision> decideSchedules(mlir::ModuleOp module, const ScheduleRequest &request);
+
+/// Completes the schedule of a choice by facts about `loops`, the L1 of its entry. Emits an error and fails if an
+/// override does not fit these facts.
+mlir::LogicalResult completeChoice(ScheduleChoice &choice, mlir::ModuleOp loops, const ScheduleDecision &decision);
 
 /// Prints the row of a schedule as an indented line.
 void printRow(llvm::raw_ostream &os, const ScheduleRow &row);

@@ -21,9 +21,9 @@ llvm::Expected<Schedule> applyRow(const ScheduleRow &row, const Question &questi
                                   llvm::SmallVectorImpl<FieldReason> *reasons = nullptr);
 
 /// Fails if a kernel of this schedule would not fit the hardware (shared memory, registers) or if a field lacks another
-/// field that it needs. Does not check conditions on the attention. `extras`: see getScheduleNeeds.
+/// field that it needs. Checks conditions on the loops, but not those on the attention.
 llvm::Error checkSchedule(const Schedule &schedule, const GPUTarget &target, int64_t d, int64_t dv,
-                          KernelExtras extras = {});
+                          LoopFacts loops = {});
 
 /// The rules of a kind of kernel as a table in Markdown, which docs/schedules.md contains.
 std::string describeRules(KernelKind kind);

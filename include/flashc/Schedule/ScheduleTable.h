@@ -66,6 +66,14 @@ struct KernelOutputs {
   bool hasInputType = true;
 };
 
+/// Facts about the loops of L1 on which schedules depend. The initial values hold before there are loops.
+struct LoopFacts {
+  /// Whether tiles of queries begin where packed sequences begin (flash-align-queries).
+  bool hasSegments = false;
+  /// Whether CTAs take work tiles from a list that another kernel sorts (WorkOrder.h).
+  bool isSorted = false;
+};
+
 /// A cache of keys and values, as far as the choice of a kernel depends on it. An extent of 0 is known only at launch.
 struct CacheQuestion {
   int64_t batches = 0, keyHeads = 0, groupSize = 1, keys = 0;
@@ -108,6 +116,7 @@ struct Question {
   /// The number of queries. None: known only at launch.
   std::optional<int64_t> queries;
   KernelOutputs outputs;
+  LoopFacts loops;
   /// The cache that the attention reads. None: it reads none.
   std::optional<CacheQuestion> cache;
 

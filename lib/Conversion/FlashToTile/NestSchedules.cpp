@@ -152,10 +152,6 @@ LogicalResult flashc::settleSchedules(MutableArrayRef<NestKernel> kernels, Strin
     auto [nest, schedule] = std::tie(kernel.nest, kernel.schedule);
     if (nest.packed)
       continue;
-    // TMA cannot store a tile that the end of a sequence cuts. Such a tile would still be in Q's slot when the next Q
-    // is loaded, so packed sequences are stored from registers.
-    if (nest.segmentTile && schedule.store == Store::QSlot)
-      schedule.store = Store::Registers;
     kernel.whySorted = decideWhySorted(kernel, kernels.size() == 1);
     kernel.mayOverlap = hasTables || !kernel.whySorted.empty(); // a kernel that is alone overlaps with none
     // The rules that checkSchedule checks are those of schedules from the table. The schedule of pairs comes from
@@ -164,7 +160,7 @@ LogicalResult flashc::settleSchedules(MutableArrayRef<NestKernel> kernels, Strin
       continue;
     StepShape shape = getStepShape(nest);
     if (llvm::Error error = checkSchedule(schedule, *GPUTarget::lookup(target), shape.depth, shape.valueDepth,
-                                          {/*isSorted=*/!kernel.whySorted.empty()}))
+                                          {bool(nest.segmentTile), /*isSorted=*/!kernel.whySorted.empty()}))
       return nest.end->emitError() << "schedule: " << llvm::toString(std::move(error));
   }
   return success();

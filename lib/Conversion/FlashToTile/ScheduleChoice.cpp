@@ -192,6 +192,17 @@ static RowsClass classifyRows(flash::ScoresOpInterface op) {
 // Choosing
 //===--------------------------------------------------------------------------------------------------------------===//
 
+/// Sets the schedule of a choice to that of its row. Errors are emitted on `op`.
+static LogicalResult resolveRow(Operation *op, ScheduleChoice &choice, const Question &question, StringRef overrides) {
+  choice.reasons.clear();
+  llvm::Expected<Schedule> schedule = applyRow(choice.row, question, overrides, &choice.reasons);
+  if (!schedule)
+    return (op->emitError() << "schedule: " << llvm::toString(schedule.takeError())).attachNote()
+           << choice.row.table << ", line " << choice.row.line << ": " << choice.row.text;
+  choice.schedule = *schedule;
+  return success();
+}
+
 /// All choices for a question, without duplicates. Errors are emitted on `op`.
 static FailureOr<SmallVector<ScheduleChoice, 2>> choose(Operation *op, const Question &question,
                                                         ArrayRef<const ScheduleTable *> tables, StringRef overrides,
@@ -200,16 +211,23 @@ static FailureOr<SmallVector<ScheduleChoice, 2>> choose(Operation *op, const Que
   if (!rows)
     return op->emitError() << "schedule: " << llvm::toString(rows.takeError());
   SmallVector<ScheduleChoice, 2> choices;
-  for (const RowChoice &choice : *rows) {
-    llvm::Expected<Schedule> schedule = applyRow(*choice.row, question, overrides);
-    if (!schedule)
-      return (op->emitError() << "schedule: " << llvm::toString(schedule.takeError())).attachNote()
-             << choice.row->table << ", line " << choice.row->line << ": " << choice.row->text;
-    if (!choices.empty() && choices.back().schedule == *schedule)
+  for (const RowChoice &row : *rows) {
+    ScheduleChoice choice{{}, row.maxQueries, *row.row};
+    if (failed(resolveRow(op, choice, question, overrides)))
+      return failure();
+    if (!choices.empty() && choices.back().schedule == choice.schedule)
       choices.pop_back(); // bounds on queries ascend: the next choice covers this one
-    choices.push_back({*schedule, choice.maxQueries, *choice.row});
+    choices.push_back(std::move(choice));
   }
   return choices;
+}
+
+/// Reads the facts about loops from `op`, the first step of L1. An op of L0 has no loops.
+static LoopFacts readLoops(flash::ScoresOpInterface op) {
+  LoopFacts loops;
+  if (auto step = dyn_cast<flash::OnlineAttentionOp>(op.getOperation()))
+    loops.hasSegments = step.getI0().getDefiningOp<flash::SegmentTileOp>() != nullptr;
+  return loops;
 }
 
 /// Adds facts about scores and their regions to the question.
@@ -222,6 +240,7 @@ static void addScores(flash::ScoresOpInterface op, Question &question) {
   question.hasDropout = op.getDropout().has_value();
   question.rows = classifyRows(op);
   question.isDeterministic = op.isDeterministic();
+  question.loops = readLoops(op);
 }
 
 static FailureOr<Question> makeQuestion(Operation *op, int64_t d, int64_t dv, Type element, StringRef target,
@@ -331,6 +350,15 @@ FailureOr<ScheduleDecision> flashc::decideSchedules(ModuleOp module, const Sched
   return decision;
 }
 
+LogicalResult flashc::completeChoice(ScheduleChoice &choice, ModuleOp loops, const ScheduleDecision &decision) {
+  flash::ScoresOpInterface op = findScores(loops);
+  if (!op) // a plain op has no choices
+    return success();
+  Question question = decision.question;
+  question.loops = readLoops(op);
+  return resolveRow(op, choice, question, decision.overrides);
+}
+
 //===--------------------------------------------------------------------------------------------------------------===//
 // Printing
 //===--------------------------------------------------------------------------------------------------------------===//
@@ -357,17 +385,15 @@ void flashc::printChoice(llvm::raw_ostream &os, const ScheduleChoice &choice, co
   printRow(os, choice.row);
   Schedule asked(choice.schedule.kind);
   llvm::cantFail(overrideSchedule(asked, decision.overrides));
-  SmallVector<FieldReason> reasons;
-  llvm::consumeError(applyRow(choice.row, decision.question, decision.overrides, &reasons).takeError());
   for (auto [field, wish, inRow, initial] :
        llvm::zip(choice.schedule.getFields(), asked.getFields(), choice.row.getSchedule().getFields(),
                  Schedule(choice.schedule.kind).getFields())) {
     auto &[key, value] = field;
     auto isOfField = [&key = key](const FieldReason &of) { return of.first == key; };
-    auto *reason = llvm::find_if(llvm::reverse(reasons), isOfField).base();
+    auto *reason = llvm::find_if(llvm::reverse(choice.reasons), isOfField).base();
     std::string origin =
         getOrigin(key, value, wish.second, inRow.second, initial.second,
-                  reason == reasons.begin() ? "" : std::prev(reason)->second, choice, decision.overrides);
+                  reason == choice.reasons.begin() ? "" : std::prev(reason)->second, choice, decision.overrides);
     os << "  " << key << " = " << value << " (" << origin << ")\n";
   }
   const GPUTarget &target = decision.question.getTarget();

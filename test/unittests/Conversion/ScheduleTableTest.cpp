@@ -1,6 +1,7 @@
 //===- ScheduleTableTest.cpp --------------------------------------------------------------------------------------===//
 
 #include "flashc/Schedule/Rules.h"
+#include "flashc/Target/Hopper.h"
 #include "llvm/ADT/StringExtras.h"
 #include "gtest/gtest.h"
 
@@ -319,6 +320,19 @@ TEST(ScheduleTable, VisitsOwnKeysWhereTheMaskSaysThem) {
   EXPECT_EQ(of(": stages=2", "own-keys=true", false),
             "expected a mask with one interval of keys that moves with the query for own-keys (and, if its bounds read "
             "no array, intervals that are the same for all queries)");
+}
+
+TEST(ScheduleTable, StoresNoPackedSequencesThroughTheSlotOfQ) {
+  Question key = makeKey(64, 64, MaskClass::Several);
+  key.loops.hasSegments = true;
+  ScheduleTable table = parse(": q-stages=2");
+  EXPECT_EQ(llvm::cantFail(applyRow(table.getRows().front(), key, "")).store, Store::Registers);
+  EXPECT_EQ(llvm::cantFail(applyRow(table.getRows().front(), key, "store=own-slot")).store, Store::OwnSlot);
+  StringRef refusal = "expected store=own-slot or registers where tiles of queries follow packed sequences";
+  EXPECT_TRUE(
+      StringRef(toString(applyRow(table.getRows().front(), key, "store=q-slot").takeError())).starts_with(refusal));
+  Schedule slot = llvm::cantFail(applyRow(table.getRows().front(), makeKey(64, 64, MaskClass::Several), ""));
+  EXPECT_TRUE(StringRef(toString(checkSchedule(slot, kHopper, 64, 64, key.loops))).starts_with(refusal));
 }
 
 TEST(ScheduleTable, LeavesTurnsOutForOwnKeysOnly) {
