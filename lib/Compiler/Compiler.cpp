@@ -135,13 +135,6 @@ static FailureOr<OwningOpRef<ModuleOp>> lowerToLoops(ModuleOp module, ScheduleCh
   return loops;
 }
 
-/// Sets the fields of `schedule` that the lowering decided, and which it recorded in the launches of `kernel`.
-static void adoptSchedule(ModuleOp kernel, Schedule &schedule) {
-  SmallVector<Launch, 2> launches = *Launch::getAll(kernel);
-  for (const Launch &launch : launches)
-    llvm::cantFail(overrideSchedule(schedule, launch.schedule));
-}
-
 namespace {
 /// An entry that is being lowered, and the choice that it is for.
 struct Entry {
@@ -200,11 +193,9 @@ LogicalResult flashc::lowerFromLoops(ModuleOp loops, const Schedule &schedule, c
 static LogicalResult lowerEntry(Entry &entry, const ScheduleDecision &decision, const CompileOptions &options,
                                 KernelLevel level) {
   auto &[module, choice] = entry;
-  if (failed(completeChoice(choice, *module, decision)) ||
-      failed(lowerFromLoops(*module, choice.schedule, withSchedule(options, choice), level)))
+  if (failed(completeChoice(choice, *module, decision)))
     return failure();
-  adoptSchedule(*module, choice.schedule);
-  return success();
+  return lowerFromLoops(*module, choice.schedule, withSchedule(options, choice), level);
 }
 
 FailureOr<LoweredKernel> flashc::lowerToKernel(ModuleOp module, const CompileOptions &options, KernelLevel level) {

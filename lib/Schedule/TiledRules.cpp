@@ -190,6 +190,8 @@ static const Rule kRules[] = {
      }},
     {"ping-pong", "the row sets `own-keys`, and so no turns, but the kernel cannot have `own-keys`", "true",
      [](const Draft &d) { return d.ofRow.ownKeys && !d.s.ownKeys && d.s.consumers > 1; }},
+    {"own-keys", "known extents leave no loop with a mask", "false",
+     [](const Draft &d) { return d.s.ownKeys && !d.question.loops.isMasked; }},
 
     // Fields that need another field.
     {"epilogue", "`persistent=false`", "plain", [](const Draft &d) { return d.isOverlapped() && !d.s.persistent; },

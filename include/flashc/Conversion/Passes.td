@@ -107,8 +107,7 @@ def ConvertFlashToTile : Pass<"convert-flash-to-tile", "::mlir::ModuleOp"> {
     ```
 
     `own-keys` is refused for a mask that has neither bounds without arrays nor bounds that read arrays. If static
-    extents leave no loop with the mask, or make the mask the same for all rows, the manifest's schedule has
-    `own-keys=false`.
+    extents leave no loop with the mask, or make the mask the same for all rows, all warpgroups make all visits.
 
     A soft cap is a score that is tanh times positive constants. Its map becomes several maps, and every warp executes
     one of them in every tile. An example in which the only other map is the polynomial of two terms:

@@ -72,6 +72,8 @@ struct LoopFacts {
   bool hasSegments = false;
   /// Whether CTAs take work tiles from a list that another kernel sorts (WorkOrder.h).
   bool isSorted = false;
+  /// Whether some loop has the mask. Known extents may show that the mask keeps all keys.
+  bool isMasked = true;
 };
 
 /// A cache of keys and values, as far as the choice of a kernel depends on it. An extent of 0 is known only at launch.

@@ -62,7 +62,6 @@ static LogicalResult emitNest(NestKernel &kernel, gpu::GPUModuleOp gpuModule, co
   KernelFrame frame(nest, schedule, /*isSorted=*/!kernel.whySorted.empty(), func, signature);
   if (failed(frame.build(*getTileStep(nest).makeTileStep(frame))))
     return failure();
-  schedule.ownKeys = frame.hasOwnKeys(); // false if static extents leave no loop with a mask
   signature.finish();
   kernel.info = describeKernel(kernel, signature);
   return success();
@@ -143,7 +142,7 @@ static LogicalResult convert(ModuleOp module, MutableArrayRef<LoopNest> nests, S
   FailureOr<TileTables> tables = succeeded(kernels) ? getTables(*kernels) : FailureOr<TileTables>();
   if (failed(tables))
     return failure();
-  if (failed(settleSchedules(*kernels, target, !tables->empty())))
+  if (failed(decideWorkLists(*kernels, target, !tables->empty())))
     return failure();
   OpBuilder b = OpBuilder::atBlockEnd(module.getBody());
   auto gpuModule = gpu::GPUModuleOp::create(b, host.getLoc(), "flashc_kernels",

@@ -43,8 +43,6 @@ public:
   ~KernelFrame();
 
   mlir::LogicalResult build(TileStep &step);
-  /// After `build`: whether consumers visit key ranges of their own.
-  bool hasOwnKeys() const { return visits.getOwn() != nullptr; }
 
   //===------------------------------------------------------------------------------------------------------------===//
   // For steps

@@ -147,9 +147,9 @@ static std::string decideWhySorted(const NestKernel &kernel, bool isOnlyNest) {
   return whyUnsorted(nest, schedule.persistent);
 }
 
-LogicalResult flashc::settleSchedules(MutableArrayRef<NestKernel> kernels, StringRef target, bool hasTables) {
+LogicalResult flashc::decideWorkLists(MutableArrayRef<NestKernel> kernels, StringRef target, bool hasTables) {
   for (NestKernel &kernel : kernels) {
-    auto [nest, schedule] = std::tie(kernel.nest, kernel.schedule);
+    const auto &[nest, schedule] = std::tie(kernel.nest, kernel.schedule);
     if (nest.packed)
       continue;
     kernel.whySorted = decideWhySorted(kernel, kernels.size() == 1);

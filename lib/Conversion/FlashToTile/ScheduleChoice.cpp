@@ -166,26 +166,39 @@ static bool hasSlopesInScore(flash::ScoresOpInterface op) {
   return !score.empty() && scale && hasSlopes(score, scale.getValueAsDouble());
 }
 
-/// Classifies what the mask says about rows. In L1, flash-bound-loops has left the mask only in some of the loops. If
-/// no loop has the mask, all rows see all keys; this is no reason to refuse own keys.
+/// Returns the steps of L1, of which only some may have the mask (flash-bound-loops). L0 has no steps.
+static SmallVector<flash::OnlineAttentionOp> findSteps(flash::ScoresOpInterface op) {
+  SmallVector<flash::OnlineAttentionOp> steps;
+  op->getParentOfType<ModuleOp>()->walk([&](flash::OnlineAttentionOp step) { steps.push_back(step); });
+  return steps;
+}
+
+/// Reads the facts about loops.
+static LoopFacts readLoops(flash::ScoresOpInterface op) {
+  LoopFacts loops;
+  SmallVector<flash::OnlineAttentionOp> steps = findSteps(op);
+  if (steps.empty())
+    return loops;
+  loops.hasSegments = steps.front().getI0().getDefiningOp<flash::SegmentTileOp>() != nullptr;
+  loops.isMasked = llvm::any_of(steps, [](flash::OnlineAttentionOp step) { return step.hasMask(); });
+  return loops;
+}
+
+/// Classifies what the mask says about rows. If no loop of L1 has the mask, all rows see all keys; this is no reason to
+/// refuse own keys.
 static RowsClass classifyRows(flash::ScoresOpInterface op) {
   if (op.getKernelKind() != getKindName(KernelKind::Forward))
     return RowsClass::None;
-  auto step = dyn_cast<flash::OnlineAttentionOp>(op.getOperation()); // its tiles of queries may follow packed sequences
-  if (!step)
+  SmallVector<flash::OnlineAttentionOp> steps = findSteps(op); // their tiles of queries may follow packed sequences
+  if (steps.empty())
     return flash::hasRowBounds(op.getMask())       ? RowsClass::Bounded
            : flash::hasReadRowBounds(op.getMask()) ? RowsClass::Listed
                                                    : RowsClass::None;
-  SmallVector<flash::OnlineAttentionOp> steps{step};
-  if (auto function = step->getParentOfType<FunctionOpInterface>())
-    function->walk([&](flash::OnlineAttentionOp other) { steps.push_back(other); });
   auto isBounded = [](flash::OnlineAttentionOp step) { return flash::hasRowBounds(step.getMask()); };
   auto isListed = [](flash::OnlineAttentionOp step) { return flash::hasReadRowBounds(step); };
-  if (llvm::all_of(steps, [](flash::OnlineAttentionOp step) { return step.getMask().empty(); }))
-    return RowsClass::Bounded;
-  return llvm::any_of(steps, isBounded)  ? RowsClass::Bounded
-         : llvm::any_of(steps, isListed) ? RowsClass::Listed
-                                         : RowsClass::None;
+  return !readLoops(op).isMasked || llvm::any_of(steps, isBounded) ? RowsClass::Bounded
+         : llvm::any_of(steps, isListed)                           ? RowsClass::Listed
+                                                                   : RowsClass::None;
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//
@@ -220,14 +233,6 @@ static FailureOr<SmallVector<ScheduleChoice, 2>> choose(Operation *op, const Que
     choices.push_back(std::move(choice));
   }
   return choices;
-}
-
-/// Reads the facts about loops from `op`, the first step of L1. An op of L0 has no loops.
-static LoopFacts readLoops(flash::ScoresOpInterface op) {
-  LoopFacts loops;
-  if (auto step = dyn_cast<flash::OnlineAttentionOp>(op.getOperation()))
-    loops.hasSegments = step.getI0().getDefiningOp<flash::SegmentTileOp>() != nullptr;
-  return loops;
 }
 
 /// Adds facts about scores and their regions to the question.

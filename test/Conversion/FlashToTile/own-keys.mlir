@@ -6,6 +6,9 @@
 // RUN: flashc-opt %t/causal.mlir %{l1} %{tile} | FileCheck %s --check-prefix=CAUSAL
 // RUN: flashc-opt %t/window.mlir %{l1} %{tile} | FileCheck %s --check-prefix=WINDOW
 // RUN: flashc-opt %t/whole.mlir %{l1} %{tile} | FileCheck %s --check-prefix=WHOLE
+// RUN: flashc %t/whole.mlir --emit=tile --schedule-table=%t/own.txt | FileCheck %s --check-prefixes=WHOLE,TABLE
+// RUN: flashc %t/whole.mlir --schedule-table=%t/own.txt --print-decisions -o %t/whole.ptx 2>&1 | FileCheck %s --check-prefix=DECISIONS
+// DECISIONS: own-keys = false (row, but known extents leave no loop with a mask)
 // RUN: not flashc-opt %t/prefix.mlir %{l1} %{tile} 2>&1 | FileCheck %s --check-prefix=REFUSED
 // RUN: not flashc-opt %t/padding.mlir %{l1} %{tile} 2>&1 | FileCheck %s --check-prefix=REFUSED
 // RUN: not flashc-opt %t/lengths.mlir %{l1} %{tile} 2>&1 | FileCheck %s --check-prefix=NOLIST
@@ -44,14 +47,14 @@
 // WINDOW:         %[[REST:.*]] = arith.subi %[[TOTAL]], %[[END]]
 // WINDOW:         tile.advance_ring %[[REST]] of
 
-// The extents say that all keys are kept: no loop has the mask, and the kernel says that there is nothing of its own.
+// The extents say that all keys are kept: no loop has the mask, and all consumers make all visits. If no override gives
+// own-keys, the schedule says so.
 // WHOLE-LABEL: gpu.func @whole(
-// WHOLE-SAME:    own-keys=false
+// TABLE-SAME:    own-keys=false
 // WHOLE-NOT:     tile.own_visits
 
 // And that each row sees all keys, in a tile that sticks out of them: the mask is there, but says the same for all rows.
 // CONSTANT-LABEL: gpu.func @constant(
-// CONSTANT-SAME:    own-keys=false
 // CONSTANT-NOT:     tile.own_visits
 // CONSTANT:         tile.map
 
@@ -95,6 +98,8 @@ func.func @whole(%q: !t, %k: !k, %v: !k) -> !t {
   return %o : !t
 }
 
+//--- own.txt
+d<=64 dv<=64: consumers=3,kv-tile=128,stages=4,own-keys=true
 //--- constant.mlir
 !t = tensor<1x2x200x64xbf16>
 !k = tensor<1x2x100x64xbf16>
