@@ -119,10 +119,8 @@ static bool readsArrays(llvm::StringRef code, const AttentionSpec &spec) {
 
 /// Returns the question about an attention that reads a cache, for a GPU with that many multiprocessors.
 static Question makeQuestion(const AttentionSpec &spec, const GPUTarget &target, int64_t multiprocessors) {
-  Question question;
-  question.target = target.name.str();
+  Question question(KernelKind::Forward, target.name, spec.headDim, spec.valueDim);
   question.dtype = spec.dtype;
-  question.d = spec.headDim, question.dv = spec.valueDim;
   question.queries = spec.queries;
   CacheQuestion &cache = question.cache.emplace();
   cache.batches = spec.batch, cache.keyHeads = spec.keyHeads, cache.keys = spec.keys, cache.groupSize = spec.groupSize;

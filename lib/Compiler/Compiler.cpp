@@ -97,13 +97,19 @@ FailureOr<ScheduleDecision> flashc::decideSchedules(ModuleOp module, const Compi
       *fused, {pipeline.target, pipeline.schedule, pipeline.scheduleTable, /*mayVary=*/!hasOwnTiles(options)});
 }
 
-CompileOptions flashc::withSchedule(const CompileOptions &options, const ScheduleChoice &choice) {
+CompileOptions flashc::withSchedule(const CompileOptions &options, const Schedule &schedule) {
   CompileOptions result = options;
   PipelineOptions &pipeline = result.pipeline;
-  pipeline.residentTile = choice.schedule.getQTile();
-  pipeline.streamedTile = choice.schedule.kvTile;
-  pipeline.splitGradients = choice.schedule.splitGradients;
-  pipeline.splits = choice.schedule.splits;
+  pipeline.splits = schedule.splits;
+  if (schedule.kind == KernelKind::Decode) {
+    pipeline.algorithm = "split-kv";
+    pipeline.chunk = schedule.chunk;
+    pipeline.schedule.clear(); // the function's attribute has the schedule
+    return result;
+  }
+  pipeline.residentTile = schedule.getQTile();
+  pipeline.streamedTile = schedule.kvTile;
+  pipeline.splitGradients = schedule.splitGradients;
   return result;
 }
 
@@ -150,7 +156,7 @@ struct Entry {
 /// queries suits short sequences.
 static LogicalResult addEntries(ModuleOp module, ScheduleChoice choice, const CompileOptions &options,
                                 SmallVectorImpl<Entry> &entries) {
-  CompileOptions tiled = withSchedule(options, choice);
+  CompileOptions tiled = withSchedule(options, choice.schedule);
   auto aligned = lowerToLoops(module, choice, tiled);
   if (failed(aligned))
     return failure();
@@ -195,7 +201,7 @@ static LogicalResult lowerEntry(Entry &entry, const ScheduleDecision &decision, 
   auto &[module, choice] = entry;
   if (failed(completeChoice(choice, *module, decision)))
     return failure();
-  return lowerFromLoops(*module, choice.schedule, withSchedule(options, choice), level);
+  return lowerFromLoops(*module, choice.schedule, withSchedule(options, choice.schedule), level);
 }
 
 FailureOr<LoweredKernel> flashc::lowerToKernel(ModuleOp module, const CompileOptions &options, KernelLevel level) {
@@ -209,7 +215,7 @@ FailureOr<LoweredKernel> flashc::lowerToKernel(ModuleOp module, const CompileOpt
   FailureOr<ScheduleDecision> decision = decideSchedules(module, options);
   if (failed(decision))
     return failure();
-  decision->plan = std::move(*plan);
+  decision->why = std::move(plan->why);
   SmallVector<Entry, 2> entries;
   for (const ScheduleChoice &choice : decision->choices)
     if (failed(addEntries(module, choice, options, entries)))

@@ -56,13 +56,14 @@ static void printEntry(llvm::raw_ostream &os, const Launch &launch, const Schedu
        << choice.mask << "\n";
 }
 
-static std::string describeDecoding(const Launch &launch, const KernelPlan &plan) {
+static std::string describeDecoding(const Launch &launch, const ScheduleDecision &decision) {
   std::string text;
   llvm::raw_string_ostream os(text);
-  os << "decisions for a decoding kernel: " << plan.why << "\nentry " << launch.kernel << ":\n";
-  printRow(os, plan.row);
-  os << "  schedule: " << plan.schedule->str() << "\n";
-  for (auto [field, where] : plan.reasons)
+  const ScheduleChoice &choice = decision.choices.front();
+  os << "decisions for a decoding kernel: " << decision.why << "\nentry " << launch.kernel << ":\n";
+  printRow(os, choice.row);
+  os << "  schedule: " << choice.schedule.str() << "\n";
+  for (auto [field, where] : choice.reasons)
     os << "  " << field << ": where " << where << "\n";
   printGrid(os, launch) << ", in clusters of " << launch.cluster[0]
                         << "\n  shared memory: " << launch.dynamicSharedMemory << " bytes\n";
@@ -76,8 +77,8 @@ std::string flashc::describeDecisions(const LoweredKernel &kernel) {
   llvm::raw_string_ostream os(text);
   const ScheduleDecision &decision = kernel.decision;
   SmallVector<Launch, 2> launches = *Launch::getAll(*kernel.module);
-  if (decision.plan.schedule)
-    return describeDecoding(launches.front(), decision.plan);
+  if (decision.question.kind == KernelKind::Decode)
+    return describeDecoding(launches.front(), decision);
   if (decision.question.kind == KernelKind::Plain) {
     os << "entry " << launches.front().kernel << ": a kernel without tiles, of " << launches.front().block[0]
        << " threads a CTA; there is no schedule to choose\n";
@@ -85,8 +86,8 @@ std::string flashc::describeDecisions(const LoweredKernel &kernel) {
     return text;
   }
   os << "decisions for " << decision.question.str() << ": " << decision.maskReason << "\n";
-  if (!decision.plan.why.empty())
-    os << "a forward kernel that reads a cache: " << decision.plan.why << "\n";
+  if (!decision.why.empty())
+    os << "a forward kernel that reads a cache: " << decision.why << "\n";
   // A launch tests the variants in order. The entry for all other launches is the first one in the module and the last
   // one here.
   for (auto [launch, choice] : llvm::zip(llvm::drop_begin(launches), decision.choices))

@@ -16,11 +16,9 @@ static Value getStored(Value array) {
 /// Returns the question about an attention whose keys and values may be in a cache. Unknown extents are 0 in it.
 static Question makeQuestion(flash::AttentionOp op, const GPUTarget &target) {
   auto get = [](ShapedType type, int64_t dim) { return type.isDynamicDim(dim) ? 0 : type.getDimSize(dim); };
-  Question question;
-  question.target = target.name.str();
+  Question question(KernelKind::Forward, target.name, op.getKType().getDimSize(3),
+                    cast<ShapedType>(op.getV().getType()).getDimSize(3));
   question.dtype = op.getQType().getElementType().isF16() ? "f16" : "bf16";
-  question.d = op.getKType().getDimSize(3);
-  question.dv = cast<ShapedType>(op.getV().getType()).getDimSize(3);
   if (int64_t queries = get(op.getQType(), 2))
     question.queries = queries;
   CacheQuestion &cache = question.cache.emplace();
@@ -60,24 +58,15 @@ FailureOr<KernelPlan> flashc::chooseKernel(ModuleOp module, const CompileOptions
   return std::move(*plan);
 }
 
-CompileOptions flashc::withPlan(const CompileOptions &options, const KernelPlan &plan) {
-  CompileOptions result = options;
-  PipelineOptions &pipeline = result.pipeline;
-  pipeline.algorithm = "split-kv";
-  pipeline.splits = plan.schedule->splits, pipeline.chunk = plan.schedule->chunk;
-  pipeline.schedule.clear(); // the function's attribute has the schedule
-  return result;
-}
-
 FailureOr<LoweredKernel> flashc::lowerDecoding(ModuleOp module, const KernelPlan &plan, const CompileOptions &options,
                                                KernelLevel level) {
-  CompileOptions tiled = withPlan(options, plan);
+  CompileOptions tiled = withSchedule(options, *plan.schedule);
   auto loops = lowerToLoops(module, tiled);
-  if (failed(loops))
+  if (failed(loops) || failed(lowerFromLoops(**loops, *plan.schedule, tiled, level)))
     return failure();
   LoweredKernel kernel{std::move(*loops), {}};
-  kernel.decision.plan = plan;
-  if (failed(lowerFromLoops(*kernel.module, *plan.schedule, tiled, level)))
-    return failure();
+  kernel.decision.question.kind = plan.kind;
+  kernel.decision.why = plan.why;
+  kernel.decision.choices.push_back({*plan.schedule, /*maxQueries=*/std::nullopt, plan.row, plan.reasons});
   return kernel;
 }

@@ -44,7 +44,7 @@ static FailureOr<LaunchTiles> chooseTiles(ModuleOp module, LaunchShapes shapes, 
     return failure();
   if (plan->kind != KernelKind::Decode)
     return chooseLaunchTiles(attention, shapes, options);
-  CompileOptions tiled = withPlan(options, *plan);
+  CompileOptions tiled = withSchedule(options, *plan->schedule);
   return LaunchTiles{tiled, tiled, ""};
 }
 

@@ -18,7 +18,7 @@ static std::string describeChoice(const ScheduleChoice &choice, StringRef target
 }
 
 static LaunchTiles takeTiles(const ScheduleChoice &choice, const CompileOptions &options) {
-  CompileOptions tiled = withSchedule(options, choice);
+  CompileOptions tiled = withSchedule(options, choice.schedule);
   LaunchTiles result{tiled, tiled, describeChoice(choice, options.pipeline.target)};
   if (choice.schedule.ownKeys && !options.pipeline.qTile) {
     result.computed.pipeline.qTile = mlir::tile::kTileRows;
@@ -33,7 +33,7 @@ static FailureOr<std::optional<ScheduleChoice>> findShort(ModuleOp module, Array
                                                           const CompileOptions &options, LaunchShapes shapes) {
   bool maySearch = bool(findFirst<flash::CountLeOp>(module));
   for (const ScheduleChoice &choice : asked.take_front(maySearch ? asked.size() : 0)) {
-    auto loops = lowerToLoops(module, withSchedule(options, choice));
+    auto loops = lowerToLoops(module, withSchedule(options, choice.schedule));
     if (failed(loops))
       return failure();
     SmallVector<LaunchCondition, 2> conditions = findShortSequences(module, **loops).conditions;

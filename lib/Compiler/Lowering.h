@@ -25,8 +25,9 @@ mlir::FailureOr<ScheduleDecision> decideSchedules(mlir::ModuleOp module, const C
 /// Whether the options give L1's tiles, or passes that choose them. Then there are no variants.
 bool hasOwnTiles(const CompileOptions &options);
 
-/// Returns `options` with the tiles of `choice` for L1. Tiles that `options` give themselves take precedence.
-CompileOptions withSchedule(const CompileOptions &options, const ScheduleChoice &choice);
+/// Returns `options` with the tiles and the parts of the keys that L1 has by `schedule`. Tiles that `options` give
+/// themselves take precedence.
+CompileOptions withSchedule(const CompileOptions &options, const Schedule &schedule);
 
 /// Returns a clone of `module` lowered to L1 by the options' algorithm. Fails after a diagnostic.
 mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> lowerToLoops(mlir::ModuleOp module, const CompileOptions &options);
@@ -38,9 +39,6 @@ mlir::LogicalResult lowerFromLoops(mlir::ModuleOp loops, const Schedule &schedul
 /// Chooses the kernel for the one attention of `module` (L0). This is the forward kernel if the keys are not in a cache
 /// and the options do not ask for split-kv. Fails after a diagnostic.
 mlir::FailureOr<KernelPlan> chooseKernel(mlir::ModuleOp module, const CompileOptions &options);
-
-/// Returns `options` for a decoding kernel: L1 divides the keys into parts as `plan` says.
-CompileOptions withPlan(const CompileOptions &options, const KernelPlan &plan);
 
 /// Lowers the one attention of `module` to the decoding kernel of `plan`, at `level`. Fails after a diagnostic.
 mlir::FailureOr<LoweredKernel> lowerDecoding(mlir::ModuleOp module, const KernelPlan &plan,

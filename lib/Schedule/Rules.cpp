@@ -50,11 +50,7 @@ llvm::Expected<Schedule> flashc::applyRow(const ScheduleRow &row, const Question
 llvm::Error flashc::checkSchedule(const Schedule &schedule, const GPUTarget &target, int64_t d, int64_t dv,
                                   LoopFacts loops) {
   Schedule checked = schedule;
-  Question question; // of an attention for which every rule on attentions holds
-  question.kind = schedule.kind;
-  question.target = target.name.str();
-  question.d = d;
-  question.dv = dv;
+  Question question(schedule.kind, target.name, d, dv); // of an attention for which every rule on attentions holds
   question.rows = RowsClass::Bounded;
   question.outputs.hasLse = false;
   question.loops = loops;

@@ -15,9 +15,7 @@ struct LoweredKernel {
   ScheduleDecision decision;
 
   /// Returns the schedule for any number of queries.
-  std::string getSchedule() const {
-    return (decision.plan.schedule ? *decision.plan.schedule : decision.choices.back().schedule).str();
-  }
+  std::string getSchedule() const { return decision.choices.back().schedule.str(); }
 };
 
 /// Lowers the one attention of `module` to `level`. The module is at L0 or L1 and stays unchanged. From

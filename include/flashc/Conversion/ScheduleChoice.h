@@ -51,13 +51,12 @@ struct ScheduleDecision {
   /// The reason for the mask's class.
   std::string maskReason;
   /// Choices in the order in which a launch tests them: by ascending number of queries. The last one is for every other
-  /// launch.
+  /// launch. A decoding kernel has one choice.
   llvm::SmallVector<ScheduleChoice, 2> choices;
   /// The argument whose dimension 2 is the number of queries; used only if there are several choices.
   unsigned queriesArgument = 0;
-  /// The plan for a module with keys in a cache: the reason for the kind of kernel that reads the keys, and the
-  /// schedule of a decoding kernel. A decoding kernel has no choices.
-  KernelPlan plan = {};
+  /// The reason for the kind of kernel that reads keys in a cache. Empty if no keys are in a cache.
+  std::string why = {};
 };
 
 /// Chooses the schedules for the only attention of a module in any form of L0 or L1, and checks them. A schedule is the

@@ -94,13 +94,17 @@ struct CacheQuestion {
 
 /// The facts on which the choice of a kernel and of its schedule depends.
 struct Question {
+  Question(KernelKind kind = KernelKind::Forward, llvm::StringRef target = kDefaultTarget, int64_t d = 0,
+           int64_t dv = 0)
+      : kind(kind), target(target), d(d), dv(dv) {}
+
   /// The kind of the op's kernel.
-  KernelKind kind = KernelKind::Forward;
+  KernelKind kind;
   /// The name of a GPUTarget.
-  std::string target = kDefaultTarget.str();
+  std::string target;
   /// bf16 or f16.
   std::string dtype;
-  int64_t d = 0, dv = 0;
+  int64_t d, dv;
   MaskClass mask = MaskClass::None;
   /// The most keys that a query sees. None: a query may see all keys, or the number is unknown.
   std::optional<int64_t> keys;

@@ -79,11 +79,8 @@ static FailureOr<Schedule> completeDecodeSchedule(LoopNest &nest, std::optional<
   if (!GPUTarget::lookup(target))
     return op->emitError() << "expected the target to be one of " << GPUTarget::getNames() << ", got '" << target
                            << "'";
-  Question question;
-  question.kind = KernelKind::Decode;
-  question.target = target.str();
   StepShape shape = getStepShape(nest);
-  question.d = shape.depth, question.dv = shape.valueDepth;
+  Question question(KernelKind::Decode, target, shape.depth, shape.valueDepth);
   question.cache.emplace().isWidened = llvm::any_of(
       nest.operands, [](const NestOperand &operand) { return operand.getStoredType().getIntOrFloatBitWidth() == 8; });
   ScheduleRow row;

@@ -258,11 +258,8 @@ static FailureOr<Question> makeQuestion(Operation *op, int64_t d, int64_t dv, Ty
                            << ", whose warpgroups compute no products";
   if (!element.isBF16() && !element.isF16())
     return op->emitError() << "expected bf16 or f16 on " << target << ", got " << element;
-  Question question;
-  question.target = target.str();
+  Question question(KernelKind::Forward, target, d, dv);
   question.dtype = element.isBF16() ? "bf16" : "f16";
-  question.d = d;
-  question.dv = dv;
   question.outputs = outputs;
   if (auto scores = dyn_cast<flash::ScoresOpInterface>(op))
     addScores(scores, question);
@@ -306,8 +303,7 @@ static FailureOr<ScheduleDecision> decidePlain(flash::PlainOpInterface op, const
   if (!request.overrides.empty())
     return op->emitOpError() << "expected no schedule for a kernel without tiles, got '" << request.overrides << "'";
   ScheduleDecision decision;
-  decision.question.kind = KernelKind::Plain;
-  decision.question.target = request.target.str();
+  decision.question = Question(KernelKind::Plain, request.target);
   decision.choices.push_back({});
   return decision;
 }
