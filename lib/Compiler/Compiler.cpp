@@ -80,8 +80,18 @@ bool flashc::hasOwnTiles(const CompileOptions &options) {
   return options.pipeline.qTile || options.pipeline.kvTile || options.addAlgorithm;
 }
 
-FailureOr<ScheduleDecision> flashc::decideSchedules(ModuleOp module, const CompileOptions &options) {
+ScheduleRequest flashc::makeRequest(const CompileOptions &options) {
   const PipelineOptions &pipeline = options.pipeline;
+  ScheduleRequest request{pipeline.target, pipeline.schedule, pipeline.scheduleTable,
+                          /*mayVary=*/!hasOwnTiles(options)};
+  if (pipeline.algorithm == "split-kv")
+    request.kind = KernelKind::Decode;
+  else if (options.addAlgorithm || !pipeline.mayDecode)
+    request.kind = KernelKind::Forward;
+  return request;
+}
+
+FailureOr<ScheduleDecision> flashc::decideSchedules(ModuleOp module, const CompileOptions &options) {
   // Scores and masks may be in the attention or in other ops; fusing them first makes the schedule the same in both
   // cases.
   OwningOpRef<ModuleOp> fused = module.clone();
@@ -93,8 +103,7 @@ FailureOr<ScheduleDecision> flashc::decideSchedules(ModuleOp module, const Compi
   };
   if (!options.addAlgorithm && failed(runPasses(*fused, fuse, "fuse", options)))
     return failure();
-  return decideSchedules(
-      *fused, {pipeline.target, pipeline.schedule, pipeline.scheduleTable, /*mayVary=*/!hasOwnTiles(options)});
+  return decideSchedules(*fused, makeRequest(options));
 }
 
 CompileOptions flashc::withSchedule(const CompileOptions &options, const Schedule &schedule) {
@@ -207,15 +216,9 @@ static LogicalResult lowerEntry(Entry &entry, const ScheduleDecision &decision, 
 FailureOr<LoweredKernel> flashc::lowerToKernel(ModuleOp module, const CompileOptions &options, KernelLevel level) {
   if (failed(checkOptions(module, options.pipeline)))
     return failure();
-  FailureOr<KernelPlan> plan = chooseKernel(module, options);
-  if (failed(plan))
-    return failure();
-  if (plan->kind == KernelKind::Decode)
-    return lowerDecoding(module, *plan, options, level);
   FailureOr<ScheduleDecision> decision = decideSchedules(module, options);
   if (failed(decision))
     return failure();
-  decision->why = std::move(plan->why);
   SmallVector<Entry, 2> entries;
   for (const ScheduleChoice &choice : decision->choices)
     if (failed(addEntries(module, choice, options, entries)))

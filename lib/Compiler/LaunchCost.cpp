@@ -39,7 +39,7 @@ static FailureOr<LaunchTiles> chooseTiles(ModuleOp module, LaunchShapes shapes, 
     return LaunchTiles{options, options, ""};
   if (failed(checkTarget(module, pipeline.target)))
     return failure();
-  FailureOr<KernelPlan> plan = chooseKernel(module, options);
+  FailureOr<KernelPlan> plan = chooseKernel(module, makeRequest(options));
   if (failed(plan))
     return failure();
   if (plan->kind != KernelKind::Decode)

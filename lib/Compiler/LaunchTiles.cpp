@@ -59,7 +59,9 @@ static int64_t countQueries(flash::ScoresOpInterface attention, LaunchShapes sha
 /// Returns the tiles of the entry that the launch takes.
 static FailureOr<LaunchTiles> chooseEntry(ModuleOp module, int64_t queries, LaunchShapes shapes,
                                           const CompileOptions &options) {
-  FailureOr<ScheduleDecision> decision = decideSchedules(module, options);
+  CompileOptions forward = options;
+  forward.pipeline.mayDecode = false; // the tiles of decoding kernels are not explained
+  FailureOr<ScheduleDecision> decision = decideSchedules(module, forward);
   if (failed(decision))
     return failure();
   ArrayRef<ScheduleChoice> choices = decision->choices;

@@ -24,6 +24,8 @@ struct ScheduleRequest {
   llvm::StringRef table;
   /// Whether there may be variants. There are none if the user chose the tiles of L1.
   bool mayVary = true;
+  /// The kind that the user's algorithm implies (KernelWish::kind).
+  std::optional<KernelKind> kind = std::nullopt;
 };
 
 /// A schedule, and the row that it came from.
@@ -59,10 +61,24 @@ struct ScheduleDecision {
   std::string why = {};
 };
 
-/// Chooses the schedules for the only attention of a module in any form of L0 or L1, and checks them. A schedule is the
-/// row of a table, with the overrides applied to it. Emits an error on the attention if a schedule does not fit the
-/// hardware, and on the module if a table cannot be parsed. For a module with a plain op, the result is one choice of
-/// kind Plain without fields.
+/// Returns the first op of a kind in `module`, or null.
+template <typename Op> Op findFirst(mlir::ModuleOp module) {
+  Op found;
+  module.walk([&](Op op) {
+    found = op;
+    return mlir::WalkResult::interrupt();
+  });
+  return found;
+}
+
+/// Chooses the kind of kernel for the only attention of a module (L0). This is the forward kernel if no keys are in a
+/// cache and the request does not ask for decoding. Fails after a diagnostic.
+mlir::FailureOr<KernelPlan> chooseKernel(mlir::ModuleOp module, const ScheduleRequest &request);
+
+/// Chooses the kernel (`chooseKernel`) and the schedules for the only attention of a module in any form of L0 or L1, and
+/// checks the schedules. A schedule is the row of a table, with the overrides applied to it. Emits an error on the
+/// attention if a schedule does not fit the hardware, and on the module if a table cannot be parsed. For a module with a
+/// plain op, the result is one choice of kind Plain without fields.
 mlir::FailureOr<ScheduleDecision> decideSchedules(mlir::ModuleOp module, const ScheduleRequest &request);
 
 /// Completes the schedule of a choice by facts about `loops`, the L1 of its entry. Emits an error and fails if an

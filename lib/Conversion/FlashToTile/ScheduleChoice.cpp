@@ -277,16 +277,6 @@ FailureOr<Schedule> flashc::resolveSchedule(Operation *op, StringRef target, int
   return choices->front().schedule;
 }
 
-/// The first op with scores of a module at L0 or L1.
-static flash::ScoresOpInterface findScores(ModuleOp module) {
-  flash::ScoresOpInterface found;
-  module.walk([&](flash::ScoresOpInterface op) {
-    found = op;
-    return WalkResult::interrupt();
-  });
-  return found;
-}
-
 /// The depth of the product with values. 0 if there is none.
 static int64_t getValueDepth(flash::ScoresOpInterface op) {
   Value values = op.getValues();
@@ -309,12 +299,19 @@ static FailureOr<ScheduleDecision> decidePlain(flash::PlainOpInterface op, const
 }
 
 FailureOr<ScheduleDecision> flashc::decideSchedules(ModuleOp module, const ScheduleRequest &request) {
-  llvm::Expected<ScheduleTable> table = ScheduleTable::parse(request.table, "schedule table");
-  if (!table)
-    return module.emitError() << llvm::toString(table.takeError());
+  FailureOr<KernelPlan> plan = chooseKernel(module, request);
+  if (failed(plan))
+    return failure();
+  ScheduleDecision decision;
+  decision.why = plan->why;
+  if (plan->kind == KernelKind::Decode) {
+    decision.question = Question(plan->kind, request.target);
+    decision.choices.push_back({*plan->schedule, /*maxQueries=*/std::nullopt, plan->row, plan->reasons});
+    return decision;
+  }
   if (flash::PlainOpInterface plain = findPlainOp(module))
     return decidePlain(plain, request);
-  flash::ScoresOpInterface op = findScores(module);
+  auto op = findFirst<flash::ScoresOpInterface>(module);
   if (!op)
     return module.emitError() << "expected an attention in the module, got none";
   auto q = cast<ShapedType>(op.getQ().getType());
@@ -328,7 +325,6 @@ FailureOr<ScheduleDecision> flashc::decideSchedules(ModuleOp module, const Sched
       makeQuestion(op, q.getDimSize(3), getValueDepth(op), q.getElementType(), request.target, outputs);
   if (failed(question))
     return failure();
-  ScheduleDecision decision;
   decision.question = *question;
   decision.overrides = request.overrides.str();
   decision.maskReason = classifyMask(op).reason;
@@ -343,7 +339,9 @@ FailureOr<ScheduleDecision> flashc::decideSchedules(ModuleOp module, const Sched
       decision.queriesArgument = argument.getArgNumber();
     }
   }
-  const ScheduleTable *tables[] = {&*table, &ScheduleTable::getBuiltIn()};
+  // chooseKernel has checked the table.
+  ScheduleTable table = llvm::cantFail(ScheduleTable::parse(request.table, "schedule table"));
+  const ScheduleTable *tables[] = {&table, &ScheduleTable::getBuiltIn()};
   auto choices = choose(op, decision.question, tables, request.overrides, mayVary);
   if (failed(choices))
     return failure();
@@ -352,9 +350,9 @@ FailureOr<ScheduleDecision> flashc::decideSchedules(ModuleOp module, const Sched
 }
 
 LogicalResult flashc::completeChoice(ScheduleChoice &choice, ModuleOp loops, const ScheduleDecision &decision) {
-  flash::ScoresOpInterface op = findScores(loops);
-  if (!op) // a plain op has no choices
+  if (decision.question.kind != KernelKind::Forward) // the loops decide no field of other kinds
     return success();
+  auto op = findFirst<flash::ScoresOpInterface>(loops);
   Question question = decision.question;
   question.loops = readLoops(op);
   return resolveRow(op, choice, question, decision.overrides);
