@@ -272,7 +272,7 @@ LoopBounds mlir::flash::computeLoopBounds(MaskSet &mask, const MaskLoop &loop, M
 bool mlir::flash::mayMoveTiles(MaskSet &mask, const MaskLoop &loop, MLIRContext *context) {
   if (mask.kept.size() != 1) // proofs about several conjuncts would take time
     return false;
-  MaskLoop moved = loop; // with moved tiles other facts hold, so that other bounds may remain
+  MaskLoop moved = loop; // other facts hold with moved tiles, so pruning may leave other bounds
   moved.isMoved = true;
   return BoundsBuilder(mask, moved, context).mayMoveTiles();
 }

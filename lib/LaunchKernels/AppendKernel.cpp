@@ -83,9 +83,10 @@ private:
     return signature.getMemRef(getArgument(array), width == 1 ? 0 : std::min(bytes, kBytes), isOfBytes);
   }
 
-  /// Returns the number of positions that a sequence may have: the positions of the cache or, with a block table, of
-  /// the pages of a row of the table; without left padding at most the number of rows of cos. Callers compare positions
-  /// with this number as unsigned 32-bit numbers, so that a negative position is also too large.
+  /// Returns the largest number of positions that a sequence may have. It is the number of positions of the cache or,
+  /// with a block table, of the pages in one row of the table. Without left padding it is also at most the number of
+  /// rows of cos. Callers compare positions with the result as unsigned 32-bit numbers, so that a negative position is
+  /// also too large.
   Value getLimit() {
     Value limit = getExtent(op.getKCache(), 1);
     if (op.getTable())

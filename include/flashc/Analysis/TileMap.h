@@ -101,15 +101,16 @@ private:
   std::vector<Row> rows;
 };
 
+/// The cost of mapping a row, in tiles, if the mask is not evaluated at run time.
+constexpr int64_t kTilesOfRow = 16;
+
 /// Maps the tiles that the loops of `function` (at L1) visit in a call with `arguments`. If there are several nests, as
 /// for gradients, it maps the first. The addresses of arguments are in the memory of this process, or 0 if the elements
 /// are unknown. The tile shape of `grid` is ignored and taken from the loops. Fails after a diagnostic; if a loop bound
 /// reads an unknown argument, the diagnostic names it.
 ///
-/// The time is proportional to the number of tiles if the mask is evaluated at run time (flash.tile_runs). Otherwise it
-/// is proportional to the number of rows, and a row counts as kTilesOfRow tiles. If the tiles would be more than
-/// `maxTiles`, the map is a sample.
-constexpr int64_t kTilesOfRow = 16;
+/// If the cost of mapping all rows would exceed `maxTiles`, the map is a sample of the rows. A row costs kTilesOfRow.
+/// However, if the mask is evaluated at run time (flash.tile_runs), a row costs as much as the map has columns.
 mlir::FailureOr<TileMap> mapTiles(mlir::func::FuncOp function, mlir::ArrayRef<LaunchArgument> arguments, TileGrid grid,
                                   int64_t maxTiles = int64_t(1) << 22);
 

@@ -229,7 +229,8 @@ LogicalResult expandFPowI(math::FPowIOp op, PatternRewriter &rewriter) {
   return success();
 }
 
-/// Compares the magnitude with infinity, or with infinity and the least normal number.
+/// Expands math.isinf to a comparison of the magnitude with infinity. Expands math.isnormal to two comparisons of the
+/// magnitude, with infinity and with the least normal number.
 template <typename OpTy> LogicalResult expandClass(OpTy op, PatternRewriter &rewriter) {
   auto type = dyn_cast<FloatType>(op.getOperand().getType());
   if (!type)

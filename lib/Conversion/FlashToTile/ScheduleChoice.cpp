@@ -184,8 +184,9 @@ static LoopFacts readLoops(flash::ScoresOpInterface op) {
   return loops;
 }
 
-/// Classifies what the mask says about rows. If no loop of L1 has the mask, all rows see all keys; this is no reason to
-/// refuse own keys.
+/// Returns what the mask says about the keys that a few rows see (RowsClass). In L1, flash-bound-loops has left the
+/// mask only in some of the loops. If no loop has the mask, all rows see all keys. The result is then Bounded, so that
+/// own-keys is not refused.
 static RowsClass classifyRows(flash::ScoresOpInterface op) {
   if (op.getKernelKind() != getKindName(KernelKind::Forward))
     return RowsClass::None;

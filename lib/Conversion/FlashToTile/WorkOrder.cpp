@@ -150,8 +150,9 @@ static std::optional<bool> isSoForSome(const LoopNest &nest, Question *isSo) {
   return false;
 }
 
-/// Whether tiles see fewer keys than tiles that start after them, for `length` queries. The difference must be more
-/// than a fifth of all keys in total.
+/// Whether tiles see fewer keys than tiles that start after them, for `length` queries. Each tile is compared with the
+/// most keys that it or a tile that starts after it sees. The result is true if the tiles together lack more than a
+/// fifth of these keys.
 static std::optional<bool> startsShort(const LoopNest &nest, int64_t length, int64_t samples) {
   int64_t tiles = llvm::divideCeil(length, nest.residentTile), most = 0, missing = 0, all = 0;
   for (int64_t sample = 0; sample < std::min(tiles, samples); ++sample) {

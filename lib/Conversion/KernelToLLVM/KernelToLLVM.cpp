@@ -166,7 +166,8 @@ struct KernelLowering : OpConversionPattern<gpu::GPUFuncOp> {
     if (auto threads = op->getAttrOfType<IntegerAttr>("flashc.threads")) {
       function->setAttr(NVVM::NVVMDialect::getReqntidAttrName(),
                         rewriter.getDenseI32ArrayAttr(static_cast<int32_t>(threads.getInt())));
-      // One CTA per SM: setmaxnreg has no effect without a register limit at entry.
+      // minctasm = 1 (at least one CTA per SM) gives the kernel a register limit at entry, without which setmaxnreg has
+      // no effect.
       function->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(), rewriter.getI32IntegerAttr(1));
     }
     if (auto cluster = op->getAttrOfType<IntegerAttr>("flashc.cluster"))

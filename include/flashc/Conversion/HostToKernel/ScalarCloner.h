@@ -54,7 +54,8 @@ public:
   /// Returns the table of the value `table` as an array of f32 with these extents, stored row by row. Null after an
   /// error.
   mlir::Value getTableArray(mlir::OpBuilder &b, mlir::Value table, mlir::ArrayRef<mlir::OpFoldResult> extents);
-  /// Returns the extents of a table of tiles (TileTables), without the extents within a row. Fails after an error.
+  /// Returns the extents of a table of tiles (TileTables), seen as an array of rows: for example batches, heads and
+  /// resident tiles. The extent of a row itself is not included. Fails after an error.
   mlir::FailureOr<mlir::SmallVector<mlir::Value>> getTableExtents(mlir::OpBuilder &b, mlir::Value table);
   /// Returns the number of a table's row at `positions` of L1. Null after an error.
   mlir::Value getTableRow(mlir::OpBuilder &b, mlir::Value table, mlir::ValueRange positions);

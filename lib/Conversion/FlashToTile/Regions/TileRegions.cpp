@@ -57,8 +57,8 @@ LogicalResult TileRegions::emitRows(Region &region) {
   return success();
 }
 
-/// Makes a tile.map and sets the insertion point into it. Values of `region` that depend on the row only become
-/// arguments of the tile.map.
+/// Makes a tile.map and sets the insertion point into it. The values of `region` that emitRows has computed for each
+/// row become arguments of the tile.map.
 tile::MapOp TileRegions::beginMap(Value tile, Value column, Region *region) {
   SmallVector<Value> tiles;
   SmallVector<Type> types{cast<RankedTensorType>(tile.getType()).getElementType(), b.getIndexType(), b.getIndexType()};

@@ -29,7 +29,7 @@ public:
 
   /// Whether the rows of a tile are consecutive positions of one head.
   virtual bool areConsecutive() const { return true; }
-  /// Whether the stored arrays have rows of another sequence after the last row.
+  /// Whether the stored arrays may have rows of another sequence behind the rows of a sequence.
   virtual bool areFollowed() const { return false; }
   /// Returns the head of all rows. Null if rows have different heads.
   virtual mlir::Value getHead(KernelFrame &frame) const;

@@ -15,7 +15,7 @@ FailureOr<SmallVector<Value>> ColumnSumsStep::emit(Value visit, ValueRange state
   auto product = tile::MmaAsyncOp::create(b, tile::TokenType::get(b.getContext(), type), frame.getResident("k"),
                                           frame.loadStreamed("q", query), /*acc=*/Value(), /*ones=*/Value(),
                                           /*transpose_b=*/true, /*stage=*/0);
-  if (frame.visits.isInTable()) // read again, so that the mask's values are loaded while the product runs
+  if (frame.visits.isInTable()) // the query is read again, so that the mask's values are loaded while the product runs
     query = frame.visits.emitPosition(b, visit);
   Value products = tile::MmaWaitOp::create(b, type, product, /*pending=*/0, /*read_stage=*/1);
   Value probabilities = emitWeights(frame, visit, query, products, /*lse=*/Value());

@@ -98,7 +98,7 @@ FailureOr<ForwardStep::State> ForwardStep::emitStep(Value visit, State state) {
   auto product =
       tile::MmaAsyncOp::create(b, tile::TokenType::get(b.getContext(), scoreType), frame.getResident("q"), kTile,
                                /*acc=*/Value(), /*ones=*/Value(), /*transpose_b=*/true, /*stage=*/0);
-  if (frame.visits.isInTable()) // read again, so that the mask's values are loaded while the product runs
+  if (frame.visits.isInTable()) // the key is read again, so that the mask's values are loaded while the product runs
     key = frame.visits.emitPosition(b, visit);
   Value scores = frame.emitScaled("k", tile::MmaWaitOp::create(b, scoreType, product, /*pending=*/0), firstKey);
   if (!scores)
@@ -163,8 +163,9 @@ FailureOr<ForwardStep::Scores> ForwardStep::emitScoreRegion(Value visit, Value k
   asWritten.erase();
   if (schedule.kind != KernelKind::Forward || !nest.score || !isSoftCap(*nest.score))
     return Scores{simple.map.getResult()};
-  // With exponentials inside of the branches, the multi-function unit need not wait for the end of a branch. With a
-  // `wait-after` the exponentials come after the branches, since a wait for a product must be among them.
+  // If the branches also compute the exponentials, the multi-function unit need not wait for the end of a branch. With
+  // a `wait-after`, the exponentials come after the branches, because a wait for a product must be placed among the
+  // exponentials.
   Scores result;
   result.isExponential = schedule.max == Max::Unified && schedule.waitAfter == 0;
   result.tile = splitSmallTanh(simple.map, remainingScale, [&](OpBuilder &nested, Value branch) {

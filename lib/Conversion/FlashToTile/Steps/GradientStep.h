@@ -8,8 +8,9 @@
 namespace flashc {
 
 /// The gradients of the resident dimension: of keys (dk, dv) or of queries (dq). X = Q K^T and dP = dO V^T, or their
-/// transposes if keys are resident, are products from shared memory. P = exp(S - lse) and dX = P * (dP - delta) *
-/// score' are in registers, as operands A of the products that add to the gradients:
+/// transposes if keys are resident, are products from shared memory. S are the scores, a function of X, and score' is
+/// the derivative of that function. P = exp(S - lse) and dX = P * (dP - delta) * score' are in registers, as operands A
+/// of the products that add to the gradients:
 ///
 ///   resident keys:     X^T = K Q^T    dP^T = V dO^T    dv += P^T dO    dk += dX^T Q
 ///   resident queries:  X = Q K^T      dP = dO V^T      dq += dX K

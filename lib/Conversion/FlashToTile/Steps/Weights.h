@@ -22,9 +22,11 @@ mlir::Value emitWithQueries(KernelFrame &frame, mlir::Value visit, mlir::Value p
                             llvm::StringRef name, mlir::Value values,
                             llvm::function_ref<mlir::Value(mlir::Value, mlir::Value)> compute);
 
-/// Emits exp(score - lse) from the products of a visit, with 0 where the mask keeps nothing. `position` is the first
-/// streamed position. If queries are resident, `lse` has one value for each row. Otherwise `lse` is null or holds the
-/// shifts of the columns, -log2(e) * lse. Null after an error.
+/// Emits exp(score - lse) from the products of a visit, with 0 for pairs that the mask does not keep. `position` is the
+/// first streamed position. If queries are the rows of the tile, `lse` holds the log-sum-exp of each row's query. If
+/// queries are the columns, `lse` holds the shift of each column's query (DeltaKernel.cpp): -log2(e) times the
+/// log-sum-exp, or -inf if the log-sum-exp is -inf. In this case `lse` may be null, and the log-sum-exps are then
+/// loaded from memory. Returns null after an error.
 mlir::Value emitWeights(KernelFrame &frame, mlir::Value visit, mlir::Value position, mlir::Value products,
                         mlir::Value lse);
 

@@ -16,7 +16,8 @@ Value Visits::Emitter::getOwnRowInL1(OpBuilder &inL1) {
   return row;
 }
 
-/// Makes the number of a visit uniform, since minima and maxima pass through general registers (see tile.uniform).
+/// Makes the number of a visit uniform. The number is computed by minima and maxima, which are in general registers, so
+/// ptxas would assume that it differs between threads (see tile.uniform).
 Value Visits::Emitter::makeUniform(Value visit) {
   bool isPlain = visit == visits.total || getConstantIntValue(visit);
   return isPlain ? visit : tile::UniformOp::create(b, visit).getResult();
@@ -176,7 +177,8 @@ Value Visits::Emitter::divideExactly(Value distance) {
 }
 
 /// Emits the visits of 64 rows in the last run. If the rows see none of the run's keys, the visits lie outside of the
-/// run. The bounds are those of a loop over all keys, which begins at a constant more often than the last run does.
+/// run. The bounds are computed as for a loop over all keys and not over the last run alone: a loop over all keys
+/// begins at a constant more often.
 FailureOr<Visits::Emitter::RowVisits> Visits::Emitter::emitVisitsOf(const MovingRun &run, Value firstRow,
                                                                     OpBuilder &inL1) {
   std::optional<flash::RowBounds> bounds = flash::emitRowBounds(

@@ -114,8 +114,8 @@ LogicalResult Visits::Emitter::emitRotation() {
   return success();
 }
 
-/// Appends the pieces of the segments that are masked if `isMasked` holds, otherwise those of the other segments.
-/// `count` is the number of visits so far, and is increased.
+/// Appends a piece to `pieces` for each masked segment or, without `isMasked`, for each segment that is not masked.
+/// `count` is the number of visits before the first of these pieces, and becomes the number after the last.
 LogicalResult Visits::Emitter::emitPiecesOf(MutableArrayRef<Segment> segments, bool isMasked,
                                             SmallVectorImpl<Piece> &pieces, Value &count) {
   for (Segment &segment : llvm::reverse(segments)) {

@@ -30,17 +30,18 @@ class KernelFrame;
 /// of one run then ascend from the diagonal on. If all CTAs have the same run, each begins at another one of its full
 /// tiles, and wraps around.
 ///
-/// With own-keys the visits of a warpgroup must be consecutive. With several runs, the last run moves with the rows,
-/// and its tiles are visited in descending order. The visits of the other runs come among them, at a place where all
-/// warpgroups are within their last run:
+/// With own-keys, each warpgroup leaves out visits that its own rows do not need, and the visits that it makes must be
+/// consecutive. If there are several runs, the last run moves with the rows, and its tiles are visited in descending
+/// order. The visits of the other runs come among those of the last run, at a place where all warpgroups are within the
+/// last run:
 ///
 ///   keys       | masked |   | masked |    full    | masked |
 ///   visits     |   2    |   |  6, 5  |    4, 3    |  1, 0  |
 class Visits {
 public:
-  /// Emits values that are the same for all visits. With own-keys, also emits which interval of visits the unit's rows
-  /// need (`getOwn`), which has few other visits in it. This needs bounds of the mask: bounds that read no array
-  /// (flash::emitRowBounds), or, with a work list, bounds that read arrays (flash::emitReadRowBounds).
+  /// Emits values that are the same for all visits. With own-keys, also emits an interval of visits (`getOwn`) that
+  /// contains all visits that the unit's rows need, and few others. This requires that the mask has bounds: bounds that
+  /// read no array (flash::emitRowBounds), or, with a work list, bounds that read arrays (flash::emitReadRowBounds).
   static mlir::FailureOr<Visits> emit(KernelFrame &frame);
 
   /// Returns `total` visits, all of which are masked. The caller knows their positions.

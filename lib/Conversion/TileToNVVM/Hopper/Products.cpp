@@ -134,7 +134,7 @@ TileValues lowerMmaAsync(MmaAsyncOp op, Adaptor<MmaAsyncOp> adaptor, Emitter &em
   SmallVector<Value> acc, a = llvm::to_vector(adaptor.getA());
   if (op.getAcc())
     acc = llvm::to_vector(adaptor.getAcc());
-  if (op.getLocalDescriptors()) // descriptors are then computed here
+  if (op.getLocalDescriptors()) // LLVM cannot hoist this instruction, nor the descriptors that are computed from it
     a[0] = emit.ptx(emit.builder.getI64Type(), "mov.b64 $0, $1;", "=l,l", a[0], /*sideEffects=*/true);
   for (int64_t step = 0; step < depth; step += kDepthStep)
     acc = emitStep(emit, op, adaptor, a, acc, step);

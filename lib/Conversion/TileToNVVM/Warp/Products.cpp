@@ -104,7 +104,8 @@ void multiplyBytes(Emitter &emit, MmaAsyncOp op, MatrixReader &reader, ArrayRef<
       for (int64_t i = 0, e = words.size(); i < e; i += 2)
         for (int odd = 0; odd < 2; ++odd) {
           Value b[] = {widen(words[i], {odd, odd + 2}), widen(words[i + 1], {odd, odd + 2})};
-          // The thread's columns of the sixteen are 4t + odd and 4t + odd + 2, in two rows.
+          // This product has every second one of sixteen columns. The thread has columns 4t + odd and 4t + odd + 2 of
+          // the sixteen, in two rows (t = lane mod 4).
           int64_t first = (col / 8 + i) * 4 + odd;
           int64_t places[] = {first, first + 4, first + 2, first + 6};
           SmallVector<Value> part = llvm::map_to_vector(places, [&](int64_t place) { return acc[place]; });
@@ -123,7 +124,7 @@ TileValues lowerMmaAsync(MmaAsyncOp op, Adaptor<MmaAsyncOp> adaptor, Emitter &em
   SmallVector<Value> acc = llvm::to_vector(adaptor.getAcc());
   if (acc.empty())
     acc.assign(4 * blocks, arith::ConstantOp::create(emit.builder, emit.loc, emit.builder.getF32FloatAttr(0.0f)));
-  // The columns of A after its last one are zeros, as are the rest of a panel's columns in the slot.
+  // Columns of zeros are appended to A up to a whole step of depth. In the slot, the rest of the panel is zeros, too.
   SmallVector<Value> a = llvm::to_vector(adaptor.getA());
   a.resize(llvm::alignTo(a.size(), 4), Value());
   for (Value &word : a)
