@@ -116,8 +116,9 @@ SmallVector<unsigned, 1> flashc::findOutputs(func::FuncOp func, Value value) {
 /// Whether `op` only makes another value for the memory of its operand, without reading elements.
 static bool isView(Operation *op) { return isa<bufferization::ToTensorOp, memref::CastOp, tensor::CastOp>(op); }
 
-/// Emits an error if an op other than `write` reads or writes `array`: kernels write to the array while other kernels
-/// still read. Ops that read only the extents of the array are allowed.
+/// Emits an error if an op other than `write` reads or writes `array`. A kernel may write to the array while another
+/// one still reads, so that a reader of the array might get new elements in place of old ones. Ops that read only the
+/// extents of the array are allowed.
 static LogicalResult checkDestination(bufferization::MaterializeInDestinationOp write, Value array) {
   for (Operation *user : array.getUsers()) {
     if (user == write || isa<memref::DimOp, tensor::DimOp>(user))

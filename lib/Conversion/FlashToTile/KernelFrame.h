@@ -82,7 +82,8 @@ public:
   /// Whether the step's results are parts that another kernel merges. If so, `storePart` stores all results.
   bool storesParts() const { return nest.findKernel(nest.parts.merge) != nullptr; }
   mlir::LogicalResult storePart(mlir::Value tile, unsigned result);
-  /// The sinks that join the row sums in this kernel. Null if there are none.
+  /// Returns the sinks that this kernel adds to the sums of its rows. Null if there are none, or if another kernel adds
+  /// them.
   mlir::Value getSinks();
   /// Emits, for each row, the value that `load` loads for the head of that row. Null after an error.
   mlir::Value emitOfHeads(llvm::function_ref<mlir::Value(mlir::Value head)> load);

@@ -190,8 +190,9 @@ Value ForwardStep::emitLogSumExp(Value max, Value sum) {
   return math::FmaOp::create(b, math::Log2Op::create(b, sum), splat(rowType, llvm::numbers::ln2), scaled);
 }
 
-/// Emits whether a row has seen no key, or only scores of -inf. In such a row the sum is 0. In every other row the
-/// greatest score adds at least 1 to the sum, unless a score is NaN or +inf, which makes the sum NaN.
+/// Emits whether a row has seen no key, or only scores of -inf. In such a row the sum is 0. In every other row the sum
+/// is not 0: the greatest score adds at least 1 to it (with max=unified, at least 2^-80), and a score that is NaN or
+/// +inf makes it NaN.
 Value ForwardStep::emitIsEmpty(Value sum) {
   auto rowType = cast<RankedTensorType>(sum.getType());
   return arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, sum, splat(rowType, 0.0));
@@ -229,7 +230,8 @@ ForwardStep::WithSinks ForwardStep::emitWithSinks(Value sinks, Value lse, Value 
   return {power(difference, 1.0), arith::SelectOp::create(b, isEmpty, sinks, both)};
 }
 
-/// Emits o = acc / sum and the log-sum-exp. For a row that has seen no key, o is 0 and the log-sum-exp is -inf.
+/// Emits o = acc / sum and the log-sum-exp. For a row that has seen no key, o is 0, and the log-sum-exp is -inf or, if
+/// there are sinks, the row's sink.
 LogicalResult ForwardStep::emitOutputs(ValueRange carried) {
   State state = getState(carried);
   RankedTensorType rowType = frame.getRowType();

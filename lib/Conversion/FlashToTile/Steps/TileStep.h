@@ -24,8 +24,8 @@ public:
   /// Whether a product adds up the rows of the operand's tiles, each multiplied by a weight. Rows outside of the mask
   /// must then be cleared, since 0 times NaN is NaN.
   virtual bool addsUpRows(llvm::StringRef operand) const { return false; }
-  /// Whether the step multiplies weights by values of the same pairs. Such values may hold any bits if arrays hide the
-  /// pair (KernelFrame::hidesData).
+  /// Whether the step multiplies the weight of a pair by another value of the pair, as P * (dP - delta). If arrays hide
+  /// the pair (KernelFrame::hidesData), the other value may hold any bits.
   virtual bool multipliesPairs() const { return false; }
   /// Emits the step's allocations in shared memory, apart from the operands' rings.
   virtual void emitAllocations() {}

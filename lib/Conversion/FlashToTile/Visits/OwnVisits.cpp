@@ -23,9 +23,8 @@ Value Visits::Emitter::makeUniform(Value visit) {
   return isPlain ? visit : tile::UniformOp::create(b, visit).getResult();
 }
 
-/// Returns the number of the visit of a tile: the one that ends at `key`, or contains the position before `key`. Tiles
-/// are counted from the one at `begin`, and the last tile is visited first. If `key` is at or before `begin`, returns
-/// the number of visits.
+/// Returns the number of the visit of the tile that contains the position before `key`. The tiles begin at `begin`, and
+/// the last tile is visited first. If `key` is at or before `begin`, returns the number of visits.
 Value Visits::Emitter::getVisitAt(Value key, Value begin) {
   return sub(visits.total, countTiles(max(sub(key, begin), zero)));
 }
