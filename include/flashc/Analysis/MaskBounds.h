@@ -98,9 +98,9 @@ MaskClass classify(const MaskSet &mask, const LoopBounds &bounds);
 /// kept, which is computed for each tile of the other direction; other tiles begin at multiples of the tile size from
 /// the loop's begin on. The result is true if
 /// 1. there is one kept interval, and the cuts are at its ends (moved tiles of several intervals would overlap);
-/// 2. the begin of the interval is not a constant, nor at a constant distance from the other direction's tile (as the
-///    begin of a sliding window is: its first tile needs the mask, moved or not), nor known to be a multiple of the
-///    tile size;
+/// 2. the begin of the interval is not a constant, nor at a constant distance from the other direction's tile, nor
+///    known to be a multiple of the tile size (a sliding window begins at a constant distance: its first tile needs the
+///    mask even if tiles are moved);
 /// 3. the end of the interval is not known to be where a tile of the loop ends.
 ///
 /// Adds variables to the mask's space.

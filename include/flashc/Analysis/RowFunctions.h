@@ -1,8 +1,8 @@
 //===- RowFunctions.h - what a mask computes for a query ----------------------------------------------------------===//
 // A value of a mask region that does not depend on the key is a function of the query i: a row function. If a row
 // function never descends as i grows, its values at two queries bound its values between them, whatever it reads (the
-// offset of a segment, the id of a document). A function that reads an array counts as such only if the array is
-// declared sorted (`flash.assume_sorted`).
+// offset of a segment, the id of a document). If a function reads an array, it is known not to descend only if the
+// array is declared sorted (`flash.assume_sorted`).
 //===--------------------------------------------------------------------------------------------------------------===//
 #ifndef FLASHC_ANALYSIS_ROWFUNCTIONS_H
 #define FLASHC_ANALYSIS_ROWFUNCTIONS_H

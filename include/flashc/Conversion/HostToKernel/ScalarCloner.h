@@ -30,7 +30,7 @@ public:
   mlir::FailureOr<mlir::SmallVector<mlir::Value>> getAll(mlir::OpBuilder &b, mlir::ValueRange values);
 
   /// Copies the values that a score or mask region captures, and those that the region computes from captured values, b
-  /// and h alone. If `head` is null, rows have different heads; then copies only what does not depend on h. A call
+  /// and h alone. If `head` is null, rows have different heads, and values that depend on h are not copied. A call
   /// before the loop over keys keeps the copied code out of the loop.
   mlir::LogicalResult cloneInvariants(mlir::OpBuilder &b, mlir::Region &region, mlir::Value batch, mlir::Value head);
 

@@ -92,9 +92,9 @@ Polynomial::Polynomial(int64_t terms) {
   }
 }
 
-/// With u = k * x, two terms are computed as (c0 / -c1 - u^2) / k^2, and three terms as ((u^2 + c1 / 2 c2)^2 + (c0 / c2
-/// - (c1 / 2 c2)^2)) / k^4; the constants contain the powers of k. This takes one multiply-add fewer than a polynomial
-/// with a leading coefficient, and one register fewer than Horner's rule.
+/// With u = k * x and h = c1 / (2 * c2), two terms are computed as (c0 / -c1 - u^2) / k^2, and three terms as ((u^2 +
+/// h)^2 + (c0 / c2 - h^2)) / k^4; the constants contain the powers of k. This takes one multiply-add fewer than a
+/// polynomial with a leading coefficient, and one register fewer than Horner's rule.
 Value Polynomial::emitMonic(ImplicitLocOpBuilder &b, Value x, double k) const {
   double square = k * k, leading = coefficients.back();
   if (coefficients.size() == 2)

@@ -60,8 +60,8 @@ LogicalResult HeadRows::emitPlace(KernelFrame &frame) {
     scalars.map(nest.parts.dim.position, frame.part);
   }
   if (isHeavyLast(nest)) {
-    // CTAs start in the order of their numbers. The last tiles come first, so that the shortest fill the gaps at the
-    // end.
+    // CTAs start in the order of their numbers. The last tiles, which have the most work, get the first numbers, so
+    // that the shortest tiles start last and fill the gaps at the end.
     Value numTiles = emitNumTiles(frame, extent);
     residentTile = arith::SubIOp::create(b, b.createOrFold<arith::SubIOp>(numTiles, frame.index(1)), residentTile);
   }

@@ -102,9 +102,9 @@ FailureOr<ForwardStep::Exponents> ForwardStep::emitAsWritten(Value visit, Value 
                    splat(cast<RankedTensorType>(scores.offset.getType()), 0.0)};
 }
 
-/// Emits exponents. As long as the new maximum exceeds the old one by less than kRescaleThreshold, they use the old
-/// maximum, and so do acc and sum. In most tiles no score of the warp's rows exceeds the old maximum by that much. Then
-/// the lanes exchange nothing.
+/// Emits exponents. If the new maximum of a row exceeds the old one by at most kRescaleThreshold, the row keeps the old
+/// maximum, and the row's exponents, acc and sum stay relative to it. In most tiles no score of the warp's rows exceeds
+/// the old maximum by more than that. Then the lanes exchange nothing.
 FailureOr<ForwardStep::Exponents> ForwardStep::emitRescaledExponents(Value visit, Value key, Scores scores,
                                                                      Value oldMax, Softmax &result) {
   FailureOr<Scores> masked = emitMasked(visit, key, scores, kNegInf);

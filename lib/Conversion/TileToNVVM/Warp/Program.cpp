@@ -1,7 +1,7 @@
 //===- Program.cpp - the prologue of a warp program ---------------------------------------------------------------===//
 //
-//   every warp   Lane 0 initialises the barriers of the warp's own rings and fences. Then the warp's lanes meet.
-//                No warp waits for another one before its first copies have started.
+//   every warp   Lane 0 initialises the barriers of the warp's own rings, and executes a fence if the target has TMA.
+//                Then the warp's lanes meet. A warp starts its first copies without waiting for another warp.
 //   a cluster    Thread 0 initialises the barrier of the data that other CTAs will push, and sets its number of bytes.
 //                Then the CTA arrives at the cluster's barrier. It waits for this barrier only before the merge.
 //
