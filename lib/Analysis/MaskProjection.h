@@ -12,7 +12,7 @@ struct MaskProjection {
   SmallVector<MaskExpr> conditions; // constraints that do not contain Tile
   bool isEmpty = false;
   bool isExact = true;      // each tile within the bounds has a pair that satisfies all constraints
-  bool mayHaveGaps = false; // inexact, since a key between the keys of two queries may belong to no query
+  bool mayHaveGaps = false; // not exact: a key that lies between the keys of two queries may be seen by no query
 };
 
 /// Eliminates i, j and their quotients from the constraints of `conjunct`. Here j is in [Tile, Tile + tileSize) and, if

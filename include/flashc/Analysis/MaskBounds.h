@@ -39,7 +39,7 @@ struct TileInterval {
   /// conditions together with the rooms.
   SmallVector<MaskExpr> beginTiles, endTiles, conditionExprs;
   bool isExact = true;       // each tile holds a kept pair (for a kept interval) or a cut pair (for a cut interval)
-  bool mayHaveGaps = false;  // inexact, since a key between the keys of two queries may belong to no query
+  bool mayHaveGaps = false;  // not exact: a key that lies between the keys of two queries may be seen by no query
   bool isEverything = false; // proven to be all tiles of the loop; tried only if the mask has opaque parts
 
   bool isPrefix() const { return begin.empty(); }

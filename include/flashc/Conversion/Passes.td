@@ -222,7 +222,7 @@ def ExpandMath : Pass<"expand-math"> {
     | expm1, log1p, sinh | a series around 0, and their definition elsewhere |
     | asinh, atanh | log1p |
     | atan2 | atan in the first octant |
-    | powf, fpowi | 2^(y log2 of the magnitude of x), and the sign; products for a constant whole y up to 64 |
+    | powf, fpowi (x^y) | 2^(y log2 of the magnitude of x), and the sign; products for a constant whole y up to 64 |
     | ipowi | a loop over the bits of the exponent |
     | sincos; isinf, isnormal | sin and cos; comparisons |
 
