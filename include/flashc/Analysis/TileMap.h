@@ -110,7 +110,7 @@ constexpr int64_t kTilesOfRow = 16;
 /// reads an unknown argument, the diagnostic names it.
 ///
 /// If the cost of mapping all rows would exceed `maxTiles`, the map is a sample of the rows. A row costs kTilesOfRow.
-/// However, if the mask is evaluated at run time (flash.tile_runs), a row costs as much as the map has columns.
+/// However, if the mask is evaluated at run time (flash.tile_runs), a row costs the map's number of columns.
 mlir::FailureOr<TileMap> mapTiles(mlir::func::FuncOp function, mlir::ArrayRef<LaunchArgument> arguments, TileGrid grid,
                                   int64_t maxTiles = int64_t(1) << 22);
 
