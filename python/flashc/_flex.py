@@ -26,10 +26,10 @@ from ._runtime.plans import MaskPlan
 from ._trace.repeated import code_of
 from ._trace.trace import Code, bound
 
-#: BLOCK_SIZE of PyTorch's stand-in for no BlockMask.
+#: The BLOCK_SIZE of the BlockMask that PyTorch makes where the caller gives none.
 _WHOLE = 1 << 30
 
-#: The class of a block in a table; 0: not visited.
+#: The classes of blocks in a table. A block of class 0 is not visited.
 _PARTIAL, _FULL = 1, 2
 
 #: `follows(mask_mod, table, block_size, lengths)`: whether the table keeps the same pairs as the function; None: that
@@ -105,7 +105,7 @@ def mask_of(block_mask: Any, queries: int, keys: int,
     lengths = tuple(block_mask.seq_lengths)
     mask_mod = None if _keeps_everything(block_mask.mask_mod) else block_mask.mask_mod
     if min(block_mask.BLOCK_SIZE) >= _WHOLE and lengths == (1, 1):
-        return mask_mod  # PyTorch's stand-in for no BlockMask, for any lengths.
+        return mask_mod  # PyTorch made the BlockMask because the caller gave none. It fits any lengths.
     if lengths != (queries, keys):
         raise ArgumentError(f"expected a block_mask that was made for {queries} queries and {keys} keys, got one for "
                             f"{lengths[0]} and {lengths[1]}")
@@ -169,9 +169,10 @@ class _Tables:
         while len(table.shape) < 4:
             table = table[None]
         self.table = table
-        # The last question of say_nothing: the function's code, stamps of the arrays that it read, the answer.
+        # Of the last call of `say_nothing`: the function's code, the stamps of the arrays that it read, and the answer.
         self._asked: Optional[Tuple[Code, Any, bool]] = None
-        # The code and the stamps of the last call of `plan`, and its plan, from the second call on.
+        # Of the last call of `plan`: the code, the stamps, and the plan. The second call with the same code and stamps
+        # makes the plan.
         self._planned: Optional[Tuple[Optional[Code], Any, Optional[MaskPlan]]] = None
 
     def plan(self, mask: Callable[..., Any], code: Optional[Code], stamps: Optional[_Stamps]) -> Callable[..., Any]:

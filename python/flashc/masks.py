@@ -45,7 +45,8 @@ class Mask:
 
     #: NumPy then calls this class's operators for an array on the left side, instead of joining each element.
     __array_ufunc__ = None
-    # The attributes that the mask's code follows from, and what of them never changes (_trace/reads.py).
+    # `_decides` names the attributes that decide the mask's code. `_constant` is what these attributes refer to, if
+    # that never changes (`_Constant` in _trace/reads.py), or False before the mask is read.
     _decides = "_keep", "_is_own", "_align"
     _constant: Any = False
 
@@ -56,7 +57,7 @@ class Mask:
         # The masks of this file read arrays through ops.array; other functions must be bound to the trace.
         self._is_own = text is not None
         self._name = text or getattr(keep, "__name__", "mask")
-        # The alignment, and the one that the text leaves out.
+        # The alignment, and the usual alignment, which the mask's text does not mention.
         self._align, self._usual_align = align, align
 
     def __repr__(self) -> str:

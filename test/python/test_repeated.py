@@ -145,7 +145,7 @@ def globals_of_test(monkeypatch):
 
 
 def test_code_is_never_stale(globals_of_test):
-    """Nothing that a function refers to changes without its code: 20,000 calls."""
+    """Changes what functions refer to between 20,000 calls. Each call gets the code that a new trace would give."""
     rng, made, outcomes = random.Random(5), functions(), []
     for call in range(20000):
         if rng.random() < 0.5:
@@ -362,8 +362,8 @@ def repeated_calls(array):
     }
 
 
-# How many times the functions of a plain call other calls may run. On the CPU decode and varlen_attention read the
-# lengths and the offsets, too.
+# The limits on how many Python functions a call runs, as multiples of the number that a plain call runs. On the CPU
+# decode also reads the lengths, and varlen_attention the offsets.
 MOST_CALLS = {"numpy": {"mask": 1.2, "score": 1.2, "captured": 1.5, "named": 1.5, "decode": 1.9, "varlen": 2.1},
               "torch": {"mask": 1.5, "score": 1.5, "captured": 2.0, "named": 1.9, "decode": 2.5, "varlen": 2.9}}
 

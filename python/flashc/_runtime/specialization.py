@@ -98,8 +98,8 @@ class Specialization(NamedTuple):
 
 
 def naming_lines(it: Any, code: Code, make: Callable[[Any], Any]) -> Any:
-    """Returns make(it), where `it` is a specialization. If the compiler refuses, it runs again with the user's lines in
-    the code, so that its diagnostics name them."""
+    """Returns make(it), where `it` is a specialization. If the compiler refuses the code, calls `make` again for code
+    with the user's lines, so that the compiler's diagnostics name these lines."""
     try:
         return make(it)
     except CompileError:

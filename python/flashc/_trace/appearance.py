@@ -9,7 +9,7 @@ from .._arrays.array import dtype_name
 from .._runtime.library import UnsupportedTypeError
 from .region import F32, I1, INDEX, Value, current, error
 
-# Names in frameworks of the types of values and of array elements.
+# The names that frameworks give to the types of values and of array elements.
 _NAMES = {
     F32: "float32", INDEX: "int64", I1: "bool", "bf16": "bfloat16", "f16": "float16", "f64": "float64", "i8": "int8",
     "u8": "uint8", "i16": "int16", "i32": "int32", "i64": "int64"

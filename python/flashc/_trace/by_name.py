@@ -10,7 +10,7 @@ from .of_tensors import NEEDS_DIMENSIONS, div, dot, fmod, isin, refuse_dimension
 from .operators import plain
 from .region import Indexable, Value, error
 
-#: Functions of rows, arrays with one dimension that is not indexed yet.
+#: Functions of rows. A row is an array with one dimension that is not indexed yet.
 OF_ROWS = ("dot", "inner", "isin", "vdot")
 
 #: Methods of tensors that are functions of the same name.
@@ -27,7 +27,7 @@ _ALSO = {
     "power": "pow float_power", "round": "rint", "sigmoid": "expit", "trunc": "fix"
 }
 
-#: Names of Python's operators, by their names in the module `operator`.
+#: The names that frameworks give to Python's operators, by the operators' names in the module `operator`.
 _OPERATORS = {
     "add": "add", "sub": "sub subtract", "mul": "mul multiply", "truediv": "divide true_divide",
     "floordiv": "floor_divide", "mod": "mod remainder", "neg": "neg negative", "lt": "lt less", "le": "le less_equal",

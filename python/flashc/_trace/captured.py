@@ -18,7 +18,7 @@ class Capture(NamedTuple):
     """An operand of the code, on which the kernel is specialised."""
     name: str
     dtype: str
-    #: An extent of 1, or 0 for any extent; () for a scalar.
+    #: For each dimension 1 if its extent is always 1, and 0 if its extent may be any number; () for a scalar.
     shape: Tuple[int, ...]
 
 
@@ -228,7 +228,8 @@ def _passed(shape: Tuple[int, ...], strides: Tuple[int, ...], dtype: str,
 
 
 class Need(NamedTuple):
-    """The need of an array that a position indexes: extent `dim` is at least ceil(extent of the position / divisor)."""
+    """What a call needs of an array that a position indexes: dimension `dim` of the array has at least ceil(extent of
+    the position / divisor) elements."""
     position: int
     divisor: int
     array: Array

@@ -91,7 +91,7 @@ def as_i1(region: Region, x: Any) -> str:
 # --- Operators --------------------------------------------------------------------------------------------------------
 
 def arithmetic(x: Any, y: Any, how: Tuple[str, str]) -> Any:
-    """Applies an operation; `how` has the one of integers and the one of real numbers."""
+    """Applies an operation. `how` has the name of the operation for integers, and its name for real numbers."""
     x, y, (on_integers, on_reals) = check(x), check(y), how
     region = region_of(x, y)
     natural = on_integers != "arith.subi" and is_natural(x) and is_natural(y)

@@ -1,9 +1,9 @@
-"""The objects that the code of a mask or a score follows from: numbers, functions, arrays that the function refers to.
+"""The objects that decide the code of a mask or a score: numbers, functions, and arrays that the function refers to.
 
-`Reads` collects them for one call, as the key under which `repeated.py` keeps the traced code. The key is complete, or
-there is none: a function is read by its bytecode, once, and whatever a key cannot have (a function that writes to an
-object, that draws a random number, that hands an object of an unknown type around) raises `Unknown`. The function is
-then traced at every call.
+`Reads` collects these objects for one call, as the key under which `repeated.py` keeps the traced code. The bytecode of
+a function, which is read once, says what the function refers to. `Unknown` is raised if the code may depend on anything
+that a key cannot have: if the function writes to an object, draws a random number, or hands an object of an unknown
+type around. Such a function has no key, and is traced at every call.
 """
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .declared import Listed, Sorted
 
 
 class Unknown(Exception):
-    """The code may follow from something that a key cannot have."""
+    """The code may depend on something that a key cannot have."""
 
 
 class Read(NamedTuple):
@@ -37,8 +37,8 @@ class Read(NamedTuple):
     attributes: Tuple[str, ...]
 
 
-# Instructions that only compute with a function's own values, by the first part of their names. A value that is read
-# from an object by LOAD_ATTR is one of `Read` or one of a traced value.
+# The beginnings of the names of instructions that only compute with a function's own values. LOAD_ATTR reads either an
+# attribute that a `Read` lists, or an attribute of a traced value.
 _PURE = ("BINARY_", "BUILD_", "CACHE", "CALL", "COMPARE_OP", "CONTAINS_OP", "COPY", "DUP_", "END_FOR", "EXTENDED_ARG",
          "FOR_ITER", "GET_ITER", "IS_OP", "JUMP_", "KW_NAMES", "LIST_", "LOAD_ATTR", "LOAD_CONST", "LOAD_FAST",
          "LOAD_METHOD", "LOAD_SMALL_INT", "NOP", "NOT_TAKEN", "POP_", "PRECALL", "PUSH_NULL", "RESUME", "RETURN_",
@@ -48,14 +48,15 @@ _IMPURE = "CALL_INTRINSIC", "BUILD_TEMPLATE", "POP_BLOCK", "POP_EXCEPT", "RETURN
 
 
 def _loads(instruction: dis.Instruction) -> Tuple[str, ...]:
-    """Returns the local variables that an instruction reads or writes, in order: newer Pythons join two of them."""
+    """Returns the local variables that an instruction reads or writes, in order. Newer versions of Python have
+    instructions for two variables."""
     names = instruction.argval
     return names if isinstance(names, tuple) else (names,)
 
 
 class _Function:
-    """What a function's code refers to; `reads` is None if the result may follow from something else. The object itself
-    stands for the code in a key, since the hash of code takes long."""
+    """What a function's code refers to; `reads` is None if the result may depend on anything else. In a key this object
+    stands for the code, because hashing the code takes long."""
     __slots__ = ("code", "reads")
 
     def __init__(self, code: types.CodeType, is_method: bool) -> None:
@@ -76,8 +77,8 @@ def _function_of(code: types.CodeType, is_method: bool) -> _Function:
 
 
 def _find_reads(code: types.CodeType, is_method: bool) -> Optional[Tuple[Read, ...]]:
-    """Returns what a function's code refers to, or None. `is_method`: the first argument is an object whose attributes
-    the code reads."""
+    """Returns what a function's code refers to. None if the result may depend on anything else. `is_method`: the first
+    argument is an object whose attributes the code reads."""
     if code.co_flags & (0x20 | 0x80 | 0x200) or code.co_cellvars:  # generators, coroutines; functions inside of it
         return None
     own = code.co_varnames[0] if is_method and code.co_argcount else None
@@ -113,13 +114,13 @@ def _chain(following: List[dis.Instruction]) -> Tuple[str, ...]:
 
 
 class _Constant(NamedTuple):
-    """What an object refers to that never changes, except for its arrays."""
-    #: Stands for the rest in a key. Equal objects have the same one.
+    """What an object of flashc refers to, if that never changes. Only the contents of its arrays may change."""
+    #: Stands in a key for all that is no array. Equal objects have the same token.
     token: Any
     arrays: Tuple[Any, ...]
 
 
-# Tokens by what they stand for.
+# The tokens, by what they stand for.
 _tokens: Dict[Tuple[Any, ...], Any] = {}
 
 
@@ -128,12 +129,13 @@ class Reads:
 
     def __init__(self, device: Optional[int], stream: Optional[int]) -> None:
         self.device, self.stream = device, stream
-        #: While the constant part of an object is read: its arrays.
+        #: While `_find_constant` reads an object: the arrays of the object. None at other times.
         self.parts: Optional[List[Any]] = None
         self.key: List[Any] = []
-        #: By number: arrays, described; numbers of frameworks; None for other objects.
+        #: For each object, by its number: the description of an array, the number in a framework's scalar, or None.
         self.values: List[Any] = []
-        # The numbers of objects that were read before, by id(), and the objects, so that no other one gets their id.
+        # The numbers of objects that were read before, by id(). The objects are kept, so that no other object gets
+        # their id.
         self._numbers: Dict[int, int] = {}
         self._objects: List[Any] = []
 
@@ -189,7 +191,7 @@ class Reads:
     def _read_own(self, x: Any) -> None:
         """Reads an object of flashc."""
         constant = getattr(x, "_constant", None)
-        if constant is False:  # The object keeps its constant part, and has not been read yet.
+        if constant is False:  # `_find_constant` has not read the object yet.
             constant = x._constant = _find_constant(x)
         if constant is None:
             self._note(x)
@@ -247,7 +249,7 @@ class Reads:
             for attribute in attributes:
                 reader = _readers.get(type(value)) or _find_reader(type(value))
                 if reader is Reads._read_array:
-                    break  # Its attributes are those of its capture.
+                    break  # In a trace the attributes are those of the array's capture.
                 if reader is Reads._read_function:
                     raise Unknown
                 try:
@@ -295,7 +297,8 @@ class Reads:
 
 
 def _find_constant(x: Any) -> Optional[_Constant]:
-    """Returns what an object of flashc refers to, or None if that may change, as a user's function does."""
+    """Returns what an object of flashc refers to. None if that may change, as it may if the object refers to a user's
+    function."""
     reads = Reads(None, None)
     reads.parts = []
     reads.key.append(type(x))
@@ -310,7 +313,7 @@ def _find_constant(x: Any) -> Optional[_Constant]:
 
 
 _SEEN, _SCALAR = "seen", "scalar"
-# How objects are read, by their types. It grows with the types of a program.
+# The method that reads an object, by the object's type. The table grows with the types that a program uses.
 _readers: Dict[type, Callable[[Reads, Any], None]] = {
     **{kind: Reads._read_number for kind in (bytes, type(Ellipsis))},
     **{kind: Reads._read_real for kind in (float, complex)},
@@ -321,7 +324,7 @@ _readers: Dict[type, Callable[[Reads, Any], None]] = {
 
 
 def _is_plain_tuple(kind: type) -> bool:
-    """Whether the operators of a class of tuples are those of tuples, and its objects are no functions."""
+    """Whether a subclass of tuple has the operators of tuple, and objects that cannot be called."""
     own = [name for base in kind.__mro__ if base not in (tuple, object) for name, x in vars(base).items()
            if name.startswith("__") and isinstance(x, types.FunctionType)]
     return set(own) <= {"__new__", "__repr__", "__getnewargs__", "__replace__"}

@@ -2,8 +2,8 @@
 
 A trace runs the user's functions with values that record operations, and copies functions that refer to arrays. A trace
 takes 10 to 100 microseconds. Calls with the same functions, constants and kinds of arrays have the same code. The code
-is kept by everything that its functions refer to (`Reads`), and a later call only binds its arrays and numbers to the
-captures.
+is kept in a table, whose key is everything that the functions refer to (`Reads`). A later call that finds its code
+there only binds its own arrays and numbers to the captures.
 """
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ class _Kept(NamedTuple):
     needs: Tuple[Tuple[int, int, int, int], ...]
 
 
-# Codes by what their functions refer to; None: the code depends on extents of arrays, too, and is kept by both.
+# Codes, by what their functions refer to. None: the code also depends on the extents of arrays, and is kept under a key
+# that has these extents too.
 _codes: Dict[Tuple[Any, ...], Optional[_Kept]] = {}
 _MOST = 1024
 #: How many traces there were, for tests.
@@ -81,7 +82,7 @@ def _keep(key: Tuple[Any, ...], reads: Reads, code: Code, under_way: Trace) -> N
     arrays = iter(code.arrays)
     places: Dict[int, int] = {}  # of the arrays, by id()
     for capture, x in zip(code.captures, under_way.sources):
-        # An Array was captured before, and is captured again as a sorted one.
+        # If x is an Array, it is an array that the trace had captured before and captured again as a sorted one.
         place = places.get(id(x)) if isinstance(x, Array) else reads.place_of(x)
         if place is None:
             return

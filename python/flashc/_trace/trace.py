@@ -81,7 +81,7 @@ class Trace:
         self.needs: List[Need] = []
         #: The objects that were captured, in the order of `captures`.
         self.sources: List[Any] = []
-        #: Whether the code follows from extents of captured arrays, not from their ranks alone.
+        #: Whether the code depends on the extents of captured arrays, and not on their ranks alone.
         self.has_extents = False
         #: The names of captures in the user's functions.
         self.labels: Dict[str, str] = {}
@@ -204,7 +204,7 @@ class Trace:
         """Returns the indices into the operand, for indices into all dimensions of the array, or all but the last."""
         dims = captured._view.dims
         for dim, value in enumerate(indices):
-            # Along a dimension that is not passed, all elements are equal, but it must still have the position.
+            # All elements along a dimension that is not passed are equal. The position must still lie inside of it.
             if dim not in dims and isinstance(value, Traced) and value._limit is not None:
                 self.needs.append(Need(*value._limit, captured._array, dim))
         return [self._inside(captured, dim, place, indices[dim])

@@ -35,8 +35,9 @@ class Case:
         return flashc.attention(self.q, self.k, self.v, mask=self.mask(array), enable_gqa=True, **keywords)
 
     def expect(self, content):
-        """Returns the right output for `content`, even if kernels do not wait for the kernels before them. In that case
-        each launch makes the data that one more kernel reads right."""
+        """Returns the right output for `content`, even if kernels do not wait for the kernels before them. A kernel
+        that does not wait may read what the launch before has left in the workspace. With each launch the workspace
+        gets the right data of one more kernel, so that the last launch reads right data only."""
         self.array.copy_(content)
         for _ in range(len(self.before) + 1):
             torch.cuda.synchronize()

@@ -63,8 +63,8 @@ def make_inputs(nq, nk, d, dtype):
 
 
 def tanh_error(q, k, v, keep, score):
-    """Returns the error of o if the score j has a relative error of 2^-11, as from tanh.approx. If e_j is the error of
-    score j, its weight p_j is off by at most p_j (e_j + sum of p e)."""
+    """Returns a bound on the error of o if every score has a relative error of 2^-11, as from tanh.approx. If e_j is
+    the error of the score of key j, the error of the weight p_j is at most p_j (e_j + sum of p e)."""
     q, k, v = (x.float() for x in (q, k.repeat_interleave(2, 1), v.repeat_interleave(2, 1)))
     s = score((q @ k.transpose(2, 3)) * q.shape[3] ** -0.5)
     p = torch.softmax(s if keep is None else s.masked_fill(~keep, -torch.inf), dim=3).nan_to_num(0.0)

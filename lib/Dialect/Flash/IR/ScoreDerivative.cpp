@@ -11,7 +11,7 @@ using namespace mlir;
 using namespace mlir::flash;
 
 //===--------------------------------------------------------------------------------------------------------------===//
-// Straight lines and branches
+// Straight-line code
 //===--------------------------------------------------------------------------------------------------------------===//
 
 static bool hasTangentType(Value value) { return static_cast<bool>(getTangentType(value.getType())); }

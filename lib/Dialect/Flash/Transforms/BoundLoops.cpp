@@ -203,8 +203,8 @@ static bool readsArrays(Region &mask) {
 }
 
 /// Creates the runs of tiles by evaluating the mask at run time. Returns null if that is not worth two more kernels: if
-/// the bounds are exact, or if the analysis understands the whole mask and the mask reads sorted arrays. The bounds of
-/// such a mask keep only few tiles without need.
+/// the bounds are exact, or if the analysis understands the whole mask and the mask reads sorted arrays. A loop with
+/// the bounds of such a mask visits only few tiles that it could skip.
 static std::unique_ptr<RangedMask> createRanged(StepOpInterface op, Region &original, const MaskSet &mask,
                                                 const LoopBounds &bounds) {
   bool isWorthIt = !mask.opaque.empty() || (classify(mask, bounds).kind != MaskClass::Exact && !readsArrays(original));
@@ -222,8 +222,8 @@ std::optional<KeyBounds> mlir::flash::computeKeyBounds(StepOpInterface op, bool 
   });
   MaskLoop described = describe(op, loop, getNumResident(op, loop));
   // Tiles stay on the loop's grid in three cases: with dropout, which counts positions in blocks; with keys in pages;
-  // and in a gradient step that streams queries, which may add to tiles of dq and reads other arrays by tile, too. Runs
-  // of tiles are also on the grid.
+  // and in a gradient step that streams queries, because such a step may add to tiles of dq, and reads other arrays by
+  // tile. Runs of tiles are also on the grid.
   bool isOnGrid = op.getScores().getDropout() || liesInPages(op) ||
                   (isa<AccumulateGradientsOp>(op.getOperation()) && op.getStreamedDim() == StepDim::I);
   described.isMoved = !isOnGrid && mayEndAnywhere(described) && mayMoveTiles(mask, described, op.getContext());

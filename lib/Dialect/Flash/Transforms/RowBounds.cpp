@@ -66,9 +66,10 @@ static TileInterval dropBounds(const TileInterval &interval, llvm::function_ref<
   return result;
 }
 
-/// Separates the one interval whose begin depends on the rows from the others, which must end at fixed keys. Drops the
-/// bounds of the others that depend on the rows, so that more tiles are kept. If a cut has several bounds, drops those
-/// that do not depend on the rows, so that more tiles are masked. Neither changes the result of the attention.
+/// Separates the one interval whose begin depends on the rows from the other intervals, which must end at fixed keys.
+/// In the other intervals, drops the bounds that depend on the rows, so that more tiles are kept. If a cut has several
+/// bounds, drops those that do not depend on the rows, so that more tiles are masked. Neither changes the result of the
+/// attention.
 static std::optional<MovingBounds> separate(LoopBounds bounds) {
   if (isOneInterval(bounds))
     return MovingBounds{std::move(bounds), {}};

@@ -231,8 +231,8 @@ bool isFinalized(Value acc) {
   return cut ? isFinalized(cut.getResult()) : isa<FinalizeOp>(user);
 }
 
-/// Whether the pass skips `op`, a step outside of loops. If `op` needs a flash.finalize, it is skipped if its state
-/// does not go to one. Otherwise it is skipped if its results do not have static shapes.
+/// Whether the pass skips `op`, a step outside of loops. The pass skips a step that needs a flash.finalize if no
+/// flash.finalize uses its state. It skips any other step whose results do not have static shapes.
 bool isPartial(StepOpInterface op) {
   if (op->getParentOfType<scf::ForOp>())
     return false;

@@ -29,9 +29,10 @@ Operation *mlir::flash::findReadForKeys(Region &region) {
   return read == ofKey.end() ? nullptr : *read;
 }
 
-/// Replaces comparisons of elements in the mask by comparisons of positions with results of searches. The mask stays as
-/// it was if it would still read an array for a key, or if a result of a search does not ascend with the query, since
-/// loops would then lose their bounds. Returns the searches. None if the mask stays.
+/// Makes the mask compare the key's position with results of searches, where it compared elements at the key's position
+/// (`searchKeys`). Returns the searches. The mask stays as it was, and no search is returned, in two cases: if the mask
+/// would still read an array for a key, and if the result of a search does not ascend with the query, since loops would
+/// then lose their bounds.
 static SmallVector<CountLeOp> replaceReads(RewriterBase &rewriter, Region &mask) {
   Region original;
   original.takeBody(mask);

@@ -57,11 +57,11 @@ def CheckData : Pass<"flash-check-data", "func::FuncOp"> {
 
     The message of a failed assertion has the location of the op and its name (`loc("table"("mask.py":3:0))`).
 
-    Why here: the ops of L0 have exactly the pairs that exist, while tiles of L1 have others, and tables of L1 are
-    computed in advance. So this pass is the first one, before `flash-wrap-indices`. A function is checked once
-    (`flash.checked`).
+    Why here: the ops of L0 have exactly the pairs that exist, while tiles of L1 also have pairs that do not exist, and
+    tables of L1 are computed in advance. So this pass is the first one, before `flash-wrap-indices`. A function is
+    checked once (`flash.checked`).
 
-    The pass does not check indices that depend on the score's argument, and indices inside of control flow.
+    The pass checks neither indices that depend on the score's argument nor indices inside of control flow.
   }];
   let dependentDialects = ["arith::ArithDialect", "cf::ControlFlowDialect", "memref::MemRefDialect", "scf::SCFDialect",
                            "tensor::TensorDialect"];

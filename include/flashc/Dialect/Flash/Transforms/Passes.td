@@ -245,8 +245,8 @@ def SwapLoops : Pass<"flash-swap-loops"> {
        no loop inside of the key loop has bounds that depend on the key loop's position.
     4. The bodies have no side effects.
     5. After the nest the only use of the state is one `flash.finalize`, which is in the same block and has the same
-       `normalize` as `flash.online_attention`. The new nest takes its place, so no op between the old nest and the
-       `flash.finalize` may write what the nest reads.
+       `normalize` as `flash.online_attention`. The new nest takes the place of this `flash.finalize`, so no op between
+       the old nest and the `flash.finalize` may write what the nest reads.
     6. acc, m and l move together, in dimensions b, h and i, and tiles have a static shape.
 
     Loops that were folded away (one head, one tile) may be missing. Pure ops that do not depend on the key tile move
@@ -348,8 +348,8 @@ def SplitKV : Pass<"flash-split-kv"> {
     **With `splits`** an attention (the step on whole sequences and its `flash.finalize`, as `flash-online-softmax`
     makes them) becomes the tiled loops of a decoding kernel. A tile has at most `rows` rows: the query heads of a group
     times as many query tokens as fit. The mask tells which keys a tile of queries needs (all keys, if the mask's bounds
-    are not known or differ between the heads of a tile). These keys are cut into `splits` parts, which have equally
-    many tiles of `kv-tile` keys, or differ by one tile.
+    are not known or differ between the heads of a tile). These keys are cut into `splits` parts of whole tiles of
+    `kv-tile` keys. The numbers of tiles of two parts differ by at most one.
 
     Before: one step over all queries and keys. After, if there are 8 query heads in groups of 4:
     ```mlir

@@ -26,9 +26,10 @@ int64_t fuseProducers(RewriterBase &rewriter, Operation *root);
 /// Returns an op of `region`, a score or a mask, that reads memory for every key. Null if there is none.
 Operation *findReadForKeys(Region &region);
 
-/// Replaces what the mask of `op` reads for every key by results of searches. A result depends on the query, and not on
-/// the key; it is computed once for every query, before `op` (flash-tabulate-rows). Does nothing if the mask would
-/// still read an array for a key. Returns the number of tables.
+/// Makes the mask of `op` compare the key's position with entries of tables, where it compared an element of a sorted
+/// array for every key. A table (flash.row_table) has one entry for each query: the result of a search in the sorted
+/// array (flash-tabulate-rows). Does nothing if the mask would still read an array for a key. Returns the number of
+/// tables.
 int64_t tabulateRows(RewriterBase &rewriter, AttentionOp op);
 
 /// Replaces `op`, a flash op on tensors, by linalg. Fails, and leaves the IR unchanged, if `op` does not decompose.
