@@ -235,7 +235,7 @@ _tables: "weakref.WeakKeyDictionary[Any, _Tables]" = weakref.WeakKeyDictionary()
 
 
 def _tables_of(block_mask: Any, keys: int) -> _Tables:
-    """Returns the tables of a BlockMask, which are made again after PyTorch's were written."""
+    """Returns the tables of a BlockMask. Makes them again if PyTorch's tables were written since."""
     known = _tables.get(block_mask)
     if known is not None and known.block_size == tuple(block_mask.BLOCK_SIZE) and known.table.shape[-1] == \
             -(-keys // known.block_size[1]) and _is_same(known.stamps, _stamps([getattr(block_mask, field)
@@ -248,7 +248,7 @@ def _tables_of(block_mask: Any, keys: int) -> _Tables:
 
 
 def _is_capturing(x: Any) -> bool:
-    """Whether a CUDA graph is being captured: results exist only after its replay."""
+    """Whether a CUDA graph is being captured. If so, results cannot be read before a replay of the graph."""
     torch = sys.modules.get("torch")
     return bool(torch is not None and getattr(x, "is_cuda", False) and torch.cuda.is_current_stream_capturing())
 

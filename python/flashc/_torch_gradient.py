@@ -91,7 +91,7 @@ def gradients(operands: Operands, options: Options, given: Given, captured: Sequ
 
 
 def is_deterministic(deterministic: Optional[bool]) -> bool:
-    """Whether gradients must be deterministic: the argument of the call; None: PyTorch's global setting."""
+    """Whether gradients must be deterministic: as `deterministic` says, or if it is None, PyTorch's global setting."""
     if deterministic is None:
         return torch.are_deterministic_algorithms_enabled()
     return parse_flag("deterministic", deterministic)

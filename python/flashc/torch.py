@@ -38,13 +38,13 @@ _OPTIONS = ("Tensor? mask_array, str? mask, str? score, bool causal, SymInt? win
             "float? scale, bool enable_gqa, str layout")
 _VECTORS = "".join(f", Tensor? {name}=None" for name in VECTORS if name not in ("sinks", "philox"))
 
-#: The op returns o, and the log-sum-exp, or a tensor without elements if `return_lse` is false. `offsets`: of packed
-#: sequences, as for flashc.varlen_attention. With `records_gradients`, tensors that masks and scores read may not
-#: require gradients.
+#: The op returns o and the log-sum-exp. If `return_lse` is false, the latter is a tensor without elements. `offsets`
+#: are those of packed sequences, as for flashc.varlen_attention. With `records_gradients`, tensors that masks and scores
+#: read may not require gradients.
 _ATTENTION = Schema(f"Tensor q, Tensor k, Tensor v, {_OPTIONS}, bool return_lse, Tensor? offsets=None, "
                     "Tensor? key_offsets=None, bool records_gradients=False, Tensor? sinks=None, float dropout_p=0.0, "
                     f"Tensor? philox=None, bool? deterministic=None{_VECTORS}", results=2)
-#: The op returns dq, dk, dv and dsinks, or a tensor without elements if there are no sinks.
+#: The op returns dq, dk, dv and dsinks. If there are no sinks, dsinks is a tensor without elements.
 _BACKWARD = Schema(f"Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, Tensor? do, Tensor? dlse, {_OPTIONS}, "
                    "Tensor? offsets, Tensor? key_offsets, bool deterministic, Tensor? sinks=None, float dropout_p=0.0, "
                    f"Tensor? philox=None{_VECTORS}", results=len(DIFFERENTIABLE))

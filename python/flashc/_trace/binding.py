@@ -11,7 +11,7 @@ from .listed import ListedList, ListedTuple, holds_numbers
 from .region import Indexable
 from .traced import Traced
 
-# Containers that are longer are not searched for arrays.
+# Containers with more elements than this are not searched for arrays.
 MOST = 256
 _PLAIN = (type(None), int, float, str, bytes, complex, type, types.ModuleType, types.BuiltinFunctionType, Traced,
           Indexable)

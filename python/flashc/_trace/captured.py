@@ -157,7 +157,7 @@ class CapturedArray(Convertible, Indexable):
 
 
 def _refuse(array: CapturedArray, *others: Any) -> Any:
-    """Refuses an operator on a whole array; Python's default `==` would be False, and such a mask keep nothing."""
+    """Refuses an operator on a whole array. With Python's default `==`, which is False, a mask would keep nothing."""
     check(array)
 
 

@@ -109,7 +109,7 @@ class Indexable:
 
 
 class Value:
-    """A value of a mask or a score: the data of `Traced`, which all values are, without its operators."""
+    """The data of a value of a mask or a score. Each value is a `Traced`, a subclass that has the operators."""
     __slots__ = ("_region", "_name", "_type", "_natural", "_limit", "_wide")
 
     def __init__(self, region: "Region", name: str, type: str, natural: bool = False,

@@ -87,7 +87,7 @@ class Trace:
         self.labels: Dict[str, str] = {}
         #: The lengths of the current packed sequence; None: those of the launch.
         self.lengths: Optional[Lengths] = None
-        # Captures by id() of the object, which is kept so that no other object gets its id.
+        # The captures, by the id() of the captured object. The object is kept, so that no other object gets its id.
         self._known: Dict[int, Tuple[Any, Any]] = {}
 
     def _fresh(self) -> str:
@@ -288,7 +288,7 @@ class Trace:
         return Traced(self.region, "%flashc.nk", INDEX, True) if self.lengths is None else self.lengths.keys()
 
     def shift(self) -> Any:
-        """The shift that aligns the last query with the last key; 0 in a cache, where i counts keys already."""
+        """The shift that aligns the last query with the last key; 0 in a cache, where i is a position of a key."""
         return Traced(self.region, "%flashc.shift", INDEX) if self.lengths is None else self.lengths.shift()
 
     @contextlib.contextmanager

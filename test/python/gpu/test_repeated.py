@@ -51,7 +51,7 @@ class State:
         elif which == 3:
             self.ids = self.ids.clone()
         elif which == 4:
-            self.bias = None  # The next array gets its address.
+            self.bias = None  # frees the memory, so that the next array gets the same address
             self.bias = torch.randn(LENGTH, device=self.device)
         elif which == 5:
             self.ids = integers(self.device).repeat_interleave(2)[::2] if self.ids.is_contiguous() else \

@@ -70,8 +70,8 @@ def run_order_kernel(kernel, arguments, items):
 
 def assert_sorted(order, work):
     """Checks that `order` is a permutation that sorts the items by falling work. The order is exact if the largest work
-    is at most 256. Otherwise only the distance from the largest work counts, in steps of a power of two. Equal items
-    keep their order."""
+    is at most 256. Otherwise items count as equal if their distances from the largest work are equal after a division
+    by a power of two. Equal items keep their order."""
     assert torch.equal(order.sort().values, torch.arange(len(order), device="cuda", dtype=torch.int32))
     most = int(work.max())
     key = (most - work.long()) >> max((most - 1).bit_length() - 8, 0)
