@@ -32,7 +32,8 @@ static int keepMessage(const char *message) {
   return 0;
 }
 
-/// Jumps out of the program. Only the program's own code is on the stack. It has no destructors; its buffers leak.
+/// Jumps out of the program. The jump leaves only code of the program, which has no destructors. The buffers of the
+/// program leak.
 [[noreturn]] static void endProgram() {
   if (!failureHandler)
     std::abort();

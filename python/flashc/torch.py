@@ -39,8 +39,8 @@ _OPTIONS = ("Tensor? mask_array, str? mask, str? score, bool causal, SymInt? win
 _VECTORS = "".join(f", Tensor? {name}=None" for name in VECTORS if name not in ("sinks", "philox"))
 
 #: The op returns o and the log-sum-exp. If `return_lse` is false, the latter is a tensor without elements. `offsets`
-#: are those of packed sequences, as for flashc.varlen_attention. With `records_gradients`, tensors that masks and scores
-#: read may not require gradients.
+#: are those of packed sequences, as for flashc.varlen_attention. With `records_gradients`, tensors that masks and
+#: scores read may not require gradients.
 _ATTENTION = Schema(f"Tensor q, Tensor k, Tensor v, {_OPTIONS}, bool return_lse, Tensor? offsets=None, "
                     "Tensor? key_offsets=None, bool records_gradients=False, Tensor? sinks=None, float dropout_p=0.0, "
                     f"Tensor? philox=None, bool? deterministic=None{_VECTORS}", results=2)

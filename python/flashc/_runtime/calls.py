@@ -282,9 +282,9 @@ class Case:
 
     @staticmethod
     def _allocate(result: Result, inputs: Inputs, out: Any, is_unseen: bool) -> Tuple[Any, Array]:
-        """Returns a new array for a result that the caller gave no array for, next to the caller's `out`. The framework
-        is that of the result's input; for lse it is that of `out`, if that can allocate. If no framework can allocate,
-        a result that the caller does not want is plain memory."""
+        """Returns a new array for a result for which the caller gave none. `out` is the caller's array for the first
+        result, or None. The framework of the new array is that of the result's input; for lse it is that of `out`, if
+        that can allocate. If no framework can allocate, a result that the caller does not want is plain memory."""
         like, source = inputs.owners[result.like], inputs.sources[result.like]
         makers = [(source_of(out), out)] if result.name == "lse" and out is not None else []
         for maker, x in (*makers, (source, like)):

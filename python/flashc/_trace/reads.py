@@ -167,7 +167,7 @@ class Reads:
         self.key += type(x), x
 
     def _read_real(self, x: Any) -> None:
-        self.key += type(x), repr(x)  # 0.0 and -0.0 are equal
+        self.key += type(x), repr(x)  # as text, since 0.0 and -0.0 are equal numbers
 
     def _read_entries(self, x: Any) -> None:
         if self.parts is not None and not isinstance(x, tuple):

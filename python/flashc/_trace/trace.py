@@ -103,7 +103,7 @@ class Trace:
                 self.sources.append(x)
                 self.labels[self.captures[-1].name] = label or self._find_name(x)
         thing = known[1]
-        # A scalar becomes a value of the current region, in each region anew.
+        # A scalar becomes another value in each region.
         return thing if isinstance(thing, CapturedArray) else self._scalar(*thing)
 
     def extents_of(self, array: Array) -> Sequence[int]:

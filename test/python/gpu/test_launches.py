@@ -129,7 +129,8 @@ def test_cuda_graph_replays_on_new_inputs(run):
 
 
 def test_graph_captures_the_first_launch_of_a_variant():
-    """A launch loads the kernel entry that it takes. A capture in the strictest mode would refuse to load an entry."""
+    """The first launch that takes a kernel entry loads this entry. A launch relaxes the mode of a capture meanwhile,
+    since the strictest mode refuses to load an entry."""
     flashc.configure(disk_cache=False)
     many, few = qkv(1, 2, 2, 5000, 5000, 128), qkv(1, 2, 2, 300, 300, 128)
     o = flashc.attention(*many, causal=True)

@@ -27,7 +27,7 @@ namespace mlir::flash {
 using namespace mlir;
 using namespace mlir::flash;
 
-/// Emits a missed-optimisation remark that says why a loop, or its mask, stays.
+/// Emits a missed-optimisation remark that says why a loop, or the mask in a loop, stays as it is.
 static void emitMissed(Operation *op, StringRef reason) {
   remark::missed(op->getLoc(), remark::RemarkOpts::name("bound-loops").category("flash")) << reason;
 }

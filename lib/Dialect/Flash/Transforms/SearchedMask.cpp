@@ -96,8 +96,8 @@ class Conjunction {
 public:
   Conjunction(arith::AndIOp root, Region &mask) : root(root), mask(mask) { collect(root); }
 
-  /// If two of the bounds are those of a segment, clamps other bounds to the segment where this makes them ascend with
-  /// the query.
+  /// If two of the bounds are those of a segment, clamps each other bound to the segment, provided that the bound does
+  /// not ascend or descend with the query before and ascends with the query after it is clamped.
   void clamp() {
     for (const std::optional<KeyBound> &low : bounds)
       for (const std::optional<KeyBound> &high : bounds)
