@@ -190,9 +190,9 @@ class _Converted(CapturedArray):
 
 
 class View(NamedTuple):
-    """How an array is passed to the kernel: without dimensions of extent 1 or stride 0, and, if the last remaining
-    dimension is not contiguous, with a new last dimension of extent 1. An array that is declared to be sorted keeps its
-    last dimension, which is contiguous."""
+    """How an array is passed to the kernel. Dimensions of extent 1 or stride 0 (not in `dims`) are left out. If the last
+    of the others is not contiguous, a last dimension of extent 1 is added (`pads`). An array that is declared to be
+    sorted keeps its last dimension, which is contiguous."""
     dims: Tuple[int, ...]
     pads: bool
     type: str

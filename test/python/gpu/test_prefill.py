@@ -19,7 +19,7 @@ SHORT = [300, 1, 0, 37, 16, 257]
 @pytest.fixture(autouse=True, params=[1, 3])
 def forward(monkeypatch, request):
     """Makes decode run the forward kernel, even where the decoding kernel would be faster, with the keys cut into as
-    many parts as the call's `splits` says. Without `splits` there are as many parts as the fixture's parameter says."""
+    many parts as the call's `splits` says. Without `splits` there are 1 or 3 parts, the fixture's parameter."""
     def choose(specialization, extents, device, options):
         parts = f"splits={options.splits or request.param}"
         return library.FORWARD_KERNEL, ",".join(filter(None, [parts, options.schedule]))

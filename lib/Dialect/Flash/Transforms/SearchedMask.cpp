@@ -96,8 +96,8 @@ class Conjunction {
 public:
   Conjunction(arith::AndIOp root, Region &mask) : root(root), mask(mask) { collect(root); }
 
-  /// If two of the bounds are those of a segment, clamps each other bound to the segment, provided that the bound does
-  /// not ascend or descend with the query before and ascends with the query after it is clamped.
+  /// If two of the bounds are those of a segment, clamps other bounds to this segment: those that are not known to
+  /// ascend or descend with the query, and that ascend with the query once they are clamped.
   void clamp() {
     for (const std::optional<KeyBound> &low : bounds)
       for (const std::optional<KeyBound> &high : bounds)
