@@ -190,9 +190,9 @@ class _Converted(CapturedArray):
 
 
 class View(NamedTuple):
-    """How an array is passed to the kernel. Dimensions of extent 1 or stride 0 (not in `dims`) are left out. If the last
-    of the others is not contiguous, a last dimension of extent 1 is added (`pads`). An array that is declared to be
-    sorted keeps its last dimension, which is contiguous."""
+    """How an array is passed to the kernel. Dimensions of extent 1 or stride 0 are left out; `dims` are the others. If
+    the last of `dims` is not contiguous, a last dimension of extent 1 is added (`pads`). An array that is declared to
+    be sorted keeps its last dimension, which is contiguous."""
     dims: Tuple[int, ...]
     pads: bool
     type: str
