@@ -117,7 +117,8 @@ static bool readsArrays(llvm::StringRef code, const AttentionSpec &spec) {
   });
 }
 
-/// Returns the question about an attention that reads a cache, for a GPU with that many multiprocessors.
+/// Returns the Question by which the kernel is chosen, for an attention that reads a cache, on a GPU with that many
+/// multiprocessors.
 static Question makeQuestion(const AttentionSpec &spec, const GPUTarget &target, int64_t multiprocessors) {
   Question question(KernelKind::Forward, target.name, spec.headDim, spec.valueDim);
   question.dtype = spec.dtype;

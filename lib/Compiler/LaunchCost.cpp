@@ -48,8 +48,9 @@ static FailureOr<LaunchTiles> chooseTiles(ModuleOp module, LaunchShapes shapes, 
   return LaunchTiles{tiled, tiled, ""};
 }
 
-/// Lowers a module for counting traffic. Steps in loops, which work on a tile, stay as they are. The options' own
-/// passes may leave scores of whole sequences, which are in device memory; then all flash ops are decomposed.
+/// Lowers a module for counting traffic. Steps in loops, which work on a tile, stay as they are. If the passes of
+/// `options` (addAlgorithm) leave an op with the scores of whole sequences, these scores are in device memory; so all
+/// flash ops are decomposed then.
 static FailureOr<OwningOpRef<ModuleOp>> lowerForTraffic(ModuleOp module, const CompileOptions &options) {
   auto loops = lowerToLoops(module, options);
   if (failed(loops) || !options.addAlgorithm || !hasWholeScores(**loops))

@@ -27,8 +27,9 @@ static LaunchTiles takeTiles(const ScheduleChoice &choice, const CompileOptions 
   return result;
 }
 
-/// Returns the choice whose entry a launch takes if its packed sequences are short, that is, the first choice whose
-/// tiles of queries follow sequences. Returns nullopt if the launch does not take that entry.
+/// If the packed sequences of the launch are short (ShortSequences.h), returns the choice whose entry the launch takes:
+/// the first choice of `asked` whose tiles of queries begin where sequences begin. Returns nullopt if the sequences are
+/// not short, or if there is no such choice.
 static FailureOr<std::optional<ScheduleChoice>> findShort(ModuleOp module, ArrayRef<ScheduleChoice> asked,
                                                           const CompileOptions &options, LaunchShapes shapes) {
   bool maySearch = bool(findFirst<flash::CountLeOp>(module));

@@ -91,7 +91,7 @@ static MaskExplanation explainMask(func::FuncOp function, flash::StepOpInterface
   if (!maskClass.reason.empty())
     result.reasons.push_back(maskClass.reason);
   result.formulas = printLines([&](llvm::raw_ostream &os) { found->mask.print(os, printValue, op.getMaskView()); });
-  if (found->ranged) { // a map bounds the loops, not the formulas
+  if (found->ranged) { // a map bounds the loops then; the formulas do not
     result.bounds = {"tiles that hold a kept pair"};
     return result;
   }

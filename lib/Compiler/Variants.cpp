@@ -56,8 +56,8 @@ void flashc::addVariant(ModuleOp kernel, OwningOpRef<ModuleOp> variant, unsigned
 
 OwningOpRef<ModuleOp> flashc::selectEntry(ModuleOp kernel, size_t number) {
   SmallVector<Launch, 2> launches = *Launch::getAll(kernel);
-  // The manifest counts the module's first entry last. It counts the entries with folded grids after that, in the same
-  // order.
+  // In the manifest the module's first entry comes after all variants. The entries with folded grids come last, in the
+  // same order.
   auto kept = launches[(number + 1) % launches.size()].getKernels();
   OwningOpRef<ModuleOp> entry = kernel.clone();
   gpu::GPUModuleOp module = *entry->getOps<gpu::GPUModuleOp>().begin();

@@ -353,8 +353,9 @@ static unsigned countParameters(Type type) {
   return memref ? std::max<int64_t>(memref.getRank(), 1) : 1;
 }
 
-/// Whether the list can be in the mask map, which several launches share: launches with the same map must have the same
-/// list. They do not if CTAs fetch tiles dynamically, since CTAs then count in the list.
+/// Whether the list can be part of the mask map. Launches with the same map also share the list, so their lists must be
+/// equal, and no launch may change the list. Programs that are not `single` change it: their CTAs fetch work tiles by a
+/// counter in the list.
 bool OrderBuilder::isOfMaskMap(const ManifestKernel &order) {
   using Kind = ManifestParameter::Kind;
   return program.getSingle() && llvm::none_of(order.parameters, [](const ManifestParameter &parameter) {

@@ -13,8 +13,8 @@ using namespace mlir::tile;
 
 static constexpr int64_t kLanes = 32, kWarps = kOrderThreads / kLanes, kKeys = 256, kKeyBits = 8;
 static_assert(kWarps == kLanes, "a lane looks at each warp's number");
-/// A row of counters has a column for each key, and one more for lanes without an item. The length of a row is odd, so
-/// that the counters of a column are in different banks.
+/// A row of counters has a column for each sort key, and one more for lanes without an item. The length of a row is
+/// odd, so that the counters of a column are in different banks.
 static constexpr int64_t kRow = kKeys + 1;
 /// After the counters, the scratch memory has one number for each warp.
 static constexpr int64_t kPerWarp = kWarps * kRow, kScratch = kPerWarp + kWarps;
@@ -140,7 +140,7 @@ void OrderKernel::emitMeasure(llvm::function_ref<Facts(Value)> emitFacts) {
 }
 
 /// Emits `most`, the greatest work of all items, as the maximum of the works that the warps have stored. Also emits
-/// `shift`, the number of bits by which `most` - 1 is longer than a key.
+/// `shift`, the number of bits by which `most` - 1 is longer than a sort key.
 void OrderKernel::emitMaximum() {
   Value ofWarp = read(add(index(kPerWarp), lane));
   Value ofAll = NVVM::ReduxOp::create(b, b.getI32Type(), ofWarp, NVVM::ReduxKind::UMAX, i32(-1));
@@ -208,9 +208,10 @@ void OrderKernel::emitDeal() {
 // Places
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// Replaces each counter by the sum of all counters before it, in the order of keys and, within a key, of warps. A
-/// thread without a key also reads a column, that of lanes without items, but its sum counts as 0. All counters are
-/// loaded before any of them is added, since the latency of loads decides the time of a small kernel.
+/// Replaces each counter by the sum of all counters before it, in the order of sort keys and, within a sort key, of
+/// warps. The threads after the one of the last sort key read the column of lanes without items, but their sums count
+/// as 0. All counters are loaded before any of them is added, since the latency of loads decides the time of a small
+/// kernel.
 void OrderKernel::emitPlaces() {
   Value hasKey = isBelow(thread, index(kKeys));
   Value column = arith::MinUIOp::create(b, thread, index(kKeys));

@@ -11,8 +11,8 @@ namespace mlir::tile {
 constexpr int64_t kOrderThreads = 1024;
 
 /// Writes the body of a kernel of one CTA with kOrderThreads threads. The kernel lists the items 0 to `count` - 1 by
-/// descending work. It does a counting sort in shared memory with 256 keys. Items with equal keys keep their order, so
-/// that every run makes the same list.
+/// descending work. It does a counting sort in shared memory with 256 sort keys (called keys below; they are no keys of
+/// an attention). Items with equal keys keep their order, so that every run makes the same list.
 ///
 /// Warp w (of 32) has the items from w * steps * 32 on: 32 items, one for each lane, in each of its steps. The key of
 /// an item is the difference between the most work and the item's work, shifted right so that it is below 256. So the

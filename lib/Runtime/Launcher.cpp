@@ -193,9 +193,9 @@ Expected<bool> Kernel::prepareKernel(const ManifestKernel &info, ArrayRef<Launch
   return true;
 }
 
-/// Lets the launch use a kept mask map, under a key. Two launches have equal maps if the kernels that write the map,
-/// their grids and their numbers are equal. If these kernels read arrays, the launches must also have the same plan,
-/// and without a plan no map is kept.
+/// Lets launches with equal mask maps share one kept map, by a key. Two launches have equal maps if the kernels that
+/// write the map are the same, with the same grids, extents and scalars. If these kernels read arrays, the launches
+/// must also have the same plan. Without a plan no such map is kept.
 void Kernel::keepMaskMap(PreparedLaunch &launch, uint64_t plan) const {
   std::string &key = launch.maskMapKey;
   auto append = [&](const void *bytes, size_t count) { key.append(static_cast<const char *>(bytes), count); };

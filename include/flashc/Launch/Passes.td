@@ -63,12 +63,12 @@ def Order : Pass<"tile-order"> {
     memref.global "private" @f_order_scratch : memref<8256xi32, #gpu.address_space<workgroup>>
     gpu.func @f_order(%n: index, %offsets: memref<?xi32>, %list: memref<?xi32>) kernel {
       scf.for ... {                                          // measure
-        %work, %numbers = ...                                // the same code of the item's coordinates
-        memref.store %work, %list[3 * %nx + %item]           // and the numbers
+        %work, %numbers = ...                                // the same code, for the coordinates of %item
+        memref.store %work, %list[3 * %nx + %item]           // and the numbers of the item
       }
       nvvm.barrier0                                          // count, sum, place: see OrderKernel.h
       ...
-      memref.store %item, %list[3 * %place]                  // deal, and the numbers
+      memref.store %item, %list[3 * %place]                  // deal: the item, and then its numbers
     }
     ```
     The kernel's launch (`flashc.launch`, Launch.h) gets a `workspace`, the parameter, and the new kernel in `before`;

@@ -39,7 +39,7 @@ public:
     mlir::Value value;
     GridFormula tiles; // number of tiles
     int64_t bytes;     // bytes of a tile: a multiple of 16, so that the next table is aligned to 16 bytes
-    /// The number of warps of the kernel that computes the table. None: as many as `tiles`.
+    /// The number of warps of the kernel that computes the table. If none, there are as many warps as `tiles`.
     std::optional<GridFormula> warps = {};
   };
 

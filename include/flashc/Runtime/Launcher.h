@@ -72,8 +72,8 @@ private:
   /// The kernels in launch order. Empty if an extent of the grid is zero, so that there is nothing to compute.
   llvm::SmallVector<Step, 1> steps;
   size_t workspaceBytes = 0, maskMapBytes = 0;
-  /// The object that keeps this launch's mask map, under the key `maskMapKey`. Null: the map is not kept. By `plan` the
-  /// caller promises that the arrays that the mask reads have not changed.
+  /// The object that keeps this launch's mask map, under the key `maskMapKey`. Null if the map is not kept. With `plan`
+  /// the caller promises that the arrays that the mask reads have not changed.
   MaskMaps *maps = nullptr;
   std::string maskMapKey;
   uint64_t plan = 0;
@@ -98,8 +98,8 @@ public:
   /// the entry at its first launch. The arguments are in the manifest's order. If they do not suit the kernel, nothing
   /// is loaded, and isArgumentMismatch recognises the error. isCompileError recognises an error of the compiler. If an
   /// entry failed to load, its next launch tries again. Several threads may call this function at the same time, and
-  /// streams may be captured meanwhile. `plan` is a number by which the caller promises that the arrays that masks read
-  /// have not changed. 0: they may have changed.
+  /// streams may be captured meanwhile. With a `plan` other than 0 the caller promises that the arrays that masks read
+  /// are the same as in earlier launches with this plan.
   llvm::Expected<PreparedLaunch> prepare(llvm::ArrayRef<LaunchArgument> arguments, uint64_t plan = 0) const;
   MaskMaps &getMaskMaps() const { return maps; }
 

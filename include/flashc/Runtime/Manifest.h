@@ -41,10 +41,11 @@ struct ManifestParameter {
   /// For a tensor map: elements along each dimension, innermost first, and the swizzle in bytes (0, 32, 64 or 128).
   llvm::SmallVector<uint32_t, 5> box = {};
   unsigned swizzle = 0;
-  /// For a pointer: the address, and all strides but the innermost one, are multiples of this number of bytes. 0:
-  /// they are multiples of the size of an element.
+  /// For a pointer: the address, and all strides but the innermost one, are multiples of this number of bytes. If it is
+  /// 0, they are multiples of the size of an element.
   unsigned alignment = 0;
-  /// For a workspace and a mask map: the offset of the address in bytes from the beginning of the memory. None: 0.
+  /// For a workspace and a mask map: the offset of the address in bytes from the beginning of the memory. If none, it
+  /// is 0.
   std::optional<GridFormula> offset = std::nullopt;
   /// For a value: the number, which is passed in 32 bits.
   GridFormula value = {};
@@ -92,11 +93,11 @@ struct ManifestEntry : ManifestKernel {
   std::string schedule;
   /// The reason why another kernel sorts the main kernel's work tiles before the main kernel runs. Empty if none does.
   std::string sorted;
-  /// The size of the workspace in bytes: device memory that the kernels of a launch share. None: they need no
+  /// The size of the workspace in bytes: device memory that the kernels of a launch share. None if they need no
   /// workspace.
   std::optional<GridFormula> workspace;
   /// The size of the mask map in bytes: device memory that a launcher may keep between launches. A launch that finds
-  /// the map leaves out the kernels that write the map. None: there is no mask map.
+  /// the map leaves out the kernels that write the map. None if there is no mask map.
   std::optional<GridFormula> maskMap;
   /// The kernels that every launch runs before the main kernel, and those that it runs after the main kernel, in order.
   std::vector<ManifestKernel> before, after;

@@ -61,8 +61,8 @@ TEST_F(KernelCacheTest, EntriesAreThePartsOfAheadOfTimePTX) {
 }
 
 /// Runs the backward pass with 32 query heads, 8 key heads and 2^20 positions. The workspace holds statistics of the
-/// queries and sums in f32 of dq, dk and dv. It has sums of dk and dv for each key head, or, if the result is
-/// deterministic, for each query head.
+/// queries, and sums in f32. The sums are those of dq, dk and dv, with dk and dv for each key head. If the result is
+/// deterministic, the sums are only those of dk and dv, for each query head.
 TEST_F(KernelCacheTest, CountsTheWorkspaceIn64Bits) {
   constexpr int64_t kPositions = int64_t(1) << 20, kDepth = 128, kHeads = 32, kKeyHeads = 8;
   auto count = [&](bool isDeterministic) {

@@ -28,7 +28,7 @@ const std::pair<StringRef, std::vector<StringRef>> kValues[] = {
     {"split-gradients", {"none", "queries", "each"}},
 };
 
-/// Returns questions: most of them allow values of many fields, and one (`wide`) allows values of few.
+/// Returns four questions. For each of them but `wide`, many values of the fields are legal.
 std::vector<Question> makeKeys() {
   Question plain;
   plain.dtype = "bf16";

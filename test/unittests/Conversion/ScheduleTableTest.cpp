@@ -23,7 +23,8 @@ Question makeKey(int64_t d, int64_t dv, MaskClass mask, std::optional<int64_t> q
   return key;
 }
 
-/// Returns the line of each row that applies, with its bound if it has one; or the error.
+/// Returns, for each row that applies to `key`, the table, the line, and the most queries that the row is for (if there
+/// is such a bound). If there is an error, returns the error instead.
 std::string find(ArrayRef<const ScheduleTable *> tables, const Question &key, bool mayVary = true) {
   auto rows = findRows(tables, key, mayVary);
   if (!rows)
@@ -50,7 +51,7 @@ TEST(ScheduleTable, BuiltInHasARowThatFitsForEveryAttention) {
     for (int64_t dv = 8; dv <= 256; dv += 8)
       for (MaskClass mask : kMasks) {
         Question key = makeKey(d, dv, mask);
-        key.keys = d + dv; // few keys, for some of the dimensions
+        key.keys = d + dv; // few enough for rows with a limit of keys, if d + dv is small
         key.hasBoundedScores = (d + dv) % 16 != 0;
         auto rows = findRows(&*table, key, /*mayVary=*/true);
         ASSERT_TRUE(bool(rows)) << toString(rows.takeError());

@@ -64,7 +64,8 @@ TEST(HostTensor, PoisonIsNaNAndStridesAreHonoured) {
 }
 
 TEST(Compare, HoldsTheBound) {
-  // bf16, ref 1.0: ref + 0.3 - 0.3 is 1.0 again; naive is off by 1/64, so twice that is allowed.
+  // The reference is 1.0, and `naive` is off by 1/64. In bf16, 1.0 + 0.3 - 0.3 is 1.0 - 1/256. So the bound is 2/64 +
+  // 2/256, which lies between the errors 2/64 and 3/64 of the outputs.
   EXPECT_TRUE(compareOutput("o", DType::BF16, {1.0 + 1.0 / 32}, {1.0 + 1.0 / 64}, {1.0}).passed());
   EXPECT_FALSE(compareOutput("o", DType::BF16, {1.0 + 3.0 / 64}, {1.0 + 1.0 / 64}, {1.0}).passed());
 }

@@ -15,7 +15,7 @@ namespace {
 /// What the fake driver was told: a line for each call that matters.
 std::string notes;
 int computeCapabilityMajor = 9;
-/// The number, from 0, of the next launch that fails; -1: none does.
+/// The number, from 0, of the next launch that fails. -1 if none fails.
 int failingLaunch = -1;
 /// Sizes of the kernel's parameters.
 SmallVector<size_t> parameterBytes;

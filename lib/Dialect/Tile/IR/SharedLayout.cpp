@@ -58,8 +58,8 @@ KernelLayout::KernelLayout(gpu::GPUFuncOp kernel) {
     });
   };
   addRings(/*areOfF32=*/false);
-  // Slots of columns and rings of f32 come after the other slots and rings: only their sizes may not be multiples of
-  // the swizzle's alignment.
+  // Slots of columns and rings of f32 come after the other slots and rings, because only they may have sizes that are
+  // not multiples of the swizzle's alignment.
   for (SlotRole role : {SlotRole::Output, SlotRole::Ones, SlotRole::Slopes, SlotRole::Columns})
     kernel.walk([&](AllocSlotOp alloc) {
       if (hasRole(alloc.getSlot(), role))

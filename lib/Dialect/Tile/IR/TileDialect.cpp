@@ -130,7 +130,7 @@ int64_t tile::getReducerRegisters(const GPUTarget &target, ScheduleAttr schedule
   int64_t ofThread = target.getRegistersOfCTA(target.groupThreads * groups) / (target.groupThreads * groups);
   int64_t left =
       ofThread * groups - schedule.getProducerRegisters() - schedule.getConsumers() * schedule.getConsumerRegisters();
-  return std::min({left, ofThread, schedule.getConsumerRegisters()}); // the reducer never takes registers
+  return std::min({left, ofThread, schedule.getConsumerRegisters()}); // the reducer only gives registers up
 }
 
 /// Verifies `tile.schedule` on a kernel: the target must have the registers and the shared memory that the kernel

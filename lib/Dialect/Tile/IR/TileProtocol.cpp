@@ -6,7 +6,7 @@
 //      never adds to device memory.
 //   2. In the producer the acquire of (ring, count) comes right before the copy into (ring, count).
 //   3. The block that waits for a slot either releases it exactly once, or passes it on exactly once: to a loop, or to
-//      the next iteration of a loop. The same rule holds for the slot there.
+//      the next iteration of a loop. The same rule holds for a slot that a loop's body or the code after a loop gets.
 //   4. When a slot is released or passed on, all products that read it have been waited for. If a tile.store_async goes
 //      through the slot, these products have been waited for before the tile.store_async, and a tile.store_wait comes
 //      between the tile.store_async and the release.

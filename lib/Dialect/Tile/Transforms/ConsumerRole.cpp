@@ -6,8 +6,8 @@ using namespace mlir;
 using namespace mlir::tile;
 
 /// Releases the slot of `wait`, which has elements of f32. All threads read such a slot themselves. So the release
-/// comes after a point that all of them reach only after the last read: after the wait for the last product that is
-/// issued after this read or, without such a product, after a barrier of the warps.
+/// comes after a point that a thread reaches only when all threads have read the slot: after the wait for the last
+/// product that is issued after the last read or, without such a product, after a barrier of the warps.
 static void insertReleaseOfColumns(WaitOp wait) {
   Block *block = wait->getBlock();
   Operation *lastRead = wait, *lastWait = nullptr;
@@ -51,8 +51,8 @@ static void insertRelease(WaitOp wait) {
   ReleaseOp::create(b, wait.getLoc(), wait.getSlot());
 }
 
-/// If a tile.store_async goes through an output slot, waits at the end of the region until the last one has read the
-/// slot, since the CTA's shared memory must exist until then.
+/// If a tile.store_async goes through an output slot, waits at the end of the region until the last tile.store_async
+/// has read the slot, since the CTA's shared memory must exist until then.
 static void waitForLastStore(Region &consumer) {
   auto isOutput = [](StoreAsyncOp store) {
     return hasRole(store.getSlot(), SlotRole::Output) ? WalkResult::interrupt() : WalkResult::advance();
@@ -102,11 +102,11 @@ static void expandOwnVisits(OwnVisitsOp own) {
   own.erase();
 }
 
-/// Replaces `draw` by a wait for the broadcast. The wait is as late as possible, so that the producer has published by
-/// then: before the wait for the last product. It also comes after every tile.advance_ring: the producer publishes
-/// after its loads for this work tile, which may need the slots that a tile.advance_ring releases. With
-/// `isBeforeProduct`, the wait is before the last product itself, since the early part of the next work tile
-/// (EpilogueOverlap) will be there.
+/// Replaces `draw` by a wait for the broadcast. This wait comes as late as possible, so that the producer has published
+/// before: it comes just before the wait for the last product or, with `isBeforeProduct`, just before the last product
+/// itself, since the early part of the next work tile (EpilogueOverlap) will begin there. It also comes after every
+/// tile.advance_ring: the producer publishes after its loads for this work tile, which may need the slots that a
+/// tile.advance_ring releases.
 static void expandDraw(DrawOp draw, const RolePlan &plan, Value warpgroup, bool isBeforeProduct) {
   auto loop = cast<scf::ForOp>(draw->getParentOp());
   Operation *place = loop.getBody()->getTerminator();

@@ -89,8 +89,8 @@ static void planCrossing(EpilogueOverlap::Side &side, bool carriesScalars) {
   llvm::copy_if(known, std::back_inserter(side.crossing), isNeeded);
 }
 
-/// Checks that the next work tile does not wait for slots that the current work tile still holds: these waits come
-/// before the current work tile is stored and releases the slots.
+/// Checks that the early part of the next work tile waits for no slot that the current work tile still holds. The early
+/// part runs before the current work tile is stored and releases its slots, so such a wait would never end.
 static LogicalResult checkHeldSlots(const EpilogueOverlap &plan) {
   for (Operation *op : plan.consumer.head) {
     auto wait = dyn_cast<WaitOp>(op);

@@ -12,8 +12,10 @@
 
 namespace mlir::tile {
 
-/// Which threads compute quotients. All threads of the consumers do so where quotients must be uniform and fast. Only
-/// the one thread of the producer does so where it has few registers for multipliers and shifts.
+/// Which threads compute the quotients of a distribution. `OfAllThreads`: all threads of the consumers compute them, in
+/// every iteration of the loop over work tiles. So quotients must be uniform and fast (Divisor). `OfOneThread`: only
+/// the producer's one thread computes them in a loop, and it has few registers for multipliers and shifts; or there is
+/// no loop over work tiles. So quotients are plain divisions.
 enum class Quotients { OfAllThreads, OfOneThread };
 
 /// Emits quotients n / d, where d is known before the loop over work tiles. For n and d below 2^31, n / d = (n * m) >>
@@ -67,8 +69,8 @@ public:
   }
 
 protected:
-  /// Emits the number of CTAs that run at once. For a `single` program, emits the number of multiprocessors, which is
-  /// close to it.
+  /// Emits the number of CTAs that run at once. For a `single` program, emits the number of multiprocessors instead,
+  /// which is close to that number.
   static Value emitCTAs(ImplicitLocOpBuilder &b, ProgramOp program) {
     if (!program.getSingle())
       return gpu::GridDimOp::create(b, gpu::Dimension::x);

@@ -69,7 +69,8 @@ public:
       SmallVector<Step> steps = plan.getSteps(stage);
       ArrayRef<Step> head = ArrayRef(steps).take_front(getHeadSize(steps));
       llvm::append_range(rests, ArrayRef(steps).drop_front(head.size()));
-      // Reads of memory take long. So those of the stages after `first` come first, before the waits for slots.
+      // Reads of memory take long. So in the stages after `first`, the steps up to the last read come before all waits
+      // for slots.
       auto isRead = [](Step step) { return isa<memref::LoadOp>(step.op); };
       ArrayRef<Step> early(head.begin(), std::find_if(head.rbegin(), head.rend(), isRead).base());
       llvm::append_range(stage == first ? heads : reads, early);

@@ -3,7 +3,7 @@
 // CTAs start in the order of their numbers, each when another one has ended. So only the end of the launch is uneven,
 // where one long work tile can leave the other multiprocessors idle. Therefore the work tiles of the last heads are
 // ordered together, with those that take longest first. The other heads follow one another as in the grid, so that
-// neighbouring work tiles find the tiles that they read and add to in L2.
+// neighbouring work tiles find in L2 the tiles that they read, and those that they add to.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 

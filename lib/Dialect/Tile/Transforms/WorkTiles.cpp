@@ -27,8 +27,8 @@ private:
 /// nx - 1 - x of the next head are a pair, so that all pairs take equally long. CTA c of n works on the pairs c, c + n,
 /// .... In the last round of pairs only some CTAs would be busy. So the work tiles of the last heads, about one and a
 /// half rounds, are assigned one by one, the longest first (x = 0 of all these heads, then x = 1, ...). First each CTA
-/// that has no pair in the last round of pairs gets one of these work tiles. Then rounds of them go to all CTAs: from
-/// the last CTA to the first, from the first to the last, and so on.
+/// that has no pair in the last round of pairs gets one of these work tiles. All CTAs then share the others in rounds:
+/// the first round goes from the last CTA to the first, the next one from the first to the last, and so on.
 class PairedWorkTiles : public GridWorkTiles {
 public:
   PairedWorkTiles(ProgramOp program, ImplicitLocOpBuilder &b)

@@ -194,7 +194,7 @@ def Specialize : Pass<"tile-specialize"> {
       The producer computes results of the draw that depend on `%w` once for each consumer, and broadcasts them as
       `own`; its loop does not carry them. A consumer reads its own ones:
       ```mlir
-      tile.publish %exists, %x1 own %y0, %y1 in %t         // producer: of two consumers
+      tile.publish %exists, %x1 own %y0, %y1 in %t         // producer, for two consumers
       %exists, %x1, %y = tile.published %t : index own of %w : index
       ```
     - If a `tile.store_async` goes through a `tile.alloc_slot output`, the consumers end with `tile.store_wait`.
