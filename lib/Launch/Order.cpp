@@ -355,7 +355,7 @@ static unsigned countParameters(Type type) {
 
 /// Whether the list can be part of the mask map. Launches with the same map also share the list, so their lists must be
 /// equal, and no launch may change the list. Programs that are not `single` change it: their CTAs fetch work tiles by a
-/// counter in the list.
+/// counter in the list. The order kernel may read only the map, extents and scalars.
 bool OrderBuilder::isOfMaskMap(const ManifestKernel &order) {
   using Kind = ManifestParameter::Kind;
   return program.getSingle() && llvm::none_of(order.parameters, [](const ManifestParameter &parameter) {

@@ -42,7 +42,7 @@ def Order : Pass<"tile-order"> {
     ```mlir
     gpu.func @f(%n: index, %offsets: memref<?xi32>, ...) kernel {
       ...
-      tile.program 2 grid(%nx, %ny, %nz) sorted {
+      tile.program 2 grid(%nx, %ny, %nz) by <sorted> {
       ^bb0(%w: index):
         %x = gpu.block_id x
         %total, %first = ...                                 // scalar code of %x, %n and %offsets
@@ -54,7 +54,7 @@ def Order : Pass<"tile-order"> {
     ```mlir
     gpu.func @f(%n: index, %offsets: memref<?xi32>, ..., %list: memref<?xi32>) kernel {
       ...
-      tile.program 2 grid(%nx, %ny, %nz) list(%list : memref<?xi32>) of tiles numbers 2 {
+      tile.program 2 grid(%nx, %ny, %nz) list(%list : memref<?xi32>) by <list numbers 2> {
       ^bb0(%w: index):
         %total = tile.list_number 0
         %first = tile.list_number 1
@@ -74,7 +74,9 @@ def Order : Pass<"tile-order"> {
     The kernel's launch (`flashc.launch`, Launch.h) gets a `workspace`, the parameter, and the new kernel in `before`;
     `work_tiles`, the extents of the grid at a launch, is removed.
 
-    A work tile with one tile of keys has no loop; then all work tiles are equal and the program gets no list.
+    If each work tile has only one tile of keys, the program has no loop over keys. All work tiles are equal then, and
+    the program gets no list.
+
     Refuses, with "cannot sort its work tiles: ..." on the program and the IR unchanged:
     - "expected the loop over keys to be as long as scalar code says": a bound comes from a tile, from the warpgroup or
       from an effect;

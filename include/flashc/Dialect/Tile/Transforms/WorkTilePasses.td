@@ -17,8 +17,9 @@ def Persist : Pass<"tile-persist"> {
     In a `paired` program work tiles with larger x take less time. Work tile x of one head and work tile nx - 1 - x of
     the next head are a pair, so that all pairs take equally long, and a CTA works on every n-th pair. At the end some
     CTAs would have one pair more than others. So the work tiles of the last heads, one and a half rounds of them, are
-    assigned one by one, the longest first. First each CTA that has a pair less gets one of them. Then rounds of them go
-    to all CTAs: from the last CTA to the first, from the first to the last, and so on.
+    assigned one by one, the longest first. First each CTA that has a pair less gets one of them. Then all CTAs
+    share the others in rounds: the first round goes from the last CTA to the first, the next one from the first to the
+    last, and so on.
 
     In a program with a `list` (`tile-order`) CTAs fetch work tiles from the list by the dynamic tile scheduler
     (`tile.draw`). Heads are processed in groups, with the fewest heads that give every CTA three work tiles, so that
@@ -67,7 +68,7 @@ def Persist : Pass<"tile-persist"> {
       %c = gpu.block_id x
       %n = gpu.grid_dim x
       %tiles = %nx * %ny * %nz
-      %mult = tile.uniform ...                               // of 1 / %nx, and its %shift
+      %mult = tile.uniform ...                               // ceil(2^%shift / %nx), to divide by %nx
       scf.for %item = %c to %tiles step %n {
         %rest = %item * %mult >> %shift
         %x = %item - %rest * %nx
@@ -79,8 +80,8 @@ def Persist : Pass<"tile-persist"> {
     ```mlir
     tile.program 2 {
     ^bb0(%w: index):
-      %number = ...                                          // of %c and the other two coordinates
-      %head, %place = %number / %nx                          // in the last heads, their common order
+      %number = ...                                          // this CTA's number in the launch, from its x, y and z
+      %head, %place = %number / %nx                          // in the last heads: by their common order instead
       %x, %y, %z = tile.uniform ...
       ...
     }
@@ -91,7 +92,7 @@ def Persist : Pass<"tile-persist"> {
         %next:4 = tile.draw %list[%counter] from %n below %tiles {
         ^bb0(%i: index):
           %place, %head = ... %i ...
-          %x1 = memref.load %list[2 * %place]                    // and the number that follows the item
+          %x1 = memref.load %list[2 * %place]                    // the item; its number follows it in the list
           ...
           tile.drawn %x1, %y1, %z1, %number1
         }
@@ -134,8 +135,9 @@ def OverlapEpilogue : Pass<"tile-overlap-epilogue"> {
     softmax   wait for Q, K | S | PV | S wait | softmax | PV wait | pack P | normalise, store | the loop over keys ...
     ```
 
-    K's slot is released after `wait_after` of these exponentials, as in the loop over keys (`tile-place-waits`), or
-    after 12 if `wait_after` is 0; otherwise ptxas would move the wait for PV before all of them.
+    K's slot is released after `wait_after` exponentials of the early softmax, as in the loop over keys
+    (`tile-place-waits`), or after 12 if `wait_after` is 0; otherwise ptxas would move the wait for PV before all
+    of them.
 
     S is issued before PV, since the products end in the order in which they begin. P is packed after the wait for PV,
     since PV reads the registers of the P before it. So PV also waits for the next Q and K; with a second slot of Q they
