@@ -15,8 +15,8 @@ namespace {
 struct ExplanationHandle {
   const Explanation explanation;
   const std::string text, json;
-  /// The tiles of each batch and head, which are listed when they are first read. If all batches have the same map,
-  /// their key is batch 0; likewise for heads.
+  /// The tiles of each batch and head, which are listed when they are first read. They are under batch 0 if all batches
+  /// have the same map, and under head 0 if all heads have the same map.
   mutable std::mutex mutex;
   mutable std::map<std::pair<int64_t, int64_t>, std::vector<TileClass>> tiles = {};
 };

@@ -274,7 +274,8 @@ private:
 };
 } // namespace
 
-/// Prints views that read a cache as whole keys and values.
+/// Prints the two flash.cache_view ops, through which the attention reads the caches like plain arrays of keys and
+/// values.
 void Printer::printViews() {
   for (auto [name, cache, type, view, scale] : {std::tuple("%flashc.keys", "%k", &kCache, &k, &kScale),
                                                 std::tuple("%flashc.values", "%v", &vCache, &v, &vScale)}) {
@@ -413,7 +414,6 @@ static std::string joinTypes(ArrayRef<NamedTensor> tensors) {
   return join(map_range(tensors, [](const NamedTensor &tensor) { return tensor.type; }), ", ");
 }
 
-/// Prints the head of the function.
 void Printer::printSignature(ArrayRef<NamedTensor> returned) {
   os << "func.func @" << operation << "(";
   interleaveComma(inputs, os, [&](const NamedTensor &input) { os << input.name << ": " << input.type; });

@@ -1,9 +1,9 @@
 //===- ShortSequences.h - packed sequences that are shorter than a tile -------------------------------------------===//
 // For packed sequences, tiles of queries may be placed in two ways. Tiles may begin where sequences begin
-// (flash-align-queries): then each sequence costs up to one more visit of a key tile than one long sequence would. Or
-// tiles may lie on a regular grid: then each tile of queries costs up to one more visit (it cuts a diagonal twice), and
-// the mask is applied in every visit. So if there are more sequences than tiles, the grid is less work. A launch
-// decides this from extents alone; it does not read the offsets of the sequences.
+// (flash-align-queries): then up to one key tile too many is visited for each sequence. Or tiles may lie on a regular
+// grid: then up to one key tile too many is visited for each tile of queries, and the mask is applied in every visit.
+// So if there are at least as many sequences as tiles, the grid is less work. A launch decides this from extents alone;
+// it does not read the offsets of the sequences.
 //===--------------------------------------------------------------------------------------------------------------===//
 #ifndef FLASHC_LIB_COMPILER_SHORTSEQUENCES_H
 #define FLASHC_LIB_COMPILER_SHORTSEQUENCES_H
@@ -32,7 +32,7 @@ struct ShortSequences {
 /// - Nq <= T (M - 1), where M is the number of offsets (so there are M - 1 sequences), and T the number of queries of a
 ///   tile: the mean length is at most T. To avoid a division by zero it is written as ceildiv(Nq + 2 T, M + 1) <= T.
 /// - Nk <= 2 (Nq + 1). A tile on the grid visits the keys of all its sequences one after the other. If sequences have
-///   one query and many keys, this saves no work and is less parallel.
+///   one query and many keys, tiles on the grid save no work, and are too few to run in parallel.
 ShortSequences findShortSequences(mlir::ModuleOp module, mlir::ModuleOp loops);
 
 /// Whether a launch with arguments of these shapes meets all of `conditions`.

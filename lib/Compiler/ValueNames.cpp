@@ -15,7 +15,8 @@ using namespace flashc;
 
 ValueNames::ValueNames(func::FuncOp function, flash::StepOpInterface tile, std::vector<std::string> arguments)
     : state(function), arguments(std::move(arguments)) {
-  // In the dual view of a mask the key is resident: the names for any, the first and the last row are names of keys.
+  // The names of the position of a resident row of a tile: of any row, of the first one and of the last one. Resident
+  // rows are queries or, in the dual view of a mask, keys.
   static constexpr StringLiteral kQueries[] = {"i", "i0", "(i0 + rows - 1)"}, kKeys[] = {"j", "j0", "(j0 + keys - 1)"};
   static constexpr StringLiteral kTile[] = {"b", "h", "i0", "j0"};
   bool isDual = tile.getMaskView() == flash::MaskView::Dual;

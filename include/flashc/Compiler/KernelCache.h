@@ -44,7 +44,7 @@ public:
   /// Returns the PTX of an entry from memory, from disk, or from the compiler. `number` is the entry's number in the
   /// manifest. The error has the compiler's diagnostics, one per line.
   llvm::Expected<std::string> getEntry(size_t number) const;
-  /// Returns the PTX of all entries, which is valid as long as this object. Entries without PTX are compiled in
+  /// Returns the PTX of all entries. The text lives as long as this object. Entries without PTX are compiled in
   /// parallel. Empty for the CPU.
   llvm::Expected<const char *> getPTX() const;
 

@@ -10,8 +10,8 @@ namespace flashc {
 
 /// The manifest (docs/manifest.md) of a main kernel, and of the kernels before and after it, together with what later
 /// passes are to do for the main kernel. All of these kernels are in one gpu.module, under the names that the manifest
-/// gives. The main kernel carries a launch as the dictionary `flashc.launch`. The keys of the dictionary are those of
-/// the manifest, `work_tiles` and `overlap`; only `get` and `set` read and write them.
+/// gives. The main kernel carries a launch as the dictionary `flashc.launch`. The dictionary has the keys of the
+/// manifest and two more, `work_tiles` and `overlap`. Only `get` and `set` read and write it.
 struct Launch : Manifest {
   /// The extents of the grid of work tiles that tile-order sorts.
   std::optional<std::array<GridFormula, 3>> workTiles;

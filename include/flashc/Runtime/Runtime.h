@@ -22,7 +22,7 @@ public:
   /// Checks the arguments, starts the kernel on `stream`, and returns before the kernel ends. The arguments are in the
   /// manifest's order. If they do not suit the kernel, the error says what is wrong, and isArgumentMismatch recognises
   /// it. The calling thread's current context stays the same. The first launch of a variant compiles and loads the
-  /// variant. `plan`: see Kernel::prepare.
+  /// variant. Kernel::prepare describes `plan`.
   llvm::Error launch(llvm::ArrayRef<LaunchArgument> arguments, cuda::Stream stream, uint64_t plan = 0) const;
   /// Loads the variants that no launch has needed yet.
   llvm::Error loadAll() const;

@@ -37,7 +37,7 @@ static SharedAllocation getAllocation(AllocSlotOp alloc, const GPUTarget &target
 
 int64_t tile::getClusterMergeBytes(MergeClusterOp op) {
   int64_t floats = cast<RankedTensorType>(op.getAcc().getType()).getDimSize(1) / 2 +
-                   4; // a thread's elements of two rows, and the maxima and sums of both
+                   4; // a thread's elements in two rows, and the maximum and the sum of each row
   return op->getParentOfType<WarpProgramOp>().getWarps() * 32 * floats * 4;
 }
 

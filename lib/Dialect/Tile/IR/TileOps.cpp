@@ -41,7 +41,7 @@ LogicalResult AllocRingOp::verify() {
   return verifyRange(*this, "columns", ring.getCols(), target.colStep, target.maxCols);
 }
 
-/// Verifies a load that has a table of pages, or rows to be cleared.
+/// Verifies what a load with a table of pages, or with rows to be cleared, requires.
 static LogicalResult verifyPages(LoadOp op) {
   RingType ring = op.getRing().getType();
   auto map = dyn_cast<TensorMapType>(op.getMap().getType());
