@@ -26,7 +26,7 @@ static std::vector<std::string> printLines(llvm::function_ref<void(llvm::raw_ost
       continue;
     bool isUnknown = line.consume_front("opaque:");
     if (lines.empty())
-      line.consume_front("or "); // the first conjunct of a union
+      line.consume_front("or "); // the first part of a union begins with `or `, too
     std::string formula = ((isUnknown ? "unknown:" : "") + line).str();
     if (!isUnknown || !llvm::is_contained(lines, formula))
       lines.push_back(std::move(formula));

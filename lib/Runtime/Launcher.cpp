@@ -231,7 +231,7 @@ Expected<PreparedLaunch> Kernel::prepareEntry(size_t number, ArrayRef<LaunchArgu
         return isThere.takeError();
     if (others == &entry.before)
       std::rotate(launch.steps.begin(), launch.steps.begin() + 1,
-                  launch.steps.end()); // puts the main kernel behind them
+                  launch.steps.end()); // puts the main kernel after those of `before`
   }
   if (entry.programmaticLaunch)
     for (PreparedLaunch::Step &step : drop_begin(launch.steps, entry.getKernels().size() > 1))

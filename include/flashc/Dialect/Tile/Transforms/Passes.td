@@ -120,7 +120,7 @@ def Prefetch : Pass<"tile-prefetch"> {
     Before:
     ```mlir
     %r = scf.for %u = %lower to %upper step %step iter_args(%x = %x0) {
-      %k = tile.load %kmap[%b, %h, f(%u)] into %kring                    // two stages
+      %k = tile.load %kmap[%b, %h, f(%u)] into %kring                    // %kring has two slots
       ...
     ```
     After:
