@@ -21,7 +21,8 @@ constexpr llvm::StringLiteral kOnGrid = "on their grid, since sequences are shor
 /// The launches of an attention for which tiles of queries on the grid are better.
 struct ShortSequences {
   /// A launch has short sequences if it meets all of these conditions. If there are no conditions, no launch has short
-  /// sequences: tiles of queries do not follow sequences, or q, k or the offsets are not arguments of the function.
+  /// sequences: either tiles of queries do not begin where sequences begin, or q, k or the offsets are not arguments of
+  /// the function.
   llvm::SmallVector<LaunchCondition, 2> conditions;
   /// Whether sequences are short; nullopt unless every extent in the conditions is known.
   std::optional<bool> areShort;

@@ -91,8 +91,8 @@ struct AttentionSpec {
   /// and a table says which pages a sequence has.
   bool hasCache = false;
   int64_t pageSize = 0;
-  /// For a cache with scales: its element type, f8E4M3FN or i8. Empty for a cache of `dtype` without scales. The flags
-  /// say whether each page, and whether each key head, has a scale of its own.
+  /// For a cache with scales: its element type, f8E4M3FN or i8. Empty for a cache of `dtype` without scales. The two
+  /// flags below say whether each page, and whether each key head, has a scale of its own.
   std::string cacheDType;
   bool hasPageScales = false, hasHeadScales = false;
 

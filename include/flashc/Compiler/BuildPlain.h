@@ -33,7 +33,7 @@ struct AppendSpec {
   /// Whether each sequence begins at a row of its own in the cache. Rotation then counts from that row.
   bool hasLeftpad = false;
   /// For 8-bit caches with scales: their element type, f8E4M3FN or i8. Empty for caches of `dtype` without scales. The
-  /// flags say whether each page, and whether each key head, has a scale of its own.
+  /// two flags below say whether each page, and whether each key head, has a scale of its own.
   std::string cacheDType = {};
   bool hasPageScales = false, hasHeadScales = false;
 };

@@ -17,8 +17,8 @@ inline constexpr GPUTarget kHopper = [] {
   target.maxSharedMemory = 232448;
   target.registersPerSM = 65536;
   // `setmaxnreg` takes 24 to 256 (PTX ISA 9.7.20.5). A warp gets registers in units of 256 (programming guide,
-  // occupancy). So five warpgroups are launched with 96 registers per thread, 61440 in all. If roles request more than
-  // these, the request waits forever.
+  // occupancy), so a thread gets a multiple of 8. Five warpgroups are launched with at most 96 registers per thread,
+  // 61440 in all. If roles request more than these 61440, the request waits forever.
   target.minRegisters = 24;
   target.maxRegisters = 256;
   // PTX ISA 9.7.13.1.
