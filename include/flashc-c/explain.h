@@ -33,7 +33,7 @@ FLASHC_EXPORTED FlashcStatus flashcExplainAttention(FlashcContext context, const
                                                     const FlashcArgument *arguments, size_t count,
                                                     FlashcExplanation *out, char **message);
 
-/** Return the explanation for people (docs/explain.md), and as a JSON object. Its keys are
+/** Return the explanation for people (docs/explain.md), and as a JSON object. The object's keys are
  *   function, batch, heads, queries, keys    the name and the extents
  *   mask_class                               "exact", "mapped", "conservative" or "opaque"
  *   reasons, formulas, bounds                lists of texts
@@ -41,7 +41,7 @@ FLASHC_EXPORTED FlashcStatus flashcExplainAttention(FlashcContext context, const
  *   streams_queries                          whether queries are streamed past resident keys
  *   rows, columns                            resident tiles (of queries, or of keys with streams_queries) and streamed
  *                                            tiles of a head
- *   varies_by_batch, varies_by_head          whether batches, heads may differ
+ *   varies_by_batch, varies_by_head          whether the tiles may differ between batches, between heads
  *   counted_rows                             rows that were counted; if fewer than rows, they are evenly spaced, and
  *                                            counts are estimates
  *   counts                                   skipped, partial and full tiles of all heads; may exceed 64 bits

@@ -247,7 +247,7 @@ typedef struct FlashcCapture {
  *   3      o     [B, Hq, Nq, value_dim]  dtype   read
  *   4      lse   [B, Hq, Nq]             f32     read
  *   5      do    [B, Hq, Nq, value_dim]  dtype   read
- *   6      dlse  [B, Hq, Nq]             f32     read; not with omit_lse: then it is 0
+ *   6      dlse  [B, Hq, Nq]             f32     read; with omit_lse there is no dlse, and it counts as 0
  *   then   sinks [Hq]                    f32     read; with `sinks` only
  *   then   philox [2]                    i64     read; with `dropout_p` only: as in the forward pass
  *   then   the captures                          read
@@ -279,8 +279,8 @@ typedef struct FlashcAttention {
    *  key), the captures, %flashc.nq and %flashc.nk (index: Nq and Nk; in a cache Nk is the length of the sequence)
    *  and %flashc.shift (index: Nk - Nq, the distance from the last query's position to the last key; 0 in a cache). */
   const char *mask_code;
-  /** Code that replaces the scaled score, or null. It may read the same and the score %s (f32), and ends with
-   *  `flash.yield %t : f32`. */
+  /** Code that replaces the scaled score, or null. It may read the same values and the scaled score %s (f32), and
+   *  ends with `flash.yield %t : f32`. */
   const char *score_code;
   const FlashcCapture *captures;
   size_t num_captures;

@@ -25,7 +25,7 @@ extern "C" {
 typedef struct FlashcMergeStates {
   /** FLASHC_BF16, FLASHC_F16 or FLASHC_F32, each. */
   FlashcDType parts_dtype, dtype;
-  /** Positive. A multiple of 16 bytes makes the fastest kernel. */
+  /** Positive. The kernel is fastest if value_dim elements are a multiple of 16 bytes. */
   int64_t value_dim;
   /** Adds a part without an output, whose log-sum-exp is the head's sink. */
   bool sinks;
@@ -56,7 +56,7 @@ FLASHC_EXPORTED FlashcStatus flashcCompileMergeStates(FlashcContext context, con
 typedef struct FlashcAppendKV {
   /** FLASHC_BF16, FLASHC_F16 or FLASHC_F32. */
   FlashcDType dtype;
-  /** Positive. Multiples of 16 bytes make the fastest kernel. */
+  /** Positive. The kernel is fastest if head_dim elements, and value_dim elements, are a multiple of 16 bytes. */
   int64_t head_dim, value_dim;
   /** Whether the cache consists of pages, which a table gives to sequences. */
   bool paged;
