@@ -96,8 +96,8 @@ private:
       require(*heads, extent, op.groupSize);
   }
 
-  /// Finds the extent of the op's dimension `moves` in the role of `earlier` that has the most dimensions in common
-  /// with `role`. None if no role of `earlier` has this dimension.
+  /// Among the roles in `earlier` that have the op's dimension `moves`, finds the one that has the most dimensions in
+  /// common with `role`. Returns the extent of `moves` in the role that is found. None if there is no such role.
   static std::optional<Extent> find(ArrayRef<LaunchRole> earlier, const LaunchRole &role, StepDim moves) {
     std::optional<Extent> best;
     int64_t most = -1;

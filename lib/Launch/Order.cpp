@@ -38,8 +38,8 @@ static scf::ForOp findLoopOverKeys(ProgramOp program) {
 namespace {
 /// The sources of a value that scalar code computes.
 struct Source {
-  /// A value from which the value is computed, and which is neither a result of scalar code nor a parameter of the
-  /// kernel or of the work tile. Null if there is none.
+  /// A value that the scalar code uses, and that is neither a result of scalar code nor a parameter of the kernel or of
+  /// the work tile. Null if there is none.
   Value foreign;
   /// The dimensions of the grid that the value depends on, as bits.
   unsigned dims = 0;

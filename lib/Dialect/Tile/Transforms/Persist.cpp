@@ -15,10 +15,10 @@ namespace mlir::tile {
 using namespace mlir;
 using namespace mlir::tile;
 
-/// Moves loads of tiles that are loaded once per work tile (Q) into a ring of one slot. A load moves to the first
-/// product that reads its tile, after the loads of the product's other tiles: the slots of these tiles are empty
-/// earlier, while the consumers still compute the previous work tile. Loads into rings of two slots or more stay, since
-/// the next slot of such a ring is empty even earlier.
+/// Moves each load that fills a private ring of one slot once per work tile (the load of Q) down to the first op that
+/// reads its tile. So the load comes after the first load of K, whose slot is empty earlier, while the consumers still
+/// compute the previous work tile. A load into a ring of two slots or more stays, since the next slot of such a ring is
+/// empty even earlier.
 static void delayPrivateLoads(scf::ForOp items) {
   for (LoadOp load : llvm::to_vector(items.getOps<LoadOp>())) {
     RingType ring = load.getRing().getType();
