@@ -11,7 +11,8 @@ static Value getStored(Value array) {
   return view ? view.getCache() : array;
 }
 
-/// Returns the question about an attention whose keys and values may be in a cache. Unknown extents are 0 in it.
+/// Returns the Question by which the kernel is chosen, for an attention whose keys and values may be in a cache.
+/// Extents of the cache that are not known are 0.
 static Question makeQuestion(flash::AttentionOp op, StringRef target) {
   auto get = [](ShapedType type, int64_t dim) { return type.isDynamicDim(dim) ? 0 : type.getDimSize(dim); };
   Question question(KernelKind::Forward, target, op.getKType().getDimSize(3),
