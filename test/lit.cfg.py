@@ -71,6 +71,9 @@ config.substitutions.append(("%capi_lazy", os.path.join(capi_dir, "flashc-lazy-t
 config.substitutions.append(("%capi_memory", os.path.join(capi_dir, "flashc-memory-test")))
 config.substitutions.append(("%capi_plain", os.path.join(capi_dir, "flashc-plain-test")))
 config.substitutions.append((r"%capi\b", os.path.join(capi_dir, "flashc-capi-test")))
+config.substitutions.append(("%pytest", "env PYTHONPATH=%flashc_src/python:%S PYTHONDONTWRITEBYTECODE=1 "
+                             "FLASHC_LIBRARY=%flashc_obj/lib/libflashc.so XDG_CACHE_HOME=%t.cache "
+                             "%python -m pytest -q -p no:cacheprovider"))
 config.substitutions.append(("%vary", "%python %flashc_src/test/Inputs/vary.py"))
 config.substitutions.append(("%flashc_src", config.flashc_src_root))
 config.substitutions.append(("%flashc_version", config.flashc_version))

@@ -148,7 +148,8 @@ LogicalResult LoopRunner::findTiles(flash::StepOpInterface step) {
     ancestors.insert(loop);
     variesByBatch |= decidesTiles(loop, batch);
     variesByHead |= decidesTiles(loop, head);
-    // The counter of batches does not select a row, even if each batch has sequences of its own.
+    // These counters number the rows of the map, which may be sampled. The batch is none of them, even if the resident
+    // position is computed from it because each batch has its own sequences.
     for (BlockArgument counter : loop->getRegion(0).getArguments())
       if (counter != batch && counter != head && isComputedFrom(getResident(step), counter))
         rows.insert(counter);

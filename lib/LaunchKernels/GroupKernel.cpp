@@ -28,9 +28,9 @@ struct GroupSums {
   int64_t getVectors() const { return extents.size() == 4 ? *getConstantIntValue(extents[3]) / getWidth() : 1; }
 };
 
-/// A CTA has 256 consecutive columns of [B, Hk, N]; if the result has the dimension D, of [B, Hk, N D / 8], where a
-/// column is eight elements. CTAs are in the order of B, Hk and columns. A thread sums the heads of its group,
-/// beginning with the first.
+/// A CTA computes 256 consecutive columns of one key head, and a thread computes one column. In a result [B, Hk, N] a
+/// column is an element. In a result [B, Hk, N, D] a column is eight elements, so a head has N D / 8 columns. CTAs are
+/// in the order of B, Hk and columns. A thread sums the heads of its group, beginning with the first.
 class GroupBody : public KernelBody {
 public:
   GroupBody(gpu::GPUFuncOp kernel, KernelSignature &signature, const GroupSums &sums, ArrayRef<unsigned> outputs)

@@ -6,7 +6,8 @@
 using namespace mlir;
 using namespace flashc;
 
-/// Sets the value of a rule, which may be one that only `set` can compute.
+/// Gives the rule's field in the draft's schedule its new value: `rule.value`, or what `rule.set` computes, if
+/// `rule.value` only describes the value in words.
 static void setValue(Draft &draft, const Rule &rule) {
   if (rule.set)
     rule.set(draft);

@@ -163,7 +163,7 @@ def test_code_is_never_stale(globals_of_test):
     assert len(outcomes) > 10000 and outcomes[-5000:].count(True) < 2000  # Most calls find a code.
 
 
-# --- What is found again ----------------------------------------------------------------------------------------------
+# --- Functions whose code is found without a new trace ----------------------------------------------------------------
 
 def calls_of(make):
     """Whether the third of three calls of `make()`'s results was a trace."""

@@ -9,7 +9,7 @@ from .._runtime.library import ArgumentError, UnsupportedTypeError
 #: The device number of arrays on the host; other devices are numbers of GPUs.
 CPU = -1
 
-#: Bytes of an element. u8 is an i8 whose values are not negative.
+#: Bytes of an element. u8 (0 to 255) is an i8 for the compiler too; its elements are extended with zeros.
 ITEM_SIZE = {"bf16": 2, "f16": 2, "f32": 4, "f64": 8, "i1": 1, "i8": 1, "u8": 1, "i16": 2, "i32": 4, "i64": 8,
              "f8e4m3": 1}
 

@@ -1,4 +1,7 @@
-"""Fixtures that the tests on a GPU share, and the option --shard, which runs a part of the tests."""
+"""Fixtures that the tests on a GPU share, and the option --shard, which runs a part of the tests.
+
+    PYTHONPATH=python FLASHC_LIBRARY=build/lib/libflashc.so python3 -m pytest test/python/gpu/test_masks.py
+"""
 import argparse
 import re
 

@@ -1,7 +1,4 @@
-"""flashc.append_kv on tensors on a GPU against loops in f64. Skipped where there is no GPU.
-
-    PYTHONPATH=python FLASHC_LIBRARY=build/lib/libflashc.so python3 -m pytest test/python/gpu/test_append_kv.py
-"""
+"""flashc.append_kv on tensors on a GPU against loops in f64. Skipped where there is no GPU."""
 import numpy as np
 import pytest
 

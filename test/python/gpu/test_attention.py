@@ -1,7 +1,4 @@
-"""flashc.attention on tensors on a GPU: numbers against f64, streams, refusals. Skipped where there is no GPU.
-
-    PYTHONPATH=python FLASHC_LIBRARY=build/lib/libflashc.so python3 -m pytest test/python/gpu/test_attention.py
-"""
+"""flashc.attention on tensors on a GPU: numbers against f64, streams, refusals. Skipped where there is no GPU."""
 import random
 import time
 

@@ -1,7 +1,4 @@
-"""flashc.attention_backward on tensors on a GPU against gradients in f64. Skipped where there is no GPU.
-
-    PYTHONPATH=python FLASHC_LIBRARY=build/lib/libflashc.so python3 -m pytest test/python/gpu/test_attention_backward.py
-"""
+"""flashc.attention_backward on tensors on a GPU against gradients in f64. Skipped where there is no GPU."""
 import numpy as np
 import pytest
 

@@ -1,7 +1,4 @@
-"""flashc.column_sums on tensors on a GPU against sums in f64. Skipped where there is no GPU.
-
-    PYTHONPATH=python FLASHC_LIBRARY=build/lib/libflashc.so python3 -m pytest test/python/gpu/test_column_sums.py
-"""
+"""flashc.column_sums on tensors on a GPU against sums in f64. Skipped where there is no GPU."""
 import numpy as np
 import pytest
 

@@ -1,10 +1,7 @@
 """Kernels that run the first softmax of the next tile of queries before they store the current one (epilogue=softmax),
 on a GPU, against f32 attention by the rule of flashc.bench: masked and unmasked first tiles, rows without keys, one
 tile of keys and many, ragged lengths, several tiles of queries for each CTA, packed sequences. Skipped where there is
-no GPU.
-
-    PYTHONPATH=python FLASHC_LIBRARY=build/lib/libflashc.so python3 -m pytest test/python/gpu/test_early_softmax.py
-"""
+no GPU."""
 import pytest
 
 torch = pytest.importorskip("torch")

@@ -1,7 +1,4 @@
-"""Scores at the ends of f32 on a GPU, against f64. Skipped where there is no GPU.
-
-    PYTHONPATH=python FLASHC_LIBRARY=build/lib/libflashc.so python3 -m pytest test/python/gpu/test_extremes.py
-"""
+"""Scores at the ends of f32 on a GPU, against f64. Skipped where there is no GPU."""
 import numpy as np
 import pytest
 

@@ -1,8 +1,6 @@
 """flashc.torch.flex_attention beside PyTorch's FlexAttention on a GPU. Skipped where there is no GPU, or no
 FlexAttention.
 
-    PYTHONPATH=python FLASHC_LIBRARY=build/lib/libflashc.so python3 -m pytest test/python/gpu/test_flex.py
-
 Numbers follow the rule of docs/checking.md. The numbers of FlexAttention in float32 follow it too, which shows that
 both functions mean the same."""
 

@@ -1,8 +1,6 @@
 """Gradients of attention that PyTorch records on a GPU: eager, torch.compile, autocast, checkpointing, CUDA graphs.
 Skipped where there is no GPU.
 
-    PYTHONPATH=python FLASHC_LIBRARY=build/lib/libflashc.so python3 -m pytest test/python/gpu/test_gradients_torch.py
-
 Gradients follow the rule of docs/checking.md. Outputs are NaN before the launch, and so is the memory behind inputs."""
 import pytest
 

@@ -1,7 +1,5 @@
 """Masks whose bounds leave tiles undecided, so that a kernel evaluates them before the attention, on a GPU.
 
-    PYTHONPATH=python FLASHC_LIBRARY=build/lib/libflashc.so python3 -m pytest test/python/gpu/test_mapped.py
-
 Results are compared with float32 attention by the rule of docs/checking.md. Outputs are NaN before the launch."""
 
 import pytest

@@ -1,7 +1,5 @@
 """Mask maps that kernels keep between launches, and plans, on a GPU.
 
-    PYTHONPATH=python FLASHC_LIBRARY=build/lib/libflashc.so python3 -m pytest test/python/gpu/test_mask_maps.py
-
 Results are compared with float32 attention by the rule of docs/checking.md. Outputs are NaN before the launch."""
 
 import gc

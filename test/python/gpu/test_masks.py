@@ -1,7 +1,5 @@
 """flashc.masks and packed sequences on a GPU, against float32 attention. Skipped where there is no GPU.
 
-    PYTHONPATH=python FLASHC_LIBRARY=build/lib/libflashc.so python3 -m pytest test/python/gpu/test_masks.py
-
 Numbers follow the rule of docs/checking.md. Outputs are NaN before the launch."""
 
 import itertools

@@ -1,7 +1,4 @@
-"""flashc.merge_states on tensors on a GPU against the merge in f64. Skipped where there is no GPU.
-
-    PYTHONPATH=python FLASHC_LIBRARY=build/lib/libflashc.so python3 -m pytest test/python/gpu/test_merge_states.py
-"""
+"""flashc.merge_states on tensors on a GPU against the merge in f64. Skipped where there is no GPU."""
 import pytest
 
 torch = pytest.importorskip("torch")

@@ -1,8 +1,5 @@
 """masks.neighborhood and flashc.scores on a GPU, forward and backward, against f32 attention; and what `python -m
-flashc` prints about a GPU. Skipped where there is no GPU.
-
-    PYTHONPATH=python FLASHC_LIBRARY=build/lib/libflashc.so python3 -m pytest test/python/gpu/test_named.py
-"""
+flashc` prints about a GPU. Skipped where there is no GPU."""
 import math
 
 import numpy as np

@@ -1,9 +1,6 @@
 """Kernels without a running maximum, and sums of rows on the tensor cores, on a GPU, against f32 attention by the rule
 of flashc.bench: ragged lengths, rows without keys, scores and masks, large exponents, NaN. Skipped where there is no
-GPU.
-
-    PYTHONPATH=python FLASHC_LIBRARY=build/lib/libflashc.so python3 -m pytest test/python/gpu/test_no_maximum.py
-"""
+GPU."""
 import pytest
 
 torch = pytest.importorskip("torch")

@@ -3,10 +3,7 @@ rule of flashc.bench. Masks let consumers leave out key tiles in front, behind, 
 numbers differ between tiles of queries. Other masks add sink tokens and other keys that all queries see. Lengths are
 ragged, some rows have no keys, and kernels are launched many times. The bounds of some masks read arrays; then the work
 list tells each consumer which keys to visit: packed sequences and documents of any length, also empty ones. Skipped
-where there is no GPU.
-
-    PYTHONPATH=python FLASHC_LIBRARY=build/lib/libflashc.so python3 -m pytest test/python/gpu/test_own_keys.py
-"""
+where there is no GPU."""
 import pytest
 
 torch = pytest.importorskip("torch")

@@ -1,8 +1,6 @@
 """Masks that read arrays of which nothing is declared, on a GPU. Kernels that run before the attention find the tiles
 to visit.
 
-    PYTHONPATH=python FLASHC_LIBRARY=build/lib/libflashc.so python3 -m pytest test/python/gpu/test_ranges.py
-
 Results are compared with float32 attention by the rule of docs/checking.md. Outputs are NaN before the launch."""
 
 import pytest

@@ -1,9 +1,6 @@
 """The running maximum on a GPU: which tiles change it, and by how much. A kernel compares scores as integers to find
 out whether a maximum may have to change, and computes the maximum only if this comparison says so. The comparison is
-right unless all scores are negative. Skipped where there is no GPU.
-
-    PYTHONPATH=python FLASHC_LIBRARY=build/lib/libflashc.so python3 -m pytest test/python/gpu/test_running_maximum.py
-"""
+right unless all scores are negative. Skipped where there is no GPU."""
 import pytest
 
 torch = pytest.importorskip("torch")

@@ -1,8 +1,5 @@
 """Score functions on a GPU, with and without masks, against f32 attention by the rule of flashc.bench; and every
-function of flashc.ops against f64. Skipped where there is no GPU.
-
-    PYTHONPATH=python FLASHC_LIBRARY=build/lib/libflashc.so python3 -m pytest test/python/gpu/test_scores.py
-"""
+function of flashc.ops against f64. Skipped where there is no GPU."""
 import numpy as np
 import pytest
 

@@ -1,8 +1,5 @@
 """Serving steps on a GPU, against the formula in f64: append_kv with rotary embedding, and then decode, with the sizes,
-caches and masks of serving. Skipped where there is no GPU.
-
-    PYTHONPATH=python FLASHC_LIBRARY=build/lib/libflashc.so python3 -m pytest test/python/gpu/test_serving_steps.py
-"""
+caches and masks of serving. Skipped where there is no GPU."""
 import itertools
 
 import pytest

@@ -1,8 +1,6 @@
 """Packed sequences that are shorter than a tile of queries, on a GPU, against float32 attention: the kernel entry for
 them, and the other entries. Skipped where there is no GPU.
 
-    PYTHONPATH=python FLASHC_LIBRARY=build/lib/libflashc.so python3 -m pytest test/python/gpu/test_short_sequences.py
-
 Numbers follow the rule of docs/checking.md. Outputs are NaN before the launch."""
 
 import pytest

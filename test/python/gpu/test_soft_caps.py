@@ -1,9 +1,6 @@
 """Soft caps on a GPU. Their tanh is a polynomial if all scores that a warp has in a tile are small, and an instruction
 otherwise. Tests check single values, and attention against f32, with small and large scores side by side, NaN and
-infinities. Skipped where there is no GPU.
-
-    PYTHONPATH=python FLASHC_LIBRARY=build/lib/libflashc.so python3 -m pytest test/python/gpu/test_soft_caps.py
-"""
+infinities. Skipped where there is no GPU."""
 import pytest
 
 torch = pytest.importorskip("torch")

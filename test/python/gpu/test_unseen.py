@@ -1,8 +1,6 @@
 """Rows that no query sees may be NaN on a GPU, forward and backward: padding, rows behind the last offset, other packed
 sequences, and keys of caches before a window. Skipped where there is no GPU.
 
-    PYTHONPATH=python FLASHC_LIBRARY=build/lib/libflashc.so python3 -m pytest test/python/gpu/test_unseen.py
-
 Results must be the same as if these rows held numbers."""
 import pytest
 

@@ -1,8 +1,5 @@
 """Kernels that run before the attention kernel on a GPU: the work list that the order kernel makes, and the outputs of
-kernels that use the list, on several streams and in graphs. Skipped where there is no GPU.
-
-    PYTHONPATH=python FLASHC_LIBRARY=build/lib/libflashc.so python3 -m pytest test/python/gpu/test_work_lists.py
-"""
+kernels that use the list, on several streams and in graphs. Skipped where there is no GPU."""
 import ctypes
 import re
 

@@ -7,7 +7,7 @@
 using namespace mlir;
 using namespace flashc;
 
-/// Makes a value of L1 that stands for the unit's first row, which is known only in the kernel.
+/// Makes a value of L1 that stands for the first row of the warpgroup. The row is known only in the kernel.
 Value Visits::Emitter::getOwnRowInL1(OpBuilder &inL1) {
   Location loc = nest.end->getLoc();
   Value zeroInL1 = arith::ConstantIndexOp::create(inL1, loc, 0);

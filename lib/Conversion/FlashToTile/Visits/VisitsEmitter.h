@@ -70,7 +70,7 @@ private:
   mlir::Value mul(mlir::Value x, mlir::Value y) { return b.createOrFold<mlir::arith::MulIOp>(x, y); }
   mlir::Value min(mlir::Value x, mlir::Value y) { return b.createOrFold<mlir::arith::MinSIOp>(x, y); }
   mlir::Value max(mlir::Value x, mlir::Value y) { return b.createOrFold<mlir::arith::MaxSIOp>(x, y); }
-  /// Returns an op that has the mask. Only if there is one.
+  /// Returns the op of the first masked segment. There must be such a segment.
   mlir::flash::OnlineAttentionOp getMaskedOp() {
     auto *masked = llvm::find_if(nest.segments, [](Segment &segment) { return segment.isMasked(); });
     return mlir::cast<mlir::flash::OnlineAttentionOp>(masked->op.getOperation());
