@@ -39,8 +39,8 @@ constexpr int64_t kOrderThreads = 1024;
 ///    the reads of the lanes from this write, and this write from the reads of the next step (match.sync orders no
 ///    memory, PTX ISA 9.7.13.11).
 /// 4. Between barriers 2 and 4, only thread t < 256 reads and writes column t. Column 256 is only read.
-/// 5. Of the data after the list, a thread reads what it has written itself. A lane without an item also reads the work
-///    of the last item, which was written before barrier 1.
+/// 5. A thread reads only those data after the list that it has written itself. A lane without an item also reads the
+///    work of the last item, which was written before barrier 1.
 class OrderKernel {
 public:
   /// The data of an item: its work (an index of at least 0) and the numbers of its entry (indices of 32 bits).

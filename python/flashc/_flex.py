@@ -169,9 +169,9 @@ class _Tables:
         while len(table.shape) < 4:
             table = table[None]
         self.table = table
-        # Of the last call of `say_nothing`: the function's code, the stamps of the arrays that it read, and the answer.
+        # The last call of `say_nothing`: the function's code, the stamps of the arrays that it read, and the answer.
         self._asked: Optional[Tuple[Code, Any, bool]] = None
-        # Of the last call of `plan`: the code, the stamps, and the plan. The second call with the same code and stamps
+        # The last call of `plan`: the code, the stamps, and the plan. The second call with the same code and stamps
         # makes the plan.
         self._planned: Optional[Tuple[Optional[Code], Any, Optional[MaskPlan]]] = None
 

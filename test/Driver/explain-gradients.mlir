@@ -1,5 +1,5 @@
-// What else than attention has scores is explained, too: where queries come past resident keys, by the bounds of that loop.
-// Of gradients it is the first nest, the main kernel's.
+// Ops with scores other than attention are explained, too. If an op streams queries past resident keys, the bounds are
+// those of the loop over queries. For gradients the explained nest is the first one, that of the main kernel.
 // RUN: flashc %s --function=grads --explain --dims=B=2,Nq=256,Nk=256 --q-tile=64 --kv-tile=64 | FileCheck %s
 // RUN: flashc %s --function=grads --explain --dims=B=2,Nq=256,Nk=256 --schedule=split-gradients=queries,kv-tile=32 \
 // RUN:   | FileCheck %s --check-prefix=SPLIT

@@ -204,7 +204,7 @@ class Reads:
                 self.read(array)
 
     def _read_function(self, x: types.FunctionType) -> None:
-        package = (x.__module__ or "").partition(".")[0]
+        package = x.__globals__.get("__name__", "").partition(".")[0]  # functools.wraps changes __module__
         if package in ("numpy", "torch"):
             self._read_pure(x)
         elif package == "flashc":

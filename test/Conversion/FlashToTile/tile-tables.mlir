@@ -75,7 +75,7 @@
 // TABLES:           memref.load %{{.*}} : memref<?x?xi1
 // TABLES:           nvvm.redux.sync min
 // TABLES:           nvvm.redux.sync max
-// Of a tile that is not known eight queries are looked at, eight apart, by its warp.
+// If a tile's class is not known, its warp evaluates the mask for eight queries that are eight apart.
 // TABLES:           scf.if %{{.*}} -> (i1)
 // TABLES-COUNT-8:     arith.minui
 // TABLES-COUNT-2:     nvvm.vote.sync ballot

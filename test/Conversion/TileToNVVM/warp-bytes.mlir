@@ -26,7 +26,7 @@ gpu.module @kernels {
 
 // -----
 
-// Of values each pair of words is a block of even columns and one of odd ones.
+// Each pair of words of V holds a block of even columns and a block of odd columns.
 // CHECK-LABEL: gpu.func @int8(
 // CHECK:         %[[EVEN:.*]] = arith.constant 16960 : i32
 // CHECK:         ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16

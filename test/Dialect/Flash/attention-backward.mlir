@@ -55,8 +55,8 @@
 // FA1: %[[DELTA:.*]] = linalg.generic {{.*}} ins(%{{.*}}, %{{.*}} : tensor<1x1x16x16xf32>, tensor<1x1x16x16xf32>)
 // FA1: flash.accumulate_gradients ins({{.*}}, %[[DELTA]] :
 
-// Of keys from j on only queries from there on are visited, those on the diagonal with the mask; dq begins with zeros in
-// each iteration, and is added to what others give.
+// A tile of keys from j on visits only the queries from j on, and those on the diagonal with the mask. In each iteration
+// dq begins with zeros, and is added to the sums of the other iterations.
 // FA2-LABEL: @causal
 // FA2: scf.forall (%{{.*}}, %{{.*}}) = (0, 0) to (2, 32) step (1, 8)
 // FA2-DAG: linalg.fill {{.*}} -> tensor<1x1x64x8xf32>

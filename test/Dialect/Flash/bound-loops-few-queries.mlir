@@ -1,4 +1,4 @@
-// Of fewer queries than a tile, the tile is q with rows behind it that do not exist: these need no key, and cut none.
+// If there are fewer queries than a tile has rows, the last rows do not exist. They need no key, and mask no tile.
 // DEFINE: %{tiles} = --flash-online-softmax --flash-tile="q-tile=64 kv-tile=64" --canonicalize --cse --flash-swap-loops
 // RUN: flashc-opt %s %{tiles} --flash-bound-loops --canonicalize --cse | FileCheck %s
 !q = tensor<1x1x40x8xf32>

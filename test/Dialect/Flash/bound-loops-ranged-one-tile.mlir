@@ -1,5 +1,5 @@
-// Of one tile of queries in one head no loop is left around that over keys. The table of a mask over data stands in
-// front of it, and what it is cut by, which is computed behind it, is copied into it.
+// With one tile of queries in one head, no loop is left around the loop over keys. The table of a mask over data stands
+// before this loop. The table's region gets a copy of the code that computes what the mask compares.
 // DEFINE: %{l1} = --flash-online-softmax --flash-tile="q-tile=64 kv-tile=32" --canonicalize --cse --flash-swap-loops
 // RUN: flashc-opt %s %{l1} --flash-bound-loops --canonicalize --cse | FileCheck %s
 

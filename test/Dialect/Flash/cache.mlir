@@ -47,7 +47,7 @@ func.func @tile(%cache: tensor<2x4x64x32xf16>, %lengths: tensor<2xi32>, %b: inde
 
 // -----
 
-// Of 8 bits an element stands for what it is times a scale, here of its page.
+// An element of 8 bits stands for its value times a scale. Here each page has a scale.
 // CHECK-LABEL: func @scaled(
 // CHECK:         flash.cache_view %{{.*}} pages(%{{.*}} : tensor<2x3xi32>) scales(%{{.*}} : tensor<?x1xf32>) : tensor<?x2x1x8xi8> -> tensor<2x2x3x8xbf16>
 // LINALG-LABEL: func @scaled(

@@ -16,7 +16,7 @@
 // EACH: after flash-bound-loops: @causal: {{.*}} PASS
 // EACH: after flash-parallelize: @causal: {{.*}} PASS
 
-// Of 4 tiles of keys by 8 of queries, causality leaves 8 + 6 + 4 + 2 in each of 4 heads, of 2 * 8 * 16 * 8 FLOPs each.
+// The mask leaves 8 + 6 + 4 + 2 of 4 x 8 tiles (keys x queries) in each of 4 heads. A tile has 2 * 8 * 16 * 8 FLOPs.
 // COST: cost @causal by fa2 {{.*}} matmul FLOPs 163840,
 
 // CHECK: check @causal: c: {{.*}} PASS

@@ -43,7 +43,7 @@ TEST(TileMap, TakesEachTileOnce) {
                   "ppp.");
 }
 
-// Of 11 rows, rows 2, 6 and 10 are known. In each of them, as many tiles are visited as the row's number says.
+// Rows 2, 6 and 10 of 11 rows are known. In each of them, as many tiles are visited as the row's number says.
 TEST(TileMap, EstimatesFromTheMiddleOfEveryFewRows) {
   TileMap map({1, 2, 11, 100, 1, 1}, false, false, 4);
   EXPECT_TRUE(map.isSample());
