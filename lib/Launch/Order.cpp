@@ -123,8 +123,8 @@ public:
     findShared();
   }
 
-  /// The numbers that all warpgroups share: results of scalar code that reads memory. A result is left out if it is
-  /// used only by such scalar code, or by the code that computes `own`.
+  /// The numbers that all warpgroups share: results of scalar code that reads memory. A result is left out if only
+  /// other such code uses it, or only the code that computes `own`.
   SmallVector<Value> shared;
   /// The numbers that each warpgroup has of its own: results of tile.uniform that depend on memory and on the
   /// warpgroup.
@@ -174,7 +174,7 @@ private:
   Value warpgroup;
   Sources &sources;
   unsigned dims = 0;
-  /// Ops of the body that are used only to compute `own`.
+  /// Ops of the program's body whose results only the computation of `own` uses.
   llvm::DenseSet<Operation *> ofOwn;
 };
 } // namespace
@@ -211,7 +211,8 @@ private:
   ImplicitLocOpBuilder b;
   ListScope scope;
   IRMapping map;
-  /// The numbers of those parameters of the main kernel that the order kernel has too, in the order kernel's order.
+  /// The parameters of the main kernel that the order kernel has too, by their numbers, in the order in which the order
+  /// kernel has them.
   SmallVector<unsigned> parameters;
   std::optional<Numbers> numbers;
   std::array<Value, 3> grid, workTile;
@@ -232,8 +233,8 @@ Value OrderBuilder::copy(Value value) {
   });
 }
 
-/// Returns the end and the beginning of the loop over keys. If warpgroups have key ranges of their own, returns only
-/// the end of the loop that stands for all of them; this loop begins at 0.
+/// Returns the end of the loop over keys and then its beginning. If warpgroups have key ranges of their own, the loop
+/// has a tile.own_visits as its end, and begins at 0. Then returns only the number of all visits.
 SmallVector<Value, 2> OrderBuilder::getBounds() {
   if (auto own = loop.getUpperBound().getDefiningOp<OwnVisitsOp>())
     return {own.getTotal()};
@@ -320,8 +321,8 @@ void OrderBuilder::readNumbers() {
   b.setInsertionPointToStart(&program.getBody().front());
   for (auto [number, value] : llvm::enumerate(llvm::concat<Value>(numbers->shared, numbers->own))) {
     Value copy = ListNumberOp::create(b, b.getIndexType(), number);
-    // tile-pipeline needs a loop over keys that has at least one iteration, which the maximum with a constant shows.
-    // The stored number no longer shows this, so the maximum is emitted again.
+    // tile-pipeline requires that the loop over keys has at least one iteration. A maximum with a constant shows this,
+    // but a number from the list does not. So the maximum is emitted again.
     auto max = value.getDefiningOp<arith::MaxSIOp>();
     if (std::optional<int64_t> least = max ? getConstantIntValue(max.getRhs()) : std::nullopt)
       copy = arith::MaxSIOp::create(b, copy, arith::ConstantIndexOp::create(b, *least));
@@ -331,7 +332,7 @@ void OrderBuilder::readNumbers() {
   (void)runRegionDCE(rewriter, program->getRegions());
 }
 
-/// Sets the types of the two kernels, and gives the program the list.
+/// Sets the types of the two kernels, and makes the list a parameter of the program's kernel.
 void OrderBuilder::finish() {
   auto setType = [&](gpu::GPUFuncOp function) {
     function.setFunctionType(b.getFunctionType(function.getBody().front().getArgumentTypes(), {}));

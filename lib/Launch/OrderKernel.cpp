@@ -209,8 +209,8 @@ void OrderKernel::emitDeal() {
 //===--------------------------------------------------------------------------------------------------------------===//
 
 /// Replaces each counter by the sum of all counters before it, in the order of sort keys and, within a sort key, of
-/// warps. The threads after the one of the last sort key read the column of lanes without items, but their sums count
-/// as 0. All counters are loaded before any of them is added, since the latency of loads decides the time of a small
+/// warps. Thread t has sort key t, if there is one. The other threads read the column of lanes without items, and count
+/// it as 0. All counters are loaded before any of them is added, since the latency of loads decides the time of a small
 /// kernel.
 void OrderKernel::emitPlaces() {
   Value hasKey = isBelow(thread, index(kKeys));

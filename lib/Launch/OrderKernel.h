@@ -93,15 +93,15 @@ private:
   Value isBelow(Value x, Value y);
   Value read(Value place);
   void write(Value value, Value place);
-  /// Return the places in `list` where the work of an item and the first number of an item are stored.
+  /// Return the places in `list` of an item's work and of the first of its numbers.
   Value getWorkPlace(Value item);
   Value getNumbersPlace(Value item);
 
   ImplicitLocOpBuilder &b;
   int64_t numbers;
   Value list, count, scratch, thread, lane, warp, steps, firstItem;
-  /// The greatest work of all items, and the number of bits by which differences of work are shifted right to become
-  /// keys.
+  /// `most` is the greatest work of all items. The sort key of an item is `most` minus its work, shifted right by
+  /// `shift` bits.
   Value most, shift;
 };
 

@@ -62,7 +62,7 @@ public:
   }
 
 private:
-  /// Clears the sums of this CTA's queries, which are one row of panels.
+  /// Clears the sums of this CTA's queries. These sums are one row of panels.
   LogicalResult clearOfQueries(const AddedSums &added, Value rows, Value thread) {
     Value array = added.getArray(b, scalars);
     if (!array)

@@ -111,8 +111,8 @@ mlir::FailureOr<ManifestKernel> emitKernel(const LaunchContext &context, llvm::S
 /// Returns an extent as a formula. The extent must be a constant or the extent of an argument.
 inline GridFormula getSize(mlir::OpFoldResult extent) { return *getFormula(extent); }
 
-/// Returns a table for the f32 `value`, which has these two or more extents; it is stored row by row
-/// (ScalarCloner::getTableArray). With `isNumbered` a kernel numbers the elements in 32 bits, and launches with more
+/// Returns a table that stores `value`, an f32 array with these two or more extents, row by row
+/// (ScalarCloner::getTableArray). With `isNumbered`, a kernel numbers the elements in 32 bits, so launches with more
 /// elements are refused. Emits an error and fails if an extent has no formula.
 mlir::FailureOr<TileTables::Table> getArrayTable(mlir::Value value, mlir::ArrayRef<mlir::OpFoldResult> extents,
                                                  bool isNumbered = false);

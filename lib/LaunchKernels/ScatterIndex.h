@@ -30,8 +30,8 @@ struct ScatterIndex {
   Kind kind = Kind::Any;
   /// The dimension of the sums that the index depends on. Not used for the kinds Any and Constant.
   unsigned dim = 0;
-  /// The wraps in an index that is Rising or Falling, or that has a lastDirection. A wrap comes after the wraps inside
-  /// of it.
+  /// The wraps (Sign) in an index of kind Rising or Falling, or in an index with a lastDirection. A wrap comes after
+  /// the wraps inside of it.
   mlir::SmallVector<Sign, 1> signs = {};
   /// For the kind Any, the direction of the index as the last position of a pair grows and the others stay the same: 1
   /// if the index never falls, -1 if it never rises, 0 if neither is known.

@@ -53,8 +53,8 @@ private:
   mlir::LogicalResult emitRowValue(mlir::flash::RowTableOp op, mlir::ValueRange place);
   mlir::LogicalResult emitClasses(mlir::flash::TileClassesOp op, mlir::Value first, llvm::ArrayRef<mlir::Value> extents,
                                   mlir::Value count);
-  /// Returns two values for this lane's (or this warp's) tile: its class as far as it is known without evaluating
-  /// pairs, and whether the tile is open. Returns nothing after an error.
+  /// Returns two values for the tile that this lane (or this warp) has: the tile's class as far as it is known without
+  /// evaluating pairs, and whether the tile is open. Returns nothing after an error.
   mlir::ValueRange emitFirstLook(mlir::flash::TileClassesOp op, llvm::ArrayRef<mlir::Value> extents,
                                  mlir::Value exists);
   /// Evaluates some pairs of each open tile of the warp. Returns whether this lane's tile is still open.
@@ -72,8 +72,8 @@ private:
   /// Emits the minimum and the maximum of a flash.tile_range. `known` has the values of the op's operands, and gets
   /// those of its results.
   mlir::LogicalResult emitRange(mlir::flash::TileRangeOp op, ScalarCloner &known);
-  /// The parts of a tile: its first query, the end of its queries, and its first key; also the number of all keys, and
-  /// whether the tile exceeds that number.
+  /// Positions of a tile that code needs: its first query, the end of its queries, its first key, and the number of all
+  /// keys. Also whether the tile reaches beyond the last key.
   struct TileEnds {
     mlir::Value query, end, key, keys, exceedsKeys;
   };
@@ -85,8 +85,8 @@ private:
   std::pair<mlir::Value, mlir::Value> emitPair(mlir::flash::TileClassesOp op, mlir::ValueRange pair, mlir::Value kept,
                                                mlir::Value cut);
   mlir::LogicalResult emitRuns(mlir::flash::TileRunsOp op, mlir::ValueRange place);
-  /// What a warp finds in a step about 32 streamed tiles: whether a tile is masked or full, as a flag in the lane of
-  /// the tile, and as bits for all 32 in every lane. `key` is the begin of the lane's tile.
+  /// What a warp finds out in a step about 32 streamed tiles, one for each lane. `isMasked` and `isFull` are about the
+  /// lane's tile, which begins at `key`. `masked` and `full` have the same of all 32 tiles, as bits, in every lane.
   struct Votes {
     mlir::Value key, isMasked, isFull, masked, full;
   };
@@ -108,9 +108,9 @@ private:
   llvm::ArrayRef<mlir::Operation *> ops;
   /// Maps values of L1 to their clones, for the table that is written now. Other tables have mappings of their own.
   std::optional<ScalarCloner> cloner;
-  /// `warp` is the number of this warp among all warps, and `ownWarp` its number in its CTA. `tile` is the number, in
-  /// the table that is written now, of this warp's tile, or of this lane's tile or row. `tilesOfWarp` is the number of
-  /// tiles of flash.tile_classes that a warp has.
+  /// `warp` is the number of this warp among all warps, and `ownWarp` its number in its CTA. `tile` numbers the tiles
+  /// (or rows) of the table that is written now; it is that of the warp's tile, or of the lane's own if each lane has
+  /// one. `tilesOfWarp` is the number of tiles of flash.tile_classes that a warp has.
   mlir::Value warp, ownWarp, lane, tile, tilesOfWarp;
 };
 

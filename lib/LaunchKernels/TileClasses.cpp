@@ -11,8 +11,8 @@ using namespace flashc;
 /// Returns the number of positions of a tile of `tile` positions that one lane evaluates.
 static int64_t countOfLane(int64_t tile) { return llvm::divideCeil(tile, kLanes); }
 
-/// Limits for inlining a mask for several queries and all keys of a lane: the number of operations of all copies, and
-/// the number of queries.
+/// A mask is inlined for several queries and all keys of a lane if the copies have at most kMostInlined operations
+/// together; for at most kMostQueries queries.
 static constexpr int64_t kMostInlined = 500, kMostQueries = 8;
 
 LogicalResult TableWriter::emitClasses(flash::TileClassesOp op, Value first, ArrayRef<Value> extents, Value count) {
@@ -203,8 +203,8 @@ Value TableWriter::emitClassByPairs(flash::TileClassesOp op, ValueRange place) {
   return flash::emitTileClass(b, loop.getResult(1), loop.getResult(2));
 }
 
-/// Evaluates the mask for one pair. Returns `kept` or-ed with whether the pair is kept, and `cut` or-ed with whether it
-/// is cut. Null after an error.
+/// Evaluates the mask for one pair. Returns `kept` or-ed with whether the mask keeps the pair, and `cut` or-ed with
+/// whether the mask hides it. Null after an error.
 std::pair<Value, Value> TableWriter::emitPair(flash::TileClassesOp op, ValueRange pair, Value kept, Value cut) {
   ScalarCloner inside = *cloner; // a copy, so that the mappings below stay local
   Value keep = inside.cloneRegion(b, op.getMask(), pair);
@@ -213,9 +213,9 @@ std::pair<Value, Value> TableWriter::emitPair(flash::TileClassesOp op, ValueRang
   return {arith::OrIOp::create(b, kept, keep), arith::OrIOp::create(b, cut, emitNot(keep))};
 }
 
-/// Returns two conditions: whether a pair of one of `queries` and one of this lane's keys is kept, and whether one is
-/// cut. Null after an error. A short mask is inlined for each key, so that code that depends only on the key moves out
-/// of the loop over queries.
+/// Evaluates the mask for all pairs of one of `queries` and one of this lane's keys. Returns whether the mask keeps any
+/// of these pairs, and whether it hides any. Null after an error. A short mask is inlined for each key, so that code
+/// that depends only on the key moves out of the loop over queries.
 std::pair<Value, Value> TableWriter::emitPairs(flash::TileClassesOp op, ValueRange place, ArrayRef<Value> queries,
                                                Value key, Value keys) {
   Value no = boolean(false);

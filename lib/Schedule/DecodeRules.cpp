@@ -22,8 +22,8 @@ static int64_t countParts(const Draft &d) {
   return std::min(filling, getMostParts(d));
 }
 
-/// The number of parts that are merged in clusters, doubled while all CTAs fit on the GPU at once: on 85% of the
-/// multiprocessors, or on all of them for pairs of CTAs if several tiles of rows read the same keys.
+/// The number of parts that are merged in clusters. It is doubled as long as all CTAs run at the same time on 85% of
+/// the multiprocessors. Two parts may use all multiprocessors if several tiles of rows read the same keys.
 static int64_t countClusterParts(const Draft &d) {
   int64_t multiprocessors = d.question.cache->multiprocessors, parts = 1;
   auto countCTAs = [&] {

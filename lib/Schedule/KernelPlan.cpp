@@ -7,11 +7,12 @@
 using namespace flashc;
 using llvm::StringRef;
 
-/// The most rows of queries that share their keys (query heads of a group times tokens) for a decoding kernel, if times
-/// are not compared. It reads the keys once for each 16 rows; more rows fill the tiles of a forward kernel.
+/// A decoding kernel is chosen for up to this many rows of queries that share their keys (query heads of a group times
+/// tokens), if times are not compared. It reads the keys once for each 16 rows; more rows fill the tiles of a forward
+/// kernel.
 static constexpr int64_t kMostDecodedRows = 64;
 
-/// Keys of a part of a batch-invariant kernel.
+/// The number of keys of a part in a batch-invariant kernel.
 static constexpr int64_t kInvariantChunk = 1024;
 
 /// The reason why a forward kernel cannot read the caches, or an empty text.
@@ -66,7 +67,8 @@ static llvm::Expected<KernelPlan> planDecoding(Question question, const KernelWi
 //===--------------------------------------------------------------------------------------------------------------===//
 
 namespace {
-/// A forward kernel that reads a cache: parts of each tile's keys, and overrides of its schedule.
+/// How a forward kernel reads a cache: the number of parts into which the keys of a tile are divided, and overrides of
+/// the kernel's schedule.
 struct ForwardParts {
   int64_t parts = 1;
   std::string overrides;
@@ -79,13 +81,14 @@ static llvm::Expected<std::optional<ForwardParts>> chooseForward(const Question 
   int64_t queries = *question.queries, heads = cache.batches * cache.keyHeads;
   if (question.countRows() <= DecodeSchedule::kRows)
     return std::nullopt;
-  // The cost of a kernel in units of the time in which a CTA of a forward kernel passes over one key: all waves of CTAs
-  // pass over their parts of the keys.
+  // The cost of a kernel, in units of the time that a CTA of a forward kernel takes for all keys of a tile. CTAs run in
+  // waves, and each CTA takes the time of its part of the keys.
   auto getCost = [&](int64_t tiles, int64_t parts) {
     return double(llvm::divideCeil(tiles * parts, cache.multiprocessors)) / parts;
   };
-  // A tile of a forward kernel has rows of one query head: 256 rows for small keys, unless there are fewer. Merging
-  // parts costs as much as some keys, and decoding 16 rows half as much as a tile.
+  // A tile of a forward kernel has 128 rows of one query head, or 256 if keys are narrow and there are more than 128
+  // queries. Merging parts costs as much as kMergedKeys keys. A tile of a decoding kernel, of 16 rows, costs
+  // kDecodedTile as much as a tile of a forward kernel.
   constexpr int64_t kNarrowKey = 256, kForwardRows = 128, kLeastKeys = 256;
   constexpr double kMergedKeys = 400, kDecodedTile = 0.53;
   bool isNarrow = cache.keyBytes <= kNarrowKey, isShort = queries <= kForwardRows;

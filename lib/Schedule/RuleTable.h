@@ -19,12 +19,13 @@ struct Draft {
   bool isBackward() const { return question.kind == KernelKind::Backward; }
   bool isAsked(llvm::StringRef field) const { return hasOverride(overrides, field); }
   bool isSaid(llvm::StringRef field) const { return isAsked(field) || hasOverride(row.overrides, field); }
-  /// Whether there are overrides, which may use up memory that the row counted on.
+  /// Whether there are overrides. They may need shared memory that the row needs too.
   bool isOverridden() const { return !overrides.empty(); }
   ScheduleNeeds needs(bool withSlopes = false) const {
     return getScheduleNeeds(s, target(), question.d, question.dv, {question.loops.isSorted, withSlopes});
   }
-  /// Whether the tensor cores are to add slopes: there is room, if need be in place of the output's slot.
+  /// Whether the Tensor Cores are to add slopes: the score has slopes, and shared memory has room for them, if need be
+  /// in place of the output's slot.
   bool wantsSlopes() const {
     Schedule least = s;
     if (s.store == Store::OwnSlot && !isAsked("store"))

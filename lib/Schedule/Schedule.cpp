@@ -290,7 +290,7 @@ static int64_t getSharedMemoryBytes(const Schedule &schedule, const GPUTarget &t
   if (extras.hasSlopes)
     slots.append({{schedule.consumers, tile::kTileRows * target.getStepRowBytes()},
                   {1, schedule.kvTile * target.getStepRowBytes()}});
-  // The larger size, of kernels with key ranges of their own.
+  // A place for broadcasts is larger if warpgroups have key ranges of their own.
   int64_t publishWords = schedule.ownKeys ? tile::kOwnPublishWords : tile::kPublishWords;
   return tile::layOutShared(target, slots, extras.isSorted && schedule.persistent ? publishWords : 0).bytes;
 }
@@ -310,7 +310,7 @@ ScheduleNeeds flashc::getScheduleNeeds(const Schedule &schedule, const GPUTarget
   needs.sharedMemoryBytes = getSharedMemoryBytes(schedule, target, d, dv, extras);
   RoleRegisters registers = schedule.getRegisters();
   needs.ctaRegisters = target.groupThreads * (registers.producer + schedule.consumers * registers.consumer);
-  // checkSchedule refuses other numbers of consumers, but may not have been called yet.
+  // The number of consumers may not have been checked yet (checkSchedule).
   int64_t consumers = std::clamp<int64_t>(schedule.consumers, 1, tile::kMaxConsumers);
   int64_t groups = consumers + 1;
   if (schedule.splitGradients == SplitGradients::None) { // the reducer has the registers that are left

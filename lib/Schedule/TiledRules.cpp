@@ -14,8 +14,7 @@ static std::string show(const Draft &d, StringRef key) {
   return "";
 }
 
-/// The fields that have a fixed value if `splits` is above 1, since a CTA then computes a part of one tile, and their
-/// values.
+/// If `splits` is above 1, a CTA computes a part of one tile. These fields must then have these values.
 static constexpr std::pair<StringLiteral, StringLiteral> kOfParts[] = {
     {"persistent", "false"}, {"own-keys", "false"}, {"epilogue", "plain"},
     {"store", "registers"},  {"max", "running"},    {"tensor-sums", "false"}};
@@ -108,8 +107,8 @@ static const Rule kRules[] = {
        return "expected no dropout for tensor-sums: row sums include the dropped elements of P";
      }},
 
-    // Shared memory. A row may use all of it. If an override or the slopes of a score need a part, fields of the row
-    // give way.
+    // Shared memory. A row may use all of it. If an override, or the slopes of a score, need some of it, the row's
+    // values of these fields are replaced.
     {"store", "overrides, or the slopes of a score, leave shared memory no room for `own-slot`", "q-slot",
      [](const Draft &d) {
        return d.s.store == Store::OwnSlot && (d.isOverridden() || d.wantsSlopes()) && !d.hasRoom();

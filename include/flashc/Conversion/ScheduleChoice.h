@@ -81,7 +81,7 @@ mlir::FailureOr<KernelPlan> chooseKernel(mlir::ModuleOp module, const ScheduleRe
 /// a plain op, the result is one choice of kind Plain without fields.
 mlir::FailureOr<ScheduleDecision> decideSchedules(mlir::ModuleOp module, const ScheduleRequest &request);
 
-/// Completes the schedule of a choice by facts about `loops`, the L1 of its entry. Emits an error and fails if an
+/// Completes the schedule of a choice by facts about `loops`, the module at level L1. Emits an error and fails if an
 /// override does not fit these facts.
 mlir::LogicalResult completeChoice(ScheduleChoice &choice, mlir::ModuleOp loops, const ScheduleDecision &decision);
 

@@ -63,7 +63,8 @@ public:
   std::optional<GridFormula> getMaskMapBytes() const { return getBytes(/*ofMaskMap=*/true, tables.size()); }
 
 private:
-  /// Returns the bytes of those of the first `count` tables that are in the mask map (`ofMaskMap`) or in the workspace.
+  /// Returns the total bytes of those of the first `count` tables that one memory holds: the mask map if `ofMaskMap`,
+  /// else the workspace.
   std::optional<GridFormula> getBytes(bool ofMaskMap, unsigned count) const;
 
   llvm::SmallVector<Table> tables;

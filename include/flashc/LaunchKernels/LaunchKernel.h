@@ -53,8 +53,8 @@ public:
                                                          ScalarCloner &scalars) const {
     return {};
   }
-  /// If the main kernel adds `result` up in the workspace: returns these sums, which a kernel before it sets to 0
-  /// (DeltaKernel.cpp). Null if the main kernel stores the result.
+  /// Returns the sums in the workspace to which the main kernel adds `result`. A kernel before the main kernel sets
+  /// these sums to 0 (DeltaKernel.cpp). Null if the main kernel stores `result`.
   virtual const AddedSums *getAddedSums(unsigned result) const { return nullptr; }
   /// Adds the roles of those arguments of the launch that this kernel uses but the nest does not.
   virtual void addRoles(LaunchRoles &roles) const {}

@@ -69,9 +69,9 @@ struct LaunchNest {
         return op;
     return {};
   }
-  /// Follows a result on its way out of the loops. Returns the result of the user of `use` if the user only rounds or
-  /// casts the nest's result, cuts off padding, or puts a tile into the array of all tiles (or adds it there). Null if
-  /// the user does something else.
+  /// Returns the result of the user of `use`, if that user passes result number `result` of the nest on: if it only
+  /// rounds or casts, cuts off padding, or puts a tile into the array of all tiles (or adds it there). Null if the user
+  /// does something else.
   mlir::Value getCarried(mlir::OpOperand &use, unsigned result) const;
   /// Returns the arguments of the launch that a result is written to.
   mlir::SmallVector<unsigned, 1> getOutputs(unsigned result) const;
@@ -80,8 +80,8 @@ struct LaunchNest {
   std::string getSuffix(unsigned result) const;
   std::string getNumberSuffix() const { return number ? std::to_string(number) : ""; }
 
-  /// Returns the arrays to which the main kernel stores a result. If a launch kernel reads the result, these are the
-  /// destinations of the first such kernel, else the outputs. Fails after an error.
+  /// Returns the arrays to which the main kernel stores a result. If launch kernels read the result, the first of these
+  /// kernels names the arrays. Otherwise they are the outputs. Fails after an error.
   mlir::FailureOr<mlir::SmallVector<mlir::Value>> getDestinations(unsigned result, mlir::OpBuilder &b,
                                                                   ScalarCloner &scalars) const;
   /// Returns the sums to which the main kernel adds a result (LaunchKernel::getAddedSums). Null if it stores the

@@ -26,8 +26,8 @@ enum class KernelKind { Forward, Decode, ColumnSums, Backward, Plain };
 llvm::StringRef getKindName(KernelKind kind);
 std::optional<KernelKind> lookupKind(llvm::StringRef name);
 
-/// How the output is stored: from registers, or by TMA. TMA stores it from Q's slot, or from a slot of the output's
-/// own; with the latter, Q's slot is free after the tile's last product.
+/// How the output is stored: from registers, by TMA from Q's slot, or by TMA from a slot of its own. In the last case
+/// Q's slot is free after the tile's last product.
 enum class Store { Registers, QSlot, OwnSlot };
 
 /// The part of the next tile that is computed before the current tile is stored.
@@ -63,7 +63,7 @@ struct TiledSchedule {
   /// the current tile's Q.
   int64_t qStages = 1;
 
-  /// The query rows of a CTA, which are the q-tile of L1.
+  /// The number of query rows of a CTA. L1 has query tiles of this size.
   int64_t getQTile() const;
 };
 

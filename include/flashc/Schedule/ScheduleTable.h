@@ -31,11 +31,11 @@ enum class MaskClass {
   /// The mask compares the query, plus or minus a value, at most once, as a signed less or greater. This becomes loop
   /// bounds, and on the diagonal one comparison for each element.
   Bounds,
-  /// The mask has more bounds on the key, or equalities, which are computed from anything but the key. A row has them
-  /// as the bits of a word.
+  /// The mask has several comparisons, or equalities, of the key with values that do not depend on the key. A row has
+  /// their results as the bits of a word.
   Several,
-  /// As Several, but a condition repeats along the keys after a few of them. Each row of each tile has the mask as the
-  /// bits of a word.
+  /// As Several, and the result of a comparison repeats along the keys with a short period. Each row of each tile has
+  /// the mask as the bits of a word.
   Periodic,
   /// There are 129 to 255 keys. LLVM then knows most of the second tile to be masked, and keeps constants in registers.
   Constants,
@@ -85,8 +85,8 @@ struct CacheQuestion {
   bool isWidened = false;
   /// The number of rows of a page. 0: the cache has no pages.
   int64_t pageRows = 0;
-  /// Whether the mask reads arrays. The tiles that it lets a tile of queries visit may then be ranges of a table, which
-  /// the forward kernel cannot cut into parts.
+  /// Whether the mask reads arrays. Each tile of queries may then visit a list of tiles of keys from a table. A forward
+  /// kernel cannot cut such a list into parts.
   bool isMaskedByArrays = false;
   /// The number of multiprocessors of the GPU.
   int64_t multiprocessors = 0;
@@ -156,10 +156,10 @@ struct ScheduleRow {
   bool needsBoundedScores = false, needsDropout = false;
   /// The required class of rows, Bounded or Listed. None: any class.
   std::optional<RowsClass> rows;
-  /// Conditions of decoding kernels. `needsBytes`: elements have 8 bits. `minWaves` and `maxWaves`: there are more
-  /// than, or at most, this many tiles of rows for each multiprocessor. `maxKeyBytes`: a key and its value have at most
-  /// this many bytes. `minCacheMiB`: all keys and values have at least this many MiB. If extents are unknown, the
-  /// conditions on waves and on MiB do not hold.
+  /// Conditions of decoding kernels. `needsBytes`: elements have 8 bits. `minWaves`: there are more than this many
+  /// tiles of rows for each multiprocessor. `maxWaves`: there are at most this many. `maxKeyBytes`: a key and its value
+  /// have at most this many bytes. `minCacheMiB`: all keys and values have at least this many MiB. If extents are
+  /// unknown, the conditions on waves and on MiB do not hold.
   bool needsBytes = false;
   std::optional<double> minWaves, maxWaves;
   std::optional<int64_t> maxKeyBytes, minCacheMiB;

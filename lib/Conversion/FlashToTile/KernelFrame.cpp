@@ -154,8 +154,8 @@ void KernelFrame::store(Value tile, unsigned argument, bool isMatrix) {
   rows->store(*this, tile, signature.getMemRef(argument, /*alignment=*/isMatrix ? 16 : 0), batch, isMatrix);
 }
 
-/// Stores a part of a result. The array has an entry for each part and batch. If the part has no key, the kernel has
-/// visited a tile of another part or none; then results other than the first are stored as -inf.
+/// Stores a result of a part. The array has an entry for each part and batch. If the part has no key, the kernel has
+/// visited a tile of another part, or no tile. Then all results but the first are stored as -inf.
 LogicalResult KernelFrame::storePart(Value tile, unsigned result) {
   FailureOr<SmallVector<Value>> arrays = getDestinations(result);
   Value batches = scalars.get(b, b.getLoc(), nest.batch.extent);

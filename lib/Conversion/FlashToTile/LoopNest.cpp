@@ -121,7 +121,8 @@ void Matcher::findEnd(flash::EpilogueOpInterface epilogue) {
   nest.end = state.back().getDefiningOp()->getBlock()->getTerminator();
 }
 
-/// Checks that `state`, which enters the first segment, is the step's identity.
+/// Checks that `state`, which enters the first segment, is the state that a step begins with: each value is filled with
+/// its padding (StepState).
 LogicalResult Matcher::matchInitialState(ValueRange state) {
   std::string expected;
   bool isExpected = true;

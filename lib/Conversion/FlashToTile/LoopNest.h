@@ -58,7 +58,8 @@ struct RunsOfSegments {
 };
 
 /// How a kernel visits pairs for a step whose state is a score matrix. L1 does not tile such a step. A CTA computes one
-/// tile of the matrix, or with `isDiagonal` all tiles on a diagonal. It sums over the dimensions that the state lacks.
+/// tile of the matrix, or with `isDiagonal` all tiles on a diagonal. The CTA sums over the dimensions that the state
+/// lacks.
 struct PairWalk {
   bool sumsBatches, sumsHeads, isDiagonal;
   /// The keys that the mask needs, if they are the same for all visits of a CTA. None if they differ between visits, or
@@ -97,7 +98,7 @@ struct LoopNest : LaunchNest {
   }
   /// The operand with this name, which the step must have.
   const NestOperand &getOperand(llvm::StringRef name) const;
-  /// The first operand that moves with a dimension; the step must have one.
+  /// Returns the first operand that has dimension `dim`. The step must have such an operand.
   const NestOperand &getOperand(mlir::flash::StepDim dim) const;
   /// Whether a row may see no key.
   bool mayHaveEmptyRows() const;

@@ -7,7 +7,7 @@
 using namespace mlir;
 using namespace flashc;
 
-/// Adds the roles of arguments of which the epilogue reads slices.
+/// Adds the roles of the arguments that are inputs of the epilogue, as a whole or as slices.
 static void addRoles(flash::EpilogueOpInterface epilogue, LaunchRoles &result) {
   for (const flash::StepOperand &info : epilogue.getEpilogueInputs()) {
     Value value = epilogue->getOperand(info.number);

@@ -135,8 +135,9 @@ FailureOr<std::vector<NestKernel>> flashc::scheduleNests(MutableArrayRef<LoopNes
   return kernels;
 }
 
-/// Returns the reason why a list sorts the work tiles of the nest's kernel, or an empty text. There is a list only in a
-/// launch with one nest, and not for a persistent kernel with a reducer warpgroup, which does not follow a list.
+/// Returns the reason why a list sorts the work tiles of the nest's kernel, or an empty text. There is no list if the
+/// launch has several nests. A persistent kernel with a reducer warpgroup has no list either, since its reducer cannot
+/// follow one.
 static std::string decideWhySorted(const NestKernel &kernel, bool isOnlyNest) {
   const auto &[nest, schedule] = std::tie(kernel.nest, kernel.schedule);
   if (!isOnlyNest || nest.pairs || (schedule.persistent ? schedule.hasReducer() : !mayReorder(nest)))
@@ -151,8 +152,7 @@ LogicalResult flashc::decideWorkLists(MutableArrayRef<NestKernel> kernels, Strin
       continue;
     kernel.whySorted = decideWhySorted(kernel, kernels.size() == 1);
     kernel.mayOverlap = hasTables || !kernel.whySorted.empty(); // a kernel that is alone overlaps with none
-    // The rules that checkSchedule checks are those of schedules from the table. The schedule of pairs comes from
-    // choosePairSchedule.
+    // checkSchedule checks schedules that come from the table. The schedule of pairs comes from choosePairSchedule.
     if (nest.pairs)
       continue;
     StepShape shape = getStepShape(nest);

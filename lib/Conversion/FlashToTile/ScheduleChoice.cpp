@@ -79,9 +79,9 @@ static bool isPartOfBounds(Operation *op) {
   return compare && (compare.getPredicate() <= arith::CmpIPredicate::sge); // eq, ne, and the signed ones
 }
 
-/// Returns the operations of `mask` that belong to conditions which repeat along the keys, with a period of at most
-/// `most` of the blocks of columns that a thread holds. A kernel computes the bits of such conditions for many columns
-/// at once, too.
+/// Returns the operations of `mask` that are part of conditions which repeat along the keys. The period is at most
+/// `most` blocks of kBlockCols keys. Like conditions that bound the key, a kernel computes such conditions as bits, for
+/// many columns at once.
 static llvm::SetVector<Operation *> findRepeated(Region &mask, int64_t most) {
   namespace tile = mlir::tile;
   llvm::SetVector<Operation *> repeated;
@@ -184,9 +184,8 @@ static LoopFacts readLoops(flash::ScoresOpInterface op) {
   return loops;
 }
 
-/// Returns what the mask says about the keys that a few rows see (RowsClass). In L1, flash-bound-loops has left the
-/// mask only in some of the loops. If no loop has the mask, all rows see all keys. The result is then Bounded, so that
-/// own-keys is not refused.
+/// Returns the class of the mask by the keys that a few rows see (RowsClass). At L1, flash-bound-loops may have left no
+/// loop with the mask. Then all rows see all keys, and the result is Bounded, which allows own-keys.
 static RowsClass classifyRows(flash::ScoresOpInterface op) {
   if (op.getKernelKind() != getKindName(KernelKind::Forward))
     return RowsClass::None;

@@ -137,8 +137,8 @@ static std::optional<int64_t> countVisits(const LoopNest &nest, int64_t first, i
 /// unknown.
 using Question = std::optional<bool>(const LoopNest &nest, int64_t length, int64_t samples);
 
-/// Returns the answer for the number of queries. If that number is unknown, returns whether the answer is yes for one
-/// of several numbers.
+/// Answers the question for the nest's number of queries. If this number is unknown, asks the question for several
+/// numbers, and returns whether the answer is yes for one of them.
 static std::optional<bool> isSoForSome(const LoopNest &nest, Question *isSo) {
   if (std::optional<int64_t> length = getConstantIntValue(nest.resident.extent))
     return isSo(nest, *length, /*samples=*/64);
@@ -150,9 +150,9 @@ static std::optional<bool> isSoForSome(const LoopNest &nest, Question *isSo) {
   return false;
 }
 
-/// Whether tiles see fewer keys than tiles that start after them, for `length` queries. Each tile is compared with the
-/// most keys that it or a tile that starts after it sees. The result is true if the tiles together lack more than a
-/// fifth of these keys.
+/// Whether tiles that start early are too short, for `length` queries. Each tile is compared with the longest of this
+/// tile and all tiles that start after it. The result is true if the tiles' visits are, in sum, fewer than four fifths
+/// of the visits of the tiles that they are compared with.
 static std::optional<bool> startsShort(const LoopNest &nest, int64_t length, int64_t samples) {
   int64_t tiles = llvm::divideCeil(length, nest.residentTile), most = 0, missing = 0, all = 0;
   for (int64_t sample = 0; sample < std::min(tiles, samples); ++sample) {
@@ -169,11 +169,11 @@ static std::optional<bool> startsShort(const LoopNest &nest, int64_t length, int
   return 5 * missing > all;
 }
 
-/// Bounds are rounded to tiles: numbers of visits that differ by this much may mean the same number of keys.
+/// Bounds are rounded to tiles. So tiles that see equally many keys may differ by this many visits.
 static constexpr int64_t kRounding = 2;
 
-/// Whether numbers of visits differ by more than an eighth. CTAs with equally many tiles would then have that much more
-/// or less work. `getVisits` returns the visits of a number below `count`; at most `samples` numbers are evaluated.
+/// Whether numbers of visits differ by more than an eighth: CTAs with equally many tiles would then differ in work by
+/// more than that. `getVisits` returns the visits of number 0 to `count` - 1; at most `samples` of these are evaluated.
 static std::optional<bool> differ(int64_t count, int64_t samples,
                                   llvm::function_ref<std::optional<int64_t>(int64_t)> getVisits) {
   int64_t least = std::numeric_limits<int64_t>::max(), most = 0;
@@ -202,7 +202,7 @@ static std::optional<bool> pairsDiffer(const LoopNest &nest, int64_t length, int
   });
 }
 
-/// Whether tiles of the second half, apart from the last ones, differ in work.
+/// Whether the tiles from the middle to seven eighths of the grid differ in work.
 static std::optional<bool> tilesDiffer(const LoopNest &nest, int64_t length, int64_t samples) {
   int64_t tiles = llvm::divideCeil(length, nest.residentTile);
   return differ(tiles * 3 / 8, samples,

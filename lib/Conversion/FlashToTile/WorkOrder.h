@@ -31,8 +31,8 @@ std::string whyUnsorted(const LoopNest &nest, bool isPersistent);
 /// the most queries.
 bool isLastFirst(const LoopNest &nest);
 
-/// Whether CTAs with one work tile each may take another tile than the one with their own number. True for kernels that
-/// add up in device memory, since they take long. False for other kernels, since they have few tiles.
+/// Whether CTAs with one work tile each may take other tiles than those with their own numbers. Only kernels that add
+/// up in device memory may: they run long. In the others there are too few tiles for the order to matter.
 bool mayReorder(const LoopNest &nest);
 
 /// Whether the keys that a tile of queries sees depend on the tile's number, as under a causal mask. False if the mask

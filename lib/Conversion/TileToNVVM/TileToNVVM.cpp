@@ -59,7 +59,7 @@ private:
     kernel->setAttr("flashc.cluster", Builder(&getContext()).getI32IntegerAttr(cluster));
   }
 
-  /// Converts a kernel of either kind by `patterns` and patterns for types.
+  /// Converts a kernel, with or without tiles, by `patterns` and patterns for types.
   LogicalResult apply(gpu::GPUFuncOp kernel, TileTypeConverter &converter, RewritePatternSet patterns) {
     ConversionTarget target(getContext());
     scf::populateSCFStructuralTypeConversionsAndLegality(converter, patterns, target);

@@ -7,8 +7,9 @@
 
 namespace flashc {
 
-/// The map that replaces another one. Its results must still be multiplied by `factor`, a positive constant. This costs
-/// nothing, since the exponent has a factor anyway, and the greatest score stays the greatest.
+/// The map that replaces another one. Its results must still be multiplied by `factor`. This costs nothing: exponents
+/// are multiplied by a constant anyway, which then includes `factor`. The constant is positive, so the greatest score
+/// stays the greatest.
 struct ScoreMap {
   mlir::tile::MapOp map;
   double factor;

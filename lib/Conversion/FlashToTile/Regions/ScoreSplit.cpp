@@ -213,7 +213,8 @@ tile::MapOp ScoreSplit::finish(double factor) {
     return map;
   OpBuilder b(yield);
   Location loc = map.getLoc();
-  // Without its slope a term is the same at every column, so it is computed at the first column.
+  // If the product of Q and K adds the slope, a term without its slope is the same at every column of the tile, so it
+  // is computed at the tile's first column. Otherwise it is computed at the thread's first column.
   Value key = map.getBody().getArgument(2), first = map.getCol();
   if (!isSlopeTaken)
     first = tile::FirstColumnOp::create(b, loc, key);

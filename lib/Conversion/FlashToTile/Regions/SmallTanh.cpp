@@ -125,9 +125,8 @@ void flashc::expandSmallTanh(Block &block) {
 //===--------------------------------------------------------------------------------------------------------------===//
 
 namespace {
-/// The branches that replace `map`. Each branch has a map that yields tanh(k * e) / unit for each element e of
-/// `source`, by one of the polynomials or by tanh itself. `unit` is the leading coefficient (getLeading) of the
-/// shortest polynomial.
+/// The branches that replace `map`. In each branch a map yields tanh(k * e) / unit for each element e of `source`, by a
+/// polynomial or by tanh itself. `unit` is the leading coefficient of the shortest polynomial (getLeading).
 struct Branches {
   tile::MapOp map;
   Value source;

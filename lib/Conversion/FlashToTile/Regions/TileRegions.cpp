@@ -93,8 +93,8 @@ static bool isOfColumnAlone(tile::MapOp map, Value value) {
   return def && llvm::all_of(def->getOperands(), [&](Value operand) { return isOfColumnAlone(map, operand); });
 }
 
-/// Keeps the clamps of array indices in the map only where `isMasked` holds. In other tiles all columns exist, so that
-/// clamps change nothing.
+/// Makes the map clamp array indices only where `isMasked` holds. In other tiles all columns exist, so that clamps
+/// change nothing.
 static void keepClampsWhere(Value isMasked, tile::MapOp map) {
   for (auto clamp : llvm::make_early_inc_range(map.getBody().getOps<arith::MaxSIOp>())) {
     Value position = flash::stripTileClamp(clamp);
@@ -142,9 +142,10 @@ static bool isTileQuotient(Operation &op, Value position, int64_t tile) {
   return dividend == position && divisor > 0 && divisor % tile == 0;
 }
 
-/// Computes values that are constant in a tile before the tile's map. Tiles of runs are aligned, so a position divided
-/// by a multiple of the tile's size gives the same quotient for all elements. An array element at such a quotient, for
-/// example an entry of a table of blocks, is then also the same.
+/// Computes, before the map of a tile, values that are the same for all elements of the tile. If tiles are read from a
+/// table of runs, they begin at multiples of their size. A position divided by a multiple of this size then gives the
+/// same quotient for all elements. An array element whose index is such a quotient, for example an entry of a table of
+/// blocks, is then also the same.
 LogicalResult TileRegions::emitOfTile(Region &region, tile::MapOp map, ScalarCloner &inside) {
   if (!nest.runs.table || !frame.rows->areConsecutive())
     return success();

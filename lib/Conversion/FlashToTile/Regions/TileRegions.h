@@ -34,7 +34,7 @@ public:
   mlir::tile::MapOp emitScore(mlir::Value products, mlir::Value column, mlir::Value isMasked) {
     return emitOfScore(nest.score, products, column, isMasked);
   }
-  /// Emits the score's derivative in the same way.
+  /// Emits the score's derivative, from the same arguments as emitScore.
   mlir::tile::MapOp emitDerivative(mlir::Value products, mlir::Value column, mlir::Value isMasked) {
     return emitOfScore(nest.derivative, products, column, isMasked);
   }
@@ -54,7 +54,8 @@ private:
   mlir::tile::MapOp emitOfScore(mlir::Region *region, mlir::Value products, mlir::Value column, mlir::Value isMasked);
   mlir::tile::MapOp beginMap(mlir::Value tile, mlir::Value column, mlir::Region *region);
   llvm::SmallVector<mlir::Value> getPosition(mlir::tile::MapOp map);
-  /// Emits values of a mask that are constant in a tile before its map, and maps them in `inside`.
+  /// Emits, before the map of a tile, values of a mask that are the same for all elements of the tile. Makes `inside`
+  /// use these values.
   mlir::LogicalResult emitOfTile(mlir::Region &region, mlir::tile::MapOp map, ScalarCloner &inside);
   /// Returns the region's argument for a row's position.
   mlir::Value getRowArgument(mlir::Region &region);

@@ -29,11 +29,11 @@ public:
 
   /// Whether the rows of a tile are consecutive positions of one head.
   virtual bool areConsecutive() const { return true; }
-  /// Whether the stored arrays may have rows of another sequence behind the rows of a sequence.
+  /// Whether, in the stored arrays, the rows of a sequence may be followed by rows of another one.
   virtual bool areFollowed() const { return false; }
   /// Returns the head of all rows. Null if rows have different heads.
   virtual mlir::Value getHead(KernelFrame &frame) const;
-  /// Emits the number that `tile.rows` and `tile.map` give to the first row.
+  /// Emits the number of the first row, from which `tile.rows` and `tile.map` count.
   virtual mlir::Value emitFirst(KernelFrame &frame) const;
   /// Emits the head and the position of the row with the number `row`.
   virtual std::pair<mlir::Value, mlir::Value> emitHeadAndPosition(KernelFrame &frame, mlir::Value row) const;

@@ -41,7 +41,7 @@ Value SegmentRows::emitFirstRow(KernelFrame &frame, Value tile, Value extent) {
   Value begin = scalars.get(b, op.getBegin()), size = scalars.get(b, op.getSize());
   if (!begin || !size)
     return {};
-  // The values come from memory, but are the same in all threads (see Visits).
+  // The values come from memory, so ptxas cannot know that they are the same in all threads.
   begin = tile::UniformOp::create(b, begin);
   size = tile::UniformOp::create(b, size);
   scalars.map(op.getBegin(), begin);

@@ -55,7 +55,7 @@ LogicalResult CacheSource::emitEnd() {
   Value length = scalars.loadElement(b, cache, cache.getLengths(), batch);
   if (!length)
     return failure();
-  // The value comes from memory, but is the same in all threads (see Visits).
+  // The length comes from memory, so ptxas cannot know that it is the same in all threads.
   end = tile::UniformOp::create(b, arith::IndexCastOp::create(b, b.getIndexType(), length));
   if (capacity) // the table has no pages for more rows
     end = arith::MinSIOp::create(b, arith::MaxSIOp::create(b, end, frame.index(0)), capacity);

@@ -27,7 +27,8 @@ public:
   void allocateRing(int64_t stages, int64_t rows, bool isPrivate);
   /// Emits values that are the same for all tiles of a work tile, after the frame's position is known.
   virtual mlir::LogicalResult emitInvariants();
-  /// Emits the end of the rows if it is read after the values of score and mask regions.
+  /// Emits the end of the rows, if the source reads it from memory. This comes after `emitInvariants` of all sources
+  /// and regions.
   virtual mlir::LogicalResult emitEnd() { return mlir::success(); }
   /// Loads the tile from row `position` on. Null after an error.
   virtual mlir::Value load(mlir::Value position) = 0;

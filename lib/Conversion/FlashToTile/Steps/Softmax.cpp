@@ -89,8 +89,8 @@ FailureOr<ForwardStep::Exponents> ForwardStep::emitSplitOrAsWritten(Value visit,
   return Exponents{branch.getResult(0), branch.getResult(1)};
 }
 
-/// Emits the exponents of the scores that the score region yields (`scores.asWritten`). The maximum is then a maximum
-/// of these scores, and not of scores that are still to be multiplied by `remainingScale`.
+/// Emits the exponents of the scores that the score region yields (`scores.asWritten`). These scores, and so their
+/// maximum, already include the factor `remainingScale`.
 FailureOr<ForwardStep::Exponents> ForwardStep::emitAsWritten(Value visit, Value key, Scores scores, Value oldMax,
                                                              Softmax &result) {
   FailureOr<Scores> masked = emitMasked(visit, key, Scores{scores.asWritten.getResult()}, kNegInf);
@@ -297,8 +297,8 @@ FailureOr<ForwardStep::Scores> ForwardStep::emitMasked(Value visit, Value key, S
   return Scores{values->front(), source.offset ? values->back() : Value()};
 }
 
-/// Masks the scores of a masked tile. The offset of a row may be NaN or infinite, and must not reach a row without
-/// keys. So a thread uses no offset for a row in which all its columns are masked.
+/// Masks the scores of a masked tile. If all columns that a thread has in a row are masked, the thread uses 0 in place
+/// of the row's offset: the offset may be NaN or infinite, and must have no effect on a row without keys.
 FailureOr<ForwardStep::Scores> ForwardStep::emitMaskedScores(Value key, Scores source, double masked) {
   Value kept = frame.regions.emitMask(source.tile, key, masked);
   if (!kept)

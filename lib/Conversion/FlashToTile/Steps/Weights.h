@@ -15,9 +15,10 @@ namespace flashc {
 /// after an error.
 mlir::Value emitRowsOfQueries(KernelFrame &frame, llvm::StringRef name);
 
-/// Emits a tile by calling `compute` with each element of `tile` and the element that operand `name` has for its query.
-/// `values` holds the operand's elements for the rows (emitRowsOfQueries) or for the columns. If `values` is null, the
-/// elements of the columns are loaded from memory. Null after an error.
+/// Emits a tile by calling `compute` with two values for each element: the element of `tile`, and the element that
+/// operand `name` has for the same query. `values` holds the operand's elements for the rows (emitRowsOfQueries) or for
+/// the columns. If `values` is null, queries are the columns, and the elements are loaded from memory. Null after an
+/// error.
 mlir::Value emitWithQueries(KernelFrame &frame, mlir::Value visit, mlir::Value position, mlir::Value tile,
                             llvm::StringRef name, mlir::Value values,
                             llvm::function_ref<mlir::Value(mlir::Value, mlir::Value)> compute);

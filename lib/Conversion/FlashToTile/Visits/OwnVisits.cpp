@@ -23,14 +23,14 @@ Value Visits::Emitter::makeUniform(Value visit) {
   return isPlain ? visit : tile::UniformOp::create(b, visit).getResult();
 }
 
-/// Returns the number of the visit of the tile that contains the position before `key`. The tiles begin at `begin`, and
-/// the last tile is visited first. If `key` is at or before `begin`, returns the number of visits.
+/// Returns the number of the visit to the tile that contains position `key` - 1. The first tile begins at `begin`, and
+/// the last tile is visited first. If `key` is at or before `begin`, returns `visits.total`.
 Value Visits::Emitter::getVisitAt(Value key, Value begin) {
   return sub(visits.total, countTiles(max(sub(key, begin), zero)));
 }
 
-/// Emits the visits of some rows from their bounds. `getVisit` returns the number of the visit of the tile before a
-/// key. Fails after an error.
+/// Emits the visits of some rows from the rows' bounds. `getVisit` returns, for a key, the number of the visit to the
+/// tile that contains the position before this key. Fails after an error.
 FailureOr<Visits::Emitter::RowVisits> Visits::Emitter::emitRowVisits(const flash::RowBounds &bounds,
                                                                      llvm::function_ref<Value(OpFoldResult)> getVisit) {
   Value first = getVisit(bounds.end), last = getVisit(bounds.begin);
@@ -93,8 +93,8 @@ OpFoldResult Visits::Emitter::getEndOfRows(OpBuilder &inL1) {
       .getResult();
 }
 
-/// Emits visits from bounds that read arrays. In the kernel their numbers come from the work list, and are uniform.
-/// Returns null values if the mask has no such bounds.
+/// Emits visits from bounds that read arrays. The kernel takes the numbers of these visits from the work list, and they
+/// are uniform. Returns null values if the mask has no such bounds.
 FailureOr<Visits::Emitter::RowVisits> Visits::Emitter::emitReadVisits(Value begin, Value end, OpBuilder &inL1) {
   Segment &front = nest.segments.front();
   flash::RowRange rows{getOwnRowInL1(inL1), getEndOfRows(inL1), ownRows, /*isFullInFront=*/!front.isMasked()};
@@ -188,23 +188,23 @@ FailureOr<Visits::Emitter::RowVisits> Visits::Emitter::emitVisitsOf(const Moving
   });
 }
 
-/// Emits the place of the visits of the other runs. The full ones among them come before the full visits of the first
-/// rows, so that all full visits are one interval.
+/// Emits the place of the visits of the other runs (MovingRun::place). It is before the full visits of the CTA's first
+/// rows, so that these and the full visits of the other runs are one interval.
 FailureOr<Value> Visits::Emitter::emitPlace(const MovingRun &run) {
   OpBuilder inL1(nest.end);
   FailureOr<RowVisits> first = emitVisitsOf(run, getMaskedOp().getI0(), inL1);
   if (failed(first))
     return failure();
   Value place = getConstantIntValue(run.numFull) == 0 ? first->first : first->fullBegin;
-  // Tiles of the last run with fixed keys are visited last, so the place is before them: see emitOwn.
+  // The run's tiles that all rows must visit (those before `fixedEnd`) are visited last, after the other runs.
   place = min(place, divideExactly(sub(run.end, max(run.fixedEnd, run.begin))));
   place = max(place, zero);
   return min(place, sub(visits.total, one));
 }
 
-/// Emits the visits of the warpgroup's rows, with the visits of the other runs among them. If the keys before
-/// `fixedEnd`, which all queries see, reach into the last run, their tiles there are the run's first ones. Visits run
-/// backwards, so all warpgroups visit these tiles last.
+/// Emits the visits of the warpgroup's rows, with the visits of the other runs among them. All queries see the keys
+/// before `fixedEnd`. If the last run has such keys, they are in its first tiles, which are visited last. Then every
+/// warpgroup makes the visits up to the very last one.
 LogicalResult Visits::Emitter::emitOwn(const MovingRun &run) {
   OpBuilder inL1(nest.end);
   FailureOr<RowVisits> own = emitVisitsOf(run, getOwnRowInL1(inL1), inL1);

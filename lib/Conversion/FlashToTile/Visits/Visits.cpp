@@ -101,8 +101,8 @@ LogicalResult Visits::Emitter::emitRun() {
   return emitRotation();
 }
 
-/// Shifts the first full visit of each CTA, so that CTAs of neighbouring resident tiles begin as many streamed tiles
-/// apart as fit into one resident tile.
+/// Rotates the full visits of each CTA: they begin with another tile, and wrap around. If a resident tile is as long as
+/// n streamed tiles, the CTAs of neighbouring resident tiles begin n streamed tiles apart.
 LogicalResult Visits::Emitter::emitRotation() {
   if (!nest.isAnyAddedUp() || !hasFixedEnds(nest))
     return success();
@@ -143,7 +143,8 @@ LogicalResult Visits::Emitter::emitPieces() {
   visits.fullEnd = count;
   bool mayBeEmpty;
   setTotal(count, mayBeEmpty);
-  // Without tiles every piece begins at visit 0, and the last masked piece applies. See emitRun.
+  // If there are no tiles, every piece begins at visit 0, so emitPosition takes the last piece. Its tile must then be
+  // that of key 0 (see emitRun).
   Piece &last = visits.masked.empty() ? visits.full.back() : visits.masked.back();
   if (mayBeEmpty)
     last.key = arith::SelectOp::create(b, isEmpty(count), zero, last.key);

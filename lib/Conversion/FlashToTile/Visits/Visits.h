@@ -39,9 +39,9 @@ class KernelFrame;
 ///   visits     |   2    |   |  6, 5  |    4, 3    |  1, 0  |
 class Visits {
 public:
-  /// Emits values that are the same for all visits. With own-keys, also emits an interval of visits (`getOwn`) that
-  /// contains all visits that the unit's rows need, and few others. This requires that the mask has bounds: bounds that
-  /// read no array (flash::emitRowBounds), or, with a work list, bounds that read arrays (flash::emitReadRowBounds).
+  /// Emits values that are the same for all visits. With own-keys, also emits an interval of visits (`getOwn`), which
+  /// contains all visits that the unit's rows need, and few others. For this the mask must have bounds that read no
+  /// array (flash::emitRowBounds). With a work list, bounds that read arrays (flash::emitReadRowBounds) will do, too.
   static mlir::FailureOr<Visits> emit(KernelFrame &frame);
 
   /// Returns `total` visits, all of which are masked. The caller knows their positions.
@@ -51,7 +51,8 @@ public:
     return visits;
   }
 
-  /// Returns the visits of a loop over positions, whose numbers are the positions. All are masked if there is a mask.
+  /// Returns the visits of a loop over positions. The number of a visit is its position. All visits are masked if there
+  /// is a mask.
   static Visits ofPositions(bool isMasked) {
     Visits visits;
     visits.arePositions = true, visits.isMasked = isMasked, visits.isFull = false;
@@ -88,12 +89,13 @@ private:
 
   int64_t tile;
   mlir::Value count, total, fullBegin, fullEnd;
-  /// The number of full visits by which a CTA's first visit is shifted. Null if it is not shifted.
+  /// The number of full visits by which the CTA's full visits are rotated. Null if they are not rotated.
   mlir::Value rotation;
   mlir::tile::OwnVisitsOp own;
   bool isMasked, isFull, isBackwards, arePositions = false;
-  /// Pieces in the order of visits. If keys are one run, `masked` has one piece for all visits; with own-keys it has
-  /// all pieces. If both lists have pieces, `emitIsMasked` says to which one a visit belongs.
+  /// Pieces in the order of visits. If keys are one run, `masked` has a single piece, for all visits. With own-keys and
+  /// several runs, `masked` has all pieces. If both lists have pieces, `emitIsMasked` says which list a visit's piece
+  /// is in.
   llvm::SmallVector<Piece> masked, full;
   /// The table of the visits (VisitsRow), and where its row for this work tile begins. Null if visits are in no table.
   mlir::Value table, row;

@@ -10,7 +10,7 @@ using namespace flashc;
 using flash::StepDim;
 
 namespace {
-/// The common part of the walks for a step that L1 leaves whole (PairNest.h). Each visit loads a tile of all operands.
+/// The common part of the walks of a step that L1 does not tile (PairNest.h). Each visit loads a tile of all operands.
 /// Each unit has a part of the queries.
 class SummingWalk : public Walk {
 public:
@@ -41,8 +41,8 @@ protected:
   Value max(Value x, Value y) { return b.createOrFold<arith::MaxSIOp>(x, y); }
 
   Value batches, heads, queries, keys;
-  /// `ownBatch` and `ownHead` are the batch and the head of the CTA, unless they are summed over. `total` is the number
-  /// of the CTA's visits.
+  /// `ownBatch` and `ownHead` are the CTA's batch and head; if batches or heads are summed over, a visit determines
+  /// them instead. `total` is the number of the CTA's visits.
   Value ownBatch, ownHead, total;
 
 private:
@@ -65,9 +65,9 @@ private:
   Value query, key;
 };
 
-/// CTA (t, h, n) has one diagonal of head h and batch n: the tiles whose first key is (t - q) tiles of keys after their
-/// first query. All tiles of queries together are as long as q tiles of keys. The CTA visits the tiles of queries, and
-/// the batches and heads that are summed over.
+/// CTA (t, h, n) has one diagonal of head h and batch n. If all tiles of queries together are as long as q tiles of
+/// keys, the diagonal consists of the tiles whose first key is (t - q) tiles of keys after their first query. The CTA
+/// visits the diagonal for every batch and head that is summed over.
 class DiagonalsWalk : public SummingWalk {
 public:
   using SummingWalk::SummingWalk;

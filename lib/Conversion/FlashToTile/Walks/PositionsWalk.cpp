@@ -21,7 +21,7 @@ public:
           end = scalars.get(b, b.getLoc(), nest.segments.back().end);
     if (!begin || !end)
       return failure();
-    // The values may come from memory, but are the same in all lanes.
+    // The bounds may come from memory. Then ptxas cannot know that they are the same in all lanes.
     begin = tile::UniformOp::create(b, begin), end = tile::UniformOp::create(b, end);
     Value tile = index(nest.streamedTile);
     Value first = arith::AddIOp::create(b, begin, arith::MulIOp::create(b, frame.unitNumber, tile));

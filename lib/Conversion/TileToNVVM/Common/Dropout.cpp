@@ -83,10 +83,10 @@ SmallVector<Value> MaskEmitter::emitRowsOfQueries() {
   return words;
 }
 
-/// Emits the mask of a tile whose rows are keys. Lanes first compute flags as if the 16 keys of their warp were the
-/// columns, and blocks of 16 queries the rows. `movmatrix` then transposes. One of its elements is half of a 32-bit
-/// word and has 16 flags: bit n of the first byte is the flag of block n of 8 queries for the first 8 keys; bit n of
-/// the second byte is that flag for the other keys.
+/// Emits the mask of a tile whose rows are keys. Lanes first compute the flags of the transposed tile: its rows are
+/// queries, its columns are the warp's 16 keys. Then `movmatrix` transposes elements of 16 bits, one bit for each flag.
+/// Bit n of an element's first byte belongs to block n of eight queries and to the warp's first eight keys, bit n of
+/// the second byte to the same queries and the warp's last eight keys.
 SmallVector<Value> MaskEmitter::emitRowsOfKeys() {
   Value lane = emit.bitAnd(kernel.row, 7);
   Value firstKey = emit.add(key, emit.add(kernel.row, emit.mul(lane, -1))); // the first key of the warp
@@ -101,8 +101,7 @@ SmallVector<Value> MaskEmitter::emitRowsOfKeys() {
       std::array<Value, 4> words = emitFlags(keys, queries);
       Value first = emit.select(isAtHalf, words[2], words[0]), second = emit.select(isAtHalf, words[3], words[1]);
       for (int64_t half : {0, 1}) {
-        // In both words, bytes 2 * half and 2 * half + 1 are for the lane's first key and for its second key,
-        // respectively.
+        // Byte 2 * half of each word belongs to the lane's first key, and byte 2 * half + 1 to its second key.
         Value signs = permute(first, second, half == 0 ? 0x5140 : 0x7362);
         int64_t n = (column - begin) / 8 + half;
         Value flags = emit.bitAnd(emit.shr(signs, 7 - n), static_cast<int32_t>(0x01010101u << n));

@@ -174,7 +174,7 @@ Value MapExpander::countBefore(const MapOp::Bound &bound, IRMapping &mapping) {
 }
 
 Value MapExpander::getBoundWord(const MapOp::Bound &bound, int64_t half, int64_t group, IRMapping &mapping) {
-  // The bounds of several elements share a limit, but have different offsets, so the offset is part of the key.
+  // Bounds of several elements may have the same limit with different offsets, so `counts` is indexed by both.
   Value &count = counts[{bound.limit, 8 * half + 2 * bound.offset + bound.isUpper}];
   if (!count)
     count = countBefore(bound, mapping);
@@ -263,7 +263,8 @@ Value MapExpander::getWord(Value value, int64_t half, int64_t group, IRMapping &
   return word;
 }
 
-/// If `value` is held as bits of words, maps it to the element's bit. ptxas tests eight such bits at once (R2P).
+/// If `value` is held as bits of words, maps `value` to the bit of element `e`. ptxas tests eight such bits at once
+/// (R2P).
 void MapExpander::mapBit(Value value, int64_t e, IRMapping &mapping) {
   if (mapping.contains(value) || !isWord(value))
     return;

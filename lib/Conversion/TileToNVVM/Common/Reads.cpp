@@ -163,7 +163,7 @@ private:
   std::array<IRMapping, 2> rows;
   int64_t elements, halves;
   Value firstColumn;
-  /// The indices except the column, in each of the rows that are loaded.
+  /// The indices of the load, without that of the column, for each row that is loaded.
   std::array<SmallVector<Value>, 2> indices;
 };
 

@@ -170,9 +170,9 @@ SmallVector<Value> getClearedPlace(ClearRowsOp op, Adaptor<ClearRowsOp> adaptor,
   return {address, emit.shr(kernel.inGroup, llvm::Log2_64(kThreadsOfRow))};
 }
 
-/// Clears rows of a slot up to `end`. The PTX `first` sets r to the first row, and the PTX `isNone` sets p if there is
-/// no row to clear. Every branch is uniform. $0 and $1 are the values of getClearedPlace, $2 is a bound of the rows,
-/// and $3 is the consumer's barrier.
+/// Clears rows of a slot up to `end`. `first` is PTX that sets r to the first row. `isNone` is PTX that sets p if there
+/// is no row to clear. Every branch is uniform. $0 and $1 are the values of getClearedPlace, $2 is the first row or the
+/// end, whichever is no constant, and $3 is the consumer's barrier.
 void clearRows(Emitter &emit, SlotType slot, const std::string &first, const std::string &end,
                const std::string &isNone, ArrayRef<Value> operands) {
   std::string stores;

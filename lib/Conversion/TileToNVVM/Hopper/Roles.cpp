@@ -42,8 +42,8 @@ void writeOnes(Emitter &emit, const KernelContext &kernel, AllocSlotOp slot) {
   emit.ptx("st.shared.v4.b32 [$0], {$1, $1, $1, $1};", "r,r,~{memory}", {address, pair});
 }
 
-/// Writes one row with each thread, from row `first` on. Row n has 64 n, n / 32 and n / 32 at the beginning of each
-/// half.
+/// Each thread writes one row, from row `first` on. Both halves of row n begin with the three numbers 64 n, n / 32 and
+/// n / 32.
 void writeColumns(Emitter &emit, const KernelContext &kernel, int64_t offset, SlotType type, int64_t first) {
   Value column = emit.add(kernel.inGroup, first);
   Value address = emit.add(emit.add(kernel.sharedBase, offset), emit.mul(column, kHopper.getStepRowBytes()));
@@ -165,7 +165,8 @@ TileValues lowerPingPongWait(PingPongWaitOp op, Adaptor<PingPongWaitOp> adaptor,
 }
 
 TileValues lowerPingPongPass(PingPongPassOp op, Adaptor<PingPongPassOp> adaptor, Emitter &emit, KernelContext &kernel) {
-  // Warpgroup g = 1 + w waits at barrier g; the next one is g mod C + 1.
+  // Consumer w waits at barrier 1 + w, which is also the number of its warpgroup. After the last consumer it is the
+  // turn of barrier 1.
   int64_t consumers = kernel.schedule.getConsumers();
   Value next = emit.select(emit.equal(kernel.warpgroup, consumers), emit.i32(1), emit.add(kernel.warpgroup, 1));
   emit.ptx("bar.arrive $0, " + std::to_string(kTurnThreads) + ";", "r,~{memory}", {next});
