@@ -36,10 +36,10 @@ static scf::ForOp findLoopOverKeys(ProgramOp program) {
 }
 
 namespace {
-/// The sources of a value that scalar code computes.
+/// What a value that scalar code computes depends on.
 struct Source {
-  /// A value that the scalar code uses, and that is neither a result of scalar code nor a parameter of the kernel or of
-  /// the work tile. Null if there is none.
+  /// A value that the scalar code uses although it is neither a result of scalar code nor a parameter of the kernel or
+  /// of the work tile. Null if there is none.
   Value foreign;
   /// The dimensions of the grid that the value depends on, as bits.
   unsigned dims = 0;
@@ -105,10 +105,10 @@ static ArrayRef<unsigned> getDims(ListScope scope) {
   return scope == ListScope::Batches ? ArrayRef<unsigned>(batches) : ArrayRef<unsigned>(heads);
 }
 
-/// The most numbers of an item that all warpgroups share. tile.publish passes a work tile as a flag, x, y and z,
-/// followed by these numbers.
+/// The most numbers that an item may have for all warpgroups together: tile.publish passes a work tile as kPublishWords
+/// words, of which four are a flag, x, y and z.
 static constexpr size_t kMostNumbers = kPublishWords - 4;
-/// The most numbers of an item that differ between warpgroups, counted over all warpgroups.
+/// The most numbers that an item may have for single warpgroups, counted over all warpgroups.
 static constexpr size_t kMostOwnNumbers = kOwnPublishWords - kPublishWords;
 
 namespace {
@@ -354,9 +354,9 @@ static unsigned countParameters(Type type) {
   return memref ? std::max<int64_t>(memref.getRank(), 1) : 1;
 }
 
-/// Whether the list can be part of the mask map. Launches with the same map also share the list, so their lists must be
-/// equal, and no launch may change the list. Programs that are not `single` change it: their CTAs fetch work tiles by a
-/// counter in the list. The order kernel may read only the map, extents and scalars.
+/// Whether the list can be part of the mask map. Launches with the same mask map share it, and the list in it. Then no
+/// launch may change the list, but if a program is not `single`, its CTAs fetch work tiles by a counter in the list.
+/// And the list must be the same for all launches, so the order kernel may read only the map, extents and scalars.
 bool OrderBuilder::isOfMaskMap(const ManifestKernel &order) {
   using Kind = ManifestParameter::Kind;
   return program.getSingle() && llvm::none_of(order.parameters, [](const ManifestParameter &parameter) {

@@ -11,7 +11,7 @@
 using namespace mlir;
 using namespace flashc;
 
-/// A formula. None if one of its parts is not known.
+/// A formula. None if it has a part that is not known.
 using Formula = std::optional<GridFormula>;
 
 /// Returns `expr`, an expression of `op`, as a formula. None if `expr` has other parts than constants, extents, sums,

@@ -83,7 +83,7 @@ public:
     std::optional<GridFormula> queries = getFormula(sums.queries), keys = getFormula(sums.keys);
     if (failed(tiles) || !queries || !keys)
       return failure();
-    // There are Nq + Nk - 1 sums for each head. The table has one more, because a GridFormula has no difference.
+    // There are Nq + Nk - 1 sums for each head. The table has room for one more, because a GridFormula cannot subtract.
     TileTables::Table added{sums.sums, mul64(tiles->tiles, *queries + *keys), tiles->bytes};
     tiles->tiles =
         mul64(tiles->tiles, ceilDiv(*queries, sums.rows) * (sums.rows / sums.cols) + ceilDiv(*keys, sums.cols));

@@ -95,7 +95,7 @@ private:
     return success();
   }
 
-  /// Returns for each dimension of the sums the positions that may be summands of `element`.
+  /// Returns, for each dimension of the sums, the positions at which summands of `element` may be.
   FailureOr<SmallVector<Ranges>> emitRanges(ValueRange element) {
     SmallVector<Ranges> ranges;
     for (Value extent : extents)

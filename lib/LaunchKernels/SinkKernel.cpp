@@ -58,7 +58,7 @@ private:
   ArrayRef<unsigned> outputs;
 };
 
-/// The kernel of a flash::emitSinkGradients; it reads the table that DeltaKernel writes.
+/// Computes the gradients of the sinks (flash::emitSinkGradients) from the table that DeltaKernel writes.
 class SinkKernel : public LaunchKernel {
 public:
   SinkKernel(linalg::GenericOp op, const flash::SinkGradients &of, func::FuncOp func)

@@ -72,8 +72,8 @@ private:
   /// Emits the minimum and the maximum of a flash.tile_range. `known` has the values of the op's operands, and gets
   /// those of its results.
   mlir::LogicalResult emitRange(mlir::flash::TileRangeOp op, ScalarCloner &known);
-  /// Positions of a tile that code needs: its first query, the end of its queries, its first key, and the number of all
-  /// keys. Also whether the tile reaches beyond the last key.
+  /// The first query and the first key of a tile, the end of its queries, the number of all keys, and whether the tile
+  /// reaches beyond the last key.
   struct TileEnds {
     mlir::Value query, end, key, keys, exceedsKeys;
   };

@@ -57,7 +57,8 @@ struct Rule {
   void (*set)(Draft &) = nullptr;
 };
 
-/// The rules of kernels of products, and those of decoding kernels.
+/// The rules of each kind: getDecodeRules has those of decoding kernels, getTiledRules those of all other kernels with
+/// tiles.
 llvm::ArrayRef<Rule> getTiledRules();
 llvm::ArrayRef<Rule> getDecodeRules();
 

@@ -62,7 +62,8 @@ static constexpr int64_t kAnyNumber = std::numeric_limits<int64_t>::min();
 
 template <typename Owner, typename Value> static Value getType(Value Owner::*);
 
-/// Makes a field of the member `member`: a number from `least` on, or a value with one of these names.
+/// Makes a field that is stored in `member` of a Schedule. Its value is a number of at least `least`, or one of
+/// `names`.
 template <auto member>
 static Field field(KindSet kinds, StringRef key, ArrayRef<StringLiteral> names = {}, int64_t least = kAnyNumber) {
   using Value = decltype(getType(member));
@@ -215,7 +216,8 @@ static llvm::Error setField(Schedule &schedule, StringRef key, StringRef value) 
 
 llvm::Error flashc::overrideSchedule(Schedule &schedule, StringRef overrides) {
   SmallVector<std::pair<StringRef, StringRef>> pairs = split(overrides);
-  // Consumers first, in any order of the text, since other choices follow from their number.
+  // The number of consumers decides ping-pong, unless the text also has ping-pong. So it is set before the other
+  // fields.
   for (auto [key, value] : pairs) {
     if (key != "consumers")
       continue;

@@ -39,7 +39,8 @@ static llvm::Error refuseSecond(StringRef key, StringRef condition) {
   return llvm::createStringError("expected one condition on " + key + ", got '" + condition + "' too");
 }
 
-/// Parses the number after the relation. `isSet`: an earlier condition has the same key, which is an error.
+/// Parses the number after the relation of a condition. `isSet`: an earlier condition has the same key, which is an
+/// error.
 static llvm::Expected<int64_t> parseNumber(StringRef condition, StringRef relation, bool isSet) {
   auto [key, value] = condition.split(relation);
   int64_t number;
@@ -50,7 +51,7 @@ static llvm::Expected<int64_t> parseNumber(StringRef condition, StringRef relati
   return number;
 }
 
-/// Parses the number after the relation into `result`.
+/// Parses the number after the relation of a condition into `result`.
 static llvm::Error setNumber(std::optional<int64_t> &result, StringRef condition, StringRef relation) {
   llvm::Expected<int64_t> number = parseNumber(condition, relation, result.has_value());
   if (!number)
@@ -59,7 +60,8 @@ static llvm::Error setNumber(std::optional<int64_t> &result, StringRef condition
   return llvm::Error::success();
 }
 
-/// Parses a name `key=value` that must fulfil `isValue`; `expected` describes the valid names.
+/// Parses a condition `key=value` into `name`, the value. The value must fulfil `isValue`; `expected` describes the
+/// valid values.
 static llvm::Error setName(std::optional<std::string> &name, StringRef condition,
                            llvm::function_ref<bool(StringRef)> isValue, StringRef expected) {
   auto [key, value] = condition.split('=');
@@ -71,7 +73,8 @@ static llvm::Error setName(std::optional<std::string> &name, StringRef condition
   return llvm::Error::success();
 }
 
-/// Parses a class by its name, one of `names` that is not empty.
+/// Parses a condition `key=value` whose value is the name of a class. `names` has the names of all classes; an empty
+/// name is none.
 template <typename ClassTy>
 static llvm::Error setClass(std::optional<ClassTy> &result, StringRef condition, ArrayRef<StringLiteral> names,
                             StringRef expected) {
@@ -85,7 +88,7 @@ static llvm::Error setClass(std::optional<ClassTy> &result, StringRef condition,
   return llvm::Error::success();
 }
 
-/// Parses a flag, which has only one value.
+/// Parses a condition `key=value` that can only have the value `expected`.
 static llvm::Error setFlag(bool &flag, StringRef condition, StringRef expected) {
   std::optional<std::string> name;
   if (std::exchange(flag, true))

@@ -1,8 +1,8 @@
 //===- ScheduleChoice.h - the schedules of an attention in IR -----------------------------------------------------===//
 //
-// The tiles of L1 follow from the schedule. So the schedule is chosen before the algorithm's passes run, and is passed
-// on to `convert-flash-to-tile`. If the number of queries is not known, there may be several schedules. They are
-// variants of one kernel, and a launch takes one of them.
+// The schedule determines the sizes of the tiles in L1. So the schedule is chosen before the algorithm's passes make
+// the tiles, and is passed on to `convert-flash-to-tile`. If the number of queries is not known, there may be several
+// schedules. They are variants of one kernel, and a launch takes one of them.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 #ifndef FLASHC_CONVERSION_SCHEDULECHOICE_H

@@ -15,7 +15,8 @@ namespace flashc {
 struct AddedSums;
 struct LaunchNest;
 
-/// What the launch of a launch kernel has: the host function, the module of all kernels, their tables, and the nests.
+/// What the kernels of a launch have in common: the host function, the module of all kernels, their tables, and the
+/// nests.
 struct LaunchContext {
   mlir::func::FuncOp host;
   mlir::gpu::GPUModuleOp module;

@@ -20,7 +20,7 @@ struct KernelWish {
   llvm::ArrayRef<const ScheduleTable *> tables;
   /// The kind that the caller's algorithm implies (fa2, split-kv).
   std::optional<KernelKind> kind = std::nullopt;
-  /// The number of parts of each sequence's keys. None: as many as make the kernel faster.
+  /// The number of parts of each sequence's keys. None: the number with which the kernel is fastest.
   std::optional<int64_t> splits = std::nullopt;
   /// Whether the bits of a row must depend only on the row's own sequence and on the number of queries, not on the rest
   /// of the batch.

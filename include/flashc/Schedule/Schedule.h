@@ -172,7 +172,7 @@ struct ScheduleNeeds {
   int64_t ctaRegisters = 0;
   /// The most registers that the hardware gives a CTA of so many threads.
   int64_t mostRegisters = 0;
-  /// Registers of a consumer thread: tiles and all other values.
+  /// The number of registers that a consumer thread needs, for tiles and for all other values.
   int64_t tileRegisters = 0;
 };
 

@@ -453,7 +453,7 @@ bool LoopNest::mayHaveEmptyRows() const {
   return !takesState || takesState.mayHaveEmptyRows();
 }
 
-/// Checks that a nest's kernel or a launch kernel writes every result of the function.
+/// Checks that every result of the function is written, either by a nest's kernel or by a launch kernel.
 static LogicalResult checkResults(func::FuncOp func, ArrayRef<LoopNest> nests) {
   llvm::SmallDenseSet<unsigned> written;
   for (const LoopNest &nest : nests) {

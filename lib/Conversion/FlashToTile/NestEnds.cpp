@@ -39,7 +39,7 @@ FailureOr<func::FuncOp> flashc::matchFunction(ModuleOp module) {
 FailureOr<NestEnds> flashc::findNestEnds(func::FuncOp func) {
   NestEnds ends;
   flash::EpilogueOpInterface &epilogue = ends.epilogue;
-  // The last step for each set of gradients.
+  // For each set of gradients, the last step that computes it.
   llvm::MapVector<std::pair<Attribute, Attribute>, flash::StepOpInterface> lastSteps;
   WalkResult result = func.walk([&](Operation *op) {
     if (isa<flash::ScoresOpInterface>(op) && !isa<flash::StepOpInterface>(op)) {

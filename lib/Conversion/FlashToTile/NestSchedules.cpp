@@ -98,7 +98,7 @@ static FailureOr<Schedule> completeDecodeSchedule(LoopNest &nest, std::optional<
   return *schedule;
 }
 
-/// Returns a nest of packed rows with its schedule.
+/// Returns the kernel of a decoding nest, with its schedule.
 static FailureOr<NestKernel> scheduleDecoding(LoopNest &nest, StringRef target, StringRef overrides) {
   FailureOr<std::optional<Schedule>> carried = getCarried(nest);
   if (failed(carried))

@@ -59,7 +59,8 @@ FailureOr<LoopNest> flashc::matchPairNest(func::FuncOp func, flash::AccumulateGr
   return nest;
 }
 
-/// Reads the part of the mask that is known before the kernel runs, and adds guards to the mask.
+/// Finds out which keys the mask needs, as far as this is known before the kernel runs. Adds guards to the mask, since
+/// tiles may exceed the arrays.
 static void readMask(LoopNest &nest) {
   auto op = cast<flash::AccumulateGradientsOp>(nest.end);
   auto step = cast<flash::StepOpInterface>(op.getOperation());

@@ -7,12 +7,13 @@
 
 namespace flashc {
 
-/// Matches a step that L1 leaves whole (StepOpInterface::isTiled) as a nest without loops, whose operands are all
-/// streamed and whose tiles are the schedule's. Changes the step's regions so that tiles may exceed the arrays. Emits
-/// an error and fails if no single flash.scatter_sum adds up the step's sums, or if an operand is no argument.
+/// Matches a step that L1 does not tile (StepOpInterface::isTiled) as a nest without loops. All operands of the nest
+/// are streamed, and its tiles have the sizes that the schedule gives. Changes the step's regions so that tiles may
+/// exceed the arrays. Emits an error and fails if no single flash.scatter_sum adds up the step's sums, or if an operand
+/// is no argument.
 mlir::FailureOr<LoopNest> matchPairNest(mlir::func::FuncOp func, mlir::flash::AccumulateGradientsOp op);
 
-/// The schedule of such a nest: `schedule` with other tiles, and with as many slots as fit.
+/// Returns the schedule of such a nest: `schedule` with tiles for pairs, and with as many slots as fit.
 Schedule choosePairSchedule(LoopNest &nest, Schedule schedule, const GPUTarget &target);
 
 /// The extents of the grid. Emits an error and fails if an extent is no formula.

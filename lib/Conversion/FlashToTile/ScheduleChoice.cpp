@@ -142,7 +142,7 @@ static MaskFinding classifyMask(flash::ScoresOpInterface op) {
   return {MaskClass::Bounds, "at most one comparison of the query (arith.cmpi), which becomes loop bounds"};
 }
 
-/// Returns the greatest number of keys that a query sees by a mask over positions. None if unknown.
+/// Returns the most keys that a query sees, if the mask only compares positions. None if unknown.
 static std::optional<int64_t> getMostKeys(flash::ScoresOpInterface op) {
   Region &mask = op.getMask();
   if (mask.empty())
@@ -288,7 +288,7 @@ static ShapedType getOutputType(flash::AttentionOp op) {
   return cast<ShapedType>((op->getNumResults() ? op->getResult(0) : op.getOuts()[0]).getType());
 }
 
-/// Decides for a kernel that has no choices.
+/// Makes the decision for a kernel without tiles, which has no fields to choose.
 static FailureOr<ScheduleDecision> decidePlain(flash::PlainOpInterface op, const ScheduleRequest &request) {
   if (!request.overrides.empty())
     return op->emitOpError() << "expected no schedule for a kernel without tiles, got '" << request.overrides << "'";

@@ -16,7 +16,7 @@ struct SeenRows {
   explicit operator bool() const { return begin || end; }
 };
 
-/// Emits the bounds of the keys (J) or the queries (I) of the work tile whose positions `scalars` maps.
+/// Emits the bounds of the keys (J) or the queries (I) for the work tile that `scalars` has the positions of.
 mlir::FailureOr<SeenRows> emitSeenRows(mlir::ImplicitLocOpBuilder &b, LoopNest &nest, ScalarCloner &scalars,
                                        mlir::flash::StepDim dim);
 

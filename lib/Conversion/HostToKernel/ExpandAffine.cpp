@@ -9,9 +9,9 @@
 
 using namespace mlir;
 
-/// Emits an expression as arith. Quotients by powers of two become shifts, which round down. As a division, which
-/// rounds towards zero, each quotient would take eight operations. The other quotients take that many, but most of them
-/// are before the loop over keys.
+/// Emits an expression as arith. Quotients by powers of two become shifts, which round down. Other quotients become
+/// divisions. A division rounds towards zero, and its correction makes eight operations of a quotient, but most of
+/// these are before the loop over keys.
 static Value expandExpr(OpBuilder &b, Location loc, AffineExpr expr, ValueRange dims, ValueRange symbols) {
   auto binary = dyn_cast<AffineBinaryOpExpr>(expr);
   if (!binary)

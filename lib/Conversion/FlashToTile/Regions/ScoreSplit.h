@@ -67,8 +67,8 @@ private:
   mlir::tile::MapOp map;
   mlir::tile::YieldOp yield;
   llvm::SmallVector<Term> terms;
-  /// `known` has the slopes of values that were found in this run of takeTerms, and `numSums` counts the sums that were
-  /// searched.
+  /// `known` has the values whose slopes were searched in this run of takeTerms, and the slopes that were found.
+  /// `numSums` counts the sums in which terms were searched.
   llvm::DenseMap<mlir::Value, std::optional<Slopes>> known;
   int64_t numSums = 0;
   bool isSlopeTaken = false;

@@ -125,7 +125,7 @@ tile::MapOp TileRegions::emitOfScore(Region *region, Value products, Value colum
   return map;
 }
 
-/// Whether an op divides `position` by a multiple of the tile.
+/// Whether `op` divides `position` by a multiple of `tile`.
 static bool isTileQuotient(Operation &op, Value position, int64_t tile) {
   APInt number;
   if (op.getNumOperands() != 2 || !matchPattern(op.getOperand(1), m_ConstantInt(&number)) ||

@@ -29,7 +29,7 @@ std::optional<GridFormula> SegmentRows::countTiles() {
   std::optional<GridFormula> offsets = getFormula(op.getSorted(), op.getIndices().size());
   if (!rows || !offsets)
     return std::nullopt;
-  // The number is 0 without queries, so that nothing is launched.
+  // Without queries the number of tiles is 0, so that nothing is launched.
   return min(*rows, 1) * (ceilDiv(*rows + 1, nest.residentTile) + *offsets);
 }
 

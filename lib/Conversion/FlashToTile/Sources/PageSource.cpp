@@ -41,7 +41,7 @@ Value PageSource::load(Value position) {
   return loaded;
 }
 
-/// Clears rows of a slot (tile.clear_rows) if the comparison holds.
+/// Clears rows of a slot (tile.clear_rows) if the comparison of `x` and `y` holds.
 void PageSource::clearIf(arith::CmpIPredicate predicate, Value x, Value y, Value slot, Value first, Value begin) {
   Value hasSome = arith::CmpIOp::create(b, predicate, x, y);
   auto branch = scf::IfOp::create(b, TypeRange(), hasSome, /*addElseBlock=*/false);

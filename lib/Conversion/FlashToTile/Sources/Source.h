@@ -44,7 +44,8 @@ public:
   mlir::Value ring, batch, head;
   /// The resident tile of the work tile.
   mlir::Value resident;
-  /// Rows of tiles outside of these positions are cleared. Null if no row needs to be cleared.
+  /// The bounds of the rows that are kept: rows outside of them are cleared when a tile is loaded. Null if no row needs
+  /// to be cleared.
   const SeenRows *seen = nullptr;
 
 protected:

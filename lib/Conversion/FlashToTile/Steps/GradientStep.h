@@ -67,7 +67,7 @@ private:
   mlir::Value clearHidden(mlir::Value visit, mlir::Value weights, mlir::Value gradients);
   mlir::Value round(mlir::Value a);
   mlir::Value startSum(mlir::Value operand, mlir::Value slot, mlir::Value acc);
-  /// Reads a row of the statistics as one value for each column.
+  /// Reads row `row` of a slot with statistics: one value for each column.
   mlir::Value readColumns(mlir::Value slot, int64_t row);
   void addToQueries(mlir::Value operand, mlir::Value position);
   /// Adds this head's gradient to the sums of its group.

@@ -70,7 +70,7 @@ public:
   /// Whether some visits are masked, and whether some are not.
   bool hasMask() const { return isMasked; }
   bool hasFull() const { return isFull; }
-  /// Whether keys are read from a table.
+  /// Whether the position of each visit is read from a table.
   bool isInTable() const { return table != nullptr; }
   /// Emits whether a visit is masked. Only if some visits are masked and some are not.
   mlir::Value emitIsMasked(mlir::ImplicitLocOpBuilder &b, mlir::Value visit) const;

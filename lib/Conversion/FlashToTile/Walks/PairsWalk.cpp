@@ -51,8 +51,8 @@ private:
   Place emitPlace(Value visit);
 };
 
-/// The CTA has work tile (i, j, n): tile i of queries, tile j of keys, and the batch and head of number n, as far as
-/// these are not summed over. It visits the batches and heads that are summed over.
+/// The CTA has work tile (i, j, n): tile i of queries and tile j of keys. The number n counts batches and heads,
+/// without those that are summed over; the CTA visits all of the latter.
 class PairsWalk : public SummingWalk {
 public:
   using SummingWalk::SummingWalk;
@@ -61,7 +61,7 @@ private:
   void emitCTA() override;
   void emitPair(Value &, Place &place) override { place.query = query, place.key = key; }
 
-  /// The first query and the first key of the tiles.
+  /// The first query and the first key of the CTA's tiles.
   Value query, key;
 };
 

@@ -28,7 +28,7 @@ public:
   virtual mlir::FailureOr<mlir::ValueRange> emitLoop(TileStep &step) = 0;
 
 protected:
-  /// Emits values that a step needs about its position.
+  /// Emits the values that depend on the position of a visit and that the step needs.
   virtual mlir::LogicalResult enter(mlir::Value visit) { return mlir::success(); }
   /// Emits the body of the loop: one step, whose state the loop carries. Returns the results of the loop.
   mlir::FailureOr<mlir::ValueRange> fillLoop(mlir::scf::ForOp loop, TileStep &step);

@@ -110,8 +110,9 @@ SmallVector<Value> MaskEmitter::emitRowsOfKeys() {
     }
     Value exchanged = emit.ptx(emit.builder.getI32Type(), "movmatrix.sync.aligned.m8n8.trans.b16 $0, $1;", "=r,r",
                                {packed}, /*sideEffects=*/true);
-    // The bytes are (query, keys) = (0, first 8), (0, others), (1, first 8), (1, others). The elements are ordered by
-    // keys first, so the bytes are permuted.
+    // Each byte now belongs to one query and eight keys: (query 0, first keys), (query 0, last keys), (query 1, first
+    // keys), (query 1, last keys). A #tile.flags word has the first keys of both queries first, so two bytes are
+    // exchanged.
     exchanged = permute(exchanged, exchanged, 0x3120);
     for (int64_t n = 0; n < (end - begin) / 8; ++n)
       result.push_back(shl(exchanged, 7 - n));

@@ -126,7 +126,7 @@ template <typename OpTy> using Adaptor = typename OpTy::template GenericAdaptor<
 template <typename OpTy>
 using LowerOp = TileValues (*)(OpTy op, Adaptor<OpTy> adaptor, Emitter &emit, KernelContext &kernel);
 
-/// Lowers every op of type `OpTy` by such a function.
+/// Lowers every op of type `OpTy` by a function of type LowerOp.
 template <typename OpTy> struct KernelPattern : mlir::OpConversionPattern<OpTy> {
   KernelPattern(TileTypeConverter &converter, mlir::MLIRContext *context, KernelContext &kernel, LowerOp<OpTy> lower)
       : mlir::OpConversionPattern<OpTy>(converter, context), kernel(kernel), lower(lower) {}

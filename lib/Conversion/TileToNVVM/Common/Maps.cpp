@@ -111,7 +111,7 @@ private:
   bool isWord(Value value);
   Value getWord(Value value, int64_t half, int64_t group, IRMapping &mapping);
   Value getBoundWord(const MapOp::Bound &bound, int64_t half, int64_t group, IRMapping &mapping);
-  /// Whether the value is computed from a sum of multiples of both i and j.
+  /// Whether the value is computed from a sum a * i + b * j, such as the distance i - j.
   bool isOfDistance(Value value);
   std::optional<int64_t> getRepeat(Value value);
   Value getRepeatedWord(Value value, int64_t repeat, int64_t half, int64_t group);

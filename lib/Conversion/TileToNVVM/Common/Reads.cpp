@@ -37,7 +37,7 @@ static bool isColumn(MapOp map, Value index) {
   return map.isSameInRow(def->getOperand(1 - isSecond)) && isColumn(map, def->getOperand(isSecond));
 }
 
-/// Whether the region computes `value` without the row.
+/// Whether the region computes `value` without the row's position, so that `value` is the same in all rows of a column.
 static bool isSameInColumn(MapOp map, Value value) {
   if (!isInside(map, value) || value == map.getBody().getArgument(2))
     return true;

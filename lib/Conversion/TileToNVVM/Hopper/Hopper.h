@@ -25,8 +25,8 @@ void emitWarpgroupBarrier(Emitter &emit, const KernelContext &kernel, llvm::Stri
 /// Spins until the phase of an mbarrier with `parity` has completed. All instructions of the loop are uniform.
 void waitForPhase(Emitter &emit, mlir::Value barrier, mlir::Value parity);
 
-/// The place of load number `count` of a ring. `slot` is the slot's index in the ring, including the owner's offset.
-/// `parity` is the parity of the slot's turn. Both are i32.
+/// The slot that load number `count` of a ring uses. `slot` is its index in the ring, in which an owner's slots come
+/// after those of the owners before it. `parity` is the parity of the slot's turn. Both are i32.
 struct Turn {
   mlir::Value slot, parity;
 };

@@ -128,7 +128,7 @@ void initialiseBarriers(Emitter &emit, const KernelContext &kernel, WarpSpeciali
 
 TileValues lowerWarpSpecialize(WarpSpecializeOp op, Adaptor<WarpSpecializeOp> adaptor, Emitter &emit,
                                KernelContext &kernel) {
-  // Patterns emit through their rewriter.
+  // In a pattern, the builder of `emit` is the pattern's rewriter.
   auto &rewriter = static_cast<ConversionPatternRewriter &>(emit.builder);
   initialiseBarriers(emit, kernel, op);
   initialiseConstants(emit, kernel);

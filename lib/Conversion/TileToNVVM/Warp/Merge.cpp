@@ -59,7 +59,7 @@ MergedRow mergeRow(Emitter &emit, const RowStates &states, FloatAttr factor) {
   MergedRow merged;
   for (Value max : states.max)
     merged.max = merged.max ? arith::MaxNumFOp::create(b, emit.loc, merged.max, max).getResult() : max;
-  // If no state has seen a key, all maxima are -inf, and their differences are NaN.
+  // If no state has seen a key, all maxima are -inf. Their differences would be NaN, so 0 is subtracted.
   Value isEmpty = arith::CmpFOp::create(b, emit.loc, arith::CmpFPredicate::OEQ, merged.max,
                                         constant(-std::numeric_limits<double>::infinity()));
   Value base = emit.select(isEmpty, constant(0.0), merged.max), scale = constant(factor.getValueAsDouble());

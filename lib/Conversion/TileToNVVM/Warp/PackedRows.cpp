@@ -29,7 +29,8 @@ template <typename OpTy> PackedRow getRow(Emitter &emit, const KernelContext &ke
   return {emit.toI32(op.getB()), emit.add(emit.toI32(op.getH()), ofHeads), token, exists};
 }
 
-/// Returns the thread's first column of a block of eight columns. With quads, these are columns of a block of sixteen.
+/// Returns the thread's first column in a block of eight columns. With `inQuads`, the thread has four neighbouring
+/// columns of each pair of blocks; block 2n then has the first two of them, and block 2n + 1 the others.
 Value getColumnOfBlock(Emitter &emit, const KernelContext &kernel, Value block, bool inQuads) {
   if (!inQuads)
     return emit.add(emit.mul(kernel.laneCol, 2), emit.mul(block, kBlockCols));

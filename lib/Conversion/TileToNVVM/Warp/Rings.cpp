@@ -28,7 +28,7 @@ TileValues lowerAllocRing(AllocRingOp op, Adaptor<AllocRingOp> adaptor, Emitter 
   return {values};
 }
 
-/// The place of load number `count`.
+/// The slot that load number `count` of a ring uses, the slot's full barrier, and the parity of the phase of this load.
 struct Place {
   Value slot, barrier, parity;
 };
@@ -82,7 +82,8 @@ struct ChunkOrder {
         rowsAtOnce(kWarpThreads / lanesPerRow) {}
 
   static constexpr int64_t kWarpThreads = 32;
-  /// `chunks` counts the existing chunks of a row, `paddedChunks` the chunks of all steps of depth that the row has.
+  /// `chunks` is the number of chunks that a row of the array has, `paddedChunks` the number after rounding up to whole
+  /// steps of depth.
   int64_t chunks, paddedChunks;
   int64_t lanesPerRow, rowsAtOnce;
 };
