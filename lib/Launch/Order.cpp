@@ -36,7 +36,7 @@ static scf::ForOp findLoopOverKeys(ProgramOp program) {
 }
 
 namespace {
-/// What a value that scalar code computes depends on.
+/// What the scalar code of a value depends on.
 struct Source {
   /// A value that the scalar code uses although it is neither a result of scalar code nor a parameter of the kernel or
   /// of the work tile. Null if there is none.
@@ -105,10 +105,10 @@ static ArrayRef<unsigned> getDims(ListScope scope) {
   return scope == ListScope::Batches ? ArrayRef<unsigned>(batches) : ArrayRef<unsigned>(heads);
 }
 
-/// The most numbers that an item may have for all warpgroups together: tile.publish passes a work tile as kPublishWords
-/// words, of which four are a flag, x, y and z.
+/// The most numbers of an item that are the same for all warpgroups. tile.publish passes kPublishWords words, of which
+/// four are a flag and the work tile's x, y and z.
 static constexpr size_t kMostNumbers = kPublishWords - 4;
-/// The most numbers that an item may have for single warpgroups, counted over all warpgroups.
+/// The most numbers of an item that are for single warpgroups, counted over all warpgroups.
 static constexpr size_t kMostOwnNumbers = kOwnPublishWords - kPublishWords;
 
 namespace {
@@ -354,9 +354,9 @@ static unsigned countParameters(Type type) {
   return memref ? std::max<int64_t>(memref.getRank(), 1) : 1;
 }
 
-/// Whether the list can be part of the mask map. Launches with the same mask map share it, and the list in it. Then no
-/// launch may change the list, but if a program is not `single`, its CTAs fetch work tiles by a counter in the list.
-/// And the list must be the same for all launches, so the order kernel may read only the map, extents and scalars.
+/// Whether the list can be part of the mask map. Launches that share a mask map also share the list. So no launch may
+/// change the list, but the CTAs of a program without `single` do: they fetch work tiles by a counter in the list. And
+/// all these launches must have equal lists, so the order kernel may read only the map, extents and scalars.
 bool OrderBuilder::isOfMaskMap(const ManifestKernel &order) {
   using Kind = ManifestParameter::Kind;
   return program.getSingle() && llvm::none_of(order.parameters, [](const ManifestParameter &parameter) {

@@ -145,7 +145,7 @@ void OrderKernel::emitMaximum() {
   Value ofWarp = read(add(index(kPerWarp), lane));
   Value ofAll = NVVM::ReduxOp::create(b, b.getI32Type(), ofWarp, NVVM::ReduxKind::UMAX, i32(-1));
   most = arith::MaxUIOp::create(b, ofAll, i32(1));
-  // No shifted number is greater than `most` - 1.
+  // An item's work is at least 1, so the greatest number that is shifted is `most` - 1.
   Value zeros = math::CountLeadingZerosOp::create(b, arith::SubIOp::create(b, most, i32(1)));
   Value spare = arith::SubIOp::create(b, i32(32 - kKeyBits), zeros);
   shift = arith::MaxSIOp::create(b, spare, i32(0));

@@ -43,7 +43,7 @@ constexpr int64_t kOrderThreads = 1024;
 ///    work of the last item, which was written before barrier 1.
 class OrderKernel {
 public:
-  /// The data of an item: its work (an index of at least 0) and the numbers of its entry (indices of 32 bits).
+  /// The data of an item: its work (an index of at least 1) and the numbers of its entry (indices of 32 bits).
   struct Facts {
     Value work;
     SmallVector<Value> numbers;

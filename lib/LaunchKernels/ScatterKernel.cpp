@@ -137,7 +137,8 @@ private:
     return success();
   }
 
-  /// Splits `ranges` at the positions where a wrapped index changes its sign, so that it is monotonic in each part.
+  /// Splits `ranges` at the positions where a wrapped index changes its sign, so that the index is monotonic in each
+  /// part.
   LogicalResult splitAtSigns(const ScatterIndex &index, ArrayRef<Value> at, unsigned dim, Ranges &ranges) {
     for (const ScatterIndex::Sign &sign : index.signs) {
       Ranges parts;

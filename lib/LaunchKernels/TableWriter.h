@@ -42,8 +42,8 @@ public:
   mlir::LogicalResult emit();
 
 private:
-  /// Returns the number, among all warps, of warp `inCTA` of this CTA. The tiles of a CTA's warps are far apart, both
-  /// along rows of tiles and across them: open tiles take long and are mostly next to each other.
+  /// Returns the number, among all warps, of warp `inCTA` of this CTA. Tiles whose class takes long to find are mostly
+  /// next to each other. So the tiles of a CTA's warps are far apart, both along rows of tiles and across them.
   mlir::Value emitWarp(mlir::Value inCTA);
   /// Writes the part of this warp in the table of `op`. Warp `first` is the first one of that table. Returns the number
   /// of warps that the table has.

@@ -8,15 +8,15 @@
 using namespace mlir;
 using namespace flashc;
 
-/// Returns the number of positions of a tile of `tile` positions that one lane evaluates.
+/// Returns how many positions one lane evaluates, if a tile has `tile` positions.
 static int64_t countOfLane(int64_t tile) { return llvm::divideCeil(tile, kLanes); }
 
-/// A mask is inlined for several queries and all keys of a lane if the copies have at most kMostInlined operations
-/// together; for at most kMostQueries queries.
+/// Limits of a step in which a warp evaluates several queries, with one copy of the mask's code for each query and each
+/// key of a lane: the number of operations in all copies, and the number of queries.
 static constexpr int64_t kMostInlined = 500, kMostQueries = 8;
 
 LogicalResult TableWriter::emitClasses(flash::TileClassesOp op, Value first, ArrayRef<Value> extents, Value count) {
-  // These extents are emitted here, before the nested code that reads them.
+  // The numbers of keys and queries are emitted here, before the nested code that reads them.
   if (!cloner->get(b, op.getKeys()) || !cloner->get(b, op.getQueries()))
     return failure();
   Value ofTable = sub(warp, first), begin = mul(ofTable, tilesOfWarp);

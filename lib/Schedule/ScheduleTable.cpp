@@ -60,8 +60,8 @@ static llvm::Error setNumber(std::optional<int64_t> &result, StringRef condition
   return llvm::Error::success();
 }
 
-/// Parses a condition `key=value` into `name`, the value. The value must fulfil `isValue`; `expected` describes the
-/// valid values.
+/// Parses a condition `key=value` whose value is a name for which `isValue` holds, and stores this name in `name`.
+/// `expected` describes the valid names.
 static llvm::Error setName(std::optional<std::string> &name, StringRef condition,
                            llvm::function_ref<bool(StringRef)> isValue, StringRef expected) {
   auto [key, value] = condition.split('=');

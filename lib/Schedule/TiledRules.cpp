@@ -107,8 +107,8 @@ static const Rule kRules[] = {
        return "expected no dropout for tensor-sums: row sums include the dropped elements of P";
      }},
 
-    // Shared memory. A row may use all of it. If an override, or the slopes of a score, need some of it, the row's
-    // values of these fields are replaced.
+    // Shared memory. A row may use all of it. If an override, or the slopes of a score, need some of it, the fields
+    // below lose the values that the row gives them.
     {"store", "overrides, or the slopes of a score, leave shared memory no room for `own-slot`", "q-slot",
      [](const Draft &d) {
        return d.s.store == Store::OwnSlot && (d.isOverridden() || d.wantsSlopes()) && !d.hasRoom();

@@ -26,7 +26,7 @@ struct KernelWish {
   /// of the batch.
   bool isBatchInvariant = false;
   /// Whether the extents are those of launches on a GPU with `CacheQuestion::multiprocessors`. If so, the estimated
-  /// times of both kernels are compared; otherwise the number of rows decides.
+  /// times of a decoding kernel and of a forward kernel are compared; otherwise the number of rows decides.
   bool isForDevice = false;
 };
 

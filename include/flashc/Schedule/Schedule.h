@@ -96,7 +96,7 @@ struct DecodeSchedule {
   int64_t chunk = 0;
   Merge merge = Merge::Cluster;
 
-  /// The numbers of rows and keys of a tile, which are those of one warp's products.
+  /// A tile has 16 rows and 16 keys, as a product of one warp has.
   static constexpr int64_t kRows = 16, kKeys = 16;
   /// The most CTAs of a cluster that all GPUs can run.
   static constexpr int64_t kMostCluster = 8;

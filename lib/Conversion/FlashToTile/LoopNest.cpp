@@ -55,8 +55,8 @@ private:
   StringRef getResidentName() { return getName(nest.getStep().getResidentDim()); }
 
   LoopNest nest;
-  /// The loops are matched backwards, from the last one to the first. This is the state that enters the loop that was
-  /// matched last. Before any loop is matched, it is the state after all loops.
+  /// The state that enters the loop that was matched last. Loops are matched backwards, from the last one to the first.
+  /// Before any loop is matched, this is the state after all loops.
   SmallVector<Value> state;
   flash::StepOpInterface lastStep;
 };

@@ -133,7 +133,7 @@ static std::optional<int64_t> countVisits(const LoopNest &nest, int64_t first, i
   return std::max<int64_t>(visits, 1);
 }
 
-/// A question about `length` queries. At most `samples` of their tiles are evaluated. The answer is none if it is
+/// A question about `length` queries. At most `samples` of their tiles are evaluated. Returns none if the answer is
 /// unknown.
 using Question = std::optional<bool>(const LoopNest &nest, int64_t length, int64_t samples);
 

@@ -18,7 +18,7 @@ public:
   FailureOr<std::array<GridFormula, 3>> getExtents() override;
   LogicalResult emitPlace(KernelFrame &frame) override;
   bool areConsecutive() const override { return false; }
-  /// The head is the same for all rows only if the tile has one head. Null otherwise.
+  /// Returns the head if all rows of the tile have the same one. Null if the tile has several heads.
   Value getHead(KernelFrame &frame) const override { return shape().heads == 1 ? frame.head : Value(); }
   Value emitFirst(KernelFrame &frame) const override { return frame.index(0); }
   std::pair<Value, Value> emitHeadAndPosition(KernelFrame &frame, Value row) const override;

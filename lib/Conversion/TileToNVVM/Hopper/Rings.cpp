@@ -87,7 +87,8 @@ void copyRows(Emitter &emit, CopyAsyncOp op, ValueRange array, Value data, Value
   }
 }
 
-/// Returns PTX that computes `n = at div divisor`, and the address of entry n in the row of the table at $6.
+/// Returns PTX that computes `n = at div divisor`, and the address of entry n of a row of the table. $6 is the address
+/// of the row.
 std::string findEntry(int64_t divisor) {
   std::string quotient = llvm::isPowerOf2_64(divisor) ? " shr.u32 n, at, " + std::to_string(llvm::Log2_64(divisor))
                                                       : " div.u32 n, at, " + std::to_string(divisor);
