@@ -14,8 +14,8 @@ using namespace flashc;
 static constexpr int64_t kThreads = 256;
 
 namespace {
-/// A sum over the heads of groups (flash::emitGroupSums) of a nest's result, which is [B, Hq, N] or [B, Hq, N, D] in
-/// L1. The main kernel stores the result in the workspace.
+/// A sum over the heads of groups (flash::emitGroupSums) of a nest's result, which is [B, Hq, N] or [B, Hq, N, D] at
+/// level L1. The main kernel stores the result in the workspace.
 struct GroupSums {
   Value input;
   ArrayRef<OpFoldResult> extents;

@@ -29,8 +29,8 @@ namespace {
 /// A flash.merge_states, and where its parts and its results are.
 struct MergedStates {
   flash::MergeStatesOp op;
-  /// The extents S, B, H, N and D in L1, if the parts are tables of the launch. The tables of o_parts and lse_parts are
-  /// in f32, row by row. Empty if the parts are arguments.
+  /// The extents S, B, H, N and D at level L1, if the parts are tables of the launch. The tables of o_parts and
+  /// lse_parts are in f32, row by row. Empty if the parts are arguments.
   SmallVector<OpFoldResult, 5> extents;
   /// The arguments of the launch that o and lse are written to.
   SmallVector<unsigned, 1> outputs, lses;

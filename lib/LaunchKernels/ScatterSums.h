@@ -11,7 +11,7 @@ namespace flashc {
 /// A flash.scatter_sum of the first result of a nest.
 struct ScatterSums {
   mlir::flash::ScatterSumOp op;
-  /// The value whose table holds the summands, and the extents of this value in L1.
+  /// The value whose table holds the summands, and the extents of this value at level L1.
   mlir::Value table;
   mlir::SmallVector<mlir::OpFoldResult, 4> extents;
   /// Whether the sums are stored as they are. Otherwise they are added to what the scatter_sum before this one stored.

@@ -106,7 +106,8 @@ private:
   mlir::Value i32(int64_t value) { return mlir::arith::ConstantOp::create(b, b.getI32IntegerAttr(value)); }
 
   llvm::ArrayRef<mlir::Operation *> ops;
-  /// Maps values of L1 to their clones, for the table that is written now. Other tables have mappings of their own.
+  /// Maps values of level L1 to their clones, for the table that is written now. Other tables have mappings of their
+  /// own.
   std::optional<ScalarCloner> cloner;
   /// `warp` is the number of this warp among all warps, and `ownWarp` its number in its CTA. `tile` numbers the tiles
   /// (or rows) of the table that is written now; it is that of the warp's tile, or of the lane's own if each lane has

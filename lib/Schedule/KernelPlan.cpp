@@ -122,7 +122,7 @@ static KernelPlan planForward(const KernelWish &wish, const ForwardParts &choice
 // The choice
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// Chooses by the number of rows of queries only.
+/// Chooses the kind of kernel, by nothing but the number of rows of queries.
 static llvm::Expected<KernelPlan> chooseByRows(const Question &question, const KernelWish &wish) {
   int64_t rows = question.countRows();
   std::string count = std::to_string(rows) + (rows == 1 ? " row" : " rows") + " of queries for a key head, ";

@@ -1,8 +1,8 @@
 //===- ScheduleChoice.h - the schedules of an attention in IR -----------------------------------------------------===//
 //
-// The schedule determines the sizes of the tiles in L1. So the schedule is chosen before the algorithm's passes make
-// the tiles, and is passed on to `convert-flash-to-tile`. If the number of queries is not known, there may be several
-// schedules. They are variants of one kernel, and a launch takes one of them.
+// The schedule determines the sizes of the tiles at level L1. So the schedule is chosen before the algorithm's passes
+// make the tiles, and is passed on to `convert-flash-to-tile`. If the number of queries is not known, there may be
+// several schedules. They are variants of one kernel, and a launch takes one of them.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 #ifndef FLASHC_CONVERSION_SCHEDULECHOICE_H
@@ -22,7 +22,7 @@ struct ScheduleRequest {
   llvm::StringRef overrides;
   /// Text of a table that has precedence over the built-in one.
   llvm::StringRef table;
-  /// Whether there may be variants. There are none if the user chose the tiles of L1.
+  /// Whether there may be variants. There are none if the user chose the tiles of level L1.
   bool mayVary = true;
   /// The kind that the user's algorithm implies (KernelWish::kind).
   std::optional<KernelKind> kind = std::nullopt;

@@ -52,7 +52,7 @@ LaunchInterface describeLaunch(mlir::func::FuncOp function, mlir::ArrayRef<Launc
 /// Returns the roles of the arguments of `function` for its op `op`: first the inputs, then the outputs.
 LaunchRoles getLaunchRoles(mlir::func::FuncOp function, mlir::flash::PlainOpInterface op);
 
-/// Describes the launch interface of a function at L0.
+/// Describes the launch interface of a function at level L0.
 LaunchInterface describeLaunch(mlir::func::FuncOp function);
 
 } // namespace flashc

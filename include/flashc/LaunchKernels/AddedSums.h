@@ -10,7 +10,7 @@ namespace flashc {
 /// (tile.add_product, tile.atomic_add). The sums consist of 64 x 64 panels, [B, H, N / 64, D / 64, 4096]; a panel is in
 /// the order of tile.atomic_add. N is rounded up to whole tiles, and D to whole panels.
 struct AddedSums {
-  /// The value of the result in L1.
+  /// The value of the result at level L1.
   mlir::Value result;
   /// The extents B, H, N and D.
   mlir::SmallVector<mlir::OpFoldResult, 4> extents;
@@ -27,8 +27,8 @@ struct AddedSums {
   mlir::Value countPanelRows(mlir::OpBuilder &b, ScalarCloner &scalars) const;
 };
 
-/// Makes the kernel that rounds `sums` and writes them to the outputs of a nest's result. `op` is the op of L1 that
-/// sums heads, or null.
+/// Makes the kernel that rounds `sums` and writes them to the outputs of a nest's result. `op` is the op of level L1
+/// that sums heads, or null.
 std::unique_ptr<LaunchKernel> makeRoundKernel(unsigned result, AddedSums sums, mlir::Operation *op = nullptr);
 
 } // namespace flashc

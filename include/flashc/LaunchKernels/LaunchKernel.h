@@ -35,9 +35,9 @@ public:
     Last    // after all other kernels
   };
 
-  /// `op` is the op of L1 that the kernel computes, or null. If several nests have a kernel of the same op, the launch
-  /// runs only the first of these kernels. `outputs` are the arguments of the launch that only this kernel writes; the
-  /// function's arguments are numbered first, then its results.
+  /// `op` is the op of level L1 that the kernel computes, or null. If several nests have a kernel of the same op, the
+  /// launch runs only the first of these kernels. `outputs` are the arguments of the launch that only this kernel
+  /// writes; the function's arguments are numbered first, then its results.
   explicit LaunchKernel(mlir::Operation *op = nullptr, mlir::SmallVector<unsigned, 1> outputs = {})
       : op(op), outputs(std::move(outputs)) {}
   virtual ~LaunchKernel() = default;

@@ -20,7 +20,7 @@ struct NestResult {
   mlir::Value value;
   /// The name of the result, and the StepDim of each dimension that the outputs have after all launch kernels.
   mlir::flash::StepOperand info;
-  /// The extents in L1 of the whole result, of all tiles together.
+  /// The extents at level L1 of the whole result, of all tiles together.
   mlir::SmallVector<mlir::OpFoldResult, 4> extents = {};
   /// Whether several iterations of the parallel loop add to the same elements: the streamed tile determines to which
   /// elements a step adds.
@@ -47,7 +47,7 @@ struct KeyParts {
 /// it.
 struct LaunchNest {
   mlir::func::FuncOp func;
-  /// The op before which scalars for kernels may be computed in L1. The whole nest lies before it.
+  /// The op before which scalars for kernels may be computed at level L1. The whole nest lies before it.
   mlir::Operation *end = nullptr;
   /// The number of this nest among the nests of the function.
   unsigned number = 0;

@@ -63,7 +63,7 @@ struct TiledSchedule {
   /// the current tile's Q.
   int64_t qStages = 1;
 
-  /// The number of query rows of a CTA. L1 has query tiles of this size.
+  /// The number of query rows of a CTA. Level L1 has query tiles of this size.
   int64_t getQTile() const;
 };
 
@@ -142,7 +142,7 @@ struct Schedule : CommonSchedule, TiledSchedule, ForwardSchedule, SplitSchedule,
   bool operator==(const Schedule &other) const { return kind == other.kind && str() == other.str(); }
 };
 
-/// The attribute by which a function of L1 carries its schedule (Schedule::getAttr).
+/// The attribute by which a function of level L1 carries its schedule (Schedule::getAttr).
 constexpr llvm::StringLiteral kScheduleAttrName = "flashc.schedule";
 
 /// Applies overrides such as `consumers=2,kv-tile=128,ping-pong=false`, with the names that Schedule::str prints. An

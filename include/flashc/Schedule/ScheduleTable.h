@@ -66,7 +66,7 @@ struct KernelOutputs {
   bool hasInputType = true;
 };
 
-/// Facts about the loops of L1 on which schedules depend. The initial values hold before there are loops.
+/// Facts about the loops of level L1 on which schedules depend. The initial values hold before there are loops.
 struct LoopFacts {
   /// Whether tiles of queries begin where packed sequences begin (flash-align-queries).
   bool hasSegments = false;

@@ -1,7 +1,7 @@
 //===- FlashToTile.cpp - convert-flash-to-tile --------------------------------------------------------------------===//
 //
-// A function of L1 becomes a launch: a main kernel for each of its nests of loops (LoopNest.h), whose body a frame
-// emits (KernelFrame.h), and the launch kernels of the nests, before and after the main kernels
+// A function of level L1 becomes a launch: a main kernel for each of its nests of loops (LoopNest.h), whose body a
+// frame emits (KernelFrame.h), and the launch kernels of the nests, before and after the main kernels
 // (LaunchKernels/LaunchKernel.h).
 //
 //===--------------------------------------------------------------------------------------------------------------===//

@@ -57,9 +57,9 @@ struct RunsOfSegments {
   mlir::SmallVector<mlir::Value, 3> place;
 };
 
-/// How a kernel visits pairs for a step whose state is a score matrix. L1 does not tile such a step. A CTA computes one
-/// tile of the matrix, or with `isDiagonal` all tiles on a diagonal. The CTA sums over the dimensions that the state
-/// lacks.
+/// How a kernel visits pairs for a step whose state is a score matrix. Level L1 does not tile such a step. A CTA
+/// computes one tile of the matrix, or with `isDiagonal` all tiles on a diagonal. The CTA sums over the dimensions that
+/// the state lacks.
 struct PairWalk {
   bool sumsBatches, sumsHeads, isDiagonal;
   /// The keys that the mask needs, if they are the same for all visits of a CTA. None if they differ between visits, or
@@ -72,9 +72,9 @@ struct PackedShape {
   int64_t heads, tokens;
 };
 
-/// The loops of one step in L1 (StepOpInterface), as `convert-flash-to-tile` needs them: a parallel loop over batches,
-/// heads and tiles of the resident dimension, and in it loops over tiles of the streamed dimension that carry the
-/// step's state. A LoopNest refers to the IR and does not change it.
+/// The loops of one step at level L1 (StepOpInterface), as `convert-flash-to-tile` needs them: a parallel loop over
+/// batches, heads and tiles of the resident dimension, and in it loops over tiles of the streamed dimension that carry
+/// the step's state. A LoopNest refers to the IR and does not change it.
 struct LoopNest : LaunchNest {
   mlir::SmallVector<Segment> segments; // in order of positions, disjoint; any may be empty
   RunsOfSegments runs;

@@ -24,12 +24,13 @@ struct NestKernel {
 };
 
 /// Gives each nest its schedule: the one that the function carries, or that of the built-in table. Emits an error and
-/// fails if L1 was tiled for another schedule.
+/// fails if level L1 was tiled for another schedule.
 mlir::FailureOr<std::vector<NestKernel>> scheduleNests(llvm::MutableArrayRef<LoopNest> nests, llvm::StringRef target,
                                                        llvm::StringRef overrides);
 
 /// Decides for each kernel whether CTAs take work tiles from a list, and whether it may overlap others. Emits an error
-/// and fails if a schedule does not fit the target or the loops of L1. `hasTables`: whether the launch has tables.
+/// and fails if a schedule does not fit the target or the loops of level L1. `hasTables`: whether the launch has
+/// tables.
 mlir::LogicalResult decideWorkLists(llvm::MutableArrayRef<NestKernel> kernels, llvm::StringRef target, bool hasTables);
 
 /// The roles of the function's arguments and results in a nest and its launch kernels.

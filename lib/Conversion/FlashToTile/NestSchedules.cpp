@@ -46,8 +46,8 @@ static FailureOr<Schedule> getSchedule(const LoopNest &nest, StringRef target, S
                          overrides);
 }
 
-/// Chooses the schedule of a nest. Emits an error and fails if the tiles of L1 have other sizes than this schedule. L1
-/// does not tile a nest of pairs. Such a nest gets a schedule of its own, unless overrides set one.
+/// Chooses the schedule of a nest. Emits an error and fails if the tiles of level L1 have other sizes than this
+/// schedule. Level L1 does not tile a nest of pairs. Such a nest gets a schedule of its own, unless overrides set one.
 static FailureOr<Schedule> chooseFor(LoopNest &nest, StringRef target, StringRef overrides) {
   flash::StepOpInterface op = nest.getStep();
   FailureOr<Schedule> schedule = getSchedule(nest, target, overrides);

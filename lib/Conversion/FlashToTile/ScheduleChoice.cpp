@@ -166,7 +166,7 @@ static bool hasSlopesInScore(flash::ScoresOpInterface op) {
   return !score.empty() && scale && hasSlopes(score, scale.getValueAsDouble());
 }
 
-/// Returns the steps of L1, of which only some may have the mask (flash-bound-loops). L0 has no steps.
+/// Returns the steps of level L1, of which only some may have the mask (flash-bound-loops). Level L0 has no steps.
 static SmallVector<flash::OnlineAttentionOp> findSteps(flash::ScoresOpInterface op) {
   SmallVector<flash::OnlineAttentionOp> steps;
   op->getParentOfType<ModuleOp>()->walk([&](flash::OnlineAttentionOp step) { steps.push_back(step); });
@@ -184,8 +184,8 @@ static LoopFacts readLoops(flash::ScoresOpInterface op) {
   return loops;
 }
 
-/// Returns the class of the mask by the keys that a few rows see (RowsClass). At L1, flash-bound-loops may have left no
-/// loop with the mask. Then all rows see all keys, and the result is Bounded, which allows own-keys.
+/// Returns the class of the mask by the keys that a few rows see (RowsClass). At level L1, flash-bound-loops may have
+/// left no loop with the mask. Then all rows see all keys, and the result is Bounded, which allows own-keys.
 static RowsClass classifyRows(flash::ScoresOpInterface op) {
   if (op.getKernelKind() != getKindName(KernelKind::Forward))
     return RowsClass::None;

@@ -22,8 +22,8 @@ namespace flashc {
 /// If CTAs have one work tile each, another CTA starts whenever one ends. Then any order will do that begins with the
 /// longest tiles. For the gradients of keys the same holds with keys and queries exchanged: tiles of keys are sorted by
 /// the queries that see them, and the first tiles start first. If CTAs have one work tile each and the work differs
-/// between heads, the tiles keep the order of the grid: sorted CTAs would read all heads at the same time, for which L2
-/// has no room (0.96 of the speed, a block map of 8 heads, 2026-11-26).
+/// between heads, the tiles keep the order of the grid: sorted CTAs would read all heads at the same time, for which
+/// the L2 cache has no room (0.96 of the speed, a block map of 8 heads, 2026-11-26).
 std::string whyUnsorted(const LoopNest &nest, bool isPersistent);
 
 /// Whether tiles with high numbers start before tiles with low ones. This holds for tiles of queries, since under a

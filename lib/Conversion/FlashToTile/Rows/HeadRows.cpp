@@ -42,7 +42,7 @@ Value HeadRows::emitFirstRow(KernelFrame &frame, Value tile, Value extent) {
   return firstRow;
 }
 
-/// Emits the unit's position, and maps the induction variables of L1's parallel loop to it.
+/// Emits the unit's position, and maps the induction variables of level L1's parallel loop to it.
 LogicalResult HeadRows::emitPlace(KernelFrame &frame) {
   ImplicitLocOpBuilder &b = frame.b;
   ScalarCloner &scalars = frame.scalars;

@@ -163,9 +163,9 @@ FailureOr<ForwardStep::Scores> ForwardStep::emitScoreRegion(Value visit, Value k
   asWritten.erase();
   if (schedule.kind != KernelKind::Forward || !nest.score || !isSoftCap(*nest.score))
     return Scores{simple.map.getResult()};
-  // If the branches also compute the exponentials, the multi-function unit need not wait for the end of a branch. With
-  // a `wait-after`, the exponentials come after the branches, because a wait for a product must be placed among the
-  // exponentials.
+  // If the branches also compute the exponentials, the multi-function unit need not wait for the end of a branch. But
+  // if the schedule has a `wait-after`, a wait for a product must be placed among the exponentials, so these come after
+  // the branches.
   Scores result;
   result.isExponential = schedule.max == Max::Unified && schedule.waitAfter == 0;
   result.tile = splitSmallTanh(simple.map, remainingScale, [&](OpBuilder &nested, Value branch) {

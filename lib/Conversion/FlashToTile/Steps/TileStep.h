@@ -17,7 +17,7 @@ public:
   explicit TileStep(KernelFrame &frame) : frame(frame), nest(frame.nest), schedule(frame.schedule), b(frame.b) {}
   virtual ~TileStep() = default;
 
-  /// Emits an error and fails if the schedule, or L1, asks for a feature that the step lacks.
+  /// Emits an error and fails if the schedule, or level L1, asks for a feature that the step lacks.
   virtual mlir::LogicalResult check() { return mlir::success(); }
   /// Whether the step reads the operand with this name.
   virtual bool reads(llvm::StringRef operand) const { return true; }

@@ -7,7 +7,7 @@
 using namespace mlir;
 using namespace flashc;
 
-/// Makes a value of L1 that stands for the first row of the warpgroup. The row is known only in the kernel.
+/// Makes a value of level L1 that stands for the first row of the warpgroup. The row is known only in the kernel.
 Value Visits::Emitter::getOwnRowInL1(OpBuilder &inL1) {
   Location loc = nest.end->getLoc();
   Value zeroInL1 = arith::ConstantIndexOp::create(inL1, loc, 0);
@@ -168,7 +168,7 @@ LogicalResult Visits::Emitter::emitMovingRun(OpFoldResult fixedEnd) {
   return emitOwn(run);
 }
 
-/// Divides a multiple of the tile, which may be negative, by the tile.
+/// Divides `distance`, a multiple of the size of a streamed tile, by this size. `distance` may be negative.
 Value Visits::Emitter::divideExactly(Value distance) {
   if (!llvm::isPowerOf2_64(nest.streamedTile))
     return b.createOrFold<arith::DivSIOp>(distance, step);

@@ -12,7 +12,7 @@ namespace flashc {
 
 class KernelFrame;
 
-/// Numbers the tiles of a nest's segments, so that one loop over visits replaces L1's loops over keys. The visits
+/// Numbers the tiles of a nest's segments, so that one loop over visits replaces level L1's loops over keys. The visits
 /// without a mask are one interval of the numbers:
 ///
 ///   one run of keys, one run of full tiles in it        several runs of either
@@ -21,8 +21,8 @@ class KernelFrame;
 ///
 /// On the left, numbers ascend with the keys if no tile is masked, and otherwise descend: the masked tiles at the end
 /// (the diagonal) then come first, and CTAs that work on the same keys at the same time are more likely to share them
-/// in L2. On the right, masked tiles come first, then full ones, each from the last key to the first. A chain of
-/// selects finds the segment of a visit. All masked tiles are then in one loop, so that code does not grow with the
+/// in the L2 cache. On the right, masked tiles come first, then full ones, each from the last key to the first. A chain
+/// of selects finds the segment of a visit. All masked tiles are then in one loop, so that code does not grow with the
 /// number of segments. If runs are read from a table (flash.tile_runs), the visits are a list, masked ones first; see
 /// VisitsRow.
 ///

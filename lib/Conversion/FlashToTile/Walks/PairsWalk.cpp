@@ -10,8 +10,8 @@ using namespace flashc;
 using flash::StepDim;
 
 namespace {
-/// The common part of the walks of a step that L1 does not tile (PairNest.h). Each visit loads a tile of all operands.
-/// Each unit has a part of the queries.
+/// The common part of the walks of a step that is not tiled at level L1 (PairNest.h). Each visit loads a tile of all
+/// operands. Each unit has a part of the queries.
 class SummingWalk : public Walk {
 public:
   using Walk::Walk;

@@ -7,7 +7,8 @@
 using namespace mlir;
 using namespace mlir::tile;
 
-/// Converts the loop to an scf.while whose body is the part before the condition. The body runs at least once if the
+/// Converts the counted loop to an scf.while inside of an scf.if. The loop's code goes to the part of the scf.while
+/// that comes before the condition, so it runs once before the condition is tested. The scf.if tests whether the
 /// counted loop runs at all.
 static void expandRepeatedLoop(RepeatIfOp repeat) {
   auto loop = cast<scf::ForOp>(repeat->getParentOp());
