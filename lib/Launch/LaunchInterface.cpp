@@ -72,8 +72,8 @@ private:
     bool operator==(const Extent &other) const { return argument == other.argument && dim == other.dim; }
   };
 
-  /// Requires that a captured tensor and its gradient have the same shape. Their dimensions belong to no dimension of
-  /// the op, so that `collect` does not find this.
+  /// Requires that a captured tensor and its gradient have the same shape. `collect` cannot require this, since
+  /// dimensions of captured tensors belong to no dimension of the op.
   void collectShapes(const LaunchRoles &op) {
     std::optional<unsigned> first;
     for (const LaunchRole &role : op.roles)

@@ -211,8 +211,7 @@ private:
   ImplicitLocOpBuilder b;
   ListScope scope;
   IRMapping map;
-  /// The parameters of the main kernel that the order kernel has too, by their numbers, in the order in which the order
-  /// kernel has them.
+  /// For each parameter of the order kernel but the list, the number of the same parameter of the main kernel.
   SmallVector<unsigned> parameters;
   std::optional<Numbers> numbers;
   std::array<Value, 3> grid, workTile;

@@ -205,7 +205,7 @@ public:
       for (unsigned result = 0; result < other->results.size(); ++result)
         if (const AddedSums *added = other->getAddedSums(result))
           sums.push_back(added);
-    // The grid also covers the padding after the last query, which is shorter than a tile.
+    // The grid also covers the padding of the last tile of queries.
     int64_t tile = getTile(context.tables, nest.delta);
     GridFormula ctas = ceilDiv(ceilDiv(*getFormula(dots.o, 2), tile) * tile, kRows);
     return emitKernel<DeltaBody>(context, "_delta", kThreads, {ctas, *getFormula(dots.o, 1), *getFormula(dots.o, 0)},

@@ -54,7 +54,7 @@ private:
   mlir::LogicalResult emitClasses(mlir::flash::TileClassesOp op, mlir::Value first, llvm::ArrayRef<mlir::Value> extents,
                                   mlir::Value count);
   /// Returns two values for the tile that this lane (or this warp) has: the tile's class as far as it is known without
-  /// evaluating pairs, and whether the tile is open. Returns nothing after an error.
+  /// evaluating pairs, and whether the class is still open. Returns nothing after an error.
   mlir::ValueRange emitFirstLook(mlir::flash::TileClassesOp op, llvm::ArrayRef<mlir::Value> extents,
                                  mlir::Value exists);
   /// Evaluates some pairs of each open tile of the warp. Returns whether this lane's tile is still open.
@@ -85,8 +85,9 @@ private:
   std::pair<mlir::Value, mlir::Value> emitPair(mlir::flash::TileClassesOp op, mlir::ValueRange pair, mlir::Value kept,
                                                mlir::Value cut);
   mlir::LogicalResult emitRuns(mlir::flash::TileRunsOp op, mlir::ValueRange place);
-  /// What a warp finds out in a step about 32 streamed tiles, one for each lane. `isMasked` and `isFull` are about the
-  /// lane's tile, which begins at `key`. `masked` and `full` have the same of all 32 tiles, as bits, in every lane.
+  /// What a warp finds out in a step about 32 streamed tiles, one for each lane. `isMasked` and `isFull` are flags of
+  /// the lane's tile, which begins at `key`. `masked` and `full` hold these flags of all 32 tiles as bits, in every
+  /// lane.
   struct Votes {
     mlir::Value key, isMasked, isFull, masked, full;
   };

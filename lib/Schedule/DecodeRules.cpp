@@ -11,8 +11,8 @@ static bool isOpen(const Draft &d) { return !d.isSaid("splits") && d.s.chunk == 
 
 static bool hasExtents(const Draft &d) { return d.question.countDecodedTiles() > 0 && d.question.cache->keys > 0; }
 
-/// The largest number of parts: each warp has at least one tile of keys in each part; with more, the merge would cost
-/// more than the part saves.
+/// The largest number of parts: each warp has at least one tile of keys in each part. With more parts, the merge would
+/// cost more than they save.
 static int64_t getMostParts(const Draft &d) {
   return std::max<int64_t>(d.question.cache->keys / (DecodeSchedule::kKeys * d.s.warps), 1);
 }

@@ -36,7 +36,7 @@ struct Draft {
   bool hasRoom() const { return needs(wantsSlopes()).sharedMemoryBytes <= target().maxSharedMemory; }
   bool isListed() const { return question.rows == RowsClass::Listed; }
   bool mayList() const { return isListed() && s.persistent; }
-  /// Whether a CTA has one part of one tile, which it stores in f32, with its log-sum-exp.
+  /// Whether a CTA computes only one part of one tile. It stores the part's result and the part's log-sum-exp in f32.
   bool hasParts() const { return s.splits > 1; }
   bool isOverlapped() const { return s.epilogue != Epilogue::Plain; }
 };

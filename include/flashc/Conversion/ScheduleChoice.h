@@ -36,8 +36,8 @@ struct ScheduleChoice {
   ScheduleRow row;
   /// The rules that changed a field.
   llvm::SmallVector<FieldReason> reasons = {};
-  /// If not empty, the choice is only for launches with short packed sequences, which meet these conditions
-  /// (ShortSequences.h).
+  /// Conditions on packed sequences (ShortSequences.h). If there are any, the choice is only for launches with short
+  /// sequences, which meet all of them.
   llvm::SmallVector<LaunchCondition, 2> shortSequences = {};
   /// A text for people that says how exactly the loops over keys follow the mask: "exact", "conservative: ...",
   /// "opaque: ...". Empty if this is not analysed.
@@ -71,8 +71,8 @@ template <typename Op> Op findFirst(mlir::ModuleOp module) {
   return found;
 }
 
-/// Chooses the kind of kernel for the only attention of a module (L0). This is the forward kernel if no keys are in a
-/// cache and the request does not ask for decoding. Fails after a diagnostic.
+/// Chooses the kind of kernel for the only attention of a module at level L0. This is the forward kernel if no keys are
+/// in a cache and the request does not ask for decoding. Fails after a diagnostic.
 mlir::FailureOr<KernelPlan> chooseKernel(mlir::ModuleOp module, const ScheduleRequest &request);
 
 /// Chooses the kernel (`chooseKernel`) and the schedules for the only attention of a module in any form of L0 or L1,

@@ -10,10 +10,10 @@
 namespace flashc {
 
 /// A row of the table that stores the results of a flash.tile_runs in the mask map, in i32. A row lists the visited
-/// tiles by their first keys (first queries in a dual op): first the masked tiles and then the full tiles, both in
-/// ascending order. So the table lists single tiles, whereas the op's result has a fixed number of runs, which may
-/// contain tiles that need no visit. A kernel that reads the table needs no registers for runs, which matters for the
-/// producer.
+/// tiles by their first keys (by their first queries, if the op is `dual`): first the masked tiles and then the full
+/// tiles, both in ascending order. So the table lists single tiles. The op's result, in contrast, has a fixed number of
+/// runs, which may contain tiles that need no visit. A kernel that reads the table needs no registers for runs, which
+/// matters for the producer.
 ///
 ///   number of masked visits | number of all visits | the key of each visit (one 0 if there are no visits) | unused
 struct VisitsRow {

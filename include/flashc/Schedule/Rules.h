@@ -20,9 +20,8 @@ using FieldReason = std::pair<llvm::StringRef, llvm::StringRef>;
 llvm::Expected<Schedule> applyRow(const ScheduleRow &row, const Question &question, llvm::StringRef overrides,
                                   llvm::SmallVectorImpl<FieldReason> *reasons = nullptr);
 
-/// Fails if a kernel of this schedule does not fit the hardware (shared memory, registers), or if a field of the
-/// schedule needs the value of another field that the schedule does not have. Checks conditions on the loops, but none
-/// on the attention.
+/// Fails if a kernel of this schedule does not fit the hardware (shared memory, registers), or if the values of two
+/// fields exclude each other. Checks conditions on the loops, but none on the attention.
 llvm::Error checkSchedule(const Schedule &schedule, const GPUTarget &target, int64_t d, int64_t dv,
                           LoopFacts loops = {});
 

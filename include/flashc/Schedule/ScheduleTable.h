@@ -48,7 +48,7 @@ enum class MaskClass {
 };
 llvm::StringRef getMaskClassName(MaskClass mask);
 
-/// What the mask says about the keys that a few rows of a tile see, which `own-keys` needs.
+/// What the mask says about the keys that a few rows of a tile see. Kernels with `own-keys` need this.
 enum class RowsClass {
   /// Nothing.
   None,

@@ -261,7 +261,7 @@ void Matcher::matchParts() {
       nest.parts.dim = {position, extent, 1};
 }
 
-/// Recognises tiles of at most kWarpRows rows, which flash-split-kv makes.
+/// Recognises the tiles that flash-split-kv makes. They have at most kWarpRows rows.
 void Matcher::matchPackedRows() {
   auto op = dyn_cast<flash::OnlineAttentionOp>(nest.getStep().getOperation());
   if (!op)
@@ -388,8 +388,8 @@ LogicalResult Matcher::matchOperands() {
   return success();
 }
 
-/// Finds the group size, which gives the key head of a query head. The launcher checks the group size against the
-/// numbers of heads.
+/// Finds the group size, from which the key head of a query head is computed. The launcher checks the group size
+/// against the numbers of heads.
 LogicalResult Matcher::matchGroup() {
   auto find = [&](flash::StepDim dim) {
     return llvm::find_if(nest.operands, [&](const NestOperand &operand) { return operand.info.movesWith(dim); });

@@ -13,7 +13,7 @@ namespace flashc {
 /// An operand of the nest's steps: the array from which its tiles are taken, and the batch and head of a tile.
 struct NestOperand {
   mlir::flash::StepOperand info;
-  /// An argument of the entry function, or the delta of a backward pass, which another kernel computes first.
+  /// An argument of the entry function, or the delta of a backward pass (another kernel computes it first).
   mlir::Value array;
   mlir::OpFoldResult batch, head;
   mlir::RankedTensorType tile;
@@ -21,7 +21,7 @@ struct NestOperand {
   /// The op that takes the tile from a cache. Null if the operand is a slice of the array.
   mlir::flash::CacheTileOp cache = {};
 
-  /// Whether the operand has rows of elements, which a product reads; otherwise it has one element for each position.
+  /// Whether the operand is a matrix that a product reads. Otherwise it has one element for each position.
   bool isMatrix() const { return info.movesWith(mlir::flash::StepDim::Whole); }
   int64_t getCols() const { return tile.getShape().back(); }
   /// The number of the argument. None for delta.
@@ -104,9 +104,9 @@ struct LoopNest : LaunchNest {
   bool mayHaveEmptyRows() const;
 };
 
-/// Matches the nests of a module: one nest, or for a backward pass one for each step of flash-split-gradients. Emits an
-/// error that says what was expected, and fails, unless the module has one function, which computes the nests by the
-/// algorithm fa2.
+/// Matches the nests of a module: one nest, or for a backward pass one for each step of flash-split-gradients. The
+/// module must have one function, which computes the nests by the algorithm fa2. Otherwise emits an error that says
+/// what was expected, and fails.
 mlir::FailureOr<mlir::SmallVector<LoopNest, 1>> matchLoopNests(mlir::ModuleOp module);
 
 } // namespace flashc

@@ -29,10 +29,10 @@ void expandSmallTanh(mlir::Block &block);
 ///   %isSmall = tile.all_within %s {limit = 0.35 / k}
 ///   %y = scf.if %isSmall { tile.map %s { e * (a - e * e) } } else { tile.map %s { c * tanh(k * e) } }
 ///
-/// The constant c makes the leading coefficient of two terms 1, which saves a multiplication. Therefore `factor`, by
-/// which the scores must still be multiplied, is divided by c. If the argument of tanh is no constant times the score,
-/// a map of its own computes the argument first. `finish` makes a branch's result from its map, at the end of the
-/// branch. Returns the result of the branches.
+/// With the constant c, the leading coefficient of the polynomial of two terms is 1, which saves a multiplication. So
+/// `factor`, by which the scores must still be multiplied, is divided by c. If the argument of tanh is no constant
+/// times the score, a map of its own computes the argument first. `finish` makes a branch's result from its map, at the
+/// end of the branch. Returns the result of the branches.
 mlir::Value splitSmallTanh(mlir::tile::MapOp map, double &factor,
                            llvm::function_ref<mlir::Value(mlir::OpBuilder &, mlir::Value)> finish);
 

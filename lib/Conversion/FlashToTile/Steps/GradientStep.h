@@ -50,9 +50,9 @@ private:
   /// Null if the derivative is a constant (`getConstantSlope`). Fails after an error.
   mlir::FailureOr<mlir::Value> emitSlopes(mlir::Value visit, mlir::Value position, mlir::Value products);
   std::optional<double> getConstantSlope() const;
-  /// P, and the derivatives if there are any. If the head dimension is above 64, the tanh of a soft cap is a polynomial
-  /// where all of a warp's arguments are small, since P and the derivative both need tanh, which takes as long as the
-  /// exponential. The results of the branches are rounded if possible, which saves registers.
+  /// P, and the derivatives if there are any. Both need the tanh of a soft cap, which takes as long as the exponential.
+  /// So if the head dimension is above 64, tanh is a polynomial where all of a warp's arguments are small. The results
+  /// of the branches are rounded if possible, which saves registers.
   struct Weights {
     mlir::Value weights, slopes;
   };

@@ -22,8 +22,8 @@ static constexpr double kRescaleThreshold = 8.0;
 /// with an error of at most 2^-2 that is the same for all scores of a row.
 static constexpr double kFar = 0x1p20;
 
-/// Checks that the schedule's max=unified is possible: 2^x of any score, and sums of them, must stay well inside bf16
-/// and f32.
+/// Checks that the schedule's max=unified is possible: the exponential of any score, and sums of exponentials, must
+/// stay well inside the ranges of bf16 and f32.
 LogicalResult ForwardStep::checkUnifiedMax() {
   if (schedule.max == Max::Running)
     return success();
@@ -131,7 +131,8 @@ FailureOr<ForwardStep::Exponents> ForwardStep::emitRescaledExponents(Value visit
 }
 
 /// Emits the value that must be added to a score to make its exponent: the score's offset, if it has one, minus the
-/// maximum. (Both may be large, so their difference is taken before anything is rounded at their size.)
+/// maximum. (Offset and maximum may both be large, so their difference is taken before anything is rounded at their
+/// size.)
 Value ForwardStep::emitShift(Scores scores, Value max) {
   if (!scores.offset)
     return arith::NegFOp::create(b, max);

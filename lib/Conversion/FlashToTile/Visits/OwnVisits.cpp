@@ -16,8 +16,8 @@ Value Visits::Emitter::getOwnRowInL1(OpBuilder &inL1) {
   return row;
 }
 
-/// Makes the number of a visit uniform. The number is computed by minima and maxima, which are in general registers, so
-/// ptxas would assume that it differs between threads (see tile.uniform).
+/// Makes the number of a visit uniform. Minima and maxima have computed the number in general registers, so ptxas would
+/// assume that it differs between threads (see tile.uniform).
 Value Visits::Emitter::makeUniform(Value visit) {
   bool isPlain = visit == visits.total || getConstantIntValue(visit);
   return isPlain ? visit : tile::UniformOp::create(b, visit).getResult();

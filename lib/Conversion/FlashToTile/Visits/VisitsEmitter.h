@@ -26,8 +26,8 @@ public:
   }
 
 private:
-  /// The last run of keys. The visits of the other runs are among its visits, from visit `place` on: first `numMasked`
-  /// masked ones, then `numFull` full ones. All rows see the keys before `fixedEnd`.
+  /// The last run of keys. Visits of the other runs are inserted before its visit `place`: first `numMasked` masked
+  /// ones, then `numFull` full ones. All rows see the keys before `fixedEnd`.
   struct MovingRun {
     llvm::MutableArrayRef<Segment> segments;
     mlir::Value begin, end, fixedEnd, place, numMasked, numFull;

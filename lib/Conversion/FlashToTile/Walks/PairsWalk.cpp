@@ -102,7 +102,7 @@ LogicalResult SummingWalk::emitPositions() {
   return skipUnneeded();
 }
 
-/// Makes no visits if the mask keeps no pair of the first visit, since it then keeps no pair of any visit.
+/// Makes no visits if the mask keeps no pair of the first visit. Then the mask keeps no pair of any visit.
 LogicalResult SummingWalk::skipUnneeded() {
   if (!nest.pairs->neededKeys)
     return success();

@@ -10,8 +10,9 @@ using namespace flashc::tiletonvvm;
 
 namespace {
 
-/// Emits a dropout mask for one thread: one word for each block of 8 columns. The thread has four elements of a block.
-/// The sign bits of the word's four bytes are their flags, which are set for kept elements.
+/// Emits a dropout mask for one thread: one word for each block of 8 columns. The thread has four elements of a block,
+/// and each of the word's four bytes has the flag of one of them as its sign bit. The flag is set if the element is
+/// kept.
 class MaskEmitter {
 public:
   MaskEmitter(DropoutMaskOp op, Emitter &emit, KernelContext &kernel)

@@ -1,7 +1,7 @@
 //===- PlainKernels.cpp - kernels without tiles -------------------------------------------------------------------===//
 //
-// Kernels that prepare data for other kernels (tile-order): scalar code of threads, arrays in device memory, and one
-// array in shared memory, which is a memref.global of the workgroup's address space.
+// Kernels that prepare data for other kernels (tile-order). They have scalar code of threads, arrays in device memory,
+// and one array in shared memory (a memref.global of the workgroup's address space).
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 

@@ -26,7 +26,7 @@ static bool isInside(MapOp map, Value value) {
   return region && map.getBody().isAncestor(region);
 }
 
-/// Whether `index` is j, or j clamped between bounds that are constant in its row.
+/// Whether `index` is j, or j clamped between bounds that are constant in a row.
 static bool isColumn(MapOp map, Value index) {
   if (index == map.getBody().getArgument(2))
     return true;

@@ -1,9 +1,9 @@
 //===- Draws.cpp - the dynamic tile scheduler and its broadcasts --------------------------------------------------===//
 //
 // The producer writes a broadcast to one of kPublishPlaces places in shared memory. It then arrives at the place's
-// mbarrier, which releases the write. A consumer waits for the phase and then reads (PTX ISA 9.7.13.15.13 and .16: both
-// ops are ordered at CTA scope). Broadcasts are numbered by their `turn`: turn t has place t mod kPublishPlaces, and
-// phase t / kPublishPlaces mod 2.
+// mbarrier. The arrival releases the write. A consumer waits for the phase and then reads (PTX ISA 9.7.13.15.13 and
+// .16: arrival and wait are ordered at CTA scope). Broadcasts are numbered by their `turn`: turn t has place t mod
+// kPublishPlaces, and phase t / kPublishPlaces mod 2.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 
