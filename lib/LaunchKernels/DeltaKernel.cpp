@@ -169,8 +169,8 @@ private:
 /// Fills the table of the two numbers that a backward pass reads for each query: the shift of its exponents, -log2(e)
 /// lse, and its delta (flash::emitRowDots), minus dlse if there is a dlse. The table is [2, B, Hq, N] in f32, where N
 /// is Nq rounded up to whole tiles. A query that does not exist has a shift of -inf and a delta of 0, so that its
-/// probabilities are 0. A query that sees no key also has a shift of -inf. The kernel also clears the sums that the
-/// main kernels add to: dq of its own queries, and dk and dv of heads that several query heads share.
+/// probabilities are 0. A query that sees no key also has a shift of -inf. Each CTA also clears sums that the main
+/// kernels add to: dq of the CTA's queries, and a part of dk and dv if several query heads share them.
 class DeltaKernel : public LaunchKernel {
 public:
   explicit DeltaKernel(Value delta) : LaunchKernel(delta.getDefiningOp()), dots(*flash::matchRowDots(delta)) {}

@@ -29,10 +29,10 @@ static int64_t getGroup(flash::ScatterSumOp op, ArrayRef<ScatterIndex> indices) 
 }
 
 namespace {
-/// CTA n has kThreads / group elements of one line of the result. The threads of an element find its summands and add
-/// them in an order that depends only on the extents. If an index is monotonic in one position, the positions of the
-/// summands are a range, and bisection finds its ends. If an index has another form, the threads compute the index for
-/// each position, and compare it with the element's position.
+/// CTA n has kThreads / group elements of one line of the result; `group` threads share an element. These threads find
+/// the element's summands, and add them in an order that depends only on the extents. If an index is monotonic in one
+/// position, the positions of the summands are a range, and bisection finds its ends. If an index is not monotonic, the
+/// threads compute it for each position, and compare it with the element's position.
 class ScatterBody : public KernelBody {
 public:
   ScatterBody(gpu::GPUFuncOp kernel, KernelSignature &signature, const ScatterSums &sums)

@@ -110,9 +110,9 @@ private:
   /// Maps values of level L1 to their clones, for the table that is written now. Other tables have mappings of their
   /// own.
   std::optional<ScalarCloner> cloner;
-  /// `warp` is the number of this warp among all warps, and `ownWarp` its number in its CTA. `tile` numbers the tiles
-  /// (or rows) of the table that is written now; it is that of the warp's tile, or of the lane's own if each lane has
-  /// one. `tilesOfWarp` is the number of tiles of flash.tile_classes that a warp has.
+  /// `warp` is the number of this warp among all warps, and `ownWarp` its number in its CTA. `tile` is a number among
+  /// the tiles (or rows) of the table that is written now: that of the warp's tile or, if each lane has its own tile,
+  /// that of the lane's. `tilesOfWarp` is the number of tiles of flash.tile_classes that a warp has.
   mlir::Value warp, ownWarp, lane, tile, tilesOfWarp;
 };
 

@@ -86,9 +86,9 @@ static llvm::Expected<std::optional<ForwardParts>> chooseForward(const Question 
   auto getCost = [&](int64_t tiles, int64_t parts) {
     return double(llvm::divideCeil(tiles * parts, cache.multiprocessors)) / parts;
   };
-  // A tile of a forward kernel has 128 rows of one query head, or 256 if keys are narrow and there are more than 128
-  // queries. Merging parts costs as much as kMergedKeys keys. A tile of a decoding kernel, of 16 rows, costs
-  // kDecodedTile as much as a tile of a forward kernel.
+  // A tile of a forward kernel has 128 rows of one query head, or 256 if a key and its value have at most kNarrowKey
+  // bytes and there are more than 128 queries. Merging parts costs as much as kMergedKeys keys. A tile of a decoding
+  // kernel, of 16 rows, costs kDecodedTile as much as a tile of a forward kernel.
   constexpr int64_t kNarrowKey = 256, kForwardRows = 128, kLeastKeys = 256;
   constexpr double kMergedKeys = 400, kDecodedTile = 0.53;
   bool isNarrow = cache.keyBytes <= kNarrowKey, isShort = queries <= kForwardRows;

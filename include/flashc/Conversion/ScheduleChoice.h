@@ -75,10 +75,10 @@ template <typename Op> Op findFirst(mlir::ModuleOp module) {
 /// in a cache and the request does not ask for decoding. Fails after a diagnostic.
 mlir::FailureOr<KernelPlan> chooseKernel(mlir::ModuleOp module, const ScheduleRequest &request);
 
-/// Chooses the kernel (`chooseKernel`) and the schedules for the only attention of a module in any form of L0 or L1,
-/// and checks the schedules. A schedule is the row of a table, with the overrides applied to it. Emits an error on the
-/// attention if a schedule does not fit the hardware, and on the module if a table cannot be parsed. For a module with
-/// a plain op, the result is one choice of kind Plain without fields.
+/// Chooses the kernel (`chooseKernel`) and the schedules for the only attention of a module, which is at level L0 or
+/// L1, and checks the schedules. A schedule is the row of a table, with the overrides applied to it. Emits an error on
+/// the attention if a schedule does not fit the hardware, and on the module if a table cannot be parsed. For a module
+/// with a plain op, the result is one choice of kind Plain without fields.
 mlir::FailureOr<ScheduleDecision> decideSchedules(mlir::ModuleOp module, const ScheduleRequest &request);
 
 /// Completes the schedule of a choice by facts about `loops`, the module at level L1. Emits an error and fails if an

@@ -69,9 +69,9 @@ struct LaunchNest {
         return op;
     return {};
   }
-  /// Returns the result of the user of `use`, if that user passes result number `result` of the nest on: if it only
-  /// rounds or casts, cuts off padding, or puts a tile into the array of all tiles (or adds it there). Null if the user
-  /// does something else.
+  /// If the user of `use` only passes on the nest's result `result`, returns the user's result. Such a user rounds or
+  /// casts, cuts off padding, or puts a tile into the array of all tiles (or adds it there). Null if the user does
+  /// something else.
   mlir::Value getCarried(mlir::OpOperand &use, unsigned result) const;
   /// Returns the arguments of the launch that a result is written to.
   mlir::SmallVector<unsigned, 1> getOutputs(unsigned result) const;

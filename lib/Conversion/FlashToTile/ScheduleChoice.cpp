@@ -80,8 +80,8 @@ static bool isPartOfBounds(Operation *op) {
 }
 
 /// Returns the operations of `mask` that are part of conditions which repeat along the keys. The period is at most
-/// `most` blocks of kBlockCols keys. Like conditions that bound the key, a kernel computes such conditions as bits, for
-/// many columns at once.
+/// `most` blocks of kBlockCols keys. A kernel computes the bits of such conditions for many columns at once, as it does
+/// for conditions that bound the key.
 static llvm::SetVector<Operation *> findRepeated(Region &mask, int64_t most) {
   namespace tile = mlir::tile;
   llvm::SetVector<Operation *> repeated;

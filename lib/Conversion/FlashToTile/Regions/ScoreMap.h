@@ -40,9 +40,9 @@ ScoreMap simplifyScoreMap(mlir::tile::MapOp map, bool canSplit, bool toProduct, 
 /// derivative share, such as a soft cap's tanh, stays equal, and LLVM computes it once.
 void simplifyDerivativeMap(mlir::tile::MapOp map, mlir::Region *mask, bool rowsAreKeys);
 
-/// Multiplies `term`, a value of the map, by `factor` without another instruction for each element: multiplies a value
-/// that is constant in a row, which is `term` itself or, if `term` is a product, one of its factors. Returns null if
-/// none of these is constant in a row.
+/// Multiplies `term`, a value of the map, by `factor` without another instruction for each element. For this the factor
+/// is multiplied with a value that is constant in a row: `term` itself or, if `term` is a product, one of its operands.
+/// Returns null if there is no such value.
 mlir::Value scaleTerm(mlir::OpBuilder &b, mlir::tile::MapOp map, mlir::Value term, double factor);
 
 /// If `value` is an f32 product with a constant, or an f32 quotient by a constant, returns the constant factor (one

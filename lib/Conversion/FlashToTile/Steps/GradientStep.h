@@ -51,8 +51,8 @@ private:
   mlir::FailureOr<mlir::Value> emitSlopes(mlir::Value visit, mlir::Value position, mlir::Value products);
   std::optional<double> getConstantSlope() const;
   /// P, and the derivatives if there are any. Both need the tanh of a soft cap, which takes as long as the exponential.
-  /// So if the head dimension is above 64, tanh is a polynomial where all of a warp's arguments are small. The results
-  /// of the branches are rounded if possible, which saves registers.
+  /// If the head dimension is above 64, tanh is a polynomial where all of a warp's arguments are small. The results of
+  /// the branches are rounded if possible, which saves registers.
   struct Weights {
     mlir::Value weights, slopes;
   };

@@ -39,7 +39,7 @@ private:
   Value permute(Value x, Value y, int64_t selector) {
     return emit.intrinsic(emit.builder.getI32Type(), "llvm.nvvm.prmt", {x, y, emit.i32(selector)});
   }
-  /// Return the words of this lane's Philox counter that depend on the keys, and on the queries.
+  /// A lane's Philox counter has one word that depends on the keys and one that depends on the queries.
   Value getKeys(Value key) { return emit.add(emit.mul(emit.shr(key, 5), 4), kernel.laneCol); }
   Value getQueries(Value query, Value lane) { return emit.add(emit.mul(emit.shr(query, 4), 8), lane); }
 

@@ -160,8 +160,9 @@ bool MapExpander::isWord(Value value) {
 }
 
 /// Emits how many of a thread's elements in a row lie before a bound. An upper bound lies before the first element that
-/// it excludes. The thread's columns are 8 n and 8 n + 1; those that are less than the distance to the bound are
-/// counted. Limits that are far away are first clamped, so that the difference cannot wrap around.
+/// it excludes. The thread's columns lie 8 n and 8 n + 1 columns after its first one. Those whose distance from the
+/// first column is less than that of the bound are counted. Limits that are far away are first clamped, so that the
+/// difference cannot wrap around.
 Value MapExpander::countBefore(const MapOp::Bound &bound, IRMapping &mapping) {
   auto max = [&](Value x, Value y) -> Value { return arith::MaxSIOp::create(b, emit.loc, x, y); };
   auto min = [&](Value x, Value y) -> Value { return arith::MinSIOp::create(b, emit.loc, x, y); };
