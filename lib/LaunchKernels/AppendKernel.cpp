@@ -158,7 +158,7 @@ private:
     return split.isInterleaved ? rotateInside(key) : rotateHalves(key, row);
   }
 
-  /// Returns element `number` of a vector in f32.
+  /// Returns element `number` of a vector, extended to f32.
   Value getElement(Value vector, int64_t number) { return widen(vector::ExtractOp::create(b, vector, number)); }
 
   Value makeKey(ArrayRef<Value> elements) {

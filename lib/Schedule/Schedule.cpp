@@ -44,7 +44,7 @@ struct Field {
   /// The kinds of kernels that have the field.
   KindSet kinds;
   ArrayRef<StringLiteral> names;
-  /// The least valid value of a number.
+  /// The least valid value, if the value is a number.
   int64_t least;
   int64_t (*get)(const Schedule &schedule);
   void (*set)(Schedule &schedule, int64_t value);

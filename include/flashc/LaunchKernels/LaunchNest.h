@@ -20,7 +20,7 @@ struct NestResult {
   mlir::Value value;
   /// The name of the result, and the StepDim of each dimension that the outputs have after all launch kernels.
   mlir::flash::StepOperand info;
-  /// The extents at level L1 of the whole result, of all tiles together.
+  /// The extents of the whole result (of all tiles together) at level L1.
   mlir::SmallVector<mlir::OpFoldResult, 4> extents = {};
   /// Whether several iterations of the parallel loop add to the same elements: the streamed tile determines to which
   /// elements a step adds.
@@ -62,7 +62,7 @@ struct LaunchNest {
 
   /// Returns the uses of a result after the loops.
   mlir::SmallVector<mlir::OpOperand *> getUses(unsigned result) const;
-  /// Returns the op of type `Op` whose first operand is the first result, or null.
+  /// Returns the op of type `Op` whose first operand is the nest's first result. Null if there is none.
   template <typename Op> Op findUser() const {
     for (mlir::OpOperand *use : results.empty() ? mlir::SmallVector<mlir::OpOperand *>() : getUses(0))
       if (auto op = mlir::dyn_cast<Op>(use->getOwner()); op && use->getOperandNumber() == 0)
@@ -87,7 +87,7 @@ struct LaunchNest {
   /// Returns the sums to which the main kernel adds a result (LaunchKernel::getAddedSums). Null if it stores the
   /// result.
   const AddedSums *getAddedSums(unsigned result) const;
-  /// Returns the kernel of an op, or null.
+  /// Returns the nest's launch kernel that computes `op`, or null.
   const LaunchKernel *findKernel(mlir::Operation *op) const;
   bool isAnyAddedUp() const {
     return llvm::any_of(results, [](const NestResult &result) { return result.isAddedUp; });

@@ -108,7 +108,7 @@ struct GradientSchedule {
   SplitGradients splitGradients = SplitGradients::Queries;
 };
 
-/// The number of registers of a thread of each role.
+/// The number of registers of a thread, for each role.
 struct RoleRegisters {
   int64_t producer, consumer;
 };

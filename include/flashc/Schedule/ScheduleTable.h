@@ -81,7 +81,7 @@ struct CacheQuestion {
   int64_t batches = 0, keyHeads = 0, groupSize = 1, keys = 0;
   /// The bytes of a key and its value together.
   int64_t keyBytes = 0;
-  /// Whether elements have 8 bits. The time of such a kernel is that of its instructions, not that of its bytes.
+  /// Whether elements have 8 bits. The time of a kernel is then that of its instructions, not that of its bytes.
   bool isWidened = false;
   /// The number of rows of a page. 0: the cache has no pages.
   int64_t pageRows = 0;

@@ -72,7 +72,7 @@ public:
   /// Emits whether a visit is masked. Null if all visits are masked, or if none is.
   mlir::Value emitIsMasked(mlir::Value visit);
 
-  /// Return types of tiles with the rows of the program.
+  /// The types of tiles that have as many rows as a unit's tile.
   mlir::RankedTensorType getAccType(int64_t cols) { return mlir::tile::getAccType(cols, b.getF32Type(), tileRows); }
   mlir::RankedTensorType getRowType() { return mlir::tile::getRowType(b.getF32Type(), tileRows); }
   mlir::RankedTensorType getLanePartialType() { return mlir::tile::getLanePartialType(b.getContext(), tileRows); }

@@ -16,7 +16,7 @@ using namespace flashc;
 
 static bool isSame(OpFoldResult x, OpFoldResult y) { return isEqualConstantIntOrValue(x, y); }
 
-/// The name of a position of a dimension.
+/// The words for one position and for several positions of dimension `dim`.
 static StringRef getName(flash::StepDim dim) { return dim == flash::StepDim::I ? "query" : "key"; }
 static StringRef getPlural(flash::StepDim dim) { return dim == flash::StepDim::I ? "queries" : "keys"; }
 

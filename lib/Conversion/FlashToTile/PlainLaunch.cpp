@@ -26,7 +26,7 @@ flash::PlainOpInterface flashc::findPlainOp(ModuleOp module) {
   return found;
 }
 
-/// Checks that the function computes the op of its arguments, and nothing else.
+/// Checks that the function applies `op` to its arguments, and does nothing else.
 static LogicalResult checkFunction(ModuleOp module, func::FuncOp function, flash::PlainOpInterface op) {
   for (auto other : module.getOps<func::FuncOp>())
     if (other != function && !other.isExternal())

@@ -173,7 +173,7 @@ static SmallVector<flash::OnlineAttentionOp> findSteps(flash::ScoresOpInterface 
   return steps;
 }
 
-/// Reads the facts about loops.
+/// Returns the facts about the loops of level L1.
 static LoopFacts readLoops(flash::ScoresOpInterface op) {
   LoopFacts loops;
   SmallVector<flash::OnlineAttentionOp> steps = findSteps(op);

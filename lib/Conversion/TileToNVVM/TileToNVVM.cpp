@@ -24,7 +24,7 @@ namespace flashc {
 using namespace mlir;
 using namespace flashc::tiletonvvm;
 
-/// The patterns of each target for ops with instructions of its own: products, rings, copies, roles.
+/// For each target, the patterns of the ops that it has special instructions for: products, rings, copies, roles.
 static constexpr std::pair<const flashc::GPUTarget *, decltype(&populateHopperPatterns)> kTargets[] = {
     {&kHopper, populateHopperPatterns}};
 

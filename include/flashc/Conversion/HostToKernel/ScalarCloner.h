@@ -57,7 +57,7 @@ public:
   /// Returns the extents of a table of tiles (TileTables), seen as an array of rows: for example batches, heads and
   /// resident tiles. The extent of a row itself is not included. Fails after an error.
   mlir::FailureOr<mlir::SmallVector<mlir::Value>> getTableExtents(mlir::OpBuilder &b, mlir::Value table);
-  /// Returns the number of a table's row at `positions` of level L1. Null after an error.
+  /// Returns the number of the table's row that belongs to `positions`, values of level L1. Null after an error.
   mlir::Value getTableRow(mlir::OpBuilder &b, mlir::Value table, mlir::ValueRange positions);
 
 private:

@@ -112,7 +112,7 @@ bool ScoreSplit::takeTerms(double factor) {
 // The split map
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// A constant of f32, or of a tile of f32.
+/// Emits a constant of f32 or, if `type` is a tile, of a tile of f32.
 static Value constant(OpBuilder &b, Location loc, Type type, double value) {
   TypedAttr number = b.getF32FloatAttr(static_cast<float>(value));
   if (auto tile = dyn_cast<RankedTensorType>(type))

@@ -53,7 +53,7 @@ protected:
   /// Emits which rows of the tile at `position` are cleared: those from the first number on, and those before the
   /// second number. A null value means that no such rows are cleared.
   std::pair<mlir::Value, mlir::Value> getCleared(mlir::Value position);
-  /// Returns the memory of the argument that is the operand.
+  /// Returns the memref of the operand, which is an argument of the launch.
   mlir::Value getMemRef(int64_t alignment) { return frame.signature.getMemRef(*info.getArgument(), alignment); }
 
   KernelFrame &frame;

@@ -95,7 +95,8 @@ Value GradientStep::startSum(Value operand, Value slot, Value acc) {
   return tile::MmaAsyncOp::create(b, type, operand, slot, acc, /*ones=*/Value(), /*transpose_b=*/false, /*stage=*/0);
 }
 
-/// Waits until all products but the last `pending` ones have ended. Returns the result of the product of `token`.
+/// Waits until all products but the last `pending` ones have ended. Returns the result of the product that gave
+/// `token`.
 Value GradientStep::wait(Value token, int64_t pending) {
   return tile::MmaWaitOp::create(b, cast<tile::TokenType>(token.getType()).getResultType(), token, pending);
 }

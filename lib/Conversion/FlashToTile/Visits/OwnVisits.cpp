@@ -111,7 +111,7 @@ FailureOr<Visits::Emitter::RowVisits> Visits::Emitter::emitReadVisits(Value begi
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//
-// Own visits among those of several runs
+// Own visits if there are several runs
 //===--------------------------------------------------------------------------------------------------------------===//
 
 /// Returns the last run: the consecutive segments that end with the last one.

@@ -142,7 +142,7 @@ template <typename OpTy> struct KernelPattern : mlir::OpConversionPattern<OpTy> 
   LowerOp<OpTy> lower;
 };
 
-/// A set of patterns, and the objects that each pattern gets.
+/// A set of patterns, and the objects with which each pattern is made.
 struct KernelPatterns {
   TileTypeConverter &converter;
   mlir::RewritePatternSet &set;

@@ -61,7 +61,7 @@ bool flashc::tiletonvvm::isReadAlongRow(MapOp map, memref::LoadOp load) {
 
 namespace {
 
-/// Loads the values of a map's load for the elements of a thread.
+/// Loads the values that `load`, an op of `map`, has for the elements of a thread.
 class PairReader {
 public:
   PairReader(Emitter &emit, MapOp map, memref::LoadOp load, std::array<IRMapping, 2> rows, int64_t elements)
