@@ -21,7 +21,7 @@ public:
   void setElements(mlir::Value argument, const void *first, llvm::ArrayRef<int64_t> strides) {
     elements[argument] = {static_cast<const char *>(first), {strides.begin(), strides.end()}};
   }
-  /// Sets a scalar argument. `bits` has the bytes of its own type, lowest first.
+  /// Sets a scalar argument. The low bytes of `bits` are the scalar, as many bytes as its type has.
   void setScalar(mlir::Value argument, uint64_t bits) { scalars[argument] = bits; }
 
   std::optional<int64_t> getExtent(mlir::Value argument, int64_t dim) const;

@@ -69,7 +69,7 @@ private:
   std::optional<Ends> findEnds(mlir::flash::TileRangeOp op);
   Number readRuns(mlir::flash::TileRunsOp op, llvm::ArrayRef<int64_t> place);
 
-  /// A cached number. It is valid until the counter of `level`, or of a level outside of it, changes.
+  /// A cached number. The number is valid until the counter of `level`, or a counter of an outer level, changes.
   struct Known {
     int64_t number;
     size_t level, age;
@@ -81,7 +81,7 @@ private:
   /// each level.
   llvm::DenseMap<mlir::Value, size_t> levels;
   llvm::SmallVector<size_t> ages = {0};
-  /// The innermost level on which the number that is being computed depends so far.
+  /// While a number is computed: the innermost of the levels that it depends on, as far as they are known yet.
   size_t level = 0;
   mlir::Value unknown;
   /// The region of each table has an evaluator of its own. The contents of tables are cached.

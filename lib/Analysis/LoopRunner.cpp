@@ -148,8 +148,8 @@ LogicalResult LoopRunner::findTiles(flash::StepOpInterface step) {
     ancestors.insert(loop);
     variesByBatch |= decidesTiles(loop, batch);
     variesByHead |= decidesTiles(loop, head);
-    // These counters number the rows of the map, which may be sampled. The batch is none of them, even if the resident
-    // position is computed from it because each batch has its own sequences.
+    // These counters decide to which row of the map a tile belongs. The batch does not, even where the resident
+    // position depends on it because each batch has sequences of its own.
     for (BlockArgument counter : loop->getRegion(0).getArguments())
       if (counter != batch && counter != head && isComputedFrom(getResident(step), counter))
         rows.insert(counter);
@@ -184,7 +184,8 @@ LogicalResult LoopRunner::countSegmentTiles(flash::SegmentTileOp tile) {
   return success();
 }
 
-/// Returns the row step of the map. The run then takes at most about as long as visiting `maxTiles` tiles.
+/// Returns n, where the map knows every n-th row (TileMap::getRowStep). This n is so large that the run takes at most
+/// about as long as visiting `maxTiles` tiles.
 int64_t LoopRunner::chooseRowStep(int64_t maxTiles) {
   bool runsMask = function.walk([](flash::TileRunsOp) { return WalkResult::interrupt(); }).wasInterrupted();
   int64_t maps = (variesByBatch ? grid.batch : 1) * (variesByHead ? grid.heads : 1);

@@ -20,7 +20,7 @@ public:
   };
   using Pieces = SmallVector<Piece, 1>;
 
-  /// If no other op is the reason why something is unknown, `owner` is added to `set.opaque`.
+  /// `owner` is added to `set.opaque` if something is unknown and no other op is the reason.
   MaskAlgebra(MaskSet &set, Operation *owner) : set(set), owner(owner) {}
 
   //===------------------------------------------------------------------------------------------------------------===//
@@ -55,7 +55,7 @@ public:
   std::optional<Pieces> combine(const Pieces &a, const Pieces &b,
                                 function_ref<MaskExpr(const MaskExpr &, const MaskExpr &)> compute);
   std::optional<Pieces> getExtremum(const Pieces &a, const Pieces &b, bool isMin);
-  /// Applies `ifNatural` where a value is >= 0, and `ifNegative` where it is negative.
+  /// Applies `ifNatural` to values that are >= 0, and `ifNegative` to negative values.
   std::optional<Pieces> getBySign(const Pieces &pieces, function_ref<MaskExpr(const MaskExpr &)> ifNatural,
                                   function_ref<MaskExpr(const MaskExpr &)> ifNegative);
 

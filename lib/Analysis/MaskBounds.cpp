@@ -106,7 +106,7 @@ private:
 
   std::vector<MaskProjection> project(ArrayRef<MaskConjunct> conjuncts) {
     // In the dual view the loop runs over queries. Queries at or after the end do not exist. (In the primal view the
-    // loop runs over keys, and a mask cuts the keys at or after the end itself.)
+    // loop runs over keys, and the mask itself drops the keys at or after the end.)
     std::optional<MaskExpr> end;
     if (loop.view == MaskView::Dual)
       end = bounds.end;
@@ -160,7 +160,7 @@ private:
   }
 
   /// Whether `row`, a bound of the kept interval, is an end that is a multiple of the tile size. This assumes that the
-  /// other direction's tile is whole, and begins at `from` or a multiple of its size after that.
+  /// other direction's tile is whole, and begins at `from` plus a multiple of its size.
   bool endsWithTile(const MaskExpr &row) {
     if (row[MaskSpace::Tile] != -1 || !loop.from)
       return false;

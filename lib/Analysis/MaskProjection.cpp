@@ -61,7 +61,7 @@ public:
 private:
   static constexpr size_t kMaxConstraints = 64;
 
-  /// Adds the constraints that define the quotients and row functions in the rows.
+  /// Adds the constraints that define those quotients and row functions that occur in the rows.
   void addDefinitions() {
     BitVector done(space.size());
     for (size_t n = 0; n < rows.size(); ++n) {
@@ -236,8 +236,8 @@ MaskProjection mlir::flash::projectOntoTiles(MaskSpace &space, const MaskConjunc
   result.mayHaveGaps = result.isExact && hasUnknownRows(space, conjunct);
   result.isExact &= !result.mayHaveGaps;
   SmallVector<Row> &rows = elimination.rows;
-  // Drops rows without an origin, since they hold for every tile. Then sorts: rows with one origin come first, in the
-  // order of the constraints.
+  // Drops rows that are derived from no constraint of the mask, since they hold for every tile. Then sorts: rows that
+  // are derived from one constraint come first, in the order of the constraints.
   llvm::erase_if(rows, [](const Row &row) { return row.origins == 0; });
   llvm::stable_sort(rows, [](const Row &a, const Row &b) {
     return std::make_pair(llvm::popcount(a.origins), llvm::countr_zero(a.origins)) <

@@ -24,7 +24,7 @@ MaskProjection projectOntoTiles(MaskSpace &space, const MaskConjunct &conjunct, 
                                 const std::optional<MaskExpr> &end, ArrayRef<MaskExpr> facts);
 
 /// Eliminates j and its quotients, where j is in [begin, end). Appends constraints on i to `result`: if a query
-/// satisfies all of them, some key of it is in the conjunct. Returns false if that is not proven.
+/// satisfies all of them, the conjunct has a pair of the query and some key. Returns false if that is not proven.
 bool projectOntoRows(MaskSpace &space, const MaskConjunct &conjunct, const MaskExpr &begin, const MaskExpr &end,
                      ArrayRef<MaskExpr> facts, SmallVectorImpl<MaskExpr> &result);
 

@@ -248,7 +248,7 @@ private:
     return pieces;
   }
 
-  /// Applies `ifNatural` where `value` is >= 0, and `ifNegative` where it is negative.
+  /// Applies `ifNatural` to `value` where it is >= 0, and `ifNegative` where it is negative.
   std::optional<Pieces> getBySign(Value value, function_ref<MaskExpr(const MaskExpr &)> ifNatural,
                                   function_ref<MaskExpr(const MaskExpr &)> ifNegative) {
     std::optional<Pieces> pieces = getPieces(value);

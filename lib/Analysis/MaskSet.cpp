@@ -113,11 +113,11 @@ SmallVector<MaskExpr, 1> MaskSpace::getPositionFacts(unsigned index) const {
 MaskExpr MaskSpace::floorDiv(const MaskExpr &expr, int64_t divisor) {
   if (divisor == 1)
     return expr;
-  // Multiples of the divisor are taken out of the quotient.
+  // Multiples of the divisor move out of the dividend.
   MaskExpr whole, rest;
   for (unsigned index = 0; index < expr.size(); ++index) {
-    // The part of the constant that stays inside is not negative. The part of a coefficient that stays inside is as
-    // small as possible in absolute value.
+    // The remainder of the constant is not negative. The remainder of a coefficient is as small as possible in absolute
+    // value.
     int64_t quotient = index == One ? llvm::divideFloorSigned(expr[index], divisor) : expr[index] / divisor;
     if (index != One && 2 * std::abs(expr[index] - quotient * divisor) > divisor)
       quotient += expr[index] < 0 ? -1 : 1;

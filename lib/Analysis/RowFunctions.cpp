@@ -230,7 +230,7 @@ static std::optional<Side> compareBlockWithQuery(arith::SelectOp select, const L
   return std::nullopt;
 }
 
-/// If `value` is the row of the query itself in a flash.row_table, returns the table, else null.
+/// If `value` is read from the query's own row of a flash.row_table, returns the table, else null.
 static RowTableOp matchOwnRow(Value value, Region &mask) {
   auto row = stripCasts(value).getDefiningOp<tensor::ExtractOp>();
   bool isOwn = row && stripTileClamp(row.getIndices().back()) == mask.getArgument(2);

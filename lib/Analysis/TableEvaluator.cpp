@@ -13,8 +13,8 @@ using Number = CallEvaluator::Number;
 Number CallEvaluator::load(Value array, ArrayRef<int64_t> positions) {
   if (auto rows = array.getDefiningOp<flash::RowTableOp>())
     return yield(rows.getBody().front(), positions);
-  // Evaluates only the first region, which finds the class of a tile without running the mask. If it leaves the class
-  // open, it yields 1: the tile counts as one that is visited with the mask.
+  // Evaluates only the first region, which computes the class of a tile without running the mask. Where the class is
+  // not known in this way, the region yields 1: the tile counts as visited with the mask.
   if (auto classes = array.getDefiningOp<flash::TileClassesOp>())
     return yield(classes.getKnown().front(), {positions[0], positions[1], positions[2] * int64_t(classes.getQTile()),
                                               positions[3] * int64_t(classes.getKvTile())});

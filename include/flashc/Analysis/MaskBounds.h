@@ -31,9 +31,9 @@ struct MaskLoop {
 /// reaches min(end).
 struct TileInterval {
   SmallVector<AffineExpr> begin, end, conditions;
-  /// Conditions that limit the number of tiles: the end exceeds the begin by at most (room + 1) tiles. So if a room is
-  /// negative, the minimum of the end and begin + (room + 1) tiles makes the interval empty, as a select would. Unlike
-  /// the result of a select, that minimum is known to be a multiple of the tile size.
+  /// Each of the `rooms` limits the interval to (room + 1) tiles: its end becomes the minimum of the end and begin +
+  /// (room + 1) tiles. If a room is negative, this minimum makes the interval empty. A select on the sign of the room
+  /// would do so, too, but the minimum is known to be a multiple of the tile size.
   SmallVector<AffineExpr> rooms;
   /// For proofs: the bounds as numbers of tiles from the loop's begin (empty lists if tiles are moved), and the
   /// conditions together with the rooms.

@@ -110,7 +110,7 @@ public:
   bool isPosition(unsigned variable, bool ofKey = false) const;
   /// Returns the constraints that define a quotient or a row function.
   SmallVector<MaskExpr, 2> getDefinition(unsigned variable) const;
-  /// Whether the signs of its variables alone show that `expr` is >= 0.
+  /// Whether `expr` is >= 0 for all values of its variables, as far as the variables' signs show it.
   bool isNatural(const MaskExpr &expr) const;
 
   /// Prints an expression such as `2 * i - %a + 3`, or "0" if it has no terms. In the dual view variable `Query` is

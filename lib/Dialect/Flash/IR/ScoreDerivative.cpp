@@ -139,8 +139,8 @@ LogicalResult Differentiator::visitBranch(Operation *branch) {
   for (unsigned k = 0, e = branch->getNumResults(); k < e; ++k) {
     tangents.push_back(get(yields[0]->getOperand(k)));
     bool isCommon = llvm::all_of(yields, [&](Operation *yield) { return get(yield->getOperand(k)) == tangents[k]; });
-    // If several regions have the same tangent, it is computed before the op, and can be used after the op. If there
-    // is only one region, the tangent may be computed inside of it.
+    // A tangent that several regions share is computed before the op, so it can be used after the op, too. The tangent
+    // of an op's only region may be computed inside of the region.
     if (!isCommon || (yields.size() == 1 && !tangents[k].isZero()))
       added.push_back(k);
   }

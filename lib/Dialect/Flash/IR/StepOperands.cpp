@@ -43,7 +43,7 @@ SmallVector<StepOperand> OnlineAttentionOp::getStepInputs() {
           {"v", 2, {Dim::B, Dim::KeyHead, Dim::J, Dim::Whole}}};
 }
 
-/// Returns the outputs of attention, whose operands have the numbers `first` and `first + 1`.
+/// Returns the outputs o and lse of attention. Their operands have the numbers `first` and `first + 1`.
 static SmallVector<StepOperand> getAttentionOutputs(unsigned first) {
   return {{"o", first, {Dim::B, Dim::H, Dim::I, Dim::Whole}}, {"lse", first + 1, {Dim::B, Dim::H, Dim::I}}};
 }

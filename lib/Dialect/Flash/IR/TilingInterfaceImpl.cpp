@@ -107,10 +107,10 @@ static void guardPositions(OpBuilder &b, Region &region, ArrayRef<BlockArgument>
 }
 
 /// Adapts the regions of `tile`. `outsideI` and `outsideJ` say whether the tile may exceed the sequence of queries or
-/// of keys of `whole`. The mask excludes padded positions of the streamed dimension; if the step adds to streamed
-/// tiles, it excludes those of the resident dimension too. Otherwise resident positions need no mask, because the
-/// tile's results are cut back. A step without scores needs no mask at all: its inputs are padded so that padded
-/// positions contribute nothing.
+/// of keys of `whole`. The mask drops padded positions of the streamed dimension. If the step adds to streamed tiles,
+/// the mask drops padded positions of the resident dimension, too; otherwise it need not, because the tile's results
+/// are cut back. A step without scores needs no mask at all: its inputs are padded so that padded positions contribute
+/// nothing.
 static void adaptRegions(OpBuilder &b, StepOpInterface whole, StepOpInterface tile, bool outsideI, bool outsideJ) {
   for (Region &region : tile->getRegions()) {
     if (region.empty())
@@ -205,8 +205,8 @@ static void setTileGroup(StepOpInterface tile) {
     tile->removeAttr("group_size");
 }
 
-/// Returns the offsets (or sizes) of the operand's dimensions. `tile` has those of the dimensions (b, h, i, j, key
-/// head). A dimension that is not tiled gets `whole`.
+/// Returns the offsets (or sizes) of a tile of `operand`. `tile` has the offsets (or sizes) of the dimensions (b, h, i,
+/// j, key head). A dimension of the operand that is not tiled gets `whole`.
 static SmallVector<OpFoldResult> getDims(const StepOperand &operand, ArrayRef<OpFoldResult> tile, OpFoldResult whole) {
   return llvm::map_to_vector(
       operand.dims, [&](StepDim dim) { return dim == StepDim::Whole ? whole : tile[static_cast<unsigned>(dim)]; });

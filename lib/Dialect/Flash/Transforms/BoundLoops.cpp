@@ -222,8 +222,8 @@ std::optional<KeyBounds> mlir::flash::computeKeyBounds(StepOpInterface op, bool 
   });
   MaskLoop described = describe(op, loop, getNumResident(op, loop));
   // Tiles stay on the loop's grid in three cases: with dropout, which counts positions in blocks; with keys in pages;
-  // and in a gradient step that streams queries, because such a step may add to tiles of dq, and reads other arrays by
-  // tile. Runs of tiles are also on the grid.
+  // and in a gradient step that streams queries. (Such a step may add to tiles of dq, and it reads and writes whole
+  // tiles of arrays.) Runs of tiles are also on the grid.
   bool isOnGrid = op.getScores().getDropout() || liesInPages(op) ||
                   (isa<AccumulateGradientsOp>(op.getOperation()) && op.getStreamedDim() == StepDim::I);
   described.isMoved = !isOnGrid && mayEndAnywhere(described) && mayMoveTiles(mask, described, op.getContext());
@@ -288,7 +288,7 @@ public:
 };
 } // namespace
 
-/// Marks the flash.finalize that uses the results of `loop`: each row of the tile has seen a key.
+/// Records on the flash.finalize that uses the results of `loop` that each row of the tile has seen a key.
 static void markRows(scf::ForOp loop) {
   for (Operation *user : loop->getUsers())
     if (auto finalize = dyn_cast<FinalizeOp>(user))

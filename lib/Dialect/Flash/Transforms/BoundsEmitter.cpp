@@ -100,8 +100,8 @@ OpFoldResult BoundsEmitter::clampRooms(const TileInterval &interval, OpFoldResul
                                              operands);
 }
 
-/// Maps the query of the mask to `first` for values that are taken at the tile's first query, and to the tile's last
-/// query for values that are taken there.
+/// In copies of values for the tile's first query, the query of the mask becomes `first`. In copies of values for the
+/// tile's last query, it becomes that query.
 void BoundsEmitter::mapRows(Value first) {
   auto isAt = [&](MaskSpace::At at) {
     return llvm::any_of(bounds.captured, [&](const CapturedValue &captured) { return captured.at == at; });

@@ -7,7 +7,7 @@
 
 namespace mlir::flash {
 
-/// Says how the gradients of a score are summed for one read of a captured tensor.
+/// How the gradients of a score are summed for one read of a captured tensor.
 struct CaptureIndex {
   /// Whether there is one sum for each row, for each column, for each diagonal or for each pair.
   Gradients gradients;

@@ -38,7 +38,7 @@ public:
       return failure();
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPoint(op);
-    // If a derivative is refused, the ops that are created here stay before the op.
+    // If `emitSums` fails, the ops that are created before it stay in the IR.
     Value result = createZeros(b, loc, tensor::getMixedSizes(b, loc, op.getCaptured()));
     Value delta = emitRowDots(b, loc, op.getO(), op.getDout(), op.getDlse());
     for (auto [number, read] : llvm::enumerate(*reads)) {

@@ -106,7 +106,7 @@ private:
   }
 
   /// Emits whether the position is at or after the first position whose quotient is `limit + margin`. With `isEnd`,
-  /// emits instead whether the position is at or before the last position with this quotient.
+  /// emits whether it is at or before the last position with this quotient.
   Value emitEdge(ImplicitLocOpBuilder &b, const QuotientComparison &compare, Value divisor, Value isPositive,
                  int64_t margin, bool isEnd) const {
     LinearExpr one = LinearExpr::symbol(divisor);

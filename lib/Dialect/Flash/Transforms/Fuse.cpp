@@ -246,7 +246,8 @@ static void emitMissed(tensor::ExtractOp read, StringRef reason) {
 int64_t mlir::flash::fuseProducers(RewriterBase &rewriter, Operation *root) {
   OpBuilder::InsertionGuard guard(rewriter);
   int64_t fused = 0;
-  // Repeats this, since a tensor that two other tensors read can move only after both of these have moved.
+  // Goes through all reads again after each change: a tensor that two other tensors read can move only after both of
+  // these have moved.
   for (bool hasChanged = true; hasChanged;) {
     hasChanged = false;
     for (tensor::ExtractOp read : findReads(root)) {

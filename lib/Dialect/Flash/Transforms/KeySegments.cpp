@@ -12,7 +12,8 @@ namespace {
 // One interval with cuts at its ends
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// Emits the segments for one interval, which most masks have: a masked, a full and a masked segment.
+/// Emits the segments for a mask with one kept interval that is cut at its ends only, as most masks have it: a masked,
+/// a full and a masked segment.
 class SingleInterval : BoundsEmitter {
 public:
   using BoundsEmitter::BoundsEmitter;
@@ -43,9 +44,9 @@ private:
     return makeSegments(begin, fullBegin, reduce(suffixes, /*isMin=*/true), end);
   }
 
-  /// Emits the segments of moved tiles. The first tile begins at the first key that may be kept, so that its begin is
-  /// not cut if all queries see that key. The last tile may exceed the interval and the loop. If the interval's end is
-  /// before its begin, the interval is empty.
+  /// Emits the segments of moved tiles. The first tile begins at the first key that may be kept. So it has no masked
+  /// part in front if all queries see that key. The last tile may exceed the interval and the loop. If the interval's
+  /// end is before its begin, the interval is empty.
   SmallVector<KeySegment> emitMoved() {
     const TileInterval &kept = bounds.kept.front();
     SmallVector<AffineExpr> beginExprs{symbol(LoopBounds::Begin)}, endExprs{symbol(LoopBounds::End)};
@@ -104,16 +105,16 @@ private:
 // Several intervals
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// One case for the place of a tile boundary (Point): bounds on the boundary, counted in tiles, and conditions
-/// (`facts`). In this case all of them hold.
+/// What holds for a tile boundary (Point) in one case: bounds on the boundary, counted in tiles, and conditions
+/// (`facts`).
 struct Alternative {
   SmallVector<MaskExpr, 2> bounds;
   SmallVector<MaskExpr, 1> facts;
 };
-/// The cases for a boundary, of which at least one holds. The list is never empty.
+/// All cases for a tile boundary. At least one case holds. The list is never empty.
 using Alternatives = std::vector<Alternative>;
 
-/// A tile boundary: its value, the cases for its lower bounds (`least`), and the cases for its upper bounds (`most`).
+/// A tile boundary: its value, its lower bounds in each case (`least`), and its upper bounds in each case (`most`).
 struct Point {
   OpFoldResult value;
   Alternatives least, most;
@@ -217,8 +218,8 @@ private:
   Point least(const Point &a, const Point &b) { return pick(a, b, /*isMin=*/true); }
   Point most(const Point &a, const Point &b) { return pick(a, b, /*isMin=*/false); }
 
-  /// Returns `point` if the conditions of the interval hold, else `otherwise`. `value` takes the place of the value of
-  /// `point`: it is that value, limited by the interval's rooms.
+  /// Returns `point` with the value `value` if the conditions of the interval hold, else `otherwise`. `value` is the
+  /// value of `point`, limited by the interval's rooms.
   Point choose(const TileInterval &interval, Point point, const Point &otherwise, OpFoldResult value) {
     if (interval.conditionExprs.empty())
       return point;
@@ -277,7 +278,7 @@ private:
         intervals.begins[0] = least(intervals.begins[0], intervals.begins[n]);
         intervals.ends[0] = most(intervals.ends[0], intervals.ends[n]);
       }
-      // An empty interval may lie after the loop's end. It must not extend the interval that covers all.
+      // An empty interval may lie after the loop's end. It must not extend the interval that replaces all intervals.
       intervals.begins[0] = least(intervals.begins[0], loopEnd);
       intervals.ends[0] = least(intervals.ends[0], loopEnd);
       intervals.begins.truncate(1);

@@ -36,9 +36,9 @@ inline SmallVector<OpFoldResult> remap(const IRMapping &mapping, ArrayRef<OpFold
   });
 }
 
-/// Returns the loop around `op` if `op` updates every value that the loop carries, in each iteration. Such a value is a
-/// state of `op`, or, for a state that moves with the streamed dimension, a tensor of which `op` replaces one slice.
-/// Null for other loops.
+/// Returns the loop around `op` if, in each iteration, `op` updates every value that the loop carries. Such a value is
+/// a state of `op`. If a state moves with the streamed dimension, the value is a tensor of which `op` replaces one
+/// slice. Null for other loops.
 scf::ForOp getFoldingLoop(StepOpInterface op);
 
 /// Whether the only effects of `op` and of its regions are reads.

@@ -70,7 +70,8 @@ FailureOr<OnlineAttentionOp> mlir::flash::convertToOnlineSoftmax(RewriterBase &r
   Location loc = op.getLoc();
   auto oType = cast<RankedTensorType>(op.getResult(0).getType());
   auto rowType = cast<RankedTensorType>(op.getResult(1).getType());
-  // A static extent of q or of one of the results may be dynamic in the other types. In the state it is static.
+  // An extent may be static in one of the types (of q, of the results) and dynamic in others. In the state it is static
+  // if it is static in any of these types.
   SmallVector<int64_t> shape(oType.getShape());
   for (ArrayRef<int64_t> known : {op.getQType().getShape().drop_back(), rowType.getShape()})
     for (auto [extent, other] : llvm::zip_first(known, shape))

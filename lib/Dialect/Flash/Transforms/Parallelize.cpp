@@ -83,8 +83,8 @@ static Value getStreamedBefore(Value value) {
   return pad ? pad.getSource() : before;
 }
 
-/// Whether `value` is `origin` plus terms that do not depend on `origin`. Such terms come from steps: a step adds a
-/// term to its streamed tile. The steps are in loops over the tiles of `origin`, or `origin` is one tile.
+/// Whether `value` is `origin` plus terms that do not depend on `origin`. Each term is what a step adds to its streamed
+/// tile. The steps are in loops over the tiles of `origin`, or `origin` is one tile.
 static bool isSumOnto(Value origin, Value value) {
   if (value == origin)
     return true;

@@ -62,8 +62,8 @@ std::optional<Interval64> RangeReader::getPosition(const Tile &tile) {
   return Interval64{first, b.createOrFold<arith::AddIOp>(first, constant(tile.size - 1)), /*isNatural=*/true};
 }
 
-/// Whether `value` ascends, or descends, with the position of the query or of the key. It must not depend on anything
-/// else that differs between the pairs of a tile.
+/// Whether `value` ascends, or descends, with the position of the query or of the key, and depends on nothing else that
+/// differs between the pairs of a tile.
 bool RangeReader::isMonotone(Value value) {
   if (value == mask.getArgument(2) || value == mask.getArgument(3))
     return true;
@@ -187,7 +187,7 @@ ConditionRange RangeReader::getComparison(arith::CmpIOp op) {
   Predicate predicate = op.getPredicate();
   if (predicate == Predicate::eq || predicate == Predicate::ne) {
     result.mayHold = both(compare(Predicate::sle, x->lo, y->hi), compare(Predicate::sle, y->lo, x->hi));
-    // Unless one of these pairs of bounds differs, each side has only one value, and the two values are equal.
+    // If neither of these two pairs of bounds differs, each side has only one value, and the two values are equal.
     result.mayFail = either(compare(Predicate::ne, x->lo, y->hi), compare(Predicate::ne, x->hi, y->lo));
     if (predicate == Predicate::ne)
       std::swap(result.mayHold, result.mayFail);

@@ -15,8 +15,9 @@ namespace mlir::flash {
 struct Interval64 {
   Value lo, hi;
   bool isNatural = false; // lo is known to be >= 0
-  /// The arrays whose elements the integer is computed from, and values that a flash.tile_range has evaluated. If there
-  /// are any, a sum with this integer may wrap around.
+  /// If this set is not empty, a sum with the integer may wrap around. The set has the arrays whose elements the
+  /// integer is computed from. If the bounds come from a flash.tile_range that reads no array, the set has the value of
+  /// which the flash.tile_range computes the bounds.
   llvm::SetVector<Value> arrays = {};
 };
 

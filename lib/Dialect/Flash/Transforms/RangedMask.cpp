@@ -65,7 +65,7 @@ static ConditionRange cutLastTile(ImplicitLocOpBuilder &b, ConditionRange keep, 
   return keep;
 }
 
-/// Emits the class of a tile: `visit`, but masked in place of full if the tile exceeds `length`.
+/// Returns `visit`, the class of a tile, unless the tile is full and exceeds `length`. Such a tile becomes masked.
 static Value maskLastTile(ImplicitLocOpBuilder &b, Value visit, Value position, Value length, int64_t tile) {
   Value end = arith::AddIOp::create(b, position, arith::ConstantIndexOp::create(b, tile));
   Value exceeds = arith::CmpIOp::create(b, arith::CmpIPredicate::sgt, end, length);
@@ -149,9 +149,9 @@ static void eraseUnused(Operation *op) {
 
 RangedMask::~RangedMask() { eraseUnused(classes); }
 
-/// Copies the code of `value` into a region of the flash.tile_classes. Ops between the flash.tile_classes and the
-/// anchor are copied, too. (The anchor may be the loop over keys itself.) Null if `value` depends on a value inside of
-/// the anchor other than the tile's position.
+/// Copies the code of `value` into a region of the flash.tile_classes. Ops between the flash.tile_classes and `anchor`
+/// are copied, too. (`anchor` may be the loop over keys itself.) Null if `value` depends on a value inside of `anchor`
+/// other than the tile's position.
 Value RangedMask::copyIntoTable(OpBuilder &b, Value value, IRMapping &mapping) {
   return flashc::cloneSlice(b, value, mapping, [&](Value outside) {
     Operation *definition = outside.getDefiningOp();

@@ -31,8 +31,8 @@ static bool isOfRows(AffineExpr expr) {
   return expr.isFunctionOfSymbol(LoopBounds::First) || expr.isFunctionOfSymbol(LoopBounds::Count);
 }
 
-/// Whether a bound of the kept interval moves with the rows, from row to row. A bound that moves in steps is the same
-/// for all rows of a step, and does not count.
+/// Whether a bound of the kept interval moves with every row. A bound that moves in steps does not count: it is the
+/// same for all rows of a step.
 static bool movesWithRows(const LoopBounds &bounds) {
   // A bound may have one division, by the tile size, which rounds it to tiles.
   auto moves = [&](AffineExpr bound) {
@@ -67,9 +67,9 @@ static TileInterval dropBounds(const TileInterval &interval, llvm::function_ref<
 }
 
 /// Separates the one interval whose begin depends on the rows from the other intervals, which must end at fixed keys.
-/// In the other intervals, drops the bounds that depend on the rows, so that more tiles are kept. If a cut has several
-/// bounds, drops those that do not depend on the rows, so that more tiles are masked. Neither changes the result of the
-/// attention.
+/// In the other intervals, drops the bounds that depend on the rows, so that more tiles are visited. If a cut has
+/// several bounds, drops those that do not depend on the rows, so that more tiles are masked. The result of the
+/// attention stays the same, since the mask still decides about each pair.
 static std::optional<MovingBounds> separate(LoopBounds bounds) {
   if (isOneInterval(bounds))
     return MovingBounds{std::move(bounds), {}};
@@ -196,7 +196,8 @@ static std::optional<LoopBounds> computeReadRowBounds(MaskSet &mask, const MaskL
   return bounds;
 }
 
-/// Whether the tiles of queries of `op` follow segments. Some of these tiles have fewer rows than others.
+/// Whether the tiles of queries of `op` begin where segments begin (flash.segment_tile). Some of these tiles have fewer
+/// rows than others.
 static bool followsSegments(OnlineAttentionOp op) { return op.getI0().getDefiningOp<SegmentTileOp>() != nullptr; }
 
 bool mlir::flash::hasReadRowBounds(Region &region) {
@@ -230,8 +231,8 @@ static KeyRange keepRowsInside(OpBuilder &b, OnlineAttentionOp op, KeyRange rang
   return range;
 }
 
-/// Drops bounds that hold for all tiles that the whole tile of queries visits: the begin, if it is the same for all
-/// rows, and, if `isFullInFront`, the cuts of the first tiles.
+/// Drops bounds that hold in every tile that the whole tile of queries visits: the begin of the kept interval, if it is
+/// the same for all rows, and, if `isFullInFront`, the cuts of the first tiles.
 static void dropKnown(LoopBounds &bounds, bool isFullInFront) {
   auto isOfAnyRow = [&](AffineExpr expr) {
     if (isOfRows(expr))

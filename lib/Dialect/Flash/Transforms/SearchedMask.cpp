@@ -83,8 +83,8 @@ SmallVector<CountLeOp> mlir::flash::searchKeys(Region &mask) {
 //===--------------------------------------------------------------------------------------------------------------===//
 
 namespace {
-/// A conjunct `j >= limit` (a lower bound) or `j <= limit` (an upper bound). If `limit` of a lower bound, or `limit +
-/// 1` of an upper bound, is an element of a sorted array, `element` is this element.
+/// A conjunct `j >= limit` (a lower bound) or `j <= limit` (an upper bound). A lower bound has an `element` if `limit`
+/// is an element of a sorted array, and an upper bound if `limit + 1` is one.
 struct KeyBound {
   bool isLower;
   LinearExpr limit;
@@ -96,8 +96,8 @@ class Conjunction {
 public:
   Conjunction(arith::AndIOp root, Region &mask) : root(root), mask(mask) { collect(root); }
 
-  /// If two of the bounds are those of a segment, clamps other bounds to this segment: those that are not known to
-  /// ascend or descend with the query, and that ascend with the query once they are clamped.
+  /// If two of the bounds are those of a segment, clamps other bounds to this segment. A bound is clamped if it is not
+  /// known to ascend or descend with the query, but ascends with the query once it is clamped.
   void clamp() {
     for (const std::optional<KeyBound> &low : bounds)
       for (const std::optional<KeyBound> &high : bounds)

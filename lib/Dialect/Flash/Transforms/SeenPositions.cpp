@@ -1,7 +1,7 @@
 //===- SeenPositions.cpp - the keys that any query sees -----------------------------------------------------------===//
 //
-// The range of keys that queries see is computed like the bounds of a loop: its tiles have one key each, and there is
-// only one tile of queries, which has all of them.
+// The range of keys that queries see is computed like the bounds of a loop over tiles of keys. Here each tile of keys
+// has one key, and a single tile of queries has all queries.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 
@@ -59,7 +59,7 @@ public:
 private:
   using GetExprs = llvm::function_ref<ArrayRef<AffineExpr>(const TileInterval &)>;
 
-  /// Whether data bound each kept interval on one side. `get` returns the bounds of an interval on this side.
+  /// Whether each kept interval has a bound by data on one side. `get` returns an interval's bounds on this side.
   bool isOfData(GetExprs get) const {
     return llvm::all_of(bounds.kept, [&](const TileInterval &kept) {
       return llvm::any_of(get(kept), [&](AffineExpr expr) { return isBoundOfData(expr); });
@@ -117,8 +117,8 @@ static KeyRange getDualRange(OpBuilder &b, StepOpInterface op, const PairExtents
   return range;
 }
 
-/// Returns the range for the primal view: tiles of keys, for all queries, or, if tiles follow segments, for the queries
-/// in the segment of the tile.
+/// Returns the range of keys for the primal view. If tiles follow segments, it is the range that the queries in the
+/// tile's segment see; otherwise it is the range that all queries see.
 static KeyRange getPrimalRange(OpBuilder &b, StepOpInterface op, const PairExtents &extents) {
   Location loc = op.getLoc();
   Value zero = arith::ConstantIndexOp::create(b, loc, 0);

@@ -11,7 +11,7 @@ namespace mlir::flash {
 using namespace mlir;
 using namespace mlir::flash;
 
-/// Emits a step for `gradients` alone. Their states are those of `op` from index `begin` to `end` (exclusive).
+/// Emits a step for `gradients` alone. Its states are the states of `op` with the numbers `begin` to `end` - 1.
 static AccumulateGradientsOp emitPart(RewriterBase &rewriter, AccumulateGradientsOp op, Gradients gradients,
                                       unsigned begin, unsigned end) {
   TypeRange types = op->getResults().slice(begin, end - begin).getTypes();

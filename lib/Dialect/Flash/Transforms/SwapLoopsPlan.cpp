@@ -22,7 +22,7 @@ static scf::ForOp getCarryingLoop(Value value) {
   return loop && value != loop.getInductionVar() ? loop : scf::ForOp();
 }
 
-/// The innermost loop, or the op itself.
+/// Returns the innermost loop, or the op itself if there is no loop.
 static Operation *getInnermost(SwapPlan &plan) {
   return plan.loops.empty() ? plan.op.getOperation() : plan.loops.back().getOperation();
 }
@@ -108,8 +108,8 @@ static LogicalResult traceState(SwapPlan &plan, unsigned k) {
   return success();
 }
 
-/// Whether the cut has the size of the slice of the state. If the state has no slice, whether the cut has the size of
-/// the whole state.
+/// Whether `access.cut` has the size of the slice that `access.write` writes. Without `access.write`, whether it has
+/// the size of the whole state.
 static bool cutsToSlice(StateAccess &access, ArrayRef<OpFoldResult> extents) {
   SmallVector<OpFoldResult> sizes = access.cut.getMixedSizes(), expected(extents);
   if (access.write)
@@ -164,8 +164,8 @@ static LogicalResult classifyLoops(SwapPlan &plan) {
 
 /// Collects the ops that have to run in the streamed loop: ops that depend on the loop's position or on the state, and
 /// reads, since reads must not run if the loop has no iteration. Checks that the iterations depend on each other only
-/// through the state. Checks that what has to leave the streamed loop (other loops' bounds, slices of the state) does
-/// not depend on it.
+/// through the state. Checks that no bound of a loop and no slice of the state depends on such an op, since bounds and
+/// slices have to leave the streamed loop.
 static LogicalResult checkBodies(SwapPlan &plan) {
   DenseSet<Value> onStream;
   if (plan.streamedLoop)

@@ -52,8 +52,8 @@ public:
         ofColumn.insert_range(op.getResults());
   }
 
-  /// Returns the values of this code that other code of the mask uses and that cost more than a read of a table, in the
-  /// order of the mask's ops.
+  /// Returns values of this code that ops outside of it read, and that cost more than a read of a table. They are in
+  /// the order of the mask's ops.
   SmallVector<Value> findLong() {
     SmallVector<Value> found;
     for (Operation &op : mask.front().without_terminator())
@@ -156,7 +156,7 @@ private:
     return table;
   }
 
-  /// Whether `value` is known right after `runs`, where the tables are emitted.
+  /// Whether `value` is known right after the flash.tile_runs, where the tables are emitted.
   bool isKnown(Value value) {
     if (!value.getParentRegion()->isAncestor(runs->getParentRegion()))
       return false;

@@ -357,9 +357,9 @@ struct RecognizeMagnitude : OpRewritePattern<arith::MaxSIOp> {
   }
 };
 
-/// Rewrites |x| <= c to x + c <= 2 c, compared as unsigned numbers. If x is a sum of multiples of i and j (getLinear),
-/// the comparison stays as it is, since bounds on such sums are computed as bits of words. If x is a difference with an
-/// operand that is the same in the row, c is added to that operand. (In 32 bits |-2^31| is negative; in the new form
+/// Rewrites |x| <= c to x + c <= 2 c, compared as unsigned numbers. If x is a difference with an operand that is the
+/// same in the row, c is added to that operand. If x is a sum of multiples of i and j (getLinear), the comparison stays
+/// as it is: a lowering turns bounds on such sums into bit masks. (In 32 bits |-2^31| is negative; in the new form
 /// -2^31 counts as large.)
 struct CompareMagnitude : OpRewritePattern<arith::CmpIOp> {
   using OpRewritePattern::OpRewritePattern;

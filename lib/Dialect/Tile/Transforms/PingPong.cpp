@@ -42,7 +42,8 @@ static int64_t insertTurns(Block &block, Value warpgroup) {
   return numTurns;
 }
 
-/// Inserts turns into `program`. Returns the number of inserted turns. If it is 0, emits a remark that says why.
+/// Lets the consumers of `program` take turns at their products. Returns the number of turns in the code. If it is 0,
+/// emits a remark that says why.
 static int64_t takeTurns(ProgramOp program) {
   auto miss = [&] { return remark::missed(program.getLoc(), remark::RemarkOpts::name("ping-pong").category("tile")); };
   int64_t numTurns = 0;

@@ -72,7 +72,8 @@ private:
     return kernel;
   }
 
-  /// Sets the history of each carried value to its part of `values`, which are the values that the kernel carries.
+  /// Sets the history of each carried value. `values` are the values that the kernel carries: one history after the
+  /// other.
   void setHistory(ValueRange values) {
     for (auto [value, ages] : plan.carried) {
       history[value] = llvm::to_vector(values.take_front(ages));
@@ -126,7 +127,7 @@ private:
     if (Value known = maps[stage].lookupOrNull(value))
       return known;
     int64_t age = plan.getAge(value, stage);
-    // At age 0 the previous tile computes the value in this iteration.
+    // At age 0, the previous tile computes the value in this same iteration of the new loop, one stage further.
     if (auto arg = dyn_cast<BlockArgument>(value); arg && age == 0)
       if (stage + 1 < static_cast<int64_t>(maps.size()))
         return maps[stage + 1].lookup(plan.getNext(arg));

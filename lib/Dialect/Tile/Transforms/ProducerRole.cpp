@@ -45,14 +45,14 @@ class ProducerEmitter : public RoleEmitter {
       b.clone(op, map);
   }
 
-  /// Gives the producer's loop all iterations.
+  /// Lets the producer's loop run all iterations, also those that a consumer skips.
   void emitVisits(OwnVisitsOp own) {
     map.map(own.getBegin(), index(own.getLoc(), 0));
     map.map(own.getEnd(), get(own.getTotal()));
   }
 
-  /// Computes the work tile of the next iteration from `taken`, the old value of the counter, which was fetched
-  /// earlier. Broadcasts the work tile to the consumers. Ends the loop if there is no next work tile.
+  /// Computes the work tile of the next iteration from `taken`, a value of the counter that was fetched earlier.
+  /// Broadcasts the work tile to the consumers. Ends the loop if there is no next work tile.
   void emitNext(DrawOp draw, Value taken, scf::ForOp copy) {
     Location loc = draw.getLoc();
     Value limit = get(draw.getLimit()), one = index(loc, 1);

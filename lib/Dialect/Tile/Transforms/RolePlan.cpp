@@ -31,7 +31,8 @@ void RolePlan::markDrawn(DrawOp draw) {
 }
 
 void RolePlan::findVarying() {
-  // The walk visits users of a loop's arguments before the draw, so it is repeated until no more arguments are marked.
+  // The walk visits the users of a loop's arguments before the tile.draw for which the arguments are marked. So it is
+  // repeated until no more arguments are marked.
   for (size_t before = -1; before != varying.size();) {
     before = varying.size();
     program.walk<WalkOrder::PreOrder>([&](Operation *op) {

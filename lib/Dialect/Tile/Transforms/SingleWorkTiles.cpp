@@ -62,8 +62,8 @@ public:
       : SingleWorkTiles(program, b, program.getWork()->getScope()), list(program, b) {}
 
 private:
-  /// The list has an entry for each item, then the work of each item, and then once more the numbers of each item, in
-  /// the order of the items.
+  /// The list has three parts: an entry for each item (the item and its numbers), then the work of each item, and then
+  /// the numbers of each item again. The third part is in the order of the items.
   Value emitItem(Value isFront, Value inFront, Value place) override {
     Value entry = mul(place, index(1 + list.countNumbers())), item = select(isFront, inFront, list.emitLoad(entry));
     Value ofItem = add(mul(items, index(2 + list.countNumbers())), mul(inFront, index(list.countNumbers())));

@@ -50,8 +50,9 @@ public:
   }
 
 private:
-  /// Emits the number of heads at the end whose work tiles are assigned one by one (the tail). The tail has at least
-  /// one and a half rounds of work tiles if there are so many, and the number of heads before it is even.
+  /// Emits the number of heads in the tail: the last heads, whose work tiles are assigned one by one. The tail has at
+  /// least one and a half rounds of work tiles, or all of them if there are fewer. The number of the other heads is
+  /// even.
   Value emitTail() {
     Value wanted = arith::CeilDivUIOp::create(b, mul(ctas, index(3)), add(nx, nx));
     Value least = arith::MinUIOp::create(b, wanted, heads);
@@ -79,9 +80,9 @@ private:
 
   Value tail;
   Divisor byPairs, byTail;
-  /// `pairedHeads` is the number of heads in pairs, and `extra` the number of CTAs that have one pair more than the
-  /// others. `paired` is the number of this CTA's work tiles in pairs. `isShort` says whether this CTA has a pair less
-  /// than others and gets a work tile of the tail for it. `dealt` is the number of CTAs that have a pair less.
+  /// `pairedHeads` is the number of heads in pairs. `extra` is the number of CTAs that have one pair more than the
+  /// others, and `dealt` is the number of the others. `paired` is the number of this CTA's work tiles in pairs.
+  /// `isShort` says whether this CTA has a pair less than others, and gets a work tile of the tail in its place.
   Value pairedHeads, extra, paired, isShort, dealt;
 };
 
@@ -188,7 +189,8 @@ public:
   }
 
 private:
-  /// Emits the coordinates of the work tile `number`, the numbers of its item, and the warpgroup's own numbers.
+  /// Emits the coordinates of the work tile `number`, and then the numbers that the list has for its item: those for
+  /// all warpgroups, and those for this warpgroup alone.
   SmallVector<Value> emitEntry(Value number) {
     Location at = locateShared(number);
     Value begin = mul(at.place, index(1 + list.countNumbers())), item = list.emitLoad(begin);

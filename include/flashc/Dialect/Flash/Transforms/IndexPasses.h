@@ -13,8 +13,8 @@ namespace mlir::flash {
 #define GEN_PASS_REGISTRATION
 #include "flashc/Dialect/Flash/Transforms/IndexPasses.h.inc"
 
-/// Replaces every flash.wrap_index inside of `root` (flash-wrap-indices). Returns how many were replaced by their
-/// index, because it is never negative, and how many were replaced by a select.
+/// Replaces every flash.wrap_index inside of `root` (flash-wrap-indices). Returns how many were replaced by the index
+/// itself, since the index is never negative, and how many by a select.
 std::pair<int64_t, int64_t> wrapIndices(Operation *root);
 
 } // namespace mlir::flash

@@ -20,7 +20,7 @@ public:
   ~RangedMask();
   RangedMask(const RangedMask &) = delete;
 
-  /// The arrays that the mask reads and whose range of elements in a tile goes into the class of the tile.
+  /// The arrays whose ranges of elements in a tile help to decide the class of the tile.
   ArrayRef<Value> getArrays() const { return arrays; }
 
   /// Makes the op skip the tiles outside of `ranges`, too. `ranges` are ranges of streamed positions for the resident

@@ -29,7 +29,7 @@ public:
   /// Puts the op's own region back.
   void restore();
   /// Leaves the new region in the op if it has searches; otherwise restores the op's own region. In the dual view the
-  /// searches depend on the key alone, and replace reads for each query.
+  /// searches depend on the key alone, and take the place of reads that would run for each query.
   void keepSearches();
   /// The op's own region, whether it is in the op or not.
   Region &getOriginal() { return original.empty() ? mask : original; }

@@ -20,11 +20,11 @@ struct PairExtents {
   OpFoldResult queries, keys;
 };
 
-/// Returns the range of the keys that the batch and head of `op` see, as far as data bound it. In the dual view,
-/// returns the range of the queries. `op` is a tile with a mask; the code for the bounds is emitted before it. Data are
-/// elements of an array that the mask reads (lengths, offsets, ids), or numbers that the mask compares the key with. If
-/// tiles follow segments (flash.segment_tile), the range is that of the keys which the queries of the segment see. None
-/// if data do not bound the mask: they bound neither a causal mask nor a window.
+/// Returns the range of the keys that the batch and head of `op` see, as far as data bound this range. In the dual
+/// view, returns the range of the queries. `op` is a tile with a mask; the code for the bounds is emitted before it.
+/// Data are elements of an array that the mask reads (lengths, offsets, ids), or numbers that the mask compares the key
+/// with. If tiles follow segments (flash.segment_tile), the range is that of the keys which the queries of the segment
+/// see. None if the mask has no bound by data: a causal mask has none, and neither has a window.
 std::optional<SeenPositions> emitSeenPositions(StepOpInterface op, MaskView view, const PairExtents &extents);
 
 } // namespace mlir::flash

@@ -98,8 +98,8 @@ bool isTile(StepOpInterface op, TileSizes sizes);
 FailureOr<StepOpInterface> tileStep(RewriterBase &rewriter, StepOpInterface op, TileSizes sizes);
 
 /// The keys [begin, end) that a tile of queries may need in one batch and head. The tile of queries begins at `query`.
-/// The needed tiles of keys are those of the tiles at 0, sizes.kv, ... that have a key of [begin, end). `batch`, `head`
-/// and `query` are placeholders, which a kernel replaces by its own values.
+/// Tiles of keys begin at 0, sizes.kv, ...; a tile of keys is needed if one of its keys is in [begin, end). `batch`,
+/// `head` and `query` are placeholders, which a kernel replaces by its own values.
 struct NeededKeys {
   Value batch, head, query;
   OpFoldResult begin, end;
@@ -113,8 +113,8 @@ struct NeededKeys {
 /// Emits the needed keys before `op`, a step on whole sequences. None if `op` has no mask.
 std::optional<NeededKeys> emitNeededKeys(StepOpInterface op, TileSizes sizes);
 
-/// A mask, and the bounds that the mask gives to the loop over tiles of the streamed dimension. Both are as the loop
-/// reads the mask: as it is, or with i and j exchanged (MaskView).
+/// A mask, and the bounds that the mask gives to the loop over tiles of the streamed dimension. Both are in the view in
+/// which the loop reads the mask (MaskView).
 struct KeyBounds {
   std::unique_ptr<SearchedMask> searched; // owns the values of `mask` and `bounds`
   MaskSet mask;
@@ -141,8 +141,8 @@ struct RowBounds {
 /// moving interval depends on the rows.
 bool hasRowBounds(Region &mask);
 
-/// Computes the bounds that the mask of `op` gives to `rows` rows from `first` on, among the key tiles at `begin`,
-/// `begin` + tile, ... below `end`. The result bounds the moving interval. The rows may also need the tiles before
+/// Computes the bounds that the moving interval of the mask of `op` gives to `rows` rows from `first` on, among the key
+/// tiles at `begin`, `begin` + tile, ... below `end`. The rows may also need tiles of the other intervals: those before
 /// `emitFixedEnd`. None if `hasRowBounds` does not hold.
 std::optional<RowBounds> emitRowBounds(OpBuilder &b, OnlineAttentionOp op, OpFoldResult begin, OpFoldResult end,
                                        Value first, int64_t rows);
@@ -169,16 +169,16 @@ struct RowRange {
 std::optional<RowBounds> emitReadRowBounds(OpBuilder &b, OnlineAttentionOp op, OpFoldResult begin, OpFoldResult end,
                                            const RowRange &rows);
 
-/// Returns the end of the key tiles, among those from `begin` to `end`, that the fixed intervals need. A fixed interval
-/// is one that does not move with the rows. Null if there is none, or if `hasRowBounds` does not hold.
+/// Returns the end of the last key tile, among those from `begin` to `end`, that a fixed interval needs. A fixed
+/// interval is one that does not move with the rows. Null if there is none, or if `hasRowBounds` does not hold.
 OpFoldResult emitFixedEnd(OpBuilder &b, OnlineAttentionOp op, OpFoldResult begin, OpFoldResult end);
 
 /// Whether the keys of a tile of queries begin at a position that depends on the tile. If so, tiles of keys and of
-/// queries should begin there (`mayMoveTiles`). It does not matter where tiles of queries begin now.
+/// queries should begin there (`mayMoveTiles`). The result does not depend on where they begin at the time of the call.
 bool beginsAnywhere(OnlineAttentionOp op);
 
-/// Returns the class of a mask. `getName` gives the names of arrays. `ranged` is null if the mask is not evaluated at
-/// run time.
+/// Returns how exactly the bounds fit the mask. `getName` gives the names of arrays. `ranged` is null if the mask is
+/// not evaluated at run time.
 MaskClass classify(const MaskSet &mask, const LoopBounds &bounds, const RangedMask *ranged,
                    llvm::function_ref<std::string(Value)> getName);
 

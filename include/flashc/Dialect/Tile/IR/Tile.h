@@ -40,7 +40,7 @@ int64_t getSlotBytes(const GPUTarget &target, int64_t rows, int64_t cols, Type e
 namespace mlir::tile {
 /// The rows of a warpgroup's tile. Each of the warpgroup's four warps holds a fragment of 16 rows.
 constexpr int64_t kTileRows = 64;
-/// The rows of a warp's tile (tile.warp_program), which is one such fragment.
+/// The rows of a warp's tile (tile.warp_program): one fragment of 16 rows.
 constexpr int64_t kWarpRows = 16;
 /// The most consumer warpgroups of a CTA. With five of them and a producer a thread would have only 80 registers.
 constexpr int64_t kMaxConsumers = 4;
@@ -50,8 +50,8 @@ constexpr int64_t kBlockCols = 8;
 
 /// The number of places for broadcasts (tile.publish). It is greater than the number of slots in the ring of Q.
 constexpr int64_t kPublishPlaces = 4;
-/// How many numbers a place holds next to its mbarrier: kOwnPublishWords if some of the numbers are for single
-/// consumers, otherwise kPublishWords.
+/// How many numbers a place holds next to its mbarrier: kPublishWords if every number is for all consumers, and
+/// kOwnPublishWords if some numbers are for one consumer each.
 constexpr int64_t kPublishWords = 16;
 constexpr int64_t kOwnPublishWords = 32;
 /// Returns the bytes of all places on `target`, where each place holds `words` numbers.
@@ -124,9 +124,9 @@ inline constexpr int64_t kReducerRegisters = 56;
 /// consumer's thread.
 int64_t getReducerRegisters(const GPUTarget &target, ScheduleAttr schedule);
 
-/// Returns how many words (i32) of a work list an item with `numbers` numbers takes. The first part of the list has
-/// each item and its numbers; the second part has each item's work and again its numbers. One more word, after both
-/// parts, is the counter of `tile.draw`.
+/// Returns how many words (i32) of a work list an item with `numbers` numbers takes. The first part of the list has,
+/// for each item, the item and its numbers. The second part has, for each item, its work and again its numbers. One
+/// more word, after both parts, is the counter of `tile.draw`.
 constexpr int64_t getListItemWords(int64_t numbers) { return 2 * (1 + numbers); }
 
 /// Returns how many numbers a place for broadcasts (tile.publish) of `kernel` holds.

@@ -93,9 +93,9 @@ struct EpilogueOverlap {
   struct Side {
     scf::ForOp loop;
     SmallVector<Operation *> head;
-    /// The ops and values of the early part whose results the rest reads. `again` has scalar ops, which the rest
-    /// computes again; with an early softmax it lacks those that depend on the work tile's number. `crossing` has the
-    /// iter_args and the values of the other ops, which the new loop carries.
+    /// What the rest reads of the early part's results. `again` has scalar ops, which the rest computes again; with an
+    /// early softmax, ops that depend on the work tile's number are not among them. `crossing` has the iter_args and
+    /// the results of all other ops; the new loop carries them.
     SmallVector<Operation *> again;
     SmallVector<Value> crossing;
   };
