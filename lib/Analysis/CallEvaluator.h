@@ -81,7 +81,7 @@ private:
   /// each level.
   llvm::DenseMap<mlir::Value, size_t> levels;
   llvm::SmallVector<size_t> ages = {0};
-  /// While a number is computed: the innermost of the levels that it depends on, as far as they are known yet.
+  /// The innermost level found so far on which the number that is being computed depends.
   size_t level = 0;
   mlir::Value unknown;
   /// The region of each table has an evaluator of its own. The contents of tables are cached.

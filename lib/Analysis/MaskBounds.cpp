@@ -209,8 +209,8 @@ private:
     return llvm::all_of(getRows(part), [&](const MaskExpr &row) { return prover.isNatural(row); });
   }
 
-  /// Whether a condition of `part` is a room (TileInterval::rooms): the distance between a lower and an upper bound of
-  /// the tiles.
+  /// Whether a condition of `part` limits the distance between a lower and an upper bound of the tiles
+  /// (TileInterval::rooms).
   bool isRoom(const MaskExpr &condition, const MaskProjection &part) const {
     return llvm::any_of(part.bounds, [&](const MaskExpr &low) {
       return low[MaskSpace::Tile] == 1 && llvm::any_of(part.bounds, [&](const MaskExpr &high) {

@@ -53,8 +53,8 @@ private:
       rows.push_back(fact);
   }
 
-  /// Makes the simplex of the rows. It stops adding rows as soon as the simplex is empty. Returns nullopt if the budget
-  /// is spent.
+  /// Makes the simplex of the constraints `rows`. It stops adding constraints as soon as the simplex is empty. Returns
+  /// nullopt if the budget is spent.
   std::optional<Simplex> makeSimplex() {
     space.proofBudget -= rows.size() * (numColumns + 1);
     if (space.proofBudget < 0)

@@ -55,8 +55,8 @@ private:
   DenseMap<Value, Trend> known;
 };
 
-/// How a row function compares with the query i. Above: it is greater than i, as the end of the segment or block that
-/// contains i. AtMost: it is at most i, as the begin of that segment or block.
+/// How a row function compares with the query i. Above: it is greater than i, for example the end of the segment or
+/// block that contains i. AtMost: it is at most i, for example the begin of that segment or block.
 enum class Side { Above, AtMost };
 std::optional<Side> compareWithQuery(Value value, Region &mask);
 

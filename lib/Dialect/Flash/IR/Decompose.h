@@ -63,7 +63,8 @@ Value emitWeight(ImplicitLocOpBuilder &b, Value s, Value lse);
 /// Returns `values` itself if `op` has no dropout.
 Value emitDropped(ImplicitLocOpBuilder &b, ScoresOpInterface op, Value values, ArrayRef<Value> at);
 
-/// Casts `results` to the result types of `op`, which may have other static extents.
+/// Casts `results` to the result types of `op`. An extent that is static in one of the two types may be dynamic in the
+/// other.
 void castResults(ImplicitLocOpBuilder &b, MutableArrayRef<Value> results, Operation *op);
 
 } // namespace mlir::flash::decompose

@@ -137,8 +137,8 @@ SmallVector<StepOperand> AppendKVOp::getInputs() {
   for (auto [name, scale] : {std::pair("k_scale", getKScale()), std::pair("v_scale", getVScale())})
     if (scale) {
       auto type = cast<MemRefType>(scale.getType());
-      // A dimension of extent 1, where all pages or all heads share a scale, gets Dim::Part, which no other operand
-      // has.
+      // If all pages or all heads share a scale, this dimension has extent 1, and gets Dim::Part, which no other
+      // operand has.
       add(true, name,
           {type.getDimSize(0) == 1 ? Dim::Part : Dim::Page, type.getDimSize(1) == 1 ? Dim::Part : Dim::KeyHead});
     }

@@ -142,7 +142,8 @@ Value RunsBuilder::emitMergePosition(ArrayRef<Value> runs) {
 }
 
 /// If the visited tile is full, extends the current sequence of consecutive full tiles by this tile, or begins a new
-/// sequence. If the sequence is then longer than the range of full tiles of the last run, it becomes this range.
+/// sequence. If the sequence is then longer than the range of full tiles in the last run, the sequence replaces that
+/// range.
 void RunsBuilder::emitFull(MutableArrayRef<Value> state, Value key, Value next, Value isFull) {
   Value &rowBegin = state[NumFields * numRuns], &rowEnd = state[NumFields * numRuns + 1];
   Value isNext = compare(Predicate::eq, rowEnd, key);

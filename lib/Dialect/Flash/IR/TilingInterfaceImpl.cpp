@@ -194,8 +194,8 @@ static FailureOr<OpFoldResult> getKeyHeads(OpBuilder &b, StepOpInterface op, OpF
   return OpFoldResult(b.getIndexAttr(std::max<int64_t>(*heads / group, 1)));
 }
 
-/// Removes the attribute group_size if the tile has static numbers of heads, because its types then say the group size.
-/// (The group size differs from that of the whole op if the tile has only some query heads of a group.)
+/// Removes the attribute group_size if the tile has static numbers of heads, because the operands' types then say the
+/// group size. (The group size differs from that of the whole op if the tile has only some query heads of a group.)
 static void setTileGroup(StepOpInterface tile) {
   auto isDynamic = [&](StepDim dim) {
     auto [operand, place] = tile.getMoving(dim);

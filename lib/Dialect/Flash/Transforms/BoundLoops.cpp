@@ -202,9 +202,9 @@ static bool readsArrays(Region &mask) {
       ofPair, [](Operation *inner) { return llvm::any_of(inner->getOperandTypes(), llvm::IsaPred<ShapedType>); });
 }
 
-/// Creates the runs of tiles by evaluating the mask at run time. Returns null if that is not worth two more kernels: if
-/// the bounds are exact, or if the analysis understands the whole mask and the mask reads sorted arrays. A loop with
-/// the bounds of such a mask visits only few tiles that it could skip.
+/// Creates the runs of tiles by evaluating the mask at run time. Returns null if the runs are not worth the two kernels
+/// that compute them. This is so if the bounds are exact. It is also so if the analysis understands the whole mask and
+/// the mask reads sorted arrays: a loop with the bounds of such a mask visits only few tiles that it could skip.
 static std::unique_ptr<RangedMask> createRanged(StepOpInterface op, Region &original, const MaskSet &mask,
                                                 const LoopBounds &bounds) {
   bool isWorthIt = !mask.opaque.empty() || (classify(mask, bounds).kind != MaskClass::Exact && !readsArrays(original));

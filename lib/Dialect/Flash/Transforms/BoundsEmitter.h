@@ -20,11 +20,11 @@ protected:
   /// Whether the tile of queries may have no query, as a tile of flash.segment_tile may.
   bool mayHaveNoQuery() const;
 
-  /// Returns the loop's end, rounded to a multiple of the tile size, counted from the loop's begin. Rounds up with
-  /// `isCeil`, else down.
+  /// Returns the loop's end, rounded to where a tile ends: to the loop's begin plus a multiple of the tile size. Rounds
+  /// up with `isCeil`, else down.
   AffineExpr getEnd(bool isCeil) const;
 
-  /// Rounds `position` to a multiple of the tile size, counted from `begin`. Rounds up with `isCeil`, else down.
+  /// Rounds `position` to `begin` plus a multiple of the tile size. Rounds up with `isCeil`, else down.
   OpFoldResult roundFrom(OpFoldResult begin, OpFoldResult position, bool isCeil);
 
   /// Returns the minimum of `exprs` if `isMin`, else their maximum.

@@ -42,8 +42,8 @@ inline llvm::SetVector<Value> unite(const llvm::SetVector<Value> &x, const llvm:
 
 /// Evaluates a mask region for a whole tile, with intervals for integers. If an integer depends on the query alone, or
 /// on the key alone, its interval is from its least to its greatest value in the tile. These two are computed at the
-/// tile's ends if the integer is monotone, and otherwise over all positions (flash.tile_range). A value whose code the
-/// class does not know may be anything.
+/// tile's ends if the integer is monotone, and otherwise over all positions (flash.tile_range). A value whose code is
+/// not understood may be anything.
 ///
 /// Integers that are computed from elements may wrap around. Where such an integer may do so in a tile, its interval is
 /// all values of its type. Positions, and integers that are computed from positions alone, are assumed not to overflow,

@@ -126,7 +126,7 @@ static MaskLoop describe(OnlineAttentionOp op, const KeyRange &range, int64_t ro
   return loop;
 }
 
-/// Computes the bounds of the tiles of `range` by the mask of `op`.
+/// Computes the bounds that the mask of `op` gives to the tiles of `range`.
 static std::optional<MovingBounds> computeRowBounds(OnlineAttentionOp op, MaskSet &mask, const KeyRange &range) {
   return computeRowBounds(mask, describe(op, range, *getConstantIntValue(range.count)), op.getContext());
 }

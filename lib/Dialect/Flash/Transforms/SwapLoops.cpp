@@ -241,8 +241,8 @@ bool isPartial(StepOpInterface op) {
 }
 
 /// Returns the value that fills the init of `carried`, an argument of a loop. None if the init is not the result of a
-/// linalg.fill, if the loops around `write` change the tensor by another op than `write`, or if two iterations may
-/// write to the same slice.
+/// linalg.fill, if an op other than `write` changes the carried tensor in the loops around `write`, or if two
+/// iterations may write to the same slice.
 std::optional<Value> getInitialFill(BlockArgument carried, tensor::InsertSliceOp write) {
   SmallVector<scf::ForOp> loops;
   Value init = carried, result = write.getResult();

@@ -119,8 +119,8 @@ private:
     return value == key || (op && isWideCast(op) && isKey(op->getOperand(0)));
   }
 
-  /// Returns c if `op` computes x mod c, where x is linear (isLinear): as a bit mask with c - 1 = 2^n - 1, or as x - (x
-  /// floordiv c) * c. Also returns c if `op` is the remainder of the key by c. None otherwise.
+  /// Returns c if `op` computes x mod c for a linear x (isLinear), in one of two forms: a bit mask c - 1, where c is a
+  /// power of 2, or x - (x floordiv c) * c. Also returns c if `op` is the remainder of the key by c. None otherwise.
   std::optional<int64_t> getModulus(Operation *op) {
     if (isa<arith::RemSIOp, arith::RemUIOp>(op) && isKey(op->getOperand(0)))
       return getConstant(op->getOperand(1));

@@ -5,9 +5,9 @@
 using namespace mlir;
 using namespace mlir::tile;
 
-/// Releases the slot of `wait`, which has elements of f32. All threads read such a slot themselves. So the release
-/// comes after a point that a thread reaches only when all threads have read the slot: after the wait for the last
-/// product that is issued after the last read or, without such a product, after a barrier of the warps.
+/// Releases the slot of `wait`, which has elements of f32. All threads read such a slot themselves, so a thread must
+/// not release the slot before all threads have read it. If products are issued after the last read, the release comes
+/// after the last wait for one of them. Otherwise it comes after a barrier of the warps.
 static void insertReleaseOfColumns(WaitOp wait) {
   Block *block = wait->getBlock();
   Operation *lastRead = wait, *lastWait = nullptr;

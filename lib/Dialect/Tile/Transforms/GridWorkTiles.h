@@ -156,8 +156,8 @@ public:
     return arith::IndexCastOp::create(b, b.getIndexType(), load);
   }
 
-  /// Emits loads of the numbers of an entry: of the shared numbers, which begin `first` words after `begin`, and of the
-  /// own numbers of this warpgroup.
+  /// Emits loads of the numbers of an entry: first those for all warpgroups, which begin `first` words after `begin`,
+  /// and then those for this warpgroup alone.
   SmallVector<Value> emitNumbers(Value begin, int64_t first) {
     SmallVector<Value> numbers;
     for (int64_t number = 0; number < numShared; ++number)
@@ -169,7 +169,7 @@ public:
     return numbers;
   }
 
-  /// Returns the count of numbers in an entry.
+  /// Returns how many numbers an entry has.
   int64_t countNumbers() const { return perEntry; }
 
   const Value list;
@@ -180,8 +180,8 @@ private:
 
   ImplicitLocOpBuilder &b;
   Value warpgroup;
-  /// How many numbers of an entry are for all warpgroups, how many are for each single warpgroup, and how many an entry
-  /// has in all.
+  /// In an entry: how many numbers are for all warpgroups, how many are for each warpgroup alone, and how many there
+  /// are in all.
   int64_t numShared, numOwn, perEntry;
 };
 

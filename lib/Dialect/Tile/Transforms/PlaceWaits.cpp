@@ -30,10 +30,10 @@ bool tile::delayRelease(scf::ForOp loop, int64_t elements) {
   return true;
 }
 
-/// Moves ops that a work tile's first product does not need from before the product to after its issue, so that they
-/// run while the product is in flight. These ops compute values of rows (tile.rows) or, with `isUnderStores`, other
-/// scalars. `isUnderStores` says that the product will run while the previous work tile is stored. Without
-/// `isUnderStores`, moving other scalars would gain nothing, and would make ptxas spill.
+/// Moves ops that come before a work tile's first product to after the issue of this product, so that they run while
+/// the product is in flight. The product must not need them. These ops compute values of rows (tile.rows) or, with
+/// `isUnderStores`, other scalars. `isUnderStores` says that the product will run while the previous work tile is
+/// stored. Without `isUnderStores`, moving other scalars would gain nothing, and would make ptxas spill.
 static void delayScalars(Block &block, bool isUnderStores) {
   auto products = block.getOps<MmaAsyncOp>();
   auto first = products.empty() ? MmaAsyncOp() : *products.begin();

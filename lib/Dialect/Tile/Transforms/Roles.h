@@ -11,8 +11,8 @@
 
 namespace mlir::tile {
 
-/// Emits the code of one role, the producer or the reducer: the role's ops, the loops around them, and the scalars that
-/// both need.
+/// Emits the code of one role, the producer or the reducer: the role's ops, the loops around these ops, and the scalars
+/// that the ops and the loops need.
 class RoleEmitter {
 public:
   RoleEmitter(ProgramOp program, const RolePlan &plan, const LoadNumbering &numbering, OpBuilder &b)

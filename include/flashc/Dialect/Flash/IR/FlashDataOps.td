@@ -399,7 +399,7 @@ def Flash_TileRunsOp : Flash_Op<"tile_runs", [SingleBlock, RecursiveMemoryEffect
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
-    /// Streamed: the dimension whose tiles form runs. Resident: the other dimension; each of its tiles has R runs.
+    /// The streamed dimension is the one whose tiles form runs. The resident dimension is the other one.
     Value getStreamed() { return getDual() ? getQueries() : getKeys(); }
     Value getResident() { return getDual() ? getKeys() : getQueries(); }
     int64_t getStreamedTile() { return getDual() ? getQTile() : getKvTile(); }
