@@ -113,10 +113,10 @@ SmallVector<MaskExpr, 1> MaskSpace::getPositionFacts(unsigned index) const {
 MaskExpr MaskSpace::floorDiv(const MaskExpr &expr, int64_t divisor) {
   if (divisor == 1)
     return expr;
-  // Multiples of the divisor move out of the dividend.
+  // Splits `expr` into whole * divisor + rest. The quotient is then whole + (rest floordiv divisor).
   MaskExpr whole, rest;
   for (unsigned index = 0; index < expr.size(); ++index) {
-    // The remainder of the constant is not negative. The remainder of a coefficient is as small as possible in absolute
+    // The constant of `rest` is not negative. The other coefficients of `rest` are as small as possible in absolute
     // value.
     int64_t quotient = index == One ? llvm::divideFloorSigned(expr[index], divisor) : expr[index] / divisor;
     if (index != One && 2 * std::abs(expr[index] - quotient * divisor) > divisor)

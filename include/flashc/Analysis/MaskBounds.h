@@ -26,8 +26,8 @@ struct MaskLoop {
 };
 
 /// The tiles from max(begin) on, below min(end). If one of the `conditions` or `rooms` is negative, the interval is
-/// empty. Bounds are multiples of the tile size, counted from the loop's begin. An empty list stands for the loop's own
-/// bound. If tiles are moved, the bounds are positions: the first tile begins at or after max(begin), and the last tile
+/// empty. An empty list stands for the loop's own bound. Each bound is the loop's begin plus a multiple of the tile
+/// size. But if tiles are moved, bounds are positions: the first tile begins at or after max(begin), and the last tile
 /// reaches min(end).
 struct TileInterval {
   SmallVector<AffineExpr> begin, end, conditions;
@@ -94,9 +94,9 @@ struct MaskClass {
 
 MaskClass classify(const MaskSet &mask, const LoopBounds &bounds);
 
-/// Whether moved tiles save visits, or applications of the mask. Moved tiles begin at the first position that may be
-/// kept, which is computed for each tile of the other direction; other tiles begin at multiples of the tile size from
-/// the loop's begin on. The result is true if
+/// Whether moved tiles save visits, or applications of the mask. The first of the moved tiles begins at the first
+/// position that may be kept, which is computed for each tile of the other direction. Tiles that are not moved begin at
+/// the loop's begin plus multiples of the tile size. The result is true if
 /// 1. there is one kept interval, and the cuts are at its ends (moved tiles of several intervals would overlap);
 /// 2. the begin of the interval is not a constant, nor at a constant distance from the other direction's tile, nor
 ///    known to be a multiple of the tile size (a sliding window begins at a constant distance: its first tile needs the

@@ -136,8 +136,8 @@ struct MaskConjunct {
 };
 
 /// The pairs that a mask keeps, and the pairs that it cuts. Each set is a union of conjuncts, which may overlap;
-/// without conjuncts it is empty. A conjunct with a condition that was not understood stands for a larger set than the
-/// exact one. Every pair is in `kept` or in `cut`, or in both.
+/// without conjuncts it is empty. Every pair is in `kept` or in `cut`. It may be in both: if a condition of a conjunct
+/// was not understood, the conjunct stands for a larger set than the exact one.
 struct MaskSet {
   MaskSpace space;
   std::vector<MaskConjunct> kept, cut;
@@ -151,8 +151,8 @@ struct MaskSet {
 };
 
 /// Reads a mask region. It understands
-/// - arith.andi, ori, xori and select of conditions, arith.cmpi (signed; unsigned if it tests a range or nothing is
-///   negative), and constants;
+/// - arith.andi, ori, xori and select of conditions, constants, and arith.cmpi: a signed one, or an unsigned one that
+///   tests a range or whose operands are known not to be negative;
 /// - in compared integers, everything that LinearExpr looks through, select, min and max, and quotients and remainders
 ///   by constants, also in the form of shifts and bit masks.
 ///

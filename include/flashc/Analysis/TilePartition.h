@@ -26,10 +26,10 @@ struct TilePartition {
 };
 
 /// Proves the following about the slices that `slice` takes in the iterations of `loops`:
-/// 1. If two iterations differ in a loop that moves the slice, their slices are disjoint. This holds if in each
-///    dimension the offset is 0; or the offset is the induction variable of one loop whose step is the tile size; or
-///    (only without `extents`) offset and size are results of a flash.segment_tile whose number is the induction
-///    variable.
+/// 1. If two iterations differ in a loop that moves the slice, their slices are disjoint. This holds if, in each
+///    dimension, one of the following holds: the offset is 0; the offset is the induction variable of one loop whose
+///    step is the tile size; or (only without `extents`) offset and size are results of a flash.segment_tile whose
+///    number is the induction variable.
 /// 2. The slices cover a tensor of the given `extents`. This holds if a dimension at offset 0 has the size of its
 ///    extent, and if a loop that moves a dimension runs from 0 to its extent with slices of the tile size, clamped
 ///    (affine.min) where a tile exceeds the extent.

@@ -110,8 +110,8 @@ static std::optional<ViewChain> findViews(Value array, Value buffer) {
   return chain;
 }
 
-/// Returns the chain's view that is next to the buffer, not counting casts, if it is a subview. The array lies inside
-/// of this subview. Null if there is no such subview.
+/// In the chain, looks at the view that is next to the buffer, where casts do not count. Returns this view if it is a
+/// subview: the array lies inside of it. Otherwise returns null.
 static memref::SubViewOp getOuterSlice(ArrayRef<Value> chain) {
   for (Value view : llvm::reverse(chain.drop_back())) {
     if (auto slice = view.getDefiningOp<memref::SubViewOp>())

@@ -69,9 +69,9 @@ static scf::ForOp matchStreamedLoop(StepOpInterface op) {
 }
 
 /// Returns the number of positions of the resident tile that exist. If the tile is a padded slice (or a padded array
-/// that is smaller than a tile), and if the size before the padding is known before `loop`, returns that size.
-/// Otherwise returns the tile's size. Returns the tile's size, too, if the step adds to streamed tiles, since its mask
-/// then drops the positions that do not exist.
+/// that is smaller than a tile), this is the size before the padding, if that size is known before `loop`. Otherwise it
+/// is the tile's size. It is also the tile's size if the step adds to streamed tiles, since the mask of such a step
+/// drops the positions that do not exist.
 static OpFoldResult getNumResident(StepOpInterface op, scf::ForOp loop) {
   StepDim resident = op.getResidentDim();
   OpFoldResult all = OpBuilder(op).getIndexAttr(op.getTileExtent(resident));
@@ -172,9 +172,9 @@ static MaskLoop describe(StepOpInterface op, scf::ForOp loop, OpFoldResult numRe
   return result;
 }
 
-/// Whether the last tile of the loop may exceed the sequence, so that tiles may begin at any position. It may if the
-/// sequence is not known to be a multiple of the tile: flash-tile has then clamped the slices and has added the
-/// sequence's end to the mask.
+/// Whether the last tile of the loop may exceed the sequence. If so, tiles may begin at any position. The tile may
+/// exceed the sequence if the sequence is not known to be a multiple of the tile: flash-tile has then clamped the
+/// slices and has added the sequence's end to the mask.
 static bool mayEndAnywhere(const MaskLoop &loop) {
   std::optional<int64_t> length = (*loop.end - *loop.begin).getConstantValue();
   return !length || *length % loop.tileSize != 0;
@@ -288,7 +288,7 @@ public:
 };
 } // namespace
 
-/// Records on the flash.finalize that uses the results of `loop` that each row of the tile has seen a key.
+/// Marks the flash.finalize that uses the results of `loop`. The mark says that each row of the tile has seen a key.
 static void markRows(scf::ForOp loop) {
   for (Operation *user : loop->getUsers())
     if (auto finalize = dyn_cast<FinalizeOp>(user))
@@ -352,8 +352,8 @@ struct BoundLoops : flash::impl::BoundLoopsBase<BoundLoops> {
     }
     KeyRange range = KeyRange::of(op, loop, getNumResident(op, loop));
     SmallVector<KeySegment> segments = emitKeySegments(op, range, bounds, mask.space);
-    // In the dual view keys are resident. If the mask reads an element for the query, it does so again for each column
-    // of every masked tile. A search depends on the key alone, so the searches take the place of these reads.
+    // In the dual view keys are resident. A read at the query's position would run again for each column of every
+    // masked tile. A search depends on the key alone, so the region with searches stays in the op.
     if (isa<AccumulateGradientsOp>(op.getOperation()) && op.getMaskView() == MaskView::Dual)
       searched->keepSearches();
     else

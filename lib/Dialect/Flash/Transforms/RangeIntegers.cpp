@@ -16,10 +16,10 @@ Value RangeReader::isModerate(const Interval64 &range, int64_t factor) {
   return both(compare(Predicate::sge, range.lo, constant(-limit)), compare(Predicate::sle, range.hi, constant(limit)));
 }
 
-/// Returns the range of an integer of `type` that is computed without overflow in `range`. Where the integer may wrap
-/// around, this is the range of all values of `type`. If `type` has less than 64 bits, the integer may wrap around
-/// where `range` exceeds the type. If it has 64 bits, the integer may wrap around where `isSafe` does not hold.
-/// Integers of 32 bits or more that are computed from positions alone are assumed not to wrap around.
+/// Returns the range of an integer of `type` that may wrap around. Without that, the integer would be in `range`. Where
+/// it may wrap around, its range is all values of `type`. With less than 64 bits, it may wrap around where `range`
+/// exceeds the type. With 64 bits, it may wrap around where `isSafe` does not hold. Integers of 32 bits or more that
+/// are computed from positions alone are assumed not to wrap around.
 std::optional<Interval64> RangeReader::wrap(Type type, Interval64 range, Value isSafe) {
   unsigned width = getWidth(type);
   if (range.arrays.empty() && width >= 32)

@@ -10,8 +10,8 @@
 
 namespace mlir::flash {
 
-/// The bounds, in i64, of an integer of a mask region over all pairs of a tile. An integer without an interval may have
-/// any value.
+/// The bounds, in i64, of an integer of a mask region over all pairs of a tile. If an integer has no Interval64, it may
+/// have any value.
 struct Interval64 {
   Value lo, hi;
   bool isNatural = false; // lo is known to be >= 0

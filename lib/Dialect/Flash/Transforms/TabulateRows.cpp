@@ -30,9 +30,9 @@ Operation *mlir::flash::findReadForKeys(Region &region) {
 }
 
 /// Makes the mask compare the key's position with results of searches, where it compared elements at the key's position
-/// (`searchKeys`). Returns the searches. The mask stays as it was, and no search is returned, in two cases: if the mask
-/// would still read an array for a key, and if the result of a search does not ascend with the query, since loops would
-/// then lose their bounds.
+/// (`searchKeys`). Returns the searches. In two cases the mask stays as it was, and no search is returned: the mask
+/// would still read an array for a key, or the result of a search does not ascend with the query. In the second case
+/// loops would lose their bounds.
 static SmallVector<CountLeOp> replaceReads(RewriterBase &rewriter, Region &mask) {
   Region original;
   original.takeBody(mask);

@@ -205,7 +205,7 @@ private:
 };
 
 /// Turns a comparison of a function of j with a limit that is the same in the row into a comparison of j with a new
-/// limit. The function is x - j, j - x, j + x, j floordiv c, a cast of j, or several of these in a row. An equality
+/// limit. The function is x - j, j - x, j + x, j floordiv c, a cast of j, or a chain of such functions. An equality
 /// becomes two bounds. Positions are less than kFar. So the limit may be clamped first, which keeps the new limit from
 /// wrapping around.
 struct IsolateKey : OpRewritePattern<arith::CmpIOp> {

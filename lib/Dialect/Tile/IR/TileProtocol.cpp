@@ -41,7 +41,7 @@ static LogicalResult verifyCopy(CopyAsyncOp copy) {
   return copy.emitOpError() << "expected the slot to be acquired right before it is filled";
 }
 
-/// Whether a wait for `product` comes before `release`. A product in a nested loop must be waited for in that loop.
+/// Whether a wait for `product` comes before `release`. The wait must be in the block of `product`.
 static bool isComplete(MmaAsyncOp product, Operation *release) {
   if (!product.getToken().hasOneUse())
     return false;

@@ -102,11 +102,11 @@ static void expandOwnVisits(OwnVisitsOp own) {
   own.erase();
 }
 
-/// Replaces `draw` by a wait for the broadcast. This wait comes as late as possible, so that the producer has published
-/// before: it comes just before the wait for the last product or, with `isBeforeProduct`, just before the last product
-/// itself, since the early part of the next work tile (EpilogueOverlap) will begin there. It also comes after every
-/// tile.advance_ring: the producer publishes after its loads for this work tile, which may need the slots that a
-/// tile.advance_ring releases.
+/// Replaces `draw` by a wait for the broadcast. The wait comes late, so that the producer has published by then. With
+/// `isBeforeProduct` it comes right before the last product, where the early part of the next work tile
+/// (EpilogueOverlap) will begin. Otherwise it comes right before the wait for the last product. In both cases it comes
+/// after every tile.advance_ring: the producer publishes after its loads for this work tile, and these loads may need
+/// the slots that a tile.advance_ring releases.
 static void expandDraw(DrawOp draw, const RolePlan &plan, Value warpgroup, bool isBeforeProduct) {
   auto loop = cast<scf::ForOp>(draw->getParentOp());
   Operation *place = loop.getBody()->getTerminator();

@@ -26,9 +26,8 @@ template <typename OpTy> static bool isLoopOverKeys(Operation *op) {
   return isa<scf::ForOp>(op) && op->walk([](OpTy) { return WalkResult::interrupt(); }).wasInterrupted();
 }
 
-/// Whether the body of `loop` has an `OpTy` outside of nested loops. This tells a loop over work tiles from a loop over
-/// keys inside of it: its body has such ops for the first or the last tile of keys, which the loop over keys leaves
-/// out, or for the only tile of keys.
+/// Whether the body of `loop` has an `OpTy` outside of nested loops. A loop over work tiles has one even if it contains
+/// a loop over keys: the loop over keys leaves out the first or the last tile of keys.
 template <typename OpTy> static bool isLoopOverWorkTiles(scf::ForOp loop) { return !loop.getOps<OpTy>().empty(); }
 
 static LogicalResult planProducts(EpilogueOverlap &plan) {

@@ -12,10 +12,11 @@
 
 namespace mlir::tile {
 
-/// Which threads compute the quotients of a distribution. `OfAllThreads`: all threads of the consumers compute them, in
-/// every iteration of the loop over work tiles. So quotients must be uniform and fast (Divisor). `OfOneThread`: only
-/// the producer's one thread computes them in a loop, and it has few registers for multipliers and shifts; or there is
-/// no loop over work tiles. So quotients are plain divisions.
+/// Which threads compute the quotients of a distribution.
+/// OfAllThreads: all threads of the consumers, in every iteration of the loop over work tiles. So quotients must be
+/// uniform and fast (Divisor).
+/// OfOneThread: only the producer's one thread, which has few registers for multipliers and shifts. Or there is no loop
+/// over work tiles, so each quotient is computed once. In both cases quotients are plain divisions.
 enum class Quotients { OfAllThreads, OfOneThread };
 
 /// Emits quotients n / d, where d is known before the loop over work tiles. For n and d below 2^31, n / d = (n * m) >>

@@ -72,8 +72,8 @@ private:
     return kernel;
   }
 
-  /// Sets the history of each carried value. `values` are the values that the kernel carries: one history after the
-  /// other.
+  /// Sets the history of each carried value from `values`, the values that the kernel carries. These are the histories
+  /// of all carried values, one history after the other.
   void setHistory(ValueRange values) {
     for (auto [value, ages] : plan.carried) {
       history[value] = llvm::to_vector(values.take_front(ages));

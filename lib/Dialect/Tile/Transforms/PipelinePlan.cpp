@@ -59,8 +59,8 @@ SmallVector<Step> PipelinePlan::getSteps(int64_t stage) const {
 
 namespace {
 /// Lists the steps of one iteration that runs the stages from `first` to `last`. First come, stage by stage, the steps
-/// up to the last product before the stage's first wait. The other steps follow. There is one exception: if no step
-/// reads the value of a wait in the wait's own stage, the wait comes after all steps that do not depend on it.
+/// up to the last product that precedes the stage's first wait. The other steps follow. There is one exception: if no
+/// step of a wait's own stage reads the value of the wait, the wait comes after all steps that do not depend on it.
 class StepLister {
 public:
   StepLister(const PipelinePlan &plan, int64_t first, int64_t last) : plan(plan) {

@@ -14,8 +14,8 @@ SmallVector<unsigned> getDrawnArgs(scf::ForOp loop);
 
 /// If the body of `loop` has two products in flight at once, and exponentials between their waits, delays the release
 /// of the first product's slot from the first wait to the second one. The release then depends on `elements` of the
-/// exponentials of each thread, so that ptxas leaves the second wait after them. Returns whether the loop has this
-/// form.
+/// exponentials of each thread. So ptxas leaves the second wait after the exponentials. Returns whether the loop has
+/// this form.
 bool delayRelease(scf::ForOp loop, int64_t elements);
 
 /// Returns the schedule of the kernel around `program`. Emits an error and fails if there is none.

@@ -23,12 +23,16 @@ private:
   Divisor byTiles;
 };
 
-/// Work tiles that take less time with larger x, such as those of a causal mask. Work tile x of one head and work tile
-/// nx - 1 - x of the next head are a pair, so that all pairs take equally long. CTA c of n works on the pairs c, c + n,
-/// .... In the last round of pairs only some CTAs would be busy. So the work tiles of the last heads, about one and a
-/// half rounds, are assigned one by one, the longest first (x = 0 of all these heads, then x = 1, ...). First each CTA
-/// that has no pair in the last round of pairs gets one of these work tiles. All CTAs then share the others in rounds:
-/// the first round goes from the last CTA to the first, the next one from the first to the last, and so on.
+/// Work tiles that take less time with larger x, such as those of a causal mask.
+///
+/// Work tile x of one head and work tile nx - 1 - x of the next head are a pair, so that all pairs take equally long.
+/// CTA c of n works on the pairs c, c + n, ....
+///
+/// In the last round of pairs only some CTAs would be busy. So the last heads, with about one and a half rounds of work
+/// tiles, have no pairs: their work tiles are assigned one by one, the longest first (x = 0 of all these heads, then x
+/// = 1, ...). First, each CTA that has no pair in the last round of pairs gets one of these work tiles. Then all CTAs
+/// share the remaining work tiles in rounds. The first of these rounds goes from the last CTA to the first, the next
+/// one from the first to the last, and so on.
 class PairedWorkTiles : public GridWorkTiles {
 public:
   PairedWorkTiles(ProgramOp program, ImplicitLocOpBuilder &b)

@@ -20,10 +20,10 @@ namespace mlir::flash {
 /// the block then contains additional unused code.
 FailureOr<Value> differentiate(Block &block, Value seed);
 
-/// Fills the empty region `derivative` of an op with the derivative of `score` with respect to the first argument of
-/// `score`, the score region of an op. The new block has the same arguments as the score's block, and the code of the
-/// score that the derivative needs. If an op in the score has no derivative, emits an error on the op that has `score`,
-/// leaves `derivative` empty and fails.
+/// Fills `derivative`, an empty region of an op, with the derivative of `score` with respect to the first argument of
+/// `score`. `score` is the score region of an op. The new block has the same arguments as the score's block, and the
+/// code of the score that the derivative needs. If an op in the score has no derivative, emits an error on the op that
+/// has `score`, leaves `derivative` empty and fails.
 LogicalResult differentiateScore(Region &score, Region &derivative);
 
 /// Like the other `differentiateScore`, but with respect to `seed`. `seed` is a scalar float: an argument of the

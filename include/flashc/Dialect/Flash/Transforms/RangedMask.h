@@ -9,8 +9,8 @@ namespace mlir::flash {
 
 /// Computes the runs of streamed tiles that are visited, for a mask whose bounds are not exact. A flash.tile_classes,
 /// before all loops, computes the class of each tile from the ranges that positions and elements of arrays have in the
-/// tile. Where the ranges do not decide the class, the op runs the mask on the tile. A flash.tile_runs then computes
-/// the runs from the classes. The destructor erases the flash.tile_classes if it is unused.
+/// tile. Where the ranges do not decide the class, the flash.tile_classes runs the mask on the tile. A flash.tile_runs
+/// then computes the runs from the classes. The destructor erases the flash.tile_classes if it is unused.
 class RangedMask {
 public:
   /// Creates the tables of `op`. Null if the loops around `op` do not go over tiles from 0 on, or if the mask needs a
@@ -20,12 +20,12 @@ public:
   ~RangedMask();
   RangedMask(const RangedMask &) = delete;
 
-  /// The arrays whose ranges of elements in a tile help to decide the class of the tile.
+  /// The arrays whose elements help to decide the classes of tiles, by their ranges in each tile.
   ArrayRef<Value> getArrays() const { return arrays; }
 
-  /// Makes the op skip the tiles outside of `ranges`, too. `ranges` are ranges of streamed positions for the resident
-  /// tile. They are computed before the loop over the streamed dimension. Does nothing if they depend on values that
-  /// are not known outside of the loops.
+  /// Makes the op skip the tiles outside of `ranges`, too. These are ranges of streamed positions for the resident
+  /// tile. The code that computes them is before the loop over the streamed dimension. Does nothing if a range depends
+  /// on values that are not known outside of the loops.
   void restrictTo(ArrayRef<std::pair<OpFoldResult, OpFoldResult>> ranges);
 
   /// Emits the table of runs. Before the streamed loop, emits reads of the four keys of each run (see flash.tile_runs),
