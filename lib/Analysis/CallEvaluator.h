@@ -39,7 +39,7 @@ public:
   /// Sets the counter of a loop. The counters of the loops around it must be set before.
   void set(mlir::Value counter, int64_t number);
 
-  /// Returns the number of a value; nullopt if it is not known (then see getUnknown).
+  /// Returns the number of a value. Nullopt if the number is not known; getUnknown then says why.
   Number get(mlir::Value value);
   Number get(mlir::OpFoldResult value);
   Number getExtent(mlir::Value tensor, int64_t dim);

@@ -23,7 +23,7 @@ Number CallEvaluator::load(Value array, ArrayRef<int64_t> positions) {
   return toNumber(read(array, positions), getElementTypeOrSelf(array));
 }
 
-/// Returns the number that the region of `body` yields. It must depend only on `arguments` and on the call.
+/// Returns the number that the region of `body` yields. The number must depend only on `arguments` and on the call.
 Number CallEvaluator::yield(Block &body, ArrayRef<int64_t> arguments) {
   auto &inside = regions[&body];
   if (!inside)

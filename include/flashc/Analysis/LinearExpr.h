@@ -1,6 +1,6 @@
 //===- LinearExpr.h - a linear combination of SSA values ----------------------------------------------------------===//
-// Index arithmetic as a sum `c0 + c1 * %v1 + c2 * %v2 + ...`. This is enough to recognise the offsets and sizes of
-// tiles, and the comparisons of a mask region, whether they are written with arith or with affine ops.
+// Index arithmetic as a sum `c0 + c1 * %v1 + c2 * %v2 + ...`. Such sums are enough to recognise the offsets and sizes
+// of tiles, and the comparisons of a mask region. The code may use arith or affine ops.
 //===--------------------------------------------------------------------------------------------------------------===//
 #ifndef FLASHC_ANALYSIS_LINEAREXPR_H
 #define FLASHC_ANALYSIS_LINEAREXPR_H
@@ -14,9 +14,9 @@ namespace mlir::flash {
 
 /// A linear combination of values. An expression creates no IR, and is valid as long as its values exist.
 ///
-/// Index arithmetic is read as if it did not overflow. This holds for positions in a tensor, and for arithmetic in
-/// `i32` on positions between two `arith.index_cast`. Arithmetic in narrower integers, and constants of more than about
-/// 32 bits, are not taken apart: they become symbols.
+/// Index arithmetic is read as if it did not overflow. Positions in a tensor do not overflow, and neither does
+/// arithmetic in `i32` on positions between two `arith.index_cast`. Arithmetic in narrower integers, and constants of
+/// more than about 32 bits, are not taken apart: they become symbols.
 class LinearExpr {
 public:
   struct Term {

@@ -91,8 +91,8 @@ public:
   const Variable &operator[](unsigned variable) const { return variables[variable]; }
   unsigned size() const { return variables.size(); }
 
-  /// The work that may still be spent on proofs about this mask, counted in coefficients of constraints. It limits the
-  /// compile time, whatever the size of the mask.
+  /// The budget for proofs about this mask: the work that may still be spent on them, counted in coefficients of
+  /// constraints. The budget limits the compile time, whatever the size of the mask.
   mutable int64_t proofBudget = 100000;
 
   /// Returns the variable of a value that is the same for all i and j.

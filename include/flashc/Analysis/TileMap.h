@@ -105,9 +105,9 @@ private:
 constexpr int64_t kTilesOfRow = 16;
 
 /// Maps the tiles that the loops of `function` (at L1) visit in a call with `arguments`. If there are several nests, as
-/// for gradients, it maps the first. The addresses of arguments are in the memory of this process, or 0 if the elements
-/// are unknown. The tile shape of `grid` is ignored and taken from the loops. Fails after a diagnostic; if a loop bound
-/// reads an unknown argument, the diagnostic names it.
+/// for gradients, maps the tiles of the first nest. The addresses of arguments are in the memory of this process, or 0
+/// if the elements are unknown. The tile shape of `grid` is ignored and taken from the loops. Fails after a diagnostic.
+/// If a loop bound reads an unknown argument, the diagnostic names the argument.
 ///
 /// If the cost of mapping all rows would exceed `maxTiles`, the map is a sample of the rows. A row costs kTilesOfRow.
 /// However, if the mask is evaluated at run time (flash.tile_runs), a row costs the map's number of columns.

@@ -59,8 +59,8 @@ private:
     body();
   }
 
-  /// Emits the number of positions that a token may have. This is the number of the cache's rows for a sequence. If
-  /// positions index cos and sin, it is also limited by the number of their rows.
+  /// Emits the number of positions that a token may have. This is the number of rows that the cache has for a sequence.
+  /// If positions index cos and sin, it is at most the number of rows of cos and sin.
   Value getLimit() {
     Value limit = getDim(op.getKCache(), 1);
     if (op.getTable())

@@ -140,7 +140,7 @@ Value Rule::getSign(Value value) {
 
 /// Returns the tangent of an extremum of two values. `ofFirst` is the tangent of `first`, and `ofSecond` that of
 /// `second`. The result is `ofFirst` where `isFirst` holds, and `ofSecond` elsewhere. Where the two values are equal,
-/// it is the mean of both tangents.
+/// the result is the mean of both tangents.
 Tangent Rule::chooseExtremum(Value isFirst, Value first, Value second, Tangent ofFirst, Tangent ofSecond) {
   Tangent mean = scale(sum(ofFirst, ofSecond), 0.5), chosen = choose(isFirst, ofFirst, ofSecond);
   return choose(equal(first, second), mean, chosen);

@@ -37,7 +37,7 @@ LogicalResult mlir::flash::verifyElement(Operation *op, const NamedShape &value)
 
 LogicalResult mlir::flash::verifyExtents(Operation *op, ArrayRef<NamedShape> values,
                                          function_ref<StringRef(StringRef extent)> getConstraint) {
-  // For the name of each extent: the size, and the name of a value that has this extent.
+  // Maps the name of an extent to its size, and to the name of a value that has this extent.
   std::map<StringRef, std::pair<StringRef, int64_t>> known;
   for (const NamedShape &value : values)
     for (auto [extent, size] : llvm::zip_equal(value.extents, value.type.getShape())) {

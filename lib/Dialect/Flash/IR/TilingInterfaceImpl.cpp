@@ -311,7 +311,8 @@ LogicalResult OnlineAttentionOp::getPartialResultTilePosition(
 FailureOr<TilingResult> OnlineAttentionOp::tileToPartialReduction(
     OpBuilder &b, Location loc, ReductionTilingStrategy strategy, ValueRange init, ArrayRef<OpFoldResult> offsets,
     ArrayRef<OpFoldResult> sizes, const SetVector<unsigned> &reductionDims, ArrayRef<OpFoldResult> splitReductionIvs) {
-  // The other strategies need a partial result for each key of a tile, but a state has no dimension of keys.
+  // Other reduction tiling strategies need a partial result for each key of a tile, but a state has no dimension of
+  // keys.
   if (strategy != ReductionTilingStrategy::PartialReductionOuterParallel)
     return failure();
   SmallVector<Value> state;

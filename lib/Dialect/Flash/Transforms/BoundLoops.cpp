@@ -41,7 +41,7 @@ static StringRef getPlural(StepDim dim) { return dim == StepDim::I ? "queries" :
 static OperandRange getInits(StepOpInterface op) { return cast<DestinationStyleOpInterface>(*op).getDpsInits(); }
 
 /// Returns the loop around `op` over tiles of the streamed dimension. The loop must do nothing but let `op` update its
-/// state, so that it can leave out tiles that the mask drops. Null, with a remark, for other loops.
+/// state. Such a loop can leave out tiles that the mask drops. Null, with a remark, for other loops.
 static scf::ForOp matchStreamedLoop(StepOpInterface op) {
   auto reject = [&](const Twine &reason) {
     emitMissed(op, reason.str());

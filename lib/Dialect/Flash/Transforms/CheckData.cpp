@@ -246,7 +246,7 @@ private:
 // Promises
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// Emits loops that assert, for all neighbours along the last dimension of an array, that they ascend.
+/// Emits loops that assert that an array ascends along its last dimension.
 static void emitAscends(func::FuncOp function, AssumeSortedOp promise) {
   Value array = promise.getSource();
   ImplicitLocOpBuilder b(promise.getLoc(), function.getContext());

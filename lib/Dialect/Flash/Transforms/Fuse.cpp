@@ -147,9 +147,9 @@ private:
     return inlineBody(*op.getBlock(), loops, mapping, result.getResultNumber());
   }
 
-  /// Copies a body of scalar code. Returns the copy of the value that the body yields as number `number`. For the body
-  /// of a structured op, `loops` are the positions that linalg.index returns. For the body of a tensor.generate, they
-  /// are the values of its arguments.
+  /// Copies a body of scalar code. Returns the copy of the value that the body yields as number `number`. `loops` are
+  /// the values of linalg.index if the body is that of a structured op, and of the body's arguments if it is that of a
+  /// tensor.generate.
   Value inlineBody(Block &body, ValueRange loops, IRMapping mapping, unsigned number) {
     if (isa<tensor::GenerateOp>(body.getParentOp()))
       mapping.map(body.getArguments(), loops);

@@ -12,8 +12,8 @@ namespace {
 // One interval with cuts at its ends
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// Emits the segments for a mask with one kept interval that is cut at its ends only, as most masks have it: a masked,
-/// a full and a masked segment.
+/// Emits the segments for a mask with one kept interval that is cut at its ends only. Most masks are of this kind. The
+/// segments are a masked, a full and a masked one.
 class SingleInterval : BoundsEmitter {
 public:
   using BoundsEmitter::BoundsEmitter;
@@ -347,8 +347,9 @@ private:
     addSegment(fullEnd, end, false);
   }
 
-  /// Adds the segment [begin, end). If it is known to be empty, sets `end` to `begin` instead. The next segment then
-  /// begins where the last one ended, and both become one segment if they are both full or both masked.
+  /// Adds the segment [begin, end), unless it is known to be empty. For an empty segment, sets `end` to `begin`, so
+  /// that the next segment begins where the last one ended. Two neighbouring segments become one if both are full or
+  /// both are masked.
   void addSegment(const Point &begin, Point &end, bool isFull) {
     if (isOrdered(end, begin)) {
       end = begin;

@@ -33,14 +33,14 @@ struct KeyRange {
 };
 
 /// Emits the bounds of the segments of `range` that `bounds` keep. The segments ascend and are disjoint. For one
-/// interval (`isOneInterval`), the result has three segments, masked, full and masked, some of which may be known to be
-/// empty; if no tile is full, it has only one masked segment. For several intervals, segments that are known to be
+/// interval (`isOneInterval`), there are three segments: masked, full and masked. Some of these may be known to be
+/// empty. If no tile is full, there is only one masked segment. For several intervals, segments that are known to be
 /// empty are left out.
 SmallVector<KeySegment> emitKeySegments(StepOpInterface op, const KeyRange &range, const LoopBounds &bounds,
                                         MaskSpace &space);
 
-/// Whether `bounds` have one kept interval, which may be cut at its ends only. Its segments are then masked, full and
-/// masked.
+/// Whether `bounds` have one kept interval, which may be cut at its ends only. The segments of such bounds are masked,
+/// full and masked.
 bool isOneInterval(const LoopBounds &bounds);
 
 } // namespace mlir::flash

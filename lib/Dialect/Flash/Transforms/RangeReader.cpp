@@ -187,7 +187,8 @@ ConditionRange RangeReader::getComparison(arith::CmpIOp op) {
   Predicate predicate = op.getPredicate();
   if (predicate == Predicate::eq || predicate == Predicate::ne) {
     result.mayHold = both(compare(Predicate::sle, x->lo, y->hi), compare(Predicate::sle, y->lo, x->hi));
-    // If neither of these two pairs of bounds differs, each side has only one value, and the two values are equal.
+    // If x.lo = y.hi and x.hi = y.lo, each side has only one value, and the two values are equal. Otherwise they may
+    // differ.
     result.mayFail = either(compare(Predicate::ne, x->lo, y->hi), compare(Predicate::ne, x->hi, y->lo));
     if (predicate == Predicate::ne)
       std::swap(result.mayHold, result.mayFail);

@@ -82,7 +82,7 @@ LogicalResult LoadRowsOp::verify() {
   return success();
 }
 
-/// Verifies the state of a merge. It must have 16 rows, and the merge must be in a tile.warp_program.
+/// Verifies the state of a merge: the state must have 16 rows, and the merge must be in a tile.warp_program.
 static LogicalResult verifyState(Operation *op, RankedTensorType acc, RankedTensorType merged) {
   auto program = op->getParentOfType<WarpProgramOp>();
   if (!program)

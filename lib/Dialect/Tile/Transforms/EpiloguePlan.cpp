@@ -191,8 +191,8 @@ static LogicalResult checkCarried(const EpilogueOverlap &plan) {
   return success();
 }
 
-/// Finds the early part of the producer's work tile: the ops before its loop over keys. It must load what the
-/// consumers' early part waits for.
+/// Finds the early part of the producer's work tile: the ops before its loop over keys. The early part must load what
+/// the consumers' early part waits for.
 static LogicalResult planProducer(EpilogueOverlap &plan) {
   EpilogueOverlap::Side &side = plan.producer;
   llvm::DenseMap<Value, int64_t> waits;

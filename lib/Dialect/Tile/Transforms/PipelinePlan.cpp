@@ -177,7 +177,7 @@ static LogicalResult checkProducts(scf::ForOp loop) {
 }
 
 /// Finds the ops that depend only on the loop's index and on values from outside of the loop. Reads of memory may be
-/// among them, since programs write no array that they read.
+/// among these ops, since programs write no array that they read.
 static void findScalars(PipelinePlan &plan) {
   for (Operation &op : plan.loop.getBody()->without_terminator()) {
     auto isKnown = [&](Value input) {

@@ -135,8 +135,8 @@ struct SplitLoops : tile::impl::SplitLoopsBase<SplitLoops> {
       split(worklist.pop_back_val(), worklist);
   }
 
-  /// Splits `loop` at the first of its tile.outside ops at which it can be split. Adds the parts to `worklist`, since
-  /// they may have further tile.outside ops.
+  /// Splits `loop` at the first of its tile.outside ops at which it can be split. Adds the parts to `worklist`, since a
+  /// part may have further tile.outside ops.
   void split(scf::ForOp loop, SmallVectorImpl<scf::ForOp> &worklist) {
     for (OutsideOp outside : getOutsideOps(loop)) {
       FailureOr<SmallVector<scf::ForOp>> parts = splitLoop(loop, outside);

@@ -7,9 +7,9 @@
 
 namespace mlir::flash {
 
-/// Replaces the mask region of an op, as long as this object lives, by a region that keeps the same pairs of existing
-/// queries and keys, in a form that the analysis of masks understands. The new form is meant for computing bounds once
-/// for each tile; if it ran for every pair, it would cost more than the op's own region. In the dual view i and j are
+/// Replaces the mask region of an op as long as this object lives. The new region keeps the same pairs of existing
+/// queries and keys, in a form that the analysis of masks understands. The new region is meant for computing bounds,
+/// once for each tile; run for every pair, it would cost more than the op's own region. In the dual view i and j are
 /// exchanged. In the primal view nothing is replaced if the op's own region neither reads arrays that are declared
 /// sorted nor divides by captured values.
 ///

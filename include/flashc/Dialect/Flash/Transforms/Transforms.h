@@ -15,8 +15,8 @@
 
 namespace mlir::flash {
 
-/// Replaces `op`, if it is on memrefs, by an op on tensors, with a bufferization.to_tensor before it for each input and
-/// a materialize_in_destination after it for each result.
+/// Replaces `op`, if `op` is on memrefs, by an op on tensors. Before the new op comes a bufferization.to_tensor for
+/// each input, and after the new op a materialize_in_destination for each result.
 void convertToTensors(RewriterBase &rewriter, WholeOpInterface op);
 
 /// In the scores and masks inside of `root`, replaces reads of tensors: if elementwise ops compute the tensor, their

@@ -48,7 +48,7 @@ constexpr int64_t kMaxConsumers = 4;
 /// The columns of a block of an accumulator. A thread holds the same two columns of every block.
 constexpr int64_t kBlockCols = 8;
 
-/// The number of places for broadcasts (tile.publish). It is greater than the number of slots in the ring of Q.
+/// The number of places for broadcasts (tile.publish). There are more places than slots in the ring of Q.
 constexpr int64_t kPublishPlaces = 4;
 /// How many numbers a place holds next to its mbarrier: kPublishWords if every number is for all consumers, and
 /// kOwnPublishWords if some numbers are for one consumer each.

@@ -280,7 +280,8 @@ def Tile_MapOp : Tile_Op<"map", [SingleBlock, RecursiveMemoryEffects,
       std::optional<int64_t> i;
       int64_t j;
     };
-    /// Returns `value` as a Linear. None if it is no such sum, or if some of it is computed in less than 32 bits.
+    /// Returns `value` as a Linear. None if `value` is no such sum, or if a part of the sum is computed in less than 32
+    /// bits.
     std::optional<Linear> getLinear(::mlir::Value value);
     /// A bound on j that is the same for all elements of a row: j <= limit + offset, or j >= limit + offset.
     struct Bound {
