@@ -107,7 +107,7 @@ std::optional<uint64_t> CallEvaluator::read(Value array, ArrayRef<int64_t> posit
 // Arithmetic
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// Returns the result of an integer operation, which wraps around on overflow. Returns nullopt if the result is
+/// Returns the result of an integer operation. On overflow the result wraps around. Returns nullopt if the result is
 /// undefined, or if the op is not supported.
 static std::optional<APInt> applyOperation(Operation *op, const APInt &a, const APInt &b, unsigned bits) {
   using Result = std::optional<APInt>;

@@ -1,7 +1,7 @@
 //===- CallEvaluator.h - integers of a program, computed for one call ---------------------------------------------===//
-// Runs the index arithmetic of L1 with the numbers of a call: extents, scalars, and elements of arrays. The loops
-// themselves are run by the users of the evaluator, which set the counter in each iteration. A number stays cached
-// until one of the counters that it is computed from changes.
+// Runs the index arithmetic of L1 with the numbers of a call: extents, scalars, and elements of arrays. The users of
+// the evaluator run the loops themselves, and set the counter in each iteration. A number stays cached until one of the
+// counters that it is computed from changes.
 //===--------------------------------------------------------------------------------------------------------------===//
 #ifndef FLASHC_LIB_ANALYSIS_CALLEVALUATOR_H
 #define FLASHC_LIB_ANALYSIS_CALLEVALUATOR_H

@@ -137,8 +137,8 @@ SmallVector<StepOperand> AppendKVOp::getInputs() {
   for (auto [name, scale] : {std::pair("k_scale", getKScale()), std::pair("v_scale", getVScale())})
     if (scale) {
       auto type = cast<MemRefType>(scale.getType());
-      // If all pages or all heads share a scale, this dimension has extent 1, and gets Dim::Part, which no other
-      // operand has.
+      // If all pages share a scale, the dimension of pages has extent 1. The dimension then gets Dim::Part, which no
+      // other operand has. The same holds for heads.
       add(true, name,
           {type.getDimSize(0) == 1 ? Dim::Part : Dim::Page, type.getDimSize(1) == 1 ? Dim::Part : Dim::KeyHead});
     }

@@ -118,7 +118,7 @@ LogicalResult TileRunsOp::verify() {
 //===--------------------------------------------------------------------------------------------------------------===//
 
 namespace {
-/// The fields of a run. A run is a range of key tiles, which contains a range of full tiles.
+/// The fields of a run. A run is a range of key tiles. It contains a range of full tiles.
 enum RunField { Begin, FullBegin, FullEnd, End, NumFields };
 } // namespace
 

@@ -329,7 +329,7 @@ private:
   // Segments
   //===------------------------------------------------------------------------------------------------------------===//
 
-  /// Adds the segments of a kept interval, which are alternately masked and full.
+  /// Adds the segments of a kept interval: masked and full ones in turn.
   void emitSegments(const Point &begin, Point end) {
     if (isOrdered(end, begin))
       return;

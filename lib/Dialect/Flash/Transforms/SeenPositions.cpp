@@ -104,7 +104,7 @@ private:
 };
 } // namespace
 
-/// Returns the range for the dual view: tiles of queries, for the keys that any query sees.
+/// Returns the KeyRange of the dual view: tiles of queries, for the keys that any query sees.
 static KeyRange getDualRange(OpBuilder &b, StepOpInterface op, const PairExtents &extents) {
   std::optional<SeenPositions> keys = emitSeenPositions(op, MaskView::Primal, extents);
   Location loc = op.getLoc();
@@ -117,8 +117,8 @@ static KeyRange getDualRange(OpBuilder &b, StepOpInterface op, const PairExtents
   return range;
 }
 
-/// Returns the range of keys for the primal view. If tiles follow segments, it is the range that the queries in the
-/// tile's segment see; otherwise it is the range that all queries see.
+/// Returns the KeyRange of the primal view: tiles of keys, for all queries. If tiles follow segments, the queries are
+/// only those in the segment of the tile.
 static KeyRange getPrimalRange(OpBuilder &b, StepOpInterface op, const PairExtents &extents) {
   Location loc = op.getLoc();
   Value zero = arith::ConstantIndexOp::create(b, loc, 0);

@@ -54,7 +54,7 @@ private:
   OnlineAttentionOp op;
   FinalizeOp finalize;
   SplitSizes sizes;
-  /// The number of query heads of a tile, which share a key head, and the number of query tokens of a tile.
+  /// The number of a tile's query heads, which all share a key head, and the number of its query tokens.
   int64_t heads, tokens;
   OpFoldResult queries, keys, numParts;
 };

@@ -164,8 +164,8 @@ static LogicalResult classifyLoops(SwapPlan &plan) {
 
 /// Collects the ops that have to run in the streamed loop: ops that depend on the loop's position or on the state, and
 /// reads, since reads must not run if the loop has no iteration. Checks that the iterations depend on each other only
-/// through the state. Checks that no bound of a loop and no slice of the state depends on such an op, since bounds and
-/// slices have to leave the streamed loop.
+/// through the state. Bounds of loops and slices of the state have to leave the streamed loop. So checks that they
+/// depend neither on its position nor on an op that runs in it.
 static LogicalResult checkBodies(SwapPlan &plan) {
   DenseSet<Value> onStream;
   if (plan.streamedLoop)

@@ -65,10 +65,11 @@ static void waitForLastStore(Region &consumer) {
 
 /// Replaces `skip` by a loop over the skipped iterations. Each iteration takes and passes a turn, waits for each slot,
 /// and releases it. The turn comes first, since the other consumers may have to compute before the next slot is full.
-/// The warps synchronise before one thread releases the slots. Otherwise a late warp could find a slot filled by a
-/// later load, whose phase looks like that of an empty slot, and wait forever. One barrier serves all rings. But if a
-/// ring has a single slot, each ring has a barrier and a release of its own, since the producer needs the single slot
-/// again before it fills the next ring's slot.
+///
+/// The warps synchronise before one thread releases the slots. Otherwise a late warp could find a slot that a later
+/// load has filled. The phase of this slot looks like that of an empty slot, so the warp would wait forever. One
+/// barrier serves all rings. But if a ring has a single slot, each ring has a barrier and a release of its own, since
+/// the producer needs the single slot again before it fills the next ring's slot.
 static void expandSkip(AdvanceRingOp skip, ArrayRef<Value> counts, Value warpgroup) {
   OpBuilder b(skip);
   Location loc = skip.getLoc();

@@ -152,7 +152,7 @@ static LogicalResult planSoftmax(EpilogueOverlap &plan) {
                                        "early";
 }
 
-/// Finds the early part of the consumers' work tile, which will run before the previous work tile is finished.
+/// Finds the early part of the consumers' work tile. This part will run before the previous work tile is finished.
 static LogicalResult planConsumer(EpilogueOverlap &plan) {
   EpilogueOverlap::Side &side = plan.consumer;
   if (failed(planIssue(plan)))

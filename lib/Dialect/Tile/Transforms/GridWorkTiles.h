@@ -22,7 +22,7 @@ enum class Quotients { OfAllThreads, OfOneThread };
 /// Emits quotients n / d, where d is known before the loop over work tiles. For n and d below 2^31, n / d = (n * m) >>
 /// s, where 2^(l-1) < d <= 2^l, s = 31 + l and m = ceil(2^s / d) (Granlund and Montgomery, Division by invariant
 /// integers using multiplication, 1994). The loop uses m and s as results of tile.uniform. So ptxas knows that the
-/// product and the shift are the same in every thread, which it does not know of a division.
+/// product and the shift are the same in every thread. It would not know this of a division.
 class Divisor {
 public:
   Divisor(ImplicitLocOpBuilder &b, Value divisor, Quotients quotients) : b(b), divisor(divisor) {
@@ -102,8 +102,8 @@ protected:
   Divisor byHeads;
 };
 
-/// The base class of distributions of items. An item stands for one work tile in each of `sharers` heads, which share
-/// it.
+/// The base class of distributions of items. `sharers` heads share an item, which stands for one work tile in each of
+/// these heads.
 class SharedWorkTiles : public GridWorkTiles {
 protected:
   SharedWorkTiles(ProgramOp program, ImplicitLocOpBuilder &b, ListScope scope,

@@ -36,15 +36,16 @@ public:
       b.clone(*op, map);
   }
 
-  /// Emits the early part of the work tile `index`, which reads the values `carried` from the previous work tile.
+  /// Emits the early part of the work tile `index`. `carried` are the values that the old loop carries into this work
+  /// tile.
   IRMapping emitHead(Value index, ValueRange carried) {
     IRMapping map = beginHead(index, carried);
     emit(side.head, map);
     return map;
   }
 
-  /// Begins the early part of the work tile after the current one, which has the mapping `map`. If the current work
-  /// tile is the last one, begins the current one's early part again.
+  /// Begins the early part of the next work tile. `map` is the mapping of the current one. If the current work tile is
+  /// the last one, begins the early part of the current one again.
   IRMapping beginNextHead(const IRMapping &map) {
     auto get = [&](Value value) { return map.lookupOrDefault(value); };
     Location loc = old.getLoc();

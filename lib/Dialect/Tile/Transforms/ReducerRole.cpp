@@ -83,7 +83,7 @@ private:
     return arith::MulFOp::create(b, loc, sum, scale);
   }
 
-  /// For the slot of each load: the slots into which the producer loads this tile for the single consumers.
+  /// For the slot of each load: the slots that all consumers have for this load.
   llvm::DenseMap<Value, SmallVector<Value>> loaded;
   /// The slots to be released at the end of the block.
   SmallVector<Value> held;

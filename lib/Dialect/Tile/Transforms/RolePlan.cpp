@@ -161,7 +161,7 @@ LogicalResult RolePlan::checkDraw(DrawOp draw) {
   return failure(llvm::any_of(needed, [&](Value value) { return failed(addScalars(draw, value)); }));
 }
 
-/// Checks a product of the reducer, which runs the same loops as the producer.
+/// Checks a product of the reducer. The reducer runs the same loops as the producer.
 LogicalResult RolePlan::checkProduct(AddProductOp product) {
   isShared = true;
   auto load = product.getB().getDefiningOp<LoadOp>();

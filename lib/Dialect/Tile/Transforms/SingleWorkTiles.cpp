@@ -55,7 +55,7 @@ private:
   Value lastSharers;
 };
 
-/// Work tiles of a `single` program with a work list, which gives the order of the work tiles of the last heads.
+/// Work tiles of a `single` program with a work list. The list gives the order of the work tiles of the last heads.
 class ListedWorkTiles : public SingleWorkTiles {
 public:
   ListedWorkTiles(ProgramOp program, ImplicitLocOpBuilder &b)

@@ -162,8 +162,9 @@ private:
   Value getPlace(Value round) { return select(isOdd(round), sub(sub(ctas, index(1)), cta), cta); }
 };
 
-/// Work tiles of a work list, the longest first, which the dynamic tile scheduler assigns. CTA c begins with number c.
-/// When the CTA's producer begins to load for the latest number that it has fetched, it fetches the next free number.
+/// Work tiles that the dynamic tile scheduler assigns in the order of a work list, the longest first. CTA c begins with
+/// number c. When the CTA's producer begins to load for the latest number that it has fetched, it fetches the next free
+/// number.
 class DrawnWorkTiles : public HeadGroups {
 public:
   DrawnWorkTiles(ProgramOp program, ImplicitLocOpBuilder &b)

@@ -295,7 +295,7 @@ def Flash_ScatterSumOp : Flash_Op<"scatter_sum", [
   let hasVerifier = 1;
   let extraClassDeclaration = [{
     MutableOperandRange getDpsInitsMutable() { return getInitMutable(); }
-    /// The indices of an element of `init`, which the region yields.
+    /// The indices that the region yields: those of an element of `init`.
     ValueRange getIndices() { return getIndex().front().getTerminator()->getOperands(); }
   }];
 }

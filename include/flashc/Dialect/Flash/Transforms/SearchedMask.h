@@ -47,9 +47,9 @@ private:
 };
 
 /// Rewrites each comparison in a mask region that has, on one side, an element whose position depends on the key. The
-/// new comparison is between this position and the result of a search, which depends on the query. Returns the searches
-/// whose results are positions of keys: their arrays have about as many elements as there are keys. Leaves out searches
-/// whose results are numbers of segments.
+/// new comparison is between this position and the result of a search. This result depends on the query. Returns the
+/// searches whose results are positions of keys: their arrays have about as many elements as there are keys. Leaves out
+/// searches whose results are numbers of segments.
 SmallVector<CountLeOp> searchKeys(Region &mask);
 
 } // namespace mlir::flash

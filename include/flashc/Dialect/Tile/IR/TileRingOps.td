@@ -111,7 +111,7 @@ def Tile_LoadOp : Tile_Op<"load", [MemoryEffects<[MemRead, MemWrite]>, AttrSized
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
-    /// The indices that say where the tile lies: `b`, `h`, `row` and, if the map has pages, `end`.
+    /// The indices that say where the tile lies: `b`, `h`, `row` and, for a load with pages, `end`.
     SmallVector<Value> getPlace() {
       SmallVector<Value> place{getB(), getH(), getRow()};
       if (getEnd())
