@@ -58,8 +58,8 @@ private:
   TileGrid grid;
   bool variesByBatch = false, variesByHead = false;
   std::optional<TileMap> map;
-  /// The `gradients` attribute of the steps that are run. In a backward pass it tells the nests apart; the first nest
-  /// is run.
+  /// The `gradients` attribute of the steps that are run. The attribute tells the nests of a backward pass apart: only
+  /// the first nest is run.
   std::optional<Attribute> gradients;
   /// `ancestors` are the ops around the steps. `rows` are the counters from which the positions of resident tiles are
   /// computed.

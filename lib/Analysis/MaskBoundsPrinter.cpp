@@ -102,8 +102,8 @@ private:
     print(expr.getRHS(), /*isOperand=*/true);
   }
 
-  /// Prints the terms that are added before those that are subtracted. The constant comes first only if no other term
-  /// is added.
+  /// First prints the terms that are added, then those that are subtracted. The constant comes first only if no other
+  /// term is added.
   void printSum(const Sum &sum) {
     SmallVector<std::pair<AffineExpr, bool>> terms; // a term, and whether it is subtracted
     for (AffineExpr term : sum.added)

@@ -65,7 +65,7 @@ public:
   TileMap(const TileGrid &grid, bool variesByBatch, bool variesByHead, int64_t rowStep = 1);
 
   const TileGrid &getGrid() const { return grid; }
-  /// Whether batches (heads) may have different maps.
+  /// Whether batches may have different maps, and whether heads may.
   bool getVariesByBatch() const { return variesByBatch; }
   bool getVariesByHead() const { return variesByHead; }
   /// The numbers of batches and of heads that have maps of their own.

@@ -100,8 +100,8 @@ OpFoldResult BoundsEmitter::clampRooms(const TileInterval &interval, OpFoldResul
                                              operands);
 }
 
-/// In copies of values for the tile's first query, the query of the mask becomes `first`. In copies of values for the
-/// tile's last query, it becomes that query.
+/// Prepares `hoisted`, which has one mapping for captured values at the tile's first query, and one for those at its
+/// last query. The first one maps the query of the mask to `first`, and the other one to the last query.
 void BoundsEmitter::mapRows(Value first) {
   auto isAt = [&](MaskSpace::At at) {
     return llvm::any_of(bounds.captured, [&](const CapturedValue &captured) { return captured.at == at; });

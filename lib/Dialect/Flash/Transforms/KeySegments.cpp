@@ -85,7 +85,7 @@ private:
   }
 
   /// Collects where full tiles may begin (`prefixes`) and end (`suffixes`), and the conditions under which there are
-  /// any (`fullIf`). No tile that exceeds `end` is full.
+  /// full tiles (`fullIf`). No tile that exceeds `end` is full.
   void collectCuts(AffineExpr end) {
     suffixes.push_back(end);
     for (const TileInterval &cut : bounds.cut) {

@@ -121,8 +121,8 @@ public:
   }
 
 private:
-  /// Emits the table of `value`. The table has an entry for each position of whole tiles, also for positions after the
-  /// last one: the code of the mask may run for these, since they occur in tiles. Null if `value` depends on values
+  /// Emits the table of `value`. The table has an entry for each position of whole tiles. The last tile may have
+  /// positions after the sequence's end, for which the code of the mask may run, too. Null if `value` depends on values
   /// that are not known before the loops.
   Value emitTable(OpBuilder &builder, Value value, Region &mask, BlockArgument column) {
     OpBuilder::InsertionGuard guard(builder);

@@ -19,7 +19,7 @@ inline Value getFilledRing(Operation *op) {
   return product ? product.getRing() : Value();
 }
 
-/// Counts the ops that fill each ring, in program order. All roles use this count, so that load number g and wait
+/// Counts the ops that fill each ring, in program order. All roles use these counts, so that load number g and wait
 /// number g are for the same tile.
 class LoadNumbering {
 public:
@@ -37,7 +37,7 @@ public:
     number(program.getBody().front(), counters);
   }
 
-  /// The count of `op`, a load or a tile.add_product.
+  /// The number of `op` (a load or a tile.add_product) among the ops that fill its ring.
   Value getCount(Operation *op) const { return counts.lookup(op); }
   /// Returns, for each ring of `skip`, the count of the first load that `skip` skips.
   ArrayRef<Value> getCounts(AdvanceRingOp skip) const { return skipped.find(skip)->second; }
