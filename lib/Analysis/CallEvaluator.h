@@ -57,7 +57,7 @@ private:
   mlir::Attribute getConstant(mlir::Value value);
   std::optional<uint64_t> read(mlir::Value array, llvm::ArrayRef<int64_t> positions);
 
-  // TableEvaluator.cpp
+  // The functions from here to readRuns are defined in TableEvaluator.cpp.
   /// Returns the element that a tensor.extract or memref.load reads, if it is an integer.
   Number load(mlir::Value array, llvm::ArrayRef<int64_t> positions);
   Number readSorted(mlir::Value sorted, mlir::ValueRange indices, int64_t position);

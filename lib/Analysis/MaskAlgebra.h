@@ -45,7 +45,7 @@ public:
   static Union dropCases(Union all);
 
   //===------------------------------------------------------------------------------------------------------------===//
-  // Values; nullopt for results that are too large
+  // Piecewise values; nullopt stands for a result that is too large
   //===------------------------------------------------------------------------------------------------------------===//
 
   static std::optional<Pieces> make(const MaskExpr &expr);

@@ -61,7 +61,7 @@ public:
 private:
   static constexpr size_t kMaxConstraints = 64;
 
-  /// Adds the constraints that define those quotients and row functions that occur in the rows.
+  /// For the quotients and row functions that occur in `rows`, adds the constraints that define them.
   void addDefinitions() {
     BitVector done(space.size());
     for (size_t n = 0; n < rows.size(); ++n) {

@@ -187,8 +187,7 @@ ConditionRange RangeReader::getComparison(arith::CmpIOp op) {
   Predicate predicate = op.getPredicate();
   if (predicate == Predicate::eq || predicate == Predicate::ne) {
     result.mayHold = both(compare(Predicate::sle, x->lo, y->hi), compare(Predicate::sle, y->lo, x->hi));
-    // If x.lo = y.hi and x.hi = y.lo, each side has only one value, and the two values are equal. Otherwise they may
-    // differ.
+    // The sides are known to be equal if x.lo = y.hi and x.hi = y.lo: then each side has only one value.
     result.mayFail = either(compare(Predicate::ne, x->lo, y->hi), compare(Predicate::ne, x->hi, y->lo));
     if (predicate == Predicate::ne)
       std::swap(result.mayHold, result.mayFail);

@@ -120,7 +120,7 @@ private:
     }
   }
 
-  /// Returns the new value that `stage` of a tile reads in place of `value`.
+  /// In the iteration that is emitted, returns the value that `stage` reads where the old loop's body reads `value`.
   Value find(Value value, int64_t stage) {
     if (loop.isDefinedOutsideOfLoop(value))
       return value;
