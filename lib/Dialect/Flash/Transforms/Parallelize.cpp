@@ -35,8 +35,8 @@ struct ParallelNest {
 
 static constexpr Refusal refuse{"parallelize"};
 
-/// Returns the loop directly inside of `loop` that takes every value that `loop` carries as an init value, and whose
-/// results are the values that `loop` yields. Null if there is none.
+/// Returns the loop directly inside of `loop` whose init values are the values that `loop` carries, and whose results
+/// are the values that `loop` yields. Null if there is none.
 static scf::ForOp getPerfectlyCarriedLoop(scf::ForOp loop) {
   ValueRange yielded = loop.getYieldedValues();
   auto inner = yielded.empty() ? scf::ForOp() : yielded[0].getDefiningOp<scf::ForOp>();

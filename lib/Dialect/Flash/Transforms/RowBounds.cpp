@@ -231,8 +231,8 @@ static KeyRange keepRowsInside(OpBuilder &b, OnlineAttentionOp op, KeyRange rang
   return range;
 }
 
-/// Drops bounds that hold in every tile that the whole tile of queries visits: the begin of the kept interval, if it is
-/// the same for all rows, and, if `isFullInFront`, the cuts of the first tiles.
+/// The whole tile of queries visits only some of the key tiles. Drops bounds that hold in all of these: the begin of
+/// the kept interval, if it is the same for all rows, and, if `isFullInFront`, the cuts of the first tiles.
 static void dropKnown(LoopBounds &bounds, bool isFullInFront) {
   auto isOfAnyRow = [&](AffineExpr expr) {
     if (isOfRows(expr))

@@ -52,8 +52,8 @@ public:
         ofColumn.insert_range(op.getResults());
   }
 
-  /// Returns values of this code that ops outside of it read, and that cost more than a read of a table. They are in
-  /// the order of the mask's ops.
+  /// Returns those values of this code that ops outside of the code read and that cost more than a read of a table. The
+  /// values are in the order of the mask's ops.
   SmallVector<Value> findLong() {
     SmallVector<Value> found;
     for (Operation &op : mask.front().without_terminator())

@@ -21,8 +21,8 @@ public:
   /// Emits the work tile (x, y, z) of an iteration of `loop`.
   virtual std::array<Value, 3> emitWorkTile(scf::ForOp loop) = 0;
 
-  /// Returns the numbers that the work list holds for the work tile, followed by the warpgroup's own numbers. Call it
-  /// after emitWorkTile.
+  /// Returns the numbers that the work list has for the work tile: first those for all warpgroups, then those for this
+  /// warpgroup alone. emitWorkTile must be called before.
   ArrayRef<Value> getNumbers() const { return numbers; }
 
 protected:
