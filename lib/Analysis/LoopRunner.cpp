@@ -255,7 +255,8 @@ bool LoopRunner::isStretch(Operation *loop, const LoopCounter &counter, const It
          iterations.step == (grid.streamsQueries ? grid.qTile : grid.kvTile);
 }
 
-/// If tiles of queries follow sequences, the row is the number of the tile, since a tile may begin at any position.
+/// If tiles of queries follow sequences, the row of the map is the number of the tile, since a tile may begin at any
+/// position.
 LogicalResult LoopRunner::note(flash::StepOpInterface op, int64_t count) {
   SmallVector<int64_t, 4> position;
   for (Value value : op.getPosition()) {

@@ -90,7 +90,7 @@ static void planCrossing(EpilogueOverlap::Side &side, bool carriesScalars) {
 }
 
 /// Checks that the early part of the next work tile waits for no slot that the current work tile still holds. The early
-/// part runs before the current work tile is stored and releases its slots, so such a wait would never end.
+/// part runs before the current work tile is stored and its slots are released. So such a wait would never end.
 static LogicalResult checkHeldSlots(const EpilogueOverlap &plan) {
   for (Operation *op : plan.consumer.head) {
     auto wait = dyn_cast<WaitOp>(op);
