@@ -37,8 +37,8 @@ import time
 LENGTHS = [1, 63, 64, 127, 128, 129, 1000, 4096]
 UNEQUAL = [(1, 128), (1, 4096), (64, 129), (113, 203), (129, 64), (1000, 129), (128, 1000), (1000, 4096)]
 HEAD_DIMS = [(64, 64), (128, 128), (256, 256), (192, 128)]
-# Multiples of 8 that are not multiples of a panel of 64 columns or of a step of 16. Each has half of the masks and
-# types.
+# Multiples of 8, most of which are no multiples of 64 (a panel's columns) or even of 16 (a product's step). Each pair
+# is checked with one type and one mask.
 ODD_HEAD_DIMS = [(8, 8), (40, 200), (72, 72), (96, 80), (112, 136), (160, 24), (248, 256)]
 TARGET = "sm_90a"
 
@@ -219,7 +219,7 @@ class WorkerProcess:
 
     def close(self):
         if self.tool:
-            # The tool is the worker's parent: both end.
+            # The process is compute-sanitizer, and the worker is its child. The signal to the group ends both.
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)
         self.process.kill()
@@ -297,7 +297,7 @@ def run_sanitized(jobs, options):
     totals = [0, 0, 0]
     for name in options.sanitize.split(","):
         print(f"compute-sanitizer --tool {name}", flush=True)
-        # The tool checks only the kernels of the grid; their names end in the numbers of heads.
+        # compute-sanitizer checks the kernels with this text in their names: those with 4 query heads and 1 key head.
         tool = [program, "--tool", name, "--kernel-name", "kns=_h4_1"]
         totals = [a + b for a, b in zip(totals, run_check(jobs, options, tool))]
     return totals

@@ -136,7 +136,7 @@ def _version(x: Any) -> Optional[int]:
         return None
 
 
-#: Arrays, and how often each was written.
+#: Arrays, and how often each of them was written.
 _Stamps = Tuple[Sequence[Any], Sequence[int]]
 
 
@@ -169,10 +169,11 @@ class _Tables:
         while len(table.shape) < 4:
             table = table[None]
         self.table = table
-        # The last call of `say_nothing`: the function's code, the stamps of the arrays that it read, and the answer.
+        # The last call of `say_nothing`: the code of mask_mod, the arrays that it reads with their numbers of writes,
+        # and the answer.
         self._asked: Optional[Tuple[Code, Any, bool]] = None
-        # The last call of `plan`: the code, the stamps, and the plan. The second call with the same code and stamps
-        # makes the plan.
+        # The last call of `plan`: the code, the arrays with their numbers of writes, and the plan. The plan is made
+        # when the second call has the same code, arrays and numbers.
         self._planned: Optional[Tuple[Optional[Code], Any, Optional[MaskPlan]]] = None
 
     def plan(self, mask: Callable[..., Any], code: Optional[Code], stamps: Optional[_Stamps]) -> Callable[..., Any]:
@@ -196,7 +197,7 @@ class _Tables:
         """Whether the tables keep the same pairs as the function, so that they add nothing to it."""
         if self._asked is not None and _is_same_code(self._asked[0], code) and _is_same(self._asked[1], stamps):
             return self._asked[2]
-        # A table for all batches or heads does not follow from a function that tells them apart.
+        # A table that all batches or heads share cannot follow from a function that reads the batch or the head.
         for extent, position in zip(self.table.shape, ("%b", "%h")):
             if extent == 1 and re.search(rf"{position}\b", code.mask or ""):
                 return False

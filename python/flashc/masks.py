@@ -43,7 +43,7 @@ class Mask:
     be any function (b, h, i, j) -> condition. `Mask(function)` makes a mask of a function.
     """
 
-    #: NumPy then calls this class's operators for an array on the left side, instead of joining each element.
+    #: Makes NumPy call this class's operator in `array & mask`. NumPy would otherwise call it for each element.
     __array_ufunc__ = None
     # `_decides` names the attributes that decide the mask's code. `_constant` is what these attributes refer to, if
     # that never changes (`_Constant` in _trace/reads.py), or False before the mask is read.
@@ -54,10 +54,11 @@ class Mask:
         if not callable(keep):
             raise UnsupportedTypeError(f"expected a function (b, h, i, j) -> condition, got {type(keep)!r}")
         self._keep = keep
-        # The masks of this file read arrays through ops.array; other functions must be bound to the trace.
+        # A user's function is bound to the trace, which captures the arrays that it refers to. The masks of this file
+        # need no binding, since they read arrays through ops.array.
         self._is_own = text is not None
         self._name = text or getattr(keep, "__name__", "mask")
-        # The alignment, and the usual alignment, which the mask's text does not mention.
+        # `repr` names the alignment only if it is not the usual one.
         self._align, self._usual_align = align, align
 
     def __repr__(self) -> str:
@@ -429,7 +430,7 @@ def packed(offsets: IntegersLike, key_offsets: Optional[IntegersLike] = None, *,
             position = i + (args.at(key_starts, b, number) - args.at(starts, b, number))
         if left >= 0:
             kept = kept & (j >= position - left)
-        # If queries and keys have the same offsets, a causal bound implies this one.
+        # If queries and keys have the same offsets, a causal bound implies that j lies in the sequence.
         if right != 0 or key_starts is not starts:
             kept = kept & (j < args.at(key_starts, b, number))
         kept = kept & (j < args.last(key_starts, b, i))

@@ -39,7 +39,8 @@ class Score:
         if not callable(rescore):
             raise UnsupportedTypeError(f"expected a function (s, b, h, i, j) -> score, got {type(rescore)!r}")
         self._rescore = rescore
-        # The scores of this file read arrays through ops.array. Other functions must be bound to the trace.
+        # A user's function is bound to the trace, which captures the arrays that it refers to. The scores of this file
+        # need no binding, since they read arrays through ops.array.
         self._is_own = text is not None
         self._text = text or getattr(rescore, "__name__", "score")
 

@@ -32,7 +32,7 @@ def attention(q, k, v, lengths, keep=None, rescore=None, sinks=None):
     return o, lse
 
 
-#: Options of flashc.decode by name. `keep` is the mask for which the other options of an entry stand.
+#: Options of flashc.decode by name. `keep` is not an option but the mask that results from the options.
 MASKS = {
     "window": dict(window=50, keep=lambda b, h, i, j: (j <= i) & (j >= i - 50)),
     "both sides": dict(window=(50, 30), causal=False, keep=lambda b, h, i, j:
@@ -109,7 +109,7 @@ class Cache:
         else:
             self.k_cache, self.v_cache = (torch.full((*shape, x.shape[3]), torch.nan, device=device, dtype=dtype)
                                           for x in (self.k, self.v))
-        # Entries behind the last page of a sequence are out of range.
+        # After the last page of a sequence, the entries of the table are out of range.
         table = np.full((batch, slots), 1 << 30, np.int32)
         free = list(np.random.default_rng(int(torch.randint(1 << 30, ()))).permutation(pages))
         for b, length in enumerate(lengths):

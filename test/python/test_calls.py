@@ -61,7 +61,7 @@ def find(name):
     ("attention_backward", "dout", "write do="), ("column_sums", "is_causal", "write causal="),
     ("compile", "score_mod", "write score="), ("explain", "is_causal", "write causal="),
     ("masks.sliding_window", "window_size", "write left="),
-    # Found by the distance between the words.
+    # Misspelled keywords, for which the most similar one is suggested.
     ("attention", "cusal", "write causal="), ("attention", "Causal", "write causal="),
     ("attention", "maks", "write mask="),
     ("decode", "block_tabel", "write block_table="), ("masks.causal", "alignment", "write align="),

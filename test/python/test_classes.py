@@ -39,8 +39,8 @@ EXACT = {
 }
 
 
-# For masks that move the tiles of keys: where the tiles begin. They begin at the first key that the first query i of a
-# tile of queries sees in batch b.
+# Masks whose tiles of keys are moved, with the key at which the tiles begin: the first one that query i, the first of a
+# tile of queries, sees in batch b.
 ORIGINS = {
     "documents": lambda b, i, n: np.searchsorted(IDS, IDS[i]),
     "causal documents": lambda b, i, n: np.searchsorted(IDS, IDS[i]),

@@ -88,7 +88,8 @@ def test_statistics(p):
         assert abs(correlation(x, y)) < 4.5 / x.size**0.5
     later = 1.0 - flashc.dropout_mask((2, 3, 256, 512), p, (20261124, 1))
     assert abs(correlation(dropped, later)) < 4.5 / n**0.5
-    # Pairs in a block of 16 x 32 elements, whose bytes come from the same calls of Philox, must be uncorrelated.
+    # The same calls of Philox make the bytes of all elements in a block of 16 x 32. These elements must be
+    # uncorrelated.
     blocks = dropped.reshape(6, 16, 16, 16, 32).transpose(0, 1, 3, 2, 4).reshape(-1, 16 * 32)[:, ::8]
     count = len(blocks)
     pairs = (blocks - rate).T @ (blocks - rate) / count / deviation**2
@@ -167,7 +168,7 @@ def test_torch(rng):
     leaves = [x.double().requires_grad_() for x in (q, k, v)]
     philox = torch.tensor(PHILOX)
     assert torch.autograd.gradcheck(lambda *x: flashc.attention(*x, dropout_p=0.3, philox=philox), leaves)
-    # If the values are ones, a row of o is the sum of P times the mask.
+    # If the values are ones, a row of o is the sum of the weights that dropout keeps.
     torch.manual_seed(8)
     ones = torch.ones_like(v, requires_grad=True)
     o = flashc.attention(q, k, ones, dropout_p=0.3)

@@ -146,7 +146,8 @@ def test_short_sequences_stay_on_the_grid():
         assert explanation.tile == (tile, 128), schedule
         assert ("on their grid" in explanation.tile_source) == is_short, (schedule, count, keys)
         assert (explanation.rows == -(-16384 // tile)) == is_short
-    # explain uses the same condition as the manifest. The cost is unknown, since it depends on the offsets.
+    # explain and the manifest have the same condition for short sequences. The kernel's cost is unknown, since it
+    # depends on the offsets.
     kernel = flashc.compile(q, k, v, mask=masks.packed(offsets, causal=True), schedule="consumers=2,kv-tile=128")
     short, = kernel.manifest["variants"]
     assert short["when"][-2][1] == 128 and kernel.manifest["kernel"] + "_short" == short["kernel"]
@@ -169,7 +170,7 @@ def test_arrays_bound_loops():
                 assert explanation.tiles[b][h] == classify(keeps, explanation.tile), (b, h)
     assert "head 1: skipped" in str(explanation) and "batch" not in str(explanation).split("each head:")[1]
     assert any("capture0[h]" in formula for formula in explanation.formulas)
-    # Captured numbers count too. An array that no bound reads need not be given.
+    # A bound may also be a captured number. An array that is in no bound need not be given.
     count, bias = np.int64(130), flashc.ArraySpec((3, 2, 300, 500), "f32")
     explanation = flashc.explain(q, k, v, mask=lambda b, h, i, j: j < count,
                                  score=lambda s, b, h, i, j: s + bias[b, h, i, j])
@@ -217,7 +218,7 @@ def test_what_masks_choose_is_known(mask):
             tiles = np.array(explanation.tiles[b][h])
             if explanation.mask_class == "exact":
                 assert (tiles == tightest).all()
-            # Otherwise some tiles may be visited or masked without need.
+            # If the mask is not exact, a tile may be partial although the tightest class is skipped or full.
             assert ((tiles == tightest) | (tiles == PARTIAL)).all()
 
 
@@ -235,7 +236,7 @@ def test_vast_calls_are_a_sample():
     for make in (explanation.png, lambda: explanation.tiles):
         with pytest.raises(flashc.OutOfMemoryError, match=f"of its {rows} rows {explanation.counted_rows} were"):
             make()
-    # Even a call whose tiles are all counted may be too large for a list.
+    # In this call all tiles are counted, but a list of them does not fit in memory.
     explanation = flashc.explain(*specs(queries=1 << 23, keys=1 << 23), causal=True)
     assert explanation.counted_rows == explanation.rows and "estimated" not in str(explanation)
     with pytest.raises(flashc.OutOfMemoryError, match="not the memory to list the .* tiles of a head"):
@@ -420,8 +421,8 @@ def test_searches_of_sorted_arrays():
     j = np.arange(keys)
     for b in range(batch):
         for h in range(heads):
-            # Four offsets are at most 300, so h selects elements 0, 4 and 8. There is no element 8, so all keys come
-            # before it.
+            # Four offsets are at most 300, so head h ends at offsets[4 * h]. offsets[8] does not exist, so head 2 sees
+            # all keys.
             end = (offsets[0], offsets[4], keys)[h]
             keeps = (np.searchsorted(offsets, j, "right") - 1 <= b) & (j < end)
             assert explanation.tiles[b][h] == classify(np.broadcast_to(keeps, (queries, keys)), explanation.tile)

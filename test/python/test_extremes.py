@@ -11,8 +11,8 @@ B, D = 1, 16
 LENGTHS = [(65, 67), (13, 131), (70, 31)]
 
 
-#: Every program with all numbers. Kernels are shared by an odd number of scores, so that each score is in even and odd
-#: heads.
+#: Each case is a program with five of the numbers, whose scores share a kernel, head by head. Five is odd, so that each
+#: score is in even and odd heads.
 CASES = [(program, numbers) for program in PROGRAMS for numbers in in_groups(NUMBERS, 5)]
 
 
@@ -26,7 +26,7 @@ def test_cpu(case):
     q, k, v = small_numbers(rng, B, hq, nq, D), small_numbers(rng, B, hk, nk, D), small_numbers(rng, B, hk, nk, D)
     score = by_head([make_programs(np, np.array, NUMBERS[number], B, hq, nq, nk)[program] for number in numbers])
     o, lse = flashc.attention(q, k, v, scale=0.25, enable_gqa=True, return_lse=True, score=score, mask=mask)
-    # With indices of 16 bits, NumPy computes sums with f32 in f32.
+    # Indices of 16 bits, so that NumPy's sums of an f32 and an index are f32.
     grid = np.ogrid[tuple(slice(extent) for extent in (B, hq, nq, nk))]
     grid = [axis.astype(np.int16) for axis in grid]
     with np.errstate(over="ignore", invalid="ignore"):

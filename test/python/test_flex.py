@@ -183,7 +183,7 @@ def test_refusals(changes, error, words):
     y = torch.zeros(2, 4, 90, 16)
     with pytest.raises(error) as caught:
         flex(**{"q": x, "k": y, "v": y, **changes})
-    # Only the first line counts: a line of code may follow that has the same words.
+    # Searches the first line only: a later line may quote the user's code, which contains the same words.
     assert re.search(words, str(caught.value).split("\n")[0])
 
 

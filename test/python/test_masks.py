@@ -322,7 +322,7 @@ def test_masks_say_what_they_are():
 def test_refusals(make, error, words):
     with pytest.raises(error) as caught:
         make()
-    # Only the first line counts: a line of code may follow that has the same words.
+    # Searches the first line only: a later line may quote the user's code, which contains the same words.
     assert re.search(words, str(caught.value).split("\n")[0])
 
 

@@ -105,8 +105,8 @@ def check_loop(loop, shape, most_beside=None):
             found[instruction.opcode] = found.get(instruction.opcode, 0) + 1
     if found != products(shape) or everything["HGMMA"] != counts["HGMMA"]:
         yield f"products {found}"
-    # A thread has two rows, and compares each with a limit. If a score may exceed the limit, a branch computes the
-    # maximum (two butterfly shuffles for each row) and the factor that rescales.
+    # A thread has two rows, and compares the scores of each row with a limit. If a score may exceed it, a branch
+    # computes the maximum (two butterfly shuffles for each row) and the factor by which the output is rescaled.
     always = {"MUFU.EX2": scores, "FADD": 2 if sums else scores + 2, "SHFL": 0}
     expected = {"MUFU.EX2": scores + 2, "MUFU other": 0, "pack (F2FP)": scores // 2, "convert": 0, "SHFL": 4,
                 "local memory": 0}
@@ -217,8 +217,8 @@ def test_soft_cap(d, return_lse, most):
     assert [*check_resources(resources[entry["kernel"]], entry), *check_roles(code, entry["schedule"])] == []
     for loop in sass_report.main_loops(code):
         always, sometimes = sass_report.count(loop.always), sass_report.count(loop.sometimes)
-        # The instructions that increase two maxima and compute two factors, and those that rescale the output. There
-        # are none without a maximum.
+        # The instructions that increase two maxima and compute two factors, and those that rescale the output. A kernel
+        # without a maximum has none of them.
         rescale = 4 + d // 2 if sometimes["SHFL"] else 0
         assert always["MUFU.EX2"] == 64 and always["SHFL"] == 0 and sometimes["MUFU.EX2"] == (2 if rescale else 0)
         assert always["MUFU other"] == 0 and sometimes["MUFU other"] == 64

@@ -167,7 +167,7 @@ def test_same_array_is_one_operand(rng):
 
 
 def test_computed_indices_are_clamped_where_nothing_hangs_on_them(rng):
-    # NaN surrounds the five elements; nothing may be read there.
+    # `table` is a view of five elements inside an array of NaN, which may not be read.
     wide = np.full(100, np.nan, np.float32)
     wide[40:45] = rng.standard_normal(5)
     table = wide[40:45]
@@ -364,7 +364,7 @@ def test_branch_names_the_line():
 def test_refused_mask(mask, words):
     place, text = refused(mask).split(": ", 1)
     assert place.rsplit(":", 1)[0].endswith("test_trace.py")
-    # Only the first line counts: a line of code may follow that has the same words.
+    # Searches the first line only: a later line may quote the user's code, which contains the same words.
     assert words in text.split("\n")[0]
 
 

@@ -116,7 +116,7 @@ def test_choices_of_the_space_are_the_compilers():
     # Neighbouring lengths share a row. The last row is for any number of queries.
     ({512: {"a": 1.0, "b": 2.0}, 1024: {"a": 1.0, "b": 2.0}, 2048: {"a": 2.0, "b": 1.0}, 4096: {"a": 2.0, "b": 1.0}},
      [(1024, "a"), (None, "b")]),
-    # A third schedule that is good enough everywhere needs only one row.
+    # "c" is the best schedule for neither length, but good enough for both: one row suffices.
     ({512: {"a": 1.0, "b": 2.0, "c": 1.01}, 1024: {"a": 2.0, "b": 1.0, "c": 1.01}}, [(None, "c")]),
 ])
 def test_rows_are_the_fewest_within_noise(times, rows):

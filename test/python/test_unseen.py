@@ -50,7 +50,7 @@ def test_hidden_positions(name, bad, rng):
     keep = lambda b, h, i, j: seen[b, 0, i, j]  # noqa: E731
     o, lse = attention(q, k, v, keep)
     want = attention_backward(q, k, v, o, lse, do, keep=keep)
-    # If no pair connects the positions before a cut with those behind it, each side is hidden from the other.
+    # If no pair connects the positions before a cut with those after it, neither side affects the other's results.
     pairs = np.broadcast_to(seen.any(0)[0], (n, n))
     pairs = pairs | pairs.T
     cut = next((c for c in range(n // 3, n) if not pairs[:c, c:].any()), None)

@@ -160,7 +160,7 @@ def test_sorted_arrays_go_on_around_themselves():
 def test_refused_searches(mask, words):
     with pytest.raises(flashc.TraceError) as caught:
         trace(mask, None)
-    # Only the first line counts: the line of code follows, and has the same words.
+    # Searches the first line only: the next line quotes the mask's code, which contains the same words.
     first = str(caught.value).split("\n")[0]
     assert "test_varlen.py:" in first and words in first
 

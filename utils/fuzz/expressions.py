@@ -18,7 +18,8 @@ SOURCE = {
     "where": "ops.where({}, {}, {})", "clip": "ops.clip({}, {}, {})", "count_le": "ops.count_le({}, {})",
 }
 
-#: Functions of one real number, of two, and those of them with a truth value: names in flashc.ops.
+#: Names in flashc.ops: functions of one real number, functions of two, tests of a real number, and functions of truth
+#: values.
 UNARY = ("acos", "acosh", "asin", "asinh", "atan", "atanh", "cbrt", "ceil", "cos", "cosh", "erf", "erfc", "exp", "exp2",
          "expm1", "floor", "gelu", "log", "log10", "log1p", "log2", "log_sigmoid", "relu", "round", "rsqrt", "sigmoid",
          "sign", "silu", "sin", "sinh", "softplus", "sqrt", "tan", "tanh", "trunc")

@@ -72,7 +72,7 @@ def find_fault(got, keeps, rows, width, is_exact, is_moved):
     if len(got) != len(rows):
         return f"rows: expected {len(rows)} rows of tiles, got {len(got)}"
     for number, ((begin, end), cells) in enumerate(zip(rows, got)):
-        # Moved tiles have an unknown shift: some shift must fit all tiles of the row.
+        # Moved tiles have an unknown shift. The row is right if all of its tiles are right for one shift.
         shifts = range(width) if is_moved else [0]
         faults = []
         for shift in shifts:
@@ -101,7 +101,7 @@ def check(case):
     is_exact = explanation.mask_class == "exact"
     is_moved = any(bound.startswith("origin ") for bound in explanation.bounds)
     queries, (height, width) = case["sizes"]["nq"], explanation.tile
-    # If there are more rows of tiles than on the grid, they follow the sequences of one of the arrays of offsets.
+    # The rows of tiles follow the grid, or begin anew at each offset of one of the arrays.
     offsets = [array for name, array in arrays.items() if "offsets" in name]
     layouts = [rows_of(queries, height, starts) for starts in [None, *offsets]]
     for batch, heads in enumerate(explanation.tiles):

@@ -60,7 +60,8 @@ def overlaps_itself(shape: Tuple[int, ...], strides: Tuple[int, ...]) -> bool:
     # positive.
     for number, (stride, last) in enumerate(steps):
         rest = steps[number + 1:]
-        # The sum is stride * (1 + x) + sum of factor_k * (y_k - most_k), with 0 <= x < last and 0 <= y_k <= 2 most_k.
+        # Let d_k be 1 + x for this dimension, with 0 <= x < last, and y_k - most_k for the later ones, with 0 <= y_k <=
+        # 2 most_k.
         target = sum(factor * most for factor, most in rest) - stride
         if _has_sum([(stride, last - 1)] + [(factor, 2 * most) for factor, most in rest], target):
             return True
@@ -99,8 +100,8 @@ def _has_sum(terms: Sequence[Term], target: int) -> bool:
         if factor and most:
             merged[factor] = merged.get(factor, 0) + most
     steps = sorted(merged.items(), reverse=True)
-    # reaches[n] is the largest sum of the terms from position n of `steps` on, and divisors[n] is the greatest common
-    # divisor of their factors.
+    # reaches[n] is the largest sum of the terms from steps[n] on. divisors[n] is the greatest common divisor of the
+    # factors from steps[n] on.
     reaches, divisors = [0], [0]
     for factor, most in reversed(steps):
         reaches.append(reaches[-1] + factor * most)

@@ -81,8 +81,8 @@ class Inputs:
             elif array.stream is not None:
                 wait_for(array, stream)
         self.owners, self.arrays, self.sources, self.device, self.stream = owners, arrays, sources, device, stream
-        # The properties of the arrays on which a case depends, which are all except addresses. None after an input was
-        # converted.
+        # What the arrays add to the key of the call's case: all their properties except addresses. None after an input
+        # was converted or removed, since `key` then computes it anew.
         self._signature: Optional[List[Any]] = signature
 
     def __getitem__(self, name: str) -> Array:
@@ -330,7 +330,8 @@ def attention_case(inputs: Inputs, specialization: Specialization, extents: Exte
 
 # Loaded kernels, keyed by specialization and device.
 _launchers: Dict[Tuple[Any, ...], Launcher] = {}
-# Checked cases. The table is cleared when it has _MOST_CASES entries, since every call may have new shapes.
+# The cases of earlier calls. The table is cleared when it has _MOST_CASES entries, since every call may have new
+# shapes.
 _cases: Dict[Tuple[Any, ...], Case] = {}
 _MOST_CASES = 1024
 contexts.on_configure += [_launchers.clear, _cases.clear]

@@ -39,7 +39,8 @@ class Frame:
         self.keep = (ctypes.c_char * (size * 8)).from_buffer(self.memory)
         self.address = ctypes.addressof(self.keep)
         self.message = self.address + (size - 1) * 8
-        #: The arguments whose extents and strides the frame holds, and the strides of the caller's result arrays.
+        #: `owner`: the arguments whose extents and strides the frame holds. `strides`: those of the result arrays that
+        #: the caller passed, or None.
         self.owner: Any = None
         self.strides: Any = None
         offset = self.count * WORDS

@@ -32,7 +32,8 @@ class Append(NamedTuple):
     rotary_dtype: str = "f32"
     is_interleaved: bool = False
     has_leftpad: bool = False
-    #: The element type of caches of 8 bits, "f8e4m3" or "i8"; and whether pages, and key heads, have separate scales.
+    #: `cache_dtype`: the element type of caches of 8 bits, "f8e4m3" or "i8". `scales`: whether each page has a scale of
+    #: its own, and whether each key head has.
     cache_dtype: Optional[str] = None
     scales: Tuple[bool, bool] = (False, False)
 

@@ -11,9 +11,10 @@ from .library import ArgumentError
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
-# Names of arguments in other libraries (PyTorch, FlexAttention, FlashAttention, xFormers, FlashInfer, vLLM,
-# transformers). Each row has flashc's argument, the text to write (empty: a value of the same kind), and the other
-# names. A hint comes from the first row whose argument the called function has.
+# What to write in place of an argument of another library (PyTorch, FlexAttention, FlashAttention, xFormers,
+# FlashInfer, vLLM, transformers). Each row has flashc's argument, the hint (empty if only the name differs), and the
+# other libraries' names. The hint comes from the first row with the name for which the called function has flashc's
+# argument.
 _FOREIGN = [
     ("causal", "causal=True; it aligns the last query with the last key, and mask=flashc.masks.causal('top-left') the "
      "first ones, as PyTorch does", "is_causal"),

@@ -26,7 +26,7 @@ class Specialization(NamedTuple):
     head_dim: int
     value_dim: int
     group_size: int = 1
-    #: As `Options.of_kernel` returns them.
+    #: The options on which the kernel depends (`Options.of_kernel`).
     options: Options = Options()
     target: str = GPU_TARGET
     mask_code: Optional[str] = None
@@ -34,13 +34,14 @@ class Specialization(NamedTuple):
     captures: Tuple[Capture, ...] = ()
     #: B, Hk, Nq, Nk; ANY: given at launch.
     extents: Tuple[int, int, int, int] = (library.ANY,) * 4
-    #: The names of the vectors that are given (VECTORS).
+    #: Which operands of VECTORS are given.
     vectors: Tuple[str, ...] = ()
     #: The number of the capture, for CAPTURED_GRADIENT.
     captured: int = 0
     #: Rows of a page, if k and v are caches; 0: caches without pages. None: they are no caches.
     page_size: Optional[int] = None
-    #: The element type of caches of 8 bits, "f8e4m3" or "i8"; whether pages, and key heads, have scales of their own.
+    #: `cache_dtype`: the element type of caches of 8 bits, "f8e4m3" or "i8". `scales`: whether each page has a scale of
+    #: its own, and whether each key head has.
     cache_dtype: Optional[str] = None
     scales: Tuple[bool, bool] = (False, False)
 
@@ -219,7 +220,8 @@ def read_mask(mask: Any, extents: Extents, device: Optional[int], stream: Option
     return array._replace(shape=shape, strides=(0,) * missing + tuple(array.strides))
 
 
-# The code of a mask array without a score, by the array's view and element type.
+# The code of a mask array without a score, keyed by the array's view and element type, and by whether the call is in
+# f64.
 _mask_codes: Dict[Any, Code] = {}
 
 

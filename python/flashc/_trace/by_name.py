@@ -64,7 +64,7 @@ def by_name(package: str, name: str, inputs: Sequence[Any], keywords: Dict[str, 
         raise refuse_dimensions(name)
     if function is None:
         raise error(f"flashc cannot trace {package}.{name}; flashc.ops lists what it can")
-    # An operand that a framework made from a number is that number.
+    # If a framework has wrapped a number in an object of its own, the operand is the number.
     operands = [plain(x) if isinstance(x, (Value, int, float)) else _number_of(x) for x in inputs]
     if keywords.get("inplace") is False:  # PyTorch passes on this default.
         keywords = {key: value for key, value in keywords.items() if key != "inplace"}

@@ -12,7 +12,7 @@ from .functions import where
 from .operators import as_index, is_real
 from .region import INDEX, Value, check_region, error, wrap_index
 
-# Each number costs a comparison and a select for every pair of a query and a key.
+# The most numbers of an indexed list. Each costs a comparison and a select for every pair of a query and a key.
 _MOST_NUMBERS = 64
 
 

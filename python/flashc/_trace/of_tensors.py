@@ -9,7 +9,8 @@ from .functions import absolute, trunc, where
 from .operators import check, is_real
 from .region import Indexable, Value, error
 
-# Each element costs a read and some operations for every pair of a query and a key.
+# The most elements of a row in dot or isin. Each element costs a read and some operations for every pair of a query and
+# a key.
 _MOST_ELEMENTS = 64
 
 #: Functions and methods of tensors that add dimensions, remove them or run over them.

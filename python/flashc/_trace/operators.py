@@ -139,11 +139,13 @@ def modulo(x: Any, y: Any) -> Any:
         return x - _real_floor(true_divide(x, y)) * y
     region = region_of(x, y)
     if not isinstance(y, Value) and y > 0 and y & (y - 1) == 0:
-        # The remainder is the last bits, also for negative numbers: one operation instead of six.
+        # The remainder of a division by a power of two is the last bits, also of negative numbers: one operation
+        # instead of six.
         return region.value(INDEX, f"arith.andi {as_index(region, x)}, {region.index(y - 1)} : index", natural=True)
     dividend, divisor = as_index(region, x), _divisor(region, y)
     if is_natural(x) and is_natural(y):
-        # Without negative numbers, the remainder of truncation is Python's.
+        # If no number is negative, the remainder of MLIR's truncating division equals that of Python's flooring
+        # division.
         return region.value(INDEX, f"arith.remsi {dividend}, {divisor} : index", natural=True)
     quotient = region.emit(f"arith.floordivsi {dividend}, {divisor} : index")
     product = region.emit(f"arith.muli {quotient}, {divisor} : index")

@@ -115,12 +115,13 @@ def _chain(following: List[dis.Instruction]) -> Tuple[str, ...]:
 
 class _Constant(NamedTuple):
     """What an object of flashc refers to, if that never changes. Only the contents of its arrays may change."""
-    #: Stands in a key for all that is no array. Equal objects have the same token.
+    #: Stands in a key for all of the object except its arrays. Objects that differ only in their arrays have the same
+    #: token.
     token: Any
     arrays: Tuple[Any, ...]
 
 
-# The tokens, by what they stand for.
+# The tokens, by the keys for which they stand.
 _tokens: Dict[Tuple[Any, ...], Any] = {}
 
 
@@ -208,7 +209,7 @@ class Reads:
         if package in ("numpy", "torch"):
             self._read_pure(x)
         elif package == "flashc":
-            # The results of flashc's own functions follow from their closures and defaults.
+            # What a function of flashc's own returns follows from its code, its defaults and its closure.
             self._note(x)
             self.key.append(_function_of(x.__code__, False))
             self.read(x.__defaults__)
@@ -351,7 +352,8 @@ _BUILTINS = frozenset(getattr(builtins, name) for name in (
     "len", "list", "map", "max", "min", "pow", "range", "reversed", "round", "slice", "sorted", "str", "sum", "tuple",
     "type", "zip"))
 _MODULES = math.__name__, operator.add.__module__
-# Functions that a trace knows by their names, by id(), and the modules that they were taken from.
+# `_traced` has the functions that a trace knows by name, keyed by their id(). `_traced_modules` has the modules torch
+# and numpy from which these were taken.
 _traced: Dict[int, Any] = {}
 _traced_modules: List[Any] = []
 

@@ -28,12 +28,12 @@ class _Kept(NamedTuple):
     """A code without arrays, and the sources of its captures."""
     code: Code
     sources: Tuple[_Source, ...]
-    #: Position, divisor, number of the array, and dimension of each Need.
+    #: For each Need: the position, the divisor, the number of the array in `Code.arrays`, and the dimension.
     needs: Tuple[Tuple[int, int, int, int], ...]
 
 
-# Codes, by what their functions refer to. None: the code also depends on the extents of arrays, and is kept under a key
-# that has these extents too.
+# Traced codes, keyed by what the functions refer to. None: the code also depends on the extents of arrays, and is kept
+# under a key that contains these extents too.
 _codes: Dict[Tuple[Any, ...], Optional[_Kept]] = {}
 _MOST = 1024
 #: How many traces there were, for tests.
@@ -82,7 +82,7 @@ def _keep(key: Tuple[Any, ...], reads: Reads, code: Code, under_way: Trace) -> N
     arrays = iter(code.arrays)
     places: Dict[int, int] = {}  # of the arrays, by id()
     for capture, x in zip(code.captures, under_way.sources):
-        # If x is an Array, it is an array that the trace had captured before and captured again as a sorted one.
+        # x is an Array if the trace captured it twice: first as it is, and then as a sorted array.
         place = places.get(id(x)) if isinstance(x, Array) else reads.place_of(x)
         if place is None:
             return

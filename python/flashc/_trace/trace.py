@@ -37,11 +37,12 @@ class Code(NamedTuple):
     bound: Tuple[Bound, ...] = ()
     arrays: Tuple[Array, ...] = ()
     needs: Tuple[Need, ...] = ()
-    #: A MaskPlan, if the mask is one.
+    #: The mask, if it is a MaskPlan.
     plan: Any = None
     #: The names of the captures in the user's functions, "" if unknown.
     labels: Tuple[str, ...] = ()
-    #: Traces again with the user's lines, which name the line in an error; kernels are compiled without them.
+    #: Traces again, with the user's line in each operation, for the messages of errors. Kernels are compiled from code
+    #: without lines.
     trace_lines: Optional[Callable[[], "Code"]] = None
 
     def located(self) -> "Code":
@@ -64,7 +65,7 @@ class Lengths(NamedTuple):
     """Functions that compute the lengths of a sequence."""
     queries: Callable[[], Any]
     keys: Callable[[], Any]
-    #: keys - queries; 0 if both have the same offsets.
+    #: The number of keys minus the number of queries; 0 if queries and keys have the same offsets.
     shift: Callable[[], Any]
 
 
@@ -103,7 +104,7 @@ class Trace:
                 self.sources.append(x)
                 self.labels[self.captures[-1].name] = label or self._find_name(x)
         thing = known[1]
-        # A scalar becomes another value in each region.
+        # A scalar is read or converted anew in each region.
         return thing if isinstance(thing, CapturedArray) else self._scalar(*thing)
 
     def extents_of(self, array: Array) -> Sequence[int]:
@@ -179,7 +180,7 @@ class Trace:
 
     def _scalar(self, name: str, kind: Any) -> Traced:
         if isinstance(kind, Array):
-            # A scalar in memory of the GPU.
+            # The scalar is in GPU memory.
             return self.element(name, kind.dtype, View.of(kind).type, [self.region.index(0)])
         if kind == "i64":
             return self.region.value(INDEX, f"arith.index_cast %{name} : i64 to index")
@@ -204,7 +205,8 @@ class Trace:
         """Returns the indices into the operand, for indices into all dimensions of the array, or all but the last."""
         dims = captured._view.dims
         for dim, value in enumerate(indices):
-            # All elements along a dimension that is not passed are equal. The position must still lie inside of it.
+            # The elements along a dimension that the view leaves out are all equal. An index into it must still be in
+            # range.
             if dim not in dims and isinstance(value, Traced) and value._limit is not None:
                 self.needs.append(Need(*value._limit, captured._array, dim))
         return [self._inside(captured, dim, place, indices[dim])
@@ -255,7 +257,8 @@ class Trace:
         if limit is not None:
             self.needs.append(Need(*limit, captured._array, dim))
             return value._name
-        # Always clamped: the same kernel may get a shorter array in another call.
+        # Clamps every index, also where this array is long enough: the same kernel may get a shorter array in another
+        # call.
         number = region.index(place)
         extent = region.emit(f"tensor.dim %{captured._name}, {number} : {captured._view.type}")
         last = region.emit(f"arith.subi {extent}, {region.index(1)} : index")

@@ -41,7 +41,7 @@ class GPU:
         self.generator.manual_seed(seed)
         self.cell, self.sets, self.reference = None, [], None
         folder = os.fsdecode(library.lib.flashcContextGetCacheDirectory(contexts.context().handle))
-        # The path at which flashc looks for the table.
+        # The path at which flashc looks for this GPU's schedule table.
         self.table = contexts.device_table_path(folder, ORDINAL)
         # The kernels of a search are not kept on disk.
         flashc.configure(cache_directory=folder, disk_cache=False)

@@ -39,7 +39,8 @@ def merge(times, noise=NOISE):
     schedules for each number. Chooses the fewest rows that give each number a schedule within `noise` of its best one,
     and among these the fastest."""
     lengths = sorted(times)
-    # For the first i numbers: how many rows there are, the sum of the logarithms of their times, and the rows.
+    # plans[i] is the best plan for the first i numbers of queries: how many rows it has, the sum of the logarithms of
+    # the times, and its rows.
     plans = [(0, 0.0, [])]
     for end in range(1, len(lengths) + 1):
         options = []

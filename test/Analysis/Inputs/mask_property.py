@@ -38,13 +38,13 @@ from printed_bounds import Int, PrintedBounds
 
 SIZES = [(1, 1), (1, 40), (40, 1), (16, 16), (17, 33), (64, 64), (100, 100), (128, 40), (50, 200), (129, 257),
          (300, 300)]
-# Small tiles, of which a mask has many, or the tiles of kernels.
+# Small tiles, so that a mask has many of them, and tiles of the sizes that kernels have.
 Q_TILES = [1, 8, 16, 32], [64, 128, 192]
 KV_TILES = [8, 16, 32], [80, 112, 128]
 SEED = 5
-#: The numbers of random masks.
+#: How many random masks are drawn: without arrays, and over sorted arrays.
 RANDOM, RANDOM_SORTED = 90, 30
-#: The number of runs that a table has room for.
+#: How many runs of tiles a row of a table (flash.tile_runs) has room for.
 MOST_RUNS = 5
 
 
@@ -174,8 +174,8 @@ def make_cases():
         sizes = None, (rng.randint(1, 300), rng.randint(1, 300)), (128, 192)
         cases += [Case(name, mask, rng, one, expected) for one in (sizes if expected else rng.sample(sizes, 1))]
     for name, (mask, expected) in sorted_masks().items():
-        # The dual of this mask is not exact: its condition holds for some keys of a tile, and depends on a function of
-        # the keys that is known only at the ends of the tile.
+        # The bounds of this mask's loops over queries are not exact. Its condition holds for some keys of a tile, and
+        # depends on a function of the keys that is known only at the ends of the tile.
         expected_dual = "conservative" if name == "shared_prefix_documents" else expected
         cases += [Case(name, mask, rng, None, expected, has_arrays=True, expected_dual=expected_dual) for _ in range(2)]
     sorted_rng = SortedRandom(seed)

@@ -231,7 +231,8 @@ def check(ops, parameters, grid, items, numbers, most):
     key = (expected.max() - expected) >> max(int(expected.max() - 1).bit_length() - 8, 0)
     entries = entries.reshape(items, 1 + numbers)
     assert (entries[:, 0] == np.argsort(key, kind="stable")).all(), (grid, most)
-    # The last number is the bound of the loop, and the one before it, if there is one, is minus the work.
+    # An entry has its item and then one or two numbers. The last is the bound of the loop. The first of two is minus
+    # the work.
     for number, of_item in zip(range(numbers, 0, -1), (expected, -work.data)):
         assert (entries[:, number] == of_item[entries[:, 0]]).all(), (grid, most, number)
 

@@ -105,8 +105,8 @@ def test_mask(name):
 
 @pytest.mark.parametrize("name", SCORES)
 def test_score(name):
-    # The inputs are f16, which has more bits than bf16: a score with jumps, such as floor, can change with the last bit
-    # of a product.
+    # A score with jumps, such as floor, can turn an error in the last bit of a product into a large one. So for the
+    # score "rounded" q and k are multiples of 1/2, whose products are exact in f16.
     scale = 2.0**-3
     for nq, nk in ((300, 300), (129, 517)):
         q, k, v = qkv(2, 4, 4, nq, nk, 64, dtype=torch.float16)

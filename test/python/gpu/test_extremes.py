@@ -52,7 +52,7 @@ def test_score(case, d):
 
 
 SCHEDULES = ["stages=2", "full", "own-keys=true", "tensor-sums=true"]
-#: Schedules that leave no shared memory for slopes on the tensor cores.
+#: Schedules that leave no shared memory for slopes, so that the tensor cores cannot add them.
 FULL = {d: f"consumers=2,kv-tile=64,stages={stages},q-stages=1,store=registers" for d, stages in ((64, 13), (128, 6))}
 
 

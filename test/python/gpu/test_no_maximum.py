@@ -58,7 +58,8 @@ def check(schedule, mask, scores, d, dtype, scale=1.0):
         q, k, v = inputs(nq, nk, d, dtype)
         q = q * scale
         expected = reference(q, k, v, mask, in_torch)
-        # Tensor cores may sum up rows only without the log-sum-exp, and a kernel without a maximum needs these sums.
+        # A kernel without a maximum needs the tensor cores to sum up the rows. They do so only if the kernel does not
+        # compute the log-sum-exp.
         for with_lse in (False,) if "unified" in schedule else (False, True):
             result = flashc.attention(q, k, v, enable_gqa=True, return_lse=with_lse, schedule=schedule, **keywords)
             o, lse = result if with_lse else (result, None)

@@ -60,7 +60,7 @@ def in_sequences(offsets, key_offsets, nq, nk, left=None, right=None):
     i, j = torch.arange(nq, device="cuda"), torch.arange(nk, device="cuda")
     for starts, key_starts in zip(torch.atleast_2d(offsets).long(), torch.atleast_2d(key_offsets).long()):
         number = torch.searchsorted(starts, i, right=True)
-        # Queries behind the last offset see no keys.
+        # Queries after the last offset see no keys.
         end, key_end = torch.cat([starts, starts[-1:]])[number], torch.cat([key_starts, key_starts[-1:]])[number]
         position = (i + key_end - end)[:, None]
         keep = (j >= key_starts[number - 1][:, None]) & (j < key_end[:, None])
@@ -183,7 +183,7 @@ LISTED_SCHEDULES = {
     (64, "two slots"): "consumers=2,kv-tile=128,stages=4,q-stages=2,store=registers,epilogue=plain",
     (64, "three slots"): "consumers=2,kv-tile=32,stages=3,q-stages=3,store=own-slot,epilogue=plain,"
                          "wait-after=0",
-    # A packed mask may not store to Q's slot, so this schedule stores from registers.
+    # Under a packed mask the output cannot be stored through Q's slot, so this schedule stores from registers.
     (64, "four, no turns"): NO_TURNS.replace("store=q-slot", "store=registers"),
     (64, "one consumer"): "consumers=1,kv-tile=64,stages=2,q-stages=1,store=registers",
     (128, "three"): "consumers=3,kv-tile=80,stages=4,q-stages=1,store=registers",

@@ -11,7 +11,8 @@ import flashc  # noqa: E402
 from flashc._runtime import library  # noqa: E402
 
 LIMIT = {torch.bfloat16: 8e-3, torch.float16: 2e-3}
-# Some sequences have fewer keys than tokens: queries at negative positions see nothing.
+# Lengths of the sequences. If a sequence is shorter than the number of queries, the first queries have negative
+# positions and see no keys.
 RAGGED = [1000, 1, 0, 37, 517, 16, 333, 1411]
 SHORT = [300, 1, 0, 37, 16, 257]
 

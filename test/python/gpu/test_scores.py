@@ -59,9 +59,9 @@ def test_score_and_mask(rng, number, name, d, dtype):
         check(nq, nk, d, dtype, mask, score)
 
 
-# The scores of AFFINE add terms affine in j to s; the tensor cores add these.
-#: Schedules that leave no shared memory for slopes on the tensor cores. A multiply-add for each element then adds the
-#: terms.
+# The scores of AFFINE are s plus terms that are affine in j, which the tensor cores can add.
+#: Schedules that leave no shared memory for slopes. The tensor cores then add nothing, and each score takes a
+#: multiply-add instead.
 FULL = {d: f"consumers=2,kv-tile=64,stages={stages},q-stages=1,store=registers" for d, stages in ((64, 13), (128, 6))}
 AFFINE = ["alibi", "alibi of the other sign", "slope of a query", "rows cut off"]
 
@@ -91,7 +91,7 @@ def test_bias_on_tensor_cores_by_tile(rng, tile, dtype):
     j = i // 2 * 2 + i % 3
     want = slopes.double()[:, None] * (j - i)
     seen = j < nk
-    # The kernel adds slope * column and slope * (first column of the tile - i) in f32.
+    # The kernel computes the bias as slope * column + slope * (first column of the tile - i), in f32.
     size = slopes.double().abs()[:, None] * nk
     assert torch.all((got - want).abs()[:, seen] <= 2**-21 * size + 1e-6)
     assert torch.all(got[:, ~seen] == -torch.inf)
@@ -133,7 +133,7 @@ def test_conditions_on_the_score_and_the_key(rng, d):
 
 
 LONG_SCORES = {
-    # The bias that is split off can be as large as the slope times the distance, and so can the maximum of a row.
+    # At these distances the added terms are in the thousands, and so may be the largest score of a row.
     "backwards": lambda s, b, h, i, j: s + 0.7 * (j - i),
     "forwards": lambda s, b, h, i, j: s + 0.3 * (i - j),
     "magnitude": lambda s, b, h, i, j: s - 0.3 * abs(i - j),
@@ -215,8 +215,8 @@ def test_key_views(rng, gap, offset, dtype):
         rows = 3 * torch.randn(BATCH, HEADS, offset + nk + gap, device="cuda")
         bias = (rows > 0 if dtype == torch.bool else rows.to(dtype))[..., offset:offset + nk]
         one = bias[0, 0]
-        # With one query, the rounding errors of the weights do not average out: the norm of all errors may exceed the
-        # rule.
+        # With one query, the rounding errors of the weights do not average out, so with bf16 the norm of all errors
+        # could exceed the limit.
         dtype_of_q = torch.float16 if nq == 1 else torch.bfloat16
         check(nq, nk, d, dtype_of_q, mask, lambda s, b, h, i, j: s + bias[b, h, j].float())
         check(nq, nk, d, dtype_of_q, mask, lambda s, b, h, i, j: s + one[j].float())

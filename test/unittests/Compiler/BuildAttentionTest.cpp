@@ -217,8 +217,8 @@ TEST(BuildAttention, WindowHasABoundForEachSideThatIsNotNegative) {
     EXPECT_EQ(parsed.count("arith.cmpi"), 2u);
     EXPECT_EQ(parsed.count("arith.andi"), 1u);
   });
-  // A window that is wider than any sequence masks nothing. So its numbers must not be in the text, where an index of
-  // 32 bits could not hold them.
+  // A window that is wider than any sequence masks nothing. The MLIR text must not contain its width, which an index of
+  // 32 bits could not hold.
   spec.windowLeft = std::numeric_limits<int64_t>::max();
   spec.windowRight = std::numeric_limits<int32_t>::max();
   expectGood(spec, [](Parsed &parsed) { EXPECT_FALSE(parsed.getAttention().hasMask()); });
@@ -242,7 +242,7 @@ TEST(BuildAttention, CodeAsksForTheLengths) {
   spec.maskCode = "%end = arith.subi %flashc.nk, %flashc.nq : index\n"
                   "%keep = arith.cmpi slt, %j, %end : index\nflash.yield %keep : i1";
   expectGood(spec, [](Parsed &parsed) { EXPECT_EQ(parsed.count("tensor.dim"), 2u); });
-  // The window asks for the same lengths, which are computed only once.
+  // The window and the code need the same lengths, which are computed only once.
   spec.mask = Mask::Causal;
   expectGood(spec, [](Parsed &parsed) { EXPECT_EQ(parsed.count("tensor.dim"), 2u); });
   spec = makeSpec();

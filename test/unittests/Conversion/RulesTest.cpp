@@ -28,7 +28,7 @@ const std::pair<StringRef, std::vector<StringRef>> kValues[] = {
     {"split-gradients", {"none", "queries", "each"}},
 };
 
-/// Returns four questions. For each of them but `wide`, many values of the fields are legal.
+/// Returns four questions to the schedule table. For each of them but `wide`, many values of the fields are legal.
 std::vector<Question> makeKeys() {
   Question plain;
   plain.dtype = "bf16";

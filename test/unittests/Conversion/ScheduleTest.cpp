@@ -48,7 +48,7 @@ TEST(Schedule, SharesTheRegistersAmongTheRoles) {
       EXPECT_LE(needs.ctaRegisters, needs.mostRegisters);
     }
   }
-  // The reducer gets the registers that two consumers leave; three consumers leave too few.
+  // The reducer gets the registers that remain. They are enough with two consumers, and too few with three.
   Schedule schedule(KernelKind::Backward);
   schedule.splitGradients = SplitGradients::None;
   EXPECT_EQ(schedule.getRegisters().producer, 32);

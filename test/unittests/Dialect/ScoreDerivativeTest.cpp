@@ -143,7 +143,7 @@ const std::vector<Function> kFunctions = {
     ofOne("math.atanh", {-0.9, 0.5}),
     ofOne("math.erf", {-1, 0.5}),
     ofOne("math.erfc", {-1, 0.5}),
-    // Factors and divisors that meet
+    // Factors and divisors that can be combined
     {"%a = arith.divf %x, %c : f64\n %t = math.tanh %a : f64\n %y = arith.mulf %c, %t : f64", {-1, 2}},
     {"%a = arith.divf %x, %c : f64\n %b = arith.divf %x, %c : f64\n %d = arith.subf %three, %b : f64\n"
      "%e = math.sin %a : f64\n %f = arith.addf %d, %e : f64\n %y = arith.divf %f, %three : f64",
@@ -182,7 +182,8 @@ const std::vector<Function> kFunctions = {
     {"%s = scf.execute_region -> f64 {\n %a = math.exp %x : f64\n scf.yield %a : f64 }\n"
      "%y = arith.addf %s, %x : f64",
      {-1, 2}},
-    // x is halved until it is below c, and how often depends on x; the blocks carry different values.
+    // Halves x until it is below c, so that the number of iterations depends on x. The two blocks yield different
+    // values.
     {"%l = arith.addf %x, %three : f64\n %h = arith.constant 0.5 : f64\n"
      "%y, %z, %p = scf.while (%u = %one, %v = %x, %w = %c) : (f64, f64, f64) -> (f64, f64, i1) {\n"
      "%q = arith.cmpf ogt, %v, %c : f64\n %a = arith.addf %v, %u : f64\n"

@@ -11,8 +11,8 @@ using namespace llvm;
 
 namespace {
 
-/// The main kernel `attends` reads the workspace and the mask map. Before it, `maps` writes the map, which depends on a
-/// length and a scalar, and `orders` reads it.
+/// `maps` runs first, and writes the mask map, which depends on a length and a scalar. Then `orders` reads the map. The
+/// main kernel `attends` comes last, and reads the map and the workspace.
 constexpr StringLiteral kManifest = R"json(
 { "schema": "flashc.manifest", "version": 5, "kernel": "attends", "target": "sm_90a",
   "arguments": [

@@ -164,7 +164,7 @@ def check_list(program, scope):
             for most in (1, 50):
                 work = [random.randint(1, most) for _ in range(items)]
                 entries = sorted(range(items), key=lambda item: -work[item])
-                # Two numbers follow an item of batches; the program uses the second one as x.
+                # In a list of batches, two numbers follow each item. The program uses the second one as x.
                 LIST[:] = [n for item in entries for n in ((item, nx, item % nx) if scope == "batches" else (item,))]
                 get = {"tiles": lambda z, y, x: work[x], "batches": lambda z, y, x: work[x + nx * z],
                        "heads": lambda z, y, x: work[x + nx * (y + ny * z)]}[scope]
@@ -198,7 +198,7 @@ def check_single(program, scope):
                 if scope and most > 1 and items > 32:
                     work[-2:] = [100] * 2
                 entries = sorted(range(items), key=lambda item: -work[item])
-                # Two numbers follow an item of batches; the program uses the second one as x.
+                # In a list of batches, two numbers follow each item. The program uses the second one as x.
                 get_numbers = lambda item: (nx, item % nx) if scope == "batches" else ()
                 LIST[:] = [n for item in entries for n in (item, *get_numbers(item))] + work
                 LIST.extend(n for item in range(items) for n in get_numbers(item))
