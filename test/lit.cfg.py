@@ -52,7 +52,7 @@ config.environment["PATH"] = os.pathsep.join(tool_dirs + [os.environ["PATH"]])
 # The level of x86-64 that programs on the CPU are compiled for (docs/checking.md).
 if "FLASHC_CPU" in os.environ:
     config.environment["FLASHC_CPU"] = os.environ["FLASHC_CPU"]
-# Programs on the CPU see few numbers here, so most of the time of a test goes into generating code: level 0 generates
+# Programs on the CPU have small inputs here, so most of the time of a test goes into generating code. Level 0 generates
 # it fastest. Driver/examples.test, Integration/cpu/levels.test and `make test-torch` use the level that users get.
 config.environment["FLASHC_CPU_OPT_LEVEL"] = "0"
 # A factor for the number of random masks that Analysis/mask-*property.test draw (docs/fuzzing.md).

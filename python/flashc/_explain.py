@@ -19,8 +19,8 @@ from ._runtime.public import public
 from ._runtime.specialization import CPU_TARGET, GPU_TARGET
 from ._trace.trace import Code
 
-#: Arrays on a GPU that have more bytes are not copied to the host. Arrays that loop bounds read have one element per
-#: batch, document or position. An array with an element for each pair (i, j) bounds no loop.
+#: The most bytes of an array on a GPU that is copied to the host. Arrays that loop bounds read are smaller, since they
+#: have one element per batch, document or position.
 _MAX_COPY = 1 << 28
 
 

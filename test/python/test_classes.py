@@ -39,8 +39,8 @@ EXACT = {
 }
 
 
-# Masks whose tiles of keys are moved, with the key at which the tiles begin: the first one that query i, the first of a
-# tile of queries, sees in batch b.
+# Masks whose tiles of keys are moved. They begin at the first key that query i sees in batch b, where i is the first
+# query of a tile.
 ORIGINS = {
     "documents": lambda b, i, n: np.searchsorted(IDS, IDS[i]),
     "causal documents": lambda b, i, n: np.searchsorted(IDS, IDS[i]),

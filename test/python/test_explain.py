@@ -421,8 +421,8 @@ def test_searches_of_sorted_arrays():
     j = np.arange(keys)
     for b in range(batch):
         for h in range(heads):
-            # Four offsets are at most 300, so head h ends at offsets[4 * h]. offsets[8] does not exist, so head 2 sees
-            # all keys.
+            # Four offsets are at most 300, so head h sees the keys before offsets[4 * h]. offsets[8] does not exist, so
+            # head 2 sees all keys.
             end = (offsets[0], offsets[4], keys)[h]
             keeps = (np.searchsorted(offsets, j, "right") - 1 <= b) & (j < end)
             assert explanation.tiles[b][h] == classify(np.broadcast_to(keeps, (queries, keys)), explanation.tile)

@@ -169,7 +169,7 @@ def test_what_comes_out_the_same_is_tried_once(tmp_path):
     gpu = FakeGPU()
     twice = SAFE + [f"{one},persistent=true" for one in SAFE]
     run(gpu, tmp_path, twice)
-    # The schedule that only the table has is tried too.
+    # The second schedule of the table is tried too, though SAFE does not contain it.
     assert sorted(gpu.checked) == sorted({whole(one) for one in SAFE if "stages=4" not in one} | {gpu.present(None)[1]})
 
 

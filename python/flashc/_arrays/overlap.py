@@ -56,12 +56,11 @@ def overlaps_itself(shape: Tuple[int, ...], strides: Tuple[int, ...]) -> bool:
     else:
         return False
     # Let d_k be the differences between the indices of two elements. The elements have the same address if the sum of
-    # stride_k * d_k is 0. Of the two orders of the elements, choose the one in which the first d_k other than 0 is
-    # positive.
+    # stride_k * d_k is 0. The order of the two elements is such that the first d_k other than 0 is positive.
     for number, (stride, last) in enumerate(steps):
         rest = steps[number + 1:]
-        # Let d_k be 1 + x for this dimension, with 0 <= x < last, and y_k - most_k for the later ones, with 0 <= y_k <=
-        # 2 most_k.
+        # Here this dimension is the first with d_k other than 0: d_k = 1 + x with 0 <= x < last. Later ones have d_k =
+        # y_k - most_k with 0 <= y_k <= 2 most_k.
         target = sum(factor * most for factor, most in rest) - stride
         if _has_sum([(stride, last - 1)] + [(factor, 2 * most) for factor, most in rest], target):
             return True

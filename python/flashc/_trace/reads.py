@@ -121,7 +121,7 @@ class _Constant(NamedTuple):
     arrays: Tuple[Any, ...]
 
 
-# The tokens, by the keys for which they stand.
+# The tokens, by the keys that they replace.
 _tokens: Dict[Tuple[Any, ...], Any] = {}
 
 

@@ -119,7 +119,7 @@ class Value:
         self._natural = natural
         #: (p, d): the integer is position number p of (b, h, i, j), floor-divided by d; None: not of that form.
         self._limit = limit
-        #: The name of the i64 that the integer was read as, since an index on a GPU has 32 bits.
+        #: The name of the i64 value from which the integer was converted. An index on a GPU has only 32 bits.
         self._wide = wide
 
 

@@ -22,7 +22,7 @@ DEFAULTS = {"dtype": ["bf16"], "d": [(d, d) for d in (64, 128, 256)], "n": [512,
 HELP = ("cells to measure: KEY=VALUES ..., e.g. d=64,192x128 n=512..4096 causal=0; VALUES are separated by commas, "
         "a..b doubles from a to b; keys: " + ", ".join(f"{key} ({what})" for key, what in _KEYS.items()))
 
-# Lists of cells by name. Each list consists of several grids.
+# Lists of cells, by name. Each list joins the cells of several grids.
 PRESETS = {
     # Cells that must be as fast as other cells. f16 must be as fast as bf16 everywhere. One key head for 8 query heads,
     # and keys that are wider than values, must be as fast as d = 128 with the same FLOPs.

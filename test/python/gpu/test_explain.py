@@ -11,7 +11,7 @@ import flashc  # noqa: E402
 def test_lengths_on_the_gpu():
     q = torch.empty(3, 2, 300, 64, dtype=torch.bfloat16, device="cuda")
     k = torch.empty(3, 2, 700, 64, dtype=torch.bfloat16, device="cuda")
-    # The lengths are strided, and are written on a stream that nobody waits for.
+    # The lengths are strided, and another stream is still writing them when flashc.explain is called.
     table = torch.zeros(3, 5, dtype=torch.int32, device="cuda")
     lengths = table[:, 3]
     with torch.cuda.stream(torch.cuda.Stream()):

@@ -92,8 +92,8 @@ def padding(nq, nk):
             keep & (torch.arange(nk, device="cuda") < lengths[:, None, None, None]))
 
 
-# Each entry makes a mask for numbers of queries, keys and sequences. In "apart", queries and keys have different
-# offsets.
+# Functions that make a mask from the numbers of queries, keys and sequences. In those named "apart", queries and keys
+# have different offsets.
 LISTED = {
     "packed": lambda nq, nk, s: packed(nq, nk, cut(nq, s)),
     "packed causal": lambda nq, nk, s: packed(nq, nk, cut(nq, s), causal=True),

@@ -14,7 +14,8 @@ from flashc import masks  # noqa: E402
 from .test_masks import assert_right, offsets, packed_inputs, same_sequence  # noqa: E402
 from .test_work_lists import evaluate  # noqa: E402
 
-# Lengths of sequences that are, on average, shorter than a tile of 128 to 256 queries (SHORT), or not.
+# Lengths of sequences. On average, those of SHORT are less than a tile of 128 to 256 queries, and those of LONG are
+# not.
 SHORT = {
     "eight": [8] * 2048, "one": [1] * 1500, "63": [63] * 70, "64": [64] * 80, "one of them": [77],
     "64 beside long ones": [64] * 30 + [1100] + [64] * 30 + [777] + [64] * 20,

@@ -305,8 +305,8 @@ TEST(ScheduleTable, VisitsOwnKeysWhereTheMaskSaysThem) {
   EXPECT_EQ(of(": own-keys=true", "", true), "own");
   EXPECT_EQ(of(": own-keys=true", "", false), "all");
   EXPECT_EQ(of(": own-keys=true", "own-keys=false", true), "all");
-  // If the row itself has own-keys and implies an overlapped epilogue, the epilogue wins; otherwise what the overrides
-  // ask for wins.
+  // own-keys and an overlapped epilogue, which q-stages=2 implies, exclude each other. If the row asks for both, the
+  // epilogue wins. Otherwise the overrides win.
   EXPECT_EQ(of(": own-keys=true,q-stages=2", "", true), "all overlap");
   EXPECT_EQ(of(": q-stages=2", "own-keys=true", true), "own");
   EXPECT_EQ(of(": own-keys=true", "q-stages=2", true), "all overlap");

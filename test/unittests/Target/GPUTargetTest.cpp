@@ -30,7 +30,7 @@ TEST(GPUTarget, ComputesWhatFollowsFromItsFacts) {
   EXPECT_EQ(kHopper.getSlotBytes(128, 72), 2 * 128 * 128);
   EXPECT_EQ(kHopper.getStepRowBytes(), 32);
   EXPECT_EQ(kHopper.getOnesBytes(), 2048);
-  // What the rule of the programming guide gives for three and for five warpgroups.
+  // By the rule of the programming guide, for three and for five warpgroups.
   EXPECT_EQ(kHopper.getRegistersOfCTA(3 * 128), 64512);
   EXPECT_EQ(kHopper.getRegistersOfCTA(5 * 128), 61440);
 }
