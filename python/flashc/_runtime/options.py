@@ -23,7 +23,7 @@ class Vector(NamedTuple):
     option: Optional[str]
 
 
-#: The vectors by their names in the manifest, in the order of the last fields of Operands.
+#: Sinks and dropout's numbers, by their names in the manifest, in the order of the last fields of Operands.
 VECTORS = {"sinks": Vector(None, "[Hq]", None, "sinks"), "philox": Vector(2, "[seed and offset]", "i64", None)}
 
 

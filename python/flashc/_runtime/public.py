@@ -13,7 +13,8 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 # What to write in place of an argument of another library (PyTorch, FlexAttention, FlashAttention, xFormers,
 # FlashInfer, vLLM, transformers). Each row has flashc's argument, the hint (empty if only the name differs), and the
-# other libraries' names. The hint comes from the first row with the name for which the called function has flashc's
+# other libraries' names. Rows whose argument the called function lacks do not count. The first row with the name gives
+# the hint.
 # argument.
 _FOREIGN = [
     ("causal", "causal=True; it aligns the last query with the last key, and mask=flashc.masks.causal('top-left') the "

@@ -11,7 +11,7 @@ if not torch.cuda.is_available():
 import decoding  # noqa: E402
 import flashc  # noqa: E402
 
-#: Numbers of queries, and of rows of the cache.
+#: Each case: the number of queries, and the number of rows of the cache.
 SIZES = [(1, 128), (1, 339), (3, 1024), (64, 800), (64, 256), (3, 799), (64, 2048), (16, 20000), (1, 65536), (128, 128),
          (259, 300)]
 LIMIT = 8e-3
