@@ -32,7 +32,7 @@ _WHOLE = 1 << 30
 #: The classes of blocks in a table. A block of class 0 is not visited.
 _PARTIAL, _FULL = 1, 2
 
-#: `follows(mask_mod, table, block_size, lengths)`: whether the table keeps the same pairs as the function; None: that
+#: `follows(mask_mod, table, block_size, lengths)`: whether the table keeps the same pairs as the function. None: it
 #: cannot be found out now. `table` is [B or 1, H or 1, rows, columns].
 Follows = Callable[[Any, Any, Tuple[int, int], Tuple[int, int]], Optional[bool]]
 

@@ -128,7 +128,7 @@ def test_tiles_are_those_of_the_kernel():
         assert "sm_90a" in explanation.tile_source and "line" in explanation.tile_source
     assert flashc.explain(q, k, v, schedule="consumers=1,kv-tile=64").tile == (64, 64)
     assert flashc.explain(q, k, v, target="cpu").tile == (64, 64)
-    # For f32 there are only the loops on the CPU.
+    # f32 has no kernels for a GPU, so the tile is that of the loops on the CPU.
     assert flashc.explain(*specs(dtype="f32")).tile == (64, 64)
 
 

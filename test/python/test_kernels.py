@@ -68,7 +68,8 @@ def test_cost_of_vast_calls():
     fields = dict(field.split("=") for field in whole.schedule.split(","))
     rows, keys = 64 * int(fields["consumers"]), int(fields["kv-tile"])
     assert (rows, keys) != (64, 64)
-    # A pair of a tile costs 4 operations for each dimension. A double holds only 53 bits of the number.
+    # Each pair of a query and a key costs 4 operations for each dimension. The sum is rounded to a double, which has 53
+    # bits.
     queries, columns = -(-n // rows), -(-n // keys)
     assert whole.cost.matmul_flops == float(4 * 64 * queries * rows * columns * keys)
     # Each tile of queries reads its own rows, and all keys and values.

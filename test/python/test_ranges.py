@@ -10,7 +10,7 @@ from flashc import masks, ops
 from test_masks import in_numpy, kept
 
 SHAPES = [(2, 1, 64, 256), (2, 2, 131, 197), (2, 1, 1, 1)]
-#: Masks that a kernel runs: one for each type of element, one that keeps no pair, and some with joined ranges.
+#: Masks that a kernel runs: one for each type of element, one that keeps no pair, and some that join two conditions.
 #: test_tiles tests the tiles of all masks.
 ON_CPU = ["causal documents", "documents of 64 bits", "flags", "unsigned flags", "times or near", "either",
           "small numbers", "nothing"]

@@ -55,7 +55,7 @@ _BHSD, _BSHD = "bhsd", "bshd"
 class Options(NamedTuple):
     """The options of a call. Together with shapes and element types they decide which kernel the call needs."""
     causal: bool = False
-    #: After `checked`: None, or (left, right). A negative number is no bound.
+    #: None, or (left, right) after `checked`. A negative number means no limit.
     window: Any = None
     #: None: 1 / sqrt(D).
     scale: Optional[float] = None

@@ -13,7 +13,7 @@ from .region import Indexable, Value, error
 #: Functions of rows. A row is an array with one dimension that is not indexed yet.
 OF_ROWS = ("dot", "inner", "isin", "vdot")
 
-#: Methods of tensors that are functions of the same name.
+#: Methods of tensors that are also functions of the framework, with the same name.
 METHODS = ("absolute", "add", "bitwise_and", "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift",
            "bitwise_xor", "clamp_max", "clamp_min", "div", "divide", "eq", "floor_divide", "fmod", "ge", "gt", "le",
            "logical_and", "logical_not", "logical_or", "logical_xor", "lt", "masked_fill", "maximum", "minimum", "mul",

@@ -130,8 +130,8 @@ TEST_F(DiskCacheTest, StaysBelowItsBound) {
   EXPECT_GE(bytes, kBound / 2);
 }
 
-/// Sets each file's time of writing to ten hours ago, and its time of reading to `hours` from now. A file system that
-/// updates the latter at most once a day, or never, leaves such times as they are.
+/// Sets the mtime of each file to ten hours ago, and its atime to now plus `hours`. File systems mounted with relatime
+/// or noatime do not update such an atime when the file is read.
 static void setTimes(ArrayRef<std::string> paths, int hours) {
   auto now = std::chrono::system_clock::now();
   for (const std::string &path : paths) {
