@@ -10,8 +10,7 @@ from reference import aligned, assert_close, attention, attention_backward, inpu
 from test_masks import SHAPES, check
 
 IDS = np.arange(300) // 37
-#: Masks that compare i with j, each with the condition that it must compute. In the condition, i is the query's
-#: position among the keys.
+#: Masks that compare i with j, each with its condition in plain Python, where i is the query's position among the keys.
 NAMED = {
     "causal": (lambda **how: masks.causal(**how), lambda i, j: j <= i),
     "window": (lambda **how: masks.sliding_window(9, 2, **how), lambda i, j: (j >= i - 9) & (j <= i + 2)),

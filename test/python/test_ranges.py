@@ -120,7 +120,6 @@ def test_tiles(order):
             assert np.all((tiles == tightest) | (tiles == PARTIAL)), name
             # The last row of tiles extends past the last query. The range of its elements includes later ones, so its
             # tiles are not compared.
-            # are not compared.
             if order == "sorted" and name in ("documents", "times"):
                 assert np.array_equal(tiles[:-1], tightest[:-1]), name
 

@@ -8,7 +8,7 @@ import math
 
 POSITIONS = ("b", "h", "i", "j")
 
-#: Source of the operations. Operations without an operator in Python are functions of flashc.ops.
+#: Python code of each operation. Operations that are no operator of Python are functions of flashc.ops.
 SOURCE = {
     "add": "({} + {})", "sub": "({} - {})", "mul": "({} * {})", "div": "({} / {})", "floordiv": "({} // {})",
     "mod": "({} % {})", "neg": "(-{})", "and": "({} & {})", "or": "({} | {})", "xor": "({} ^ {})", "not": "(~{})",

@@ -23,7 +23,7 @@ class Vector(NamedTuple):
     option: Optional[str]
 
 
-#: Sinks and dropout's numbers, by their names in the manifest, in the order of the last fields of Operands.
+#: The vectors "sinks" and "philox" by their names in the manifest, in the order of the last fields of Operands.
 VECTORS = {"sinks": Vector(None, "[Hq]", None, "sinks"), "philox": Vector(2, "[seed and offset]", "i64", None)}
 
 

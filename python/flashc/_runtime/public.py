@@ -15,7 +15,6 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 # FlashInfer, vLLM, transformers). Each row has flashc's argument, the hint (empty if only the name differs), and the
 # other libraries' names. Rows whose argument the called function lacks do not count. The first row with the name gives
 # the hint.
-# argument.
 _FOREIGN = [
     ("causal", "causal=True; it aligns the last query with the last key, and mask=flashc.masks.causal('top-left') the "
      "first ones, as PyTorch does", "is_causal"),

@@ -20,7 +20,7 @@ METHODS = ("absolute", "add", "bitwise_and", "bitwise_left_shift", "bitwise_not"
            "multiply", "ne", "neg", "negative", "pow", "reciprocal", "remainder", "square", "sub", "subtract",
            "true_divide")
 
-#: Other names of functions of flashc.ops.
+#: Other names that frameworks give to functions of flashc.ops.
 _ALSO = {
     "acos": "arccos", "acosh": "arccosh", "asin": "arcsin", "asinh": "arcsinh", "atan": "arctan", "atan2": "arctan2",
     "atanh": "arctanh", "clip": "clamp", "log_sigmoid": "logsigmoid", "maximum": "fmax max", "minimum": "fmin min",

@@ -41,7 +41,6 @@ def merge(times, noise=NOISE):
     lengths = sorted(times)
     # plans[i] is the best plan for the first i numbers of queries: how many rows it has, the sum of the logarithms of
     # its times, and its rows.
-    # the times, and its rows.
     plans = [(0, 0.0, [])]
     for end in range(1, len(lengths) + 1):
         options = []
