@@ -108,7 +108,7 @@ def refuse_second_order(ctx: Any, *_: Any) -> Any:
     raise Error("expected gradients of first order: flashc.attention has no second derivative")
 
 
-#: Stands for a tensor that autograd keeps.
+#: The placeholder of a tensor that autograd keeps (save_for_backward).
 _SAVED = object()
 
 

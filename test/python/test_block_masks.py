@@ -47,7 +47,7 @@ class BlockMask:
 
 
 def lists(blocks):
-    """Returns how many blocks each row lists, and their indices. Indices behind that number are out of range, since
+    """Returns how many blocks each row lists, and their indices. Indices after that number are out of range, since
     nothing may read them."""
     blocks = np.asarray(blocks)
     order = np.argsort(-blocks, axis=-1, kind="stable").astype(np.int32)

@@ -222,7 +222,7 @@ def test_a_kernel_that_took_the_process_down_is_not_run_again(tmp_path):
     gpu.check = check
     assert run(gpu, tmp_path).wrong == {whole(SAFE[0]): "its first run did not end"}
     assert whole(SAFE[0]) not in gpu.checked
-    # While a schedule runs for the first time, the journal says this about it.
+    # While a schedule runs for the first time, the journal already calls it a schedule whose first run did not end.
     assert [(line["schedule"], line["problem"]) for line in noted] == [
         (one, "its first run did not end") for one in gpu.checked]
 

@@ -16,7 +16,7 @@ def offsets(lengths):
 
 
 def packed(rng, n, keywords, rule):
-    """Returns the mask of packed sequences, with rows behind the last sequence, and the pairs that it keeps."""
+    """Returns the mask of packed sequences, with rows after the last sequence, and the pairs that it keeps."""
     starts = offsets(LENGTHS)
     number = np.searchsorted(starts, np.arange(n), side="right")
     seen = (number[:, None] == number) & (number[:, None] < len(starts)) & rule(np.arange(n)[:, None], np.arange(n))

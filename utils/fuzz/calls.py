@@ -8,7 +8,7 @@ from evaluate import evaluate
 from expressions import arrays_of, function_source, smaller
 from regions import make_array, positions
 
-#: The least value of each size.
+#: The least value of a size, where it is not 1.
 LEAST = {"d": 8, "dv": 8}
 
 

@@ -132,7 +132,7 @@ def cut_off(rng, text):
     return text[:rng.randrange(len(text) + 1)]
 
 
-#: Each mutation with its weight, which is larger if it leaves programs that parse.
+#: The mutations and their weights. Mutations that leave programs that parse have larger weights.
 MUTATIONS = ((change_constant, 8), (change_extent, 5), (change_operand, 6), (change_operation, 5),
              (change_predicate, 2), (change_attribute, 4), (change_type, 4), (change_rank, 2), (_lines(_drop), 4),
              (_lines(_repeat), 1), (_lines(_swap), 2), (_tokens(_drop), 3), (_tokens(_repeat), 2), (_tokens(_swap),

@@ -61,7 +61,7 @@ def row_fault(got, keeps, width, is_exact, shift):
         return "unsound: a tile with a pair that is kept is skipped"
     if np.any((got == FULL) & (want != FULL)):
         return "unsound: a tile with a pair that is cut is full"
-    # A launch with a single tile has no loop, and so no bounds.
+    # A launch with a single tile has no loop over keys, so no bound can skip the tile.
     if is_exact and len(got) > 1 and np.any(got != want):
         return "not tight: the mask is said to be exact"
     return None

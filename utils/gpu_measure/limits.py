@@ -26,7 +26,7 @@ import sys
 import tempfile
 
 PEAK = "pct_of_peak_sustained_elapsed"
-# Metrics of the units that may be the limit.
+# ncu's metrics of the units that may limit a kernel.
 UNITS = {
     "tensor": f"sm__pipe_tensor_cycles_active.avg.{PEAK}",
     "xu": f"sm__inst_executed_pipe_xu.avg.{PEAK}",

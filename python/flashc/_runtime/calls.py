@@ -147,7 +147,7 @@ class Inputs:
 class Case:
     """The results of the checks of a call. All calls with equal options, extents, strides and element types share
     them."""
-    #: The extents of an attention.
+    #: The extents, if the case is of an attention.
     extents: Any = None
     #: Whether an extent is 0. Then nothing is launched, and the results are those of attention without keys.
     is_empty = False

@@ -120,14 +120,14 @@ def shape_of(x: Array, is_bshd: bool) -> Shape:
 
 class Result(NamedTuple):
     """An array that a call writes."""
-    #: The name in the manifest, and the name in messages.
+    #: `name` is used in the manifest, and `label` in messages.
     name: str
     label: str
     #: The input that decides the framework and the device of a new array.
     like: str
     shape: Tuple[int, ...]
     dtype: str
-    #: Whether four dimensions are in the order B, N, H, D.
+    #: Whether an array of four dimensions has the order B, N, H, D.
     is_bshd: bool = False
     #: Whether a new array is allocated with dimensions 1 and 2 exchanged, and returned as a transposed view.
     transposes: bool = False

@@ -13,9 +13,9 @@ Window = Union[None, int, Sequence[Optional[int]]]
 
 class Vector(NamedTuple):
     """A one-dimensional array that a call may take in addition to q, k and v."""
-    #: The extent. None: the number of query heads.
+    #: The array's extent. None: the number of query heads.
     length: Optional[int]
-    #: The text of the shape in messages.
+    #: The array's shape, as messages print it.
     shape: str
     #: The element type. None: the type of the log-sum-exp.
     dtype: Optional[str]

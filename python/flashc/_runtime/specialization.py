@@ -36,9 +36,9 @@ class Specialization(NamedTuple):
     extents: Tuple[int, int, int, int] = (library.ANY,) * 4
     #: Which operands of VECTORS are given.
     vectors: Tuple[str, ...] = ()
-    #: The number of the capture, for CAPTURED_GRADIENT.
+    #: The number of the capture whose gradient is computed, for CAPTURED_GRADIENT.
     captured: int = 0
-    #: Rows of a page, if k and v are caches; 0: caches without pages. None: they are no caches.
+    #: The rows of a page, if k and v are caches with pages; 0 for caches without pages. None: k and v are no caches.
     page_size: Optional[int] = None
     #: `cache_dtype`: the element type of caches of 8 bits, "f8e4m3" or "i8". `scales`: whether each page has a scale of
     #: its own, and whether each key head has.

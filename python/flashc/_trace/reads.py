@@ -30,7 +30,7 @@ class Unknown(Exception):
 
 class Read(NamedTuple):
     """An object that a function refers to: a variable, and the names of attributes that are read from it."""
-    #: "cell" (`place` is its number), "global" or "self".
+    #: Where the function finds the object: "cell" (`place` is the cell's index), "global" or "self".
     kind: str
     name: str
     place: int
@@ -133,10 +133,10 @@ class Reads:
         #: While `_find_constant` reads an object: the arrays of the object. None at other times.
         self.parts: Optional[List[Any]] = None
         self.key: List[Any] = []
-        #: For each object, by its number: the description of an array, the number in a framework's scalar, or None.
+        #: For each object, by its number: the description of an array, the value of a framework's scalar, or None.
         self.values: List[Any] = []
-        # The numbers of objects that were read before, by id(). The objects are kept, so that no other object gets
-        # their id.
+        # The numbers of the objects that were read before, keyed by their id(). The objects are kept, so that no other
+        # object gets their id.
         self._numbers: Dict[int, int] = {}
         self._objects: List[Any] = []
 
@@ -346,7 +346,7 @@ def _find_reader(kind: type) -> Callable[[Reads, Any], None]:
 
 # --- Functions that return the same for equal arguments ---------------------------------------------------------------
 
-# Functions and classes of Python.
+# Functions and classes of Python that return the same for equal arguments.
 _BUILTINS = frozenset(getattr(builtins, name) for name in (
     "abs", "all", "any", "bool", "callable", "complex", "divmod", "enumerate", "float", "hasattr", "int", "isinstance",
     "len", "list", "map", "max", "min", "pow", "range", "reversed", "round", "slice", "sorted", "str", "sum", "tuple",

@@ -54,7 +54,8 @@ class Case:
     def __init__(self, name, mask, rng, sizes, expected=None, has_arrays=False, expected_dual=None):
         self.name, self.mask, self.sizes, self.expected, self.has_arrays = name, mask, sizes, expected, has_arrays
         self.q_tile, self.kv_tile = (rng.choice(rng.choice(tiles)) for tiles in (Q_TILES, KV_TILES))
-        # A dilation may exceed a tile of one query.
+        # A dilation that is larger than a tile leaves tiles without pairs. So with tiles of one query the class of the
+        # dual is not known.
         self.expected_dual = expected_dual or (expected if self.q_tile > 1 else None)
         if sizes:
             self.symbols = [rng.randint(0, 200), rng.randint(0, 200)]
@@ -174,8 +175,8 @@ def make_cases():
         sizes = None, (rng.randint(1, 300), rng.randint(1, 300)), (128, 192)
         cases += [Case(name, mask, rng, one, expected) for one in (sizes if expected else rng.sample(sizes, 1))]
     for name, (mask, expected) in sorted_masks().items():
-        # The bounds of this mask's loops over queries are not exact. Its condition holds for some keys of a tile, and
-        # depends on a function of the keys that is known only at the ends of the tile.
+        # The dual of this mask (j < s, or the same document) is not exact. j < s may hold for some keys of a tile only,
+        # and the documents of the keys are known only at the ends of the tile.
         expected_dual = "conservative" if name == "shared_prefix_documents" else expected
         cases += [Case(name, mask, rng, None, expected, has_arrays=True, expected_dual=expected_dual) for _ in range(2)]
     sorted_rng = SortedRandom(seed)

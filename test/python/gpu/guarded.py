@@ -18,7 +18,7 @@ def fresh_numbers():
 
 
 def guarded(shape, dtype, swapped=False):
-    """Returns an array of NaN, and the NaN behind it in the same buffer. With `swapped`, the array is [b, n, h, d] in
+    """Returns an array of NaN, and the NaN after it in the same buffer. With `swapped`, the array is [b, n, h, d] in
     memory."""
     count = 1
     for extent in shape:

@@ -35,7 +35,7 @@ def check(k_cache, v_cache, k, v, table, positions, counts=None, rotary=None):
 
 
 def make_caches(shape, depth, value_depth, dtype, layout):
-    """Returns caches that are partly NaN, and the memory behind them. `layout` is as in
+    """Returns caches that are partly NaN, and the memory after them. `layout` is as in
     test/python/test_append_kv.py."""
     def fill(*extents):
         x, behind = guarded(extents, dtype)

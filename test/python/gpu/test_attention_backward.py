@@ -41,7 +41,7 @@ def get_gradients(q, k, v, do, dlse, keep, rescore):
 
 def check(b, hq, hk, nq, nk, d, dv=None, dtype=torch.bfloat16, keep=None, rescore=None, swapped=False, with_dlse=False,
           limit=None, **keywords):
-    """Inputs have NaN behind them, and results are NaN before the call."""
+    """Inputs have NaN after them, and results are NaN before the call."""
     dv = dv or d
     q, do = (random(b, hq, nq, x, dtype=dtype, swapped=swapped) for x in (d, dv))
     k, v = (random(b, hk, nk, x, dtype=dtype, swapped=swapped) for x in (d, dv))

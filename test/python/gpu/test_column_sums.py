@@ -16,7 +16,7 @@ PER = ["query_head", "key_head"]
 
 
 def check(b, hq, hk, nq, nk, d, dtype=torch.bfloat16, keep=None, rescore=None, swapped=False, **keywords):
-    """Inputs have NaN behind them, and the result is NaN before the call. The log-sum-exp comes from the reference, so
+    """Inputs have NaN after them, and the result is NaN before the call. The log-sum-exp comes from the reference, so
     the error of a sum comes only from the kernel's own exponentials: about 1e-3, since the kernel's tanh has eleven
     bits."""
     q, k = random(b, hq, nq, d, dtype=dtype, swapped=swapped), random(b, hk, nk, d, dtype=dtype, swapped=swapped)

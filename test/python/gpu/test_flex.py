@@ -1,4 +1,4 @@
-"""flashc.torch.flex_attention beside PyTorch's FlexAttention on a GPU. Skipped where there is no GPU, or no
+"""flashc.torch.flex_attention against PyTorch's FlexAttention on a GPU. Skipped where there is no GPU, or no
 FlexAttention.
 
 Numbers follow the rule of docs/checking.md. The numbers of FlexAttention in float32 follow it too, which shows that

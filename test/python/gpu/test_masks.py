@@ -236,7 +236,7 @@ def test_tiles_of_queries_follow_sequences(d, schedule):
 
 
 def test_offsets_that_do_not_cover_the_queries():
-    """The queries before the first offset, and those behind the last one, are sequences too."""
+    """The queries before the first offset, and those after the last one, are sequences too."""
     starts = flashc.assume_sorted(device_int(70, 71, 300))
     number = torch.bucketize(torch.arange(500, device="cuda"), starts.array, right=True)
     same = masks.Mask(lambda b, h, i, j: ops.count_le(starts, i) == ops.count_le(starts, j))

@@ -164,7 +164,7 @@ def test_refusals_say_what_is_wrong():
     wide = random(1, 1, 64, 264)
     with pytest.raises(flashc.ArgumentError, match="multiples of 8"):
         flashc.attention(wide, wide, wide)
-    # The refused calls left no error behind in CUDA.
+    # The refused calls left no error in CUDA.
     torch.cuda.synchronize()
     assert_right(flashc.attention(q, k, v), q, k, v)
 

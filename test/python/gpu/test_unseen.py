@@ -1,4 +1,4 @@
-"""Rows that no query sees may be NaN on a GPU, forward and backward: padding, rows behind the last offset, other packed
+"""Rows that no query sees may be NaN on a GPU, forward and backward: padding, rows after the last offset, other packed
 sequences, and keys of caches before a window. Skipped where there is no GPU.
 
 Results must be the same as if these rows held numbers."""

@@ -42,7 +42,7 @@ Function ofTwo(StringRef op, std::vector<double> points) {
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//
-// The derivative equals the quotient of differences
+// The derivative equals the difference quotient
 //===--------------------------------------------------------------------------------------------------------------===//
 
 const std::vector<Function> kFunctions = {
@@ -193,7 +193,7 @@ const std::vector<Function> kFunctions = {
 };
 
 //===--------------------------------------------------------------------------------------------------------------===//
-// The derivative is a convention, or differences say nothing about it
+// The derivative is a convention, or difference quotients do not show it
 //===--------------------------------------------------------------------------------------------------------------===//
 
 struct Value1 {

@@ -73,7 +73,7 @@ def make_calls(rng, name):
             yield queries, queries // 2 + 1, [cut(rng, queries, count), cut(rng, queries // 2 + 1, count)]
         elif name.startswith("packed"):
             yield queries, keys, [cut(rng, queries, count)]
-            if queries > 99:  # the tokens behind the last offset form one more sequence
+            if queries > 99:  # the tokens after the last offset form one more sequence
                 yield queries, keys, [cut(rng, queries - 50, count)]
         elif name.startswith("documents"):
             yield queries, keys, [np.sort(rng.integers(-count, count, queries)).astype(np.int32)]
