@@ -54,8 +54,8 @@ def number(schedule, key):
 
 def products(shape):
     """Returns {opcode: number} for the products of one tile: S = Q K^T, and O += P V. The last 64 columns of the second
-    product may have eight columns of sums next to them. A product is 16 deep. If d is not a multiple of 16, as d = 72, Q
-    and K are padded with zeros."""
+    product may have eight columns of sums next to them. A product is 16 deep. If d is not a multiple of 16, as d = 72,
+    Q and K are padded with zeros."""
     d, dv, kv_tile, dtype, sums = shape
     kind = ".BF16" if dtype == "bf16" else ""
     result = {}
@@ -252,7 +252,7 @@ def test_drawn_points(d, mask):
 
 @pytest.mark.parametrize("mask", [None, "causal", "window"])
 def test_soft_cap_without_maximum(mask):
-    """With wide values, the columns of sums are next to the second half of the values. Each of the branches computes the
+    """With wide values, the columns of sums are next to the second half of the values. Each branch computes the
     exponentials."""
     options = {None: {}, "causal": {"causal": True}, "window": {"mask": flashc.masks.sliding_window(1023, 0)}}[mask]
     kernel = compile_kernel(128, 128, score=lambda s, b, h, i, j: 30.0 * flashc.ops.tanh(s / 30.0),

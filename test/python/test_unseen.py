@@ -39,7 +39,7 @@ CASES = {
 @pytest.mark.parametrize("bad", BAD)
 @pytest.mark.parametrize("name", CASES)
 def test_hidden_positions(name, bad, rng):
-    """Rows that no pair uses are set to `bad`, and so are all rows behind a cut that no pair crosses. The results of
+    """Rows that no pair uses are set to `bad`, and so are all rows after a cut that no pair crosses. The results of
     the other rows must not change."""
     n, d = 151, 16
     mask, seen = CASES[name](rng, n)
@@ -76,7 +76,7 @@ def test_hidden_positions(name, bad, rng):
 
 @pytest.mark.parametrize("keywords", [{}, dict(causal=True), dict(window=(4, 1))])
 def test_rows_after_the_last_offset(keywords, rng):
-    """Rows behind the last offset see nothing (o = 0 and lse = -inf), and nothing sees them."""
+    """Rows after the last offset see nothing (o = 0 and lse = -inf), and nothing sees them."""
     starts, key_starts, n = offsets([5, 0, 30]), offsets([9, 2, 40]), 70
     q, k, v = (rng.standard_normal((n, 2, 16)).astype(np.float32) for _ in "qkv")
     want = flashc.varlen_attention(q[:35], k[:51], v[:51], starts, key_starts, return_lse=True, **keywords)

@@ -3,10 +3,10 @@ spilled bytes are only reported: two registers that are spilled once for each ti
 
 check-ptxas.py [--spills=BYTES] PTXAS FOLDER [FLASHC SOURCES]. --spills sets another limit than 8, for two kinds of
 kernels that spill around their loops. A producer that draws its points has only 24 or 32 registers, too few for its
-divisors. A persistent kernel of all gradients is short of a few registers beside dk and dv. (test_sass.py checks that
-other parts do not spill.) With FLASHC and SOURCES, the script first compiles every example into the folder, and the
-programs and schedules of gpu_check.py's launcher. The advisories C7510 to C7519 are about wgmma that ptxas serialises
-or fences."""
+divisors. A persistent kernel of all gradients is short of a few registers, since it also holds dk and dv. (test_sass.py
+checks that other parts do not spill.) With FLASHC and SOURCES, the script first compiles every example into the folder,
+and the programs and schedules of gpu_check.py's launcher. The advisories C7510 to C7519 are about wgmma that ptxas
+serialises or fences."""
 
 import concurrent.futures
 import glob

@@ -1,7 +1,7 @@
 """Gradients of attention that PyTorch records on a GPU: eager, torch.compile, autocast, checkpointing, CUDA graphs.
 Skipped where there is no GPU.
 
-Gradients follow the rule of docs/checking.md. Outputs are NaN before the launch, and so is the memory behind inputs."""
+Gradients follow the rule of docs/checking.md. Outputs are NaN before the launch, and so is the memory after inputs."""
 import pytest
 
 torch = pytest.importorskip("torch")

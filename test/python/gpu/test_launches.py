@@ -1,7 +1,7 @@
 """Large sizes, streams, threads and graphs on a GPU. Skipped where there is no GPU.
 
 Numbers follow the rule of docs/checking.md: the error against float32 attention is at most twice the error of plain
-attention in the type of the inputs. Outputs are NaN before the launch, and so is the memory behind them."""
+attention in the type of the inputs. Outputs are NaN before the launch, and so is the memory after them."""
 
 import threading
 

@@ -1,9 +1,9 @@
 """Consumers that visit only the key tiles that their own rows need (own-keys), on a GPU, against f32 attention by the
-rule of flashc.bench. Masks let consumers leave out key tiles in front, behind, on both sides, or all but one, and the
-numbers differ between tiles of queries. Other masks add sink tokens and other keys that all queries see. Lengths are
-ragged, some rows have no keys, and kernels are launched many times. The bounds of some masks read arrays; then the work
-list tells each consumer which keys to visit: packed sequences and documents of any length, also empty ones. Skipped
-where there is no GPU."""
+rule of flashc.bench. Masks let consumers leave out key tiles at the start, at the end, at both ends, or all but one,
+and the numbers differ between tiles of queries. Other masks add sink tokens and other keys that all queries see.
+Lengths are ragged, some rows have no keys, and kernels are launched many times. The bounds of some masks read arrays;
+then the work list tells each consumer which keys to visit: packed sequences and documents of any length, also empty
+ones. Skipped where there is no GPU."""
 import pytest
 
 torch = pytest.importorskip("torch")

@@ -83,8 +83,8 @@ TEST(Schedule, SaysWhatItNeedsAndWhatThereIs) {
   // store=own-slot needs a slot of 64 rows for each consumer, and no barriers.
   EXPECT_EQ(getScheduleNeeds(parse("store=own-slot"), kHopper, 64, 128).sharedMemoryBytes,
             getScheduleNeeds(parse(""), kHopper, 64, 128).sharedMemoryBytes + 2 * 2 * 64 * 128);
-  // The backward pass keeps one more operand resident, V or the gradient of O. Each stage also holds two numbers for
-  // every query. Each of their slots has 16 bytes of barriers.
+  // The backward pass keeps one more operand resident, V or the gradient of O, and each stage also holds two numbers
+  // for every query. The operand and the numbers have barriers, too.
   EXPECT_EQ(getScheduleNeeds(Schedule(KernelKind::Backward), kHopper, 64, 128).sharedMemoryBytes,
             getScheduleNeeds(parse(""), kHopper, 64, 128).sharedMemoryBytes + 2 * (2 * 64 * 128 + 2 * 8) +
                 2 * (2 * 4 * 128 + 2 * 8));

@@ -1,7 +1,7 @@
 """run_own_list.py [NAME...] < IR: runs the kernels that make work lists, as their threads would. From the entries of a
 list, the script computes which key tiles the consumers of each tile of queries visit (tile.own_visits). It compares
 these with the rule of the mask for every element, for many sequences and documents: of any length, some of them empty,
-and with tokens behind the last offset.
+and with tokens after the last offset.
 
 The tiles of queries must cover each query once. Each consumer must make all visits that keep a pair of its rows, and at
 least one. A visit that drops a pair must be masked. The script prints the number of visits that the consumers make,

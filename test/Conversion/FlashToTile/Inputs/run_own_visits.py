@@ -3,7 +3,7 @@
 kernel's mask, a tile.map, keeps.
 
 All consumers of a CTA must agree on the list of visits, which has no visit twice. Each consumer must make all visits
-that keep a pair of its rows, and at least one. If its rows lie behind the last query, it must make exactly one. A visit
+that keep a pair of its rows, and at least one. If its rows lie after the last query, it must make exactly one. A visit
 that drops a pair must be masked. The script prints the number of visits that the consumers make, that keep something,
 that are masked and that keep and drop pairs, and the number that they would make if every consumer made all visits of
 its CTA."""

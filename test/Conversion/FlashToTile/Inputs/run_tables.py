@@ -1,6 +1,6 @@
 """run_tables.py: runs the kernels that compute tables of tiles and their work list, as their threads would, and the
 producer of the attention kernel, which reads its visits from the tables. The program on stdin is `documents` of
-tile-tables.mlir. Its mask keeps keys with keep[b, j] that are in the query's document, and not behind the query.
+tile-tables.mlir. Its mask keeps keys with keep[b, j] that are in the query's document, and not after the query.
 
 The script compares with every pair: exactly the tiles with a kept pair are visited, each once, and a tile that is
 visited without the mask keeps all its pairs."""
