@@ -40,7 +40,8 @@ def test_kernel_that_sorts_its_work_first():
     assert manifest["version"] == 2 and before["grid"] == ["1", "1", "1"] and before["block"] == [1024, 1, 1]
     assert f".entry {before['kernel']}(" in kernel.ptx
     assert "sorted by their work, since the bounds of the keys read an array" in kernel.decisions
-    # The order kernel reads extents and the lengths, and writes the workspace that the main kernel reads.
+    # A kernel before the main one orders the work. It reads extents and the lengths, and writes the workspace, which
+    # the main kernel reads.
     assert {"kind": "pointer", "argument": 3} in before["parameters"]
     assert before["parameters"][-1] == manifest["parameters"][-1] == {"kind": "workspace"}
     assert manifest["programmatic_launch"] is True and "griddepcontrol" in kernel.ptx

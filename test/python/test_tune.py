@@ -382,7 +382,7 @@ def test_the_compiler_chooses_what_was_found(gpu_of_torch, monkeypatch, tmp_path
 
     for (key, queries), schedule in found.items():
         assert chosen(key, queries or 4096) == schedule
-    # f16 has no rows of its own, and uses those of bf16.
+    # The table has no rows for f16, which uses those of bf16.
     assert chosen(KEY._replace(dtype="f16"), 512) == found[KEY, 512]
 
 

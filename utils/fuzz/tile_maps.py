@@ -72,7 +72,8 @@ def find_fault(got, keeps, rows, width, is_exact, is_moved):
     if len(got) != len(rows):
         return f"rows: expected {len(rows)} rows of tiles, got {len(got)}"
     for number, ((begin, end), cells) in enumerate(zip(rows, got)):
-        # Moved tiles have an unknown shift. The row is right if all of its tiles are right for one shift.
+        # Moved tiles do not begin at multiples of their size, and their shift is unknown. The row is right if all of
+        # its tiles are right for one shift.
         shifts = range(width) if is_moved else [0]
         faults = []
         for shift in shifts:

@@ -6,7 +6,7 @@ from typing import Any, Callable, Dict, List, Tuple
 
 import torch
 
-#: A graph, and the number of calls in it.
+#: A CUDA graph, and the number of calls in it.
 Graph = Tuple[torch.cuda.CUDAGraph, int]
 
 

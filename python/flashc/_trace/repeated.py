@@ -32,8 +32,8 @@ class _Kept(NamedTuple):
     needs: Tuple[Tuple[int, int, int, int], ...]
 
 
-# Traced codes, keyed by what the functions refer to. None: the code also depends on the extents of arrays, and is kept
-# under a key that contains these extents too.
+# The code of earlier traces, keyed by what the functions refer to. None: the code also depends on the extents of
+# arrays, and is kept under a key that contains these extents too.
 _codes: Dict[Tuple[Any, ...], Optional[_Kept]] = {}
 _MOST = 1024
 #: How many traces there were, for tests.

@@ -15,9 +15,9 @@ from ._decode_report import Row, write_csv
 from ._report import is_peer
 from ._timing import time_interleaved
 
-#: The peers that accept one query, grouped heads, and caches with any strides.
+#: The other libraries that accept one query, grouped heads, and caches with any strides.
 PEERS = {name: peer for name, peer in _peers.PEERS.items() if issubclass(peer, (_peers.SDPA, _peers.FlexAttention))}
-#: Peers that are compiled for each cell, which takes longer than all other work.
+#: The libraries of PEERS that are compiled for each cell. Compiling takes longer than all other work.
 NOT_BY_DEFAULT = {name for name, peer in PEERS.items() if issubclass(peer, _peers.FlexAttention)}
 L2_BYTES = 60 << 20
 LIMIT = 1e-2

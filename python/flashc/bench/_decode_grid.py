@@ -18,7 +18,7 @@ class Cell:
     #: contiguous.
     layout: str = "hnd"
 
-    #: The systems of _peers ask whether the mask is causal. It is not: the only query sees all keys.
+    #: _peers reads whether the mask is causal. It is not: the only query sees all keys.
     causal = False
 
     @property

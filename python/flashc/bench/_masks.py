@@ -169,7 +169,7 @@ class MaskBench:
             line.visited, areas[name] = visited / total, visited * math.prod(tiles.tile)
             line.note = f"wrong: {wrong}" if wrong else f"{tiles.mask_class}, {tiles.partial / visited:.1%} partial"
             contenders[name] = self._contender(sets, mask=mask)
-            # The number of keys is rounded to tiles of 128 keys, so that several masks can share one unmasked
+            # The number of keys is rounded to tiles of 128 keys, so that several masks are compared with one unmasked
             # contender.
             likes[name] = keys = min(n, max(1, round(areas[name] / positions / 128)) * 128)
             contenders[keys] = contenders.get(keys) or self._contender(

@@ -81,7 +81,8 @@ def test_scores(page, tokens, depth):
     cache, q = make(RAGGED, tokens, page=page, depth=depth)
     slopes, bias = torch.rand(16, device="cuda") * 0.1, torch.randn(16, 1500, device="cuda")
     scores = {"alibi": lambda s, b, h, i, j: s - slopes[h] * (i - j), "cap": lambda s, b, h, i, j: 20 * (s / 20).tanh(),
-              # Large terms at the last keys only, which are not on the first page.
+              # Only the last keys, which are not on the first page, get terms near 0. All others get large negative
+              # ones.
               "steep": lambda s, b, h, i, j: s - 2e5 * slopes[h] * (i - j),
               "bias": lambda s, b, h, i, j: s + bias[h, j]}
     for rescore in scores.values():

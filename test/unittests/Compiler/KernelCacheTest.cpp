@@ -84,7 +84,7 @@ TEST_F(KernelCacheTest, CountsTheWorkspaceIn64Bits) {
     llvm::SmallVector<llvm::ArrayRef<int64_t>> shapes(extents.begin(), extents.end());
     return llvm::cantFail(manifest.workspace->evaluate(shapes, /*smCount=*/132));
   };
-  // In bytes: kRows for the sums of one head, kStatistics for two numbers of each query of every head.
+  // Bytes of the workspace: kRows for the sums of one head, kStatistics for two numbers of each query of every head.
   constexpr int64_t kRows = 4 * kPositions * kDepth, kStatistics = 8 * kPositions * kHeads;
   EXPECT_EQ(count(/*isDeterministic=*/false), kStatistics + (kHeads + 2 * kKeyHeads) * kRows);
   EXPECT_EQ(count(/*isDeterministic=*/true), kStatistics + 2 * kHeads * kRows);

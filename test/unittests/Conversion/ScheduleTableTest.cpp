@@ -62,7 +62,7 @@ TEST(ScheduleTable, BuiltInHasARowThatFitsForEveryAttention) {
       }
 }
 
-/// Returns questions that may be answered by `row`.
+/// Returns questions to which `row` may apply.
 SmallVector<Question> makeQuestions(const ScheduleRow &row) {
   SmallVector<Question> questions;
   for (StringRef dtype : {"bf16", "f16"})
@@ -396,12 +396,12 @@ TEST(ScheduleTable, TakesOfARowWhatCanBeHad) {
   EXPECT_EQ(apply(": stages=2", "store=own-slot", 128, /*hasLse=*/false, /*hasInputType=*/false),
             "expected an output of bf16 for store=own-slot");
   EXPECT_EQ(apply(": stages=2", "store=own-slot,epilogue=product"), "q-stages=1 overlapped own-slot");
-  // Other overrides may take the memory of the output's slot. The output's slot is given up before Q's second slot.
+  // If other overrides leave too little shared memory, the output's slot is given up first, and then Q's second slot.
   EXPECT_EQ(apply(": stages=2,kv-tile=128,q-stages=2,store=own-slot", "ping-pong=true"),
             "q-stages=2 overlapped own-slot");
   EXPECT_EQ(apply(": stages=2,kv-tile=128,q-stages=2,store=own-slot", "kv-tile=144"), "q-stages=2 overlapped q-slot");
   EXPECT_EQ(apply(": stages=2,kv-tile=128,q-stages=2,store=own-slot", "kv-tile=176"), "q-stages=1");
-  // If a row has more slots for K and V than fit, as many are kept as there is room for.
+  // If the slots of a row for K and V do not all fit, as many are kept as fit.
   auto stagesOf = [](StringRef row, StringRef overrides) -> std::string {
     Expected<Schedule> schedule = applyRow(parse(row).getRows().front(), makeKey(64, 64, MaskClass::None), overrides);
     return schedule ? std::to_string(schedule->stages) : toString(schedule.takeError());

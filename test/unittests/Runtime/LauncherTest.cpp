@@ -19,7 +19,7 @@ int computeCapabilityMajor = 9;
 int failingLaunch = -1;
 /// Sizes of the kernel's parameters.
 SmallVector<size_t> parameterBytes;
-/// Whether kernels have two more parameters: the extents of a folded grid.
+/// Whether kernels have two more parameters, the extents along x and y of a grid that is folded into one dimension.
 bool isFolded = false;
 size_t mostParametersAsked = 0;
 
@@ -212,7 +212,7 @@ TEST_F(Launcher, PassesWhatTheManifestAsksFor) {
                    "pool destroyed\n");
 }
 
-/// Returns the notes of a launch, without those about the parameters.
+/// Returns the lines of `notes` about the order of launches, allocations and frees.
 std::string getSequence() {
   std::string sequence;
   for (StringRef line : split(StringRef(notes), '\n'))

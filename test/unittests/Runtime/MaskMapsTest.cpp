@@ -104,7 +104,7 @@ protected:
     kernel = cantFail(Kernel::load(*device, makeCode("code"), cantFail(Manifest::parse(manifest))));
   }
 
-  /// Launches with `length` positions and the scalar `width`. Returns the notes of the launch, or its error.
+  /// Launches with `length` positions and the scalar `width`. Returns `notes`, or the error of the launch.
   std::string launch(int64_t length, uint64_t width = 7, uint64_t plan = 0) {
     notes.clear();
     LaunchArgument q{1024, {length}, {1}}, scalar;
