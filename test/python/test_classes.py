@@ -39,8 +39,8 @@ EXACT = {
 }
 
 
-# Masks whose tiles of keys are moved. They begin at the first key that query i sees in batch b, where i is the first
-# query of a tile.
+# For masks whose tiles of keys are moved: the first key of these tiles, which is the first key that query i sees in
+# batch b. Here i is the first query of a tile of queries.
 ORIGINS = {
     "documents": lambda b, i, n: np.searchsorted(IDS, IDS[i]),
     "causal documents": lambda b, i, n: np.searchsorted(IDS, IDS[i]),

@@ -118,8 +118,8 @@ def test_tiles(order):
         for batch in range(2):
             tightest, tiles = find_tiles(keeps[batch, 0], explanation.tile), np.array(explanation.tiles[batch][0])
             assert np.all((tiles == tightest) | (tiles == PARTIAL)), name
-            # The last row of tiles extends past the last query. The range of its elements includes later ones, so its
-            # tiles are not compared.
+            # The last row of tiles extends past the last query, and the range covers the elements there. So the row is
+            # not compared.
             if order == "sorted" and name in ("documents", "times"):
                 assert np.array_equal(tiles[:-1], tightest[:-1]), name
 

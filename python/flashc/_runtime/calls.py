@@ -82,7 +82,7 @@ class Inputs:
                 wait_for(array, stream)
         self.owners, self.arrays, self.sources, self.device, self.stream = owners, arrays, sources, device, stream
         # What the arrays add to the key of the call's case: all their properties except addresses. None after an input
-        # was converted or removed, since `key` then computes it anew.
+        # was converted or removed. `key` then computes the properties.
         self._signature: Optional[List[Any]] = signature
 
     def __getitem__(self, name: str) -> Array:

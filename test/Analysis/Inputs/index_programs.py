@@ -148,7 +148,7 @@ class TilesRegion:
         self.is_dual, self.extents, self.result = match[2] == "dual", match[3].split(", "), match[8]
         self.q_tile, self.kv_tile = int(match[4]), int(match[5])
         self.arguments = re.findall(r"(%[\w-]+): index", match[6])
-        # The dimension along which the tiles of a row lie, and the dimension along which the rows lie.
+        # The dimension along which a row's tiles lie, and the dimension along which rows follow each other.
         self.streamed, self.resident = (2, 3) if self.is_dual else (3, 2)
         self.of_row, self.of_tile, depends = [], [], {self.arguments[self.streamed]}
         for text, steps in compile_region(match[7]):
