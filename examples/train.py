@@ -105,7 +105,8 @@ class FlashcAttention:
 
     def __call__(self, q: Tensor, k: Tensor, v: Tensor, sinks: Tensor, window: Optional[int],
                  offsets: Tensor) -> Tensor:
-        # The batch is one sequence [B * N, H, D] of documents, since a document ends where a sequence ends.
+        # The batch becomes one packed sequence of documents, [B * N, H, D]. No document crosses the end of a row of the
+        # batch.
         rows = [x.flatten(0, 1) for x in (q, k, v)]
         o = flashc.varlen_attention(*rows, offsets, causal=True, window=window, sinks=sinks, enable_gqa=True)
         return o.view(q.shape)

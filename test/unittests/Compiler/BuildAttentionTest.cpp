@@ -291,7 +291,7 @@ TEST(BuildAttention, TakesCodeInAnyLayout) {
 
 TEST(BuildAttention, CodeReadsCaptures) {
   AttentionSpec spec = makeSpec();
-  // The text uses some of these names for values of its own, which must not clash with the captures.
+  // The text has values of its own with some of these names. They must not clash with the captures.
   spec.captures = {{"bias", "f32", false, {-1, 8, -1, 300}},
                    {"o", "i1", false, {4}},
                    {"lse", "f32", true, {}},

@@ -90,8 +90,8 @@ TEST_F(KernelCacheTest, CountsTheWorkspaceIn64Bits) {
   EXPECT_EQ(count(/*isDeterministic=*/true), kStatistics + 2 * kHeads * kRows);
 }
 
-/// A launch with more CTAs along y or z than CUDA allows takes a folded entry: its kernels have grids of one dimension,
-/// and parameters tell them the extents of x and y.
+/// A launch with more CTAs along y or z than CUDA allows takes a folded entry. The kernels of this entry have grids of
+/// one dimension, and parameters with the extents of x and y.
 TEST_F(KernelCacheTest, FoldsGrids) {
   AttentionSpec spec;
   spec.headDim = spec.valueDim = 128;
