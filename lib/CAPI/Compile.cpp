@@ -117,7 +117,7 @@ static bool readsArrays(llvm::StringRef code, const AttentionSpec &spec) {
   });
 }
 
-/// Returns the Question by which the kernel is chosen, for an attention that reads a cache, on a GPU with that many
+/// Returns the Question whose answer is the kernel for an attention that reads a cache. The GPU has `multiprocessors`
 /// multiprocessors.
 static Question makeQuestion(const AttentionSpec &spec, const GPUTarget &target, int64_t multiprocessors) {
   Question question(KernelKind::Forward, target.name, spec.headDim, spec.valueDim);

@@ -60,10 +60,10 @@ Error AttentionSpec::setOptions(StringRef text) {
 //===--------------------------------------------------------------------------------------------------------------===//
 
 namespace {
-/// The text of a region's body, split at its end.
+/// The text of a region's body. The final `flash.yield` is taken off; its operand is `result`.
 struct Code {
   StringRef body;
-  /// The operand of `flash.yield`, such as `%keep`.
+  /// The operand of the `flash.yield`, such as `%keep`.
   StringRef result;
 };
 } // namespace
@@ -91,7 +91,7 @@ static Expected<Code> splitCode(StringRef text, StringRef type, const char *fiel
 /// The largest bound of a window that fits an index, which has 32 bits in a kernel.
 static constexpr int64_t kMaxWindow = int64_t(1) << 30;
 
-/// Whether a window with this bound reaches every key, since extents have 31 bits.
+/// Whether a window with this bound reaches every key. Positions are below 2^31, because extents have 31 bits.
 static bool isUnbounded(int64_t window) { return window < 0 || window >= std::numeric_limits<int32_t>::max(); }
 
 static Error checkCapture(const AttentionSpec::Capture &capture, StringSet<> &names) {
@@ -299,8 +299,8 @@ void Printer::printPosition() {
      << "        %flashc.shift = arith.constant 0 : index\n";
 }
 
-/// Prints, before the op, the constants that its regions need: for the window, and for code that reads %flashc.nq,
-/// %flashc.nk or %flashc.shift. For a cache prints the views first.
+/// Prints, before the op, the constants that its regions need: the bounds of the window, and what the code reads of
+/// %flashc.nq, %flashc.nk and %flashc.shift. In a cache, first prints the ops of printViews.
 void Printer::printConstants() {
   if (spec.hasCache)
     printViews();
@@ -322,7 +322,8 @@ void Printer::printConstants() {
     os << "  %flashc.right = arith.constant " << *right << " : index\n";
 }
 
-/// Prints the conditions of the window and, in a cache, that the key exists. Returns the names of the conditions.
+/// Prints a condition for each side of the window that has a bound and, in a cache, the condition that the key exists.
+/// Returns the names of the conditions.
 SmallVector<std::string> Printer::printWindow() {
   SmallVector<std::string> conditions;
   if (spec.hasCache) {
@@ -365,7 +366,7 @@ void Printer::printMask(const std::optional<Code> &code) {
   os << "        flash.yield " << keep << " : i1\n      }\n";
 }
 
-/// Chooses the operands and results of the op, in its order.
+/// Chooses the operands and results of the op, each in the op's order.
 void Printer::chooseTensors() {
   inputs = {{"%q", q}, {"%k", spec.hasCache ? kCache : k}};
   if (sumsColumns(spec)) {

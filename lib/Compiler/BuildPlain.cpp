@@ -27,7 +27,8 @@ static std::string getTensor(unsigned numAny, int64_t depth, StringRef type) {
   return "tensor<" + getShape(numAny, depth) + type.str() + ">";
 }
 
-/// Returns a memref type of such a shape. All strides are dynamic except for the last one, which is 1.
+/// Returns a memref type with the same shape as the type of getTensor. All strides are dynamic except for the last one,
+/// which is 1.
 static std::string getMemRef(unsigned numAny, int64_t depth, StringRef type) {
   SmallVector<StringRef> strides(numAny + (depth != 0), "?");
   strides.back() = "1";

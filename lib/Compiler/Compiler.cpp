@@ -67,7 +67,7 @@ LogicalResult flashc::checkTarget(ModuleOp module, StringRef target) {
   return module.emitError("expected the target to be one of ") << GPUTarget::getNames() << ", got '" << target << "'";
 }
 
-/// Checks names that the back end would otherwise reject late, or not at all.
+/// Checks the names of the target and the algorithm, which the back end would reject late or not at all.
 static LogicalResult checkOptions(ModuleOp module, const PipelineOptions &pipeline) {
   if (failed(checkTarget(module, pipeline.target)))
     return failure();
@@ -92,8 +92,8 @@ ScheduleRequest flashc::makeRequest(const CompileOptions &options) {
 }
 
 FailureOr<ScheduleDecision> flashc::decideSchedules(ModuleOp module, const CompileOptions &options) {
-  // Scores and masks may be in the attention or in other ops; fusing them first makes the schedule the same in both
-  // cases.
+  // In the source, scores and masks may be regions of the attention or ops around it. They are fused first, so that
+  // both forms get the same schedule.
   OwningOpRef<ModuleOp> fused = module.clone();
   auto fuse = [](OpPassManager &pm) {
     pm.addPass(flash::createWrapIndices());

@@ -88,8 +88,8 @@ std::string flashc::describeDecisions(const LoweredKernel &kernel) {
   os << "decisions for " << decision.question.str() << ": " << decision.maskReason << "\n";
   if (!decision.why.empty())
     os << "a forward kernel that reads a cache: " << decision.why << "\n";
-  // A launch tests the variants in order. The entry for all other launches is the first one in the module and the last
-  // one here.
+  // Entries are printed in the order in which a launch tests them: first the variants, last the entry for all other
+  // launches. In the module that entry is the first one.
   for (auto [launch, choice] : llvm::zip(llvm::drop_begin(launches), decision.choices))
     printEntry(os, launch, choice, decision);
   printEntry(os, launches.front(), decision.choices.back(), decision);

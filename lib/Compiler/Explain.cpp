@@ -44,7 +44,7 @@ static FailureOr<TileGrid> getGrid(flash::ScoresOpInterface attention, ArrayRef<
 }
 
 /// Describes the cost of a map, for a mask that is evaluated at run time. The map stores two numbers per tile (the
-/// class, and a place in the list of its row) and a few per row (VisitsRow).
+/// tile's class, and the tile's place in the list of its row of tiles), and a few numbers per row of tiles (VisitsRow).
 static std::string describeMap(flash::TileClassesOp classes, const TileMap &tiles) {
   const TileGrid &grid = tiles.getGrid();
   TileCounts counts;

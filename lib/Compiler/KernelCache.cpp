@@ -96,7 +96,7 @@ llvm::Expected<CachedKernel::Text> CachedKernel::joinEntries() const {
   if (pipeline.target == kCPUTarget)
     return std::make_shared<const std::string>();
   size_t count = llvm::cantFail(Manifest::parse(description.manifest)).getNumEntries();
-  // A future rethrows what its thread throws, and its destructor waits for the thread.
+  // `get` of a future rethrows what its thread throws. The destructor of a future waits for its thread.
   std::vector<std::future<llvm::Expected<Text>>> others;
   for (size_t number = 0; number + 1 < count; ++number)
     others.push_back(std::async(std::launch::async, [this, number] { return getSharedEntry(number); }));
@@ -127,8 +127,8 @@ llvm::Expected<const char *> CachedKernel::getPTX() const {
 // KernelCache
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// Whether the build of this compiler is known. Two builds may compile differently, so without it the cache on disk is
-/// not used.
+/// Whether the build of this compiler is known. If it is not, the cache on disk is not used, because another build may
+/// compile differently.
 static bool isKnownBuild() { return !getBuildID().empty(); }
 
 std::optional<std::vector<std::string>> KernelCache::findOnDisk(const std::string &key, size_t count) {

@@ -19,7 +19,7 @@ static FailureOr<OwningOpRef<ModuleOp>> decompose(ModuleOp module, const Compile
   return decomposed;
 }
 
-/// Whether `module` has an op with scores outside of all loops; such an op has the scores of whole sequences.
+/// Whether `module` has an op with scores outside of all loops. Such an op works on whole sequences.
 static bool hasWholeScores(ModuleOp module) {
   return module
       .walk([](flash::ScoresOpInterface op) {
@@ -29,7 +29,7 @@ static bool hasWholeScores(ModuleOp module) {
       .wasInterrupted();
 }
 
-/// Returns the tiles of the kernel that a call takes.
+/// Returns the tile sizes of the kernel that a call runs.
 static FailureOr<LaunchTiles> chooseTiles(ModuleOp module, LaunchShapes shapes, const CompileOptions &options) {
   auto attention = findFirst<flash::ScoresOpInterface>(module);
   const PipelineOptions &pipeline = options.pipeline;
@@ -48,9 +48,9 @@ static FailureOr<LaunchTiles> chooseTiles(ModuleOp module, LaunchShapes shapes, 
   return LaunchTiles{tiled, tiled, ""};
 }
 
-/// Lowers a module for counting traffic. Steps in loops, which work on a tile, stay as they are. If the passes of
-/// `options` (addAlgorithm) leave an op with the scores of whole sequences, these scores are in device memory; so all
-/// flash ops are decomposed then.
+/// Lowers a module for counting traffic. The ops in loops stay as they are, since they work on tiles that are on the
+/// chip. With passes of the caller (addAlgorithm), an op outside of all loops may remain. The scores of this op are in
+/// device memory, so then all flash ops are decomposed.
 static FailureOr<OwningOpRef<ModuleOp>> lowerForTraffic(ModuleOp module, const CompileOptions &options) {
   auto loops = lowerToLoops(module, options);
   if (failed(loops) || !options.addAlgorithm || !hasWholeScores(**loops))

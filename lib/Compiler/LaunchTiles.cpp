@@ -57,7 +57,7 @@ static int64_t countQueries(flash::ScoresOpInterface attention, LaunchShapes sha
                                                              : std::numeric_limits<int64_t>::max();
 }
 
-/// Returns the tiles of the entry that the launch takes.
+/// Returns the tile sizes of the entry that the launch takes.
 static FailureOr<LaunchTiles> chooseEntry(ModuleOp module, int64_t queries, LaunchShapes shapes,
                                           const CompileOptions &options) {
   CompileOptions forward = options;

@@ -7,12 +7,12 @@
 
 namespace flashc {
 
-/// The options to lower to L1 with the tiles of the kernel that a launch takes.
+/// The tile sizes of one launch, written into copies of the compiler's options. The options are for lowering to L1.
 struct LaunchTiles {
-  /// The options with the tiles that a CTA loads and stores.
+  /// The tiles have the sizes that a CTA loads and stores.
   CompileOptions loaded;
-  /// The options with the tiles that are computed. They differ from `loaded` if each consumer visits key ranges of its
-  /// own: then the rows of one consumer are a tile.
+  /// The tiles have the sizes that are computed as one. These differ from `loaded` if each consumer visits key ranges
+  /// of its own (own-keys): then the tile has the rows of one consumer.
   CompileOptions computed;
   /// Says where the tiles come from, for people.
   std::string source;
@@ -21,13 +21,13 @@ struct LaunchTiles {
 /// The extents of a launch's arguments.
 using LaunchShapes = llvm::ArrayRef<llvm::ArrayRef<int64_t>>;
 
-/// Returns the tiles of the kernel that a launch takes. `attention` is the one attention of its module, and `shapes`
-/// are the shapes of the arguments of the launch. If there is no kernel, both members of the result are `options`.
-/// Fails after a diagnostic.
+/// Returns the tile sizes of the kernel that runs in a launch. `attention` is the one attention of its module, and
+/// `shapes` are the shapes of the launch's arguments. If no GPU kernel is made (for the CPU or for f32), or if
+/// `options` give both sizes or the passes, both members of the result equal `options`. Fails after a diagnostic.
 mlir::FailureOr<LaunchTiles> chooseLaunchTiles(mlir::flash::ScoresOpInterface attention, LaunchShapes shapes,
                                                const CompileOptions &options);
 
-/// The numbers of queries and keys of L1's tiles.
+/// The numbers of queries and keys of a tile in L1.
 struct TileSizes {
   int64_t queries, keys;
 };

@@ -6,21 +6,22 @@
 
 namespace flashc {
 
-/// Fails after a diagnostic if there are no kernels for a target.
+/// Fails after a diagnostic if there are no kernels for `target`.
 mlir::LogicalResult checkTarget(mlir::ModuleOp module, llvm::StringRef target);
 
-/// Returns what the options ask of the schedule.
+/// Returns the part of the options that restricts the choice of the schedule.
 ScheduleRequest makeRequest(const CompileOptions &options);
 
 /// Decides the kernel and the schedules of the one attention of `module` (L0 or L1) from the options. Fails after a
 /// diagnostic.
 mlir::FailureOr<ScheduleDecision> decideSchedules(mlir::ModuleOp module, const CompileOptions &options);
 
-/// Whether the options give L1's tiles, or passes that choose them. Then there are no variants.
+/// Whether the options give the tile sizes of L1, or the passes to L1 (addAlgorithm). If so, the kernel has no
+/// variants.
 bool hasOwnTiles(const CompileOptions &options);
 
-/// Returns `options` with the tiles and the parts of the keys that L1 has by `schedule`. Tiles that `options` give
-/// themselves take precedence.
+/// Returns `options` with those fields of `schedule` that L1 needs: the tile sizes, and the number of parts of the
+/// keys. If `options` give tile sizes themselves, they take precedence.
 CompileOptions withSchedule(const CompileOptions &options, const Schedule &schedule);
 
 /// Returns a clone of `module` lowered to L1 by the options' algorithm. Fails after a diagnostic.

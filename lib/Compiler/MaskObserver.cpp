@@ -15,7 +15,8 @@
 using namespace mlir;
 using namespace flashc;
 
-/// Returns the lines that `print` prints: one per formula, and one per part of a mask without a formula.
+/// Returns the lines that `print` prints. Each line is the formula of a part of the mask, or says that the part has no
+/// formula.
 static std::vector<std::string> printLines(llvm::function_ref<void(llvm::raw_ostream &)> print) {
   std::string text;
   llvm::raw_string_ostream os(text);
@@ -34,7 +35,8 @@ static std::vector<std::string> printLines(llvm::function_ref<void(llvm::raw_ost
   return lines;
 }
 
-/// If the loop begins at the constant 0, replaces the symbol of its begin by 0, which makes the bounds easier to read.
+/// If the loop begins at the constant 0, puts 0 in the place of the symbol for the loop's begin. This makes the bounds
+/// easier to read.
 static flash::LoopBounds simplify(flash::LoopBounds bounds, MLIRContext *context) {
   if (!bounds.begin.isConstant() || bounds.begin.getConstant() != 0)
     return bounds;
@@ -47,8 +49,8 @@ static flash::LoopBounds simplify(flash::LoopBounds bounds, MLIRContext *context
   return bounds;
 }
 
-/// Puts `op`, a step with a single streamed tile, back into the loop that canonicalization removed. Returns false if
-/// the step is not of this form.
+/// Canonicalization removes a loop over key tiles (or query tiles) if there is only one tile. Puts such a loop around
+/// `op` again. Returns false if `op` was not in such a loop.
 static bool addLoopOfOneTile(flash::StepOpInterface op) {
   OpOperand &position = op->getOpOperand(op.getPosition().getBeginOperandIndex() + unsigned(op.getStreamedDim()));
   int64_t tile = op.getTileExtent(op.getStreamedDim());

@@ -7,8 +7,8 @@
 
 namespace flashc {
 
-/// Returns `options`, extended such that lowering `function` to L1 also sets `mask`. If no pass bounds loops, `mask`
-/// stays empty. `mask` must outlive the result.
+/// Returns `options` with an observer of passes: when `function` is lowered to L1, the observer sets `mask`. If
+/// flash-bound-loops does not run, `mask` stays empty. `mask` must outlive the result.
 CompileOptions observeMask(const CompileOptions &options, mlir::func::FuncOp function,
                            std::optional<MaskExplanation> &mask);
 

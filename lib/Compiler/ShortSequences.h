@@ -18,13 +18,13 @@ namespace flashc {
 /// Says, for people, where tiles begin if sequences are short, and why.
 constexpr llvm::StringLiteral kOnGrid = "on their grid, since sequences are shorter than a tile";
 
-/// The launches of an attention for which tiles of queries on the grid are better.
+/// Tells for which launches tiles of queries should lie on a regular grid: for those with short sequences.
 struct ShortSequences {
   /// A launch has short sequences if it meets all of these conditions. If there are no conditions, no launch has short
-  /// sequences: either tiles of queries do not begin where sequences begin, or q, k or the offsets are not arguments of
-  /// the function.
+  /// sequences. There are none if tiles of queries do not begin where sequences begin, or if q, k or the offsets are
+  /// not arguments of the function.
   llvm::SmallVector<LaunchCondition, 2> conditions;
-  /// Whether sequences are short; nullopt unless every extent in the conditions is known.
+  /// Whether sequences are short, if this is known at compile time (because every extent in `conditions` is static).
   std::optional<bool> areShort;
 };
 

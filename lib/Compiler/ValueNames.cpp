@@ -15,8 +15,8 @@ using namespace flashc;
 
 ValueNames::ValueNames(func::FuncOp function, flash::StepOpInterface tile, std::vector<std::string> arguments)
     : state(function), arguments(std::move(arguments)) {
-  // The names of the position of a resident row of a tile: of any row, of the first one and of the last one. Resident
-  // rows are queries or, in the dual view of a mask, keys.
+  // Names for the position of a row of the resident tile: of any row, of the first one, and of the last one. The
+  // resident tile has queries or, in the dual view of a mask, keys.
   static constexpr StringLiteral kQueries[] = {"i", "i0", "(i0 + rows - 1)"}, kKeys[] = {"j", "j0", "(j0 + keys - 1)"};
   static constexpr StringLiteral kTile[] = {"b", "h", "i0", "j0"};
   bool isDual = tile.getMaskView() == flash::MaskView::Dual;
@@ -40,7 +40,8 @@ std::string ValueNames::printOperand(Value value) {
   return name;
 }
 
-/// Returns an extent of q, k or v by its letter, and of another argument as extent(name, dimension).
+/// Returns an extent of q, k or v as a letter (such as Nq), and an extent of another argument as extent(name,
+/// dimension).
 std::string ValueNames::describeExtent(Operation *dim) {
   APInt number;
   BlockArgument argument = flash::getRootArgument(dim->getOperand(0));
@@ -77,7 +78,7 @@ static StringRef getFunctionName(Operation *op) {
       .Default(op->getName().stripDialect());
 }
 
-/// Joins formulas by commas, without the parentheses around each.
+/// Joins formulas by commas. Removes the parentheses around each formula.
 static std::string joinBare(ArrayRef<std::string> formulas) {
   std::string text;
   llvm::raw_string_ostream os(text);
@@ -142,7 +143,7 @@ std::string ValueNames::describe(Value value, At at) {
   if (!isNew)
     return entry->second;
   Operation *op = value.getDefiningOp();
-  // Ops with regions, and tensors, are named instead of described by a formula.
+  // The result of an op with regions, and a tensor, get an SSA name and no formula.
   if (!op || op->getNumRegions() || op->getNumOperands() == 0 || !value.getType().isIntOrIndexOrFloat())
     return entry->second;
   std::string text = describeOp(op, at);

@@ -31,7 +31,8 @@ private:
 
   mlir::AsmState state;
   std::vector<std::string> arguments;
-  /// The names of values: one map for any query of the tile, one for the first, one for the last (indexed by At).
+  /// The names of values, indexed by At: names that hold for any query of the tile, for its first one, and for its last
+  /// one.
   llvm::DenseMap<mlir::Value, std::string> names[3];
 };
 

@@ -21,9 +21,10 @@ std::string getVariantName(mlir::ModuleOp module, const ScheduleChoice &choice);
 /// Renames the function of the attention in `module` (L0), which also names its kernel.
 void renameEntry(mlir::ModuleOp module, llvm::StringRef name);
 
-/// Moves the kernel of `variant` into the gpu.module of `kernel`, after the kernels that are already there. The entry
-/// is for launches that meet the conditions of `choice`. The two modules are at the same level, and their kernels have
-/// different names. Argument `queriesArgument` has the number of queries as dimension 2.
+/// Moves the kernels of `variant` into the gpu.module of `kernel`, after the kernels that are already there. They
+/// become the entry for launches that meet the conditions of `choice`. `variant` and `kernel` must be at the same
+/// level, and the names of their kernels must differ. Argument `queriesArgument` has the number of queries as dimension
+/// 2.
 void addVariant(mlir::ModuleOp kernel, mlir::OwningOpRef<mlir::ModuleOp> variant, unsigned queriesArgument,
                 const ScheduleChoice &choice);
 

@@ -74,7 +74,7 @@ LogicalResult Compilation::emit() {
   return failed(kernel) ? failure() : emitKernel(*kernel->module);
 }
 
-/// Whether `path` exists and is not a regular file, but a device or a pipe.
+/// Whether `path` exists and is neither a regular file nor a folder: it is a device or a pipe.
 static bool isDevice(StringRef path) {
   llvm::sys::fs::file_status status;
   return !llvm::sys::fs::status(path, status) && llvm::sys::fs::exists(status) &&

@@ -9,8 +9,7 @@
 namespace flashc {
 
 /// Writes `contents` to `path`, where "-" means standard output. Writes a temporary file next to `path` first, so that
-/// no reader sees a part of the contents. If `path` exists and is not a regular file (but a device or a pipe), it is
-/// written in place. Error messages name `path`.
+/// no reader sees a part of the contents. A device or a pipe is written in place. Error messages name `path`.
 mlir::LogicalResult writeOutput(llvm::StringRef path, llvm::StringRef contents);
 
 struct OutputFile {

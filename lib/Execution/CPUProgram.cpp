@@ -101,8 +101,8 @@ void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
   builder.registerLoopAnalyses(loops);
   builder.crossRegisterProxies(loops, functions, sccs, modules);
   llvm::ModulePassManager pipeline;
-  // With no-verify-fixpoint, instcombine may leave work for a second round. Without this option it would then end the
-  // process.
+  // By default, instcombine ends the process if one round of simplifications is not enough. With no-verify-fixpoint it
+  // leaves the rest.
   llvm::cantFail(builder.parsePassPipeline(
       pipeline, "function(sroa,early-cse,instcombine<no-verify-fixpoint>,simplifycfg,loop-mssa(licm))"));
   pipeline.run(module, modules);

@@ -108,8 +108,8 @@ StringRef flashc::getDimName(flash::StepDim dim) {
   return names[static_cast<unsigned>(dim)];
 }
 
-/// Returns the names of an operand's dimensions. A whole dimension (StepDim::Whole) is D or Dv, or has an empty name in
-/// vectors and in tables by position.
+/// Returns the names of an operand's dimensions. A StepDim::Whole dimension is the depth D or Dv. In a vector or a
+/// table that is read by position, a StepDim::Whole dimension has an empty name.
 static SmallVector<StringRef, 4> getDimNames(const flash::StepOperand &operand) {
   bool isScored = llvm::is_contained({"q", "k", "dq", "dk", "k_cache"}, operand.name);
   bool isVector = operand.dims.size() == 1 || operand.movesWith(flash::StepDim::Position);

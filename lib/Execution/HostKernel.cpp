@@ -78,8 +78,8 @@ static HostTensor makeTensor(MemRefType type, DType dtype, ArrayRef<int64_t> sha
   return HostTensor(dtype, shape, strides, ShapedType::isDynamic(offset) ? 0 : offset);
 }
 
-/// Returns the tensor for an argument of the function. If possible, this is a view, so that the call takes no time for
-/// elements that it does not read.
+/// Returns the tensor for an argument of the function. This is a view if the strides allow it, so that elements that
+/// the call does not read take no time.
 static HostTensor readArgument(Type type, const LaunchArgument &argument) {
   DType dtype = *flashc::getDType(getElementTypeOrSelf(type));
   if (!isa<ShapedType>(type)) {

@@ -17,7 +17,7 @@ static llvm::StringRef findMissingFeature(llvm::StringRef level) {
   llvm::StringMap<bool> present = llvm::sys::getHostCPUFeatures();
   llvm::SmallVector<llvm::StringRef> needed;
   llvm::X86::getFeaturesForCPU(level, needed);
-  // Features that `present` does not list (x87) count as present.
+  // A feature that is no key of `present` (such as x87) is not missing.
   auto isMissing = [&](llvm::StringRef feature) { return present.contains(feature) && !present.lookup(feature); };
   const auto *missing = llvm::find_if(needed, isMissing);
   return missing == needed.end() ? "" : *missing;

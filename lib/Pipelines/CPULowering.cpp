@@ -86,7 +86,7 @@ void addBufferization(OpPassManager &pm) {
   options.functionBoundaryTypeConversion = bufferization::LayoutMapOption::FullyDynamicLayoutMap;
   options.allowReturnAllocsFromLoops = true;
   pm.addPass(bufferization::createOneShotBufferizePass(options));
-  // This runs after bufferization, because the conversion takes buffers only.
+  // scf.forall becomes scf.for only after bufferization, because the conversion takes buffers only.
   pm.addNestedPass<func::FuncOp>(createForallToForLoopPass());
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createCSEPass());
@@ -107,7 +107,7 @@ void addLLVM(OpPassManager &pm) {
   arith::ArithExpandOpsPassOptions expand;
   expand.includeBf16 = true; // x86 has no rounding to bf16 before AVX-512; LLVM would call a library
   pm.addPass(arith::createArithExpandOpsPass(expand));
-  // This runs before libm's functions are declared, because these must not get wrappers.
+  // This pass runs before libm's functions are declared, because these functions must not get a C interface.
   pm.addNestedPass<func::FuncOp>(LLVM::createLLVMRequestCWrappersPass());
   pm.addPass(std::make_unique<LoopsToLLVM>());
   pm.addPass(createReconcileUnrealizedCastsPass());

@@ -119,7 +119,7 @@ std::optional<std::vector<std::string>> DiskCache::find(StringRef key) {
 /// Writes `contents` under a temporary name, and then renames the file to `path`.
 static bool writeFile(const Twine &path, StringRef contents) {
   int descriptor;
-  // Only the file's name is a pattern: the folder's path may contain percent signs.
+  // createUniquePath replaces percent signs, which the folder's path may contain. So it makes only the file's name.
   SmallString<128> random, temporary;
   sys::fs::createUniquePath(".%%%%%%%%%%%%%%%%", random, /*MakeAbsolute=*/false);
   (path + random).toVector(temporary);

@@ -21,7 +21,7 @@ Error PreparedLaunch::launchSteps(cuda::Stream stream, Part part) {
     if (part != Part::All && step.writesMaskMap != (part == Part::MaskMap))
       continue;
     step.config.stream = stream;
-    // The pointer is set here, since the object may have moved after it was prepared.
+    // `attributes` is set only now, since the object may have moved after it was prepared.
     step.config.attributes = step.attributes.data();
     step.config.numAttributes = step.attributes.size() - (step.isEarly && isFirst);
     isFirst = false;

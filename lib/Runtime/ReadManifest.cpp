@@ -286,7 +286,8 @@ static Error checkParameters(const Manifest &manifest, const ManifestEntry &entr
   return Error::success();
 }
 
-/// Returns extents with which formulas are tried. Dynamic extents (-1) become 1, since no launch has the extent -1.
+/// Returns extents for a trial evaluation of formulas. Dynamic extents (-1) become 1, since no launch has the extent
+/// -1.
 static SmallVector<SmallVector<int64_t, 4>> getExtents(const Manifest &manifest) {
   SmallVector<SmallVector<int64_t, 4>> shapes;
   for (const ManifestArgument &argument : manifest.arguments) {
@@ -296,7 +297,8 @@ static SmallVector<SmallVector<int64_t, 4>> getExtents(const Manifest &manifest)
   return shapes;
 }
 
-/// Checks that requirements are about existing dimensions, and that at least one side is a dimension.
+/// Checks that the formulas of `requires` name existing arguments and dimensions, and that at least one formula of each
+/// pair is an extent.
 static Error checkRequirements(const Manifest &manifest) {
   SmallVector<SmallVector<int64_t, 4>> extents = getExtents(manifest);
   SmallVector<ArrayRef<int64_t>> shapes(extents.begin(), extents.end());

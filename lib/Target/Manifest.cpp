@@ -8,7 +8,7 @@
 using namespace mlir;
 using namespace flashc;
 
-/// Sets those fields of a kernel's manifest that passes of L2 changed after the kernel was made.
+/// Sets the size of shared memory, which passes of L2 may have changed after the kernel got its manifest.
 static void complete(ManifestKernel &info, Operation *kernel) {
   if (auto bytes = kernel->getAttrOfType<IntegerAttr>("flashc.shared_memory"))
     info.dynamicSharedMemory = bytes.getInt();

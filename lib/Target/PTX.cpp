@@ -72,7 +72,7 @@ static gpu::GPUModuleOp getKernelModule(ModuleOp module) {
   return nullptr;
 }
 
-/// Whether an instruction is an integer sum, a product or an address. All of these count as sums here.
+/// Whether an instruction counts as a sum here: an integer sum, an integer product, or an address computation.
 static bool isSum(const llvm::Instruction &instruction) {
   switch (instruction.getOpcode()) {
   case llvm::Instruction::Add:

@@ -15,7 +15,8 @@
 
 namespace flashc {
 
-/// Marks a function that runs on the CPU as Algorithm 0, with every float (also in its arguments) widened to f64.
+/// The attribute of a function that runs on the CPU by Algorithm 0 in f64: every float in it, also in its arguments, is
+/// widened to f64.
 inline constexpr llvm::StringLiteral kDoubleAttr = "flash.double";
 
 /// An attention O = softmax(score(scale * Q K^T) where mask) V, described by plain values. An extent that is -1 becomes
@@ -23,9 +24,9 @@ inline constexpr llvm::StringLiteral kDoubleAttr = "flash.double";
 struct AttentionSpec {
   enum class Operation {
     Attention,
-    /// c_j = the sum over i of exp(S_ij - lse_i), for each query head.
+    /// For each query head and key j, the sum over the queries i of exp(S_ij - lse_i).
     ColumnSums,
-    /// The sum of c over the query heads of each key head.
+    /// The sum of ColumnSums over the query heads of each key head.
     GroupColumnSums,
     /// The gradients of q, k and v.
     Backward,
@@ -68,7 +69,7 @@ struct AttentionSpec {
   ///   in the sequence;
   /// - %flashc.nq and %flashc.nk (index): Nq and Nk; in a cache Nk is the length of the sequence;
   /// - %flashc.shift (index): the distance from the position of the last query to the last key, which is 0 in a cache.
-  ///
+  /// - %flashc.shift (index): the distance from the last query's position to the last key. It is 0 in a cache;
   /// `scoreCode` replaces the scaled score. It may read the same values and the scaled score %s (f32), and ends with
   /// `flash.yield %t : f32`.
   std::string maskCode, scoreCode;
@@ -96,7 +97,7 @@ struct AttentionSpec {
   std::string cacheDType;
   bool hasPageScales = false, hasHeadScales = false;
 
-  /// Sets fields from a text as in FlashcAttention::options. The error lists the known names.
+  /// Sets fields from a text in the form of FlashcAttention::options. The error lists the known names.
   llvm::Error setOptions(llvm::StringRef text);
 };
 

@@ -86,8 +86,8 @@ mlir::FailureOr<std::string> translateKernel(mlir::ModuleOp kernel, const Compil
 mlir::FailureOr<std::string> printAtLevel(mlir::ModuleOp module, Level level, const CompileOptions &options);
 
 /// Counts the cost of one call of `function` by the algorithm of `options`. `shapes` are the shapes of the arguments
-/// (empty for scalars). If there is a kernel, tiles have the sizes of the kernel that such a launch takes. Fails after
-/// a diagnostic.
+/// (empty for scalars). If a kernel is made, tiles have the sizes of the kernel that a launch with these shapes takes.
+/// Fails after a diagnostic.
 mlir::FailureOr<Cost> countAlgorithmCost(mlir::func::FuncOp function,
                                          mlir::ArrayRef<mlir::SmallVector<int64_t, 4>> shapes,
                                          const CompileOptions &options);

@@ -13,17 +13,18 @@ namespace flashc {
 
 /// What the compiler knows about a mask before it sees a call.
 struct MaskExplanation {
+  /// The precision with which loops over tiles follow the mask:
   /// - exact: a tile is visited only if it holds a kept pair, and masked only if it holds a pair that is not kept.
-  /// - mapped: the same, because a kernel before the attention evaluates the mask.
+  /// - mapped: as exact; another kernel evaluates the mask on tiles before the attention.
   /// - conservative: some tiles are visited, or masked, without need.
   /// - opaque: all tiles are visited and masked.
   std::string maskClass = "exact";
-  /// The reasons why the class is not exact. Also the cost of the map, if the mask has one.
+  /// The reasons why maskClass is not "exact". If a mask is evaluated on tiles at run time, also the cost of this.
   std::vector<std::string> reasons;
   /// The conditions on (i, j) under which a pair is kept. Empty if every pair is kept. A text "unknown: ..." stands for
   /// a part of the mask that has no formula.
   std::vector<std::string> formulas;
-  /// The key tiles that the queries i0 to i0 + rows - 1 need, one range per line.
+  /// The key tiles that the queries i0 to i0 + rows - 1 need, as one range per line.
   std::vector<std::string> bounds;
 };
 

@@ -30,7 +30,7 @@ std::string describeDecisions(const LoweredKernel &kernel);
 /// Describes a kernel at L2 or below.
 mlir::FailureOr<KernelDescription> describeKernel(const LoweredKernel &kernel);
 
-/// Compiles one entry of a kernel, which is at KernelLevel::Expanded and stays unchanged, to PTX. `number` is the
+/// Compiles one entry of `kernel` to PTX. `kernel` is at KernelLevel::Expanded and stays unchanged. `number` is the
 /// entry's number in the manifest. The PTX includes the kernels that a launch runs before and after the entry.
 mlir::FailureOr<std::string> compileEntry(const LoweredKernel &kernel, size_t number, const CompileOptions &options);
 

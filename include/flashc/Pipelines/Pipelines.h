@@ -69,8 +69,8 @@ llvm::ArrayRef<llvm::StringRef> getAlgorithms();
 /// Every pass may be run alone, and the IR between any two passes runs on the CPU.
 void buildAlgorithmPipeline(mlir::OpPassManager &pm, const PipelineOptions &options);
 
-/// The level at which buildKernelPipeline ends. Tile: L2 with its finished schedule. Expanded: L2 without functions
-/// that the target lacks. NVVM: scalar code with PTX (L3). LLVM: the LLVM dialect (L3).
+/// The level at which buildKernelPipeline ends. Tile: L2 with its finished schedule. Expanded: L2 without those math
+/// ops that the target has no instructions for. NVVM: scalar code with PTX (L3). LLVM: the LLVM dialect (L3).
 enum class KernelLevel { Tile, Expanded, NVVM, LLVM };
 
 /// Lowers L1 (fa2) to a kernel in a gpu.module, down to `level`: the passes apply the schedule, make pipelines, split

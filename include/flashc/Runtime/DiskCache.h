@@ -47,7 +47,7 @@ public:
   /// Stores `value` under `key`.
   void store(llvm::StringRef key, llvm::ArrayRef<llvm::StringRef> value);
 
-  /// These return the number of damaged files, and the number of values that could not be written.
+  /// Return the number of damaged files, and the number of values that could not be written.
   uint64_t getNumRejected() const { return numRejected; }
   uint64_t getNumWriteFailures() const { return numWriteFailures; }
 

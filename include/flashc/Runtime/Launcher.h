@@ -45,7 +45,7 @@ private:
     cuda::Function function;
     KernelParameters parameters;
     cuda::LaunchConfig config = {};
-    /// The attribute of programmatic launch is the last one.
+    /// If `isEarly`, the last one is the attribute of programmatic launch.
     llvm::SmallVector<cuda::LaunchAttribute, 2> attributes = {};
     bool isEarly = false, writesMaskMap = false;
 

@@ -91,7 +91,8 @@ struct ManifestEntry : ManifestKernel {
   /// The conditions under which a launch may take the entry. All must hold.
   llvm::SmallVector<LaunchCondition, 2> conditions;
   std::string schedule;
-  /// The reason why another kernel sorts the main kernel's work tiles before the main kernel runs. Empty if none does.
+  /// The reason why another kernel sorts the main kernel's work tiles before the main kernel runs. Empty if they are
+  /// not sorted.
   std::string sorted;
   /// The size of the workspace in bytes: device memory that the kernels of a launch share. None if they need no
   /// workspace.
@@ -108,7 +109,7 @@ struct ManifestEntry : ManifestKernel {
   /// The kernels of a launch in the order in which they run.
   llvm::SmallVector<const ManifestKernel *, 4> getKernels() const;
 
-  /// Folds the grids of all kernels of the entry.
+  /// Flattens the grids of all kernels of the entry (foldGrid).
   void foldGrids();
 };
 

@@ -42,7 +42,7 @@ public:
   }
 
 private:
-  /// The outcome for all threads that wait: an llvm::Error can have only one owner.
+  /// What `make` returned. It can be copied for every thread that waits; an llvm::Error cannot.
   struct Outcome {
     std::optional<T> value;
     std::string error;

@@ -1,8 +1,7 @@
 //===- GPUTarget.h - the facts of a GPU, as a value ---------------------------------------------------------------===//
 // The facts of a GPU that verifiers, passes and schedules need. Each target is a constant in its own header (such as
-// Hopper.h), which names a source for each number. The list in GPUTarget.cpp has an entry for each target. Choices of
-// the tile dialect itself, such as the number of rows of an encoding, are in Tile.h.
-//===--------------------------------------------------------------------------------------------------------------===//
+// Hopper.h), which names a source for each number. The list in GPUTarget.cpp has an entry for each target. Numbers that
+// the tile dialect chooses itself, such as the rows of an encoding, are in Tile.h.
 #ifndef FLASHC_TARGET_GPUTARGET_H
 #define FLASHC_TARGET_GPUTARGET_H
 
@@ -45,12 +44,13 @@ struct GPUTarget {
   int64_t maxBoxRows = 0;
   /// The number of multiprocessors for which schedules are chosen while the GPU of the launch is not known.
   int64_t multiprocessors = 0;
-  /// The number of bytes in a row of a panel of a slot; the bytes of a row are swizzled. The pattern repeats after
-  /// `swizzleAlignment` bytes, to which slots are aligned.
+  /// In shared memory a tile is stored as panels (groups of adjacent columns). A row of a panel has `swizzleBytes`
+  /// bytes, which are swizzled. The pattern repeats after `swizzleAlignment` bytes, and the buffers of tiles are
+  /// aligned to these.
   int64_t swizzleBytes = 0, swizzleAlignment = 0;
 
-  /// Returns the number of registers that the roles of a CTA share. A CTA of this many threads has this number if it is
-  /// launched with as many registers per thread as possible, in steps of 8.
+  /// Returns the number of registers of a CTA with this many threads, if it is launched with as many registers per
+  /// thread as possible, in steps of 8. Its roles divide these registers.
   constexpr int64_t getRegistersOfCTA(int64_t threads) const { return registersPerSM / threads / 8 * 8 * threads; }
   constexpr bool allowsRegisters(int64_t registers) const {
     return registers >= minRegisters && registers <= maxRegisters && registers % 8 == 0;
@@ -66,7 +66,8 @@ struct GPUTarget {
   constexpr int64_t countPanels(int64_t cols) const { return (cols + getPanelCols() - 1) / getPanelCols(); }
   /// Returns the bytes of a tile of 16-bit elements in shared memory.
   constexpr int64_t getSlotBytes(int64_t rows, int64_t cols) const { return countPanels(cols) * rows * swizzleBytes; }
-  /// Return the bytes of one step of depth: in a row of A or B, and in a panel of ones.
+  /// Return the bytes that one product instruction reads of a row of A or B, and the bytes of a panel that holds one
+  /// depth step of ones (an operand of row sums by Tensor Cores).
   constexpr int64_t getStepRowBytes() const { return depthStep * 2; }
   constexpr int64_t getOnesBytes() const { return depthStep * swizzleBytes; }
 
