@@ -11,7 +11,7 @@ using namespace flashc::capi;
 
 namespace {
 
-/// The object behind a FlashcExplanation.
+/// The object that a FlashcExplanation points to.
 struct ExplanationHandle {
   const Explanation explanation;
   const std::string text, json;

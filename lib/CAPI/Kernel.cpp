@@ -7,7 +7,7 @@ using namespace mlir;
 using namespace flashc;
 using namespace flashc::capi;
 
-/// Returns a text of the kernel's description. Null if `kernel` is null.
+/// Returns one of the texts that describe the kernel. Null if `kernel` is null.
 static const char *getText(FlashcKernel kernel, std::string KernelDescription::*text) {
   return kernel.ptr ? (unwrap(kernel).kernel->description.*text).c_str() : nullptr;
 }

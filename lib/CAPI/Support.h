@@ -9,8 +9,8 @@
 
 namespace flashc::capi {
 
-/// The object behind a FlashcContext: everything that calls share. Kernels and other handles keep a reference to it, so
-/// any of them may outlive the FlashcContext.
+/// The object that a FlashcContext points to: everything that calls share. Kernels and other handles keep a reference
+/// to it, so any of them may outlive the FlashcContext.
 class Context {
 public:
   /// An empty `cacheDirectory` means that there is no folder for a cache.
@@ -32,13 +32,13 @@ private:
   std::unique_ptr<Runtime> runtime;
 };
 
-/// The object behind a FlashcKernel.
+/// The object that a FlashcKernel points to.
 struct KernelHandle {
   std::shared_ptr<Context> context;
   std::shared_ptr<const CachedKernel> kernel;
 };
 
-/// The object behind a FlashcLoadedKernel. One of its two kernels is set.
+/// The object that a FlashcLoadedKernel points to. Either the kernel for a GPU or the kernel for the CPU is set.
 struct LoadedKernelHandle {
   std::shared_ptr<Context> context;
   std::shared_ptr<const LoadedKernel> gpu;

@@ -37,8 +37,8 @@ static LogicalResult checkNesting(const llvm::SourceMgr &sources, MLIRContext &c
   return success();
 }
 
-/// Rejects dimensions that are out of range. MLIR's verifier allows them in code that is never run; their meaning is
-/// undefined.
+/// Rejects a tensor.dim or memref.dim with a constant dimension that the array does not have. MLIR's verifier allows
+/// such an op, since it may be in code that is never run, but the op's result is undefined.
 static LogicalResult checkDimensions(ModuleOp module) {
   WalkResult walk = module.walk([](ShapedDimOpInterface op) {
     std::optional<int64_t> dim = getConstantIntValue(op.getDimension());

@@ -21,7 +21,7 @@ static void printShare(llvm::raw_ostream &os, llvm::StringRef name, const llvm::
                       100.0 * toDouble(count) / toDouble(total));
 }
 
-/// Calls `visit` for every batch and head that has its own map, and passes a name for the two.
+/// Calls `visit` for every batch and head that has its own map. Passes a text that names the batch and the head.
 static void forEachMap(const TileMap &tiles, llvm::function_ref<void(int64_t, int64_t, const std::string &)> visit) {
   for (int64_t batch = 0; batch < tiles.getNumBatches(); ++batch)
     for (int64_t head = 0; head < tiles.getNumHeads(); ++head) {

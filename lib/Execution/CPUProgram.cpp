@@ -167,8 +167,8 @@ static llvm::Expected<std::unique_ptr<llvm::orc::LLJIT>> createJIT(llvm::orc::JI
   if (!process)
     return process.takeError();
   library.addGenerator(std::move(*process));
-  // If a program has loaded libflashc.so privately, the process does not export the mathematical functions. So libm is
-  // searched too.
+  // If a program has loaded libflashc.so by dlopen with RTLD_LOCAL, a search in the process does not find the functions
+  // of libm. So libm is searched too.
   auto math = llvm::orc::DynamicLibrarySearchGenerator::Load("libm.so.6", prefix);
   if (!math)
     return math.takeError();

@@ -41,8 +41,8 @@ OutputCheck flashc::compareOutput(StringRef name, DType dtype, ArrayRef<double> 
   if (isFloat(dtype))
     check.bound = 2 * maxDistance(naive, ref) + 2 * rounding + (is16BitFloat(dtype) ? 0 : 1e-5 * largest);
   check.frobenius = refSquared > 0 ? std::sqrt(errorSquared / refSquared) : std::sqrt(errorSquared);
-  // If Algorithm 0 overflows in this type, its error is infinite and bounds nothing. Only an output without any error
-  // then passes.
+  // If Algorithm 0 overflows in this type, its error is infinite, so it gives no bound. Then only an output without any
+  // error passes.
   if (!std::isfinite(check.bound))
     check.bound = 0;
   return check;

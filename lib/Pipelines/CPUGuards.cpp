@@ -45,7 +45,7 @@ static void guardElement(Operation *op, Value array, ValueRange indices) {
   }
 }
 
-/// Guards a tensor.dim or memref.dim: the number of the dimension must be one that the array has.
+/// Inserts a guard for a tensor.dim or memref.dim: its index must be below the rank of the array.
 template <typename DimOpTy> static void guardDim(DimOpTy op) {
   int64_t rank = cast<ShapedType>(op.getSource().getType()).getRank();
   if (std::optional<int64_t> known = op.getConstantIndex(); known && *known >= 0 && *known < rank)

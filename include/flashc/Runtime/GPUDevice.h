@@ -21,7 +21,7 @@ public:
   const cuda::Driver &getDriver() const { return driver; }
   llvm::StringRef getName() const { return name; }
   int getSMCount() const { return smCount; }
-  /// The compute capability: ten times the major plus the minor number, such as 90.
+  /// The compute capability as one number, such as 90 for 9.0.
   int getComputeCapability() const { return computeCapability; }
   llvm::Error synchronize() const;
   /// Makes the context current on the calling thread. Every use of the device requires this.
