@@ -117,8 +117,8 @@ static bool readsArrays(llvm::StringRef code, const AttentionSpec &spec) {
   });
 }
 
-/// Returns the Question whose answer is the kernel for an attention that reads a cache. The GPU has `multiprocessors`
-/// multiprocessors.
+/// Returns the question that the schedule table answers: about an attention that reads a cache, on a GPU with
+/// `multiprocessors` multiprocessors.
 static Question makeQuestion(const AttentionSpec &spec, const GPUTarget &target, int64_t multiprocessors) {
   Question question(KernelKind::Forward, target.name, spec.headDim, spec.valueDim);
   question.dtype = spec.dtype;

@@ -42,7 +42,7 @@ static FlashcStatus check(ModuleOp module, const PipelineOptions &pipeline, Arra
 }
 
 /// Explains a call of a program with the arguments `given`. `source`, which has the program, may be null, as any
-/// pointer of the API may. Error messages call the source `what`, which includes an article.
+/// pointer of the API may. `what` names the source in error messages, with an article.
 static FlashcStatus explainCall(FlashcContext context, const void *source, llvm::StringRef what,
                                 llvm::function_ref<llvm::Expected<KernelRequest>()> getRequest,
                                 const FlashcArgument *given, size_t count, FlashcExplanation *out, char **message) {

@@ -98,8 +98,8 @@ FlashcStatus compileInto(FlashcContext handle, std::string text, Author author, 
 llvm::Expected<std::string> print(const FlashcAttention &attention);
 
 /// The common part of API functions that return the text or the kernel of a description. `description` may be null, as
-/// any pointer of the API may. Error messages call the description `what`, which includes an article. `print` makes the
-/// text of the description.
+/// any pointer of the API may. `what` names the description in error messages, with an article. `print` makes the text
+/// of the description.
 FlashcStatus getText(FlashcContext handle, const void *description, llvm::StringRef what,
                      llvm::function_ref<llvm::Expected<std::string>()> print, char **out, char **message);
 FlashcStatus compile(FlashcContext handle, const void *description, llvm::StringRef what,

@@ -247,8 +247,8 @@ private:
   void printConstants();
   void printViews();
   void printPosition();
-  /// Returns the name that regions have for the number of the query in the launch. (In a cache `%i` is the position in
-  /// the sequence instead.)
+  /// Returns the name of the region's argument for a query. The argument counts queries from the launch's first one on.
+  /// (In a cache `%i` is another value, the query's position in the sequence.)
   StringRef getQuery() const { return spec.hasCache ? "flashc.i" : "i"; }
   SmallVector<std::string> printWindow();
   void printMask(const std::optional<Code> &code);
@@ -299,8 +299,8 @@ void Printer::printPosition() {
      << "        %flashc.shift = arith.constant 0 : index\n";
 }
 
-/// Prints, before the op, the constants that its regions need: the bounds of the window, and what the code reads of
-/// %flashc.nq, %flashc.nk and %flashc.shift. In a cache, first prints the ops of printViews.
+/// Prints, before the op, the constants that its regions need: the bounds of the window, and those of %flashc.nq,
+/// %flashc.nk and %flashc.shift that are used. In a cache, first prints the ops of printViews.
 void Printer::printConstants() {
   if (spec.hasCache)
     printViews();

@@ -102,7 +102,7 @@ llvm::Expected<CachedKernel::Text> CachedKernel::joinEntries() const {
     others.push_back(std::async(std::launch::async, [this, number] { return getSharedEntry(number); }));
   llvm::Expected<Text> last = getSharedEntry(count - 1);
   llvm::Error error = last ? llvm::Error::success() : last.takeError();
-  // The entry for all other launches has the last number, and is first in the text.
+  // The entry for all other launches has the last number, but comes first in the joined PTX.
   std::vector<std::string> parts;
   if (!error)
     parts.push_back(**last);

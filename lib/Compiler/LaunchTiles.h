@@ -7,12 +7,12 @@
 
 namespace flashc {
 
-/// The tile sizes of one launch, written into copies of the compiler's options. The options are for lowering to L1.
+/// The tile sizes of a launch, as copies of the compiler's options that have these sizes.
 struct LaunchTiles {
-  /// The tiles have the sizes that a CTA loads and stores.
+  /// The options with the sizes of the tiles that a CTA loads and stores.
   CompileOptions loaded;
-  /// The tiles have the sizes that are computed as one. These differ from `loaded` if each consumer visits key ranges
-  /// of its own (own-keys): then the tile has the rows of one consumer.
+  /// The options with the sizes of the tiles that are computed as one. These differ from `loaded` if each consumer
+  /// visits key ranges of its own (own-keys): then a tile has the rows of one consumer.
   CompileOptions computed;
   /// Says where the tiles come from, for people.
   std::string source;

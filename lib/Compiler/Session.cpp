@@ -36,7 +36,7 @@ static StringRef getName(DiagnosticSeverity severity) {
 /// The file name of the parsed text in locations.
 static constexpr StringLiteral kText = "text";
 
-/// Drops locations in the text itself, whose lines mean nothing to a caller.
+/// Removes the locations that are lines of a text which flashc wrote, because a caller does not know this text.
 static void dropTextLocations(ModuleOp module) {
   Location unknown = UnknownLoc::get(module.getContext());
   auto isOfText = [](Location location) {

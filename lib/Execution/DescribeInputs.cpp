@@ -86,7 +86,8 @@ void InputDescriber::nameArgument(Value value, StringRef name, ArgumentRole role
   if (!argument)
     return;
   ArgumentInfo &info = result.arguments[argument.getArgNumber()];
-  // An argument with several uses takes the names of the first: in self-attention one argument may be both k and v.
+  // If an argument has several uses, its dimensions are named by the first use: in self-attention one argument may be
+  // both k and v.
   DimNames &names = dimNames[argument.getArgNumber()];
   if (!names.empty() && !names.front().empty())
     return;

@@ -55,7 +55,7 @@ void flashc::registerAllDialects(DialectRegistry &registry) {
 
   linalg::registerTilingInterfaceExternalModels(registry); // flash-recompute-delta
 
-  // The CPU lowering bufferizes ops of every dialect of L1.
+  // The CPU lowering bufferizes ops, which may be of any dialect of L1.
   arith::registerBufferizableOpInterfaceExternalModels(registry);
   arith::registerBufferDeallocationOpInterfaceExternalModels(registry);
   bufferization::func_ext::registerBufferizableOpInterfaceExternalModels(registry);

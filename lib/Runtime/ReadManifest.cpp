@@ -87,7 +87,7 @@ static bool readValue(const json::Value *value, ManifestParameter &parameter, js
   return false;
 }
 
-/// Reads an offset. It is absent where a parameter is the address of the whole memory.
+/// Reads an offset. Without an offset, the parameter is the address of the memory's first byte.
 static bool readOffset(const json::Value *value, ManifestParameter &parameter, json::Path path) {
   std::string why; // the error's path says enough
   return !value || readFormula(*value, parameter.offset.emplace(), path, why);
@@ -201,7 +201,7 @@ static bool readKernels(const json::Value *value, std::vector<ManifestKernel> &k
   });
 }
 
-/// Reads at least one pair of a formula and a bound.
+/// Reads an array of pairs [formula, bound]. An empty array is an error.
 static bool readConditions(const json::Value &value, ManifestEntry &entry, json::Path path, std::string &why) {
   const json::Array *array = value.getAsArray();
   if (!array || array->empty()) {
@@ -333,7 +333,7 @@ static Error checkEntry(const Manifest &manifest, const ManifestEntry &entry, co
   return Error::success();
 }
 
-/// Checks all entries, and that the conditions of variants can hold.
+/// Checks all entries, and that the conditions of variants can be evaluated.
 static Error checkEntries(const Manifest &manifest) {
   SmallVector<SmallVector<int64_t, 4>> extents = getExtents(manifest);
   SmallVector<ArrayRef<int64_t>> shapes(extents.begin(), extents.end());

@@ -81,7 +81,7 @@ static json::Value toJSON(const ManifestEntry &entry) {
 }
 } // namespace flashc
 
-/// The lowest version of a launcher that can run the entry.
+/// The manifest's version that a launcher must know at least, to run this entry.
 static int64_t getVersion(const ManifestEntry &entry) {
   auto hasOffset = [](const ManifestKernel *kernel) {
     return any_of(kernel->parameters, [](const ManifestParameter &parameter) { return parameter.offset.has_value(); });

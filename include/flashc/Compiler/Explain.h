@@ -1,8 +1,7 @@
 //===- Explain.h - what a mask does to the tiles of a call --------------------------------------------------------===//
-// An explanation is about one launch. It runs the same passes as a compilation, with the tiles of the schedule that
-// this launch takes. Then it runs the loops, with numbers as counters, to find the tiles that they visit. It computes
-// nothing of the attention itself.
-//===--------------------------------------------------------------------------------------------------------------===//
+// An explanation is about one launch. First the same passes run as in a compilation, with the tiles of the schedule
+// that this launch takes. Then the loops at L1 are executed, without the ops in them, to find the tiles that they
+// visit. No attention is computed.
 #ifndef FLASHC_COMPILER_EXPLAIN_H
 #define FLASHC_COMPILER_EXPLAIN_H
 

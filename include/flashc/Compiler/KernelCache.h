@@ -77,7 +77,7 @@ private:
 /// that runs it makes the machine code (HostKernel).
 class KernelCache {
 public:
-  /// `registry` must be the one of registerAllDialects. `disk` may be null. Both must outlive the cache.
+  /// `registry` has the dialects of registerAllDialects. `disk` may be null. Both must outlive the cache.
   KernelCache(const mlir::DialectRegistry &registry, DiskCache *disk) : registry(registry), disk(disk) {}
 
   /// Returns the kernel of a program. The error has the compiler's diagnostics, one per line.

@@ -37,12 +37,12 @@ struct PipelineOptions {
   /// The number of queries, and of keys, in a tile. 0: kDefaultTile, or the schedule's tile on a GPU.
   int64_t qTile = 0;
   int64_t kvTile = 0;
-  /// The number of rows of a tile in the dimension that a step keeps resident, and in the dimension that it streams.
-  /// They are used if qTile and kvTile are 0. 0: not given.
+  /// The number of rows of a tile: of resident rows, and of streamed rows. A step keeps the resident tile and streams
+  /// past it. These sizes count only if qTile and kvTile are 0. 0: not given.
   int64_t residentTile = 0;
   int64_t streamedTile = 0;
-  /// Whether tiles of queries begin where packed sequences begin (flash-align-queries). If not, they begin at multiples
-  /// of the tile.
+  /// Whether tiles of queries begin where packed sequences begin (flash-align-queries). Otherwise they begin at
+  /// multiples of the tile size.
   bool alignQueries = true;
   /// Which gradients have loops of their own in a backward pass by fa2.
   SplitGradients splitGradients = {};

@@ -89,8 +89,9 @@ struct LaunchConfig {
 };
 static_assert(sizeof(LaunchConfig) == 56);
 
-// X(member, symbol, parameter types): every function returns a Result. Symbols with _v2 are the ones that cuda.h maps
-// the plain names to since CUDA 3.2. The newest function here is cuFuncGetParamInfo, of CUDA 12.4.
+// X(member, symbol, parameter types). Every function returns a Result. For some functions cuda.h maps the plain name to
+// a symbol with _v2 (since CUDA 3.2); the symbol here is then the one with _v2. The newest function here is
+// cuFuncGetParamInfo, of CUDA 12.4.
 #define FLASHC_CUDA_FUNCTIONS(X)                                                                                       \
   X(init, "cuInit", unsigned)                                                                                          \
   X(getErrorString, "cuGetErrorString", Result, const char **)                                                         \

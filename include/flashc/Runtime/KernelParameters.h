@@ -34,16 +34,16 @@ llvm::Error checkAddresses(const Manifest &manifest, llvm::ArrayRef<LaunchArgume
 /// Returns the size of a parameter's value in bytes.
 unsigned getParameterBytes(const Manifest &manifest, const ManifestParameter &parameter);
 
-/// Returns the number of the manifest's entry for these arguments. This is the first variant whose conditions hold. If
-/// there is no such variant, it is the entry that is not a variant.
+/// Returns the number of the manifest's entry for these arguments. A variant is taken if all of its conditions hold,
+/// and the first such variant has precedence. If there is none, the entry that is not a variant is taken.
 llvm::Expected<size_t> chooseEntry(const Manifest &manifest, llvm::ArrayRef<LaunchArgument> arguments, int64_t smCount);
 
 /// Returns the numbers of CTAs along x, y and z. All three are 0 if one of them is 0. Fails if there are 2^31 CTAs or
-/// more. The numbers along y and z may exceed kMostAlongAxis; such a launch needs a folded grid.
+/// more. The numbers along y and z may exceed kMostAlongAxis. Such a launch needs a kernel with a flat grid (foldGrid).
 llvm::Expected<std::array<uint32_t, 3>> computeGrid(const ManifestKernel &kernel,
                                                     llvm::ArrayRef<LaunchArgument> arguments, int64_t smCount);
 
-/// Returns the bytes of a memory that an entry's kernels share (the workspace or the mask map) in a launch with these
+/// Returns the size in bytes of memory that the kernels of a launch share (the workspace or the mask map), for these
 /// arguments.
 llvm::Expected<size_t> computeBytes(const std::optional<GridFormula> &formula, llvm::ArrayRef<LaunchArgument> arguments,
                                     int64_t smCount);
@@ -71,8 +71,8 @@ public:
   llvm::SmallVector<void *, 16> getAddresses();
 
 private:
-  /// Parameters that are addresses in one memory: the number of each parameter, and its offset in bytes from the
-  /// beginning of the memory.
+  /// Parameters that are addresses inside of one allocation. For each parameter: its number, and its offset in bytes
+  /// from the begin of the allocation.
   using Addresses = llvm::SmallVector<std::pair<unsigned, int64_t>, 2>;
   void setAddresses(const Addresses &addresses, cuda::DevicePtr memory);
 

@@ -38,7 +38,7 @@ struct ManifestParameter {
   unsigned argument = 0;
   /// For a stride or an extent: the dimension of the argument.
   unsigned dim = 0;
-  /// For a tensor map: elements along each dimension, innermost first, and the swizzle in bytes (0, 32, 64 or 128).
+  /// For a tensor map: the extents of the box, innermost first, and the swizzle in bytes (0, 32, 64 or 128).
   llvm::SmallVector<uint32_t, 5> box = {};
   unsigned swizzle = 0;
   /// For a pointer: the address, and all strides but the innermost one, are multiples of this number of bytes. If it is

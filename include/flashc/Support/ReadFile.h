@@ -22,7 +22,7 @@ llvm::ErrorOr<llvm::SmallString<0>> readToEnd(llvm::sys::fs::file_t file, uint64
 /// Reads a regular file, or the standard input if `path` is "-".
 llvm::ErrorOr<llvm::SmallString<0>> readFile(llvm::StringRef path, uint64_t maxBytes = kMaxFileBytes);
 
-/// Describes an error of these functions in words.
+/// Describes in words an error that one of the functions above returned.
 std::string describeReadError(std::error_code error);
 
 } // namespace flashc

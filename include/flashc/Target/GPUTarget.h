@@ -45,8 +45,8 @@ struct GPUTarget {
   /// The number of multiprocessors for which schedules are chosen while the GPU of the launch is not known.
   int64_t multiprocessors = 0;
   /// In shared memory a tile is stored as panels (groups of adjacent columns). A row of a panel has `swizzleBytes`
-  /// bytes, which are swizzled. The pattern repeats after `swizzleAlignment` bytes, and the buffers of tiles are
-  /// aligned to these.
+  /// bytes, which are swizzled. The pattern repeats after `swizzleAlignment` bytes, and each tile begins at a multiple
+  /// of `swizzleAlignment`.
   int64_t swizzleBytes = 0, swizzleAlignment = 0;
 
   /// Returns the number of registers of a CTA with this many threads, if it is launched with as many registers per
@@ -66,8 +66,8 @@ struct GPUTarget {
   constexpr int64_t countPanels(int64_t cols) const { return (cols + getPanelCols() - 1) / getPanelCols(); }
   /// Returns the bytes of a tile of 16-bit elements in shared memory.
   constexpr int64_t getSlotBytes(int64_t rows, int64_t cols) const { return countPanels(cols) * rows * swizzleBytes; }
-  /// Return the bytes that one product instruction reads of a row of A or B, and the bytes of a panel that holds one
-  /// depth step of ones (an operand of row sums by Tensor Cores).
+  /// Return the bytes of one depth step (the depth of a product instruction): in a row of A or B, and in a panel of
+  /// ones. (Products with the ones sum rows on the Tensor Cores.)
   constexpr int64_t getStepRowBytes() const { return depthStep * 2; }
   constexpr int64_t getOnesBytes() const { return depthStep * swizzleBytes; }
 

@@ -14,8 +14,8 @@ class ModuleOp;
 
 namespace flashc {
 
-/// An attribute for LLVM functions that have hundreds of sums in a block. LLVM passes that would take too long on such
-/// functions are skipped.
+/// The attribute of LLVM functions that have hundreds of sums in a basic block. On such functions two LLVM passes would
+/// take too long, and are skipped.
 constexpr llvm::StringLiteral kLongCodeAttrName = "flashc-long-code";
 
 /// Registers the translations to LLVM IR that the functions below need.
