@@ -117,7 +117,7 @@ static bool readsArrays(llvm::StringRef code, const AttentionSpec &spec) {
   });
 }
 
-/// Returns the question that the schedule table answers: about an attention that reads a cache, on a GPU with
+/// Returns a question to the schedule table. The question is about an attention that reads a cache, on a GPU with
 /// `multiprocessors` multiprocessors.
 static Question makeQuestion(const AttentionSpec &spec, const GPUTarget &target, int64_t multiprocessors) {
   Question question(KernelKind::Forward, target.name, spec.headDim, spec.valueDim);

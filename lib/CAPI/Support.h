@@ -74,8 +74,8 @@ char *copyText(llvm::StringRef text);
 /// Returns `status`. If `message` is not null, sets `*message` to a copy of `text` without the last newline, or to null
 /// if there is no memory.
 FlashcStatus fail(FlashcStatus status, llvm::StringRef text, char **message);
-/// Fails with the error's text. The status is FLASHC_ARGUMENT_MISMATCH for an isArgumentMismatch, FLASHC_COMPILE_ERROR
-/// for an isCompileError, and `status` otherwise.
+/// Fails with the error's text. The status is FLASHC_ARGUMENT_MISMATCH if isArgumentMismatch recognises the error,
+/// FLASHC_COMPILE_ERROR if isCompileError does, and `status` otherwise.
 FlashcStatus fail(FlashcStatus status, llvm::Error error, char **message);
 
 /// Returns FLASHC_OK. If `message` is not null, sets `*message` to null.

@@ -21,7 +21,7 @@ mlir::FailureOr<ScheduleDecision> decideSchedules(mlir::ModuleOp module, const C
 bool hasOwnTiles(const CompileOptions &options);
 
 /// Returns `options` with those fields of `schedule` that L1 needs: the tile sizes, and the number of parts of the
-/// keys. If `options` give tile sizes themselves, they take precedence.
+/// keys. Tile sizes that `options` already have are kept.
 CompileOptions withSchedule(const CompileOptions &options, const Schedule &schedule);
 
 /// Returns a clone of `module` lowered to L1 by the options' algorithm. Fails after a diagnostic.

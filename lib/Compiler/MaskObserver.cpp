@@ -15,8 +15,8 @@
 using namespace mlir;
 using namespace flashc;
 
-/// Returns the lines that `print` prints. Each line is the formula of a part of the mask, or says that the part has no
-/// formula.
+/// Returns the lines that `print` prints. A line is a formula. For a part of a mask without a formula it is "unknown:
+/// ...".
 static std::vector<std::string> printLines(llvm::function_ref<void(llvm::raw_ostream &)> print) {
   std::string text;
   llvm::raw_string_ostream os(text);

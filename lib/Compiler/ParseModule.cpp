@@ -37,7 +37,7 @@ static LogicalResult checkNesting(const llvm::SourceMgr &sources, MLIRContext &c
   return success();
 }
 
-/// Rejects a tensor.dim or memref.dim with a constant dimension that the array does not have. MLIR's verifier allows
+/// Rejects a tensor.dim or memref.dim with a constant index that is not below the array's rank. MLIR's verifier allows
 /// such an op, since it may be in code that is never run, but the op's result is undefined.
 static LogicalResult checkDimensions(ModuleOp module) {
   WalkResult walk = module.walk([](ShapedDimOpInterface op) {

@@ -31,7 +31,8 @@ struct ShortSequences {
 /// Finds the conditions for the one attention of `module` (L0). `loops` is the same module, lowered to L1 with
 /// flash-align-queries. The conditions are
 /// - Nq <= T (M - 1), where M is the number of offsets (so there are M - 1 sequences), and T the number of queries of a
-///   tile: the mean length is at most T. To avoid a division by zero it is written as ceildiv(Nq + 2 T, M + 1) <= T.
+///   tile: the mean length is at most T. A LaunchCondition has a constant bound, so this one is written as ceildiv(Nq +
+///   2 T, M + 1) <= T.
 /// - Nk <= 2 (Nq + 1). A tile on the grid visits the keys of all its sequences one after the other. If sequences have
 ///   one query and many keys, tiles on the grid save no work, and are too few to run in parallel.
 ShortSequences findShortSequences(mlir::ModuleOp module, mlir::ModuleOp loops);

@@ -143,7 +143,7 @@ std::string ValueNames::describe(Value value, At at) {
   if (!isNew)
     return entry->second;
   Operation *op = value.getDefiningOp();
-  // The result of an op with regions, and a tensor, get an SSA name and no formula.
+  // A tensor, and the result of an op with regions, get an SSA name and no formula.
   if (!op || op->getNumRegions() || op->getNumOperands() == 0 || !value.getType().isIntOrIndexOrFloat())
     return entry->second;
   std::string text = describeOp(op, at);

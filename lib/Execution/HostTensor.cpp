@@ -124,8 +124,8 @@ template <typename T> static void writeAs(void *data, T value) { std::memcpy(dat
 void flashc::storeElement(DType dtype, void *data, double value) {
   switch (dtype) {
   case DType::BF16: {
-    // The upper 16 bits of a NaN are a NaN of bf16: the conversion to float sets the highest bit of the mantissa, which
-    // is one of them. (`roundTo` does not change a NaN.)
+    // The upper 16 bits of a NaN are a NaN of bf16, because the conversion to float sets the highest bit of the
+    // mantissa. (`roundTo` does not change a NaN.)
     float rounded = static_cast<float>(roundTo(DType::BF16, value));
     return writeAs(data, static_cast<uint16_t>(llvm::bit_cast<uint32_t>(rounded) >> 16));
   }

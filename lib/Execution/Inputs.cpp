@@ -76,7 +76,7 @@ static void fillSorted(HostTensor &tensor, const ArgumentInfo &info, int64_t las
   });
 }
 
-/// Fills in log-sum-exps of about `numKeys` scores; every eighth row is one that sees no key.
+/// Fills in numbers like the log-sum-exps of `numKeys` random scores. Every eighth row is like one that sees no key.
 static void fillLogSumExps(HostTensor &tensor, int64_t numKeys, std::mt19937_64 &generator) {
   std::normal_distribution<double> normal(std::log(double(numKeys)) + 0.5, 1.0);
   tensor.forEach([&](int64_t position, void *data) {

@@ -12,7 +12,7 @@ namespace flashc {
 
 /// Inserts a cf.assert before each op that reads or writes an element by indices (such as tensor.extract, memref.load
 /// and memref.store), and before each tensor.dim and memref.dim. The pass runs before bufferization and before linalg
-/// becomes loops, because the accesses that these create are flashc's own.
+/// becomes loops, because the accesses that these two steps create are correct and need no guard.
 std::unique_ptr<mlir::Pass> createGuardElementsPass();
 
 /// Inserts a cf.assert before each integer division whose divisor is not a constant, or is the constant 0 or -1. The

@@ -52,7 +52,7 @@ struct CopiesToLinalg : PassWrapper<CopiesToLinalg, OperationPass<func::FuncOp>>
 };
 
 /// Converts the ops that addLoops leaves to the LLVM dialect in one conversion. Seven conversions, one for each
-/// dialect, took a quarter of the time of a program.
+/// dialect, took a quarter of the time in which a program is compiled.
 struct LoopsToLLVM : PassWrapper<LoopsToLLVM, OperationPass<ModuleOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(LoopsToLLVM)
   StringRef getArgument() const final { return "flash-loops-to-llvm"; }

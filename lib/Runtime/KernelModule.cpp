@@ -46,8 +46,9 @@ Error flashc::checkEntry(StringRef ptx, const ManifestKernel &kernel) {
 }
 
 /// Checks that the loaded kernel has the parameters that the manifest lists, with the same sizes. Otherwise the kernel
-/// would read garbage. Parameters that the manifest lacks are found by checkEntry and not here: a tool that watches the
-/// driver's calls (compute-sanitizer) reports an error if a parameter that does not exist is asked for.
+/// would read garbage. Parameters of the kernel that the manifest does not list are found by checkEntry: here the
+/// driver would have to be asked for a parameter that may not exist, which tools such as compute-sanitizer report as an
+/// error.
 static Error checkParameters(const cuda::Driver &driver, cuda::Function function, const Manifest &manifest,
                              const ManifestKernel &info) {
   size_t count = info.parameters.size(), offset, bytes;

@@ -68,8 +68,8 @@ struct AttentionSpec {
   /// - %b, %h, %i, %j (index): the batch, the query head, the query and the key; in a cache %i is the query's position
   ///   in the sequence;
   /// - %flashc.nq and %flashc.nk (index): Nq and Nk; in a cache Nk is the length of the sequence;
-  /// - %flashc.shift (index): the distance from the position of the last query to the last key, which is 0 in a cache.
-  /// - %flashc.shift (index): the distance from the last query's position to the last key. It is 0 in a cache;
+  /// - %flashc.shift (index): the distance from the last query's position to the last key. In a cache it is 0.
+  ///
   /// `scoreCode` replaces the scaled score. It may read the same values and the scaled score %s (f32), and ends with
   /// `flash.yield %t : f32`.
   std::string maskCode, scoreCode;

@@ -38,8 +38,8 @@ struct AppendSpec {
   bool hasPageScales = false, hasHeadScales = false;
 };
 
-/// Each of these prints a module with one function. The error names the wrong field as in flashc.h. Mistakes that are
-/// not checked here are found by the op's verifier, when the text is parsed. The functions are
+/// Each of these prints a module with one function. The error names the wrong field by its name in flashc.h. Mistakes
+/// that are not checked here are found by the op's verifier, when the text is parsed. The functions are
 ///
 ///     on tensors: @merge_states(%o_parts, %lse_parts, [%sinks]) -> (o, lse)
 ///     on memrefs: @append_kv(%k, %v, %positions, [%counts], [%table], [%leftpad], [%cos, %sin], [%k_scale, %v_scale],

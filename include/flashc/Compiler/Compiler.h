@@ -1,6 +1,6 @@
 //===- Compiler.h - from a module to a kernel ---------------------------------------------------------------------===//
-// The compiler as a library, for the driver, the C API and programs that embed flashc. No function prints or keeps
-// state; errors go to the module's MLIRContext. Compilations in different contexts may run in parallel.
+// The compiler as a library, for the driver, the C API and programs that embed flashc. No function prints anything or
+// keeps state; errors go to the module's MLIRContext. Compilations in different contexts may run in parallel.
 //===--------------------------------------------------------------------------------------------------------------===//
 #ifndef FLASHC_COMPILER_COMPILER_H
 #define FLASHC_COMPILER_COMPILER_H

@@ -18,7 +18,8 @@ struct MaskExplanation {
   /// - conservative: some tiles are visited, or masked, without need.
   /// - opaque: all tiles are visited and masked.
   std::string maskClass = "exact";
-  /// The reasons why maskClass is not "exact". If a mask is evaluated on tiles at run time, also the cost of this.
+  /// The reasons why maskClass is not "exact". If the mask is evaluated on tiles at run time, also the cost of this
+  /// evaluation.
   std::vector<std::string> reasons;
   /// The conditions on (i, j) under which a pair is kept. Empty if every pair is kept. A text "unknown: ..." stands for
   /// a part of the mask that has no formula.

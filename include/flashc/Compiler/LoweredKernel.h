@@ -8,8 +8,7 @@
 namespace flashc {
 
 /// A kernel that is lowered to some level, and the choices that led to it. The module has one gpu.module with an entry
-/// for each choice of schedule. The first entry is the one for any number of queries; the variants for few queries
-/// follow.
+/// for each choice of schedule. The entry for any number of queries comes first; the variants for few queries follow.
 struct LoweredKernel {
   mlir::OwningOpRef<mlir::ModuleOp> module;
   ScheduleDecision decision;

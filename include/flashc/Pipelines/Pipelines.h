@@ -63,9 +63,9 @@ llvm::ArrayRef<llvm::StringRef> getAlgorithms();
 ///             normalised in each step. Gradients: dq is in memory, and each step computes row sums of o * do.
 ///   fa2       FlashAttention-2: the loop over queries is outermost. The loop over keys carries the state, which is
 ///             normalised after this loop. Masks become loop bounds. Gradients: a parallel loop over keys is outermost,
-///             and dq is added up.
-///   split-kv  Flash-Decoding: rows are query heads times tokens. Parts of the keys run in parallel, and their results
-///             are merged.
+///             and dq is added up in memory.
+///   split-kv  Flash-Decoding: the rows of a tile are query heads times tokens. Parts of the keys run in parallel, and
+///             their results are merged.
 /// Every pass may be run alone, and the IR between any two passes runs on the CPU.
 void buildAlgorithmPipeline(mlir::OpPassManager &pm, const PipelineOptions &options);
 

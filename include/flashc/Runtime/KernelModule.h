@@ -29,7 +29,7 @@ llvm::Error checkEntry(llvm::StringRef ptx, const ManifestKernel &kernel);
 /// and destroyed.
 ///
 /// 1. Several threads may call `load` at the same time: one of them gets the code and loads it, and the others wait.
-/// 2. A load that fails leaves no state behind, and the next call tries again: it may find enough memory.
+/// 2. A load that fails changes nothing, and the next call tries again: it may find enough memory.
 /// 3. `functions` is written under the lock, before `isLoaded` is set, and never afterwards. So it is read without the
 ///    lock.
 /// 4. This thread or another one may be capturing a stream. The driver then refuses calls that a graph would not

@@ -45,7 +45,7 @@ private:
     cuda::Function function;
     KernelParameters parameters;
     cuda::LaunchConfig config = {};
-    /// If `isEarly`, the last one is the attribute of programmatic launch.
+    /// If `isEarly`, the last attribute is that of programmatic launch.
     llvm::SmallVector<cuda::LaunchAttribute, 2> attributes = {};
     bool isEarly = false, writesMaskMap = false;
 

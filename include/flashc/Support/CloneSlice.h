@@ -9,9 +9,9 @@
 namespace flashc {
 
 /// Returns the copy of `value` in `mapping`. If there is none yet, clones the ops that compute `value` at the builder's
-/// insertion point, and adds the copies to `mapping`. If `leaf` returns a value for an input, this value takes the
-/// input's place, and the ops that compute the input are not cloned. Returns null if an input is a block argument for
-/// which `leaf` returns null.
+/// insertion point, and adds the copies to `mapping`. If `leaf` returns a value for an operand of such an op, the clone
+/// uses this value, and the ops that compute the operand are not cloned. Returns null if an operand is a block argument
+/// for which `leaf` returns null.
 inline mlir::Value cloneSlice(mlir::OpBuilder &b, mlir::Value value, mlir::IRMapping &mapping,
                               llvm::function_ref<mlir::Value(mlir::Value)> leaf) {
   if (mlir::Value known = mapping.lookupOrNull(value))
