@@ -422,7 +422,7 @@ FLASHC_EXPORTED FlashcStatus flashcKernelLoad(FlashcKernel kernel, int device, F
 /** Starts the kernel on `stream`, a CUstream or cudaStream_t of the same GPU (null: the default stream), and returns
  *  before it ends; on the CPU there is no stream, and the call returns when the results are complete. The arguments
  *  are those of the manifest, in order. The call checks their number, ranks, extents (also that extents agree), strides
- *  and alignment, but cannot check the sizes of the memory at the addresses. If there are no queries or no batch,
+ *  and alignment, but cannot check the sizes of the memory behind addresses. If there are no queries or no batch,
  *  nothing is launched. If there are queries but no keys, the call is an error on a GPU (the caller writes o = 0 and
  *  lse = -inf). The first launch of an entry compiles and loads the entry, also while the stream is captured. If it
  *  does not compile, the status is FLASHC_COMPILE_ERROR; if it does not load, FLASHC_GPU_ERROR. The next launch then
