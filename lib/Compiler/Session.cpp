@@ -33,7 +33,7 @@ static StringRef getName(DiagnosticSeverity severity) {
   return "remark";
 }
 
-/// The file name of the parsed text in locations.
+/// The name that locations have for the parsed text, in place of a file's name.
 static constexpr StringLiteral kText = "text";
 
 /// Removes the locations that are lines of a text which flashc wrote, because a caller does not know this text.
