@@ -20,7 +20,7 @@ from ._runtime.scales import EIGHT_BITS, read_scales
 from ._runtime.specialization import Extents, Specialization, check_inputs, make_code, specialize, sum_dtype, target_of
 from ._runtime.vectors import check_vectors
 from ._trace.region import get_trace
-from ._trace.trace import Lengths, bound
+from ._trace.trace import Lengths, call_mask, call_score
 
 
 @public
@@ -130,12 +130,12 @@ def _from_leftpad(leftpad: Any, mask: Any, score: Any) -> Tuple[Any, Any]:
         if mask is None:
             return is_inside
         with _of_sequence_from(begin):
-            return is_inside & bound(mask, j)(b, h, i - begin, j - begin)
+            return is_inside & call_mask(mask, b, h, i - begin, j - begin)
 
     def rescore(s, b, h, i, j):
         begin = ops.array(leftpad)[b]
         with _of_sequence_from(begin):
-            return bound(score, j)(s, b, h, i - begin, j - begin)
+            return call_score(score, s, b, h, i - begin, j - begin)
     return keep, None if score is None else rescore
 
 

@@ -24,7 +24,7 @@ from ._runtime.library import ArgumentError, UnsupportedTypeError, described, pa
 from ._runtime.options import Operands, Options
 from ._runtime.plans import MaskPlan
 from ._trace.repeated import code_of
-from ._trace.trace import Code, bound
+from ._trace.trace import Code, call_mask
 
 #: The BLOCK_SIZE of the BlockMask that PyTorch makes where the caller gives none.
 _WHOLE = 1 << 30
@@ -216,7 +216,7 @@ class _Tables:
             block = ops.array(table)[(*places, i // rows, j // columns)]
             if mask_mod is None:
                 return block != 0
-            kept = bound(mask_mod, j)(b, h, i, j)
+            kept = call_mask(mask_mod, b, h, i, j)
             if not has_full:
                 return (block != 0) & kept
             return (block == _FULL) | ((block == _PARTIAL) & kept)

@@ -15,6 +15,7 @@ from ._runtime.vectors import with_philox
 from ._torch_gradient import DIFFERENTIABLE, gradients, refuse_second_order
 from ._torch_ops import no_sums
 from ._torch_tensors import suitable
+from ._trace.trace import call_mask, call_score
 
 #: The operands that may be tensors. A mask may also be a function.
 _TENSORS = tuple(name for name in Operands._fields if name != "score")
@@ -29,11 +30,14 @@ class _Call:
     def of_batches(self, batch: int) -> "_Call":
         """Returns the call for concatenated batches of size `batch`. The mask and the score get the number within the
         original batch."""
-        def within(function: Any, first: int) -> Any:
-            if function is None:
-                return None
-            return lambda *arguments: function(*arguments[:first], arguments[first] % batch, *arguments[first + 1:])
-        return _Call(self.options, within(self.mask, 0), within(self.score, 1))
+        mask, score = self.mask, self.score
+
+        def keep(b: Any, h: Any, i: Any, j: Any) -> Any:
+            return call_mask(mask, b % batch, h, i, j)
+
+        def rescore(s: Any, b: Any, h: Any, i: Any, j: Any) -> Any:
+            return call_score(score, s, b % batch, h, i, j)
+        return _Call(self.options, None if mask is None else keep, None if score is None else rescore)
 
     def operands(self, tensors: Sequence[Optional[Tensor]]) -> Operands:
         given = dict(zip(_TENSORS, tensors))

@@ -15,7 +15,7 @@ from ._runtime.options import Operands, Options, Window, parse_window
 from ._runtime.public import public
 from ._trace.declared import Sorted
 from ._trace.region import get_trace
-from ._trace.trace import Lengths, bound
+from ._trace.trace import Lengths, call_mask, call_score
 
 
 @public
@@ -166,7 +166,7 @@ class _Inside:
         def keep(b, h, i, j):
             number, query, key = self._positions(i, j)
             with get_trace("mask").of_sequence(self._lengths(number)):
-                return bound(mask, j)(number, h, query, key)
+                return call_mask(mask, number, h, query, key)
         return masks.Mask(keep, "of sequences")
 
     def score(self, score: Any) -> Callable[..., Any]:
@@ -177,7 +177,7 @@ class _Inside:
         def rescore(x, b, h, i, j):
             number, query, key = self._positions(i, j)
             with get_trace("score").of_sequence(self._lengths(number)):
-                return bound(score, j)(x, number, h, query, key)
+                return call_score(score, x, number, h, query, key)
         return rescore
 
 

@@ -70,8 +70,8 @@ class Mask:
         return self._name if is_usual else f"({self._name}).aligned({args.named(self._align)})"
 
     def __call__(self, b: Any, h: Any, i: Any, j: Any) -> Any:
-        keep = self._keep if self._is_own else trace.bound(self._keep, j)
-        return keep(b, h, args.shifted(i, self._align), j)
+        i = args.shifted(i, self._align)
+        return self._keep(b, h, i, j) if self._is_own else trace.call_mask(self._keep, b, h, i, j)
 
     def __bool__(self) -> bool:
         # PyTorch tests a function that it traces: `if function and callable(function)`.

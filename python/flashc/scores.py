@@ -48,7 +48,7 @@ class Score:
         return f"<flashc.scores {self._text}>"
 
     def __call__(self, s: Any, b: Any, h: Any, i: Any, j: Any) -> Any:
-        return (self._rescore if self._is_own else trace.bound(self._rescore, j))(s, b, h, i, j)
+        return self._rescore(s, b, h, i, j) if self._is_own else trace.call_score(self._rescore, s, b, h, i, j)
 
     def __rshift__(self, other: Any) -> "Score":
         return _chain(self, other)

@@ -1,5 +1,6 @@
 """Calls with wrong arguments: keywords of other libraries, typos, nonsense of any type. Each raises a flashc.Error that
 says what to write."""
+import functools
 import inspect
 import re
 
@@ -165,6 +166,35 @@ def test_a_condition_is_no_score(score):
             flashc.TraceError, match=r"test_calls\.py:\d+: .*expected the score to return a real number, got "
             r"a condition: mask= is for those(.|\n)*lambda s, b, h"):
         flashc.attention(Q, Q, Q, score=score)
+
+
+WRONG = {
+    "mask": [(lambda b, h, i, j: i + j, "mask to return a condition, got an integer"),
+             (lambda b, h, i, j: None, "mask to return a condition, got None"),
+             (lambda i, j: i < j, r"mask to be a function of \(b, h, i, j\), got one of \(i, j\)")],
+    "score": [(lambda s, b, h, i, j: i < j, "score to return a real number, got a condition"),
+              (lambda s, b, h, i, j: "x", "score to return a real number, got 'x'"),
+              (lambda s: s, r"score to be a function of \(s, b, h, i, j\), got one of \(s\)")]}
+WRAPPED = {
+    "joined": lambda mask=None, score=None: flashc.attention(
+        Q, Q, Q, mask=None if mask is None else masks.causal() & mask,
+        score=None if score is None else flashc.scores.alibi(2) >> score),
+    "packed": lambda **how: flashc.varlen_attention(PACKED, PACKED, PACKED, OFFSETS, **how),
+    "left padding": lambda **how: flashc.decode(TOKEN, CACHE, CACHE, LENGTHS, leftpad=[1] * len(LENGTHS), **how)}
+
+
+@pytest.mark.parametrize("name", WRAPPED)
+@pytest.mark.parametrize("kind", WRONG)
+def test_a_wrong_function_inside_of_another_one_is_named_by_its_own_line(kind, name):
+    for function, words in WRONG[kind]:
+        line = rf"test_calls\.py:{function.__code__.co_firstlineno}: in <lambda>: "
+        with pytest.raises(flashc.TraceError, match=f"{line}expected the {words}"):
+            WRAPPED[name](**{kind: function})
+
+
+def test_a_wrong_function_without_a_line_is_named_by_the_line_of_the_call():
+    with pytest.raises(flashc.TraceError, match=r"test_calls\.py:\d+: .*expected the mask to return a condition"):
+        flashc.attention(Q, Q, Q, mask=functools.partial(lambda w, b, h, i, j: i + w, 3))
 
 
 @pytest.mark.parametrize("call", [

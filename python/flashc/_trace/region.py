@@ -59,7 +59,7 @@ def error(what: str) -> TraceError:
 def error_in(function: Any, what: str) -> TraceError:
     """Returns an error with the first line of a function, whose result is wrong."""
     code = getattr(function, "__code__", None)
-    return TraceError(what) if code is None else _error_at(code, code.co_firstlineno, what)
+    return error(what) if code is None else _error_at(code, code.co_firstlineno, what)
 
 
 def is_users(problem: BaseException) -> bool:

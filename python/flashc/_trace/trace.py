@@ -377,9 +377,18 @@ def count_le(array: Any, value: Any) -> Any:
     return (elements <= (value[..., None] if hasattr(value, "shape") else value)).sum(-1)
 
 
-def bound(function: Callable[..., Any], position: Any) -> Callable[..., Any]:
-    """Returns `function`, or, if `position` is traced, a copy of it that refers to captures in place of arrays."""
-    return get_trace("mask").bind(function) if isinstance(position, Traced) else function
+def call_mask(mask: Callable[..., Any], b: Any, h: Any, i: Any, j: Any) -> Any:
+    """Calls a user's mask, which another mask contains. In a trace, refuses a result that is no condition."""
+    if not isinstance(j, Traced):
+        return mask(b, h, i, j)
+    return _check_condition(mask, _call(get_trace("mask"), mask, "mask", [b, h, i, j]))
+
+
+def call_score(score: Callable[..., Any], s: Any, b: Any, h: Any, i: Any, j: Any) -> Any:
+    """Calls a user's score, which another score contains. In a trace, refuses a result that is no real number."""
+    if not isinstance(j, Traced):
+        return score(s, b, h, i, j)
+    return _check_real(score, _call(get_trace("score"), score, "score", [s, b, h, i, j]))
 
 
 # --- Tracing ----------------------------------------------------------------------------------------------------------
@@ -409,6 +418,22 @@ def _call(under_way: Trace, function: Callable[..., Any], what: str, arguments: 
                                  f"{_signature(function, problem)}") from problem
     finally:
         current.trace, current.refused_index = outer, None
+
+
+def _check_condition(mask: Callable[..., Any], kept: Any) -> Any:
+    if not isinstance(kept, bool) and not (isinstance(kept, Traced) and kept._type == I1):
+        kind = {F32: "a real number", INDEX: "an integer"}[kept._type] if isinstance(kept, Traced) else repr(kept)
+        raise error_in(mask, f"expected the mask to return a condition, got {kind}")
+    return kept
+
+
+def _check_real(score: Callable[..., Any], value: Any) -> Any:
+    if isinstance(value, bool) or isinstance(value, Traced) and value._type == I1:
+        raise error_in(score, "expected the score to return a real number, got a condition: mask= is for those, and "
+                              "flashc.ops.where(condition, s, other) chooses between scores")
+    if not isinstance(value, (int, float, Traced)):
+        raise error_in(score, f"expected the score to return a real number, got {value!r}")
+    return value
 
 
 def _signature(function: Callable[..., Any], problem: TypeError) -> str:
@@ -445,11 +470,7 @@ def trace(mask: Optional[Callable[..., Any]], score: Optional[Callable[..., Any]
     if mask is not None or mask_array is not None and not adds:
         positions = under_way.positions()
         if mask is not None:
-            keeps = _call(under_way, mask, "mask", positions)
-            if not isinstance(keeps, bool) and not (isinstance(keeps, Traced) and keeps._type == I1):
-                kind = {F32: "a real number", INDEX: "an integer"}[keeps._type] if isinstance(keeps, Traced) \
-                    else repr(keeps)
-                raise error_in(mask, f"expected the mask to return a condition, got {kind}")
+            keeps = _check_condition(mask, _call(under_way, mask, "mask", positions))
         if mask_array is not None and not adds:
             keeps = under_way.capture(mask_array, "mask")[_broadcast(mask_array, positions)] & keeps
         if keeps is not True:
@@ -458,13 +479,7 @@ def trace(mask: Optional[Callable[..., Any]], score: Optional[Callable[..., Any]
         positions = under_way.positions()
         value: Any = Traced(under_way.region, "%s", F32)
         if score is not None:
-            value = _call(under_way, score, "score", [value] + positions)
-            if isinstance(value, bool) or isinstance(value, Traced) and value._type == I1:
-                raise error_in(
-                    score, "expected the score to return a real number, got a condition: mask= is for those, "
-                    "and flashc.ops.where(condition, s, other) chooses between scores")
-            if not isinstance(value, (int, float, Traced)):
-                raise error_in(score, f"expected the score to return a real number, got {value!r}")
+            value = _check_real(score, _call(under_way, score, "score", [value] + positions))
         if adds:
             value = under_way.capture(mask_array, "mask")[_broadcast(mask_array, positions)] + value
         score_code = under_way.code(as_f32(under_way.region, value), F32)
