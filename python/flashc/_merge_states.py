@@ -5,7 +5,7 @@ from typing import Any, Optional, Sequence, Tuple, Union
 
 from ._arrays.array import spoken
 from ._arrays.protocol import ArrayLike
-from ._arrays.source import source_of
+from ._arrays.source import described_array, named, source_of
 from ._runtime.calls import Case, Inputs, case_of, is_graph, refuse_gradients
 from ._runtime.launch import Result, read_outs
 from ._runtime.library import ArgumentError, UnsupportedTypeError
@@ -58,11 +58,15 @@ def _stacked(name: str, parts: Any) -> Any:
         return parts
     if not parts:
         raise ArgumentError(f"expected {name} of one part at least, got an empty list")
+    try:
+        source, *_ = [source_of(part) for part in parts]
+    except UnsupportedTypeError as problem:
+        raise named(name, problem) from None
     shapes = [tuple(getattr(part, "shape", ())) for part in parts]
     for shape in shapes:
         if shape != shapes[0]:
             raise ArgumentError(f"expected parts of one shape in {name}, got {shapes[0]} and {shape}")
-    return source_of(parts[0]).stack(parts)
+    return source.stack(parts)
 
 
 def merge_now(o: Any, lse: Any, sinks: Any = None, out: Optional[Tuple[Any, Any]] = None) -> Tuple[Any, Any]:
@@ -97,7 +101,7 @@ def _dtype_of(out: Any, inputs: Inputs) -> str:
     """Returns the element type of the result: that of the caller's array, or else that of the parts."""
     if out is None:
         return inputs["o"].dtype
-    given = source_of(out).describe(out, inputs.stream).dtype
+    given = described_array("out[0]", out, inputs.stream).dtype
     if given not in _DTYPES:
         raise UnsupportedTypeError(f"expected out[0] of bf16, f16 or f32, got {spoken(given)}")
     return given

@@ -8,7 +8,7 @@ from . import masks, ops
 from ._arrays.array import CPU, check_device, spoken
 from ._arrays.integers import array_of
 from ._arrays.protocol import ArrayLike, IntegersLike
-from ._arrays.source import source_of
+from ._arrays.source import described_array
 from ._attention import attend
 from ._runtime.library import ArgumentError, UnsupportedTypeError, described, parse_flag
 from ._runtime.options import Operands, Options, Window, parse_window
@@ -104,7 +104,7 @@ def of_sequences(q: Any, k: Any, cu_seqlens_q: Any, cu_seqlens_k: Any, causal: b
     """Checks the offsets; returns the mask and the score as functions of positions in the packed arrays."""
     if cu_seqlens_k is cu_seqlens_q:
         cu_seqlens_k = None
-    device = source_of(q).describe(q).device
+    device = described_array("q", q).device
     starts, key_starts = _read_offsets("cu_seqlens_q", cu_seqlens_q, device, "total_q", q.shape[0]), None
     if cu_seqlens_k is None:
         if q.shape[0] != k.shape[0]:
@@ -196,7 +196,7 @@ def _check_count(name: str, x: Any) -> None:
 def _read_offsets(name: str, offsets: Any, device: int, total: str, length: int) -> Sorted:
     """Checks the offsets without waiting for a GPU."""
     shape = _shape(name, offsets)
-    array = source_of(offsets).describe(offsets)
+    array = described_array(name, offsets)
     if len(shape) != 1 or shape[0] == 0:
         raise ArgumentError(f"expected {name} of shape [S + 1], got shape {shape}")
     if array.dtype not in ("i32", "i64"):

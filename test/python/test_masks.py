@@ -338,6 +338,19 @@ def test_arrays_must_reach_the_positions():
             flashc.attention(q, k, k, mask=mask)
 
 
+def test_an_array_that_is_too_short_is_named_with_its_line():
+    q, short = np.zeros((1, 1, 9, 8), np.float32), np.zeros(5, np.float32)
+    tables = {"near": short}
+    for score, name in ((lambda s, b, h, i, j: s + short[j], "short"),
+                        (lambda s, b, h, i, j: s + tables["near"][i // 2] + tables["near"][i], r"tables\['near'\]")):
+        for _ in range(2):  # The second call knows the code of the first one.
+            with pytest.raises(flashc.ArgumentError, match=rf"test_masks\.py:{score.__code__.co_firstlineno}: expected "
+                               rf"at least 9 elements in dimension 0 of {name}, which is indexed by"):
+                flashc.attention(q, q, q, score=score)
+    with pytest.raises(flashc.ArgumentError, match=r"test_masks\.py:\d+: expected at least 9 elements in .* of ids,"):
+        flashc.attention(q, q, q, mask=masks.documents(np.zeros(5, int)))
+
+
 def test_errors_name_the_line_of_the_caller():
     def branches(b, h, i, j):
         return True if i < j else j < 3

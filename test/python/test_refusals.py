@@ -36,8 +36,8 @@ K = ones(2, 4, 7, 16)
     (ones(2, 4, 5, 32)[..., ::2], K, K, ARGUMENT, "last dimension of q to be contiguous .stride 1., got stride 2"),
     (Q, K[..., ::-1], K, ARGUMENT, "last dimension of k to be contiguous .stride 1., got stride -1"),
     (Q, K, ones(2, 4, 16, 7).swapaxes(2, 3), ARGUMENT, "last dimension of v to be contiguous .stride 1., got stride 7"),
-    ([1, 2, 3], K, K, TYPE, "expected an array .*, got builtins.list"),
-    (Q, None, K, TYPE, "expected an array .*, got builtins.NoneType"),
+    ([1, 2, 3], K, K, TYPE, "^q: expected an array .*, got builtins.list"),
+    (Q, None, K, TYPE, "^k: expected an array .*, got builtins.NoneType"),
     (Q, on_gpu(K), K, ARGUMENT, "on one device, got q on the CPU and k on GPU 3"),
     (on_gpu(Q), on_gpu(K), K, ARGUMENT, "on one device, got q on GPU 3 and v on the CPU"),
     (on_gpu(Q), on_gpu(K), on_gpu(K), TYPE, "bf16 or f16 on a GPU, got f32"),
@@ -47,6 +47,29 @@ K = ones(2, 4, 7, 16)
 def test_arrays(q, k, v, error, words):
     with pytest.raises(error, match=words):
         flashc.attention(q, k, v)
+
+
+STRANGE = {"a number": 3, "text": "x", "a class": np.ndarray, "complex numbers": ones(2, dtype="c8"),
+           "another byte order": ones(2, dtype=">f4")}
+NAMED = {
+    "sinks": lambda x: flashc.attention(Q, K, K, sinks=x), "mask": lambda x: flashc.attention(Q, K, K, mask=x),
+    "out": lambda x: flashc.attention(Q, K, K, out=x), "lse": lambda x: flashc.column_sums(Q, K, x),
+    "lengths": lambda x: flashc.decode(K, K, K, x), "v_cache": lambda x: flashc.decode(K, K, x, [1, 1]),
+    "positions": lambda x: flashc.append_kv(K.copy(), K.copy(), Q[:, :, :0], Q[:, :, :0], positions=x),
+    "k_scale": lambda x: flashc.decode(K, K.astype("i1"), K.astype("i1"), [1, 1], k_scale=x, v_scale=ones(1)),
+    "q": lambda x: flashc.decode(x, K, K, [1, 1]), "o": lambda x: flashc.merge_states([x, x], ones(2, 2, 4, 5)),
+    "table": lambda x: flashc.attention(Q, K, K, score=flashc.scores.relative_bias(x)),
+    "captured": lambda captured: flashc.attention(Q, K, K, score=lambda s, b, h, i, j: s + captured[h]),
+}
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_a_strange_array_is_named(name):
+    for kind, x in STRANGE.items():
+        if name == "captured" and kind in ("a number", "text", "a class") or name == "mask" and kind == "a class":
+            continue  # A score may refer to anything, and a mask may be any function.
+        with pytest.raises((ARGUMENT, TYPE), match=rf"\b{name}\b"):
+            NAMED[name](x)
 
 
 def test_strides_within_elements():

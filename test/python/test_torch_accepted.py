@@ -111,6 +111,15 @@ def test_refusals_in_torch_func():
         grad(lambda x: flashc.attention(x, x, x, static_shapes=True).sum())(x)
 
 
+def test_tensors_of_torch_func_in_other_places():
+    x, table = torch.randn(3, 1, 2, 9, 16), torch.randn(3, 17)
+    for call, name in ((lambda x, t: flashc.attention(x, x, x, score=lambda s, b, h, i, j: s + t[i - j + 8]), "t"),
+                       (lambda x, t: flashc.varlen_attention(*[x[0].mT.reshape(9, 2, 16)] * 3, [0, 4, 9]), "q")):
+        with pytest.raises(flashc.ArgumentError, match=f"^{name}: expected a tensor with elements, got one that a "
+                                                       "transform of torch.func follows: only q, k, v, mask and sinks"):
+            vmap(call)(x, table)
+
+
 def test_ops_refuse_options_that_they_do_not_take():
     x = torch.randn(1, 2, 7, 16)
     with pytest.raises(flashc.ArgumentError, match="expected no batch_invariant for an op of PyTorch, got True"):

@@ -22,7 +22,11 @@ def array_of(name: str, x: Any, like: Any) -> Any:
     if not is_list(x):
         return x
     check_list(name, x)
-    return source_of(like).integers(like, x)
+    try:
+        source = source_of(like)
+    except UnsupportedTypeError:
+        return x  # The call names `like`, which is no array.
+    return source.integers(like, x)
 
 
 def table_of(name: str, rows: Any, block_table: Any, like: Any) -> Any:

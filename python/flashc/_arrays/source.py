@@ -13,7 +13,7 @@ import sys
 from ctypes import POINTER, c_char_p, c_int, c_ssize_t, c_void_p
 from typing import Any, Dict, Optional, Tuple
 
-from .._runtime.library import ArgumentError, UnsupportedTypeError
+from .._runtime.library import ArgumentError, Error, UnsupportedTypeError
 from .array import CPU, ITEM_SIZE, NAMES, Array, ArraySpec, contiguous_strides, element_strides, no_elements
 from .cuda import cupy_stream, device_of
 from .dlpack import describe_dlpack
@@ -108,6 +108,10 @@ class TorchSource(Source):
             # Calling Array itself would take as long as everything else here.
             return _new_tuple(Array, (x.data_ptr(), x.shape, x.stride(), dtype, device, x, None, False))
         except RuntimeError as error:
+            if _is_of_torch_func(self.torch, x):
+                raise ArgumentError("expected a tensor with elements, got one that a transform of torch.func follows: "
+                                    "only q, k, v, mask and sinks of flashc.attention and of the drop-ins may be "
+                                    "such tensors") from None
             raise ArgumentError(f"expected a dense tensor, got layout {x.layout}: {error}") from None
 
     def empty(self, like: Any, shape: Tuple[int, ...], dtype: str) -> Any:
@@ -136,6 +140,12 @@ class TorchSource(Source):
         if self.raw_stream is not None:
             return self.raw_stream(device)
         return self.torch.cuda.current_stream(device).cuda_stream
+
+
+def _is_of_torch_func(torch: Any, x: Any) -> bool:
+    """Whether a transform of torch.func, such as grad or vmap, follows the tensor."""
+    is_wrapped = getattr(getattr(torch._C, "_functorch", None), "is_functorch_wrapped_tensor", None)
+    return is_wrapped is not None and is_wrapped(x)
 
 
 class NumpySource(Source):
@@ -344,6 +354,19 @@ def source_of(x: Any) -> Source:
     if source is None:
         source = _sources[type(x)] = _find_source(x)
     return source
+
+
+def described_array(name: str, x: Any, stream: Optional[int] = None) -> Array:
+    """Describes an array. If that fails, the error begins with the array's name."""
+    try:
+        return source_of(x).describe(x, stream)
+    except Error as problem:
+        raise named(name, problem) from None
+
+
+def named(name: str, problem: Error) -> Error:
+    """Returns an error about an array with the name of the array in front."""
+    return type(problem)(f"{name}: {problem}")
 
 
 def _find_source(x: Any) -> Source:

@@ -11,7 +11,7 @@ from .._arrays.array import CPU, ITEM_SIZE, Array, check_contiguous, check_devic
 from .._arrays.cuda import Scratch
 from .._arrays.integers import narrowed
 from .._arrays.overlap import find_shared
-from .._arrays.source import Source, source_of
+from .._arrays.source import Source, described_array, named, source_of
 from .._trace.trace import Code
 from . import contexts
 from .launch import WORDS, Frame, Launcher, Result, Shape, check_array, read_result, shape_of, signed, wait_for
@@ -72,8 +72,11 @@ class Inputs:
         sources: Dict[str, Source] = {}
         device, stream, signature = None, None, []
         for name, x in owners.items():
-            source = sources[name] = source_of(x)
-            array = arrays[name] = source.describe(x, stream)
+            try:
+                source = sources[name] = source_of(x)
+                array = arrays[name] = source.describe(x, stream)
+            except Error as problem:
+                raise named(name, problem) from None
             signature += (name, source, array[1:5])
             if device is None:
                 device = array.device
@@ -112,7 +115,7 @@ class Inputs:
     def _convert(self, name: str, owner: Any) -> None:
         if owner is not self.owners[name]:
             self._signature = None
-            self.owners[name], self.arrays[name] = owner, source_of(owner).describe(owner, self.stream)
+            self.owners[name], self.arrays[name] = owner, described_array(name, owner, self.stream)
             wait_for(self.arrays[name], self.stream)
 
     def narrow(self, *names: str) -> None:

@@ -10,7 +10,7 @@ from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
 from .._arrays.array import CPU, Array, check_contiguous, check_device, check_memory, contiguous_strides, spoken
 from .._arrays.cuda import synchronize
 from .._arrays.overlap import overlaps_itself
-from .._arrays.source import Source, plain_stream, source_of
+from .._arrays.source import Source, described_array, plain_stream
 from .._trace.trace import Code
 from . import contexts, library, plans
 from .library import ArgumentError, UnsupportedTypeError
@@ -177,7 +177,7 @@ def check_array(name: str, x: Array, shape: Sequence[int], dtype: str, order: st
 
 def read_result(result: Result, x: Any, device: int, stream: Optional[int]) -> Array:
     """Checks the caller's array for a result, waits for work that writes to it, and describes it."""
-    name, array = result.label, source_of(x).describe(x, stream)
+    name, array = result.label, described_array(result.label, x, stream)
     check_array(name, array, result.shape, result.dtype)
     check_device(name, array, device, result.like)
     if array.readonly:

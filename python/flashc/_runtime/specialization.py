@@ -6,7 +6,7 @@ import functools
 from typing import Any, Callable, Dict, NamedTuple, Optional, Tuple
 
 from .._arrays.array import CPU, Array, check_contiguous, check_device, check_memory, device_name, spoken
-from .._arrays.source import source_of
+from .._arrays.source import described_array
 from .._trace.captured import Capture, View
 from .._trace.repeated import code_of
 from .._trace.trace import Code, trace
@@ -203,7 +203,7 @@ def read_mask(mask: Any, extents: Extents, device: Optional[int], stream: Option
     """Describes a mask array of booleans or real numbers with 4 dimensions, each 1 or that of [B, Hq, Nq, Nk]."""
     if hasattr(mask, "is_neg") and mask.is_neg():
         mask = mask.resolve_neg()
-    array = source_of(mask).describe(mask, stream)
+    array = described_array("mask", mask, stream)
     if array.dtype not in ("i1", "bf16", "f16", "f32", "f64"):
         raise UnsupportedTypeError(
             f"expected a mask of bool (true: takes part) or of bf16, f16, f32 or f64 (added to the "

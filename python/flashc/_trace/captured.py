@@ -234,3 +234,5 @@ class Need(NamedTuple):
     divisor: int
     array: Array
     dim: int
+    #: The user's line, as the beginning of a message, if the trace finds lines.
+    line: str = ""

@@ -6,7 +6,7 @@ from typing import Any, Optional
 from .._arrays.array import CPU, Array, check_contiguous, spoken
 from .._arrays.integers import check_list, integers_on, is_list
 from .._arrays.protocol import ArrayLike
-from .._arrays.source import source_of
+from .._arrays.source import described_array
 from .._runtime.library import ArgumentError, UnsupportedTypeError
 from .._runtime.public import public
 
@@ -40,7 +40,7 @@ class Sorted:
     def __init__(self, array: Any, described: Optional[Array] = None) -> None:
         """`described`: the description of the array, if the caller has it."""
         self.array = array
-        described = describe(array) if described is None else described
+        described = describe("array", array) if described is None else described
         self.shape = tuple(described.shape)
         if not self.shape:
             raise ArgumentError("expected a sorted array of at least one dimension, got a scalar")
@@ -61,10 +61,10 @@ class Sorted:
         return self.array[index]
 
 
-def describe(x: Any) -> Array:
-    """Describes an array, or a list on the CPU."""
+def describe(name: str, x: Any) -> Array:
+    """Describes an array, or a list on the CPU. An error begins with the array's name."""
     x = x.on(None) if isinstance(x, Listed) else x
-    return x if isinstance(x, Array) else source_of(x).describe(x)
+    return x if isinstance(x, Array) else described_array(name, x)
 
 
 @public

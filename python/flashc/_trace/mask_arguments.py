@@ -30,8 +30,12 @@ def shape_and_type(name: str, x: Any, elements: str) -> Tuple[Tuple[int, ...], s
     if isinstance(x, (bool, int, float, str, type)) or x is None:
         raise UnsupportedTypeError(f"expected {name} to be an array of {elements}, got {described(x)}")
     if hasattr(x, "dtype") and hasattr(x, "shape"):
-        return tuple(x.shape), dtype_name(x.dtype)
-    array = describe(x)
+        try:
+            return tuple(x.shape), dtype_name(x.dtype)
+        except UnsupportedTypeError:
+            raise UnsupportedTypeError(f"expected {name} to be an array of {elements}, got elements of "
+                                       f"{x.dtype}") from None
+    array = describe(name, x)
     return tuple(array.shape), array.dtype
 
 

@@ -18,6 +18,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from .._arrays.array import CPU, Array, ArraySpec
 from .._arrays.source import source_of
+from .._runtime.library import Error
 from .binding import MOST, is_array_type
 from .by_name import TRACED_NAMES
 from .captured import ELEMENTS, View
@@ -269,14 +270,17 @@ class Reads:
         array = array.on(self.device) if isinstance(array, Listed) else array
         if hasattr(array, "is_neg") and array.is_neg():
             raise Unknown
-        described = array if isinstance(array, Array) else source_of(array).describe(array, self.stream)
+        try:
+            described = array if isinstance(array, Array) else source_of(array).describe(array, self.stream)
+        except Error:
+            raise Unknown from None  # The trace says what is wrong.
         is_trained = self.device is not None and getattr(array, "requires_grad", False)
         if not described.shape and described.device == CPU and hasattr(array, "item") and not is_trained:
             self._add_scalar(x, array.item())
             return
         if described.dtype not in ELEMENTS or 0 in described.shape or \
                 self.device is not None and (described.address == 0 or described.device != self.device):
-            raise Unknown  # The trace says what is wrong.
+            raise Unknown
         self._note(x, described)
         self.key += View.of(described, is_sorted), described.dtype, len(described.shape), is_trained
 

@@ -50,6 +50,12 @@ def _users_frame() -> Optional[types.FrameType]:
     return frame
 
 
+def users_line() -> str:
+    """Returns the line of the innermost user's function as the beginning of a message, "" if there is none."""
+    frame = _users_frame()
+    return "" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}: "
+
+
 def error(what: str) -> TraceError:
     """Returns an error with the line of the innermost user's function."""
     frame = _users_frame()

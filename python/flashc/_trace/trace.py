@@ -22,8 +22,8 @@ from .declared import Listed, Sorted
 from .._runtime.library import ArgumentError, Error, UnsupportedTypeError
 from .operators import as_f32, as_i1, as_index, plain
 from .region import F32, I1, INDEX, Number, Region, check_region, current, error, error_in, error_of, \
-    f32_bits, get_trace, is_users, wrap_index
-from .._arrays.source import source_of
+    f32_bits, get_trace, is_users, users_line, wrap_index
+from .._arrays.source import named, source_of
 from .traced import Traced
 
 _FOLDER = os.path.dirname(__file__)
@@ -57,8 +57,18 @@ class Code(NamedTuple):
             if last >= need.array.shape[need.dim]:
                 what = ("the batch", "the query head", "the query's position", "the key's position")[need.position]
                 by = what + (f" // {need.divisor}" if need.divisor > 1 else "")
-                raise ArgumentError(f"expected at least {last + 1} elements in dimension {need.dim} of a captured "
-                                    f"array, which is indexed by {by}, got shape {tuple(need.array.shape)}")
+                line, name = self._find_read(need)
+                raise ArgumentError(f"{line}expected at least {last + 1} elements in dimension {need.dim} of {name}, "
+                                    f"which is indexed by {by}, got shape {tuple(need.array.shape)}")
+
+    def _find_read(self, need: Need) -> Tuple[str, str]:
+        """Returns the user's line that reads an array, and the array's name there, as texts of a message."""
+        code = self if self.trace_lines is None else self.trace_lines()
+        names = [name for capture, name in zip(code.captures, code.labels) if capture.shape]
+        name = next((name for name, array in zip(names, code.arrays) if name and array.address == need.array.address),
+                    "a captured array")
+        return next((it.line for it in code.needs if it[:2] == need[:2] and it.dim == need.dim and
+                     it.array.address == need.array.address), ""), name
 
 
 class Lengths(NamedTuple):
@@ -99,7 +109,10 @@ class Trace:
         known = self._known.get(id(x))
         if known is None:
             count = len(self.captures)
-            known = self._known[id(x)] = (x, self._capture(x))
+            try:
+                known = self._known[id(x)] = (x, self._capture(x))
+            except (ArgumentError, UnsupportedTypeError) as problem:
+                raise named(label, problem) if label else problem from None
             if len(self.captures) > count:
                 self.sources.append(x)
                 self.labels[self.captures[-1].name] = label or self._find_name(x)
@@ -208,7 +221,7 @@ class Trace:
             # The elements along a dimension that the view leaves out are all equal. An index into it must still be in
             # range.
             if dim not in dims and isinstance(value, Traced) and value._limit is not None:
-                self.needs.append(Need(*value._limit, captured._array, dim))
+                self._need(value._limit, captured, dim)
         return [self._inside(captured, dim, place, indices[dim])
                 for place, dim in enumerate(dims) if dim < len(indices)]
 
@@ -255,7 +268,7 @@ class Trace:
         if not isinstance(value, Traced):
             return region.index(value)
         if limit is not None:
-            self.needs.append(Need(*limit, captured._array, dim))
+            self._need(limit, captured, dim)
             return value._name
         # Clamps every index, also where this array is long enough: the same kernel may get a shorter array in another
         # call.
@@ -266,6 +279,10 @@ class Trace:
             captured._array.shape) == 1 else f"dimension {dim} of {captured._description}"
         name = region.emit(f"arith.minsi {wrap_index(value, extent, about)}, {last} : index")
         return name if value._natural else region.emit(f"arith.maxsi {name}, {region.index(0)} : index")
+
+    def _need(self, limit: Tuple[int, int], captured: CapturedArray, dim: int) -> None:
+        """Notes that dimension `dim` of an array is indexed by a position, (p, d) as in Value._limit."""
+        self.needs.append(Need(*limit, captured._array, dim, users_line() if self.locates else ""))
 
     def element(self, name: str, dtype: str, type: str, indices: Sequence[str]) -> Traced:
         region = self.region
