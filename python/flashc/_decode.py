@@ -6,8 +6,9 @@ from typing import Any, Callable, ContextManager, Dict, NamedTuple, Optional, Tu
 from . import ops
 from ._arrays.array import CPU, Array, spoken
 from ._arrays.cuda import capability_of, multiprocessors_of
-from ._arrays.integers import array_of, table_of
+from ._arrays.integers import array_of, check_elements, table_of
 from ._arrays.protocol import ArrayLike, IntegersLike
+from ._arrays.source import described_array
 from ._cache_values import check_cache_values
 from ._rotary import rotated
 from ._runtime import contexts, library
@@ -84,20 +85,27 @@ def decode(q: ArrayLike, k_cache: ArrayLike, v_cache: ArrayLike, lengths: Intege
     other lengths. Under torch.compile and torch.export a call is `torch.ops.flashc.decode`, without out and schedule.
 
     Raises:
-        as `flashc.attention`; flashc.ArgumentError for lengths on the CPU that are out of range, and for entries of a
-        block_table on the CPU that are no pages although a query sees keys there (with a mask, such keys are NaN).
-        The elements of arrays on a GPU are not checked.
+        as `flashc.attention`; flashc.ArgumentError for elements of lengths, cache_batch_idx and leftpad on the CPU
+        that are out of range, and for entries of a block_table on the CPU that are no pages although a query sees keys
+        there (with a mask, such keys are NaN). The elements of arrays on a GPU are not checked.
     """
     if mask is not None and not callable(mask):
         raise UnsupportedTypeError(f"expected mask to be a function (b, h, i, j) of positions, got {mask!r}")
     lengths, block_table = array_of("lengths", lengths, q), array_of("block_table", block_table, q)
     if cache_batch_idx is not None:
         block_table = table_of("cache_batch_idx", cache_batch_idx, block_table, q)
+        if not is_graph(q):
+            check_elements("cache_batch_idx", block_table[:, 0], described_array("k_cache", k_cache).shape[0])
     if leftpad is not None:
         leftpad = array_of("leftpad", leftpad, q)
+        if not is_graph(q):
+            check_elements("leftpad", leftpad)
         mask, score = _from_leftpad(leftpad, mask, score)
     if rotary is not None:
         is_bshd = check_layout(layout)
+        for name, x in (("q", q), ("lengths", lengths)):
+            if not hasattr(x, "shape"):
+                described_array(name, x)  # This raises an error that says what x is.
         if len(q.shape) != 4:
             raise ArgumentError(f"expected q of 4 dimensions, got shape {tuple(q.shape)}")
         first = lengths - q.shape[1 if is_bshd else 2]

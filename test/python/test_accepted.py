@@ -188,6 +188,19 @@ def test_rows_of_caches():
         flashc.decode(q, c, c, lengths, cache_batch_idx=[rows])
 
 
+@pytest.mark.parametrize("keywords", [{}, dict(leftpad=[1, 0])])
+def test_rows_that_no_cache_has(keywords):
+    q, cache = np.zeros((2, 1, 2, 16), np.float32), np.zeros((4, 16, 2, 16), np.float32)
+    for rows, number in (([4, 1], 4), (np.array([0, -1]), -1)):
+        with pytest.raises(flashc.ArgumentError, match=f"expected cache_batch_idx of 0 to 3, got {number} for"):
+            flashc.decode(q, cache, cache, [9, 5], cache_batch_idx=rows, **keywords)
+    with pytest.raises(flashc.ArgumentError, match="expected leftpad of at least 0, got -1 for sequence 1"):
+        flashc.decode(q, cache[:2], cache[:2], [9, 5], leftpad=[0, -1])
+    for bad in ((3, [9, 5]), (q, None)):
+        with pytest.raises(flashc.UnsupportedTypeError, match="(q|lengths): expected an array"):
+            flashc.decode(bad[0], cache[:2], cache[:2], bad[1], rotary=(q[0, 0], q[0, 0], True))
+
+
 def test_left_padding_of_decode():
     """A sequence begins at a row of its own, from which its mask and score count positions."""
     q, c, lengths, leftpad = rand(2, 2, 2, 16), rand(2, 20, 1, 16), [20, 9], [5, 0]

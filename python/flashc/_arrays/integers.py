@@ -7,7 +7,7 @@ from typing import Any
 
 from .._runtime.library import ArgumentError, UnsupportedTypeError, described
 from .array import CPU, Array
-from .source import source_of
+from .source import described_array, source_of
 
 _OTHERS = "i64", "i16", "i8", "u8"
 
@@ -40,6 +40,17 @@ def table_of(name: str, rows: Any, block_table: Any, like: Any) -> Any:
     if len(shape) != 1:
         raise ArgumentError(f"expected {name} of shape [B], got {tuple(shape)}")
     return rows[:, None]
+
+
+def check_elements(name: str, x: Any, end: int = 2**31) -> None:
+    """On the CPU, refuses an array [B] with an element that is negative, or `end` or more."""
+    array = described_array(name, x)
+    if array.device != CPU or not array.address or len(array.shape) != 1:
+        return
+    for sequence, number in enumerate(map(int, x)):
+        if not 0 <= number < end:
+            most = "at least 0" if end == 2**31 else f"0 to {end - 1}"
+            raise ArgumentError(f"expected {name} of {most}, got {number} for sequence {sequence}")
 
 
 def integers_on(device: int, values: Any) -> Any:
