@@ -97,6 +97,7 @@ class Explanation:
         data = self._bytes(batch, head)
         return [list(data[row * self.columns:(row + 1) * self.columns]) for row in range(self.rows)]
 
+    @public
     def png(self, batch: int = 0, head: int = 0) -> bytes:
         """The tiles of one head as a PNG file: a row for each tile of queries from the top, a column for each tile of
         keys; skipped tiles light grey, partial tiles orange, full tiles blue. For more than 2048 tiles a side, a pixel
@@ -106,7 +107,9 @@ class Explanation:
             flashc.ArgumentError: there is no such head.
             flashc.OutOfMemoryError: the tiles of a head are too many to list.
         """
-        if not (0 <= batch < self._batch and 0 <= head < self._heads):
+        _check_number("batch", batch)
+        _check_number("head", head)
+        if not (batch < self._batch and head < self._heads):
             raise ArgumentError(f"expected a batch from 0 to {self._batch - 1} and a head from 0 to {self._heads - 1}, "
                                 f"got {batch} and {head}")
         return _picture.draw(self._bytes(batch, head), self.rows, self.columns)
@@ -141,9 +144,8 @@ def explain(q: Union[ArrayLike, ArraySpec], k: Union[ArrayLike, ArraySpec], v: U
             of an array for which an ArraySpec stands.
         flashc.ArgumentError, flashc.UnsupportedTypeError, flashc.TraceError: as for `flashc.attention`.
     """
-    for name, number in (("batch", batch), ("head", head)):
-        if type(number) is not int or number < 0:
-            raise ArgumentError(f"expected {name} to be the number of one, got {described(number)}")
+    _check_number("batch", batch)
+    _check_number("head", head)
     options = Options(causal, window, scale, 0.0, enable_gqa, return_lse, layout, schedule, static_shapes).checked()
     request = make_request(Operands(q, k, v, mask, score), options, GPU_TARGET if target is None else target)
     if 0 in request.extents[:5]:
@@ -168,6 +170,11 @@ def explain(q: Union[ArrayLike, ArraySpec], k: Union[ArrayLike, ArraySpec], v: U
         except OSError as error:
             raise Error(f"cannot write the picture {png}: {error.strerror}") from None
     return explanation
+
+
+def _check_number(name: str, number: Any) -> None:
+    if type(number) is not int or number < 0:
+        raise ArgumentError(f"expected {name} to be the number of one, got {described(number)}")
 
 
 def _describe_captures(message: str, code: Code) -> str:

@@ -50,6 +50,7 @@ class Mask:
     _decides = "_keep", "_is_own", "_align"
     _constant: Any = False
 
+    @public
     def __init__(self, keep: Callable[..., Any], text: Optional[str] = None, align: Any = "top-left") -> None:
         if not callable(keep):
             raise UnsupportedTypeError(f"expected a function (b, h, i, j) -> condition, got {type(keep)!r}")
@@ -59,7 +60,7 @@ class Mask:
         self._is_own = text is not None
         self._name = text or getattr(keep, "__name__", "mask")
         # `repr` names the alignment only if it is not the usual one.
-        self._align, self._usual_align = align, align
+        self._align = self._usual_align = args.check_align(align)
 
     def __repr__(self) -> str:
         return f"<flashc.masks {self._text}>"
@@ -97,6 +98,7 @@ class Mask:
             return not kept if isinstance(kept, bool) else ~kept
         return _Joined(keep, f"~({self._text})", lambda align: ~self.aligned(align))
 
+    @public
     def aligned(self, align: Any) -> "Mask":
         """Returns the mask with query i at position i + shift, in place of the alignment that the mask, or each part of
         a joined mask, has.
@@ -119,6 +121,7 @@ class _Joined(Mask):
         super().__init__(keep, text)
         self._realign = realign
 
+    @public
     def aligned(self, align: Any) -> Mask:
         return self._realign(args.check_align(align))
 

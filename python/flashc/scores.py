@@ -16,7 +16,7 @@ from typing import Any, Callable, List, Optional, Union
 from . import ops
 from ._arrays.array import spoken
 from ._arrays.protocol import ArrayLike
-from ._runtime.library import ArgumentError, UnsupportedTypeError
+from ._runtime.library import ArgumentError, UnsupportedTypeError, parse_flag
 from ._runtime.public import public
 from ._trace import mask_arguments as args
 from ._trace import trace
@@ -35,6 +35,7 @@ class Score:
     #: Makes NumPy call this class's operators, also if an array is on the left side.
     __array_ufunc__ = None
 
+    @public
     def __init__(self, rescore: Callable[..., Any], text: Optional[str] = None) -> None:
         if not callable(rescore):
             raise UnsupportedTypeError(f"expected a function (s, b, h, i, j) -> score, got {type(rescore)!r}")
@@ -91,7 +92,7 @@ def alibi(slopes: Union[int, ArrayLike], *, symmetric: bool = False, align: Any 
             later keys is positive, so use a causal mask.
         align: as for `flashc.masks.causal`.
     """
-    align = args.check_align(align)
+    align, symmetric = args.check_align(align), parse_flag("symmetric", symmetric)
     if isinstance(slopes, int):
         heads = args.constant("slopes", slopes, 1)
         slope, text = lambda h: _paper_slope(heads, h), repr(heads)
@@ -132,12 +133,14 @@ def relative_bias(table: ArrayLike, *, bidirectional: bool = True, max_distance:
         max_distance: distances from max_distance on share the last bucket.
         align: as for `flashc.masks.causal`.
     """
-    align = args.check_align(align)
+    align, bidirectional = args.check_align(align), parse_flag("bidirectional", bidirectional)
     buckets = _check_table("table", table, 2)[0]
     side = buckets // 2 if bidirectional else buckets
     if side < 2:
         raise ArgumentError(f"expected a table of at least {4 if bidirectional else 2} buckets, got {buckets}")
     max_distance = args.constant("max_distance", max_distance, side // 2 + 1)
+    if max_distance >= 2**31:
+        raise ArgumentError(f"expected max_distance below 2^31, got {max_distance}")
     thresholds = _bucket_thresholds(side, max_distance)
 
     def rescore(s, b, h, i, j):
@@ -155,11 +158,16 @@ def _bucket_thresholds(buckets: int, max_distance: int) -> List[int]:
     (max_distance / e)^(k / n)."""
     exact = buckets // 2
     shared = buckets - exact
-    thresholds, x = [], exact
+    thresholds = []
     for k in range(1, shared):
-        while x ** shared * exact ** k < max_distance ** k * exact ** shared:
-            x += 1
-        thresholds.append(x)
+        least, most = exact, max_distance
+        while least < most:
+            x = (least + most) // 2
+            if x ** shared * exact ** k < max_distance ** k * exact ** shared:
+                least = x + 1
+            else:
+                most = x
+        thresholds.append(least)
     return thresholds
 
 

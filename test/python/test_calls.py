@@ -35,11 +35,13 @@ CALLS = {
     "masks.dilated_window": dict(left=4, dilation=2), "masks.key_padding": dict(lengths=3),
     "masks.block_diffusion": dict(length=4, size=2), "masks.documents": dict(ids=OFFSETS),
     "masks.shared_prefix": dict(prefix=1, ids=2), "masks.packed": dict(offsets=OFFSETS),
+    "masks.neighborhood": dict(shape=9, kernel_size=3), "scores.alibi": dict(slopes=2),
+    "scores.soft_cap": dict(cap=3), "scores.relative_bias": dict(table=np.zeros((32, 2), np.float32)),
 }
 
 
 def find(name):
-    return getattr(masks, name[6:]) if name.startswith("masks.") else getattr(flashc, name)
+    return functools.reduce(getattr, name.split("."), flashc)
 
 
 # --- Keywords ---------------------------------------------------------------------------------------------------------
@@ -51,11 +53,12 @@ def find(name):
     ("attention", "key_padding_mask", r"write mask=flashc.masks.key_padding\(lengths\)"),
     ("attention", "block_mask", "write mask="), ("attention", "score_mod", "write score="),
     ("attention", "softmax_scale", "write scale="), ("attention", "sm_scale", "write scale="),
-    ("attention", "window_size", r"write window=\(left, right\)"), ("attention", "softcap", "tanh"),
-    ("attention", "alibi_slopes", r"write score=.*slopes\[h\]"), ("attention", "dropout", "write dropout_p="),
+    ("attention", "window_size", r"write window=\(left, right\)"), ("attention", "dropout", "write dropout_p="),
+    ("attention", "softcap", r"write score=flashc\.scores\.soft_cap\(cap\)"),
+    ("attention", "alibi_slopes", r"write score=flashc\.scores\.alibi\(slopes, symmetric=True\)"),
     ("attention", "query", "write q="), ("attention", "s_aux", "write sinks="),
     ("attention", "return_softmax_lse", "write return_lse=True"),
-    ("varlen_attention", "cu_seqlens", "write cu_seqlens_q="), ("varlen_attention", "softcap", "tanh"),
+    ("varlen_attention", "cu_seqlens", "write cu_seqlens_q="), ("varlen_attention", "softcap", "soft_cap"),
     ("decode", "cache_seqlens", "write lengths="), ("decode", "page_table", "write block_table="),
     ("decode", "k", "flashc.append_kv writes"), ("decode", "num_splits", "write splits="),
     ("append_kv", "cache_seqlens", "write positions="), ("append_kv", "rotary_cos", "write rotary="),
@@ -67,8 +70,11 @@ def find(name):
     ("attention", "maks", "write mask="),
     ("decode", "block_tabel", "write block_table="), ("masks.causal", "alignment", "write align="),
     ("plan_mask", "qlen", "write q_len="), ("merge_states", "sink", "write sinks="),
-    # No similar word: all keywords are listed.
-    ("masks.chunked", "zzz", "it has size, align"),
+    # No similar word: all keywords are listed. The names of other functions here, and of other libraries, are no typos.
+    ("masks.chunked", "zzz", "it has size, align"), ("attention", "k_scale", "it has q, k, v"),
+    ("attention", "k_descale", "it has q, k, v"), ("varlen_attention", "layout", "it has q, k, v"),
+    ("decode", "dropout", "it has q, k_cache"), ("attention_backward", "op", "it has q, k, v"),
+    ("scores.alibi", "slope", "write slopes="), ("masks.neighborhood", "kernel", "write kernel_size="),
 ])
 def test_keywords_are_answered_with_the_name_here(name, keyword, words):
     place = "" if words[:2] in ("wr", "it") else ".*"
@@ -89,6 +95,24 @@ def test_keywords_are_answered_with_the_name_here(name, keyword, words):
                           (lambda: flashc.compile(Q, Q, Q)
                            (Q, Q, Q, lse=True), r"argument of flashc\.Kernel, got lse=: write return_lse=")])
 def test_calls_of_another_form(call, words):
+    with pytest.raises(flashc.ArgumentError, match=words):
+        call()
+
+
+MASK, PICTURE = masks.causal(), flashc.explain(Q, Q, Q)
+
+
+@pytest.mark.parametrize("call, words", [
+    (masks.Mask, r"keep in a call of flashc\.masks\.Mask"), (lambda: masks.Mask(sees, 1, 2, 3), "without a name"),
+    (lambda: masks.Mask(sees, align="left"), "align to be 'bottom-right', 'top-left' or an integer, got 'left'"),
+    (MASK.aligned, r"align in a call of flashc\.masks\.Mask\.aligned"), ((MASK & sees).aligned, "align in a call of"),
+    (lambda: MASK.aligned(algin=1), "got algin=: write align="), (flashc.scores.Score, "rescore in a call of"),
+    (flashc.ArraySpec, "shape and dtype in a call of"), (lambda: flashc.ArraySpec((1,), dtyp="f32"), "write dtype="),
+    (lambda: flashc.compile(Q, Q, Q).ir(), r"level in a call of flashc\.Kernel\.ir"),
+    (lambda: flashc.statistics(1), "got 1 arguments without a name"),
+    (lambda: PICTURE.png("x"), "batch to be the number of one, got 'x'"),
+    (lambda: PICTURE.png(heads=1), "write head=")])
+def test_calls_of_methods_and_classes(call, words):
     with pytest.raises(flashc.ArgumentError, match=words):
         call()
 
@@ -240,6 +264,8 @@ def test_integers_have_the_names_of_frameworks():
      "is_causal to be True or False"),
     ("scaled_dot_product_attention", dict(attn_mask=3), flashc.UnsupportedTypeError, "attn_mask to be a tensor, got 3"),
     ("scaled_dot_product_attention", dict(key=None), flashc.UnsupportedTypeError, "key to be a tensor, got None"),
+    ("flex_attention", dict(is_causal=True), flashc.ArgumentError, "got is_causal=: write block_mask=lambda"),
+    ("flex_attention", dict(attn_mask=None), flashc.ArgumentError, "got attn_mask=: write block_mask="),
     ("flex_attention", dict(mask=None), flashc.ArgumentError, "got mask=: write block_mask="),
     ("flex_attention", dict(score=None), flashc.ArgumentError, "got score=: write score_mod="),
     ("flex_attention", dict(return_aux=3), flashc.UnsupportedTypeError,

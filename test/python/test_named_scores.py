@@ -162,6 +162,7 @@ def test_score_has_a_kernel(score):
     (lambda: scores.relative_bias(np.zeros((3, 2))), flashc.ArgumentError, "a table of at least 4 buckets, got 3"),
     (lambda: scores.relative_bias(np.zeros((1, 2)), bidirectional=False), flashc.ArgumentError, "at least 2 buckets"),
     (lambda: scores.relative_bias(np.zeros((32, 2)), max_distance=8), flashc.ArgumentError, "at least 9"),
+    (lambda: scores.relative_bias(np.zeros((32, 2)), max_distance=10**30), flashc.ArgumentError, "below 2.31"),
     (lambda: scores.Score(3), flashc.UnsupportedTypeError, r"a function \(s, b, h, i, j\) -> score, got"),
     (lambda: scores.soft_cap(3) >> 3, TypeError, "unsupported operand"),
     (lambda: np.ones(3) >> scores.soft_cap(3), TypeError, "unsupported operand")])

@@ -5,6 +5,7 @@ import operator
 from typing import Any, NamedTuple, Optional, Sequence, Tuple
 
 from .._runtime.library import ArgumentError, UnsupportedTypeError
+from .._runtime.public import public
 
 #: The device number of arrays on the host; other devices are numbers of GPUs.
 CPU = -1
@@ -77,6 +78,7 @@ class ArraySpec:
     """
     __slots__ = ("shape", "dtype", "strides")
 
+    @public
     def __init__(self, shape: Sequence[int], dtype: Any, strides: Optional[Sequence[int]] = None) -> None:
         self.shape = _integers("shape", shape)
         if any(extent < 0 for extent in self.shape):

@@ -266,6 +266,7 @@ class Statistics:
     loads: int
 
 
+@public
 def statistics() -> Statistics:
     """Counters of this process's compilations, cache and loads."""
     counters = context().statistics()

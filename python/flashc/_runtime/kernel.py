@@ -98,6 +98,7 @@ class Kernel:
         every = [launcher.loaded.mask_maps() for launcher in self._launchers.values()]
         return MaskMaps(*(sum(getattr(one, name) for one in every) for name in MaskMaps._fields))
 
+    @public
     def ir(self, level: str) -> str:
         """The program at a level: "flash", "loops", and for a GPU "tile", "nvvm" or "llvm".
 

@@ -24,12 +24,13 @@ _FOREIGN = [
     ("mask", "mask=..., an array of numbers that are added to the scores", "attn_bias bias"),
     ("mask", "mask=flashc.masks.key_padding(lengths)", "key_padding_mask padding_mask"),
     ("attn_mask", "", "attention_mask mask attn_bias bias"),
-    ("block_mask", "", "mask_mod mask"),
+    ("block_mask", "block_mask=lambda b, h, i, j: j <= i", "is_causal causal"),
+    ("block_mask", "", "mask_mod mask attn_mask attention_mask"),
     ("score", "score=..., a function (s, b, h, i, j) -> new score", "score_mod"),
     ("score_mod", "", "score"),
-    ("score", "score=lambda s, b, h, i, j: cap * flashc.ops.tanh(s / cap)",
+    ("score", "score=flashc.scores.soft_cap(cap)",
      "softcap soft_cap logits_soft_cap logit_cap attn_logit_softcapping"),
-    ("score", "score=lambda s, b, h, i, j: s + slopes[h] * (j - i)", "alibi_slopes"),
+    ("score", "score=flashc.scores.alibi(slopes, symmetric=True)", "alibi_slopes"),
     ("scale", "", "softmax_scale sm_scale qk_scale scaling scale_factor"),
     ("window", "window=(left, right), or left alone", "window_size sliding_window local_window_size window_left"),
     ("left", "", "window_size window_left"),
@@ -82,7 +83,7 @@ def public(function: _Function) -> _Function:
 
 def _name(function: Callable[..., Any]) -> str:
     module, _, _ = function.__module__.partition("._")
-    return f"{module}.{function.__qualname__}".replace(".__call__", "")
+    return f"{module}.{function.__qualname__}".replace(".__call__", "").replace(".__init__", "")
 
 
 def _refuse(function: Callable[..., Any], arguments: Sequence[Any], keywords: Dict[str, Any]) -> NoReturn:
@@ -114,5 +115,7 @@ def _advice(name: str, known: Sequence[str]) -> str:
     for here, advice, names in _FOREIGN:
         if here in known and name.lower() in names.split():
             return f"write {advice or here + '=...'}"
-    alike = difflib.get_close_matches(name.lower(), known, 1)
+    # A name of another library, or of another function here, is no typo.
+    is_meant = any(name in (here, *names.split()) for here, _, names in _FOREIGN)
+    alike = [] if is_meant else difflib.get_close_matches(name.lower(), known, 1, 0.7)
     return f"write {alike[0]}=..." if alike else f"it has {', '.join(known)}"
