@@ -46,9 +46,10 @@ def varlen_attention(q: ArrayLike, k: ArrayLike, v: ArrayLike, cu_seqlens_q: Int
         causal: query i of a sequence sees its key j when j <= i + Nk - Nq, with the lengths of the sequence.
         window: (left, right) around that key, as for `flashc.attention`.
         mask, score: functions, as for `flashc.attention`, of the number of the sequence in place of the batch, and of
-            positions in the sequence: (s, h, i, j) -> condition, (x, s, h, i, j) -> new score. Positions that index an
-            array are clamped to it. The alignment of masks by name, `flashc.ops.query_length()` and `key_length()` use
-            the lengths of the sequence.
+            positions in the sequence: (s, h, i, j) -> condition, (x, s, h, i, j) -> new score. An array that positions
+            index needs an element for each position of the longest sequence: on the CPU an index outside of the array
+            is an error, on a GPU it is clamped. The alignment of masks by name, `flashc.ops.query_length()` and
+            `key_length()` use the lengths of the sequence.
         scale, sinks, dropout_p, philox, enable_gqa, schedule, deterministic: as for `flashc.attention`.
         return_lse: also return the log-sum-exp, [Hq, total_q] in f32.
         out: arrays for the result, instead of new ones: o, or (o, lse).

@@ -95,6 +95,15 @@ def test_an_index_outside_names_the_array_and_the_line(rng):
     assert line_of(mask) in fails(rng, mask=mask)
 
 
+def test_positions_in_packed_sequences_outside_of_an_array(rng):
+    q = rng.standard_normal((9, 2, 16)).astype(np.float32)
+    table = rng.standard_normal(5).astype(np.float32)
+    score = lambda s, n, h, i, j: s + table[j]  # noqa: E731
+    flashc.varlen_attention(q, q, q, [0, 4, 9], score=score)
+    with pytest.raises(flashc.ArgumentError, match=f"{line_of(score)}expected an index into table between"):
+        flashc.varlen_attention(q, q, q, [0, 3, 9], score=score)
+
+
 def test_an_index_that_nothing_hangs_on_may_be_outside(rng):
     table, flags = rng.standard_normal(5).astype(np.float32), np.array([True, False, True, True, True])
     for shape in SHAPES:
