@@ -17,6 +17,8 @@ PROGRAMS = [("flashc", "the compiler: MLIR in, PTX and its manifest out (flashc 
             ("python -m flashc.bench", "times this package and other attentions on the GPU"),
             ("python -m flashc.tune", "finds schedules for the GPU")]
 
+_SOME_OPS = "where", "tanh", "count_le", "query_length", "array"
+
 _HOPPER, _OLDEST = (9, 0), (8, 0)
 
 
@@ -56,6 +58,8 @@ def _functions() -> Iterator[Tuple[str, str]]:
     for module in (flashc.masks, flashc.scores):
         names = ", ".join(name for name in module.__all__ if name[0].islower())
         yield module.__name__.partition(".")[2], names
+    yield "ops", f"{len(flashc.ops.__all__)} functions for masks and scores, such as {', '.join(_SOME_OPS)}"
+    yield "torch", "scaled_dot_product_attention and flex_attention, which replace PyTorch's (PyTorch 2.4 or newer)"
 
 
 def _first_sentence(value: object) -> str:

@@ -21,8 +21,10 @@ def run(*arguments):
 def test_program_says_what_there_is():
     text = run()
     for word in (flashc.__version__, os.environ["FLASHC_LIBRARY"], documents(), "not installed", "neighborhood",
-                 "python -m flashc.bench", "python -m flashc.tune", "attention_backward", "relative_bias"):
+                 "python -m flashc.bench", "python -m flashc.tune", "attention_backward", "relative_bias",
+                 "functions for masks and scores", "scaled_dot_product_attention and flex_attention"):
         assert word in text, text
+    assert set(program._SOME_OPS) <= set(flashc.ops.__all__)
     assert run("--docs").strip() == documents()
     done = subprocess.run([sys.executable, "-m", "flashc", "--prefix"], capture_output=True, text=True)
     assert done.returncode == 2 and "expected CMake's files next to the library, found none" in done.stderr
