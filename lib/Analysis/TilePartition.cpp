@@ -51,7 +51,8 @@ static bool isClampedTile(OpFoldResult size, int64_t step, Value iv, const Linea
 
 /// Proves the conditions of a dimension in which `loop` moves the slice. Returns the condition that is not met, or an
 /// empty string.
-static std::string proveMovedDim(OpFoldResult size, scf::ForOp loop, bool mustCover, OpFoldResult extent) {
+static std::string proveMovedDim(OpFoldResult size, scf::ForOp loop, bool mustCover, OpFoldResult extent,
+                                 int64_t divisor) {
   std::optional<int64_t> step = getConstantIntValue(loop.getStep());
   if (!step)
     return "expected a constant loop step";
@@ -63,7 +64,7 @@ static std::string proveMovedDim(OpFoldResult size, scf::ForOp loop, bool mustCo
   if (!isConstantIntValue(loop.getLowerBound(), 0) || !isEqualSize(loop.getUpperBound(), extent))
     return "expected the loop to run from 0 to the extent of the dimension";
   std::optional<int64_t> endValue = end.getConstantValue();
-  if (isConstantIntValue(size, *step) && *step != 1 && (!endValue || *endValue % *step != 0))
+  if (isConstantIntValue(size, *step) && endValue.value_or(divisor) % *step != 0)
     return "expected the tile at the loop's end to be clamped";
   return "";
 }
@@ -83,7 +84,7 @@ static const scf::ForOp *findLoopOfSegmentTile(OpFoldResult offset, OpFoldResult
 }
 
 TilePartition mlir::flash::proveTilePartition(OffsetSizeAndStrideOpInterface slice, ArrayRef<scf::ForOp> loops,
-                                              std::optional<ArrayRef<OpFoldResult>> extents) {
+                                              std::optional<ArrayRef<OpFoldResult>> extents, int64_t headDivisor) {
   TilePartition partition;
   SmallVector<OpFoldResult> offsets = slice.getMixedOffsets(), sizes = slice.getMixedSizes();
   auto fail = [&](unsigned dim, const Twine &reason) {
@@ -110,7 +111,8 @@ TilePartition mlir::flash::proveTilePartition(OffsetSizeAndStrideOpInterface sli
     unsigned position = loop - loops.begin();
     if (partition.isMovedBy(position))
       return fail(dim, "expected a loop to move one dimension only, got a second one");
-    std::string missing = ofSegments ? "" : proveMovedDim(sizes[dim], *loop, extents.has_value(), extent);
+    int64_t divisor = dim == static_cast<unsigned>(StepDim::H) ? headDivisor : 1;
+    std::string missing = ofSegments ? "" : proveMovedDim(sizes[dim], *loop, extents.has_value(), extent, divisor);
     if (!missing.empty())
       return fail(dim, missing);
     partition.loopOfDim.push_back(position);

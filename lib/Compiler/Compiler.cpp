@@ -118,6 +118,7 @@ CompileOptions flashc::withSchedule(const CompileOptions &options, const Schedul
   }
   pipeline.residentTile = schedule.getQTile();
   pipeline.streamedTile = schedule.kvTile;
+  pipeline.headTile = schedule.heads;
   pipeline.splitGradients = schedule.splitGradients;
   return result;
 }

@@ -35,7 +35,7 @@ struct Draft {
   /// Whether shared memory has room for the tiles, and for the slopes if they are wanted.
   bool hasRoom() const { return needs(wantsSlopes()).sharedMemoryBytes <= target().maxSharedMemory; }
   bool isListed() const { return question.rows == RowsClass::Listed; }
-  bool mayList() const { return isListed() && s.persistent; }
+  bool mayList() const { return isListed() && s.persistent && s.heads == 1; }
   /// Whether a CTA computes only one part of one tile. It stores the part's result and the part's log-sum-exp in f32.
   bool hasParts() const { return s.splits > 1; }
   bool isOverlapped() const { return s.epilogue != Epilogue::Plain; }

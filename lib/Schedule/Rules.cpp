@@ -52,6 +52,7 @@ llvm::Error flashc::checkSchedule(const Schedule &schedule, const GPUTarget &tar
                                   LoopFacts loops) {
   Schedule checked = schedule;
   Question question(schedule.kind, target.name, d, dv); // of an attention for which every rule on attentions holds
+  question.group = schedule.heads;
   question.rows = RowsClass::Bounded;
   question.outputs.hasLse = false;
   question.loops = loops;

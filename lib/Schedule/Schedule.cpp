@@ -8,7 +8,7 @@
 using namespace mlir;
 using namespace flashc;
 
-int64_t TiledSchedule::getQTile() const { return tile::kTileRows * consumers; }
+int64_t TiledSchedule::countRows() const { return tile::kTileRows * consumers; }
 
 RoleRegisters Schedule::getRegisters() const {
   if (hasReducer() && consumers == 2)
@@ -95,6 +95,7 @@ static const Field kFields[] = {
     field<&Schedule::waitAfter>(kForward, "wait-after"),
     field<&Schedule::max>(kForward, "max", kMaxima),
     field<&Schedule::ownKeys>(kForward, "own-keys"),
+    fieldFrom<&Schedule::heads>(1, kForward, "heads"),
     fieldFrom<&Schedule::splits>(1, kForward | kDecode, "splits"),
     fieldFrom<&Schedule::chunk>(0, kDecode, "chunk"),
     field<&Schedule::merge>(kDecode, "merge", kMerges),

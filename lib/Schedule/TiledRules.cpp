@@ -54,6 +54,22 @@ static const Rule kRules[] = {
      [](const Draft &d) {
        return "expected 1 to " + print(tile::kMaxConsumers) + " consumers, got " + print(d.s.consumers);
      }},
+    {"heads",
+     "it does not divide the group of query heads that share a key head, or is more than the 64 rows of a consumer", "",
+     [](const Draft &d) {
+       return d.s.heads > tile::kTileRows || d.question.group % std::max<int64_t>(d.s.heads, 1) != 0;
+     },
+     [](const Draft &d) {
+       return "expected heads to be at most " + print(tile::kTileRows) + " and to divide the group of " +
+              print(d.question.group) + " query heads that share a key head, got " + print(d.s.heads);
+     }},
+    {"heads", "it is above 1, and there is dropout or tiles of queries begin at packed sequences", "",
+     [](const Draft &d) { return d.s.heads > 1 && (d.question.hasDropout || d.question.loops.hasSegments); },
+     [](const Draft &d) {
+       return std::string("expected heads=1 ") +
+              (d.question.hasDropout ? "with dropout" : "where tiles of queries begin at packed sequences") + ", got " +
+              print(d.s.heads);
+     }},
     {"kv-tile", "it is not 16 to 256 in steps of 16", "",
      [](const Draft &d) { return !d.target().allowsKeys(d.s.kvTile); },
      [](const Draft &d) {
@@ -168,6 +184,11 @@ static const Rule kRules[] = {
     // Key ranges of consumers.
     {"own-keys", "the mask has no bounds for a few rows, or bounds that read arrays in a row without `rows=listed`",
      "false", [](const Draft &d) { return d.question.rows != RowsClass::Bounded && !(d.row.rows && d.mayList()); }},
+    {"own-keys", "the bounds read arrays, and `heads` is above 1", "",
+     [](const Draft &d) { return d.s.ownKeys && d.isListed() && d.s.heads > 1; },
+     [](const Draft &) -> std::string {
+       return "expected heads=1 for own-keys of a mask whose bounds read arrays: the work list has tiles of one head";
+     }},
     {"own-keys", "the bounds read arrays, and `persistent=false`", "",
      [](const Draft &d) { return d.s.ownKeys && d.isListed() && !d.mayList(); },
      [](const Draft &) -> std::string {

@@ -34,9 +34,10 @@ struct TilePartition {
 ///    extent, and if a loop that moves a dimension runs from 0 to its extent with slices of the tile size, clamped
 ///    (affine.min) where a tile exceeds the extent.
 ///
-/// Without `extents`, proves only (1). Strides must be 1.
+/// Without `extents`, proves only (1). Strides must be 1. A number of heads that is not static is known to be a
+/// multiple of `headDivisor`.
 TilePartition proveTilePartition(OffsetSizeAndStrideOpInterface slice, ArrayRef<scf::ForOp> loops,
-                                 std::optional<ArrayRef<OpFoldResult>> extents);
+                                 std::optional<ArrayRef<OpFoldResult>> extents, int64_t headDivisor = 1);
 
 /// Returns the extents of a tensor. If its type is dynamic, takes them from the tensor.empty that the tensor comes from
 /// (looking through linalg.fill). Unknown extents are null.

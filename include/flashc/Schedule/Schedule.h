@@ -63,8 +63,8 @@ struct TiledSchedule {
   /// the current tile's Q.
   int64_t qStages = 1;
 
-  /// The number of query rows of a CTA. Level L1 has query tiles of this size.
-  int64_t getQTile() const;
+  /// The number of rows of a CTA.
+  int64_t countRows() const;
 };
 
 /// Fields of the forward pass.
@@ -79,6 +79,9 @@ struct ForwardSchedule {
   /// Whether each consumer visits only the tiles of keys that its own 64 rows see, instead of all tiles that the CTA's
   /// rows see.
   bool ownKeys = false;
+  /// The number of query heads of a group whose rows share a tile, so that the tile is full with few queries
+  /// (FlashAttention-3's PackGQA). A consumer then has 64 div `heads` queries of each head.
+  int64_t heads = 1;
 };
 
 /// Fields of the forward pass and of decoding.
@@ -117,6 +120,9 @@ struct Schedule : CommonSchedule, TiledSchedule, ForwardSchedule, SplitSchedule,
   Schedule(KernelKind kind = KernelKind::Forward) : kind(kind) {}
 
   KernelKind kind;
+
+  /// The number of queries of a CTA. Level L1 has query tiles of this size.
+  int64_t getQTile() const { return countRows() / (consumers * heads) * consumers; }
 
   /// The number of CTAs of a cluster: the number of parts of a tile in a decoding kernel with merge=cluster, otherwise
   /// 1.

@@ -88,6 +88,8 @@ struct CacheQuestion {
   /// Whether the mask reads arrays. Each tile of queries may then visit a list of tiles of keys from a table. A forward
   /// kernel cannot cut such a list into parts.
   bool isMaskedByArrays = false;
+  /// Whether the mask depends on the query head. Tiles of several heads would visit all keys.
+  bool isMaskedByHead = false;
   /// The number of multiprocessors of the GPU.
   int64_t multiprocessors = 0;
 };
@@ -105,6 +107,8 @@ struct Question {
   /// bf16 or f16.
   std::string dtype;
   int64_t d, dv;
+  /// The number of query heads that share a key head.
+  int64_t group = 1;
   MaskClass mask = MaskClass::None;
   /// The most keys that a query sees. None: a query may see all keys, or the number is unknown.
   std::optional<int64_t> keys;

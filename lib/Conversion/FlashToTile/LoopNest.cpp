@@ -261,13 +261,13 @@ void Matcher::matchParts() {
       nest.parts.dim = {position, extent, 1};
 }
 
-/// Recognises the tiles that flash-split-kv makes. They have at most kWarpRows rows.
+/// Recognises tiles of several heads, and the tiles that flash-split-kv makes, which have at most kWarpRows rows.
 void Matcher::matchPackedRows() {
   auto op = dyn_cast<flash::OnlineAttentionOp>(nest.getStep().getOperation());
   if (!op)
     return;
   ArrayRef<int64_t> tile = op.getQ().getType().getShape();
-  if (tile[1] * tile[2] > tile::kWarpRows)
+  if (tile[1] == 1 && tile[2] > tile::kWarpRows)
     return;
   Builder b(op.getContext());
   nest.packed = PackedShape{tile[1], tile[2]};
@@ -294,6 +294,8 @@ LogicalResult Matcher::matchParallelLoop() {
   nest.resident = *resident;
   matchParts();
   matchPackedRows();
+  if (nest.segmentTile && nest.packed)
+    return op.emitError() << "expected one head per tile where tiles of queries begin at packed sequences";
   if (nest.batch.step != 1 || nest.head.step != (nest.packed ? nest.packed->heads : 1))
     return op.emitError() << "expected one batch and one head per tile";
   int64_t step = nest.segmentTile ? 1 : nest.residentTile;
@@ -406,17 +408,10 @@ LogicalResult Matcher::matchGroup() {
   }
   if (isSame(ofKeyHeads->head, getAsOpFoldResult(nest.head.position)))
     return success();
-  auto value = dyn_cast<Value>(ofKeyHeads->head);
-  auto apply = value ? value.getDefiningOp<affine::AffineApplyOp>() : affine::AffineApplyOp();
-  auto quotient = dyn_cast_or_null<AffineBinaryOpExpr>(apply ? apply.getAffineMap().getResult(0) : AffineExpr());
-  auto divisor = dyn_cast_or_null<AffineConstantExpr>(quotient ? quotient.getRHS() : AffineExpr());
-  bool isGroup = divisor && quotient.getKind() == AffineExprKind::FloorDiv && divisor.getValue() > 0 &&
-                 isa<AffineDimExpr, AffineSymbolExpr>(quotient.getLHS()) && apply->getNumOperands() == 1 &&
-                 apply->getOperand(0) == nest.head.position;
-  if (!isGroup)
+  nest.groupSize = flash::getGroupOfKeyHead(ofKeyHeads->head, nest.head.position);
+  if (nest.groupSize == 0)
     return nest.getStep().emitError() << "expected the key head to be the query head, or the query head floordiv the "
                                          "group size, where a number of heads is dynamic";
-  nest.groupSize = divisor.getValue();
   return success();
 }
 

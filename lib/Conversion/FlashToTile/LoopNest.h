@@ -4,6 +4,7 @@
 
 #include "flashc/Dialect/Flash/IR/Flash.h"
 #include "flashc/Dialect/Flash/Transforms/Transforms.h"
+#include "flashc/Dialect/Tile/IR/Tile.h"
 #include "flashc/LaunchKernels/LaunchNest.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -67,7 +68,7 @@ struct PairWalk {
   std::optional<mlir::flash::NeededKeys> neededKeys = {};
 };
 
-/// The rows of a tile of a decoding kernel (flash-split-kv): query heads of one group times query tokens.
+/// The rows of a tile of several heads: query heads of one group times query tokens.
 struct PackedShape {
   int64_t heads, tokens;
 };
@@ -85,6 +86,7 @@ struct LoopNest : LaunchNest {
   /// The op that takes the state after the loops (flash.finalize). Null if the state is the result.
   mlir::Operation *epilogue = nullptr;
   std::optional<PairWalk> pairs;
+  /// The rows of a tile if a tile has several heads, or if it is a tile of flash-split-kv.
   std::optional<PackedShape> packed;
   mlir::Type elementType;             // the type of the elements that products multiply
   mlir::Region *score = nullptr;      // the score region of all segments
@@ -102,6 +104,8 @@ struct LoopNest : LaunchNest {
   const NestOperand &getOperand(mlir::flash::StepDim dim) const;
   /// Whether a row may see no key.
   bool mayHaveEmptyRows() const;
+  /// Whether the nest is of flash-split-kv, for a decoding kernel: its tiles have the rows of one warp.
+  bool isOfDecoding() const { return packed && packed->heads * packed->tokens <= mlir::tile::kWarpRows; }
 };
 
 /// Matches the nests of a module: one nest, or for a backward pass one for each step of flash-split-gradients. The

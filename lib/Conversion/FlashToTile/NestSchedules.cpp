@@ -27,7 +27,7 @@ static FailureOr<std::optional<Schedule>> getCarried(const LoopNest &nest) {
   llvm::Expected<Schedule> schedule = Schedule::get(cast<DictionaryAttr>(carried));
   if (!schedule)
     return op.emitError() << "schedule: " << llvm::toString(schedule.takeError());
-  if ((schedule->kind == KernelKind::Decode) != nest.packed.has_value())
+  if ((schedule->kind == KernelKind::Decode) != nest.isOfDecoding())
     return op.emitError()
            << "expected a schedule of kind=decode for packed rows, and of another kind for others, got kind="
            << getKindName(schedule->kind);
@@ -117,7 +117,7 @@ FailureOr<std::vector<NestKernel>> flashc::scheduleNests(MutableArrayRef<LoopNes
                                                          StringRef overrides) {
   std::vector<NestKernel> kernels;
   for (LoopNest &nest : nests) {
-    if (nest.packed) {
+    if (nest.isOfDecoding()) {
       FailureOr<NestKernel> kernel = scheduleDecoding(nest, target, overrides);
       if (failed(kernel))
         return failure();
@@ -140,7 +140,7 @@ FailureOr<std::vector<NestKernel>> flashc::scheduleNests(MutableArrayRef<LoopNes
 /// follow one.
 static std::string decideWhySorted(const NestKernel &kernel, bool isOnlyNest) {
   const auto &[nest, schedule] = std::tie(kernel.nest, kernel.schedule);
-  if (!isOnlyNest || nest.pairs || (schedule.persistent ? schedule.hasReducer() : !mayReorder(nest)))
+  if (!isOnlyNest || nest.pairs || nest.packed || (schedule.persistent ? schedule.hasReducer() : !mayReorder(nest)))
     return "";
   return whyUnsorted(nest, schedule.persistent);
 }
@@ -148,7 +148,7 @@ static std::string decideWhySorted(const NestKernel &kernel, bool isOnlyNest) {
 LogicalResult flashc::decideWorkLists(MutableArrayRef<NestKernel> kernels, StringRef target, bool hasTables) {
   for (NestKernel &kernel : kernels) {
     const auto &[nest, schedule] = std::tie(kernel.nest, kernel.schedule);
-    if (nest.packed)
+    if (nest.isOfDecoding())
       continue;
     kernel.whySorted = decideWhySorted(kernel, kernels.size() == 1);
     kernel.mayOverlap = hasTables || !kernel.whySorted.empty(); // a kernel that is alone overlaps with none

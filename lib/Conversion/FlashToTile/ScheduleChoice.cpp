@@ -238,6 +238,7 @@ static FailureOr<SmallVector<ScheduleChoice, 2>> choose(Operation *op, const Que
 /// Adds facts about scores and their regions to the question.
 static void addScores(flash::ScoresOpInterface op, Question &question) {
   question.kind = *lookupKind(op.getKernelKind());
+  question.group = op.getGroup();
   question.mask = classifyMask(op).mask;
   question.keys = getMostKeys(op);
   question.hasBoundedScores = hasBoundedScores(op, question.outputs);

@@ -13,16 +13,17 @@ Type KernelSignature::getType(unsigned argument) {
 
 Value KernelSignature::get(Kind kind, unsigned argument, int64_t detail, Type type) {
   for (const Parameter &known : parameters)
-    if (known.kind == kind && known.argument == argument && known.detail == detail)
+    if (known.kind == kind && known.argument == argument && known.detail == detail &&
+        (kind != Kind::TensorMap || known.value.getType() == type))
       return known.value;
   Value value = kernel.getBody().front().addArgument(type, host.getLoc());
   parameters.push_back({kind, argument, detail, value});
   return value;
 }
 
-Value KernelSignature::getTensorMap(unsigned argument, int64_t rows) {
+Value KernelSignature::getTensorMap(unsigned argument, int64_t rows, int64_t heads) {
   Type element = cast<ShapedType>(getType(argument)).getElementType();
-  return get(Kind::TensorMap, argument, rows, tile::TensorMapType::get(host.getContext(), rows, element));
+  return get(Kind::TensorMap, argument, rows, tile::TensorMapType::get(host.getContext(), rows, element, heads));
 }
 
 Value KernelSignature::getMemRef(unsigned argument, int64_t alignment, bool isOfBytes) {
@@ -76,7 +77,8 @@ std::vector<ManifestParameter> KernelSignature::getParameters() {
     case Kind::TensorMap: {
       ManifestParameter &map = add(ManifestKind::TensorMap, argument);
       int64_t bits = cast<ShapedType>(getType(argument)).getElementTypeBitWidth();
-      map.box = {uint32_t(target.swizzleBytes * 8 / bits), uint32_t(parameter.detail), 1, 1};
+      auto type = cast<tile::TensorMapType>(parameter.value.getType());
+      map.box = {uint32_t(target.swizzleBytes * 8 / bits), uint32_t(type.getRows()), uint32_t(type.getHeads()), 1};
       map.swizzle = target.swizzleBytes;
       break;
     }

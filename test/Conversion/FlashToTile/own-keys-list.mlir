@@ -30,7 +30,7 @@
 // none behind. What is its own are two numbers, after those that all have: with the tile's place and bounds, where the keys
 // of its sequence begin and end.
 // CHECK-LABEL: gpu.func @packed_causal(
-// CHECK-SAME:    own-keys=true,splits=1"
+// CHECK-SAME:    own-keys=true,heads=1,splits=1"
 // CHECK:         tile.program 3 grid({{.*}}) list({{.*}}) by <list numbers 7 own 2> {
 // CHECK:         %[[TOTAL:.*]] = arith.maxsi %{{.*}}, %c1
 // CHECK-DAG:     %[[FIRST:.*]] = tile.list_number 7

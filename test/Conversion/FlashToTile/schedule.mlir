@@ -14,14 +14,14 @@
 // D64-SAME: #tile.schedule<consumers = 3, producer_registers = 32, consumer_registers = 160, overlap = true, ping_pong = true, epilogue = softmax, wait_after = 12>
 // REDEFINE: %{tiles} = q-tile=128 kv-tile=128
 // RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=OTHERTILES
-// OTHERTILES: error: expected tiles of 192 queries and 128 keys (schedule consumers=3,kv-tile=128,stages=4,ping-pong=true,persistent=true,q-stages=2,epilogue=softmax,tensor-sums=true,store=own-slot,wait-after=12,max=running,own-keys=false,splits=1), got 128 and 128
+// OTHERTILES: error: expected tiles of 192 queries and 128 keys (schedule consumers=3,kv-tile=128,stages=4,ping-pong=true,persistent=true,q-stages=2,epilogue=softmax,tensor-sums=true,store=own-slot,wait-after=12,max=running,own-keys=false,heads=1,splits=1), got 128 and 128
 
 // Overrides.
 // REDEFINE: %{tiles} = q-tile=128 kv-tile=64
 // REDEFINE: %{schedule} = consumers=2,kv-tile=64,stages=3,ping-pong=false,persistent=false
 // RUN: %{convert} | FileCheck %s --check-prefix=OVERRIDDEN
 // OVERRIDDEN: block = [384, 1, 1]
-// OVERRIDDEN-SAME: schedule = "consumers=2,kv-tile=64,stages=3,ping-pong=false,persistent=false,q-stages=1,epilogue=plain,tensor-sums=true,store=registers,wait-after=12,max=running,own-keys=false,splits=1"
+// OVERRIDDEN-SAME: schedule = "consumers=2,kv-tile=64,stages=3,ping-pong=false,persistent=false,q-stages=1,epilogue=plain,tensor-sums=true,store=registers,wait-after=12,max=running,own-keys=false,heads=1,splits=1"
 // OVERRIDDEN-SAME: #tile.schedule<consumers = 2, producer_registers = 24, consumer_registers = 240, overlap = true, ping_pong = false, wait_after = 12>
 // REDEFINE: %{schedule} = consumers=1,kv-tile=64
 // REDEFINE: %{tiles} = q-tile=64 kv-tile=64
@@ -58,7 +58,7 @@
 // FLAG: error: schedule: expected false or true for 'persistent', got '1'
 // REDEFINE: %{schedule} = stage=2
 // RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=KEY
-// KEY: error: schedule: expected warps, consumers, kv-tile, stages, ping-pong, persistent, q-stages, epilogue, tensor-sums, store, wait-after, max, own-keys, splits, chunk, merge or split-gradients, got 'stage'
+// KEY: error: schedule: expected warps, consumers, kv-tile, stages, ping-pong, persistent, q-stages, epilogue, tensor-sums, store, wait-after, max, own-keys, heads, splits, chunk, merge or split-gradients, got 'stage'
 
 // REDEFINE: %{schedule} = q-stages=0
 // RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=QSTAGES

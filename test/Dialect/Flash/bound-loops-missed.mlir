@@ -156,12 +156,12 @@ func.func @keys_outside(%q: !q, %k: !tile, %m: !row) -> (!q, !row, !row) {
   return %r#0, %r#1, %r#2 : !q, !row, !row
 }
 
-// Two heads in a tile: the mask may differ between them.
+// Two heads in a tile, for which the mask differs.
 // CHECK-LABEL: func @two_heads
 // CHECK:         scf.for
 // CHECK:           flash.online_attention {{.*}} mask
 // CHECK-NOT:     scf.for
-// REMARK:      a tile spans several heads
+// REMARK:      a tile spans several heads, for which the mask differs
 func.func @two_heads(%q: tensor<1x2x64x8xf32>, %k: tensor<1x2x32x8xf32>, %m: tensor<1x2x64xf32>, %i0: index)
     -> tensor<1x2x64x8xf32> {
   %c0 = arith.constant 0 : index
@@ -173,7 +173,8 @@ func.func @two_heads(%q: tensor<1x2x64x8xf32>, %k: tensor<1x2x32x8xf32>, %m: ten
         outs(%s0, %s1, %s2 : tensor<1x2x64x8xf32>, tensor<1x2x64xf32>, tensor<1x2x64xf32>) at(%c0, %c0, %i0, %pos)
         {normalize = #flash.normalize<deferred>, scale = 1.0 : f32}
         mask (%b: index, %h: index, %i: index, %j: index) {
-          %p = arith.cmpi sle, %j, %i : index
+          %last = arith.subi %i, %h : index
+          %p = arith.cmpi sle, %j, %last : index
           flash.yield %p : i1
         } -> tensor<1x2x64x8xf32>, tensor<1x2x64xf32>, tensor<1x2x64xf32>
     scf.yield %s#0, %s#1, %s#2 : tensor<1x2x64x8xf32>, tensor<1x2x64xf32>, tensor<1x2x64xf32>

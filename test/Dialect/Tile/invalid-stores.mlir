@@ -9,7 +9,7 @@ func.func @invalid(%s: tensor<64xf32, #tile.lane_partial>, %m: memref<1x1x64xf32
     %q2: !tile.slot<128, 64, bf16>, %x3: tensor<64x72xf32, #tile.acc>, %map2: !tile.tensor_map<64 x f16>,
     %map3: !tile.tensor_map<128 x bf16>, %dest: memref<1x1x?x64xbf16>, %dest2: memref<1x1x?x64xf16>,
     %rows: tensor<64xf32, #tile.lane_partial>, %rows2: tensor<64xf16, #tile.row>, %rows3: tensor<64xf32, #tile.row>,
-    %slopes_arg: !tile.slot<64, 16, bf16>) {
+    %slopes_arg: !tile.slot<64, 16, bf16>, %map4: !tile.tensor_map<13 x bf16, heads 5>) {
   // BODY
   return
 }
@@ -26,6 +26,12 @@ func.func @invalid(%s: tensor<64xf32, #tile.lane_partial>, %m: memref<1x1x64xf32
 // VARY store_cols
 //     tile.store %s3, %m4[%i, %i, %i] limit %i : tensor<64x64xf32, #tile.acc>, memref<1x1x64x32xf32>
 //     | error: 'tile.store' op expected 64 columns in the destination, got 'memref<1x1x64x32xf32>'
+// VARY store_heads
+//     tile.store %s2, %m[%i, %i, %i] limit %i heads 5 of 13 : tensor<64xf32, #tile.row>, memref<1x1x64xf32>
+//     | error: 'tile.store' op expected rows of heads within a tile of 64 rows, and all columns, got 5 heads of 13 rows
+// VARY store_async_heads
+//     tile.store_async %x, %map4[%i, %i, %i] through %q : tensor<64x64xf32, #tile.acc>, !tile.tensor_map<13 x bf16, heads 5>, !tile.slot<64, 64, bf16>
+//     | error: 'tile.store_async' op expected a map of 64 rows of 'bf16', got '!tile.tensor_map<13 x bf16, heads 5>'
 // VARY store_async_output
 //     %o = tile.alloc_slot output : !tile.slot<64, 64, bf16>
 //     tile.store_wait

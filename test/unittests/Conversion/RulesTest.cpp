@@ -24,6 +24,7 @@ const std::pair<StringRef, std::vector<StringRef>> kValues[] = {
     {"wait-after", {"-1", "0", "8", "200"}},
     {"max", {"running", "unified"}},
     {"own-keys", {"true", "false"}},
+    {"heads", {"1", "3"}},
     {"splits", {"0", "1", "3", "65"}},
     {"split-gradients", {"none", "queries", "each"}},
 };
@@ -33,6 +34,7 @@ std::vector<Question> makeKeys() {
   Question plain;
   plain.dtype = "bf16";
   plain.d = plain.dv = 64;
+  plain.group = 3;
   plain.mask = MaskClass::Several;
   plain.outputs.hasLse = false;
   Question bounded = plain, listed = plain, wide = plain;
@@ -100,6 +102,24 @@ TEST(Rules, KnowsTheFieldsOfEachKindOfKernel) {
   EXPECT_EQ(refuse(table.getRows().front(), key, "splits=2"),
             "expected no splits for kind=column-sums: it is a field of kind=forward or decode");
   EXPECT_EQ(refuse(table.getRows().front(), key, "q-stages=2"), "");
+}
+
+TEST(Rules, SharesTilesOnlyWithinAGroup) {
+  ScheduleTable table = llvm::cantFail(ScheduleTable::parse(": stages=2", "t"));
+  Question key = makeKeys().front();
+  EXPECT_EQ(refuse(table.getRows().front(), key, "heads=3"), "");
+  EXPECT_EQ(refuse(table.getRows().front(), key, "heads=2"),
+            "expected heads to be at most 64 and to divide the group of 3 query heads that share a key head, got 2");
+  key.group = 128;
+  EXPECT_EQ(
+      refuse(table.getRows().front(), key, "heads=128"),
+      "expected heads to be at most 64 and to divide the group of 128 query heads that share a key head, got 128");
+  key.hasDropout = true;
+  EXPECT_EQ(refuse(table.getRows().front(), key, "heads=2"), "expected heads=1 with dropout, got 2");
+  key.hasDropout = false;
+  key.loops.hasSegments = true;
+  EXPECT_EQ(refuse(table.getRows().front(), key, "heads=2"),
+            "expected heads=1 where tiles of queries begin at packed sequences, got 2");
 }
 
 TEST(Rules, SaysWhatDecided) {

@@ -20,7 +20,7 @@ Schedule parse(StringRef overrides) {
 TEST(Schedule, ReadsWhatItPrints) {
   Schedule schedule = parse("consumers=3,kv-tile=96,stages=5,"
                             "ping-pong=false,persistent=false,q-stages=2,epilogue=softmax,tensor-sums=true,"
-                            "store=own-slot,wait-after=12,max=unified,own-keys=true,splits=3");
+                            "store=own-slot,wait-after=12,max=unified,own-keys=true,heads=2,splits=3");
   EXPECT_EQ(parse(schedule.str()), schedule);
   MLIRContext context;
   EXPECT_EQ(llvm::cantFail(Schedule::get(schedule.getAttr(&context))), schedule);

@@ -16,8 +16,8 @@ public:
   KernelSignature(mlir::func::FuncOp host, mlir::gpu::GPUFuncOp kernel, const TileTables &tables)
       : host(host), kernel(kernel), tables(tables) {}
 
-  /// Returns a TMA map with boxes of `rows` rows.
-  mlir::Value getTensorMap(unsigned argument, int64_t rows);
+  /// Returns a TMA map with boxes of `rows` rows in each of `heads` heads.
+  mlir::Value getTensorMap(unsigned argument, int64_t rows, int64_t heads = 1);
   /// Returns a memref with dynamic strides that is contiguous in its innermost dimension. The address and the other
   /// strides are multiples of `alignment` bytes, or of an element if `alignment` is 0. With `isOfBytes`, elements of 8
   /// bits have type i8.

@@ -24,7 +24,8 @@ FailureOr<std::array<GridFormula, 3>> HeadRows::getExtents() {
     return nest.end->emitError() << "expected the extents of the parallel loop to be constants or extents of "
                                     "arguments";
   std::optional<GridFormula> parts = getFormula(nest.parts.dim.extent);
-  return std::array<GridFormula, 3>{nest.parts.dim.position ? *tiles * *parts : *tiles, *heads, *batches};
+  return std::array<GridFormula, 3>{nest.parts.dim.position ? *tiles * *parts : *tiles,
+                                    countHeads() == 1 ? *heads : ceilDiv(*heads, countHeads()), *batches};
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//
@@ -33,6 +34,12 @@ FailureOr<std::array<GridFormula, 3>> HeadRows::getExtents() {
 
 /// Whether tiles with higher numbers have more work, as the last queries of a causal mask have. Such tiles start first.
 static bool isHeavyLast(const LoopNest &nest) { return nest.mask && dependsOnResident(nest) && isLastFirst(nest); }
+
+Value HeadRows::emitNumHeads(KernelFrame &frame, Value extent) const {
+  return frame.b.createOrFold<arith::CeilDivUIOp>(extent, frame.index(countHeads()));
+}
+
+Value HeadRows::emitUnitRow(KernelFrame &frame, Value first) const { return frame.emitUnitRow(first); }
 
 Value HeadRows::emitFirstRow(KernelFrame &frame, Value tile, Value extent) {
   Value firstRow = arith::MulIOp::create(frame.b, tile, frame.index(nest.residentTile));
@@ -47,7 +54,7 @@ LogicalResult HeadRows::emitPlace(KernelFrame &frame) {
   ImplicitLocOpBuilder &b = frame.b;
   ScalarCloner &scalars = frame.scalars;
   Value blockX = gpu::BlockIdOp::create(b, gpu::Dimension::x);
-  frame.head = gpu::BlockIdOp::create(b, gpu::Dimension::y);
+  frame.head = b.createOrFold<arith::MulIOp>(gpu::BlockIdOp::create(b, gpu::Dimension::y), frame.index(countHeads()));
   frame.batch = gpu::BlockIdOp::create(b, gpu::Dimension::z);
   Value extent = scalars.get(b, b.getLoc(), nest.resident.extent);
   if (!extent)
@@ -72,7 +79,7 @@ LogicalResult HeadRows::emitPlace(KernelFrame &frame) {
   Value firstRow = emitFirstRow(frame, residentTile, extent);
   if (!firstRow)
     return failure();
-  frame.row = frame.emitUnitRow(firstRow);
+  frame.row = emitUnitRow(frame, firstRow);
   return success();
 }
 

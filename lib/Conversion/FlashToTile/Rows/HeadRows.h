@@ -13,6 +13,7 @@ public:
   using Rows::Rows;
 
   mlir::FailureOr<std::array<GridFormula, 3>> getExtents() override;
+  mlir::Value emitNumHeads(KernelFrame &frame, mlir::Value extent) const override;
   mlir::LogicalResult emitPlace(KernelFrame &frame) override;
   void store(KernelFrame &frame, mlir::Value tile, mlir::Value array, mlir::Value batch, bool isMatrix) override;
 
@@ -21,6 +22,10 @@ protected:
   virtual std::optional<GridFormula> countTiles();
   /// Emits the first row of a tile, and sets the end of the rows that are stored. Null after an error.
   virtual mlir::Value emitFirstRow(KernelFrame &frame, mlir::Value tile, mlir::Value extent);
+  /// Emits the first row of the unit in a CTA's tile that begins with row `first`.
+  virtual mlir::Value emitUnitRow(KernelFrame &frame, mlir::Value first) const;
+  /// The number of heads of a tile.
+  virtual int64_t countHeads() const { return 1; }
 };
 
 } // namespace flashc

@@ -80,5 +80,5 @@ void PackedRows::store(KernelFrame &frame, Value tile, Value array, Value batch,
 }
 
 std::unique_ptr<Rows> flashc::matchPackedRows(LoopNest &nest) {
-  return nest.packed ? std::make_unique<PackedRows>(nest) : nullptr;
+  return nest.isOfDecoding() ? std::make_unique<PackedRows>(nest) : nullptr;
 }

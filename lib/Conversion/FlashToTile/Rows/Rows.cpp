@@ -11,6 +11,14 @@ Value Rows::emitNumTiles(KernelFrame &frame, Value extent) const {
   return frame.b.createOrFold<arith::CeilDivUIOp>(extent, frame.index(nest.residentTile));
 }
 
+Value Rows::emitNumHeads(KernelFrame &frame, Value extent) const { return extent; }
+
+Value Rows::getTensorMap(KernelFrame &frame, unsigned argument) const {
+  return frame.signature.getTensorMap(argument, frame.tileRows);
+}
+
+int64_t Rows::countPositions(KernelFrame &frame) const { return frame.tileRows; }
+
 Value Rows::getHead(KernelFrame &frame) const { return frame.head; }
 
 Value Rows::emitFirst(KernelFrame &frame) const { return frame.row; }

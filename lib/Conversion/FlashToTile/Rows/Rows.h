@@ -24,9 +24,13 @@ public:
   virtual mlir::FailureOr<std::array<GridFormula, 3>> getExtents() = 0;
   /// Emits the number of work tiles along `extent`, which is the extent of the nest's resident dimension.
   virtual mlir::Value emitNumTiles(KernelFrame &frame, mlir::Value extent) const;
+  /// Emits the number of work tiles along `extent`, which is the extent of the nest's heads.
+  virtual mlir::Value emitNumHeads(KernelFrame &frame, mlir::Value extent) const;
   /// Emits the position of the unit: the frame's batch, head, part, first row and end of rows.
   virtual mlir::LogicalResult emitPlace(KernelFrame &frame) = 0;
 
+  /// The number of positions that a unit's rows have, from the frame's first row on.
+  virtual int64_t countPositions(KernelFrame &frame) const;
   /// Whether the rows of a tile are consecutive positions of one head.
   virtual bool areConsecutive() const { return true; }
   /// Whether, in the stored arrays, the rows of a sequence may be followed by rows of another one.
@@ -38,6 +42,8 @@ public:
   /// Emits the head and the position of the row with the number `row`.
   virtual std::pair<mlir::Value, mlir::Value> emitHeadAndPosition(KernelFrame &frame, mlir::Value row) const;
 
+  /// Returns a TMA map of a launch argument, whose boxes are the rows of a unit's tile.
+  virtual mlir::Value getTensorMap(KernelFrame &frame, unsigned argument) const;
   /// Stores a tile, or one value for each row, to the rows of an array.
   virtual void store(KernelFrame &frame, mlir::Value tile, mlir::Value array, mlir::Value batch, bool isMatrix) = 0;
 

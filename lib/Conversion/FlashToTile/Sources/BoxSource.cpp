@@ -1,5 +1,6 @@
 //===- BoxSource.cpp - tiles that are boxes of an array -----------------------------------------------------------===//
 
+#include "Rows/Rows.h"
 #include "Sources/Source.h"
 
 using namespace mlir;
@@ -11,7 +12,10 @@ class BoxSource : public Source {
 public:
   using Source::Source;
 
-  void addMap(int64_t rows) override { map = frame.signature.getTensorMap(*info.getArgument(), rows); }
+  void addMap(int64_t rows) override {
+    map = info.isStreamed ? frame.signature.getTensorMap(*info.getArgument(), rows)
+                          : frame.rows->getTensorMap(frame, *info.getArgument());
+  }
   Value load(Value position) override {
     auto [first, begin] = getCleared(position);
     return tile::LoadOp::create(b, getSlotType(), map, batch, head, position, /*table=*/Value(),

@@ -29,6 +29,6 @@ public:
 } // namespace
 
 std::unique_ptr<Source> flashc::matchRegisterSource(KernelFrame &frame, const NestOperand &operand) {
-  bool isTaken = frame.nest.packed && !operand.isStreamed;
+  bool isTaken = frame.nest.isOfDecoding() && !operand.isStreamed;
   return isTaken ? std::make_unique<RegisterSource>(frame, operand) : nullptr;
 }

@@ -275,7 +275,7 @@ LogicalResult ForwardStep::emitOutputs(ValueRange carried) {
 }
 
 void ForwardStep::emitStoreByTMA(unsigned argument, Value output) {
-  Value map = frame.signature.getTensorMap(argument, frame.tileRows);
+  Value map = frame.rows->getTensorMap(frame, argument);
   if (outputSlot)
     tile::StoreWaitOp::create(b, /*all=*/true);
   // The rows of another sequence may follow the last row.

@@ -14,7 +14,8 @@ class Visits::Emitter {
 public:
   explicit Emitter(KernelFrame &frame)
       : b(frame.b), nest(frame.nest), scalars(frame.scalars), signature(frame.signature),
-        ownRow(frame.schedule.ownKeys ? frame.row : mlir::Value()), ownRows(frame.tileRows), hasList(frame.isSorted) {}
+        ownRow(frame.schedule.ownKeys ? frame.row : mlir::Value()), ownRows(frame.rows->countPositions(frame)),
+        hasList(frame.isSorted) {}
 
   mlir::FailureOr<Visits> emit() {
     visits.tile = nest.streamedTile;

@@ -44,6 +44,7 @@ FailureOr<SmallVector<Value>> VisitsWalk::emitGrid() {
       return failure();
   }
   grid.front() = frame.rows->emitNumTiles(frame, grid.front());
+  grid[1] = frame.rows->emitNumHeads(frame, grid[1]);
   return grid;
 }
 

@@ -115,13 +115,33 @@ void store16(Emitter &emit, const KernelContext &kernel, Adaptor<StoreOp> adapto
   }
 }
 
+/// Where a row of a tile is stored: its head and position, and whether it is stored at all (an i32 of 0 or 1).
+struct RowPlace {
+  Value head, row, predicate;
+};
+
+RowPlace placeRow(StoreOp op, Emitter &emit, Value row) {
+  Value head = emit.toI32(op.getH()), first = emit.toI32(op.getRow()), limit = emit.toI32(op.getLimit());
+  int64_t tokens = op.getTokens(), rows = op.getHeads() * tokens;
+  if (rows == 0) {
+    row = emit.add(first, row);
+    return {head, row, getPredicate(emit, row, limit)};
+  }
+  Value count = emit.i32(tokens), ofTile = row;
+  head = emit.add(head, arith::DivUIOp::create(emit.builder, emit.loc, row, count));
+  row = emit.add(first, arith::RemUIOp::create(emit.builder, emit.loc, row, count));
+  Value predicate = getPredicate(emit, row, limit);
+  if (rows < kTileRows)
+    predicate = arith::AndIOp::create(emit.builder, emit.loc, predicate, getPredicate(emit, ofTile, emit.i32(rows)));
+  return {head, row, predicate};
+}
+
 TileValues lowerStore(StoreOp op, Adaptor<StoreOp> adaptor, Emitter &emit, KernelContext &kernel) {
   Type element = cast<MemRefType>(op.getDest().getType()).getElementType();
   ValueRange source = adaptor.getSource();
-  Value b = emit.toI32(op.getB()), h = emit.toI32(op.getH()), limit = emit.toI32(op.getLimit());
+  Value b = emit.toI32(op.getB());
   for (int64_t half = 0; half < 2; ++half) {
-    Value row = emit.add(emit.add(emit.toI32(op.getRow()), kernel.row), 8 * half);
-    Value predicate = getPredicate(emit, row, limit);
+    auto [h, row, predicate] = placeRow(op, emit, emit.add(kernel.row, 8 * half));
     if (hasEncoding<RowAttr>(op.getSource().getType())) {
       // One of the four lanes that hold the row stores its value.
       Value first =

@@ -128,6 +128,8 @@ TileValues lowerCopyAsync(CopyAsyncOp op, Adaptor<CopyAsyncOp> adaptor, Emitter 
   Value barrier = getBarrier(emit, adaptor.getRing()[1], turn.slot);
   bool isF32 = ring.getElementType().isF32();
   int64_t bytes = isF32 ? 4 * ring.getRows() * ring.getCols() : ring.getSlotBytes(kHopper);
+  if (auto map = dyn_cast<TensorMapType>(op.getMap().getType()); map && map.getHeads() > 1)
+    bytes = bytes / ring.getRows() * map.countRows(); // the rows of a group need not fill the slot
   emit.ptx("mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;", "r,r,~{memory}", {barrier, emit.i32(bytes)});
   Value data = getSlotAddress(emit, ring, adaptor.getRing(), turn);
   if (isF32) {

@@ -1,6 +1,7 @@
 //===- StepOperands.cpp - the operands and results of the flash ops, and their dimensions -------------------------===//
 
 #include "flashc/Dialect/Flash/IR/Flash.h"
+#include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include <limits>
 
 using namespace mlir;
@@ -24,6 +25,17 @@ std::pair<Value, unsigned> StepOpInterface::getMoving(StepDim dim) {
 int64_t StepOpInterface::getTileExtent(StepDim dim) {
   auto [operand, place] = getMoving(dim);
   return cast<ShapedType>(operand.getType()).getDimSize(place);
+}
+
+int64_t mlir::flash::getGroupOfKeyHead(OpFoldResult keyHead, Value head) {
+  auto value = dyn_cast<Value>(keyHead);
+  auto apply = value ? value.getDefiningOp<affine::AffineApplyOp>() : affine::AffineApplyOp();
+  auto quotient = dyn_cast_or_null<AffineBinaryOpExpr>(apply ? apply.getAffineMap().getResult(0) : AffineExpr());
+  auto divisor = dyn_cast_or_null<AffineConstantExpr>(quotient ? quotient.getRHS() : AffineExpr());
+  bool isGroup = divisor && quotient.getKind() == AffineExprKind::FloorDiv && divisor.getValue() > 0 &&
+                 isa<AffineDimExpr, AffineSymbolExpr>(quotient.getLHS()) && apply->getNumOperands() == 1 &&
+                 apply->getOperand(0) == head;
+  return isGroup ? divisor.getValue() : 0;
 }
 
 using Dim = StepDim;

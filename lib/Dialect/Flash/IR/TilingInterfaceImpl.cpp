@@ -178,6 +178,21 @@ static bool isWholeDim(OpBuilder &b, OpFoldResult size, Value value, int64_t dim
   return isEqualConstantIntOrValue(size, tensor::getMixedSize(b, value.getLoc(), value, dim));
 }
 
+/// Returns `sizes` with a constant number of heads if the number is min(c, heads after the offset), where c divides the
+/// group: the number of heads is a multiple of the group, and tiles begin at multiples of c, so that the minimum is c.
+static SmallVector<OpFoldResult> withWholeHeads(StepOpInterface op, ArrayRef<OpFoldResult> sizes) {
+  SmallVector<OpFoldResult> result(sizes);
+  auto heads = dyn_cast<Value>(sizes[static_cast<unsigned>(StepDim::H)]);
+  auto min = heads ? heads.getDefiningOp<affine::AffineMinOp>() : affine::AffineMinOp();
+  if (!min)
+    return result;
+  for (AffineExpr expr : min.getMap().getResults())
+    if (auto constant = dyn_cast<AffineConstantExpr>(expr);
+        constant && constant.getValue() > 0 && op.getGroup() % constant.getValue() == 0)
+      result[static_cast<unsigned>(StepDim::H)] = OpBuilder(op).getIndexAttr(constant.getValue());
+  return result;
+}
+
 /// Returns the number of key heads that a tile of `numHeads` query heads reads. Fails unless every tile consists of
 /// whole groups, or every tile lies inside of one group.
 static FailureOr<OpFoldResult> getKeyHeads(OpBuilder &b, StepOpInterface op, OpFoldResult numHeads) {
@@ -258,7 +273,8 @@ static FailureOr<TilingResult> emitTile(OpBuilder &b, StepOpInterface op, ArrayR
 }
 
 FailureOr<TilingResult> mlir::flash::emitStepTile(OpBuilder &b, StepOpInterface op, ArrayRef<OpFoldResult> offsets,
-                                                  ArrayRef<OpFoldResult> sizes) {
+                                                  ArrayRef<OpFoldResult> asked) {
+  SmallVector<OpFoldResult> sizes = withWholeHeads(op, asked);
   SmallVector<Value> state;
   SmallVector<Operation *> slices;
   for (const StepOperand &carried : op.getStepState())
@@ -272,7 +288,7 @@ void mlir::flash::getStatePosition(OpBuilder &b, StepOpInterface op, unsigned nu
                                    SmallVector<OpFoldResult> &resultSizes) {
   StepOperand carried = op.getStepState()[number];
   resultOffsets = getOffsets(b, carried, offsets);
-  resultSizes = getSizes(b, op, carried, sizes);
+  resultSizes = getSizes(b, op, carried, withWholeHeads(op, sizes));
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//

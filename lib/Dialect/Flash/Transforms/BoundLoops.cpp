@@ -53,8 +53,9 @@ static scf::ForOp matchStreamedLoop(StepOpInterface op) {
     return reject("the innermost loop does not go over " + getPlural(streamed) + " (flash-swap-loops comes first)");
   if (getConstantIntValue(loop.getStep()) != op.getTileExtent(streamed))
     return reject("the loop's step is not the number of " + getPlural(streamed) + " in a tile");
-  if (op.getTileExtent(StepDim::B) != 1 || op.getTileExtent(StepDim::H) != 1)
-    return reject("a tile spans several heads");
+  bool readsHead = op.hasMask() && !op.getMask().getArgument(1).use_empty();
+  if (op.getTileExtent(StepDim::B) != 1 || (op.getTileExtent(StepDim::H) != 1 && readsHead))
+    return reject("a tile spans several heads, for which the mask differs");
   if (ShapedType::isDynamic(op.getTileExtent(resident)))
     return reject("the number of " + getPlural(resident) + " in a tile is not known");
   if (getFoldingLoop(op) != loop)

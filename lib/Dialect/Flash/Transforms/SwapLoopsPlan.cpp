@@ -117,6 +117,20 @@ static bool cutsToSlice(StateAccess &access, ArrayRef<OpFoldResult> extents) {
   return llvm::equal(sizes, expected, isEqualSize);
 }
 
+/// Returns a divisor of the number of query heads: the group of a tile whose key head is `h floordiv group`. 1 if the
+/// tile does not say it.
+static int64_t getHeadDivisor(StepOpInterface op) {
+  Value tile = op.getMoving(StepDim::KeyHead).first;
+  if (auto pad = tile ? tile.getDefiningOp<tensor::PadOp>() : tensor::PadOp())
+    tile = pad.getSource();
+  OpFoldResult head;
+  if (auto cache = tile ? tile.getDefiningOp<CacheTileOp>() : CacheTileOp())
+    head = getAsOpFoldResult(cache.getH());
+  else if (auto slice = tile ? tile.getDefiningOp<tensor::ExtractSliceOp>() : tensor::ExtractSliceOp())
+    head = slice.getMixedOffsets()[op.getMoving(StepDim::KeyHead).second];
+  return head ? std::max<int64_t>(getGroupOfKeyHead(head, op.getPositionIn(StepDim::H)), 1) : 1;
+}
+
 /// Finds the streamed loop, which is the one that moves no slice of the state. Proves that the iterations of the other
 /// loops own their slices.
 static LogicalResult classifyLoops(SwapPlan &plan) {
@@ -131,7 +145,8 @@ static LogicalResult classifyLoops(SwapPlan &plan) {
     SmallVector<std::optional<unsigned>> loopOfDim(extents.size());
     if (access.read) {
       auto prove = [&](Operation *slice) {
-        return proveTilePartition(cast<OffsetSizeAndStrideOpInterface>(slice), plan.loops, ArrayRef(extents));
+        return proveTilePartition(cast<OffsetSizeAndStrideOpInterface>(slice), plan.loops, ArrayRef(extents),
+                                  getHeadDivisor(plan.op));
       };
       TilePartition read = prove(access.read), write = prove(access.write);
       if (!read || !write)

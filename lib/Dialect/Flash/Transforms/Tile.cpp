@@ -16,7 +16,7 @@ using namespace mlir::flash;
 
 bool mlir::flash::isTile(StepOpInterface op, TileSizes sizes) {
   return op->getParentOfType<LoopLikeOpInterface>() && op.getTileExtent(StepDim::B) == 1 &&
-         op.getTileExtent(StepDim::H) == 1 && op.getTileExtent(StepDim::I) == sizes.q &&
+         op.getTileExtent(StepDim::H) == sizes.heads && op.getTileExtent(StepDim::I) == sizes.q &&
          op.getTileExtent(StepDim::J) == sizes.kv;
 }
 
@@ -55,12 +55,16 @@ static void mergeInputSlices(RewriterBase &rewriter, StepOpInterface op) {
 }
 
 FailureOr<StepOpInterface> mlir::flash::tileStep(RewriterBase &rewriter, StepOpInterface op, TileSizes sizes) {
-  for (int64_t size : {sizes.q, sizes.kv})
+  for (int64_t size : {sizes.q, sizes.kv, sizes.heads})
     if (size < 1)
       return op->emitOpError() << "expected a positive tile size, got " << size;
+  if (sizes.heads > 1)
+    if (auto attention = dyn_cast<OnlineAttentionOp>(op.getOperation());
+        !attention || attention.getGroup() % sizes.heads != 0)
+      return op->emitOpError() << "expected an attention whose group is a multiple of head-tile=" << sizes.heads;
   OpBuilder::InsertionGuard guard(rewriter);
   if (!op.addsToStreamed())
-    return tileBy(rewriter, op, {1, 1, sizes.q, sizes.kv});
+    return tileBy(rewriter, op, {1, sizes.heads, sizes.q, sizes.kv});
   // Tiles the keys first and then, inside, the queries: the state of a key tile stays while all queries are streamed
   // past it.
   FailureOr<StepOpInterface> resident = tileBy(rewriter, op, {1, 1, 0, sizes.kv});
@@ -80,7 +84,7 @@ struct Tile : flash::impl::TileBase<Tile> {
     auto getSize = [&](int64_t asked, StepDim dim) {
       return asked ? asked : op.getStreamedDim() == dim ? int64_t(streamedTile) : int64_t(residentTile);
     };
-    return {getSize(qTile, StepDim::I), getSize(kvTile, StepDim::J)};
+    return {getSize(qTile, StepDim::I), getSize(kvTile, StepDim::J), headTile};
   }
 
   void runOnOperation() override {

@@ -72,7 +72,9 @@ LogicalResult LoadOp::verify() {
   auto array = dyn_cast<MemRefType>(getMap().getType());
   if (getTable() || getFirst() || getBegin())
     return verifyPages(*this);
-  if (map ? map.getRows() != ring.getRows() || map.getElementType() != ring.getElementType()
+  bool isOfHeads = map && map.getHeads() > 1; // the rows of a group need not fill the slot
+  if (map ? (isOfHeads ? map.countRows() > ring.getRows() : map.getRows() != ring.getRows()) ||
+                map.getElementType() != ring.getElementType()
           : !ring.getElementType().isF32() || array.getDimSize(0) != ring.getRows())
     return emitOpError() << "expected the box of " << getMap().getType() << " to match " << ring;
   return success();
@@ -321,6 +323,9 @@ LogicalResult StoreOp::verify() {
                          << getColumns().size() << " numbers and " << dest;
   if (!isRow && getColumns().empty() && dest.getShape().back() != source.getDimSize(1))
     return emitOpError() << "expected " << source.getDimSize(1) << " columns in the destination, got " << dest;
+  if (getHeads() != 0 && (!getColumns().empty() || static_cast<int64_t>(getHeads() * getTokens()) > kTileRows))
+    return emitOpError() << "expected rows of heads within a tile of " << kTileRows << " rows, and all columns, got "
+                         << getHeads() << " heads of " << getTokens() << " rows";
   return success();
 }
 
@@ -343,9 +348,11 @@ LogicalResult StoreAsyncOp::verify() {
   if (slot.getRows() != kTileRows || cols > room)
     return emitOpError() << "expected a slot of " << kTileRows << " rows with panels for " << cols << " columns, got "
                          << slot;
-  if (getMap().getType().getElementType() != slot.getElementType() || getMap().getType().getRows() != kTileRows)
+  TensorMapType map = getMap().getType();
+  bool fits = map.getHeads() > 1 ? map.countRows() <= kTileRows && !getLimit() : map.getRows() == kTileRows;
+  if (map.getElementType() != slot.getElementType() || !fits)
     return emitOpError() << "expected a map of " << kTileRows << " rows of " << slot.getElementType() << ", got "
-                         << getMap().getType();
+                         << map;
   auto wait = dyn_cast_or_null<StoreWaitOp>((*this)->getPrevNode());
   if (hasRole(getSlot(), SlotRole::Output) && !(wait && wait.getAll()))
     return emitOpError() << "expected tile.store_wait all before it: the store before goes through the same slot";

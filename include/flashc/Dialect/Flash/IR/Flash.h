@@ -72,6 +72,9 @@ SmallVector<Value> emitPairOfSum(OpBuilder &b, Location loc, Gradients gradients
 /// no pair beyond the last query or key. Reads in the regions stay inside of their arrays, even for such a pair.
 void guardTilesOfPairs(OpBuilder &b, StepOpInterface op);
 
+/// Returns the group size if `keyHead` is computed as `head floordiv` the group size, which is a constant. 0 otherwise.
+int64_t getGroupOfKeyHead(OpFoldResult keyHead, Value head);
+
 /// Clones the ops of the single block of `region` to the insertion point of `b`, with `arguments` in place of the
 /// block's arguments. Returns the value that the region yields.
 Value inlineRegion(OpBuilder &b, Region &region, ValueRange arguments);

@@ -188,9 +188,14 @@ def Tile : Pass<"flash-tile"> {
     - a divisor that is computed from a position, and that may be 0 only at positions after the end, is replaced by 1 at
       these positions.
 
+    With `head-tile` above 1, a tile of an attention has the queries of several query heads of a group, which read one
+    key head (PackGQA of FlashAttention-3, Shah et al. 2024): `[1, heads, q-tile, D]`. The number of heads is a multiple
+    of the group, so no tile of heads is cut.
+
     An op that already is one tile of these sizes inside a loop is left alone.
 
-    The pass refuses a tile size below 1: "expected a positive tile size".
+    The pass refuses a tile size below 1 ("expected a positive tile size"), and a `head-tile` that does not divide the
+    group of an attention, or that is above 1 for another op.
   }];
   let options = [
     Option<"qTile", "q-tile", "int64_t", "64", "queries per tile (Br)">,
@@ -198,7 +203,8 @@ def Tile : Pass<"flash-tile"> {
     Option<"residentTile", "resident-tile", "int64_t", "0",
            "rows of the resident dimension's tile, where q-tile or kv-tile is 0">,
     Option<"streamedTile", "streamed-tile", "int64_t", "0",
-           "rows of the streamed dimension's tile, where q-tile or kv-tile is 0">];
+           "rows of the streamed dimension's tile, where q-tile or kv-tile is 0">,
+    Option<"headTile", "head-tile", "int64_t", "1", "query heads of a group per tile (PackGQA)">];
   let statistics = [
     Statistic<"numTiled", "num-tiled", "steps tiled">];
 }

@@ -85,16 +85,17 @@ LogicalResult splitTiles(RewriterBase &rewriter, OnlineAttentionOp op, const Spl
 /// merges their results (see flash-split-key-loops). Emits an error and fails if the loops cannot be cut.
 LogicalResult splitKeyLoops(RewriterBase &rewriter, scf::ForallOp loop, int64_t splits);
 
-/// Queries and keys per tile (FlashAttention's Br and Bc).
+/// Queries and keys per tile (FlashAttention's Br and Bc), and query heads per tile, all of one group.
 struct TileSizes {
-  int64_t q = 64, kv = 64;
+  int64_t q = 64, kv = 64, heads = 1;
 };
 
 /// Whether `op` is in a loop and is one tile of `sizes`.
 bool isTile(StepOpInterface op, TileSizes sizes);
 
-/// Replaces `op` by a tile of one head and of `sizes` in scf.for loops over batch, head, key tiles and, innermost,
-/// query tiles. Returns the tile. Emits an error and fails if a size is not positive.
+/// Replaces `op` by a tile of `sizes` in scf.for loops over batch, head, key tiles and, innermost,
+/// query tiles. Returns the tile. Emits an error and fails if a size is not positive, or if `sizes.heads` does not
+/// divide the group.
 FailureOr<StepOpInterface> tileStep(RewriterBase &rewriter, StepOpInterface op, TileSizes sizes);
 
 /// The keys [begin, end) that a tile of queries may need in one batch and head. The tile of queries begins at `query`.

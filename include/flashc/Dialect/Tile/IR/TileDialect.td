@@ -109,10 +109,15 @@ def Tile_TensorMap : Tile_Type<"TensorMap", "tensor_map"> {
   let summary = "a TMA descriptor of a 4-D tensor in device memory";
   let description = [{
     A kernel parameter that describes `[B, H, N, D]`, innermost dimension first (`D, N, H, B`), with the box `{64, rows,
-    1, 1}`, the 128-byte swizzle, and zeros beyond the extents (CUDA driver API, `cuTensorMapEncodeTiled`).
+    heads, 1}`, the 128-byte swizzle, and zeros beyond the extents (CUDA driver API, `cuTensorMapEncodeTiled`). Row
+    `h * rows + i` of a copied tile is row i of the box in its head h.
   }];
-  let parameters = (ins "int64_t":$rows, "::mlir::Type":$elementType);
-  let assemblyFormat = "`<` $rows `x` $elementType `>`";
+  let parameters = (ins "int64_t":$rows, "::mlir::Type":$elementType, DefaultValuedParameter<"int64_t", "1">:$heads);
+  let assemblyFormat = "`<` $rows `x` $elementType (`,` `heads` $heads^)? `>`";
+  let extraClassDeclaration = [{
+    /// The number of rows of a tile that one box fills.
+    int64_t countRows() const { return getRows() * getHeads(); }
+  }];
 }
 
 def Tile_Ring : Tile_Type<"Ring", "ring"> {

@@ -361,13 +361,17 @@ def Tile_StoreOp : Tile_Op<"store", [MemoryEffects<[MemWrite]>]> {
     `dest[b, h, row .. row+63]`. Rows from `limit` on are not written. With `columns(first, end)`, an `#tile.acc` tile
     of f32 is written to a part of longer rows: its columns go to the columns of the destination from `first` on, and
     columns of the destination from `end` on are not written. The destination may then lack the dimension of `b`, or
-    those of `b` and `h`. The stores are predicated, never branched around, because a divergent branch in a consumer's
-    loop makes ptxas keep loop state per thread.
+    those of `b` and `h`. With `heads H of T`, row r of the tile goes to `dest[b, h + r div T, row + r mod T]`, and rows
+    from H * T on are not written. The stores are predicated, never branched around, because a divergent branch in a
+    consumer's loop makes ptxas keep loop state per thread.
   }];
   let arguments = (ins Tile_OneOf<[Tile_RowTile, Tile_AccTile]>:$source, AnyMemRef:$dest, Index:$b, Index:$h,
-                       Index:$row, Index:$limit, Variadic<Index>:$columns);
+                       Index:$row, Index:$limit, Variadic<Index>:$columns,
+                       DefaultValuedAttr<ConfinedAttr<I64Attr, [IntNonNegative]>, "0">:$heads,
+                       DefaultValuedAttr<ConfinedAttr<I64Attr, [IntNonNegative]>, "0">:$tokens);
   let assemblyFormat = [{
-    $source `,` $dest `[` $b `,` $h `,` $row `]` `limit` $limit (`columns` `(` $columns^ `)`)? attr-dict
+    $source `,` $dest `[` $b `,` $h `,` $row `]` `limit` $limit (`columns` `(` $columns^ `)`)?
+    (`heads` $heads^ `of` $tokens)? attr-dict
     `:` type($source) `,` type($dest)
   }];
   let hasVerifier = 1;
