@@ -110,10 +110,15 @@ static llvm::Expected<AttentionSpec> convert(const FlashcAttention &attention) {
   return spec;
 }
 
+/// Whether `code` (operations as text) uses the value `name`.
+static bool uses(llvm::StringRef code, llvm::StringRef name) {
+  return llvm::Regex(("%" + name + "([^A-Za-z0-9_]|$)").str()).match(code);
+}
+
 /// Whether `code` (operations as text) reads a captured array.
 static bool readsArrays(llvm::StringRef code, const AttentionSpec &spec) {
   return llvm::any_of(spec.captures, [&](const AttentionSpec::Capture &capture) {
-    return !capture.isScalar && llvm::Regex("%" + capture.name + "([^A-Za-z0-9_]|$)").match(code);
+    return !capture.isScalar && uses(code, capture.name);
   });
 }
 
@@ -129,6 +134,7 @@ static Question makeQuestion(const AttentionSpec &spec, const GPUTarget &target,
   cache.keyBytes = (spec.headDim + spec.valueDim) * (cache.isWidened ? 1 : 2);
   cache.pageRows = spec.pageSize;
   cache.isMaskedByArrays = readsArrays(spec.maskCode, spec);
+  cache.isMaskedByHead = uses(spec.maskCode, "h");
   cache.multiprocessors = multiprocessors;
   return question;
 }

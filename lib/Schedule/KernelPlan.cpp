@@ -1,9 +1,11 @@
 //===- KernelPlan.cpp - which kernel an attention gets ------------------------------------------------------------===//
 
 #include "flashc/Schedule/KernelPlan.h"
+#include "flashc/Dialect/Tile/IR/Tile.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/MathExtras.h"
 
+using namespace mlir;
 using namespace flashc;
 using llvm::StringRef;
 
@@ -67,67 +69,152 @@ static llvm::Expected<KernelPlan> planDecoding(Question question, const KernelWi
 //===--------------------------------------------------------------------------------------------------------------===//
 
 namespace {
-/// How a forward kernel reads a cache: the number of parts into which the keys of a tile are divided, and overrides of
-/// the kernel's schedule.
+/// How a forward kernel reads a cache: the number of parts into which the keys of a tile are divided, overrides of the
+/// kernel's schedule, and the kernel's cost.
 struct ForwardParts {
   int64_t parts = 1;
   std::string overrides;
+  double cost = 0;
+};
+
+/// The costs of kernels that read a cache (docs/decode.md has the model). The unit of a cost is the time in which a CTA
+/// of a forward kernel passes over all keys with a tile of 128 rows.
+class CacheCosts {
+public:
+  explicit CacheCosts(const Question &question) : question(question), cache(*question.cache) {}
+
+  /// The cheaper of a kernel whose tiles have one query head and, if it is cheaper, of one whose tiles have the heads
+  /// of a group.
+  ForwardParts chooseForward() const;
+  double getDecoding(int64_t parts) const;
+
+private:
+  ForwardParts chooseParts(int64_t tiles, double tile, std::string overrides) const;
+  /// The cost of the passes: all waves of CTAs pass over their parts of the keys, at `tile` for each key. Or the cost
+  /// of reading the keys `reads` times if that is more. The lesser cost counts a little, too.
+  double getPasses(int64_t tiles, int64_t parts, double tile, double reads) const;
+  int64_t countHeads() const { return cache.batches * cache.keyHeads; }
+  /// The number of keys. Fewer keys than a tile has cost as much as a tile.
+  double countKeys() const { return double(std::max<int64_t>(cache.keys, 128)); }
+  bool isNarrow() const { return cache.keyBytes <= 256; }
+
+  const Question &question;
+  const CacheQuestion &cache;
 };
 } // namespace
 
-/// The plan of a forward kernel if it is faster than a decoding kernel (docs/decode.md has the model).
+double CacheCosts::getPasses(int64_t tiles, int64_t parts, double tile, double reads) const {
+  // Measured on an H100: while a CTA passes over one key, the GPU reads kBytes.
+  constexpr double kBytes = 35000, kLesser = 0.2;
+  double compute = tile * double(llvm::divideCeil(tiles * parts, cache.multiprocessors)) / parts;
+  double memory = reads * double(countHeads()) * double(cache.keyBytes) / kBytes;
+  return std::max(compute, memory) + kLesser * std::min(compute, memory);
+}
+
+/// Chooses the number of parts of the keys of each of `tiles` tiles.
+ForwardParts CacheCosts::chooseParts(int64_t tiles, double tile, std::string overrides) const {
+  constexpr int64_t kLeastKeys = 256;
+  constexpr double kStart = 500, kMerge = 100; // the costs of a launch and of merging, in keys
+  auto getCost = [&](int64_t parts) {
+    return getPasses(tiles, parts, tile, /*reads=*/1) + (kStart + (parts > 1 ? kMerge : 0)) / countKeys();
+  };
+  int64_t parts = std::max<int64_t>(std::min(cache.multiprocessors / tiles, cache.keys / kLeastKeys), 1);
+  if (cache.isMaskedByArrays || getCost(1) <= getCost(parts))
+    parts = 1;
+  return {parts, std::move(overrides), getCost(parts)};
+}
+
+/// Returns the number of query heads whose rows share a tile: the greatest divisor of the group that a consumer has
+/// rows for.
+static int64_t getSharedHeads(int64_t group) {
+  int64_t heads = std::min(group, tile::kTileRows);
+  while (group % heads != 0)
+    --heads;
+  return heads;
+}
+
+/// Returns the overrides of a schedule whose tiles have the rows of `heads` query heads.
+static std::string getSharedOverrides(int64_t heads, int64_t consumers, bool isWide) {
+  return "heads=" + std::to_string(heads) + ",consumers=" + std::to_string(consumers) + (isWide ? "" : ",kv-tile=128");
+}
+
+ForwardParts CacheCosts::chooseForward() const {
+  constexpr int64_t kRows = 128;
+  // A tile of one query head has 256 rows for small keys, unless there are fewer.
+  bool isShort = *question.queries <= kRows;
+  int64_t rows = isNarrow() && !isShort ? 2 * kRows : kRows;
+  int64_t tiles = countHeads() * cache.groupSize * llvm::divideCeil(*question.queries, rows);
+  ForwardParts best = chooseParts(tiles, /*tile=*/1.0, "");
+  if (best.parts > 1 && isNarrow() && isShort)
+    best.overrides = "consumers=2,kv-tile=128";
+  int64_t heads = getSharedHeads(cache.groupSize);
+  if (heads == 1 || cache.isMaskedByHead)
+    return best;
+  // A tile of one consumer takes 0.85 of the time of a tile with two consumers. A tile of several heads with two
+  // consumers takes up to 1.05 of the time of a tile of one head.
+  for (auto [consumers, tile] : {std::pair(1, 0.85), std::pair(2, 1.05)}) {
+    int64_t queries = tile::kTileRows / heads * consumers;
+    ForwardParts shared =
+        chooseParts(countHeads() * (cache.groupSize / heads) * llvm::divideCeil(*question.queries, queries), tile,
+                    getSharedOverrides(heads, consumers, /*isWide=*/cache.keyBytes > 512));
+    if (shared.cost < best.cost)
+      best = std::move(shared);
+  }
+  return best;
+}
+
+/// Returns the cost of a decoding kernel. It passes over the keys once for each 16 rows; a later pass finds most of the
+/// keys in the L2 cache.
+double CacheCosts::getDecoding(int64_t parts) const {
+  constexpr double kTile = 0.53, kStart = 300, kRead = 0.3;
+  int64_t tiles = question.countDecodedTiles();
+  double passes = double(llvm::divideCeil(tiles, countHeads()));
+  return getPasses(tiles, parts, kTile, 1 + kRead * (passes - 1)) + kStart / countKeys();
+}
+
+/// Returns the forward kernel if it is faster than a decoding kernel.
 static llvm::Expected<std::optional<ForwardParts>> chooseForward(const Question &question, const KernelWish &wish) {
-  const CacheQuestion &cache = *question.cache;
-  int64_t queries = *question.queries, heads = cache.batches * cache.keyHeads;
   if (question.countRows() <= DecodeSchedule::kRows)
     return std::nullopt;
-  // The cost of a kernel, in units of the time that a CTA of a forward kernel takes for all keys of a tile. CTAs run in
-  // waves, and each CTA takes the time of its part of the keys.
-  auto getCost = [&](int64_t tiles, int64_t parts) {
-    return double(llvm::divideCeil(tiles * parts, cache.multiprocessors)) / parts;
-  };
-  // A tile of a forward kernel has 128 rows of one query head, or 256 if a key and its value have at most kNarrowKey
-  // bytes and there are more than 128 queries. Merging parts costs as much as kMergedKeys keys. A tile of a decoding
-  // kernel, of 16 rows, costs kDecodedTile as much as a tile of a forward kernel.
-  constexpr int64_t kNarrowKey = 256, kForwardRows = 128, kLeastKeys = 256;
-  constexpr double kMergedKeys = 400, kDecodedTile = 0.53;
-  bool isNarrow = cache.keyBytes <= kNarrowKey, isShort = queries <= kForwardRows;
-  int64_t tiles =
-      heads * cache.groupSize * llvm::divideCeil(queries, isNarrow && !isShort ? 2 * kForwardRows : kForwardRows);
-  int64_t parts = std::max<int64_t>(std::min(cache.multiprocessors / tiles, cache.keys / kLeastKeys), 1);
-  double cost = getCost(tiles, 1);
-  if (double ofParts = getCost(tiles, parts) + kMergedKeys / cache.keys; ofParts < cost && !cache.isMaskedByArrays)
-    cost = ofParts;
-  else
-    parts = 1;
+  CacheCosts costs(question);
+  ForwardParts forward = costs.chooseForward();
   llvm::Expected<KernelPlan> decoding = planDecoding(question, {"", wish.tables}, "");
   if (!decoding)
     return decoding.takeError();
-  if (kDecodedTile * getCost(question.countDecodedTiles(), decoding->schedule->splits) <= cost)
+  if (costs.getDecoding(decoding->schedule->splits) <= forward.cost)
     return std::nullopt;
-  return ForwardParts{parts, parts > 1 && isNarrow && isShort ? "consumers=2,kv-tile=128" : ""};
+  return forward;
 }
 
 static KernelPlan planForward(const KernelWish &wish, const ForwardParts &choice, std::string why) {
   int64_t parts = wish.splits.value_or(choice.parts);
   std::string splits = parts > 1 ? "splits=" + std::to_string(parts) : "";
-  return {KernelKind::Forward,
-          join({splits, wish.splits ? StringRef() : StringRef(choice.overrides), wish.overrides}),
-          std::nullopt,
-          {},
-          std::move(why)};
+  return {KernelKind::Forward, join({splits, choice.overrides, wish.overrides}), std::nullopt, {}, std::move(why)};
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//
 // The choice
 //===--------------------------------------------------------------------------------------------------------------===//
 
+/// Chooses the tiles of a forward kernel, by nothing but the number of rows of queries. A tile has rows of all heads of
+/// a group if there are then fewer tiles.
+static ForwardParts shareByRows(const Question &question) {
+  const CacheQuestion &cache = *question.cache;
+  constexpr int64_t kConsumers = 2;
+  int64_t heads = getSharedHeads(cache.groupSize), rows = kConsumers * tile::kTileRows;
+  int64_t single = cache.groupSize * llvm::divideCeil(*question.queries, rows);
+  int64_t shared = cache.groupSize / heads * llvm::divideCeil(*question.queries, tile::kTileRows / heads * kConsumers);
+  if (cache.isMaskedByHead || shared >= single)
+    return {};
+  return {1, getSharedOverrides(heads, kConsumers, /*isWide=*/cache.keyBytes > 512)};
+}
+
 /// Chooses the kind of kernel, by nothing but the number of rows of queries.
 static llvm::Expected<KernelPlan> chooseByRows(const Question &question, const KernelWish &wish) {
   int64_t rows = question.countRows();
   std::string count = std::to_string(rows) + (rows == 1 ? " row" : " rows") + " of queries for a key head, ";
   if (rows > kMostDecodedRows)
-    return planForward(wish, {}, count + "more than " + std::to_string(kMostDecodedRows));
+    return planForward(wish, shareByRows(question), count + "more than " + std::to_string(kMostDecodedRows));
   return planDecoding(question, wish, count + std::to_string(kMostDecodedRows) + " at most");
 }
 

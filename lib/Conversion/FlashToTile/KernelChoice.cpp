@@ -24,6 +24,7 @@ static Question makeQuestion(flash::AttentionOp op, StringRef target) {
   cache.batches = std::max(get(op.getQType(), 0), get(op.getKType(), 0));
   cache.keyHeads = get(op.getKType(), 1), cache.keys = get(op.getKType(), 2);
   cache.groupSize = op.getGroup();
+  cache.isMaskedByHead = !op.getMask().empty() && !op.getMask().getArgument(1).use_empty();
   cache.multiprocessors = question.getTarget().multiprocessors;
   Type stored = getElementTypeOrSelf(getStored(op.getK()));
   cache.isWidened = stored != op.getKType().getElementType();
