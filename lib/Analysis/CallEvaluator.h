@@ -81,7 +81,7 @@ private:
   /// each level.
   llvm::DenseMap<mlir::Value, size_t> levels;
   llvm::SmallVector<size_t> ages = {0};
-  /// The innermost level found so far on which the number that is being computed depends.
+  /// The level on which the number that is being computed depends: the innermost one found so far.
   size_t level = 0;
   mlir::Value unknown;
   /// The region of each table has an evaluator of its own. The contents of tables are cached.

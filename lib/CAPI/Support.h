@@ -84,7 +84,8 @@ FlashcStatus succeed(char **message);
 /// Makes a request to compile `text`. If `options` is null, it has the default options.
 KernelRequest makeRequest(std::string text, const FlashcCompileOptions *options, Author author = Author::Caller);
 
-/// Checks that `value` is one of the enumerators 0 to `last` of `type`. If not, the error says what `what` must be.
+/// Checks that `value` is an enumerator of `type`, that is, a number from 0 to `last`. The error names the checked
+/// field, `what`.
 llvm::Error checkEnumerator(int value, int last, const llvm::Twine &what, llvm::StringRef type);
 
 /// Returns the element type of a cache. Empty if the cache has the element type of the attention.

@@ -33,8 +33,8 @@ struct ScatterIndex {
   /// The wraps (Sign) in an index of kind Rising or Falling, or in an index with a lastDirection. A wrap comes after
   /// the wraps inside of it.
   mlir::SmallVector<Sign, 1> signs = {};
-  /// For the kind Any, the direction of the index as the last position of a pair grows and the others stay the same: 1
-  /// if the index never falls, -1 if it never rises, 0 if neither is known.
+  /// For the kind Any: 1 if the index never falls, and -1 if it never rises, while the position in the last dimension
+  /// of the pairs grows and the positions in the other dimensions stay the same. 0 if neither is known.
   int lastDirection = 0;
 };
 

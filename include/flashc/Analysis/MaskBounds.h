@@ -94,13 +94,14 @@ struct MaskClass {
 
 MaskClass classify(const MaskSet &mask, const LoopBounds &bounds);
 
-/// Whether moved tiles save visits, or applications of the mask. The first of the moved tiles begins at the first
-/// position that may be kept, which is computed for each tile of the other direction. Tiles that are not moved begin at
-/// the loop's begin plus multiples of the tile size. The result is true if
+/// Whether it pays to move the loop's tiles, because then fewer tiles are visited, or fewer need the mask. If tiles are
+/// moved, the first one begins at the first position that may be kept, which differs between the tiles of the other
+/// direction. If tiles are not moved, they begin at the loop's begin plus multiples of the tile size. The result is
+/// true if
 /// 1. there is one kept interval, and the cuts are at its ends (moved tiles of several intervals would overlap);
-/// 2. the begin of the interval is not a constant, nor at a constant distance from the other direction's tile, nor
-///    known to be a multiple of the tile size (a sliding window begins at a constant distance: its first tile needs the
-///    mask even if tiles are moved);
+/// 2. the begin of the interval is none of the following: a constant; a position at a constant distance from the other
+///    direction's tile, as in a sliding window, whose first tile needs the mask even if tiles are moved; a multiple of
+///    the tile size;
 /// 3. the end of the interval is not known to be where a tile of the loop ends.
 ///
 /// Adds variables to the mask's space.

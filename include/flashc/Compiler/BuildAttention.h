@@ -64,7 +64,7 @@ struct AttentionSpec {
   /// The window; a negative number means no bound on that side.
   int64_t windowLeft = -1, windowRight = -1;
   /// Operations in MLIR's text form, or empty. `maskCode` restricts the mask further. It ends with `flash.yield %keep :
-  /// i1` and may read these values, and the captures:
+  /// i1`. It may read the captures and the following values:
   /// - %b, %h, %i, %j (index): the batch, the query head, the query and the key; in a cache %i is the query's position
   ///   in the sequence;
   /// - %flashc.nq and %flashc.nk (index): Nq and Nk; in a cache Nk is the length of the sequence;

@@ -7,7 +7,7 @@
 
 namespace flashc {
 
-/// Returns the module's op without scores, which has no nest of loops. Null if there is none.
+/// Returns the op of the module that has no scores, and therefore no nest of loops. Null if there is no such op.
 mlir::flash::PlainOpInterface findPlainOp(mlir::ModuleOp module);
 
 /// Replaces the only function of `module`, which computes `op` and nothing else, by a gpu.module with the op's kernel.

@@ -58,8 +58,8 @@ Value flashc::emitWithQueries(KernelFrame &frame, Value visit, Value position, V
 }
 
 /// Emits 2^(factor * s - log2(e) * lse). The result is 0 for a query whose log-sum-exp is -inf, since such a query has
-/// seen no key. The multiply-add rounds at the size of the log-sum-exp, which does no harm: lse was rounded at this
-/// size, too.
+/// seen no key. The rounding error of the multiply-add is in proportion to the log-sum-exp. It does no harm, since lse
+/// has an error of the same proportion.
 static Value emitExponentials(KernelFrame &frame, Value visit, Value position, Value scores, double factor, Value lse) {
   ImplicitLocOpBuilder &b = frame.b;
   auto constant = [&](double value) -> Value {

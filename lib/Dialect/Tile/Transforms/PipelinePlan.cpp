@@ -267,7 +267,7 @@ static LogicalResult checkStages(const PipelinePlan &plan) {
   return success();
 }
 
-/// Checks that ops with side effects still come before the ops that follow them in their stage.
+/// Checks the plan's order: an op with side effects comes before all ops that came after it in the same stage.
 static LogicalResult checkEffects(const PipelinePlan &plan) {
   llvm::DenseMap<int64_t, Operation *> latest;
   for (Step step : plan.kernel) {

@@ -114,7 +114,8 @@ struct EpilogueOverlap {
 /// also runs before the current work tile is stored. Emits an error and fails if the loop cannot be rotated.
 FailureOr<EpilogueOverlap> planEpilogueOverlap(WarpSpecializeOp op, bool isSoftmaxEarly);
 
-/// Rotates the loops over work tiles of the consumers and of the producer. Returns the consumers' new loop.
+/// Rotates two loops over work tiles: the loop of the consumers and that of the producer. Returns the new loop of the
+/// consumers.
 scf::ForOp applyEpilogueOverlap(const EpilogueOverlap &plan);
 
 /// Splits `loop` into up to three loops, in each of which the result of `outside` is known. Returns the new loops.
