@@ -5,6 +5,8 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/MathExtras.h"
 
+#include <numeric>
+
 using namespace mlir;
 using namespace flashc;
 using llvm::StringRef;
@@ -85,7 +87,8 @@ public:
 
   /// The cheaper of a kernel whose tiles have one query head and, if it is cheaper, of one whose tiles have the heads
   /// of a group.
-  ForwardParts chooseForward() const;
+  /// `mayShare`: whether the rows of several heads may share a tile.
+  ForwardParts chooseForward(bool mayShare) const;
   double getDecoding(int64_t parts) const;
 
 private:
@@ -113,32 +116,33 @@ double CacheCosts::getPasses(int64_t tiles, int64_t parts, double tile, double r
 
 /// Chooses the number of parts of the keys of each of `tiles` tiles.
 ForwardParts CacheCosts::chooseParts(int64_t tiles, double tile, std::string overrides) const {
-  constexpr int64_t kLeastKeys = 256;
-  constexpr double kStart = 500, kMerge = 100; // the costs of a launch and of merging, in keys
+  constexpr int64_t kLeastKeys = 256, kMostParts = 64; // the most that the rules of `splits` allow
+  constexpr double kStart = 500, kMerge = 100;         // the costs of a launch and of merging, in keys
   auto getCost = [&](int64_t parts) {
     return getPasses(tiles, parts, tile, /*reads=*/1) + (kStart + (parts > 1 ? kMerge : 0)) / countKeys();
   };
-  int64_t parts = std::max<int64_t>(std::min(cache.multiprocessors / tiles, cache.keys / kLeastKeys), 1);
+  int64_t parts = std::clamp<int64_t>(std::min(cache.multiprocessors / tiles, cache.keys / kLeastKeys), 1, kMostParts);
   if (cache.isMaskedByArrays || getCost(1) <= getCost(parts))
     parts = 1;
   return {parts, std::move(overrides), getCost(parts)};
 }
 
-/// Returns the number of query heads whose rows share a tile: the greatest divisor of the group that a consumer has
-/// rows for.
-static int64_t getSharedHeads(int64_t group) {
-  int64_t heads = std::min(group, tile::kTileRows);
-  while (group % heads != 0)
-    --heads;
-  return heads;
+/// Returns the number of query heads whose rows share a tile: the greatest divisor of the group that divides the rows
+/// of a consumer. 1 if tiles have one head because of the mask: bounds that differ between heads do not hold for a tile
+/// of several heads, and tiles whose keys a table has (flash.tile_runs) have one head.
+static int64_t getSharedHeads(const CacheQuestion &cache) {
+  if (cache.isMaskedByHead || cache.isMaskedByArrays)
+    return 1;
+  return std::gcd(cache.groupSize, tile::kTileRows);
 }
 
 /// Returns the overrides of a schedule whose tiles have the rows of `heads` query heads.
-static std::string getSharedOverrides(int64_t heads, int64_t consumers, bool isWide) {
+static std::string getSharedOverrides(const Question &question, int64_t heads, int64_t consumers) {
+  bool isWide = std::max(question.d, question.dv) > 128; // the row of the table then has smaller tiles of keys
   return "heads=" + std::to_string(heads) + ",consumers=" + std::to_string(consumers) + (isWide ? "" : ",kv-tile=128");
 }
 
-ForwardParts CacheCosts::chooseForward() const {
+ForwardParts CacheCosts::chooseForward(bool mayShare) const {
   constexpr int64_t kRows = 128;
   // A tile of one query head has 256 rows for small keys, unless there are fewer.
   bool isShort = *question.queries <= kRows;
@@ -147,8 +151,8 @@ ForwardParts CacheCosts::chooseForward() const {
   ForwardParts best = chooseParts(tiles, /*tile=*/1.0, "");
   if (best.parts > 1 && isNarrow() && isShort)
     best.overrides = "consumers=2,kv-tile=128";
-  int64_t heads = getSharedHeads(cache.groupSize);
-  if (heads == 1 || cache.isMaskedByHead)
+  int64_t heads = mayShare ? getSharedHeads(cache) : 1;
+  if (heads == 1)
     return best;
   // A tile of one consumer takes 0.85 of the time of a tile with two consumers. A tile of several heads with two
   // consumers takes up to 1.05 of the time of a tile of one head.
@@ -156,7 +160,7 @@ ForwardParts CacheCosts::chooseForward() const {
     int64_t queries = tile::kTileRows / heads * consumers;
     ForwardParts shared =
         chooseParts(countHeads() * (cache.groupSize / heads) * llvm::divideCeil(*question.queries, queries), tile,
-                    getSharedOverrides(heads, consumers, /*isWide=*/cache.keyBytes > 512));
+                    getSharedOverrides(question, heads, consumers));
     if (shared.cost < best.cost)
       best = std::move(shared);
   }
@@ -177,7 +181,8 @@ static llvm::Expected<std::optional<ForwardParts>> chooseForward(const Question 
   if (question.countRows() <= DecodeSchedule::kRows)
     return std::nullopt;
   CacheCosts costs(question);
-  ForwardParts forward = costs.chooseForward();
+  // A field that a user gives, such as the number of stages, may leave no room for such a tile.
+  ForwardParts forward = costs.chooseForward(/*mayShare=*/wish.overrides.empty());
   llvm::Expected<KernelPlan> decoding = planDecoding(question, {"", wish.tables}, "");
   if (!decoding)
     return decoding.takeError();
@@ -201,12 +206,12 @@ static KernelPlan planForward(const KernelWish &wish, const ForwardParts &choice
 static ForwardParts shareByRows(const Question &question) {
   const CacheQuestion &cache = *question.cache;
   constexpr int64_t kConsumers = 2;
-  int64_t heads = getSharedHeads(cache.groupSize), rows = kConsumers * tile::kTileRows;
+  int64_t heads = getSharedHeads(cache), rows = kConsumers * tile::kTileRows;
   int64_t single = cache.groupSize * llvm::divideCeil(*question.queries, rows);
   int64_t shared = cache.groupSize / heads * llvm::divideCeil(*question.queries, tile::kTileRows / heads * kConsumers);
-  if (cache.isMaskedByHead || shared >= single)
+  if (shared >= single)
     return {};
-  return {1, getSharedOverrides(heads, kConsumers, /*isWide=*/cache.keyBytes > 512)};
+  return {1, getSharedOverrides(question, heads, kConsumers)};
 }
 
 /// Chooses the kind of kernel, by nothing but the number of rows of queries.
@@ -214,7 +219,8 @@ static llvm::Expected<KernelPlan> chooseByRows(const Question &question, const K
   int64_t rows = question.countRows();
   std::string count = std::to_string(rows) + (rows == 1 ? " row" : " rows") + " of queries for a key head, ";
   if (rows > kMostDecodedRows)
-    return planForward(wish, shareByRows(question), count + "more than " + std::to_string(kMostDecodedRows));
+    return planForward(wish, wish.overrides.empty() ? shareByRows(question) : ForwardParts(),
+                       count + "more than " + std::to_string(kMostDecodedRows));
   return planDecoding(question, wish, count + std::to_string(kMostDecodedRows) + " at most");
 }
 

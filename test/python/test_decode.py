@@ -220,7 +220,7 @@ def test_schedules_go_by_the_mask(two_gpus):
         assert kind == library.FORWARD_KERNEL
         return schedule
     assert choose(None) == "splits=4"
-    assert choose(lambda b, h, i, j: ids[i] == ids[j]) == "heads=4,consumers=1,kv-tile=128"
+    assert choose(lambda b, h, i, j: ids[i] == ids[j]) == ""
     assert choose(lambda b, h, i, j: i - j < 999) == "splits=4"
 
 

@@ -88,7 +88,7 @@ struct CacheQuestion {
   /// Whether the mask reads arrays. Each tile of queries may then visit a list of tiles of keys from a table. A forward
   /// kernel cannot cut such a list into parts.
   bool isMaskedByArrays = false;
-  /// Whether the mask depends on the query head. Tiles of several heads would visit all keys.
+  /// Whether the mask depends on the query head. A tile of several heads would visit all keys.
   bool isMaskedByHead = false;
   /// The number of multiprocessors of the GPU.
   int64_t multiprocessors = 0;

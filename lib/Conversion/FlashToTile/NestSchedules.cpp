@@ -65,6 +65,9 @@ static FailureOr<Schedule> chooseFor(LoopNest &nest, StringRef target, StringRef
     return op.emitError() << "expected tiles of " << schedule->getQTile() << " queries and " << schedule->kvTile
                           << " keys (schedule " << schedule->str() << "), got " << nest.residentTile << " and "
                           << nest.streamedTile;
+  if (int64_t heads = nest.packed ? nest.packed->heads : 1; heads != schedule->heads)
+    return op.emitError() << "expected tiles of " << schedule->heads
+                          << " query heads (schedule heads=" << schedule->heads << "), got " << heads;
   if (std::optional<int64_t> parts = getConstantIntValue(nest.parts.dim.extent); parts != schedule->splits)
     return op.emitError() << "expected " << schedule->splits
                           << " parts of each tile's keys (schedule splits=" << schedule->splits << ")";

@@ -5,9 +5,16 @@
 // RUN: sed 's/x8x/x6x/g' %s | flashc - --emit=tile --schedule=heads=3,consumers=1,kv-tile=128 -o - | FileCheck %s --check-prefix=THREE
 // RUN: sed 's/x8x/x6x/g' %s | flashc - --schedule=heads=3,consumers=1,kv-tile=128 -o - | FileCheck %s --check-prefix=BYTES
 // RUN: not flashc %s --schedule=heads=3 -o - 2>&1 | FileCheck %s --check-prefix=GROUP
+// The mask of one head does not bound the keys of the others: no key is left out, and consumers have no range of their own.
+// RUN: sed 's/sle, .j, /sle, %h, /' %s | flashc - --emit=tile --schedule=heads=4,kv-tile=128 -o - | FileCheck %s --check-prefix=HEAD --implicit-check-not=advance_ring
+// RUN: not flashc-opt %s --flash-online-softmax --flash-tile="q-tile=64 kv-tile=64 head-tile=4" --flash-swap-loops --flash-bound-loops --flash-parallelize --canonicalize --convert-flash-to-tile="schedule=consumers=1,kv-tile=64" 2>&1 | FileCheck %s --check-prefix=TILES
+// TILES: error: expected tiles of 1 query heads (schedule heads=1), got 4
 // RUN: not flashc %s --schedule=heads=0 -o - 2>&1 | FileCheck %s --check-prefix=LEAST
 // GROUP: error: schedule: expected heads to be at most 64 and to divide the group of 4 query heads that share a key head, got 3
 // LEAST: error: schedule: expected a number of at least 1 for 'heads', got '0'
+
+// HEAD: gpu.func @causal(
+// HEAD: tile.store
 
 // CHECK:       gpu.func @causal(%[[Q:[^:]*]]: !tile.tensor_map<16 x bf16, heads 4>
 // CHECK-SAME:  grid = ["ceildiv(arg0.dim2, 32)", "ceildiv(8, 4)", "2"]

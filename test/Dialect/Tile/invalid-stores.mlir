@@ -26,6 +26,9 @@ func.func @invalid(%s: tensor<64xf32, #tile.lane_partial>, %m: memref<1x1x64xf32
 // VARY store_cols
 //     tile.store %s3, %m4[%i, %i, %i] limit %i : tensor<64x64xf32, #tile.acc>, memref<1x1x64x32xf32>
 //     | error: 'tile.store' op expected 64 columns in the destination, got 'memref<1x1x64x32xf32>'
+// VARY store_heads_of_nothing
+//     tile.store %s2, %m[%i, %i, %i] limit %i heads 5 of 0 : tensor<64xf32, #tile.row>, memref<1x1x64xf32>
+//     | error: 'tile.store' op expected a number of heads together with a number of rows, got 5 and 0
 // VARY store_heads
 //     tile.store %s2, %m[%i, %i, %i] limit %i heads 5 of 13 : tensor<64xf32, #tile.row>, memref<1x1x64xf32>
 //     | error: 'tile.store' op expected rows of heads within a tile of 64 rows, and all columns, got 5 heads of 13 rows

@@ -14,8 +14,8 @@ class Visits::Emitter {
 public:
   explicit Emitter(KernelFrame &frame)
       : b(frame.b), nest(frame.nest), scalars(frame.scalars), signature(frame.signature),
-        ownRow(frame.schedule.ownKeys ? frame.row : mlir::Value()), ownRows(frame.rows->countPositions(frame)),
-        hasList(frame.isSorted) {}
+        ownRow(frame.schedule.ownKeys && !differsBetweenHeads(frame.nest) ? frame.row : mlir::Value()),
+        ownRows(frame.rows->countPositions(frame)), hasList(frame.isSorted) {}
 
   mlir::FailureOr<Visits> emit() {
     visits.tile = nest.streamedTile;
@@ -27,6 +27,12 @@ public:
   }
 
 private:
+  /// Whether a tile has several heads, and the mask depends on the head. The bounds of one head's rows then do not hold
+  /// for the rows of the other heads.
+  static bool differsBetweenHeads(const LoopNest &nest) {
+    return nest.packed && nest.packed->heads > 1 && nest.mask && !nest.mask->getArgument(1).use_empty();
+  }
+
   /// The last run of keys. Visits of the other runs are inserted before its visit `place`: first `numMasked` masked
   /// ones, then `numFull` full ones. All rows see the keys before `fixedEnd`.
   struct MovingRun {

@@ -323,6 +323,9 @@ LogicalResult StoreOp::verify() {
                          << getColumns().size() << " numbers and " << dest;
   if (!isRow && getColumns().empty() && dest.getShape().back() != source.getDimSize(1))
     return emitOpError() << "expected " << source.getDimSize(1) << " columns in the destination, got " << dest;
+  if ((getHeads() == 0) != (getTokens() == 0))
+    return emitOpError() << "expected a number of heads together with a number of rows, got " << getHeads() << " and "
+                         << getTokens();
   if (getHeads() != 0 && (!getColumns().empty() || static_cast<int64_t>(getHeads() * getTokens()) > kTileRows))
     return emitOpError() << "expected rows of heads within a tile of " << kTileRows << " rows, and all columns, got "
                          << getHeads() << " heads of " << getTokens() << " rows";

@@ -189,8 +189,8 @@ def Tile : Pass<"flash-tile"> {
       these positions.
 
     With `head-tile` above 1, a tile of an attention has the queries of several query heads of a group, which read one
-    key head (PackGQA of FlashAttention-3, Shah et al. 2024): `[1, heads, q-tile, D]`. The number of heads is a multiple
-    of the group, so no tile of heads is cut.
+    key head (PackGQA of FlashAttention-3, Shah et al. 2024): `[1, heads, q-tile, D]`. `head-tile` divides the group,
+    and the group divides the number of heads, so no tile of heads is cut.
 
     An op that already is one tile of these sizes inside a loop is left alone.
 
