@@ -354,6 +354,8 @@ LogicalResult flashc::completeChoice(ScheduleChoice &choice, ModuleOp loops, con
   if (decision.question.kind != KernelKind::Forward) // the loops decide no field of other kinds
     return success();
   auto op = findFirst<flash::ScoresOpInterface>(loops);
+  if (!op) // an extent is 0: convert-flash-to-tile finds no loops, and says so
+    return success();
   Question question = decision.question;
   question.loops = readLoops(op);
   return resolveRow(op, choice, question, decision.overrides);
