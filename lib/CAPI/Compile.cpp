@@ -127,9 +127,10 @@ static bool readsArrays(llvm::StringRef code, const AttentionSpec &spec) {
 static Question makeQuestion(const AttentionSpec &spec, const GPUTarget &target, int64_t multiprocessors) {
   Question question(KernelKind::Forward, target.name, spec.headDim, spec.valueDim);
   question.dtype = spec.dtype;
+  question.group = spec.groupSize;
   question.queries = spec.queries;
   CacheQuestion &cache = question.cache.emplace();
-  cache.batches = spec.batch, cache.keyHeads = spec.keyHeads, cache.keys = spec.keys, cache.groupSize = spec.groupSize;
+  cache.batches = spec.batch, cache.keyHeads = spec.keyHeads, cache.keys = spec.keys;
   cache.isWidened = !spec.cacheDType.empty();
   cache.keyBytes = (spec.headDim + spec.valueDim) * (cache.isWidened ? 1 : 2);
   cache.pageRows = spec.pageSize;

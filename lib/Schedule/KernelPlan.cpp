@@ -130,10 +130,10 @@ ForwardParts CacheCosts::chooseParts(int64_t tiles, double tile, std::string ove
 /// Returns the number of query heads whose rows share a tile: the greatest divisor of the group that divides the rows
 /// of a consumer. 1 if tiles have one head because of the mask: bounds that differ between heads do not hold for a tile
 /// of several heads, and tiles whose keys a table has (flash.tile_runs) have one head.
-static int64_t getSharedHeads(const CacheQuestion &cache) {
-  if (cache.isMaskedByHead || cache.isMaskedByArrays)
+static int64_t getSharedHeads(const Question &question) {
+  if (question.cache->isMaskedByHead || question.cache->isMaskedByArrays)
     return 1;
-  return std::gcd(cache.groupSize, tile::kTileRows);
+  return std::gcd(question.group, tile::kTileRows);
 }
 
 /// Returns the overrides of a schedule whose tiles have the rows of `heads` query heads.
@@ -147,11 +147,11 @@ ForwardParts CacheCosts::chooseForward(bool mayShare) const {
   // A tile of one query head has 256 rows for small keys, unless there are fewer.
   bool isShort = *question.queries <= kRows;
   int64_t rows = isNarrow() && !isShort ? 2 * kRows : kRows;
-  int64_t tiles = countHeads() * cache.groupSize * llvm::divideCeil(*question.queries, rows);
+  int64_t tiles = countHeads() * question.group * llvm::divideCeil(*question.queries, rows);
   ForwardParts best = chooseParts(tiles, /*tile=*/1.0, "");
   if (best.parts > 1 && isNarrow() && isShort)
     best.overrides = "consumers=2,kv-tile=128";
-  int64_t heads = mayShare ? getSharedHeads(cache) : 1;
+  int64_t heads = mayShare ? getSharedHeads(question) : 1;
   if (heads == 1)
     return best;
   // A tile of one consumer takes 0.85 of the time of a tile with two consumers. A tile of several heads with two
@@ -159,7 +159,7 @@ ForwardParts CacheCosts::chooseForward(bool mayShare) const {
   for (auto [consumers, tile] : {std::pair(1, 0.85), std::pair(2, 1.05)}) {
     int64_t queries = tile::kTileRows / heads * consumers;
     ForwardParts shared =
-        chooseParts(countHeads() * (cache.groupSize / heads) * llvm::divideCeil(*question.queries, queries), tile,
+        chooseParts(countHeads() * (question.group / heads) * llvm::divideCeil(*question.queries, queries), tile,
                     getSharedOverrides(question, heads, consumers));
     if (shared.cost < best.cost)
       best = std::move(shared);
@@ -204,11 +204,10 @@ static KernelPlan planForward(const KernelWish &wish, const ForwardParts &choice
 /// Chooses the tiles of a forward kernel, by nothing but the number of rows of queries. A tile has rows of all heads of
 /// a group if there are then fewer tiles.
 static ForwardParts shareByRows(const Question &question) {
-  const CacheQuestion &cache = *question.cache;
   constexpr int64_t kConsumers = 2;
-  int64_t heads = getSharedHeads(cache), rows = kConsumers * tile::kTileRows;
-  int64_t single = cache.groupSize * llvm::divideCeil(*question.queries, rows);
-  int64_t shared = cache.groupSize / heads * llvm::divideCeil(*question.queries, tile::kTileRows / heads * kConsumers);
+  int64_t heads = getSharedHeads(question), rows = kConsumers * tile::kTileRows;
+  int64_t single = question.group * llvm::divideCeil(*question.queries, rows);
+  int64_t shared = question.group / heads * llvm::divideCeil(*question.queries, tile::kTileRows / heads * kConsumers);
   if (shared >= single)
     return {};
   return {1, getSharedOverrides(question, heads, kConsumers)};

@@ -244,7 +244,7 @@ const ScheduleTable &ScheduleTable::getBuiltIn() {
 //===--------------------------------------------------------------------------------------------------------------===//
 
 int64_t Question::countDecodedTiles() const {
-  int64_t rows = std::max(countRows(), cache->groupSize);
+  int64_t rows = std::max(countRows(), group);
   return cache->batches * cache->keyHeads * llvm::divideCeil(rows, DecodeSchedule::kRows);
 }
 

@@ -12,7 +12,7 @@ from ._runtime.options import Operands, Options, Window
 from ._runtime.public import public
 from ._runtime.specialization import NO_CODE, check_inputs, make_code, specialize, sum_dtype, target_of
 from ._runtime.vectors import check_vectors, with_philox
-from ._trace.trace import Code
+from ._trace.code import Code
 
 
 @public

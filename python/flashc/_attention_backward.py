@@ -12,7 +12,7 @@ from ._runtime.options import Operands, Options, Window
 from ._runtime.public import public
 from ._runtime.specialization import Extents, check_inputs, make_code, specialize, sum_dtype, target_of
 from ._runtime.vectors import as_type_of, check_vectors
-from ._trace.trace import Code
+from ._trace.code import Code
 
 
 @public

@@ -11,7 +11,7 @@ from ._runtime.launch import Result
 from ._runtime.library import CAPTURED_GRADIENT, ArgumentError, UnsupportedTypeError
 from ._runtime.specialization import sum_dtype
 from ._trace.captured import View
-from ._trace.trace import Code
+from ._trace.code import Code
 
 
 def captured_gradients(captured: Sequence[Any], backward: Case, inputs: Inputs, code: Code, is_bshd: bool) -> List[Any]:

@@ -17,7 +17,7 @@ from ._runtime.library import ArgumentError, CompileError, Error, OutOfMemoryErr
 from ._runtime.options import Operands, Options, Window
 from ._runtime.public import public
 from ._runtime.specialization import CPU_TARGET, GPU_TARGET
-from ._trace.trace import Code
+from ._trace.code import Code
 
 #: The most bytes of an array on a GPU that is copied to the host. Arrays that loop bounds read are smaller, since they
 #: have one element per batch, document or position.

@@ -24,7 +24,8 @@ from ._runtime.library import ArgumentError, UnsupportedTypeError, described, pa
 from ._runtime.options import Operands, Options
 from ._runtime.plans import MaskPlan
 from ._trace.repeated import code_of
-from ._trace.trace import Code, call_mask
+from ._trace.code import Code
+from ._trace.trace import call_mask
 
 #: The BLOCK_SIZE of the BlockMask that PyTorch makes where the caller gives none.
 _WHOLE = 1 << 30

@@ -13,7 +13,7 @@ from ._runtime.calls import refuse_gradient
 from ._runtime.library import ArgumentError, Error, parse_flag
 from ._runtime.options import Operands, Options
 from ._runtime.vectors import with_philox
-from ._trace.trace import Code
+from ._trace.code import Code
 from ._torch_tensors import autocast, is_mapped, suitable
 
 #: The operands that have gradients, in the order of the backward pass's results.

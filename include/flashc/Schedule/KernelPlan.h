@@ -33,8 +33,8 @@ struct KernelWish {
 /// The chosen kernel.
 struct KernelPlan {
   KernelKind kind = KernelKind::Forward;
-  /// The overrides for compiling this plan: for a decoding kernel all fields; for another kernel the caller's overrides
-  /// and the number of parts.
+  /// The overrides for compiling this plan: for a decoding kernel all fields; for another kernel the caller's
+  /// overrides, the number of parts, and the fields of tiles that have the rows of a group.
   std::string overrides;
   /// The schedule of a decoding kernel.
   std::optional<Schedule> schedule = std::nullopt;

@@ -78,7 +78,7 @@ struct LoopFacts {
 
 /// A cache of keys and values, as far as the choice of a kernel depends on it. An extent of 0 is known only at launch.
 struct CacheQuestion {
-  int64_t batches = 0, keyHeads = 0, groupSize = 1, keys = 0;
+  int64_t batches = 0, keyHeads = 0, keys = 0;
   /// The bytes of a key and its value together.
   int64_t keyBytes = 0;
   /// Whether elements have 8 bits. The time of a kernel is then that of its instructions, not that of its bytes.
@@ -134,7 +134,7 @@ struct Question {
   /// For a question with a cache. `countRows` returns the number of rows of queries that share a key (0: known only at
   /// launch). `countDecodedTiles` returns the number of a decoding kernel's tiles of such rows, over all sequences and
   /// heads.
-  int64_t countRows() const { return cache->groupSize * queries.value_or(0); }
+  int64_t countRows() const { return group * queries.value_or(0); }
   int64_t countDecodedTiles() const;
   /// Returns the shared memory, in bytes, of one tile of keys and one of values in a decoding kernel.
   int64_t getDecodedTileBytes() const;

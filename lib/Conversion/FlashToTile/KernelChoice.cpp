@@ -17,13 +17,13 @@ static Question makeQuestion(flash::AttentionOp op, StringRef target) {
   auto get = [](ShapedType type, int64_t dim) { return type.isDynamicDim(dim) ? 0 : type.getDimSize(dim); };
   Question question(KernelKind::Forward, target, op.getKType().getDimSize(3),
                     cast<ShapedType>(op.getV().getType()).getDimSize(3));
+  question.group = op.getGroup();
   question.dtype = op.getQType().getElementType().isF16() ? "f16" : "bf16";
   if (int64_t queries = get(op.getQType(), 2))
     question.queries = queries;
   CacheQuestion &cache = question.cache.emplace();
   cache.batches = std::max(get(op.getQType(), 0), get(op.getKType(), 0));
   cache.keyHeads = get(op.getKType(), 1), cache.keys = get(op.getKType(), 2);
-  cache.groupSize = op.getGroup();
   cache.isMaskedByHead = !op.getMask().empty() && !op.getMask().getArgument(1).use_empty();
   cache.multiprocessors = question.getTarget().multiprocessors;
   Type stored = getElementTypeOrSelf(getStored(op.getK()));

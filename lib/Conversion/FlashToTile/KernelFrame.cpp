@@ -21,7 +21,7 @@ KernelFrame::~KernelFrame() = default;
 Value KernelFrame::index(int64_t value) { return arith::ConstantIndexOp::create(b, value); }
 
 Value KernelFrame::emitUnitRow(Value first) {
-  Value before = b.createOrFold<arith::MulIOp>(unitNumber, index(tileRows));
+  Value before = b.createOrFold<arith::MulIOp>(unitNumber, index(rows->countPositions(*this)));
   return b.createOrFold<arith::AddIOp>(first, before);
 }
 

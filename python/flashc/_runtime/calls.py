@@ -12,7 +12,7 @@ from .._arrays.cuda import Scratch
 from .._arrays.integers import narrowed
 from .._arrays.overlap import find_shared
 from .._arrays.source import Source, described_array, named, source_of
-from .._trace.trace import Code
+from .._trace.code import Code
 from . import contexts
 from .launch import WORDS, Frame, Launcher, Result, Shape, check_array, read_result, shape_of, signed, wait_for
 from .library import ArgumentError, Error, UnsupportedTypeError

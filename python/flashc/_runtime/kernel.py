@@ -8,7 +8,7 @@ from typing import Any, Callable, Dict, NamedTuple, Optional, Tuple, Union
 from .._arrays.array import CPU, ArraySpec, contiguous_strides, device_name
 from .._arrays.protocol import ArrayLike
 from .._trace.captured import Need
-from .._trace.trace import Code
+from .._trace.code import Code
 from . import library
 from .calls import Case, Inputs, attention_case, case_of
 from .launch import Frame, Launcher, attention_results, lies_exchanged, shape_of, split_out, wait_for

@@ -11,7 +11,7 @@ from .._arrays.array import CPU, Array, check_contiguous, check_device, check_me
 from .._arrays.cuda import synchronize
 from .._arrays.overlap import overlaps_itself
 from .._arrays.source import Source, described_array, plain_stream
-from .._trace.trace import Code
+from .._trace.code import Code
 from . import contexts, library, plans
 from .library import ArgumentError, UnsupportedTypeError
 from .options import Options

@@ -9,7 +9,8 @@ from .._arrays.array import CPU, Array, check_contiguous, check_device, check_me
 from .._arrays.source import described_array
 from .._trace.captured import Capture, View
 from .._trace.repeated import code_of
-from .._trace.trace import Code, trace
+from .._trace.code import Code
+from .._trace.trace import trace
 from . import contexts, library
 from .library import ArgumentError, CompileError, UnsupportedTypeError
 from .options import VECTORS, Options

@@ -13,7 +13,8 @@ from .._arrays.array import Array
 from .captured import Bound, Need, View
 from .declared import Sorted
 from .reads import Reads, Unknown
-from .trace import Code, Trace, scalar_of, trace
+from .code import Code
+from .trace import Trace, scalar_of, trace
 
 
 class _Source(NamedTuple):

@@ -27,22 +27,12 @@ public:
   void store(KernelFrame &frame, Value tile, Value array, Value batch, bool isMatrix) override;
 
 private:
-  Value emitUnitRow(KernelFrame &frame, Value first) const override {
-    Value before = frame.b.createOrFold<arith::MulIOp>(frame.unitNumber, frame.index(countPositions(frame)));
-    return frame.b.createOrFold<arith::AddIOp>(first, before);
-  }
   int64_t countHeads() const override { return nest.packed->heads; }
 };
 } // namespace
 
 std::pair<Value, Value> GroupRows::emitHeadAndPosition(KernelFrame &frame, Value row) const {
-  ImplicitLocOpBuilder &b = frame.b;
-  Value queries = frame.index(countPositions(frame));
-  Value head = b.createOrFold<arith::DivUIOp>(row, queries), query = b.createOrFold<arith::RemUIOp>(row, queries);
-  // Rows after the last head read the data of the last head, which exists.
-  if (countHeads() * countPositions(frame) < frame.tileRows)
-    head = b.createOrFold<arith::MinUIOp>(head, frame.index(countHeads() - 1));
-  return {b.createOrFold<arith::AddIOp>(frame.head, head), b.createOrFold<arith::AddIOp>(frame.row, query)};
+  return emitPlaceOfHeads(frame, row, {countHeads(), countPositions(frame)});
 }
 
 void GroupRows::store(KernelFrame &frame, Value tile, Value array, Value batch, bool isMatrix) {

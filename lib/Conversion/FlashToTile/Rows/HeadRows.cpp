@@ -39,8 +39,6 @@ Value HeadRows::emitNumHeads(KernelFrame &frame, Value extent) const {
   return frame.b.createOrFold<arith::CeilDivUIOp>(extent, frame.index(countHeads()));
 }
 
-Value HeadRows::emitUnitRow(KernelFrame &frame, Value first) const { return frame.emitUnitRow(first); }
-
 Value HeadRows::emitFirstRow(KernelFrame &frame, Value tile, Value extent) {
   Value firstRow = arith::MulIOp::create(frame.b, tile, frame.index(nest.residentTile));
   if (isa<BlockArgument>(nest.resident.position))
@@ -79,7 +77,7 @@ LogicalResult HeadRows::emitPlace(KernelFrame &frame) {
   Value firstRow = emitFirstRow(frame, residentTile, extent);
   if (!firstRow)
     return failure();
-  frame.row = emitUnitRow(frame, firstRow);
+  frame.row = frame.emitUnitRow(firstRow);
   return success();
 }
 

@@ -22,8 +22,6 @@ protected:
   virtual std::optional<GridFormula> countTiles();
   /// Emits the first row of a tile, and sets the end of the rows that are stored. Null after an error.
   virtual mlir::Value emitFirstRow(KernelFrame &frame, mlir::Value tile, mlir::Value extent);
-  /// Emits the first row of the unit in a CTA's tile that begins with row `first`.
-  virtual mlir::Value emitUnitRow(KernelFrame &frame, mlir::Value first) const;
   /// The number of heads of a tile.
   virtual int64_t countHeads() const { return 1; }
 };

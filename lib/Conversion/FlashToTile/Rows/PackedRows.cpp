@@ -65,13 +65,7 @@ LogicalResult PackedRows::emitPlace(KernelFrame &frame) {
 }
 
 std::pair<Value, Value> PackedRows::emitHeadAndPosition(KernelFrame &frame, Value row) const {
-  ImplicitLocOpBuilder &b = frame.b;
-  Value tokens = frame.index(shape().tokens);
-  Value head = b.createOrFold<arith::DivUIOp>(row, tokens), token = b.createOrFold<arith::RemUIOp>(row, tokens);
-  // Rows after the last head are not stored. They read the data of the last head, which exists.
-  if (shape().heads * shape().tokens < frame.tileRows)
-    head = b.createOrFold<arith::MinUIOp>(head, frame.index(shape().heads - 1));
-  return {b.createOrFold<arith::AddIOp>(frame.head, head), b.createOrFold<arith::AddIOp>(frame.row, token)};
+  return emitPlaceOfHeads(frame, row, shape());
 }
 
 void PackedRows::store(KernelFrame &frame, Value tile, Value array, Value batch, bool isMatrix) {

@@ -23,4 +23,14 @@ Value Rows::getHead(KernelFrame &frame) const { return frame.head; }
 
 Value Rows::emitFirst(KernelFrame &frame) const { return frame.row; }
 
+std::pair<Value, Value> Rows::emitPlaceOfHeads(KernelFrame &frame, Value row, PackedShape shape) {
+  ImplicitLocOpBuilder &b = frame.b;
+  Value tokens = frame.index(shape.tokens);
+  Value head = b.createOrFold<arith::DivUIOp>(row, tokens), token = b.createOrFold<arith::RemUIOp>(row, tokens);
+  // Rows after the last head are not stored. They read the data of the last head, which exists.
+  if (shape.heads * shape.tokens < frame.tileRows)
+    head = b.createOrFold<arith::MinUIOp>(head, frame.index(shape.heads - 1));
+  return {b.createOrFold<arith::AddIOp>(frame.head, head), b.createOrFold<arith::AddIOp>(frame.row, token)};
+}
+
 std::pair<Value, Value> Rows::emitHeadAndPosition(KernelFrame &frame, Value row) const { return {frame.head, row}; }

@@ -48,6 +48,10 @@ public:
   virtual void store(KernelFrame &frame, mlir::Value tile, mlir::Value array, mlir::Value batch, bool isMatrix) = 0;
 
 protected:
+  /// Emits the head and the position of row `row` of a tile whose rows are the tokens of the first head, then those of
+  /// the second one, and so on, from `frame.head` and `frame.row` on.
+  static std::pair<mlir::Value, mlir::Value> emitPlaceOfHeads(KernelFrame &frame, mlir::Value row, PackedShape shape);
+
   LoopNest &nest;
 };
 

@@ -190,7 +190,12 @@ def Tile : Pass<"flash-tile"> {
 
     With `head-tile` above 1, a tile of an attention has the queries of several query heads of a group, which read one
     key head (PackGQA of FlashAttention-3, Shah et al. 2024): `[1, heads, q-tile, D]`. `head-tile` divides the group,
-    and the group divides the number of heads, so no tile of heads is cut.
+    and the group divides the number of heads, so no tile of heads is cut. With `head-tile=4 q-tile=16`:
+    ```mlir
+    scf.for %h = 0 to Hq step 4 { ...
+      %q_tile = tensor.extract_slice %q[%b, %h, %i, 0] [1, 4, 16, D]
+      %k_tile = tensor.extract_slice %k[%b, %h floordiv group, %j, 0] [1, 1, 64, D]
+    ```
 
     An op that already is one tile of these sizes inside a loop is left alone.
 

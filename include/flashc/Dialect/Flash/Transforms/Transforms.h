@@ -93,9 +93,8 @@ struct TileSizes {
 /// Whether `op` is in a loop and is one tile of `sizes`.
 bool isTile(StepOpInterface op, TileSizes sizes);
 
-/// Replaces `op` by a tile of `sizes` in scf.for loops over batch, head, key tiles and, innermost,
-/// query tiles. Returns the tile. Emits an error and fails if a size is not positive, or if `sizes.heads` does not
-/// divide the group.
+/// Replaces `op` by a tile of `sizes` in scf.for loops over batch, heads, key tiles and, innermost, query tiles.
+/// Returns the tile. Emits an error and fails if a size is not positive, or if `sizes.heads` does not divide the group.
 FailureOr<StepOpInterface> tileStep(RewriterBase &rewriter, StepOpInterface op, TileSizes sizes);
 
 /// The keys [begin, end) that a tile of queries may need in one batch and head. The tile of queries begins at `query`.
