@@ -52,7 +52,7 @@ class Settings:
         return 2 * self.width
 
 
-WIDTH, SIZE, ENDS, OTHER, SETTINGS, LEVELS = 3, 4, np.arange(9), None, Settings(2), [1, 2, 5]
+WIDTH, SIZE, ENDS, OTHER, SETTINGS, LEVELS, ALIGN = 3, 4, np.arange(9), None, Settings(2), [1, 2, 5], "top-left"
 CHOICE = {"near": 2, "far": 9}
 
 
@@ -91,7 +91,7 @@ def functions():
         (lambda b, h, i, j: i - j < inner.inner.width, inner.scale),
         (functools.partial(lambda size, b, h, i, j: i // size == j // size, WIDTH), None),
         (masks.causal() & (lambda b, h, i, j: j >= WIDTH) | ~masks.sliding_window(SIZE, 2), None),
-        (masks.sliding_window(SIZE, np.int64(SIZE)).aligned(random.choice(["top-left", "bottom-right", 5])), None),
+        (masks.sliding_window(SIZE, np.int64(SIZE)).aligned(ALIGN), None),
         (masks.key_padding(np.minimum(np.ravel(ENDS), 7)[:2].astype(np.int32)), None),
         (masks.documents(np.sort(np.ravel(ENDS)).astype(np.int32), sorted=WIDTH > 2), None),
         (lambda b, h, i, j: ops.count_le(flashc.assume_sorted(table), i) > 1 if table.ndim == 1 and
@@ -110,7 +110,7 @@ ARRAYS = [np.arange(9), np.arange(9, dtype=np.int32), np.arange(9.0), np.arange(
 
 def change(rng):
     """Changes one thing that the functions refer to."""
-    global WIDTH, SIZE, ENDS, OTHER, NEAR, SETTINGS, LEVELS
+    global WIDTH, SIZE, ENDS, OTHER, NEAR, SETTINGS, LEVELS, ALIGN
     which = rng.randrange(11)
     number = rng.choice([1, 2, 3, 5, 1.0, 2.5, True, 0.0, -0.0, np.int32(4), np.float64(1.5)])
     if which == 0:
@@ -132,14 +132,14 @@ def change(rng):
     elif which == 8:
         CHOICE[rng.choice(["near", "far"])] = rng.randrange(4)
     elif which == 9:
-        SIZE = rng.randrange(5)
+        SIZE, ALIGN = rng.randrange(5), rng.choice(["top-left", "bottom-right", 5])
     else:
         OTHER = rng.choice([ENDS, None])
 
 
 @pytest.fixture
 def globals_of_test(monkeypatch):
-    for name in ("WIDTH", "SIZE", "ENDS", "OTHER", "NEAR", "SETTINGS", "LEVELS", "CHOICE"):
+    for name in ("WIDTH", "SIZE", "ENDS", "OTHER", "NEAR", "SETTINGS", "LEVELS", "ALIGN", "CHOICE"):
         monkeypatch.setitem(globals(), name, globals()[name])
     monkeypatch.setitem(globals(), "CHOICE", dict(CHOICE))
 
