@@ -130,6 +130,7 @@ static Question makeQuestion(const AttentionSpec &spec, const GPUTarget &target,
   question.group = spec.groupSize;
   question.queries = spec.queries;
   CacheQuestion &cache = question.cache.emplace();
+  cache.hasPackedQueries = spec.hasPackedQueries;
   cache.batches = spec.batch, cache.keyHeads = spec.keyHeads, cache.keys = spec.keys;
   cache.isWidened = !spec.cacheDType.empty();
   cache.keyBytes = (spec.headDim + spec.valueDim) * (cache.isWidened ? 1 : 2);

@@ -15,46 +15,6 @@
 using namespace flashc;
 using namespace llvm;
 
-template <typename... Ts> static Error makeError(const char *format, const Ts &...values) {
-  return createStringError(formatv(format, values...).str());
-}
-
-//===--------------------------------------------------------------------------------------------------------------===//
-// Options
-//===--------------------------------------------------------------------------------------------------------------===//
-
-static constexpr std::pair<StringLiteral, bool AttentionSpec::*> kFlags[] = {
-    {"deterministic", &AttentionSpec::isDeterministic}, {"sinks", &AttentionSpec::hasSinks}};
-static constexpr std::pair<StringLiteral, float AttentionSpec::*> kNumbers[] = {
-    {"dropout_p", &AttentionSpec::dropoutP}};
-
-/// Sets the field that `option` (a name or `name=value`) names. Returns false if no field has the name, or if the value
-/// is not a number.
-static bool setOption(AttentionSpec &spec, StringRef option) {
-  auto [name, value] = option.split('=');
-  for (auto [flag, field] : kFlags)
-    if (option == flag)
-      return spec.*field = true;
-  double number;
-  for (auto [known, field] : kNumbers)
-    if (name == known && !value.getAsDouble(number)) {
-      spec.*field = number;
-      return true;
-    }
-  return false;
-}
-
-Error AttentionSpec::setOptions(StringRef text) {
-  for (StringRef option : split(text, ','))
-    if (!text.empty() && !setOption(*this, option)) {
-      std::string names = join(make_first_range(kFlags), ", ");
-      for (auto [name, field] : kNumbers)
-        names += ", " + name.str() + "=number";
-      return makeError("expected options to be among {0}, got '{1}'", names, option);
-    }
-  return Error::success();
-}
-
 //===--------------------------------------------------------------------------------------------------------------===//
 // Code
 //===--------------------------------------------------------------------------------------------------------------===//
@@ -80,104 +40,8 @@ static Expected<Code> splitCode(StringRef text, StringRef type, const char *fiel
   StringRef line = body.substr(body.rfind('\n') + 1); // npos + 1 is 0
   bool isYield = isMatch && !line.contains("//") && (body.empty() || isSpace(body.back()));
   if (!isYield)
-    return makeError("expected {0} to end with 'flash.yield %name : {1}'", field, type);
+    return createStringError(formatv("expected {0} to end with 'flash.yield %name : {1}'", field, type).str());
   return Code{body.rtrim(), groups[1]};
-}
-
-//===--------------------------------------------------------------------------------------------------------------===//
-// Checks
-//===--------------------------------------------------------------------------------------------------------------===//
-
-/// The largest bound of a window that fits an index, which has 32 bits in a kernel.
-static constexpr int64_t kMaxWindow = int64_t(1) << 30;
-
-/// Whether a window with this bound reaches every key. Positions are below 2^31, because extents have 31 bits.
-static bool isUnbounded(int64_t window) { return window < 0 || window >= std::numeric_limits<int32_t>::max(); }
-
-static Error checkCapture(const AttentionSpec::Capture &capture, StringSet<> &names) {
-  StringRef name = capture.name;
-  bool isIdentifier =
-      !name.empty() && isAlpha(name.front()) && all_of(name, [](char c) { return isAlnum(c) || c == '_'; });
-  if (!isIdentifier)
-    return makeError("expected the name of a capture to be a letter, then letters, digits and underscores, got '{0}'",
-                     capture.name);
-  if (is_contained({"q", "k", "v", "b", "h", "i", "j", "s"}, name))
-    return makeError("expected the name of a capture to be none of q, k, v, b, h, i, j, s, got '{0}'", capture.name);
-  if (!names.insert(name).second)
-    return makeError("expected captures of different names, got '{0}' twice", capture.name);
-  if (!is_contained({"bf16", "f16", "f32", "f64", "i1", "i8", "i32", "i64"}, StringRef(capture.dtype)))
-    return makeError("expected capture '{0}' to be of bf16, f16, f32, f64, i1, i8, i32 or i64, got '{1}'", capture.name,
-                     capture.dtype);
-  if (capture.isScalar && !capture.shape.empty())
-    return makeError("expected capture '{0}', a scalar, to have no extents, got {1}", capture.name,
-                     capture.shape.size());
-  for (int64_t extent : capture.shape)
-    if (extent == 0 || extent < -1)
-      return makeError("expected the extents of capture '{0}' to be positive or any, got {1}", capture.name, extent);
-  return Error::success();
-}
-
-static bool sumsColumns(const AttentionSpec &spec) {
-  return spec.operation == AttentionSpec::Operation::ColumnSums ||
-         spec.operation == AttentionSpec::Operation::GroupColumnSums;
-}
-
-static Error checkSpec(const AttentionSpec &spec) {
-  if (!is_contained({"bf16", "f16", "f32"}, StringRef(spec.dtype)))
-    return makeError("expected dtype to be bf16, f16 or f32, got '{0}'", spec.dtype);
-  int64_t valueDim = sumsColumns(spec) ? 1 : spec.valueDim; // column sums have no values
-  std::pair<const char *, int64_t> positive[] = {
-      {"head_dim", spec.headDim}, {"value_dim", valueDim}, {"group_size", spec.groupSize}};
-  if (spec.hasCache && (spec.operation != AttentionSpec::Operation::Attention || spec.dropoutP != 0.0f))
-    return createStringError("expected attention without dropout for keys and values in a cache");
-  if (spec.pageSize < 0 || (spec.pageSize > 0 && !spec.hasCache))
-    return makeError("expected page_size of a cache to be positive, or 0 for one without pages, got {0}",
-                     spec.pageSize);
-  if (!spec.cacheDType.empty() && !spec.hasCache)
-    return createStringError("expected cache_type for a cache only");
-  if ((spec.hasPageScales && (spec.cacheDType.empty() || spec.pageSize == 0)) ||
-      (spec.hasHeadScales && spec.cacheDType.empty()))
-    return createStringError(
-        "expected page_scales and head_scales for a cache of 8 bits only, and page_scales for a paged one only");
-  if (spec.hasSinks && sumsColumns(spec))
-    return createStringError("expected no sinks for column sums: the log-sum-exp includes them");
-  if (spec.dropoutP != 0.0f && sumsColumns(spec))
-    return createStringError("expected no dropout for column sums: they sum probabilities before dropout");
-  if (spec.operation == AttentionSpec::Operation::CapturedGradient) {
-    if (spec.captured >= spec.captures.size())
-      return makeError("expected captured to be the number of a capture, got {0} of {1}", spec.captured,
-                       spec.captures.size());
-    const AttentionSpec::Capture &capture = spec.captures[spec.captured];
-    if (capture.isScalar || capture.dtype.front() == 'i')
-      return makeError("expected captured to be an array of bf16, f16, f32 or f64, got {0} '{1}' of {2}",
-                       capture.isScalar ? "scalar" : "array", capture.name, capture.dtype);
-    if (spec.hasSinks)
-      return createStringError("expected no sinks for the gradient of a capture: the log-sum-exp includes them");
-  }
-  for (auto [name, value] : positive)
-    if (value <= 0)
-      return makeError("expected {0} to be positive, got {1}", name, value);
-  std::pair<const char *, int64_t> extents[] = {
-      {"batch", spec.batch}, {"key_heads", spec.keyHeads}, {"queries", spec.queries}, {"keys", spec.keys}};
-  for (auto [name, value] : extents)
-    if (value == 0 || value < -1)
-      return makeError("expected {0} to be positive or any, got {1}", name, value);
-  int64_t queryHeads;
-  if (spec.keyHeads > 0 && MulOverflow(spec.keyHeads, spec.groupSize, queryHeads))
-    return makeError("expected key_heads * group_size to fit 64 bits, got {0} * {1}", spec.keyHeads, spec.groupSize);
-  std::pair<const char *, int64_t> windows[] = {{"window_left", spec.windowLeft}, {"window_right", spec.windowRight}};
-  for (auto [name, value] : windows)
-    if (spec.mask == AttentionSpec::Mask::Window && !isUnbounded(value) && value > kMaxWindow)
-      return makeError("expected {0} to be at most {1}, or negative for no bound, got {2}", name, kMaxWindow, value);
-  StringSet<> names;
-  for (const AttentionSpec::Capture &capture : spec.captures) {
-    if (Error error = checkCapture(capture, names))
-      return error;
-    if (spec.isDouble && capture.dtype.front() != 'i' && capture.dtype != "f64")
-      return makeError("expected capture '{0}' of f64 or of integers where dtype is f64, got '{1}'", capture.name,
-                       capture.dtype);
-  }
-  return Error::success();
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//
@@ -221,7 +85,7 @@ class Printer {
 public:
   explicit Printer(const AttentionSpec &spec)
       : spec(spec), queryHeads(spec.keyHeads < 0 ? -1 : spec.keyHeads * spec.groupSize),
-        q(getTensor({spec.batch, queryHeads, spec.queries, spec.headDim}, spec.dtype)),
+        q(getTensor({spec.batch, queryHeads, spec.queries, spec.headDim}, spec.dtype)), qs(q),
         k(getTensor({spec.batch, spec.keyHeads, spec.keys, spec.headDim}, spec.dtype)),
         v(getTensor({spec.batch, spec.keyHeads, spec.keys, spec.valueDim}, spec.dtype)), kCache(getCache(spec.headDim)),
         vCache(getCache(spec.valueDim)),
@@ -231,9 +95,9 @@ public:
     chooseTensors();
     if (spec.mask == AttentionSpec::Mask::Causal)
       right = 0;
-    if (spec.mask == AttentionSpec::Mask::Window && !isUnbounded(spec.windowLeft))
+    if (spec.mask == AttentionSpec::Mask::Window && !AttentionSpec::isUnbounded(spec.windowLeft))
       left = spec.windowLeft;
-    if (spec.mask == AttentionSpec::Mask::Window && !isUnbounded(spec.windowRight))
+    if (spec.mask == AttentionSpec::Mask::Window && !AttentionSpec::isUnbounded(spec.windowRight))
       right = spec.windowRight;
   }
 
@@ -246,6 +110,7 @@ private:
   void printRegions(const std::optional<Code> &score, const std::optional<Code> &mask);
   void printConstants();
   void printViews();
+  void printPacked();
   void printPosition();
   /// Returns the name of the region's argument for a query. The argument counts queries from the launch's first one on.
   /// (In a cache `%i` is another value, the query's position in the sequence.)
@@ -262,11 +127,12 @@ private:
 
   const AttentionSpec &spec;
   int64_t queryHeads;
-  std::string q, k, v, kCache, vCache, o, lse, c;
+  /// The types of the arrays. qs is that of the queries as a batch of sequences, which differs from q for packed ones.
+  std::string q, qs, k, v, kCache, vCache, o, lse, c;
   StringRef operation;
   SmallVector<NamedTensor> inputs, results;
   /// The operands of the op that follow `inputs`.
-  std::optional<NamedTensor> sinks, philox, lengths, table, kScale, vScale;
+  std::optional<NamedTensor> sinks, philox, lengths, table, offsets, kScale, vScale;
   /// A pair is kept if -left <= j - (i + Nk - Nq) <= right.
   std::optional<int64_t> left, right;
   std::string text;
@@ -288,13 +154,29 @@ void Printer::printViews() {
   }
 }
 
-/// Prints, in a region of attention with a cache, the length of the sequence and the query's position in it.
+/// Prints the op that views packed queries as a batch of sequences.
+void Printer::printPacked() {
+  os << "  %flashc.one = arith.constant 1 : index\n"
+     << "  %flashc.sorted = flash.assume_sorted %flashc.cu_seqlens_q : " << offsets->type << "\n"
+     << "  %flashc.qs = flash.unpack_rows %q by %flashc.sorted : " << q << ", " << offsets->type << " -> " << qs
+     << "\n";
+}
+
+/// Prints, in a region of attention with a cache, the length of the sequence and the query's position in it. With
+/// packed queries, first prints the number of queries of the sequence, and the end of the sequence's rows.
 void Printer::printPosition() {
   if (!spec.hasCache)
     return;
+  if (offsets)
+    os << "        %flashc.next = arith.addi %b, %flashc.one : index\n"
+       << "        %flashc.first_offset = tensor.extract %flashc.cu_seqlens_q[%b] : " << offsets->type << "\n"
+       << "        %flashc.first = arith.index_cast %flashc.first_offset : i32 to index\n"
+       << "        %flashc.end_offset = tensor.extract %flashc.cu_seqlens_q[%flashc.next] : " << offsets->type << "\n"
+       << "        %flashc.end = arith.index_cast %flashc.end_offset : i32 to index\n"
+       << "        %flashc.nq = arith.subi %flashc.end, %flashc.first : index\n";
   os << "        %flashc.length = tensor.extract %flashc.lengths[%b] : " << lengths->type << "\n"
      << "        %flashc.nk = arith.index_cast %flashc.length : i32 to index\n"
-     << "        %flashc.past = arith.subi %flashc.nk, %flashc.nq : index\n"
+     << "        %flashc.past = arith.subi %flashc.nk, %flashc." << (offsets ? "end" : "nq") << " : index\n"
      << "        %i = arith.addi %flashc.i, %flashc.past : index\n"
      << "        %flashc.shift = arith.constant 0 : index\n";
 }
@@ -310,8 +192,12 @@ void Printer::printConstants() {
   bool hasShift = !spec.hasCache && (left || right || asksFor("%flashc.shift"));
   if (!spec.hasCache && !hasShift && !asksFor("%flashc.nq") && !asksFor("%flashc.nk"))
     return;
-  os << "  %flashc.dim = arith.constant 2 : index\n"
-     << "  %flashc.nq = tensor.dim %q, %flashc.dim : " << q << "\n";
+  if (offsets) {
+    printPacked();
+  } else {
+    os << "  %flashc.dim = arith.constant 2 : index\n"
+       << "  %flashc.nq = tensor.dim %q, %flashc.dim : " << q << "\n";
+  }
   if (!spec.hasCache)
     os << "  %flashc.nk = tensor.dim %k, %flashc.dim : " << k << "\n";
   if (hasShift)
@@ -326,6 +212,11 @@ void Printer::printConstants() {
 /// Returns the names of the conditions.
 SmallVector<std::string> Printer::printWindow() {
   SmallVector<std::string> conditions;
+  if (offsets) {
+    os << "        %flashc.is_after = arith.cmpi sge, %flashc.i, %flashc.first : index\n"
+       << "        %flashc.is_before = arith.cmpi slt, %flashc.i, %flashc.end : index\n";
+    conditions.append({"%flashc.is_after", "%flashc.is_before"});
+  }
   if (spec.hasCache) {
     os << "        %flashc.exists = arith.cmpi slt, %j, %flashc.nk : index\n";
     conditions.push_back("%flashc.exists");
@@ -369,7 +260,7 @@ void Printer::printMask(const std::optional<Code> &code) {
 /// Chooses the operands and results of the op, each in the op's order.
 void Printer::chooseTensors() {
   inputs = {{"%q", q}, {"%k", spec.hasCache ? kCache : k}};
-  if (sumsColumns(spec)) {
+  if (spec.sumsColumns()) {
     operation = "column_sums";
     inputs.push_back({"%flashc.lse", lse});
     results = {{"%flashc.c", c}};
@@ -380,6 +271,10 @@ void Printer::chooseTensors() {
     lengths = {"%flashc.lengths", getTensor({spec.batch}, "i32")};
   if (spec.pageSize)
     table = {"%flashc.table", getTensor({spec.batch, -1}, "i32")};
+  if (spec.hasPackedQueries) {
+    offsets = {"%flashc.cu_seqlens_q", getTensor({spec.batch < 0 ? -1 : spec.batch + 1}, "i32")};
+    inputs[0].type = q = getTensor({1, queryHeads, spec.queries, spec.headDim}, spec.dtype);
+  }
   if (!spec.cacheDType.empty()) {
     std::string scales = getTensor({spec.hasPageScales ? -1 : 1, spec.hasHeadScales ? spec.keyHeads : 1}, "f32");
     kScale = {"%flashc.k_scale", scales}, vScale = {"%flashc.v_scale", scales};
@@ -418,7 +313,7 @@ static std::string joinTypes(ArrayRef<NamedTensor> tensors) {
 void Printer::printSignature(ArrayRef<NamedTensor> returned) {
   os << "func.func @" << operation << "(";
   interleaveComma(inputs, os, [&](const NamedTensor &input) { os << input.name << ": " << input.type; });
-  for (const std::optional<NamedTensor> &vector : {lengths, table, kScale, vScale, sinks, philox})
+  for (const std::optional<NamedTensor> &vector : {lengths, table, offsets, kScale, vScale, sinks, philox})
     if (vector)
       os << ", " << vector->name << ": " << vector->type << " {flash.name = \"" << vector->name.split('.').second
          << "\"}";
@@ -432,6 +327,8 @@ void Printer::printSignature(ArrayRef<NamedTensor> returned) {
 /// Prints the op up to its regions.
 void Printer::printOp() {
   SmallVector<NamedTensor> read = inputs;
+  if (offsets)
+    read[0] = {"%flashc.qs", qs};
   if (spec.hasCache)
     read[1] = {"%flashc.keys", k}, read[2] = {"%flashc.values", v};
   os << "  " << joinNames(results) << " = flash." << operation << "\n      ins(" << joinNames(read) << " : "
@@ -466,17 +363,26 @@ void Printer::printRegions(const std::optional<Code> &score, const std::optional
 std::string Printer::print(const std::optional<Code> &score, const std::optional<Code> &mask) {
   // The op always has both results, o and lse. The kernel computes only results that the function returns.
   bool dropsLse = spec.operation == AttentionSpec::Operation::Attention && !spec.logSumExp;
-  ArrayRef<NamedTensor> returned = ArrayRef(results).drop_back(dropsLse ? 1 : 0);
+  SmallVector<NamedTensor> returned(ArrayRef(results).drop_back(dropsLse ? 1 : 0));
+  if (offsets) {
+    returned[0] = {"%flashc.packed_o", getTensor({1, queryHeads, spec.queries, spec.valueDim}, spec.dtype)};
+    if (!dropsLse)
+      returned[1] = {"%flashc.packed_lse", getTensor({1, queryHeads, spec.queries}, "f32")};
+  }
   printSignature(returned);
   printOp();
   printRegions(score, mask);
-  os << "      -> " << joinTypes(results) << "\n  return " << joinNames(returned) << " : " << joinTypes(returned)
-     << "\n}\n";
+  os << "      -> " << joinTypes(results) << "\n";
+  if (offsets)
+    for (auto [packed, result] : zip_first(returned, results))
+      os << "  " << packed.name << " = flash.pack_rows " << result.name << " by %flashc.sorted : " << result.type
+         << ", " << offsets->type << " -> " << packed.type << "\n";
+  os << "  return " << joinNames(returned) << " : " << joinTypes(returned) << "\n}\n";
   return std::move(text);
 }
 
 Expected<std::string> flashc::printAttention(const AttentionSpec &spec) {
-  if (Error error = checkSpec(spec))
+  if (Error error = spec.check())
     return error;
   std::optional<Code> score, mask;
   std::tuple<const std::string *, const char *, const char *, std::optional<Code> *> codes[] = {

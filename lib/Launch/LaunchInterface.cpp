@@ -90,7 +90,9 @@ private:
                StepDim moves) {
     if (moves == StepDim::Whole)
       return requireExtent(extent, role.depth);
-    if (std::optional<Extent> same = find(earlier, role, moves))
+    if (std::optional<Extent> batches = find(earlier, role, StepDim::B); batches && moves == StepDim::Offset)
+      add(getFormula(extent), getFormula(*batches) + 1);
+    else if (std::optional<Extent> same = find(earlier, role, moves))
       require(*same, extent, 1);
     else if (std::optional<Extent> heads = find(earlier, role, StepDim::H); heads && moves == StepDim::KeyHead)
       require(*heads, extent, op.groupSize);
@@ -165,6 +167,16 @@ void flashc::addCacheRoles(StringRef name, Value cache, Value lengths, Value tab
   add(ofScales, scales, {getDim(0, StepDim::Page), getDim(1, StepDim::KeyHead)}, /*depth=*/1);
 }
 
+void flashc::addPackedRole(Value offsets, LaunchRoles &roles) {
+  if (BlockArgument argument = flash::getRootArgument(offsets))
+    roles.roles.push_back({{"cu_seqlens_q", 0, {StepDim::Offset}}, {argument.getArgNumber()}, /*isOutput=*/false});
+}
+
+flash::StepOperand flashc::getPacked(flash::StepOperand info) {
+  llvm::replace(info.dims, StepDim::B, StepDim::Packed);
+  return info;
+}
+
 LaunchInterface flashc::describeLaunch(func::FuncOp function, ArrayRef<LaunchRoles> ops) {
   LaunchInterface interface;
   for (unsigned number = 0; number < function.getNumArguments() + function.getNumResults(); ++number)
@@ -186,13 +198,14 @@ static void addArgument(func::FuncOp function, Value value, SmallVectorImpl<unsi
     numbers.push_back(argument.getArgNumber());
 }
 
-/// Adds to `numbers` the numbers of the function's results that return `value`, directly or through casts.
+/// Adds to `numbers` the numbers of the function's results that return `value`, directly or through casts and
+/// flash.pack_rows.
 static void findResults(func::FuncOp function, Value value, SmallVectorImpl<unsigned> &numbers) {
   for (OpOperand &use : value.getUses()) {
     if (isa<func::ReturnOp>(use.getOwner()))
       numbers.push_back(function.getNumArguments() + use.getOperandNumber());
-    else if (auto cast = dyn_cast<tensor::CastOp>(use.getOwner()))
-      findResults(function, cast.getResult(), numbers);
+    else if (isa<tensor::CastOp, flash::PackRowsOp>(use.getOwner()))
+      findResults(function, use.getOwner()->getResult(0), numbers);
   }
 }
 
@@ -200,8 +213,13 @@ static void findResults(func::FuncOp function, Value value, SmallVectorImpl<unsi
 static LaunchRoles getRoles(func::FuncOp function, Operation *op, ArrayRef<flash::StepOperand> inputs,
                             ArrayRef<flash::StepOperand> outputs) {
   LaunchRoles result;
+  Value offsets;
   auto add = [&](const flash::StepOperand &info, Value value, bool isOutput) {
-    LaunchRole &role = result.roles.emplace_back(LaunchRole{info, {}, isOutput});
+    auto unpack = value.getDefiningOp<flash::UnpackRowsOp>();
+    if (unpack)
+      value = unpack.getSource(), offsets = unpack.getOffsets();
+    LaunchRole &role =
+        result.roles.emplace_back(LaunchRole{offsets && (unpack || isOutput) ? getPacked(info) : info, {}, isOutput});
     if (info.movesWith(StepDim::Whole))
       role.depth = cast<ShapedType>(value.getType()).getShape().back();
     if (isa<OpResult>(value) && value.getDefiningOp() == op)
@@ -219,6 +237,8 @@ static LaunchRoles getRoles(func::FuncOp function, Operation *op, ArrayRef<flash
   }
   for (auto [index, info] : llvm::enumerate(outputs))
     add(info, op->getNumResults() != 0 ? Value(op->getResult(index)) : op->getOperand(info.number), /*isOutput=*/true);
+  if (offsets)
+    addPackedRole(offsets, result);
   return result;
 }
 

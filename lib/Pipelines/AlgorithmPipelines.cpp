@@ -77,6 +77,7 @@ void flashc::buildAlgorithmPipeline(OpPassManager &pm, const PipelineOptions &op
     return;
   }
   pm.addPass(flash::createSwapLoops());
+  pm.addPass(flash::createPackRows());
   if (options.alignQueries)
     pm.addPass(flash::createAlignQueries());
   pm.addPass(flash::createBoundLoops({/*maps=*/options.splits == 1})); // runs of tiles cannot be cut into parts

@@ -89,6 +89,8 @@ public:
   /// of a group.
   /// `mayShare`: whether the rows of several heads may share a tile.
   ForwardParts chooseForward(bool mayShare) const;
+  /// The cheapest kernel whose tiles have the rows of `heads` query heads.
+  ForwardParts chooseShared(int64_t heads) const;
   double getDecoding(int64_t parts) const;
 
 private:
@@ -117,7 +119,10 @@ double CacheCosts::getPasses(int64_t tiles, int64_t parts, double tile, double r
 /// Chooses the number of parts of the keys of each of `tiles` tiles.
 ForwardParts CacheCosts::chooseParts(int64_t tiles, double tile, std::string overrides) const {
   constexpr int64_t kLeastKeys = 256, kMostParts = 64; // the most that the rules of `splits` allow
-  constexpr double kStart = 500, kMerge = 100;         // the costs of a launch and of merging, in keys
+  // The costs of a launch and of merging, in keys. CTAs that have parts of packed queries take no tiles from a list, so
+  // each tile without queries takes a CTA of its own.
+  constexpr double kStart = 500, kMergeBatch = 100, kMergePacked = 900;
+  const double kMerge = cache.hasPackedQueries ? kMergePacked : kMergeBatch;
   auto getCost = [&](int64_t parts) {
     return getPasses(tiles, parts, tile, /*reads=*/1) + (kStart + (parts > 1 ? kMerge : 0)) / countKeys();
   };
@@ -152,8 +157,12 @@ ForwardParts CacheCosts::chooseForward(bool mayShare) const {
   if (best.parts > 1 && isNarrow() && isShort)
     best.overrides = "consumers=2,kv-tile=128";
   int64_t heads = mayShare ? getSharedHeads(question) : 1;
-  if (heads == 1)
-    return best;
+  ForwardParts shared = heads > 1 ? chooseShared(heads) : best;
+  return shared.cost < best.cost ? shared : best;
+}
+
+ForwardParts CacheCosts::chooseShared(int64_t heads) const {
+  ForwardParts best;
   // A tile of one consumer takes 0.85 of the time of a tile with two consumers. A tile of several heads with two
   // consumers takes up to 1.05 of the time of a tile of one head.
   for (auto [consumers, tile] : {std::pair(1, 0.85), std::pair(2, 1.05)}) {
@@ -161,7 +170,7 @@ ForwardParts CacheCosts::chooseForward(bool mayShare) const {
     ForwardParts shared =
         chooseParts(countHeads() * (question.group / heads) * llvm::divideCeil(*question.queries, queries), tile,
                     getSharedOverrides(question, heads, consumers));
-    if (shared.cost < best.cost)
+    if (consumers == 1 || shared.cost < best.cost)
       best = std::move(shared);
   }
   return best;
@@ -213,6 +222,27 @@ static ForwardParts shareByRows(const Question &question) {
   return {1, getSharedOverrides(question, heads, kConsumers)};
 }
 
+/// Chooses the forward kernel for sequences with queries of different numbers, as if each had the mean number. A tile
+/// has the rows of a group unless sequences fill tiles of one head. With `isBatchInvariant`, or if an extent is not
+/// known, nothing but the group and the mask decide.
+static llvm::Expected<KernelPlan> choosePacked(const Question &question, const KernelWish &wish) {
+  if (std::string why = whyNotForward(question); !why.empty())
+    return llvm::createStringError("expected caches that a forward kernel reads, for packed queries, but " + why);
+  std::string why = "sequences have queries of different numbers";
+  if (!wish.overrides.empty())
+    return planForward(wish, {}, why);
+  // Measured on an H100: with up to this many queries tiles of a group are the faster ones.
+  constexpr int64_t kMostShared = 6 * tile::kTileRows;
+  int64_t heads = getSharedHeads(question);
+  if (wish.isBatchInvariant || !wish.isForDevice || !hasAllExtents(question))
+    return planForward(wish, heads > 1 ? ForwardParts{1, getSharedOverrides(question, heads, 2)} : ForwardParts(), why);
+  Question mean = question;
+  mean.queries = llvm::divideCeil(*question.queries, question.cache->batches);
+  CacheCosts costs(mean);
+  bool isShared = heads > 1 && *mean.queries < kMostShared;
+  return planForward(wish, isShared ? costs.chooseShared(heads) : costs.chooseForward(/*mayShare=*/false), why);
+}
+
 /// Chooses the kind of kernel, by nothing but the number of rows of queries.
 static llvm::Expected<KernelPlan> chooseByRows(const Question &question, const KernelWish &wish) {
   int64_t rows = question.countRows();
@@ -226,6 +256,8 @@ static llvm::Expected<KernelPlan> chooseByRows(const Question &question, const K
 llvm::Expected<KernelPlan> flashc::chooseKernel(const Question &question, const KernelWish &wish) {
   if (!question.cache)
     return KernelPlan{question.kind, wish.overrides.str()};
+  if (question.cache->hasPackedQueries && !wish.kind)
+    return choosePacked(question, wish);
   if (wish.kind == KernelKind::Decode)
     return planDecoding(question, wish, "the algorithm split-kv was asked for");
   if (wish.kind)

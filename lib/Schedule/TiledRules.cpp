@@ -63,13 +63,9 @@ static const Rule kRules[] = {
        return "expected heads to be at most " + print(tile::kTileRows) + " and to divide the group of " +
               print(d.question.group) + " query heads that share a key head, got " + print(d.s.heads);
      }},
-    {"heads", "it is above 1, and there is dropout or tiles of queries begin at packed sequences", "",
-     [](const Draft &d) { return d.s.heads > 1 && (d.question.hasDropout || d.question.loops.hasSegments); },
-     [](const Draft &d) {
-       return std::string("expected heads=1 ") +
-              (d.question.hasDropout ? "with dropout" : "where tiles of queries begin at packed sequences") + ", got " +
-              print(d.s.heads);
-     }},
+    {"heads", "it is above 1, and there is dropout", "",
+     [](const Draft &d) { return d.s.heads > 1 && d.question.hasDropout; },
+     [](const Draft &d) { return "expected heads=1 with dropout, got " + print(d.s.heads); }},
     {"kv-tile", "it is not 16 to 256 in steps of 16", "",
      [](const Draft &d) { return !d.target().allowsKeys(d.s.kvTile); },
      [](const Draft &d) {
@@ -170,6 +166,12 @@ static const Rule kRules[] = {
      [](const Draft &) -> std::string {
        return "expected store=own-slot or registers where tiles of queries follow packed sequences: the last tile of a "
               "sequence is not stored by TMA, and the next Q may be in its slot by then";
+     }},
+    {"store", "`heads` is above 1, and tiles of queries begin at packed sequences", "registers",
+     [](const Draft &d) { return d.s.store != Store::Registers && d.s.heads > 1 && d.question.loops.hasSegments; },
+     [](const Draft &d) {
+       return "expected store=registers for tiles of several heads that begin at packed sequences, got " +
+              show(d, "store");
      }},
     {"epilogue", "neither the row nor an override sets it, and `q-stages` is above 1", "product",
      [](const Draft &d) { return d.isForward() && !d.isSaid("epilogue") && d.s.qStages > 1; }},

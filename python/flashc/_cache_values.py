@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Tuple
+from typing import List, Tuple
 
 from ._arrays.array import Array
 from ._runtime.calls import Inputs
@@ -13,20 +13,35 @@ _INTEGERS = {"i32": ctypes.c_int32, "i64": ctypes.c_int64}
 
 
 def check_cache_values(inputs: Inputs, extents: Extents, specialization: Specialization, has_mask: bool) -> None:
-    """Refuses lengths that are negative or exceed the caches' rows. Refuses entries of block_table that are no pages,
+    """Refuses offsets of packed queries that do not ascend from 0 to the number of rows of q at most. Refuses lengths
+    that are negative or exceed the caches' rows. Refuses entries of block_table that are no pages,
     if a query sees keys there. If there is a mask, entries are not checked, because it is not known here which keys the
     mask keeps; keys of an entry that is no page are NaN."""
     lengths = inputs["lengths"]
     page_size, (_, (left, _)) = specialization.page_size, specialization.options.mask()
-    for sequence in range(extents.batch):
+    queries = _read_queries(inputs, extents)
+    for sequence in range(lengths.shape[0]):
         length = _read(lengths, sequence)
         if not 0 <= length <= extents.keys:
             what = f"the rows of {inputs['block_table'].shape[1]} pages of a block_table" if page_size else "the rows"
             raise ArgumentError(f"expected lengths from 0 to {extents.keys}, {what}, got {length} for sequence "
                                 f"{sequence}")
         if page_size and not has_mask:
-            first = max(length - extents.queries, 0)
+            first = max(length - queries[sequence], 0)
             _check_pages(inputs, sequence, page_size, (max(first - left, 0) if left >= 0 else 0, length))
+
+
+def _read_queries(inputs: Inputs, extents: Extents) -> List[int]:
+    """Returns the number of queries of each sequence."""
+    sequences = inputs["lengths"].shape[0]
+    if "cu_seqlens_q" not in inputs:
+        return [extents.queries] * sequences
+    offsets = [_read(inputs["cu_seqlens_q"], number) for number in range(sequences + 1)]
+    queries = [end - begin for begin, end in zip(offsets, offsets[1:])]
+    if offsets[0] != 0 or offsets[-1] > extents.queries or any(number < 0 for number in queries):
+        raise ArgumentError(f"expected cu_seqlens_q to ascend from 0 to total = {extents.queries} at most, got "
+                            f"{offsets[:8]}{'...' if len(offsets) > 8 else ''}")
+    return queries
 
 
 def _check_pages(inputs: Inputs, sequence: int, page_size: int, keys: Tuple[int, int]) -> None:

@@ -22,6 +22,7 @@ from ._runtime.specialization import Extents, Specialization, check_inputs, make
 from ._runtime.vectors import check_vectors
 from ._trace.region import get_trace
 from ._trace.trace import Lengths, call_mask, call_score
+from ._varlen import batch_of_one, out_of_batch
 
 
 @public
@@ -32,7 +33,8 @@ def decode(q: ArrayLike, k_cache: ArrayLike, v_cache: ArrayLike, lengths: Intege
            k_scale: Optional[ArrayLike] = None, v_scale: Optional[ArrayLike] = None, layout: str = "bshd",
            splits: Optional[int] = None, batch_invariant: bool = False, out: Any = None,
            schedule: Optional[str] = None, rotary: Optional[Tuple[ArrayLike, ArrayLike, bool]] = None,
-           cache_batch_idx: Optional[IntegersLike] = None, leftpad: Optional[IntegersLike] = None) -> Any:
+           cache_batch_idx: Optional[IntegersLike] = None, leftpad: Optional[IntegersLike] = None,
+           cu_seqlens_q: Optional[IntegersLike] = None) -> Any:
     """Attention of the last tokens of each sequence to its cached keys and values: the result of
     `flash_attn.flash_attn_with_kvcache(q, k_cache, v_cache, cache_seqlens=lengths, block_table=block_table)`, with the
     tokens of q already in the cache (`flashc.append_kv`). T is one token, a few, or thousands: prefill and chunked
@@ -76,10 +78,14 @@ def decode(q: ArrayLike, k_cache: ArrayLike, v_cache: ArrayLike, lengths: Intege
             may have more rows than B. Kernels are then compiled for N.
         leftpad: [B] of integers: sequence b begins at row leftpad[b] of its cache. `lengths` still counts rows of the
             cache, but positions in masks, scores and rotation, and `flashc.ops.key_length()`, count from that row.
+        cu_seqlens_q: [B + 1] of integers, for sequences with different numbers of queries: q is [total, Hq, D], and
+            sequence b has its rows from cu_seqlens_q[b] to cu_seqlens_q[b + 1] - 1, from none up. The offsets begin
+            with 0 and ascend; rows after the last one see nothing. Needs layout="bshd" and no rotary. On a GPU only the
+            forward kernel reads caches with such queries: caches of q's type, and pages of a multiple of 8 rows.
 
     Returns:
-        o, of q's shape with Dv for D; with `return_lse` (o, lse), lse [B, Hq, T] in f32 in either layout. A query that
-        sees nothing has o = 0 and lse = -inf, or its head's sink.
+        o, of q's shape with Dv for D; with `return_lse` (o, lse), lse in f32: [B, Hq, T] in either layout, or [Hq, total]
+        with cu_seqlens_q. A query that sees nothing has o = 0 and lse = -inf, or its head's sink.
 
     No decision depends on the elements of arrays on a GPU: calls may be captured in CUDA graphs, and replayed with
     other lengths. Under torch.compile and torch.export a call is `torch.ops.flashc.decode`, without out and schedule.
@@ -92,6 +98,10 @@ def decode(q: ArrayLike, k_cache: ArrayLike, v_cache: ArrayLike, lengths: Intege
     if mask is not None and not callable(mask):
         raise UnsupportedTypeError(f"expected mask to be a function (b, h, i, j) of positions, got {mask!r}")
     lengths, block_table = array_of("lengths", lengths, q), array_of("block_table", block_table, q)
+    if cu_seqlens_q is not None:
+        cu_seqlens_q = array_of("cu_seqlens_q", cu_seqlens_q, q)
+        if rotary is not None or not check_layout(layout):
+            raise ArgumentError("expected layout=\"bshd\" and no rotary together with cu_seqlens_q")
     if cache_batch_idx is not None:
         block_table = table_of("cache_batch_idx", cache_batch_idx, block_table, q)
         if not is_graph(q):
@@ -110,7 +120,8 @@ def decode(q: ArrayLike, k_cache: ArrayLike, v_cache: ArrayLike, lengths: Intege
             raise ArgumentError(f"expected q of 4 dimensions, got shape {tuple(q.shape)}")
         first = lengths - q.shape[1 if is_bshd else 2]
         q = rotated(q, first if leftpad is None else first - leftpad, rotary, is_bshd)
-    operands, cache = Operands(q, k_cache, v_cache, mask, score, sinks), Cache(lengths, block_table, k_scale, v_scale)
+    operands = Operands(q, k_cache, v_cache, mask, score, sinks)
+    cache = Cache(lengths, block_table, k_scale, v_scale, cu_seqlens_q)
     options = Options(causal, window, scale, 0.0, True, return_lse, layout, schedule, splits=splits,
                       batch_invariant=batch_invariant)
     if is_graph(q):
@@ -127,6 +138,7 @@ class Cache(NamedTuple):
     block_table: Any = None
     k_scale: Any = None
     v_scale: Any = None
+    cu_seqlens_q: Any = None
 
 
 def _from_leftpad(leftpad: Any, mask: Any, score: Any) -> Tuple[Any, Any]:
@@ -158,12 +170,19 @@ def decode_now(operands: Operands, options: Options, cache: Cache, out: Any = No
     """Computes flashc.decode outside of graphs. The PyTorch op calls it too."""
     options = options.checked()
     _check_choices(options.splits, options.batch_invariant)
-    outs, return_lse = () if out is None else split_out(out), options.return_lse
+    is_packed = cache.cu_seqlens_q is not None
+    if is_packed:
+        shape = described_array("q", operands.q).shape
+        if len(shape) != 3:
+            raise ArgumentError(f"expected q of 3 dimensions [total, Hq, D] together with cu_seqlens_q, got shape "
+                                f"{shape}")
+        operands = operands._replace(q=operands.q[None])
+    outs, return_lse = split_out(batch_of_one(out) if is_packed else out) if out is not None else (), options.return_lse
     if outs and outs[1] is not None:
         options = options._replace(return_lse=True)
     inputs = Inputs(refuse_gradients(q=operands.q, k_cache=operands.k, v_cache=operands.v, **cache._asdict(),
                                      sinks=operands.sinks))
-    inputs.narrow("lengths", "block_table")
+    inputs.narrow("lengths", "block_table", "cu_seqlens_q")
     inputs.widen("sinks", sum_dtype(inputs["q"].dtype))
     case = case_of(_case, inputs, options)
     # The tiles that a mask keeps also depend on the lengths, which a plan does not fix.
@@ -174,7 +193,8 @@ def decode_now(operands: Operands, options: Options, cache: Cache, out: Any = No
     if inputs.device == CPU and not case.is_empty:
         check_cache_values(inputs, case.extents, case.specialization, operands.mask is not None)
     results = case(inputs, code, outs)
-    return tuple(results) if return_lse else results[0]
+    result = tuple(results) if return_lse else results[0]
+    return out_of_batch(result, out, return_lse) if is_packed else result
 
 
 def _case(inputs: Inputs, options: Options) -> Case:
@@ -182,15 +202,17 @@ def _case(inputs: Inputs, options: Options) -> Case:
     vectors = check_vectors(inputs, extents)
     cache_dtype, scales = _check_scales(inputs, extents, page_size)
     specialization = specialize(extents, options, _target_of(device), vectors)
-    specialization = specialization._replace(page_size=page_size, cache_dtype=cache_dtype, scales=scales)
+    specialization = specialization._replace(page_size=page_size, cache_dtype=cache_dtype, scales=scales,
+                                             is_packed="cu_seqlens_q" in inputs)
     case = attention_case(inputs, specialization, extents, attention_results(extents, options), options.is_bshd)
     case.aliases = {"k": "k_cache", "v": "v_cache"}
     case.is_empty = case.is_empty or 0 in inputs["k_cache"].shape
+    batch = inputs["lengths"].shape[0]
 
     def finish(it: Specialization) -> Specialization:
         is_forward = False
         if device != CPU:
-            kind, text = _choose(it, extents, device, options)
+            kind, text = _choose(it, extents._replace(batch=batch), device, options)
             is_forward = kind == library.FORWARD_KERNEL
             it = it._replace(options=it.options._replace(schedule=text or None))
         return it._replace(extents=(library.ANY, extents.key_heads, library.ANY if is_forward else extents.queries,
@@ -213,7 +235,8 @@ def _check(inputs: Inputs, is_bshd: bool) -> Tuple[Extents, int]:
     for name in ("q", "k_cache", "v_cache"):
         if len(inputs[name].shape) != 4:
             raise ArgumentError(f"expected {name} of 4 dimensions, got shape {tuple(inputs[name].shape)}")
-    batch, page_size, keys = q.shape[0], 0, k.shape[rows]
+    is_packed, page_size, keys = "cu_seqlens_q" in inputs, 0, k.shape[rows]
+    batch = inputs["lengths"].shape[0] if is_packed and len(inputs["lengths"].shape) == 1 else q.shape[0]
     if "block_table" in inputs:
         table = inputs["block_table"]
         if len(table.shape) != 2:
@@ -221,12 +244,16 @@ def _check(inputs: Inputs, is_bshd: bool) -> Tuple[Extents, int]:
         inputs.check("block_table", "q", "i32", "[B, M]", (batch, table.shape[1]))
         page_size, keys = k.shape[rows], table.shape[1] * k.shape[rows]
     inputs.check("lengths", "q", "i32", "[B]", (batch,))
+    if is_packed:
+        inputs.check("cu_seqlens_q", "q", "i32", "[B + 1]", (batch + 1,))
+        if not page_size and k.shape[0] != batch:
+            raise ArgumentError(f"expected caches of B = {batch} sequences, got shape {tuple(k.shape)}")
 
     def as_sequences(x: Array) -> Array:
         """Returns the cache as an array [B, N, Hk, D] of q's element type, for check_inputs."""
         shape = list(x.shape)
-        if page_size:
-            shape[0], shape[rows] = batch, keys
+        if page_size or is_packed:
+            shape[0], shape[rows] = q.shape[0], keys
         return x._replace(shape=tuple(shape), dtype=q.dtype if x.dtype in EIGHT_BITS else x.dtype)
 
     if k.dtype != v.dtype:

@@ -20,7 +20,7 @@ _DECODE = Schema(
     "Tensor q, Tensor k_cache, Tensor v_cache, Tensor lengths, Tensor? block_table, str? mask, str? score, "
     "bool causal, SymInt? window_left, SymInt? window_right, float? scale, Tensor? sinks, bool return_lse, "
     "Tensor? k_scale, Tensor? v_scale, str layout, SymInt? splits, bool batch_invariant, "
-    "bool records_gradients=False", results=2)
+    "bool records_gradients=False, Tensor? cu_seqlens_q=None", results=2)
 
 
 @_DECODE.op("flashc::decode")
@@ -40,6 +40,10 @@ _NAMED = "causal", "scale", "return_lse", "layout", "splits", "batch_invariant"
 @_DECODE.fake(_decode_op)
 def _decode_fake(x):
     q, v_cache = x["q"], x["v_cache"]
+    if x["cu_seqlens_q"] is not None:
+        torch._check(q.dim() == 3 and v_cache.dim() == 4, lambda: "expected q of 3 dimensions and v_cache of 4")
+        lse = lse_like(q[None], x["layout"], x["return_lse"])
+        return q.new_empty((*q.shape[:2], v_cache.shape[3])), lse[0] if x["return_lse"] else lse
     torch._check(q.dim() == 4 and v_cache.dim() == 4, lambda: "expected q and v_cache of 4 dimensions")
     return q.new_empty((*q.shape[:3], v_cache.shape[3])), lse_like(q, x["layout"], x["return_lse"])
 

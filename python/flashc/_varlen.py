@@ -92,11 +92,8 @@ def attend_packed(operands: Operands, options: Options, offsets: Any, key_offset
     keep, rescore = of_sequences(q, k, offsets, key_offsets, options.causal, options.window, mask, score)
     return_lse = parse_flag("return_lse", options.return_lse)
     result = attend(Operands(q[None], k[None], v[None], keep, rescore, *operands[5:]),
-                    Options(False, None, *options[2:]), _batch_of_one(out))
-    if out is not None:
-        o, lse = out if isinstance(out, (tuple, list)) else (out, None)
-        return (o, result[1][0] if lse is None else lse) if return_lse else o
-    return (result[0][0], result[1][0]) if return_lse else result[0]
+                    Options(False, None, *options[2:]), batch_of_one(out))
+    return out_of_batch(result, out, return_lse)
 
 
 def of_sequences(q: Any, k: Any, cu_seqlens_q: Any, cu_seqlens_k: Any, causal: bool, window: Window,
@@ -211,10 +208,18 @@ def _read_offsets(name: str, offsets: Any, device: int, total: str, length: int)
     return Sorted(offsets, array)
 
 
-def _batch_of_one(out: Any) -> Any:
+def batch_of_one(out: Any) -> Any:
     """Returns the caller's array, or arrays, for results with a batch dimension."""
     if isinstance(out, (tuple, list)):
-        return tuple(map(_batch_of_one, out))
+        return tuple(map(batch_of_one, out))
     if out is not None:
         _shape("out", out)
     return None if out is None else out[None]
+
+
+def out_of_batch(result: Any, out: Any, return_lse: bool) -> Any:
+    """Returns o, or (o, lse), without the batch dimension: the caller's arrays where `out` has them."""
+    if out is not None:
+        o, lse = out if isinstance(out, (tuple, list)) else (out, None)
+        return (o, result[1][0] if lse is None else lse) if return_lse else o
+    return (result[0][0], result[1][0]) if return_lse else result[0]

@@ -67,7 +67,8 @@ struct AttentionSpec {
   /// i1`. It may read the captures and the following values:
   /// - %b, %h, %i, %j (index): the batch, the query head, the query and the key; in a cache %i is the query's position
   ///   in the sequence;
-  /// - %flashc.nq and %flashc.nk (index): Nq and Nk; in a cache Nk is the length of the sequence;
+  /// - %flashc.nq and %flashc.nk (index): Nq and Nk; in a cache Nk is the length of the sequence, and with packed
+  ///   queries Nq is the sequence's number of queries;
   /// - %flashc.shift (index): the distance from the last query's position to the last key. In a cache it is 0.
   ///
   /// `scoreCode` replaces the scaled score. It may read the same values and the scaled score %s (f32), and ends with
@@ -96,9 +97,18 @@ struct AttentionSpec {
   /// flags below say whether each page, and whether each key head, has a scale of its own.
   std::string cacheDType;
   bool hasPageScales = false, hasHeadScales = false;
+  /// Whether the sequences of a cache have queries of different numbers. q, o and the log-sum-exp then have one batch,
+  /// in which the queries of all sequences are packed one after the other, and offsets say where each sequence begins.
+  /// `batch` is still the number of sequences.
+  bool hasPackedQueries = false;
 
   /// Sets fields from a text in the form of FlashcAttention::options. The error lists the known names.
   llvm::Error setOptions(llvm::StringRef text);
+  /// Checks the fields. The error names the field that is wrong by its name in FlashcAttention.
+  llvm::Error check() const;
+  bool sumsColumns() const;
+  /// Whether a window with this bound reaches every key. Positions are below 2^31, because extents have 31 bits.
+  static bool isUnbounded(int64_t window);
 };
 
 /// Prints a module with one function on tensors. The error names the field that is wrong by its name in
@@ -106,8 +116,8 @@ struct AttentionSpec {
 /// function is one of
 ///
 ///     @attention(%q, %k, %v, [%flashc.sinks,] [%flashc.philox,] captures...) -> (o, lse), or -> o
-///     with a cache: @attention(%q, %k, %v, %flashc.lengths, [%flashc.table,] [%flashc.k_scale, %flashc.v_scale,]
-///         [%flashc.sinks,] captures...)
+///     with a cache: @attention(%q, %k, %v, %flashc.lengths, [%flashc.table,] [%flashc.cu_seqlens_q,]
+///         [%flashc.k_scale, %flashc.v_scale,] [%flashc.sinks,] captures...)
 ///     @column_sums(%q, %k, %flashc.lse, captures...) -> c
 ///     @attention_backward(%q, %k, %v, %flashc.o, %flashc.lse, %flashc.do, [%flashc.dlse,] [%flashc.sinks,]
 ///         [%flashc.philox,] captures...) -> (dq, dk, dv), or -> (dq, dk, dv, dsinks)

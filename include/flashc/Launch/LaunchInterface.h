@@ -46,6 +46,11 @@ struct LaunchRoles {
 void addCacheRoles(llvm::StringRef name, mlir::Value cache, mlir::Value lengths, mlir::Value table, mlir::Value scales,
                    LaunchRoles &roles);
 
+/// Adds the role of the offsets of packed queries.
+void addPackedRole(mlir::Value offsets, LaunchRoles &roles);
+/// Returns the description of an array of packed rows. `info` describes such an array with a batch dimension.
+mlir::flash::StepOperand getPacked(mlir::flash::StepOperand info);
+
 /// Describes the launch interface of `function`, which computes `ops`.
 LaunchInterface describeLaunch(mlir::func::FuncOp function, mlir::ArrayRef<LaunchRoles> ops);
 

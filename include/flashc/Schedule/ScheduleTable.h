@@ -90,6 +90,8 @@ struct CacheQuestion {
   bool isMaskedByArrays = false;
   /// Whether the mask depends on the query head. A tile of several heads would visit all keys.
   bool isMaskedByHead = false;
+  /// Whether sequences have queries of different numbers. `Question::queries` is then the number of all of them.
+  bool hasPackedQueries = false;
   /// The number of multiprocessors of the GPU.
   int64_t multiprocessors = 0;
 };

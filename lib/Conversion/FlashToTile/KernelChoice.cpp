@@ -22,6 +22,8 @@ static Question makeQuestion(flash::AttentionOp op, StringRef target) {
   if (int64_t queries = get(op.getQType(), 2))
     question.queries = queries;
   CacheQuestion &cache = question.cache.emplace();
+  auto unpack = op.getQ().getDefiningOp<flash::UnpackRowsOp>();
+  cache.hasPackedQueries = static_cast<bool>(unpack);
   cache.batches = std::max(get(op.getQType(), 0), get(op.getKType(), 0));
   cache.keyHeads = get(op.getKType(), 1), cache.keys = get(op.getKType(), 2);
   cache.isMaskedByHead = !op.getMask().empty() && !op.getMask().getArgument(1).use_empty();

@@ -6,6 +6,7 @@
 #include "Visits/RunsTable.h"
 #include "flashc/Dialect/Flash/IR/Arguments.h"
 #include "flashc/Dialect/Tile/IR/Tile.h"
+#include "mlir/Analysis/SliceAnalysis.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
@@ -44,6 +45,7 @@ private:
   LogicalResult matchRegions();
   LogicalResult matchParallelLoop();
   FailureOr<ParallelDim> matchParallelDim(Value position, StringRef name);
+  Value matchSequence();
   void matchParts();
   void matchPackedRows();
   LogicalResult matchOperands();
@@ -249,6 +251,16 @@ FailureOr<ParallelDim> Matcher::matchParallelDim(Value position, StringRef name)
   return ParallelDim{position, forall.getMixedUpperBound()[dim], *step};
 }
 
+/// Returns the batch that keys and regions have, if it is the sequence of a tile's rows (flash-pack-rows). Null
+/// otherwise.
+Value Matcher::matchSequence() {
+  Value batch = nest.getStep().getPositionIn(flash::StepDim::B);
+  llvm::SetVector<Operation *> slice;
+  if (nest.segmentTile && batch.getDefiningOp())
+    (void)getBackwardSlice(batch, &slice);
+  return slice.contains(nest.segmentTile) ? batch : Value();
+}
+
 /// Finds the dimension of an attention's parallel loop that counts parts of the keys: the one that is neither batch,
 /// head nor row.
 void Matcher::matchParts() {
@@ -277,14 +289,17 @@ void Matcher::matchPackedRows() {
 
 LogicalResult Matcher::matchParallelLoop() {
   flash::StepOpInterface op = nest.getStep();
-  FailureOr<ParallelDim> batch = matchParallelDim(op.getPositionIn(flash::StepDim::B), "batch");
+  Value position = op.getPositionIn(op.getResidentDim());
+  nest.segmentTile = position.getDefiningOp<flash::SegmentTileOp>();
+  nest.sequence = matchSequence();
+  FailureOr<ParallelDim> batch = ParallelDim{nest.sequence, Builder(op.getContext()).getIndexAttr(1), 1};
+  if (!nest.sequence)
+    batch = matchParallelDim(op.getPositionIn(flash::StepDim::B), "batch");
   if (failed(batch))
     return failure();
   FailureOr<ParallelDim> head = matchParallelDim(op.getPositionIn(flash::StepDim::H), "head");
   if (failed(head))
     return failure();
-  Value position = op.getPositionIn(op.getResidentDim());
-  nest.segmentTile = position.getDefiningOp<flash::SegmentTileOp>();
   FailureOr<ParallelDim> resident =
       matchParallelDim(nest.segmentTile ? nest.segmentTile.getTile() : position, getResidentName());
   if (failed(resident))
@@ -294,8 +309,6 @@ LogicalResult Matcher::matchParallelLoop() {
   nest.resident = *resident;
   matchParts();
   matchPackedRows();
-  if (nest.segmentTile && nest.packed)
-    return op.emitError() << "expected one head per tile where tiles of queries begin at packed sequences";
   if (nest.batch.step != 1 || nest.head.step != (nest.packed ? nest.packed->heads : 1))
     return op.emitError() << "expected one batch and one head per tile";
   int64_t step = nest.segmentTile ? 1 : nest.residentTile;
@@ -426,10 +439,11 @@ static OpFoldResult getAddedRows(Value result) {
 }
 
 void Matcher::setExtents() {
+  // Tiles of packed sequences are counted; their rows are those of the arrays.
+  OpFoldResult rows = nest.segmentTile ? OpFoldResult(nest.segmentTile.getLength()) : nest.resident.extent;
   for (NestResult &result : nest.results) {
     auto type = cast<ShapedType>(result.value.getType());
-    result.extents = {nest.batch.extent, nest.head.extent,
-                      result.isAddedUp ? getAddedRows(result.value) : nest.resident.extent};
+    result.extents = {nest.batch.extent, nest.head.extent, result.isAddedUp ? getAddedRows(result.value) : rows};
     if (type.getRank() == 4)
       result.extents.push_back(Builder(type.getContext()).getIndexAttr(type.getDimSize(3)));
   }

@@ -82,6 +82,9 @@ struct LoopNest : LaunchNest {
   ParallelDim batch, head, resident;
   /// The op that gives the position of a resident tile, if tiles follow packed sequences. `resident` then counts tiles.
   mlir::flash::SegmentTileOp segmentTile;
+  /// The batch that keys, scores and masks have, where it is the sequence of a tile's rows (flash-pack-rows). `batch`
+  /// then has the extent 1. Null elsewhere.
+  mlir::Value sequence;
   mlir::SmallVector<NestOperand, 3> operands; // in the order of the step
   /// The op that takes the state after the loops (flash.finalize). Null if the state is the result.
   mlir::Operation *epilogue = nullptr;

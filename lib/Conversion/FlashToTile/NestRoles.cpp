@@ -3,6 +3,7 @@
 #include "NestKernel.h"
 #include "flashc/Dialect/Flash/IR/Arguments.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
 
 using namespace mlir;
 using namespace flashc;
@@ -35,12 +36,18 @@ LaunchRoles flashc::getRoles(const LoopNest &nest) {
       if ((kernel->getTime() == LaunchKernel::Time::Before) == areBefore)
         kernel->addRoles(result);
   };
+  auto getInfo = [&](const flash::StepOperand &info) { return nest.sequence ? getPacked(info) : info; };
   for (const NestOperand &operand : nest.operands)
     if (flash::CacheTileOp cache = operand.cache)
       addCacheRoles(operand.info.name, cache.getCache(), cache.getLengths(), cache.getTable(), cache.getScales(),
                     result);
     else if (std::optional<unsigned> argument = operand.getArgument())
-      result.roles.push_back({operand.info, {*argument}, /*isOutput=*/false, operand.getCols()});
+      result.roles.push_back({isConstantIntValue(operand.batch, 0) ? getInfo(operand.info) : operand.info,
+                              {*argument},
+                              /*isOutput=*/false,
+                              operand.getCols()});
+  if (nest.sequence)
+    addPackedRole(flash::SegmentTileOp(nest.segmentTile).getSorted(), result);
   addKernelRoles(/*areBefore=*/true);
   if (auto epilogue = dyn_cast_or_null<flash::EpilogueOpInterface>(nest.epilogue))
     addRoles(epilogue, result);
@@ -48,7 +55,7 @@ LaunchRoles flashc::getRoles(const LoopNest &nest) {
     addDropoutRole(dropout->philox, result);
   for (auto [number, output] : llvm::enumerate(nest.results)) {
     int64_t depth = cast<ShapedType>(output.value.getType()).getShape().back();
-    result.roles.push_back({output.info, nest.getOutputs(number), /*isOutput=*/true, depth});
+    result.roles.push_back({getInfo(output.info), nest.getOutputs(number), /*isOutput=*/true, depth});
   }
   addKernelRoles(/*areBefore=*/false);
   return result;

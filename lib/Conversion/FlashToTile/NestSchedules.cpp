@@ -143,7 +143,8 @@ FailureOr<std::vector<NestKernel>> flashc::scheduleNests(MutableArrayRef<LoopNes
 /// follow one.
 static std::string decideWhySorted(const NestKernel &kernel, bool isOnlyNest) {
   const auto &[nest, schedule] = std::tie(kernel.nest, kernel.schedule);
-  if (!isOnlyNest || nest.pairs || nest.packed || (schedule.persistent ? schedule.hasReducer() : !mayReorder(nest)))
+  if (!isOnlyNest || nest.pairs || (nest.packed && !nest.segmentTile) ||
+      (schedule.persistent ? schedule.hasReducer() : !mayReorder(nest)))
     return "";
   return whyUnsorted(nest, schedule.persistent);
 }

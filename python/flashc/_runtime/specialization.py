@@ -45,6 +45,8 @@ class Specialization(NamedTuple):
     #: its own, and whether each key head has.
     cache_dtype: Optional[str] = None
     scales: Tuple[bool, bool] = (False, False)
+    #: Whether the sequences of a cache have queries of different numbers, by offsets.
+    is_packed: bool = False
 
     def describe(self) -> library.Attention:
         """Returns the structure for the C API, which keeps the memory that it points to."""
@@ -55,7 +57,7 @@ class Specialization(NamedTuple):
         for slot, (name, element, shape) in zip(captures, self.captures):
             slot.name, slot.dtype, slot.rank = name.encode(), library.DTYPES[element], len(shape)
             slot.extents = (ctypes.c_int64 * max(len(shape), 1))(*shape)
-        named = [VECTORS[name].option for name in self.vectors]
+        named = [*(VECTORS[name].option for name in self.vectors), "packed_queries" if self.is_packed else None]
         return library.Attention(
             dtype=library.DTYPES[self.dtype], head_dim=self.head_dim, value_dim=self.value_dim,
             group_size=self.group_size, scale=self.options.scale, mask=kind, window_left=left, window_right=right,

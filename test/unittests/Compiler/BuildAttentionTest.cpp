@@ -360,7 +360,7 @@ TEST(BuildAttention, TakesOptionsByName) {
   EXPECT_TRUE(spec.hasSinks && spec.isDeterministic && spec.dropoutP == 0.25f);
   for (StringRef text : {"sink", "sinks=1", "dropout_p", "dropout_p=much", "sinks,"})
     EXPECT_EQ(llvm::toString(spec.setOptions(text)),
-              ("expected options to be among deterministic, sinks, dropout_p=number, got '" +
+              ("expected options to be among deterministic, packed_queries, sinks, dropout_p=number, got '" +
                (text == "sinks," ? "" : text) + "'")
                   .str());
 }

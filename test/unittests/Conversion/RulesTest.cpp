@@ -118,8 +118,8 @@ TEST(Rules, SharesTilesOnlyWithinAGroup) {
   EXPECT_EQ(refuse(table.getRows().front(), key, "heads=2"), "expected heads=1 with dropout, got 2");
   key.hasDropout = false;
   key.loops.hasSegments = true;
-  EXPECT_EQ(refuse(table.getRows().front(), key, "heads=2"),
-            "expected heads=1 where tiles of queries begin at packed sequences, got 2");
+  EXPECT_EQ(refuse(table.getRows().front(), key, "heads=2,store=own-slot"),
+            "expected store=registers for tiles of several heads that begin at packed sequences, got store=own-slot");
 }
 
 TEST(Rules, SaysWhatDecided) {

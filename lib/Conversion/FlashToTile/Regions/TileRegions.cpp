@@ -18,8 +18,9 @@ bool TileRegions::hasScoreMap() const { return nest.score || !isExponentFactor(g
 LogicalResult TileRegions::emitInvariants() {
   row = frame.rows->emitFirst(frame);
   for (Region *region : {nest.score, nest.derivative, nest.mask})
-    if (region && (failed(scalars.cloneInvariants(b, *region, frame.batch, frame.rows->getHead(frame))) ||
-                   failed(emitRows(*region))))
+    if (region &&
+        (failed(scalars.cloneInvariants(b, *region, frame.rows->getBatch(frame), frame.rows->getHead(frame))) ||
+         failed(emitRows(*region))))
       return failure();
   return success();
 }
@@ -82,7 +83,7 @@ SmallVector<Value> TileRegions::getPosition(tile::MapOp map) {
   auto [head, position] = frame.rows->emitHeadAndPosition(frame, ofRow);
   if (nest.getStep().getResidentDim() == flash::StepDim::J)
     std::swap(position, ofColumn);
-  return {frame.batch, head, position, ofColumn};
+  return {frame.rows->getBatch(frame), head, position, ofColumn};
 }
 
 /// Whether code of the map computes `value` from the column and from nothing else that differs between elements.

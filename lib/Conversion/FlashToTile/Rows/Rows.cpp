@@ -19,6 +19,7 @@ Value Rows::getTensorMap(KernelFrame &frame, unsigned argument) const {
 
 int64_t Rows::countPositions(KernelFrame &frame) const { return frame.tileRows; }
 
+Value Rows::getBatch(KernelFrame &frame) const { return frame.batch; }
 Value Rows::getHead(KernelFrame &frame) const { return frame.head; }
 
 Value Rows::emitFirst(KernelFrame &frame) const { return frame.row; }

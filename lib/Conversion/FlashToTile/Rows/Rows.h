@@ -35,6 +35,8 @@ public:
   virtual bool areConsecutive() const { return true; }
   /// Whether, in the stored arrays, the rows of a sequence may be followed by rows of another one.
   virtual bool areFollowed() const { return false; }
+  /// Returns the batch of all rows for keys, scores and masks.
+  virtual mlir::Value getBatch(KernelFrame &frame) const;
   /// Returns the head of all rows. Null if rows have different heads.
   virtual mlir::Value getHead(KernelFrame &frame) const;
   /// Emits the number of the first row, from which `tile.rows` and `tile.map` count.

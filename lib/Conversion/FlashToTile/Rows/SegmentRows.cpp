@@ -1,7 +1,7 @@
 //===- SegmentRows.cpp - rows of packed sequences -----------------------------------------------------------------===//
 
 #include "KernelFrame.h"
-#include "Rows/HeadRows.h"
+#include "Rows/GroupRows.h"
 #include "flashc/Dialect/Flash/IR/SortedData.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
@@ -9,13 +9,18 @@ using namespace mlir;
 using namespace flashc;
 
 namespace {
-/// Rows of one head, in tiles that begin where packed sequences begin (flash.segment_tile).
-class SegmentRows : public HeadRows {
+/// Rows of one head (HeadRows) or of a group of heads (GroupRows), in tiles that begin where packed sequences begin
+/// (flash.segment_tile).
+template <typename Base> class SegmentRows : public Base {
 public:
-  using HeadRows::HeadRows;
+  using Base::Base;
 
   Value emitNumTiles(KernelFrame &frame, Value extent) const override { return extent; }
   bool areFollowed() const override { return true; }
+  Value getBatch(KernelFrame &frame) const override {
+    LoopNest &nest = this->nest;
+    return nest.sequence ? frame.scalars.get(frame.b, nest.sequence) : frame.batch;
+  }
 
 private:
   std::optional<GridFormula> countTiles() override;
@@ -23,7 +28,8 @@ private:
 };
 } // namespace
 
-std::optional<GridFormula> SegmentRows::countTiles() {
+template <typename Base> std::optional<GridFormula> SegmentRows<Base>::countTiles() {
+  LoopNest &nest = this->nest;
   flash::SegmentTileOp op = nest.segmentTile;
   std::optional<GridFormula> rows = getFormula(OpFoldResult(op.getLength()));
   std::optional<GridFormula> offsets = getFormula(op.getSorted(), op.getIndices().size());
@@ -33,7 +39,8 @@ std::optional<GridFormula> SegmentRows::countTiles() {
   return min(*rows, 1) * (ceilDiv(*rows + 1, nest.residentTile) + *offsets);
 }
 
-Value SegmentRows::emitFirstRow(KernelFrame &frame, Value tile, Value extent) {
+template <typename Base> Value SegmentRows<Base>::emitFirstRow(KernelFrame &frame, Value tile, Value extent) {
+  LoopNest &nest = this->nest;
   ImplicitLocOpBuilder &b = frame.b;
   ScalarCloner &scalars = frame.scalars;
   flash::SegmentTileOp op = nest.segmentTile;
@@ -50,10 +57,20 @@ Value SegmentRows::emitFirstRow(KernelFrame &frame, Value tile, Value extent) {
   for (Segment &streamed : nest.segments)
     for (Region &region : streamed.op->getRegions())
       flash::forEachSegmentCount(streamed.op, region, [&](flash::CountLeOp count) { scalars.map(count, segment); });
+  if (nest.sequence) {
+    Value sequence = scalars.get(b, nest.sequence);
+    if (!sequence)
+      return {};
+    scalars.map(nest.sequence, tile::UniformOp::create(b, sequence));
+  }
   frame.endOfRows = arith::AddIOp::create(b, begin, size);
   return begin;
 }
 
 std::unique_ptr<Rows> flashc::matchSegmentRows(LoopNest &nest) {
-  return nest.segmentTile ? std::make_unique<SegmentRows>(nest) : nullptr;
+  if (!nest.segmentTile)
+    return nullptr;
+  if (nest.packed)
+    return std::make_unique<SegmentRows<GroupRows>>(nest);
+  return std::make_unique<SegmentRows<HeadRows>>(nest);
 }

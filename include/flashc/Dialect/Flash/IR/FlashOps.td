@@ -427,6 +427,7 @@ def Flash_YieldOp : Flash_Op<"yield", [Pure, ReturnLike, Terminator,
 include "flashc/Dialect/Flash/IR/FlashGradientOps.td"
 include "flashc/Dialect/Flash/IR/FlashDataOps.td"
 include "flashc/Dialect/Flash/IR/FlashCacheOps.td"
+include "flashc/Dialect/Flash/IR/FlashPackedOps.td"
 include "flashc/Dialect/Flash/IR/FlashPlainOps.td"
 
 #endif // FLASHC_FLASH_OPS_TD

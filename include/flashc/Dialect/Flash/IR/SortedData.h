@@ -83,6 +83,11 @@ void forEachSegmentCount(StepOpInterface op, Region &region, llvm::function_ref<
 /// Emits the number of tiles from which flash.segment_tile chooses (`count` in its description).
 OpFoldResult countSegmentTiles(OpBuilder &b, Location loc, Value sorted, Value length, int64_t tileSize);
 
+/// Emits the number of packed sequences that `offsets` has (S in the description of flash.unpack_rows).
+OpFoldResult countSequences(OpBuilder &b, Location loc, Value offsets);
+/// Emits the sequence of a row before which, or at which, `begun` of `offsets` begin.
+Value emitSequence(OpBuilder &b, Location loc, Value begun, Value offsets);
+
 } // namespace mlir::flash
 
 #endif // FLASHC_DIALECT_FLASH_IR_SORTEDDATA_H

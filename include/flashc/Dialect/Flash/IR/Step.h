@@ -24,7 +24,9 @@ enum class MaskView { Primal, Dual };
 ///
 /// The other enumerators occur in ops that are no steps. Part is a part of the keys. Position is a position for which a
 /// table has a row. Dimensions of caches are Page, PageRow (a row of a page) and PageSlot (a page of a sequence).
-enum class StepDim : unsigned { B, H, I, J, KeyHead, Whole, Part, Page, PageRow, PageSlot, Position };
+/// Dimensions of packed rows are Packed, the only batch of an array of such rows, and Offset, which has one more
+/// element than B.
+enum class StepDim : unsigned { B, H, I, J, KeyHead, Whole, Part, Page, PageRow, PageSlot, Position, Packed, Offset };
 
 /// An input or a state of a step. Each tile of the step has a part of it.
 struct StepOperand {

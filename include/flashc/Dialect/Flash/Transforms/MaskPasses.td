@@ -139,6 +139,48 @@ def AlignQueries : Pass<"flash-align-queries"> {
   let statistics = [Statistic<"numAligned", "num-aligned", "loops over tiles of queries that follow sequences">];
 }
 
+def PackRows : Pass<"flash-pack-rows"> {
+  let summary = "visit each row of packed sequences once, in its own sequence";
+  let description = [{
+    Removes a `flash.unpack_rows` and the `flash.pack_rows` of the results. Between these ops attention has all rows in
+    all sequences, where a sequence sees nothing for the rows of others. The pass replaces the loop over sequences and
+    the loop over tiles of queries by one loop over the tiles of each sequence (`flash.segment_tile`). So a tile's rows
+    are rows of the packed arrays, and its keys are those of the rows' sequence.
+
+    Why here: after `flash-swap-loops`, which moves the loops over sequences and queries outside, and before
+    `flash-bound-loops`, which takes the begin and the length of a tile of queries from the IR.
+
+    Before:
+    ```mlir
+    %qs = flash.unpack_rows %q by %cu : tensor<1x32x?x128xbf16>, tensor<?xi32> -> tensor<?x32x?x128xbf16>
+    %o = scf.for %b = 0 to S step 1 { scf.for %h = 0 to 32 step 1 { scf.for %i = 0 to T step 64 {
+      %rows = affine.min(64, T - %i)
+      ... tensor.extract_slice %qs[%b, %h, %i, 0] [1, 1, %rows, 128] ...
+      ... flash.cache_tile %k[%b, %hk, %j] ...
+      ... tensor.insert_slice ... into %all[%b, %h, %i, 0] [1, 1, %rows, 128] ...
+    } } }
+    %packed = flash.pack_rows %o by %cu : tensor<?x32x?x128xbf16>, tensor<?xi32> -> tensor<1x32x?x128xbf16>
+    ```
+    After:
+    ```mlir
+    %count = ceil((T + 1) / 64) + S + 1
+    %packed = scf.for %h = 0 to 32 step 1 { scf.for %t = 0 to %count step 1 {
+      %i, %rows, %n = flash.segment_tile %t of %cu length T tiles 64
+      %b = clamp(%n - 1, 0, S - 1)
+      ... tensor.extract_slice %q[0, %h, %i, 0] [1, 1, %rows, 128] ...
+      ... flash.cache_tile %k[%b, %hk, %j] ...
+      ... tensor.insert_slice ... into %all[0, %h, %i, 0] [1, 1, %rows, 128] ...
+    } }
+    ```
+
+    The pass never fails. A remark (category "flash") says why a `flash.unpack_rows` stays: "there is no loop over tiles
+    of queries from 0", "there is no loop over sequences around the tiles", "another op reads the batch of sequences",
+    "the results are not packed by the same offsets", "the queries are known to be whole tiles".
+  }];
+  let dependentDialects = ["affine::AffineDialect", "arith::ArithDialect", "tensor::TensorDialect"];
+  let statistics = [Statistic<"numPacked", "num-packed", "loops over sequences that are gone">];
+}
+
 def BoundLoops : Pass<"flash-bound-loops"> {
   let summary = "turn the mask into loop bounds: skip empty tiles, drop the mask where it keeps everything";
   let description = [{

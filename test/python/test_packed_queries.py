@@ -1,0 +1,83 @@
+"""flashc.decode of sequences with different numbers of queries (cu_seqlens_q) on the CPU: numbers, shapes, refusals, and
+the kernels that are compiled for a GPU."""
+import random as dice
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import flashc  # noqa: E402
+from flashc import ops, scores  # noqa: E402
+from packed_queries import CODES, reference, sequences  # noqa: E402
+
+
+def make(seed=0, d=16, page=8, lengths=None):
+    return sequences(torch, seed, 4, 2, d, d, torch.float32, "cpu", page=page, lengths=lengths)
+
+
+def run(step, **how):
+    return flashc.decode(step.q, *step.cache, cu_seqlens_q=step.offsets, **how)
+
+
+@pytest.mark.parametrize("page", [8, 3, None])
+@pytest.mark.parametrize("code", CODES)
+def test_numbers(code, page):
+    seed = dice.Random(f"{code}{page}").randrange(1000)
+    step = make(seed, page=page)
+    keywords, keep, rescore = CODES[code](torch, ops, scores)
+    o, lse = run(step, return_lse=True, **keywords)
+    want, sums = reference(torch, step, keep, rescore)
+    assert o.shape == step.q.shape and lse.shape == (4, step.total)
+    assert torch.allclose(lse.double(), sums, atol=1e-4)  # -inf is close to -inf alone
+    assert torch.allclose(o.double(), want, atol=1e-5)
+
+
+def test_equal_numbers_of_queries_are_a_batch():
+    step = make(lengths=[(5, 30), (5, 5), (5, 17)])
+    o = run(step)[:15]
+    batch = flashc.decode(step.q[:15].view(3, 5, 4, 16), *step.cache)
+    assert torch.allclose(o.view(batch.shape), batch, atol=1e-6)
+
+
+def test_arrays_of_the_caller():
+    step = make(1)
+    want = run(step)
+    o, lse = torch.full_like(step.q, torch.nan), torch.full((4, step.total), torch.nan)
+    assert run(step, out=o) is o and torch.equal(o, want)
+    assert run(step, out=(o, lse)) is o and not lse.isnan().any()
+    assert torch.equal(run(step._replace(offsets=step.offsets.tolist())), want)
+    assert torch.equal(run(step._replace(offsets=step.offsets.long())), want)
+
+
+def test_sequences_without_queries():
+    step = make(lengths=[(0, 9), (0, 0)])
+    o, lse = run(step, return_lse=True)
+    assert (o == 0).all() and (lse == -torch.inf).all()
+    assert run(step._replace(q=step.q[:0])).shape == (0, 4, 16)
+
+
+@pytest.mark.parametrize("change, message", [
+    ({"offsets": [0, 3, 2]}, r"expected cu_seqlens_q to ascend from 0 to total = 10 at most, got \[0, 3, 2\]"),
+    ({"offsets": [1, 3, 7]}, "expected cu_seqlens_q to ascend from 0"),
+    ({"offsets": [0, 3, 99]}, "expected cu_seqlens_q to ascend from 0"),
+    ({"offsets": [0, 3]}, r"expected cu_seqlens_q of shape \[B \+ 1\] = \[3\], got \(2,\)"),
+    ({"offsets": torch.tensor([0.0, 3.0, 7.0])}, "expected cu_seqlens_q of int"),
+    ({"q": torch.zeros(1, 10, 4, 16)}, r"expected q of 3 dimensions \[total, Hq, D\] together with cu_seqlens_q"),
+])
+def test_refusals(change, message):
+    step = make(lengths=[(3, 9), (4, 20)])
+    with pytest.raises(flashc.Error, match=message):
+        run(step._replace(**change))
+
+
+@pytest.mark.parametrize("how", [{"layout": "bhsd"}, {"rotary": (torch.zeros(32, 8), torch.zeros(32, 8), False)}])
+def test_arguments_that_do_not_go_together(how):
+    with pytest.raises(flashc.ArgumentError, match='expected layout="bshd" and no rotary together with cu_seqlens_q'):
+        run(make(lengths=[(3, 9)]), **how)
+
+
+def test_caches_of_other_batches():
+    step = make(page=None, lengths=[(3, 9), (4, 20)])
+    k, v, lengths = step.cache
+    with pytest.raises(flashc.ArgumentError, match="expected caches of B = 2 sequences"):
+        run(step._replace(cache=(k[:1], v[:1], lengths)))
