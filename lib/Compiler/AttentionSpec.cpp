@@ -59,9 +59,7 @@ Error AttentionSpec::setOptions(StringRef text) {
 /// The largest bound of a window that fits an index, which has 32 bits in a kernel.
 static constexpr int64_t kMaxWindow = int64_t(1) << 30;
 
-bool AttentionSpec::isUnbounded(int64_t window) {
-  return window < 0 || window >= std::numeric_limits<int32_t>::max();
-}
+bool AttentionSpec::isUnbounded(int64_t window) { return window < 0 || window >= std::numeric_limits<int32_t>::max(); }
 
 static Error checkCapture(const AttentionSpec::Capture &capture, StringSet<> &names) {
   StringRef name = capture.name;

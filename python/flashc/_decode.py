@@ -84,8 +84,8 @@ def decode(q: ArrayLike, k_cache: ArrayLike, v_cache: ArrayLike, lengths: Intege
             forward kernel reads caches with such queries: caches of q's type, and pages of a multiple of 8 rows.
 
     Returns:
-        o, of q's shape with Dv for D; with `return_lse` (o, lse), lse in f32: [B, Hq, T] in either layout, or [Hq, total]
-        with cu_seqlens_q. A query that sees nothing has o = 0 and lse = -inf, or its head's sink.
+        o, of q's shape with Dv for D; with `return_lse` (o, lse), lse in f32: [B, Hq, T] in either layout, or
+        [Hq, total] with cu_seqlens_q. A query that sees nothing has o = 0 and lse = -inf, or its head's sink.
 
     No decision depends on the elements of arrays on a GPU: calls may be captured in CUDA graphs, and replayed with
     other lengths. Under torch.compile and torch.export a call is `torch.ops.flashc.decode`, without out and schedule.

@@ -1,5 +1,5 @@
-"""flashc.decode of sequences with different numbers of queries (cu_seqlens_q) on the CPU: numbers, shapes, refusals, and
-the kernels that are compiled for a GPU."""
+"""flashc.decode of sequences with different numbers of queries (cu_seqlens_q) on the CPU: numbers, shapes, refusals,
+and the kernels that are chosen for a GPU."""
 import random as dice
 
 import pytest
@@ -8,6 +8,9 @@ torch = pytest.importorskip("torch")
 
 import flashc  # noqa: E402
 from flashc import ops, scores  # noqa: E402
+from flashc._runtime import contexts, library  # noqa: E402
+from flashc._runtime.options import Options  # noqa: E402
+from flashc._runtime.specialization import Specialization  # noqa: E402
 from packed_queries import CODES, reference, sequences  # noqa: E402
 
 
@@ -81,3 +84,33 @@ def test_caches_of_other_batches():
     k, v, lengths = step.cache
     with pytest.raises(flashc.ArgumentError, match="expected caches of B = 2 sequences"):
         run(step._replace(cache=(k[:1], v[:1], lengths)))
+
+
+def choose(sequences, total, keys, group=4, invariant=False, **how):
+    """Returns the schedule for 8 key heads on a GPU with 132 multiprocessors."""
+    how.setdefault("page_size", 16)
+    one = Specialization("bf16", 128, 128, group, Options(causal=True, scale=0.1).checked(), "sm_90a",
+                         extents=(sequences, 8, total, keys), is_packed=True, **how)
+    launch = library.CacheLaunch(132, 0, invariant)
+    kind, schedule = contexts.context().choose_kernel(one.describe(), launch, "sm_90a", None)
+    assert kind == library.FORWARD_KERNEL
+    return schedule
+
+
+def test_the_kernel_that_is_chosen():
+    """Few queries share tiles with the other heads of the group; few tiles are cut into parts. With batch_invariant
+    neither depends on the batch."""
+    assert choose(64, 64, 4096) == "heads=4,consumers=1,kv-tile=128"
+    assert choose(40, 2336, 4096) == "heads=4,consumers=2,kv-tile=128"
+    assert choose(4, 4096, 8192) == ""
+    assert choose(1, 16, 16384) == "splits=16,heads=4,consumers=1,kv-tile=128"
+    assert choose(64, 64, 4096, group=7) == ""
+    assert {choose(*sizes, invariant=True) for sizes in ((64, 64, 4096), (1, 16, 16384), (4, 4096, 8192))} == \
+        {"heads=4,consumers=2,kv-tile=128"}
+
+
+@pytest.mark.parametrize("how, why", [({"page_size": 4}, "pages have 4 rows, no multiple of 8"),
+                                      ({"cache_dtype": "i8"}, "caches are of another type than queries")])
+def test_caches_that_no_forward_kernel_reads(how, why):
+    with pytest.raises(flashc.Error, match=f"expected caches that a forward kernel reads, .* queries, but {why}"):
+        choose(4, 9, 999, **how)

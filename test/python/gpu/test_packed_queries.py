@@ -1,5 +1,5 @@
-"""flashc.decode of sequences with different numbers of queries (cu_seqlens_q) on a GPU, against f32. Rows of caches after
-a sequence's end, pages of no sequence and outputs are NaN before the launch. Skipped where there is no GPU."""
+"""flashc.decode of sequences with different numbers of queries (cu_seqlens_q) on a GPU, against f32. Rows of caches
+after a sequence's end, pages of no sequence and outputs are NaN before the launch. Skipped where there is no GPU."""
 import random as dice
 
 import pytest
@@ -61,7 +61,8 @@ def test_equal_bits_in_any_batch():
     begin = 0
     for b, (queries, _) in enumerate(lengths):
         rows = step.q[begin:begin + queries]
-        alone = flashc.decode(rows, k, v, sizes[b:b + 1], table[b:b + 1], cu_seqlens_q=[0, queries], batch_invariant=True)
+        alone = flashc.decode(rows, k, v, sizes[b:b + 1], table[b:b + 1], cu_seqlens_q=[0, queries],
+                              batch_invariant=True)
         assert torch.equal(alone, whole[begin:begin + queries])
         begin += queries
 

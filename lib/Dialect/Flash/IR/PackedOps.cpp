@@ -18,8 +18,8 @@ static LogicalResult verifyRows(Operation *op, Value packed, Value batch, Value 
   if (offsetsType.getRank() != 1 || !offsets.getDefiningOp<AssumeSortedOp>())
     return op->emitOpError() << "expected offsets of rank 1 that flash.assume_sorted declares (C2), got "
                              << offsetsType;
-  bool isSame = packedType.getRank() == batchType.getRank() && packedType.getRank() >= 3 &&
-                packedType.getRank() <= 4 && packedType.getElementType() == batchType.getElementType() &&
+  bool isSame = packedType.getRank() == batchType.getRank() && packedType.getRank() >= 3 && packedType.getRank() <= 4 &&
+                packedType.getElementType() == batchType.getElementType() &&
                 packedType.getShape().drop_front() == batchType.getShape().drop_front();
   if (!isSame || packedType.getDimSize(0) != 1)
     return op->emitOpError() << "expected packed rows of one batch, and as many heads, rows and columns in each "

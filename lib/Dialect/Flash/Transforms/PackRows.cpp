@@ -88,8 +88,9 @@ static std::optional<PackedLoops> match(UnpackRowsOp op) {
     return reject(op, "there is no loop over tiles of queries from 0");
   PackedLoops loops{*tiles, scf::getForInductionVarOwner(step.getB0()), {}, {}, {}};
   scf::ForOp sequences = loops.sequences;
-  if (!sequences || getConstantIntValue(sequences.getLowerBound()) != 0 || getConstantIntValue(sequences.getStep()) != 1 ||
-      !sequences->isProperAncestor(tiles->loop) || !sequences.isDefinedOutsideOfLoop(tiles->loop.getUpperBound()))
+  if (!sequences || getConstantIntValue(sequences.getLowerBound()) != 0 ||
+      getConstantIntValue(sequences.getStep()) != 1 || !sequences->isProperAncestor(tiles->loop) ||
+      !sequences.isDefinedOutsideOfLoop(tiles->loop.getUpperBound()))
     return reject(op, "there is no loop over sequences around the tiles");
   auto isInTile = [&](Operation *user) { return tiles->loop->isProperAncestor(user); };
   if (!llvm::all_of(sequences.getInductionVar().getUsers(), isInTile) || failed(collectReads(op, loops)))
@@ -110,8 +111,7 @@ static std::optional<PackedLoops> match(UnpackRowsOp op) {
 
 /// Gives the arrays that `loop` and the loops inside of it carry a first extent of 1.
 static void retype(scf::ForOp loop) {
-  for (auto [result, carried, init] :
-       llvm::zip_equal(loop.getResults(), loop.getRegionIterArgs(), loop.getInits())) {
+  for (auto [result, carried, init] : llvm::zip_equal(loop.getResults(), loop.getRegionIterArgs(), loop.getInits())) {
     result.setType(init.getType());
     carried.setType(init.getType());
   }
