@@ -206,8 +206,8 @@ def _case(inputs: Inputs, options: Options) -> Case:
                                              is_packed="cu_seqlens_q" in inputs)
     case = attention_case(inputs, specialization, extents, attention_results(extents, options), options.is_bshd)
     case.aliases = {"k": "k_cache", "v": "v_cache"}
-    case.is_empty = case.is_empty or 0 in inputs["k_cache"].shape
     batch = inputs["lengths"].shape[0]
+    case.is_empty = case.is_empty or batch == 0 or 0 in inputs["k_cache"].shape
 
     def finish(it: Specialization) -> Specialization:
         is_forward = False

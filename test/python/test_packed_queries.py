@@ -57,6 +57,42 @@ def test_sequences_without_queries():
     o, lse = run(step, return_lse=True)
     assert (o == 0).all() and (lse == -torch.inf).all()
     assert run(step._replace(q=step.q[:0])).shape == (0, 4, 16)
+    k, v, lengths, table = step.cache
+    none = step._replace(cache=(k, v, lengths[:0], table[:0]), offsets=[0])
+    assert (run(none) == 0).all()
+
+
+def test_sinks():
+    step, sinks = make(7), torch.tensor([0.1, 0.5, -1.0, 2.0])
+    o, lse = run(step, sinks=sinks, return_lse=True)
+    want, sums = reference(torch, step, lambda b, h, i, j: j <= i, None)
+    whole = torch.logaddexp(sums, sinks[:, None].double())
+    assert torch.allclose(lse.double(), whole, atol=1e-4)
+    assert torch.allclose(o.double(), want * (sums - whole).exp().T[..., None], atol=1e-5)
+
+
+def test_arrays_by_sequence():
+    """Masks that read arrays, leftpad and cache_batch_idx have an element for each sequence."""
+    step = make(page=None, lengths=[(3, 20), (0, 4), (9, 9), (1, 33)])
+    starts = torch.tensor([2, 0, 4, 10])
+    want = reference(torch, step, lambda b, h, i, j: (j <= i) & (j >= starts[b]), None)[0]
+    assert torch.allclose(run(step, mask=lambda b, h, i, j: j >= ops.array(starts)[b]).double(), want, atol=1e-5)
+    assert torch.allclose(run(step, leftpad=starts).double(), want, atol=1e-5)
+    k, v, lengths = step.cache
+    turned = step._replace(cache=(k.flip(0), v.flip(0), lengths))
+    assert torch.equal(run(turned, cache_batch_idx=[3, 2, 1, 0]), run(step))
+
+
+def test_compiled():
+    step = make(4)
+
+    def decode(q, k, v, lengths, table, offsets):
+        return flashc.decode(q, k, v, lengths, table, cu_seqlens_q=offsets, return_lse=True)
+    if not hasattr(torch.library, "custom_op"):
+        pytest.skip("PyTorch before 2.4 has no custom ops")
+    got = torch.compile(decode, fullgraph=True, backend="aot_eager")(step.q, *step.cache, step.offsets)
+    for one, other in zip(got, decode(step.q, *step.cache, step.offsets)):
+        assert torch.equal(one, other)
 
 
 @pytest.mark.parametrize("change, message", [
