@@ -84,6 +84,30 @@ def test_a_graph_takes_other_offsets():
         assert (o - want).abs().max() <= 1e-2
 
 
+@pytest.mark.parametrize("schedule", [None, "heads=4,consumers=1", "heads=1", "heads=4,consumers=2,splits=2"])
+def test_sinks_and_arrays(schedule):
+    lengths = [(3, 200), (0, 4), (9, 9), (1, 333), (150, 700)]
+    step = sequences(torch, 9, 8, 2, 64, 64, torch.bfloat16, "cuda", lengths=lengths)
+    sinks, starts = torch.randn(8, device="cuda"), torch.tensor([2, 0, 4, 100, 129], device="cuda")
+    o, lse = flashc.decode(step.q, *step.cache, cu_seqlens_q=step.offsets, sinks=sinks, return_lse=True,
+                           schedule=schedule, mask=lambda b, h, i, j: j >= ops.array(starts)[b])
+    want, sums = reference(torch, step, lambda b, h, i, j: (j <= i) & (j >= starts[b]), None)
+    whole = torch.logaddexp(sums, sinks[:, None])
+    assert torch.allclose(lse, whole, atol=2e-3, rtol=1e-3)
+    assert (o.float() - want * (sums - whole).exp().T[..., None]).abs().max() <= 2e-2
+
+
+@pytest.mark.parametrize("schedule", ["heads=4", "heads=2,consumers=1"])
+@pytest.mark.parametrize("causal", [True, False])
+def test_tiles_of_a_group_in_packed_sequences_without_a_cache(schedule, causal):
+    offsets = torch.tensor([0, 5, 5, 200, 263, 1000], dtype=torch.int32, device="cuda")
+    q, k, v = (torch.randn(1000, heads, 64, device="cuda", dtype=torch.bfloat16) for heads in (8, 2, 2))
+    out = torch.full_like(q, torch.nan)
+    flashc.varlen_attention(q, k, v, offsets, causal=causal, enable_gqa=True, schedule=schedule, out=out)
+    want = flashc.varlen_attention(q, k, v, offsets, causal=causal, enable_gqa=True)
+    assert (out - want).abs().max() <= 2e-2
+
+
 def test_compiled():
     step = sequences(torch, 2, 8, 2, 64, 64, torch.bfloat16, "cuda")
 
