@@ -51,8 +51,8 @@ static OnlineAttentionOp findStep(UnpackRowsOp op) {
   return {};
 }
 
-/// Sorts the users of the batch `unpacked`: extents, and slices at the induction variable of `loop`. Fails if there are
-/// others.
+/// Collects the users of the result of `op`: reads of extents, and slices at the induction variable of the loop over
+/// sequences. Fails if there are others.
 static LogicalResult collectReads(UnpackRowsOp op, PackedLoops &loops) {
   for (Operation *user : op->getUsers()) {
     if (auto dim = dyn_cast<tensor::DimOp>(user); dim && dim.getConstantIndex())
