@@ -231,7 +231,7 @@ static llvm::Expected<KernelPlan> choosePacked(const Question &question, const K
   std::string why = "sequences have queries of different numbers";
   if (!wish.overrides.empty())
     return planForward(wish, {}, why);
-  // Measured on an H100: with up to this many queries tiles of a group are the faster ones.
+  // Measured on an H100: with fewer queries than this, tiles of a group are the faster ones.
   constexpr int64_t kMostShared = 6 * tile::kTileRows;
   int64_t heads = getSharedHeads(question);
   if (wish.isBatchInvariant || !wish.isForDevice || !hasAllExtents(question))

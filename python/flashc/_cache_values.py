@@ -26,7 +26,7 @@ def check_cache_values(inputs: Inputs, extents: Extents, specialization: Special
             what = f"the rows of {inputs['block_table'].shape[1]} pages of a block_table" if page_size else "the rows"
             raise ArgumentError(f"expected lengths from 0 to {extents.keys}, {what}, got {length} for sequence "
                                 f"{sequence}")
-        if page_size and not has_mask:
+        if page_size and not has_mask and queries[sequence]:
             first = max(length - queries[sequence], 0)
             _check_pages(inputs, sequence, page_size, (max(first - left, 0) if left >= 0 else 0, length))
 
@@ -36,10 +36,11 @@ def _read_queries(inputs: Inputs, extents: Extents) -> List[int]:
     sequences = inputs["lengths"].shape[0]
     if "cu_seqlens_q" not in inputs:
         return [extents.queries] * sequences
+    total = inputs["q"].shape[1]
     offsets = [_read(inputs["cu_seqlens_q"], number) for number in range(sequences + 1)]
     queries = [end - begin for begin, end in zip(offsets, offsets[1:])]
-    if offsets[0] != 0 or offsets[-1] > extents.queries or any(number < 0 for number in queries):
-        raise ArgumentError(f"expected cu_seqlens_q to ascend from 0 to total = {extents.queries} at most, got "
+    if offsets[0] != 0 or offsets[-1] > total or any(number < 0 for number in queries):
+        raise ArgumentError(f"expected cu_seqlens_q to ascend from 0 to total = {total} at most, got "
                             f"{offsets[:8]}{'...' if len(offsets) > 8 else ''}")
     return queries
 

@@ -208,6 +208,9 @@ def _case(inputs: Inputs, options: Options) -> Case:
     case.aliases = {"k": "k_cache", "v": "v_cache"}
     batch = inputs["lengths"].shape[0]
     case.is_empty = case.is_empty or batch == 0 or 0 in inputs["k_cache"].shape
+    if "cu_seqlens_q" in inputs:
+        # For arrays that masks and scores read. The number of a sequence's queries is not known here.
+        case.extents = extents._replace(batch=batch, queries=1)
 
     def finish(it: Specialization) -> Specialization:
         is_forward = False

@@ -95,6 +95,26 @@ def test_compiled():
         assert torch.equal(one, other)
 
 
+def test_arrays_that_are_too_short():
+    """An array by sequence needs an element for each. One by position needs no element for each row of q."""
+    step = make(lengths=[(20, 20), (2, 3), (8, 24)])
+    one = torch.tensor([1])
+    for how in ({"leftpad": one}, {"score": lambda s, b, h, i, j: s * ops.array(one)[b]}):
+        with pytest.raises(flashc.ArgumentError, match="expected at least 3 elements in dimension 0 of .* the batch"):
+            run(step, **how)
+    table = torch.randn(24)
+    o = run(step, score=lambda s, b, h, i, j: s + ops.array(table)[i])
+    assert torch.allclose(o, run(step), atol=1e-5)  # the same number for all keys of a query
+
+
+def test_a_sequence_without_queries_has_no_pages():
+    step = make(lengths=[(5, 10), (0, 3), (2, 24)])
+    k, v, lengths, table = step.cache
+    table = table.clone()
+    table[1] = -1
+    assert torch.equal(run(step._replace(cache=(k, v, lengths, table))), run(step))
+
+
 @pytest.mark.parametrize("change, message", [
     ({"offsets": [0, 3, 2]}, r"expected cu_seqlens_q to ascend from 0 to total = 10 at most, got \[0, 3, 2\]"),
     ({"offsets": [1, 3, 7]}, "expected cu_seqlens_q to ascend from 0"),
