@@ -320,10 +320,11 @@ typedef struct FlashcAttention {
    *  "sinks,dropout_p=0.25". The names are `sinks`, `deterministic` and `dropout_p`, as above, and the names that exist
    *  here only. An unknown name is an error.
    *
-   *  `packed_queries`: the sequences of a cache have queries of different numbers. q is [1, total, Hq, D], o and lse
+   *  `packed_queries`: the sequences of a cache have queries of different numbers. q is [1, Hq, total, D], o and lse
    * have one batch, too, and after the block table comes one more argument, `cu_seqlens_q` [B + 1] in i32: sequence b
    * has the rows cu_seqlens_q[b] to cu_seqlens_q[b + 1] - 1. Rows after the last offset see nothing. `batch` is the
-   * number of sequences, and `queries` is total. */
+   * number of sequences, at least 1 where there are rows, and `queries` is total. Kernels for a GPU need FLASHC_ANY for
+   * both. */
   const char *options;
 } FlashcAttention;
 

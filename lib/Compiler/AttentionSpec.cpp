@@ -89,60 +89,56 @@ bool AttentionSpec::sumsColumns() const {
 }
 
 Error AttentionSpec::check() const {
-  const AttentionSpec &spec = *this;
-  if (!is_contained({"bf16", "f16", "f32"}, StringRef(spec.dtype)))
-    return makeError("expected dtype to be bf16, f16 or f32, got '{0}'", spec.dtype);
-  int64_t valueDim = sumsColumns() ? 1 : spec.valueDim; // column sums have no values
+  if (!is_contained({"bf16", "f16", "f32"}, StringRef(dtype)))
+    return makeError("expected dtype to be bf16, f16 or f32, got '{0}'", dtype);
+  int64_t columns = sumsColumns() ? 1 : valueDim; // column sums have no values
   std::pair<const char *, int64_t> positive[] = {
-      {"head_dim", spec.headDim}, {"value_dim", valueDim}, {"group_size", spec.groupSize}};
-  if (spec.hasCache && (spec.operation != AttentionSpec::Operation::Attention || spec.dropoutP != 0.0f))
+      {"head_dim", headDim}, {"value_dim", columns}, {"group_size", groupSize}};
+  if (hasCache && (operation != Operation::Attention || dropoutP != 0.0f))
     return createStringError("expected attention without dropout for keys and values in a cache");
-  if (spec.hasPackedQueries && !spec.hasCache)
+  if (hasPackedQueries && !hasCache)
     return createStringError("expected packed_queries for keys and values in a cache only");
-  if (spec.pageSize < 0 || (spec.pageSize > 0 && !spec.hasCache))
-    return makeError("expected page_size of a cache to be positive, or 0 for one without pages, got {0}",
-                     spec.pageSize);
-  if (!spec.cacheDType.empty() && !spec.hasCache)
+  if (pageSize < 0 || (pageSize > 0 && !hasCache))
+    return makeError("expected page_size of a cache to be positive, or 0 for one without pages, got {0}", pageSize);
+  if (!cacheDType.empty() && !hasCache)
     return createStringError("expected cache_type for a cache only");
-  if ((spec.hasPageScales && (spec.cacheDType.empty() || spec.pageSize == 0)) ||
-      (spec.hasHeadScales && spec.cacheDType.empty()))
+  if ((hasPageScales && (cacheDType.empty() || pageSize == 0)) || (hasHeadScales && cacheDType.empty()))
     return createStringError(
         "expected page_scales and head_scales for a cache of 8 bits only, and page_scales for a paged one only");
-  if (spec.hasSinks && sumsColumns())
+  if (hasSinks && sumsColumns())
     return createStringError("expected no sinks for column sums: the log-sum-exp includes them");
-  if (spec.dropoutP != 0.0f && sumsColumns())
+  if (dropoutP != 0.0f && sumsColumns())
     return createStringError("expected no dropout for column sums: they sum probabilities before dropout");
-  if (spec.operation == AttentionSpec::Operation::CapturedGradient) {
-    if (spec.captured >= spec.captures.size())
-      return makeError("expected captured to be the number of a capture, got {0} of {1}", spec.captured,
-                       spec.captures.size());
-    const AttentionSpec::Capture &capture = spec.captures[spec.captured];
+  if (operation == Operation::CapturedGradient) {
+    if (captured >= captures.size())
+      return makeError("expected captured to be the number of a capture, got {0} of {1}", captured, captures.size());
+    const Capture &capture = captures[captured];
     if (capture.isScalar || capture.dtype.front() == 'i')
       return makeError("expected captured to be an array of bf16, f16, f32 or f64, got {0} '{1}' of {2}",
                        capture.isScalar ? "scalar" : "array", capture.name, capture.dtype);
-    if (spec.hasSinks)
+    if (hasSinks)
       return createStringError("expected no sinks for the gradient of a capture: the log-sum-exp includes them");
   }
   for (auto [name, value] : positive)
     if (value <= 0)
       return makeError("expected {0} to be positive, got {1}", name, value);
   std::pair<const char *, int64_t> extents[] = {
-      {"batch", spec.batch}, {"key_heads", spec.keyHeads}, {"queries", spec.queries}, {"keys", spec.keys}};
+      {"batch", batch}, {"key_heads", keyHeads}, {"queries", queries}, {"keys", keys}};
   for (auto [name, value] : extents)
     if (value == 0 || value < -1)
       return makeError("expected {0} to be positive or any, got {1}", name, value);
   int64_t queryHeads;
-  if (spec.keyHeads > 0 && MulOverflow(spec.keyHeads, spec.groupSize, queryHeads))
-    return makeError("expected key_heads * group_size to fit 64 bits, got {0} * {1}", spec.keyHeads, spec.groupSize);
-  std::pair<const char *, int64_t> windows[] = {{"window_left", spec.windowLeft}, {"window_right", spec.windowRight}};
+  if (keyHeads > 0 && MulOverflow(keyHeads, groupSize, queryHeads))
+    return makeError("expected key_heads * group_size to fit 64 bits, got {0} * {1}", keyHeads, groupSize);
+  std::pair<const char *, int64_t> windows[] = {{"window_left", windowLeft}, {"window_right", windowRight}};
   for (auto [name, value] : windows)
-    if (spec.mask == AttentionSpec::Mask::Window && !isUnbounded(value) && value > kMaxWindow)
+    if (mask == Mask::Window && !isUnbounded(value) && value > kMaxWindow)
       return makeError("expected {0} to be at most {1}, or negative for no bound, got {2}", name, kMaxWindow, value);
   StringSet<> names;
-  for (const AttentionSpec::Capture &capture : spec.captures) {
+  for (const Capture &capture : captures) {
     if (Error error = checkCapture(capture, names))
       return error;
-    if (spec.isDouble && capture.dtype.front() != 'i' && capture.dtype != "f64")
+    if (isDouble && capture.dtype.front() != 'i' && capture.dtype != "f64")
       return makeError("expected capture '{0}' of f64 or of integers where dtype is f64, got '{1}'", capture.name,
                        capture.dtype);
   }

@@ -213,13 +213,15 @@ static void findResults(func::FuncOp function, Value value, SmallVectorImpl<unsi
 static LaunchRoles getRoles(func::FuncOp function, Operation *op, ArrayRef<flash::StepOperand> inputs,
                             ArrayRef<flash::StepOperand> outputs) {
   LaunchRoles result;
-  Value offsets;
+  Value offsets; // those of packed queries, which are the first input
   auto add = [&](const flash::StepOperand &info, Value value, bool isOutput) {
-    auto unpack = value.getDefiningOp<flash::UnpackRowsOp>();
-    if (unpack)
+    LaunchRole &role = result.roles.emplace_back(LaunchRole{info, {}, isOutput});
+    if (auto unpack = value.getDefiningOp<flash::UnpackRowsOp>()) {
       value = unpack.getSource(), offsets = unpack.getOffsets();
-    LaunchRole &role =
-        result.roles.emplace_back(LaunchRole{offsets && (unpack || isOutput) ? getPacked(info) : info, {}, isOutput});
+      role.info = getPacked(info);
+    } else if (offsets && isOutput) {
+      role.info = getPacked(info);
+    }
     if (info.movesWith(StepDim::Whole))
       role.depth = cast<ShapedType>(value.getType()).getShape().back();
     if (isa<OpResult>(value) && value.getDefiningOp() == op)

@@ -8,15 +8,16 @@ from ._arrays.array import Array
 from ._runtime.calls import Inputs
 from ._runtime.library import ArgumentError
 from ._runtime.specialization import Extents, Specialization
+from ._varlen import check_ascending
 
 _INTEGERS = {"i32": ctypes.c_int32, "i64": ctypes.c_int64}
 
 
 def check_cache_values(inputs: Inputs, extents: Extents, specialization: Specialization, has_mask: bool) -> None:
     """Refuses offsets of packed queries that do not ascend from 0 to the number of rows of q at most. Refuses lengths
-    that are negative or exceed the caches' rows. Refuses entries of block_table that are no pages,
-    if a query sees keys there. If there is a mask, entries are not checked, because it is not known here which keys the
-    mask keeps; keys of an entry that is no page are NaN."""
+    that are negative or exceed the caches' rows. Refuses entries of block_table that are no pages, if a query sees keys
+    there. If there is a mask, entries are not checked, because it is not known here which keys the mask keeps; keys of
+    an entry that is no page are NaN."""
     lengths = inputs["lengths"]
     page_size, (_, (left, _)) = specialization.page_size, specialization.options.mask()
     queries = _read_queries(inputs, extents)
@@ -36,13 +37,9 @@ def _read_queries(inputs: Inputs, extents: Extents) -> List[int]:
     sequences = inputs["lengths"].shape[0]
     if "cu_seqlens_q" not in inputs:
         return [extents.queries] * sequences
-    total = inputs["q"].shape[1]
     offsets = [_read(inputs["cu_seqlens_q"], number) for number in range(sequences + 1)]
-    queries = [end - begin for begin, end in zip(offsets, offsets[1:])]
-    if offsets[0] != 0 or offsets[-1] > total or any(number < 0 for number in queries):
-        raise ArgumentError(f"expected cu_seqlens_q to ascend from 0 to total = {total} at most, got "
-                            f"{offsets[:8]}{'...' if len(offsets) > 8 else ''}")
-    return queries
+    check_ascending("cu_seqlens_q", offsets, "total", inputs["q"].shape[1])
+    return [end - begin for begin, end in zip(offsets, offsets[1:])]
 
 
 def _check_pages(inputs: Inputs, sequence: int, page_size: int, keys: Tuple[int, int]) -> None:

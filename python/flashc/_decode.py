@@ -69,7 +69,7 @@ def decode(q: ArrayLike, k_cache: ArrayLike, v_cache: ArrayLike, lengths: Intege
         splits: the number of parts that the keys of a sequence are cut into; parts run in parallel and are merged.
             None: a cost model chooses, from the shapes alone (docs/decode.md).
         batch_invariant: the bits of a row depend only on its own sequence and on T, and not on the rest of the batch.
-            Parts then have 1024 keys, or there is one part.
+            Parts then have 1024 keys, or there is one part. With cu_seqlens_q there is one part, and T does not matter.
         out: arrays for the result: o, or (o, lse).
         schedule: overrides of the schedule of decoding kernels, such as "warps=4,stages=3", or of forward ones.
         rotary: (cos, sin, interleaved), or None: another kernel first rotates q by its positions into a copy, as
@@ -91,9 +91,11 @@ def decode(q: ArrayLike, k_cache: ArrayLike, v_cache: ArrayLike, lengths: Intege
     other lengths. Under torch.compile and torch.export a call is `torch.ops.flashc.decode`, without out and schedule.
 
     Raises:
-        as `flashc.attention`; flashc.ArgumentError for elements of lengths, cache_batch_idx and leftpad on the CPU
-        that are out of range, and for entries of a block_table on the CPU that are no pages although a query sees keys
-        there (with a mask, such keys are NaN). The elements of arrays on a GPU are not checked.
+        flashc.ArgumentError: as `flashc.attention`; elements of lengths, cache_batch_idx and leftpad on the CPU that
+            are out of range; a cu_seqlens_q on the CPU that does not ascend from 0 to total at most; entries of a
+            block_table on the CPU that are no pages although a query sees keys there (with a mask, such keys are NaN).
+            The elements of arrays on a GPU are not checked.
+        flashc.UnsupportedTypeError, flashc.TraceError, flashc.CompileError, flashc.GPUError: as `flashc.attention`.
     """
     if mask is not None and not callable(mask):
         raise UnsupportedTypeError(f"expected mask to be a function (b, h, i, j) of positions, got {mask!r}")

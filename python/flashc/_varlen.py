@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, Callable, NamedTuple, Optional, Tuple
+from typing import Any, Callable, NamedTuple, Optional, Sequence, Tuple
 
 from . import masks, ops
 from ._arrays.array import CPU, check_device, spoken
@@ -202,10 +202,15 @@ def _read_offsets(name: str, offsets: Any, device: int, total: str, length: int)
     check_device(name, array, device)
     if device == CPU and array.address:
         numbers = [int(offset) for offset in offsets]
-        if numbers[0] != 0 or numbers[-1] > length or any(x > y for x, y in zip(numbers, numbers[1:])):
-            raise ArgumentError(f"expected {name} to ascend from 0 to {total} = {length} at most, got {numbers[:8]}"
-                                f"{'...' if len(numbers) > 8 else ''}")
+        check_ascending(name, numbers, total, length)
     return Sorted(offsets, array)
+
+
+def check_ascending(name: str, numbers: Sequence[int], total: str, length: int) -> None:
+    """Refuses offsets that do not ascend from 0 to `length`, whose name is `total`, at most."""
+    if numbers[0] != 0 or numbers[-1] > length or any(x > y for x, y in zip(numbers, numbers[1:])):
+        raise ArgumentError(f"expected {name} to ascend from 0 to {total} = {length} at most, got {numbers[:8]}"
+                            f"{'...' if len(numbers) > 8 else ''}")
 
 
 def batch_of_one(out: Any) -> Any:

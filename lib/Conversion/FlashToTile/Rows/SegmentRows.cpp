@@ -18,18 +18,18 @@ public:
   Value emitNumTiles(KernelFrame &frame, Value extent) const override { return extent; }
   bool areFollowed() const override { return true; }
   Value getBatch(KernelFrame &frame) const override {
-    LoopNest &nest = this->nest;
     return nest.sequence ? frame.scalars.get(frame.b, nest.sequence) : frame.batch;
   }
 
 private:
+  using Base::nest;
+
   std::optional<GridFormula> countTiles() override;
   Value emitFirstRow(KernelFrame &frame, Value tile, Value extent) override;
 };
 } // namespace
 
 template <typename Base> std::optional<GridFormula> SegmentRows<Base>::countTiles() {
-  LoopNest &nest = this->nest;
   flash::SegmentTileOp op = nest.segmentTile;
   std::optional<GridFormula> rows = getFormula(OpFoldResult(op.getLength()));
   std::optional<GridFormula> offsets = getFormula(op.getSorted(), op.getIndices().size());
@@ -40,7 +40,6 @@ template <typename Base> std::optional<GridFormula> SegmentRows<Base>::countTile
 }
 
 template <typename Base> Value SegmentRows<Base>::emitFirstRow(KernelFrame &frame, Value tile, Value extent) {
-  LoopNest &nest = this->nest;
   ImplicitLocOpBuilder &b = frame.b;
   ScalarCloner &scalars = frame.scalars;
   flash::SegmentTileOp op = nest.segmentTile;

@@ -62,15 +62,14 @@ Value mlir::flash::emitSequence(OpBuilder &builder, Location loc, Value begun, V
 
 /// Emits a tensor with the extents of the result of `op`. `getElement` emits an element, from its indices and the
 /// sequence of its row.
-template <typename RowsOp>
 static FailureOr<SmallVector<Value>>
-emitRows(OpBuilder &builder, RowsOp op,
+emitRows(OpBuilder &builder, Operation *op, Value offsets,
          llvm::function_ref<Value(ImplicitLocOpBuilder &, SmallVector<Value>, Value)> getElement) {
-  ImplicitLocOpBuilder b(op.getLoc(), builder);
+  ImplicitLocOpBuilder b(op->getLoc(), builder);
   ReifiedRankedShapedTypeDims shapes;
-  if (failed(op.reifyResultShapes(b, shapes)))
+  if (failed(reifyResultShapes(b, op, shapes)))
     return failure();
-  auto type = cast<RankedTensorType>(op.getResult().getType());
+  auto type = cast<RankedTensorType>(op->getResult(0).getType());
   Value empty = tensor::EmptyOp::create(b, shapes.front(), type.getElementType());
   SmallVector<utils::IteratorType> loops(type.getRank(), utils::IteratorType::parallel);
   auto rows = linalg::GenericOp::create(
@@ -80,27 +79,28 @@ emitRows(OpBuilder &builder, RowsOp op,
         SmallVector<Value> indices;
         for (int64_t dim = 0; dim < type.getRank(); ++dim)
           indices.push_back(linalg::IndexOp::create(inside, dim));
-        Value begun = CountLeOp::create(inside, inside.getIndexType(), indices[2], op.getOffsets(), ValueRange(),
+        Value begun = CountLeOp::create(inside, inside.getIndexType(), indices[2], offsets, ValueRange(),
                                         /*strict=*/false);
-        linalg::YieldOp::create(inside, getElement(inside, indices, emitSequence(inside, loc, begun, op.getOffsets())));
+        linalg::YieldOp::create(inside, getElement(inside, indices, emitSequence(inside, loc, begun, offsets)));
       });
-  Value result = rows.getResult(0);
-  return SmallVector<Value>{result.getType() == type ? result : tensor::CastOp::create(b, type, result).getResult()};
+  return SmallVector<Value>{b.createOrFold<tensor::CastOp>(type, rows.getResult(0))};
 }
 
 FailureOr<SmallVector<Value>> UnpackRowsOp::decomposeOperation(OpBuilder &builder) {
-  return emitRows(builder, *this, [&](ImplicitLocOpBuilder &b, SmallVector<Value> indices, Value sequence) -> Value {
-    Value isOfSequence = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, indices[0], sequence);
-    indices[0] = arith::ConstantIndexOp::create(b, 0);
-    Value element = tensor::ExtractOp::create(b, getSource(), indices);
-    Value zero = arith::ConstantOp::create(b, b.getZeroAttr(element.getType()));
-    return arith::SelectOp::create(b, isOfSequence, element, zero);
-  });
+  return emitRows(builder, *this, getOffsets(),
+                  [&](ImplicitLocOpBuilder &b, SmallVector<Value> indices, Value sequence) -> Value {
+                    Value isOfSequence = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, indices[0], sequence);
+                    indices[0] = arith::ConstantIndexOp::create(b, 0);
+                    Value element = tensor::ExtractOp::create(b, getSource(), indices);
+                    Value zero = arith::ConstantOp::create(b, b.getZeroAttr(element.getType()));
+                    return arith::SelectOp::create(b, isOfSequence, element, zero);
+                  });
 }
 
 FailureOr<SmallVector<Value>> PackRowsOp::decomposeOperation(OpBuilder &builder) {
-  return emitRows(builder, *this, [&](ImplicitLocOpBuilder &b, SmallVector<Value> indices, Value sequence) -> Value {
-    indices[0] = sequence;
-    return tensor::ExtractOp::create(b, getSource(), indices);
-  });
+  return emitRows(builder, *this, getOffsets(),
+                  [&](ImplicitLocOpBuilder &b, SmallVector<Value> indices, Value sequence) -> Value {
+                    indices[0] = sequence;
+                    return tensor::ExtractOp::create(b, getSource(), indices);
+                  });
 }

@@ -1,7 +1,9 @@
 //===- LoopUtils.cpp - shared helpers of the loop passes ----------------------------------------------------------===//
 
 #include "LoopUtils.h"
+#include "mlir/Dialect/Arith/Utils/Utils.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Interfaces/InferTypeOpInterface.h"
 
 using namespace mlir;
 using namespace mlir::flash;
@@ -35,4 +37,20 @@ scf::ForOp mlir::flash::getFoldingLoop(StepOpInterface op) {
       return {};
   }
   return loop;
+}
+
+void mlir::flash::replaceDims(RewriterBase &rewriter, OpResult view) {
+  SmallVector<tensor::DimOp> dims;
+  for (Operation *user : view.getUsers())
+    if (auto dim = dyn_cast<tensor::DimOp>(user); dim && dim.getConstantIndex())
+      dims.push_back(dim);
+  if (dims.empty())
+    return;
+  rewriter.setInsertionPointAfterValue(view);
+  ReifiedRankedShapedTypeDims shapes;
+  (void)reifyResultShapes(rewriter, view.getOwner(), shapes); // it does not fail
+  for (tensor::DimOp dim : dims) {
+    OpFoldResult size = shapes[view.getResultNumber()][*dim.getConstantIndex()];
+    rewriter.replaceOp(dim, getValueOrCreateConstantIndexOp(rewriter, dim.getLoc(), size));
+  }
 }

@@ -8,6 +8,7 @@
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Operation.h"
+#include "mlir/IR/PatternMatch.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/Twine.h"
@@ -40,6 +41,10 @@ inline SmallVector<OpFoldResult> remap(const IRMapping &mapping, ArrayRef<OpFold
 /// a state of `op`. If a state moves with the streamed dimension, the value is a tensor of which `op` replaces one
 /// slice. Null for other loops.
 scf::ForOp getFoldingLoop(StepOpInterface op);
+
+/// Replaces reads of extents of `view`, which is the result of an op that says its extents, by values that do not need
+/// the op.
+void replaceDims(RewriterBase &rewriter, OpResult view);
 
 /// Whether the only effects of `op` and of its regions are reads.
 inline bool onlyReads(Operation *op) {

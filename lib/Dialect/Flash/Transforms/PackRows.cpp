@@ -1,9 +1,10 @@
 //===- PackRows.cpp - each row of packed sequences is visited once, in its own sequence ---------------------------===//
 
+#include "LoopUtils.h"
 #include "QueryTiles.h"
 #include "flashc/Dialect/Flash/IR/SortedData.h"
 #include "flashc/Dialect/Flash/Transforms/Passes.h"
-#include "mlir/Dialect/Arith/Utils/Utils.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/IR/PatternMatch.h"
@@ -22,7 +23,6 @@ namespace {
 struct PackedLoops {
   QueryTiles tiles;
   scf::ForOp sequences;
-  SmallVector<tensor::DimOp> dims;
   SmallVector<tensor::ExtractSliceOp> reads;
   SmallVector<tensor::InsertSliceOp> writes;
 };
@@ -56,9 +56,9 @@ static OnlineAttentionOp findStep(UnpackRowsOp op) {
 static LogicalResult collectReads(UnpackRowsOp op, PackedLoops &loops) {
   for (Operation *user : op->getUsers()) {
     if (auto dim = dyn_cast<tensor::DimOp>(user); dim && dim.getConstantIndex())
-      loops.dims.push_back(dim);
-    else if (auto slice = dyn_cast<tensor::ExtractSliceOp>(user);
-             slice && slice.getMixedOffsets()[0] == OpFoldResult(loops.sequences.getInductionVar()))
+      continue;
+    if (auto slice = dyn_cast<tensor::ExtractSliceOp>(user);
+        slice && slice.getMixedOffsets()[0] == OpFoldResult(loops.sequences.getInductionVar()))
       loops.reads.push_back(slice);
     else
       return failure();
@@ -86,7 +86,7 @@ static std::optional<PackedLoops> match(UnpackRowsOp op) {
   std::optional<QueryTiles> tiles = step ? matchQueryTiles(step) : std::nullopt;
   if (!tiles)
     return reject(op, "there is no loop over tiles of queries from 0");
-  PackedLoops loops{*tiles, scf::getForInductionVarOwner(step.getB0()), {}, {}, {}};
+  PackedLoops loops{*tiles, scf::getForInductionVarOwner(step.getB0()), {}, {}};
   scf::ForOp sequences = loops.sequences;
   if (!sequences || getConstantIntValue(sequences.getLowerBound()) != 0 ||
       getConstantIntValue(sequences.getStep()) != 1 || !sequences->isProperAncestor(tiles->loop) ||
@@ -109,7 +109,7 @@ static std::optional<PackedLoops> match(UnpackRowsOp op) {
   return loops;
 }
 
-/// Gives the arrays that `loop` and the loops inside of it carry a first extent of 1.
+/// Gives the arrays that `loop` carries the types that they begin with.
 static void retype(scf::ForOp loop) {
   for (auto [result, carried, init] : llvm::zip_equal(loop.getResults(), loop.getRegionIterArgs(), loop.getInits())) {
     result.setType(init.getType());
@@ -117,10 +117,16 @@ static void retype(scf::ForOp loop) {
   }
 }
 
+/// The offsets of a slice of a batch of sequences, in the only batch of the packed array.
+static SmallVector<OpFoldResult> getPackedOffsets(OffsetSizeAndStrideOpInterface slice) {
+  SmallVector<OpFoldResult> offsets = slice.getMixedOffsets();
+  offsets[0] = Builder(slice.getContext()).getIndexAttr(0);
+  return offsets;
+}
+
 static void pack(RewriterBase &rewriter, UnpackRowsOp op, PackedLoops &loops) {
   scf::ForOp sequences = loops.sequences, queries = loops.tiles.loop;
   Location loc = sequences.getLoc();
-  Attribute zero = rewriter.getIndexAttr(0);
   rewriter.setInsertionPoint(sequences);
   for (OpOperand &init : sequences.getInitsMutable()) {
     auto empty = init.get().getDefiningOp<tensor::EmptyOp>();
@@ -137,35 +143,23 @@ static void pack(RewriterBase &rewriter, UnpackRowsOp op, PackedLoops &loops) {
   Value sequence = emitSequence(rewriter, loc, tile.getSegment(), op.getOffsets());
   for (tensor::ExtractSliceOp read : loops.reads) {
     rewriter.setInsertionPoint(read);
-    SmallVector<OpFoldResult> offsets = read.getMixedOffsets();
-    offsets[0] = zero;
-    rewriter.replaceOpWithNewOp<tensor::ExtractSliceOp>(read, read.getType(), op.getSource(), offsets,
+    rewriter.replaceOpWithNewOp<tensor::ExtractSliceOp>(read, read.getType(), op.getSource(), getPackedOffsets(read),
                                                         read.getMixedSizes(), read.getMixedStrides());
   }
   for (tensor::InsertSliceOp write : loops.writes) {
     rewriter.setInsertionPoint(write);
-    SmallVector<OpFoldResult> offsets = write.getMixedOffsets();
-    offsets[0] = zero;
-    rewriter.replaceOpWithNewOp<tensor::InsertSliceOp>(write, write.getSource(), write.getDest(), offsets,
-                                                       write.getMixedSizes(), write.getMixedStrides());
+    rewriter.replaceOpWithNewOp<tensor::InsertSliceOp>(write, write.getSource(), write.getDest(),
+                                                       getPackedOffsets(write), write.getMixedSizes(),
+                                                       write.getMixedStrides());
   }
   sequences.getInductionVar().replaceAllUsesWith(sequence);
   for (Value result : sequences.getResults())
     for (Operation *user : llvm::make_early_inc_range(result.getUsers())) {
-      auto packed = cast<PackRowsOp>(user);
-      rewriter.setInsertionPoint(packed);
-      if (packed.getType() == result.getType())
-        rewriter.replaceOp(packed, result);
-      else
-        rewriter.replaceOpWithNewOp<tensor::CastOp>(packed, packed.getType(), result);
+      rewriter.setInsertionPoint(user);
+      Type type = cast<PackRowsOp>(user).getType();
+      rewriter.replaceOp(user, rewriter.createOrFold<tensor::CastOp>(user->getLoc(), type, result));
     }
-  for (tensor::DimOp dim : loops.dims) {
-    rewriter.setInsertionPoint(dim);
-    int64_t number = *dim.getConstantIndex();
-    OpFoldResult size = number == 0 ? countSequences(rewriter, dim.getLoc(), op.getOffsets())
-                                    : tensor::getMixedSize(rewriter, dim.getLoc(), op.getSource(), number);
-    rewriter.replaceOp(dim, getValueOrCreateConstantIndexOp(rewriter, dim.getLoc(), size));
-  }
+  replaceDims(rewriter, cast<OpResult>(op.getResult()));
   rewriter.eraseOp(op);
   rewriter.setInsertionPoint(sequences);
   sequences.setUpperBound(arith::ConstantIndexOp::create(rewriter, loc, 1));

@@ -1,5 +1,6 @@
 //===- PageKV.cpp - tiles of keys and values from a cache: PagedAttention -----------------------------------------===//
 
+#include "LoopUtils.h"
 #include "flashc/Dialect/Flash/Transforms/Passes.h"
 #include "mlir/Dialect/Arith/Utils/Utils.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -33,22 +34,6 @@ static void replaceSlice(RewriterBase &rewriter, CacheViewOp view, tensor::Extra
                                            get(offsets[2]), view.getLengths(), view.getTable(), view.getScales());
 }
 
-/// Replaces tensor.dim of the view by extents of the cache's arrays.
-static void replaceDims(RewriterBase &rewriter, CacheViewOp view) {
-  SmallVector<tensor::DimOp> dims;
-  for (Operation *user : view->getUsers())
-    if (auto dim = dyn_cast<tensor::DimOp>(user); dim && dim.getConstantIndex())
-      dims.push_back(dim);
-  if (dims.empty())
-    return;
-  rewriter.setInsertionPointAfter(view);
-  ReifiedRankedShapedTypeDims shapes;
-  (void)view.reifyResultShapes(rewriter, shapes); // it does not fail
-  for (tensor::DimOp dim : dims)
-    rewriter.replaceOp(
-        dim, getValueOrCreateConstantIndexOp(rewriter, dim.getLoc(), shapes.front()[*dim.getConstantIndex()]));
-}
-
 namespace {
 struct PageKV : flash::impl::PageKVBase<PageKV> {
   void runOnOperation() override {
@@ -56,7 +41,7 @@ struct PageKV : flash::impl::PageKVBase<PageKV> {
     getOperation()->walk([&](CacheViewOp view) { views.push_back(view); });
     IRRewriter rewriter(&getContext());
     for (CacheViewOp view : views) {
-      replaceDims(rewriter, view);
+      replaceDims(rewriter, cast<OpResult>(view.getResult()));
       for (Operation *user : llvm::make_early_inc_range(view->getUsers()))
         if (auto slice = dyn_cast<tensor::ExtractSliceOp>(user))
           replaceSlice(rewriter, view, slice);

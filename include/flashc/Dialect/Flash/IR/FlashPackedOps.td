@@ -33,9 +33,9 @@ def Flash_UnpackRowsOp : Flash_RowsOp<"unpack_rows"> {
 
     | value   | shape                                        | element type   |
     |---------|----------------------------------------------|----------------|
-    | source  | `[1, H, T, D]`                               | T              |
+    | source  | `[1, H, T, D]` or `[1, H, T]`                | T              |
     | offsets | `[S + 1]`, a result of `flash.assume_sorted` | any integer    |
-    | result  | `[S, H, T, D]`                               | T              |
+    | result  | `[S, H, T, D]` or `[S, H, T]`, with S >= 1   | T              |
 
     Constraints:
     - (C1) the result has the rank, the element type and the extents of the source but for the first one, which is 1 in
