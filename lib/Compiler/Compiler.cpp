@@ -116,6 +116,7 @@ CompileOptions flashc::withSchedule(const CompileOptions &options, const Schedul
     pipeline.schedule.clear(); // the function's attribute has the schedule
     return result;
   }
+  pipeline.partsByWork = schedule.persistent && schedule.splits > 1;
   pipeline.residentTile = schedule.getQTile();
   pipeline.streamedTile = schedule.kvTile;
   pipeline.headTile = schedule.heads;

@@ -128,6 +128,7 @@ static bool readParts(llvm::StringRef schedule, PipelineOptions &pipeline) {
   Schedule parts;
   llvm::cantFail(overrideSchedule(parts, schedule));
   pipeline.splits = parts.splits, pipeline.chunk = parts.chunk;
+  pipeline.partsByWork = parts.splits > 1 && hasOverride(schedule, "persistent") && parts.persistent;
   return true;
 }
 

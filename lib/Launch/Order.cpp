@@ -35,13 +35,15 @@ static scf::ForOp findLoopOverKeys(ProgramOp program) {
   return {};
 }
 
+static constexpr unsigned kHeads = 1u << 1, kBatches = 1u << 2, kPart = 1u << 3;
+
 namespace {
 /// What the scalar code of a value depends on.
 struct Source {
   /// A value that the scalar code uses although it is neither a result of scalar code nor a parameter of the kernel or
   /// of the work tile. Null if there is none.
   Value foreign;
-  /// The dimensions of the grid that the value depends on, as bits.
+  /// The dimensions of the grid that the value depends on, as bits. The part of a query tile has a bit of its own.
   unsigned dims = 0;
   /// `isRead`: whether the scalar code reads memory. `isOwn`: whether the value differs between warpgroups.
   bool isRead = false, isOwn = false;
@@ -72,9 +74,13 @@ private:
   Source compute(Operation *op, Value value) {
     if (auto id = dyn_cast<gpu::BlockIdOp>(op))
       return {Value(), 1u << static_cast<unsigned>(id.getDimension())};
+    if (isPart(op))
+      return {Value(), kPart};
     if (!isScalarCode(op))
       return {value};
     Source source;
+    // The order kernel knows the size of parts only after it has measured all items.
+    source.dims = isa<PartSizeOp>(op) ? kPart : 0;
     source.isRead = op->walk([](memref::LoadOp) { return WalkResult::interrupt(); }).wasInterrupted();
     for (Value input : getInputs(op)) {
       Source of = get(input);
@@ -86,12 +92,18 @@ private:
     return source;
   }
 
+  /// Whether `op` is the number of a part: x of the grid, mod the number of parts.
+  bool isPart(Operation *op) {
+    auto remainder = dyn_cast<arith::RemUIOp>(op);
+    auto id = remainder ? remainder.getLhs().getDefiningOp<gpu::BlockIdOp>() : gpu::BlockIdOp();
+    return id && id.getDimension() == gpu::Dimension::x && program.getWork()->getParts() > 1 &&
+           getConstantIntValue(remainder.getRhs()) == program.getWork()->getParts();
+  }
+
   ProgramOp program;
   llvm::DenseMap<Operation *, Source> known;
 };
 } // namespace
-
-static constexpr unsigned kHeads = 1u << 1, kBatches = 1u << 2;
 
 static ListScope getScope(unsigned dims) {
   return dims & kHeads ? ListScope::Heads : dims & kBatches ? ListScope::Batches : ListScope::Tiles;
@@ -117,14 +129,15 @@ class Numbers {
 public:
   Numbers(ProgramOp program, ListScope scope, Sources &sources)
       : body(program.getBody().front()), warpgroup(program.getWarpgroup()), sources(sources) {
+    for (auto size : body.getOps<PartSizeOp>())
+      shared.push_back(size.getSize());
     for (unsigned dim : getDims(scope))
       dims |= 1u << dim;
     findOwn();
     findShared();
   }
 
-  /// The numbers that all warpgroups share: results of scalar code that reads memory. A result is left out if only
-  /// other such code uses it, or only the code that computes `own`.
+  /// The first number is the size of parts, if query tiles have parts.
   SmallVector<Value> shared;
   /// The numbers that each warpgroup has of its own: results of tile.uniform that depend on memory and on the
   /// warpgroup.
@@ -201,6 +214,9 @@ private:
   int64_t countNumbers();
   bool isOfMaskMap(const ManifestKernel &order);
   SmallVector<Value, 2> getBounds();
+  PartSizeOp getPartSize();
+  Value emitWork();
+  std::optional<OrderKernel::Parts> emitParts();
   OrderKernel::Facts emitFacts(Value item);
   void readNumbers();
   void finish();
@@ -240,6 +256,36 @@ SmallVector<Value, 2> OrderBuilder::getBounds() {
   return {loop.getUpperBound(), loop.getLowerBound()};
 }
 
+/// Returns the op that the sizes of parts come from. Null if query tiles have no parts.
+PartSizeOp OrderBuilder::getPartSize() {
+  auto ops = program.getBody().front().getOps<PartSizeOp>();
+  return ops.empty() ? PartSizeOp() : *ops.begin();
+}
+
+/// Emits the work of an item. With parts it is the work of all parts, or 0 if the query tile has no rows: then no
+/// result depends on the item, and the list leaves it out.
+Value OrderBuilder::emitWork() {
+  if (PartSizeOp size = getPartSize()) {
+    Value one = arith::ConstantIndexOp::create(b, 1), rows = copy(size.getRows());
+    Value tiles = arith::MaxSIOp::create(b, copy(size.getTiles()), one);
+    return arith::MulIOp::create(b, tiles, arith::MinSIOp::create(b, rows, one));
+  }
+  SmallVector<Value, 2> bounds = getBounds();
+  Value end = copy(bounds[0]);
+  return bounds.size() == 1 ? end : arith::SubIOp::create(b, end, copy(bounds[1])).getResult();
+}
+
+/// Emits what the order kernel must know to divide items into parts: how many heads share an item.
+std::optional<OrderKernel::Parts> OrderBuilder::emitParts() {
+  if (!getPartSize())
+    return std::nullopt;
+  Value sharers = arith::ConstantIndexOp::create(b, 1);
+  for (unsigned dim : {0u, 1u, 2u})
+    if (!llvm::is_contained(getDims(scope), dim))
+      sharers = b.createOrFold<arith::MulIOp>(sharers, copy(program.getGrid()[dim]));
+  return OrderKernel::Parts{int64_t(program.getWork()->getParts()), sharers};
+}
+
 OrderKernel::Facts OrderBuilder::emitFacts(Value item) {
   auto divide = [&](Value x, Value y) -> std::pair<Value, Value> {
     Value quotient = arith::DivUIOp::create(b, x, y), remainder = arith::RemUIOp::create(b, x, y);
@@ -248,14 +294,15 @@ OrderKernel::Facts OrderBuilder::emitFacts(Value item) {
   workTile = {item, Value(), Value()};
   if (scope != ListScope::Tiles)
     std::tie(workTile[2], workTile[0]) = divide(item, grid[0]);
+  if (int64_t parts = program.getWork()->getParts(); parts > 1) // the first part stands for all
+    workTile[0] = arith::MulIOp::create(b, workTile[0], arith::ConstantIndexOp::create(b, parts));
   if (scope == ListScope::Heads)
     std::tie(workTile[2], workTile[1]) = divide(workTile[2], grid[1]);
   OrderKernel::Facts facts;
-  SmallVector<Value, 2> bounds = getBounds();
-  facts.work = copy(bounds[0]);
-  if (bounds.size() == 2)
-    facts.work = arith::SubIOp::create(b, facts.work, copy(bounds[1]));
-  for (Value number : numbers->shared)
+  facts.work = emitWork();
+  if (PartSizeOp size = getPartSize())
+    facts.rows = copy(size.getRows());
+  for (Value number : ArrayRef(numbers->shared).drop_front(getPartSize() ? 1 : 0))
     facts.numbers.push_back(copy(number));
   for (Value value : numbers->ofAll)
     copy(value);
@@ -273,6 +320,8 @@ OrderKernel::Facts OrderBuilder::emitFacts(Value item) {
 int64_t OrderBuilder::countNumbers() { return numbers->shared.size() + program.getConsumers() * numbers->own.size(); }
 
 LogicalResult OrderBuilder::build() {
+  if (!getPartSize() != (program.getWork()->getParts() == 1))
+    return refuse(program) << "expected a tile.part_size if query tiles have parts";
   if (getConstantIntValue(loop.getStep()) != 1)
     return refuse(program) << "expected a loop over keys in steps of one";
   Sources sources(program);
@@ -299,6 +348,8 @@ LogicalResult OrderBuilder::build() {
   Value count;
   for (unsigned dim : getDims(scope)) {
     grid[dim] = copy(program.getGrid()[dim]);
+    if (int64_t parts = program.getWork()->getParts(); dim == 0 && parts > 1)
+      grid[dim] = arith::DivUIOp::create(b, grid[dim], arith::ConstantIndexOp::create(b, parts));
     count = count ? b.createOrFold<arith::MulIOp>(count, grid[dim]) : grid[dim];
   }
   // The list is the last parameter. The parameters before it are known only after `emit`, so a placeholder is used
@@ -306,7 +357,7 @@ LogicalResult OrderBuilder::build() {
   auto listType = MemRefType::get({ShapedType::kDynamic}, b.getI32Type());
   Block &entry = kernel.getBody().front();
   Value list = entry.addArgument(listType, b.getLoc());
-  OrderKernel(b, kernel, list, count, countNumbers()).emit([&](Value item) { return emitFacts(item); });
+  OrderKernel(b, kernel, list, count, countNumbers(), emitParts()).emit([&](Value item) { return emitFacts(item); });
   gpu::ReturnOp::create(b);
   Value last = entry.addArgument(listType, b.getLoc());
   list.replaceAllUsesWith(last);
@@ -341,8 +392,8 @@ void OrderBuilder::finish() {
   Value list = main.getBody().front().addArgument(kernel.getArgumentTypes().back(), program.getLoc());
   setType(main);
   program.getListMutable().assign(list);
-  program.setWorkAttr(
-      WorkAttr::get(b.getContext(), Distribution::List, scope, numbers->shared.size(), numbers->own.size()));
+  program.setWorkAttr(WorkAttr::get(b.getContext(), Distribution::List, scope, numbers->shared.size(),
+                                    numbers->own.size(), program.getWork()->getParts()));
   readNumbers();
 }
 
@@ -384,7 +435,8 @@ void OrderBuilder::describe(Launch &launch) {
   GridFormula words = getListItemWords(countNumbers());
   for (unsigned dim : getDims(scope))
     words = words * (*launch.workTiles)[dim];
-  GridFormula bytes = mul64(4, words + 1); // one more word for the counter
+  // One more word is for the counter, and with parts another one for the number of entries.
+  GridFormula bytes = mul64(4, words + (program.getWork()->getParts() > 1 ? 2 : 1));
   place = place ? add64(*place, bytes) : bytes;
   launch.before.push_back(std::move(order));
 }

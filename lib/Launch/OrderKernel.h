@@ -33,7 +33,11 @@ constexpr int64_t kOrderThreads = 1024;
 ///             the key
 /// ```
 ///
-/// 1. Barriers are in uniform control flow, and every thread reaches all four.
+/// With parts, there is one more phase after barrier 1, and a barrier after it. Lane l of each warp counts the parts
+/// that all items of the warp have if the longest item has l + 1 of them; all warps then take the number of parts for
+/// which the launch is estimated to end first.
+///
+/// 1. Barriers are in uniform control flow, and every thread reaches all of them.
 /// 2. Between barriers 1 and 2, and after barrier 4, only warp w reads and writes row w of the counters.
 /// 3. In a step of a warp, only the lowest of the lanes with equal keys writes their counter. bar.warp.sync separates
 ///    the reads of the lanes from this write, and this write from the reads of the next step (match.sync orders no
@@ -47,20 +51,34 @@ public:
   struct Facts {
     Value work;
     SmallVector<Value> numbers;
+    /// With parts: the number of rows of the item.
+    Value rows = {};
+  };
+
+  /// Items that are divided into parts, at most `most` of each. `sharers` is how many work tiles an entry stands for.
+  /// All parts of an item have equally many units of work but the last. That size is the first number of an entry;
+  /// emitFacts gives the other numbers. An item without work has no part.
+  struct Parts {
+    int64_t most;
+    Value sharers;
   };
 
   /// `list` has `count` * getListItemWords(numbers) + 1 words: first the entries (an item and its `numbers` numbers),
   /// then the work of each item, then the numbers of each item, and last the counter of tile.draw, which the kernel
   /// sets to 0.
-  OrderKernel(ImplicitLocOpBuilder &b, gpu::GPUFuncOp kernel, Value list, Value count, int64_t numbers);
+  ///
+  /// With parts, the list has room for `most` entries of each item. An entry is item * `most` + part, and the word
+  /// after the counter is the number of entries.
+  OrderKernel(ImplicitLocOpBuilder &b, gpu::GPUFuncOp kernel, Value list, Value count, int64_t numbers,
+              std::optional<Parts> parts = std::nullopt);
 
   /// Emits the kernel. `emitFacts` emits the data of an item inside a loop.
   void emit(llvm::function_ref<Facts(Value)> emitFacts);
 
 private:
-  /// The values that a lane has in a step.
+  /// The values that a lane has in a step. An entry is an item or, with parts, a part of one.
   struct Lane {
-    Value item, isInside;
+    Value item, entry, isInside, work;
     /// `counter` is the address of the lane's counter. `peers` are the lanes with the same key, as bits, and `rank`
     /// says how many of these are below this lane.
     Value counter, peers, rank;
@@ -70,39 +88,57 @@ private:
   void emitCounter();
   void emitMeasure(llvm::function_ref<Facts(Value)> emitFacts);
   void emitMaximum();
+  void emitTrials();
+  void emitLimit();
   void emitCount();
   void emitPlaces();
   Value emitSumOfLanes(Value value);
   void emitDeal();
   void emitSteps(llvm::function_ref<void(Value)> emitBody);
-  std::pair<Value, Value> emitItem(Value step);
+  /// Divides `number` entries among the warps.
+  void divide(Value number);
+  /// Emits the number of this lane's entry in a step, and whether the entry exists.
+  std::pair<Value, Value> emitEntry(Value step);
+  /// Emits the work of each part of an item with the work `work`, and the number of its parts.
+  std::pair<Value, Value> emitDivision(Value work);
   Lane emitLane(Value step);
   /// Adds the number of lanes that have the key of `lane` to the counter of this key. Only the lowest of these lanes
   /// does so.
   void emitAdvance(const Lane &lane);
   void emitBarrier();
-  /// Stores the value of the warp's last lane for all other warps, which may read it after the next barrier.
-  void emitTell(Value value);
+  /// Stores the value of the warp's last lane for all other warps, which may read it after the next barrier. `first`
+  /// is the place of warp 0's value.
+  void emitTell(Value value, int64_t first);
 
   Value index(int64_t value);
   Value i32(int64_t value);
+  Value f32(double value);
+  Value toF32(Value value);
   Value toI32(Value value);
   Value toIndex(Value value);
   Value add(Value x, Value y);
+  Value addF(Value x, Value y);
   Value mul(Value x, int64_t factor);
   Value isBelow(Value x, Value y);
   Value read(Value place);
   void write(Value value, Value place);
+  /// The most entries of an item.
+  int64_t countEntries() const { return parts ? parts->most : 1; }
+  Value getCounterPlace();
   /// Return the places in `list` of an item's work and of the first of its numbers.
   Value getWorkPlace(Value item);
   Value getNumbersPlace(Value item);
 
   ImplicitLocOpBuilder &b;
   int64_t numbers;
-  Value list, count, scratch, thread, lane, warp, steps, firstItem;
+  std::optional<Parts> parts;
+  Value list, count, scratch, thread, lane, warp, entries, steps, firstEntry;
   /// `most` is the greatest work of all items. The sort key of an item is `most` minus its work, shifted right by
   /// `shift` bits.
   Value most, shift;
+  /// With parts: the limit that the lane tries, and the one that is taken. An item has as many parts as make each of
+  /// them no longer than the limit.
+  Value trial, limit;
 };
 
 } // namespace mlir::tile

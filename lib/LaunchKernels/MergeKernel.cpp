@@ -34,6 +34,8 @@ struct MergedStates {
   SmallVector<OpFoldResult, 5> extents;
   /// The arguments of the launch that o and lse are written to.
   SmallVector<unsigned, 1> outputs, lses;
+  /// Whether a row may have fewer parts than `op` has: the log-sum-exp of each of the last parts is then -inf.
+  bool mayLackParts = false;
 };
 
 /// Thread t of the grid has vector t mod V of row t / V, where a row has V vectors, and rows are in the order of B, H,
@@ -47,6 +49,8 @@ public:
     if (!op.getPartsType().isDynamicDim(0))
       known = op.getPartsType().getDimSize(0);
     atOnce = std::min(kAtOnce, std::max<int64_t>(known.value_or(kAtOnce), 1));
+    if (states.mayLackParts)
+      atOnce = std::min(kAtOnce / 2, atOnce); // most rows have few parts
   }
 
   LogicalResult emit() {
@@ -60,7 +64,11 @@ public:
     column = mul(rem(number, vectors), width);
     place = {div(rest, extents[2]), rem(rest, extents[2]), rem(row, extents[3])};
     LogicalResult result = success();
-    emitIf(isBelow(place[0], extents[1]), [&] {
+    Value isMerged = isBelow(place[0], extents[1]);
+    if (states.mayLackParts)
+      isMerged = emitIf(isMerged, isMerged, [&] { return emitHasParts(); });
+    emitIf(isMerged, [&] {
+      end = states.mayLackParts ? emitEnd() : extents[0];
       FailureOr<State> state = emitFirstState();
       result = state;
       if (succeeded(state))
@@ -119,11 +127,34 @@ private:
     return State{sink, select(isNone, zero, one), none};
   }
 
+  /// Emits whether the row has several parts. Otherwise the main kernel has stored its results.
+  Value emitHasParts() {
+    Value first = memref::LoadOp::create(b, lse, ValueRange{index(0), place[0], place[1], place[2]});
+    return arith::CmpFOp::create(b, arith::CmpFPredicate::UNE, first, constant(kRowIsWhole));
+  }
+
+  /// Emits the number of parts up to the last one that has keys. The others are not read.
+  Value emitEnd() {
+    Value begin = index(0), step = index(atOnce), last = sub(extents[0], index(1));
+    auto loop = scf::ForOp::create(b, begin, extents[0], step, ValueRange{begin});
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(loop.getBody());
+    Value after = loop.getRegionIterArg(0);
+    for (int64_t number = 0; number < atOnce; ++number) {
+      Value part = add(loop.getInductionVar(), index(number)), there = arith::MinUIOp::create(b, part, last);
+      Value read = memref::LoadOp::create(b, lse, ValueRange{there, place[0], place[1], place[2]});
+      Value next = add(there, index(1));
+      after = select(isLowest(read), after, next);
+    }
+    scf::YieldOp::create(b, after);
+    return loop.getResult(0);
+  }
+
   /// Loops over the parts, `atOnce` in each iteration. If the last iteration has fewer parts, it reads the last part
   /// again in their place, with weight 0.
   State emitLoop(const State &first) {
     Value begin = index(0), step = index(atOnce);
-    auto loop = scf::ForOp::create(b, begin, extents[0], step, ValueRange{first.m, first.l, first.acc});
+    auto loop = scf::ForOp::create(b, begin, end, step, ValueRange{first.m, first.l, first.acc});
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(loop.getBody());
     ValueRange carried = loop.getRegionIterArgs();
@@ -134,7 +165,7 @@ private:
 
   State emitParts(Value begin, const State &before) {
     SmallVector<Value, kAtOnce> lses, elements;
-    Value last = sub(extents[0], index(1)), m = before.m;
+    Value last = sub(end, index(1)), m = before.m;
     for (int64_t number = 0; number < atOnce; ++number) {
       Value part = add(begin, index(number)), there = arith::MinUIOp::create(b, part, last);
       SmallVector<Value> at{there, place[0], place[1], place[2]};
@@ -195,6 +226,7 @@ private:
   int64_t width, atOnce;         // columns of a thread, and the number of parts that it reads before it uses them
   SmallVector<Value, 4> extents; // S, B, H, N
   Value o, lse, column;
+  Value end;                // the number of parts that are read
   SmallVector<Value> place; // the indices of the row
 };
 
@@ -240,7 +272,8 @@ private:
   bool isMain(const LaunchNest &nest) const { return nest.end == op; }
 
   MergedStates getStates(const LaunchNest &nest) const {
-    MergedStates states{cast<flash::MergeStatesOp>(op), {}, nest.getOutputs(0), nest.getOutputs(1)};
+    MergedStates states{
+        cast<flash::MergeStatesOp>(op), {}, nest.getOutputs(0), nest.getOutputs(1), nest.parts.size != nullptr};
     if (isMain(nest))
       return states;
     states.extents.push_back(nest.parts.dim.extent);

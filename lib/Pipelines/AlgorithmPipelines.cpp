@@ -87,7 +87,7 @@ void flashc::buildAlgorithmPipeline(OpPassManager &pm, const PipelineOptions &op
   pm.addPass(createCSEPass());
   if (options.splits == 1)
     return;
-  pm.addPass(flash::createSplitKeyLoops({options.splits}));
+  pm.addPass(flash::createSplitKeyLoops({options.splits, options.partsByWork}));
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createCSEPass());
 }

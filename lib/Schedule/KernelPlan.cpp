@@ -222,6 +222,22 @@ static ForwardParts shareByRows(const Question &question) {
   return {1, getSharedOverrides(question, heads, kConsumers)};
 }
 
+/// Chooses tiles of one consumer for sequences with few queries, whose keys the launch cuts into parts by the work of
+/// all tiles. None if tiles have too many rows for that, or if parts of equally many tiles are faster: few sequences
+/// then fill the GPU, and the launch needs no list.
+static std::optional<ForwardParts> chooseByWork(const Question &mean, int64_t heads) {
+  constexpr int64_t kLeastParts = 8, kMostParts = 32, kFewSequences = 8, kMostBytes = int64_t(256) << 20;
+  const CacheQuestion &cache = *mean.cache;
+  if (cache.isMaskedByArrays || *mean.queries * heads > tile::kTileRows || (heads > 1 && cache.batches < kFewSequences))
+    return std::nullopt;
+  int64_t queryHeads = cache.keyHeads * mean.group, tiles = cache.batches * queryHeads / heads;
+  int64_t parts = std::clamp(2 * cache.multiprocessors / tiles, kLeastParts, kMostParts);
+  int64_t bytes = parts * cache.batches * *mean.queries * queryHeads * mean.dv * int64_t(sizeof(float));
+  if (bytes > kMostBytes)
+    return std::nullopt;
+  return ForwardParts{parts, getSharedOverrides(mean, heads, /*consumers=*/1) + ",persistent=true"};
+}
+
 /// Chooses the forward kernel for sequences with queries of different numbers, as if each had the mean number. A tile
 /// has the rows of a group unless sequences fill tiles of one head. With `isBatchInvariant`, or if an extent is not
 /// known, nothing but the group and the mask decide.
@@ -239,6 +255,9 @@ static llvm::Expected<KernelPlan> choosePacked(const Question &question, const K
   Question mean = question;
   mean.queries = llvm::divideCeil(*question.queries, question.cache->batches);
   CacheCosts costs(mean);
+  std::optional<ForwardParts> byWork = wish.splits ? std::nullopt : chooseByWork(mean, heads);
+  if (byWork)
+    return planForward(wish, *byWork, why);
   bool isShared = heads > 1 && *mean.queries < kMostShared;
   return planForward(wish, isShared ? costs.chooseShared(heads) : costs.chooseForward(/*mayShare=*/false), why);
 }

@@ -16,10 +16,9 @@ static std::string show(const Draft &d, StringRef key) {
 
 /// If `splits` is above 1, a CTA computes a part of one tile. These fields must then have these values.
 static constexpr std::pair<StringLiteral, StringLiteral> kOfParts[] = {
-    {"persistent", "false"}, {"own-keys", "false"}, {"epilogue", "plain"},
-    {"store", "registers"},  {"max", "running"},    {"tensor-sums", "false"}};
+    {"own-keys", "false"}, {"epilogue", "plain"}, {"store", "registers"}, {"max", "running"}, {"tensor-sums", "false"}};
 
-/// Returns the first field of `s` that `splits` above 1 rules out, as text such as `persistent=true`. Empty if there is
+/// Returns the first field of `s` that `splits` above 1 rules out, as text such as `max=unified`. Empty if there is
 /// none.
 static std::string findOfWhole(const Schedule &s) {
   for (const auto &[field, value] : s.getFields())
@@ -95,8 +94,10 @@ static const Rule kRules[] = {
     {"ping-pong", "`consumers=1`", "", [](const Draft &d) { return d.s.pingPong && d.s.consumers == 1; },
      [](const Draft &) -> std::string { return "expected several consumers to ping-pong, got 1"; }},
 
-    {"persistent, own-keys, epilogue, store, max, tensor-sums", "`splits` is above 1",
-     "false, false, plain, registers, running, false, unless overrides give them",
+    // With `persistent=true` the launch decides how long the parts of a tile are, and CTAs take parts from a list.
+    {"persistent", "`splits` is above 1", "false", [](const Draft &d) { return d.hasParts() && d.s.persistent; }},
+    {"own-keys, epilogue, store, max, tensor-sums", "`splits` is above 1",
+     "false, plain, registers, running, false, unless overrides give them",
      [](const Draft &d) { return d.hasParts() && !findOfWhole(d.s).empty(); },
      [](const Draft &d) { return "expected splits=1 for " + findOfWhole(d.s); }, setParts},
 
@@ -137,8 +138,11 @@ static const Rule kRules[] = {
      }},
 
     // How the output is stored, and which part of the next tile is computed before this output is stored.
-    {"store", "neither the row nor an override sets it, `persistent=true`, and `q-stages` is above 1", "q-slot",
-     [](const Draft &d) { return d.isForward() && !d.isSaid("store") && d.s.persistent && d.s.qStages > 1; }},
+    {"store", "neither the row nor an override sets it, `splits` is 1, `persistent=true`, and `q-stages` is above 1",
+     "q-slot",
+     [](const Draft &d) {
+       return d.isForward() && !d.isSaid("store") && !d.hasParts() && d.s.persistent && d.s.qStages > 1;
+     }},
     {"store", "`own-slot` without a next tile, or `q-slot` that the row does not set with one slot of Q", "registers",
      [](const Draft &d) {
        return d.ofRow.store != Store::QSlot && (!d.s.persistent || (d.s.store == Store::QSlot && d.s.qStages == 1));
@@ -173,8 +177,8 @@ static const Rule kRules[] = {
        return "expected store=registers for tiles of several heads that begin at packed sequences, got " +
               show(d, "store");
      }},
-    {"epilogue", "neither the row nor an override sets it, and `q-stages` is above 1", "product",
-     [](const Draft &d) { return d.isForward() && !d.isSaid("epilogue") && d.s.qStages > 1; }},
+    {"epilogue", "neither the row nor an override sets it, `splits` is 1, and `q-stages` is above 1", "product",
+     [](const Draft &d) { return d.isForward() && !d.isSaid("epilogue") && !d.hasParts() && d.s.qStages > 1; }},
     {"epilogue", "overrides leave one slot of Q", "plain",
      [](const Draft &d) { return d.isOverridden() && d.s.qStages == 1; }},
     {"epilogue", "`store=q-slot`, and Q has one slot", "",

@@ -58,8 +58,12 @@
 // PARTS:     CTAs: mul(ceildiv(17, 256), 3) x 8 x arg0.dim0
 // MERGE:     .entry prefill(
 // MERGE:     .entry prefill_merge(
-// RUN: not flashc %t.mlir --schedule=splits=3,persistent=true 2>&1 | FileCheck %s --check-prefix=PERSISTENT
-// PERSISTENT: expected splits=1 for persistent=true
+// RUN: not flashc %t.mlir --schedule=splits=3,max=unified 2>&1 | FileCheck %s --check-prefix=UNIFIED
+// UNIFIED: expected splits=1 for max=unified
+// RUN: flashc %t.mlir --schedule=splits=3,persistent=true --emit=tile | FileCheck %s --check-prefix=PERSISTENT
+// PERSISTENT: tile.warp_specialize
+// PERSISTENT: gpu.func @prefill_order(
+// PERSISTENT: gpu.func @prefill_merge(
 // RUN: not flashc %t.mlir --schedule=splits=65 2>&1 | FileCheck %s --check-prefix=MANY
 // MANY: expected 1 to 64 splits, got 65
 

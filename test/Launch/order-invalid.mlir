@@ -21,6 +21,17 @@ gpu.module @kernels {
 //         %k = tile.load %map[%c0, %c0, %u] into %ring : !tile.tensor_map<64 x bf16>, !tile.ring<2, 64, 64, bf16> -> !tile.slot<64, 64, bf16>
 //       }
 //     }
+// VARY parts_without_size
+//     %c0 = arith.constant 0 : index
+//     %c1 = arith.constant 1 : index
+//     %ring = tile.alloc_ring : !tile.ring<2, 64, 64, bf16>
+//     tile.program 1 grid(%n, %n, %n) by <sorted parts 4> {
+//     | error: 'tile.program' op cannot sort its work tiles: expected a tile.part_size if query tiles have parts
+//     ^bb0(%w: index):
+//       scf.for %u = %c0 to %n step %c1 {
+//         %k = tile.load %map[%c0, %c0, %u] into %ring : !tile.tensor_map<64 x bf16>, !tile.ring<2, 64, 64, bf16> -> !tile.slot<64, 64, bf16>
+//       }
+//     }
 // VARY in_steps
 //     %c0 = arith.constant 0 : index
 //     %c2 = arith.constant 2 : index

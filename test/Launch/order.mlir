@@ -4,6 +4,7 @@
 // RUN: %python %S/Inputs/run_order.py tiles < %t.mlir
 // RUN: %python %S/Inputs/run_order.py batches < %t.mlir
 // RUN: %python %S/Inputs/run_order.py heads < %t.mlir
+// RUN: %python %S/Inputs/run_order.py parts < %t.mlir
 
 #schedule = #tile.schedule<consumers = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
 #arguments = [{name = "grid", role = "input", shape = [-1, -1, -1], dtype = "f32"},
@@ -192,6 +193,66 @@ gpu.module @kernels {
     ^bb0(%w: index):
       %x = gpu.block_id x
       %k = tile.load %map[%x, %x, %x] into %ring : !tile.tensor_map<64 x bf16>, !tile.ring<2, 64, 64, bf16> -> !tile.slot<64, 64, bf16>
+    }
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #tile.schedule<consumers = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
+#arguments = [{name = "grid", role = "input", shape = [-1, -1, -1], dtype = "f32"},
+              {name = "keys", role = "input", shape = [-1, -1, -1, 64], dtype = "bf16"},
+              {name = "work", role = "input", shape = [-1], dtype = "i32"}]
+
+// Items are cut into at most four parts. The first number of an entry is the size of the item's parts; the program
+// computes the bounds of its part from the numbers.
+// CHECK-LABEL: gpu.func @parts
+// CHECK-SAME: workspace = "mul64(4, add(mul(6, arg0.dim0), 2))"
+// CHECK: list(%{{.*}} : memref<?xi32>) by <list numbers 2 parts 4> {
+// CHECK-DAG: %[[SIZE:.*]] = tile.list_number 0
+// CHECK-DAG: %[[N:.*]] = tile.list_number 1
+// CHECK-NOT: memref.load
+// CHECK-NOT: tile.part_size
+// CHECK: %[[PART:.*]] = arith.remui %{{.*}}, %c4
+// CHECK: %[[BEGIN:.*]] = arith.muli %[[PART]], %[[SIZE]]
+// CHECK: arith.minsi %[[BEGIN]], %[[N]]
+// CHECK-LABEL: gpu.func @parts_order
+// CHECK-SAME: (%[[NX:.*]]: index, %[[NY:.*]]: index, %[[NZ:.*]]: index, %{{.*}}: memref<?xi32>, %[[LIST:.*]]: memref<?xi32>)
+// CHECK-DAG: %[[TILES:.*]] = arith.divui %[[NX]], %c4
+// CHECK-DAG: arith.muli %[[NY]], %[[NZ]]
+// CHECK: nvvm.shfl.sync  idx
+gpu.module @kernels {
+  gpu.func @parts(%nx: index, %ny: index, %nz: index, %map: !tile.tensor_map<64 x bf16>, %work: memref<?xi32>) kernel
+      attributes {tile.schedule = #schedule, flashc.launch = {schema = "flashc.manifest", version = 1, kernel = "parts", target = "sm_90a",
+                                  arguments = #arguments, work_tiles = ["arg0.dim0", "arg0.dim1", "arg0.dim2"],
+                                  parameters = [{kind = "extent", argument = 0, dim = 0}, {kind = "extent", argument = 0, dim = 1},
+                                                {kind = "extent", argument = 0, dim = 2}, {kind = "tensor_map", argument = 1, box = [64, 64, 1, 1], swizzle = 128},
+                                                {kind = "pointer", argument = 2}],
+                                  grid = ["1", "1", "1"], block = [1, 1, 1], cluster = [1, 1, 1], dynamic_shared_memory = 0}} {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c4 = arith.constant 4 : index
+    %ring = tile.alloc_ring : !tile.ring<2, 64, 64, bf16>
+    tile.program 1 grid(%nx, %ny, %nz) by <sorted parts 4> {
+    ^bb0(%w: index):
+      %x = gpu.block_id x
+      %y = gpu.block_id y
+      %part = arith.remui %x, %c4 : index
+      %tile = arith.divui %x, %c4 : index
+      %i32 = memref.load %work[%tile] : memref<?xi32>
+      %n = arith.index_cast %i32 : i32 to index
+      %size = tile.part_size of %n rows %n
+      %begin = arith.muli %part, %size : index
+      %from = arith.minsi %begin, %n : index
+      %end = arith.addi %begin, %size : index
+      %to = arith.minsi %end, %n : index
+      %visits = arith.subi %to, %from : index
+      %total = arith.maxsi %visits, %c1 : index
+      scf.for %u = %c0 to %total step %c1 {
+        %key = arith.addi %from, %u : index
+        %k = tile.load %map[%x, %y, %key] into %ring : !tile.tensor_map<64 x bf16>, !tile.ring<2, 64, 64, bf16> -> !tile.slot<64, 64, bf16>
+      }
     }
     gpu.return
   }

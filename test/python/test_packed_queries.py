@@ -154,13 +154,18 @@ def choose(sequences, total, keys, group=4, invariant=False, **how):
 
 
 def test_the_kernel_that_is_chosen():
-    """Few queries share tiles with the other heads of the group; few tiles are cut into parts. With batch_invariant
-    neither depends on the batch."""
-    assert choose(64, 64, 4096) == "heads=4,consumers=1,kv-tile=128"
+    """Few queries share tiles with the other heads of the group. Few tiles are cut into parts: equal ones for one
+    sequence, else by the work of all tiles. With batch_invariant nothing depends on the batch."""
+    by_work = "splits=8,heads=4,consumers=1,kv-tile=128,persistent=true"
+    assert choose(64, 64, 4096) == choose(64, 16 * 64, 4096) == choose(8, 8, 4096) == by_work
+    assert choose(64, 17 * 64, 4096) == "heads=4,consumers=2,kv-tile=128"
+    assert choose(7, 7, 4096) == "heads=4,consumers=1,kv-tile=128"
+    assert choose(512, 16 * 512, 4096) == "heads=4,consumers=1,kv-tile=128"  # the parts would take 1 GB
     assert choose(40, 2336, 4096) == "heads=4,consumers=2,kv-tile=128"
     assert choose(4, 4096, 8192) == ""
     assert choose(1, 16, 16384) == "splits=16,heads=4,consumers=1,kv-tile=128"
-    assert choose(64, 64, 4096, group=7) == ""
+    assert choose(64, 64, 4096, group=7) == "splits=8,heads=1,consumers=1,kv-tile=128,persistent=true"
+    assert choose(1, 1, 4096, group=1) == "splits=32,heads=1,consumers=1,kv-tile=128,persistent=true"
     assert {choose(*sizes, invariant=True) for sizes in ((64, 64, 4096), (1, 16, 16384), (4, 4096, 8192))} == \
         {"heads=4,consumers=2,kv-tile=128"}
 

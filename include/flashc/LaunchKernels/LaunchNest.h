@@ -35,12 +35,19 @@ struct NestOutput {
   mlir::Type elementType;
 };
 
+/// The log-sum-exp of the first part of a row whose results are in the outputs already. No scores have this sum: with
+/// an infinite score it is NaN.
+constexpr double kRowIsWhole = std::numeric_limits<double>::infinity();
+
 /// A dimension of the parallel loop that divides the keys of each tile into parts (flash-split-kv,
 /// flash-split-key-loops).
 struct KeyParts {
   ParallelDim dim;
   /// The op that merges the parts. Its results are the outputs. Null if there is nothing to merge.
   mlir::flash::MergeStatesOp merge = {};
+  /// The op by which the launch decides how long the parts of a tile are. Null if the loops say it. A tile then may
+  /// have fewer parts than `dim` counts: the last ones have no work tile.
+  mlir::flash::PartSizeOp size = {};
 };
 
 /// The part of the description of a nest that launch kernels may read. LoopNest of convert-flash-to-tile derives from

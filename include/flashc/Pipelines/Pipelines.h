@@ -51,6 +51,9 @@ struct PipelineOptions {
   /// `splits` is the number of parts of each tile's keys, for split-kv and fa2 (flash-split-kv, flash-split-key-loops).
   /// `chunk` is the number of keys of a part, for split-kv only.
   int64_t splits = 1, chunk = 0;
+  /// Whether the launch decides how long the parts are, for fa2 (flash-split-key-loops). `splits` is the most parts of
+  /// a tile.
+  bool partsByWork = false;
   /// Whether a kernel that reads a cache may take split-kv although `algorithm` is fa2. False where the user asked for
   /// fa2.
   bool mayDecode = true;

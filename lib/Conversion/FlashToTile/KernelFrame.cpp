@@ -168,7 +168,48 @@ LogicalResult KernelFrame::storePart(Value tile, unsigned result) {
     tile = arith::SelectOp::create(b, isEmpty, splat(type, -std::numeric_limits<double>::infinity()), tile);
   }
   rows->store(*this, tile, arrays->front(), ofPart, /*isMatrix=*/result == 0);
+  return result == 0 || !nest.parts.size ? success() : storeMissingParts(type, arrays->front(), batches);
+}
+
+/// Stores -inf for the parts that a tile does not have. No work tile computes them, so the tile's first part does it.
+LogicalResult KernelFrame::storeMissingParts(RankedTensorType type, Value array, Value batches) {
+  FailureOr<Value> number = emitNumberOfParts();
+  if (failed(number))
+    return failure();
+  Value one = index(1), most = index(schedule.splits);
+  Value isFirst = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, part, index(0));
+  auto loop = scf::ForOp::create(b, arith::SelectOp::create(b, isFirst, *number, most), most, one);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(loop.getBody());
+  Value ofPart = arith::AddIOp::create(b, arith::MulIOp::create(b, loop.getInductionVar(), batches), batch);
+  rows->store(*this, splat(type, -std::numeric_limits<double>::infinity()), array, ofPart, /*isMatrix=*/false);
   return success();
+}
+
+FailureOr<Value> KernelFrame::emitNumberOfParts() {
+  Value tiles = scalars.get(b, nest.parts.size.getTiles()), size = scalars.get(b, nest.parts.size.getSize());
+  if (!tiles || !size)
+    return failure();
+  return arith::MaxSIOp::create(b, arith::CeilDivUIOp::create(b, tiles, size), index(1)).getResult();
+}
+
+LogicalResult KernelFrame::storeWhereWhole(function_ref<LogicalResult()> storeWhole,
+                                           function_ref<LogicalResult()> storeParts, RankedTensorType lseType) {
+  if (!nest.parts.size || nest.parts.merge.getSinks())
+    return storeParts();
+  FailureOr<Value> number = emitNumberOfParts();
+  FailureOr<SmallVector<Value>> arrays = getDestinations(1);
+  if (failed(number) || failed(arrays))
+    return failure();
+  Value isWhole = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, *number, index(1));
+  auto branch = scf::IfOp::create(b, isWhole, /*withElseRegion=*/true);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(branch.thenBlock());
+  rows->store(*this, splat(lseType, kRowIsWhole), arrays->front(), batch, /*isMatrix=*/false);
+  if (failed(storeWhole()))
+    return failure();
+  b.setInsertionPointToStart(branch.elseBlock());
+  return storeParts();
 }
 
 FailureOr<SmallVector<Value>> KernelFrame::getDestinations(unsigned result) {

@@ -82,6 +82,12 @@ public:
   /// Whether the step's results are parts that another kernel merges. If so, `storePart` stores all results.
   bool storesParts() const { return nest.findKernel(nest.parts.merge) != nullptr; }
   mlir::LogicalResult storePart(mlir::Value tile, unsigned result);
+  /// Emits the results of a work tile that is a part of a tile. If the launch decides how many parts tiles have, a tile
+  /// may have one part: `storeWhole` then stores its results to the outputs, and a mark in place of the log-sum-exp
+  /// tells the merging kernel. Otherwise, and if sinks are still to be added, `storeParts` stores the results.
+  mlir::LogicalResult storeWhereWhole(llvm::function_ref<mlir::LogicalResult()> storeWhole,
+                                      llvm::function_ref<mlir::LogicalResult()> storeParts,
+                                      mlir::RankedTensorType lseType);
   /// Returns the sinks that this kernel adds to the sums of its rows. Null if there are none, or if another kernel adds
   /// them.
   mlir::Value getSinks();
@@ -134,6 +140,8 @@ public:
 
 private:
   Source &find(llvm::StringRef name) const;
+  mlir::FailureOr<mlir::Value> emitNumberOfParts();
+  mlir::LogicalResult storeMissingParts(mlir::RankedTensorType type, mlir::Value array, mlir::Value batches);
   void emitRings(const TileStep &step);
   /// Emits the bounds of the rows that the mask may keep. Tells sources to clear the rows outside of these bounds if
   /// the step needs that.

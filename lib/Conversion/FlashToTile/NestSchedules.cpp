@@ -159,6 +159,9 @@ LogicalResult flashc::decideWorkLists(MutableArrayRef<NestKernel> kernels, Strin
     // checkSchedule checks schedules that come from the table. The schedule of pairs comes from choosePairSchedule.
     if (nest.pairs)
       continue;
+    if (nest.parts.size && kernel.whySorted.empty())
+      return nest.end->emitError() << "schedule: expected persistent=false for splits=" << schedule.splits
+                                   << ": tiles of queries have equal work, so the launch has nothing to divide";
     StepShape shape = getStepShape(nest);
     if (llvm::Error error = checkSchedule(schedule, *GPUTarget::lookup(target), shape.depth, shape.valueDepth,
                                           {bool(nest.segmentTile), /*isSorted=*/!kernel.whySorted.empty()}))

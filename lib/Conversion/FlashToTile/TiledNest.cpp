@@ -269,6 +269,8 @@ void Matcher::matchParts() {
   for (auto [position, extent] : llvm::zip_equal(forall.getInductionVars(), forall.getMixedUpperBound()))
     if (!llvm::is_contained({nest.batch.position, nest.head.position, nest.resident.position}, position))
       nest.parts.dim = {position, extent, 1};
+  for (auto size : forall.getOps<flash::PartSizeOp>())
+    nest.parts.size = size;
 }
 
 /// Recognises tiles of several heads, and the tiles that flash-split-kv makes, which have at most kWarpRows rows.
@@ -360,6 +362,9 @@ FailureOr<NestOperand> Matcher::matchOperand(flash::StepOpInterface op, const fl
   result.array = flash::getRootArgument(value);
   if (flash::matchRowDots(value))
     result.array = value;
+  if (!result.array && value.getDefiningOp<flash::UnpackRowsOp>())
+    return op.emitError() << "expected the batch and the number of queries of packed queries to be known at the launch "
+                             "only, and the algorithm fa2: flash-pack-rows has left flash.unpack_rows";
   if (!result.array) {
     InFlightDiagnostic error = op.emitError() << "expected " << info.name << " to be a tile of a function argument";
     error.attachNote(value.getLoc()) << "it is a tile of this";

@@ -3,6 +3,27 @@
 // RUN: flashc-opt %s --flash-fa2 > %t.before
 // RUN: flashc-opt %s --flash-fa2 --flash-split-key-loops=splits=1 | diff - %t.before
 
+// With by-work the launch says how many tiles a part has.
+// RUN: flashc-opt %s --flash-fa2 --flash-split-key-loops="splits=3 by-work" --canonicalize --cse | FileCheck %s --check-prefix=WORK
+// RUN: flashc-opt %s --flash-fa2 --flash-split-key-loops="splits=3 by-work" --flash-decompose --canonicalize --cse | FileCheck %s --check-prefix=CPU
+// WORK-DAG:      #[[TILES:.*]] = affine_map<(d0) -> (d0 ceildiv 64)>
+// WORK-DAG:      #[[CUT:.*]] = affine_map<(d0, d1) -> (d1 * 64, d0)>
+// WORK-LABEL:    func.func @causal(
+// WORK:            scf.forall (%{{.*}}, %{{.*}}, %{{.*}}, %[[P:.*]]) = (0, 0, 0, 0) to (2, 4, %{{.*}}, 3)
+// WORK:              %[[END:.*]] = affine.max
+// WORK:              %[[N:.*]] = affine.apply #[[TILES]](%[[END]])
+// WORK:              %[[SIZE:.*]] = flash.part_size of %[[N]] most 3
+// WORK:              %[[AT:.*]] = arith.muli %[[P]], %[[SIZE]]
+// WORK:              arith.minsi %[[AT]], %[[N]]
+// WORK:              %[[NEXT:.*]] = arith.muli %{{.*}}, %[[SIZE]]
+// WORK:              %[[CUT_AT:.*]] = arith.minsi %[[NEXT]], %[[N]]
+// WORK:              affine.min #[[CUT]](%{{.*}}, %[[CUT_AT]])
+// WORK:            flash.merge_states
+// CPU-LABEL:     func.func @causal(
+// CPU-NOT:         flash.part_size
+// CPU:             %[[LEAST:.*]] = arith.ceildivsi %{{.*}}, %c3
+// CPU:             arith.maxsi %[[LEAST]], %c2
+
 // A causal mask: the loop without a mask and the one with it are cut at the same keys.
 // CHECK-DAG:   #[[TILES:.*]] = affine_map<(d0) -> (d0 ceildiv 64)>
 // CHECK-DAG:   #[[PLACE:.*]] = affine_map<(d0) -> ((d0 floordiv 3) * 64)>

@@ -25,6 +25,14 @@ gpu.module @kernels {
 //     | error: 'tile.program' op expected a list and work tiles distributed by it, or neither
 //     ^bb0(%w: index):
 //     }
+// VARY parts_without_a_list
+//     tile.program 2 grid(%n, %n, %n) by <paired parts 2> { | error: expected one part of each query tile, or several of a list, got 2
+//     ^bb0(%w: index):
+//     }
+// VARY no_parts
+//     tile.program 2 grid(%n, %n, %n) by <sorted parts 0> { | error: expected one part of each query tile, or several of a list, got 0
+//     ^bb0(%w: index):
+//     }
 // VARY program_numbers
 //     tile.program 2 grid(%n, %n, %n) by <sorted numbers 2> {
 //     | error: expected a list for precomputed numbers, got 2 without one

@@ -4,6 +4,8 @@
 // RUN:   --dims=B=3,Nq=21 | FileCheck %s --implicit-check-not=FAIL
 // RUN: flashc %s --check-each-pass --algorithm=fa2 --schedule=splits=3 --q-tile=8 --kv-tile=8 --dims=B=3,Nq=21 \
 // RUN:   --shape=lengths=3,table=3x5,kc=80x2x4x16,vc=80x2x4x16 | FileCheck %s --check-prefixes=CHECK,SPLIT --implicit-check-not=FAIL
+// RUN: flashc %s --check-each-pass --algorithm=fa2 --schedule=splits=3,persistent=true --q-tile=8 --kv-tile=8 --dims=B=3,Nq=21 \
+// RUN:   --shape=lengths=3,table=3x5,kc=80x2x4x16,vc=80x2x4x16 | FileCheck %s --check-prefixes=CHECK,SPLIT --implicit-check-not=FAIL
 // RUN: not flashc %s --check --schedule=splits=x 2>&1 | FileCheck %s --check-prefix=NUMBER
 // NUMBER: schedule: expected an integer for 'splits', got 'x'
 // CHECK: after flash-page-kv: {{.*}} PASS

@@ -2,7 +2,8 @@
 list. The list must be a permutation of all items, with the most work first, and items with equal keys in order.
 
 FUNCTION names the items: tiles, batches or heads. The work of an item is its element of the array %work, and at least
-1. Every memory access is checked: if two threads access one word, and one of them writes, a barrier or, within a warp,
+1. With `parts` the items are tiles whose keys are cut into at most four parts: an item without work has none. Every
+memory access is checked: if two threads access one word, and one of them writes, a barrier or, within a warp,
 bar.warp.sync must separate them."""
 
 import re
@@ -10,12 +11,15 @@ import sys
 
 import numpy as np
 
-THREADS, LANES = 1024, 32
+THREADS, LANES, MULTIPROCESSORS, PARTS = 1024, 32, 132, 4
 BINARY = {
     "arith.addi": np.add, "arith.subi": np.subtract, "arith.muli": np.multiply, "arith.andi": np.bitwise_and,
     "arith.divui": np.floor_divide, "arith.remui": np.remainder, "arith.ceildivui": lambda a, b: -(-a // b),
     "arith.shrui": np.right_shift, "arith.shli": np.left_shift, "arith.maxui": np.maximum, "arith.maxsi": np.maximum,
-    "arith.minui": np.minimum, "eq": np.equal, "ult": np.less, "uge": np.greater_equal}
+    "arith.minui": np.minimum, "arith.minsi": np.minimum, "arith.ori": np.bitwise_or, "arith.addf": np.add,
+    "arith.subf": np.subtract, "arith.mulf": np.multiply, "arith.divf": np.divide, "arith.maximumf": np.maximum,
+    "ogt": np.greater, "oge": np.greater_equal, "ole": np.less_equal,
+    "eq": np.equal, "ult": np.less, "uge": np.greater_equal}
 
 
 def parse_block(lines):
@@ -118,15 +122,26 @@ class Machine:
             if not blocks and name not in ("memref.get_global", "memref.global") else []
         full = active.all()
         if name == "arith.constant":
-            return np.full(THREADS, int(text.split()[0]))
+            is_float = text.endswith("f32")
+            return np.full(THREADS, np.float32(text.split()[0]) if is_float else int(text.split()[0]))
         if name in BINARY:
             return BINARY[name](*operands)
-        if name == "arith.cmpi":
+        if name in ("arith.cmpi", "arith.cmpf"):
             return BINARY[text.split(",")[0]](*operands)
         if name == "arith.select":
             return np.where(*operands)
         if name.startswith("arith.index_cast"):
             return operands[0]
+        if name == "arith.uitofp":
+            return operands[0].astype(np.float32)
+        if name == "arith.fptoui":
+            return operands[0].astype(np.int64)
+        if name == "arith.bitcast":
+            return operands[0].view(np.int32).astype(np.int64)
+        if name == "math.ceil":
+            return np.ceil(operands[0])
+        if name == "nvvm.read.ptx.sreg.nsmid":
+            return np.full(THREADS, MULTIPROCESSORS)
         if name == "math.ctlz":
             return np.array([32 - int(x).bit_length() for x in operands[0]])
         if name == "llvm.intr.ctpop":
@@ -134,7 +149,7 @@ class Machine:
         if name == "gpu.thread_id":
             return np.arange(THREADS)
         if name == "memref.get_global":
-            return Memory(self, 8256)
+            return Memory(self, int(re.search(r"memref<(\d+)x", text)[1]))
         self.touches_memory |= name in ("memref.load", "memref.store")
         if name == "memref.load":
             return operands[0].load(operands[1], active)
@@ -163,12 +178,15 @@ class Machine:
             self.warp_barriers += 1
             return None
         if name == "nvvm.redux.sync":
-            return self.by_warp(lambda lanes: np.full(LANES, operands[0][lanes].max()))
+            reduce = {"umax": np.max, "umin": np.min, "add": np.sum}[text.split()[0]]
+            return self.by_warp(lambda lanes: np.full(LANES, reduce(operands[0][lanes])))
         if name == "nvvm.match.sync":
             bits = 1 << np.arange(LANES)
             key = operands[1]
             return self.by_warp(lambda lanes: np.array([int(bits[key[lanes] == x].sum()) for x in key[lanes]]))
         if name == "nvvm.shfl.sync":
+            if text.startswith("idx"):
+                return self.by_warp(lambda lanes: operands[1][lanes][operands[2][lanes]])
             distance = int(operands[2][0])
             return self.by_warp(lambda lanes: operands[1][lanes][np.maximum(np.arange(LANES) - distance, 0)])
         raise AssertionError(f"unknown operation {name}")
@@ -214,16 +232,59 @@ class Machine:
         return carried
 
 
-def check(ops, parameters, grid, items, numbers, most):
-    """Runs the kernel once on random work of up to `most`."""
+def run(ops, parameters, grid, items, words, most):
+    """Runs the kernel once on random work of up to `most`. Returns the machine, the work and the list of `words`."""
     machine = Machine({})
-    work, result = Memory(machine, items), Memory(machine, 2 * (1 + numbers) * items + 1)
+    work, result = Memory(machine, items), Memory(machine, words)
     work.data[:] = np.random.default_rng(items + most).integers(0, most + 1, items)
     extents = iter(grid)
     for name, kind in parameters:
         machine.values[name] = np.full(THREADS, next(extents)) if kind == "index" else work
     machine.values[parameters[-1][0]] = result
     machine.run(ops, np.ones(THREADS, bool))
+    return machine, work, result
+
+
+def estimate(work, size, sharers):
+    """Returns the time in which CTAs compute all parts of up to `size` tiles, as the kernel estimates it."""
+    number = np.ceil(work / size)
+    merged = work.mean() / 8  # the test's items have as many rows as tiles of keys
+    rounds = number.sum() * sharers / MULTIPROCESSORS
+    longest = size + 1 + merged
+    if rounds <= 1:
+        return longest
+    are_equal = work.sum() >= 0.9 * number.sum() * size
+    uneven = np.ceil(rounds) - rounds if are_equal else 0.5 / rounds
+    whole = work.sum() + number.sum() + number[number > 1].sum() * merged
+    return max(whole * sharers / MULTIPROCESSORS + uneven * size, longest)
+
+
+def check_parts(ops, parameters, tiles, sharers, most):
+    """Runs the kernel once on random work, and checks that every item is cut into equal parts, which are in the list
+    once each, the longest first; and that the launch ends nearly as early as with the best size."""
+    words = PARTS * tiles * 2 * (1 + 2)
+    machine, work, result = run(ops, parameters, (PARTS * tiles, sharers, 1), tiles, words + 2, most)
+    assert machine.barriers == 5
+    counter, number = result.data[-2:]
+    entries = result.data[:3 * number].reshape(number, 3)
+    item, part = np.divmod(entries[:, 0], PARTS)
+    size = entries[:, 1]
+    assert counter == 0 and (entries[:, 2] == work.data[item]).all()
+    expected = [(x, p) for x in range(tiles) if work.data[x] for p in range(-(-work.data[x] // size[item == x][0]))]
+    assert sorted(zip(item, part)) == expected, (tiles, most)
+    # Sizes of an item are equal. They are in order but for the bits that the sort leaves out.
+    assert all(len(set(size[item == x])) == 1 for x in set(item))
+    assert (np.diff(size) <= max(size.max() >> 7, 0)).all(), (tiles, most)
+    if number:
+        sizes = np.maximum(2, -(-work.data.max() // np.arange(1, 33)))
+        best = min(estimate(work.data, x, sharers) for x in sizes)
+        limits = [x for x in sizes if (size <= np.maximum(x, -(-work.data[item] // PARTS))).all()]
+        assert min(estimate(work.data, x, sharers) for x in limits) <= 1.01 * best, (tiles, most)
+
+
+def check(ops, parameters, grid, items, numbers, most):
+    """Runs the kernel once on random work of up to `most`."""
+    machine, work, result = run(ops, parameters, grid, items, 2 * (1 + numbers) * items + 1, most)
     assert machine.barriers == 4
     expected = np.maximum(work.data, 1)
     entries, result = np.split(result.data, [(1 + numbers) * items])
@@ -242,6 +303,11 @@ def main(function):
     header, body = text[text.index(f"gpu.func @{function}_order("):].split("\n", 1)
     parameters = re.findall(r"(%\w+): (index|memref)", header)
     ops, _ = parse_block(iter(body.splitlines()))
+    if function == "parts":
+        for tiles, sharers in ((1, 1), (1, 8), (33, 3), (200, 8), (1025, 2)):
+            for most in (1, 7, 257, 5000):
+                check_parts(ops, parameters, tiles, sharers, most)
+        return
     for nx, ny, nz in ((1, 1, 1), (33, 3, 2), (256, 1, 4), (1025, 2, 1)):
         grid = {"tiles": (nx,), "batches": (nx, nz), "heads": (nx, ny, nz)}[function]
         for most in (1, 256, 257, 5000):

@@ -38,7 +38,9 @@ def test_mixed_steps(seed, code):
 
 
 @pytest.mark.parametrize("schedule", ["heads=4,consumers=1,kv-tile=128", "heads=4,consumers=2", "heads=2", "heads=1",
-                                      "heads=4,consumers=1,kv-tile=128,splits=3", "splits=2"])
+                                      "heads=4,consumers=1,kv-tile=128,splits=3", "splits=2",
+                                      "heads=4,consumers=1,kv-tile=128,splits=16,persistent=true",
+                                      "heads=1,splits=3,persistent=true"])
 @pytest.mark.parametrize("d, dv", [(64, 64), (128, 128), (72, 40), (192, 128), (256, 256)])
 def test_schedules(schedule, d, dv):
     if d > 128 and "kv-tile" in schedule:
@@ -50,6 +52,15 @@ def test_schedules(schedule, d, dv):
                                      [(0, 9)] * 3, [(64, 3000)] * 4 + [(512, 2000)] * 4 + [(1, 1500)] * 32])
 def test_lengths(lengths):
     check(len(lengths), 8, 2, 128, lengths=lengths)
+
+
+@pytest.mark.parametrize("hq, hk", [(8, 2), (4, 4), (8, 1)])
+@pytest.mark.parametrize("seed", range(4))
+def test_parts_by_work(hq, hk, seed):
+    """A few sequences have most of the keys. The launch cuts them into parts, the others stay whole."""
+    rng = dice.Random(seed)
+    lengths = [(rng.randint(0, 8), rng.choice([8, 100, 257, 9000])) for _ in range(20)]
+    check(seed, hq, hk, 128, lengths=lengths, code=rng.choice(["causal", "alibi", "lengths"]))
 
 
 def test_equal_bits_in_any_batch():
@@ -84,7 +95,8 @@ def test_a_graph_takes_other_offsets():
         assert (o - want).abs().max() <= 1e-2
 
 
-@pytest.mark.parametrize("schedule", [None, "heads=4,consumers=1", "heads=1", "heads=4,consumers=2,splits=2"])
+@pytest.mark.parametrize("schedule", [None, "heads=4,consumers=1", "heads=1", "heads=4,consumers=2,splits=2",
+                                      "heads=4,consumers=1,splits=8,persistent=true"])
 def test_sinks_and_arrays(schedule):
     lengths = [(3, 200), (0, 4), (9, 9), (1, 333), (150, 700)]
     step = sequences(torch, 9, 8, 2, 64, 64, torch.bfloat16, "cuda", lengths=lengths)

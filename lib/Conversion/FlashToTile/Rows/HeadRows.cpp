@@ -78,6 +78,18 @@ LogicalResult HeadRows::emitPlace(KernelFrame &frame) {
   if (!firstRow)
     return failure();
   frame.row = frame.emitUnitRow(firstRow);
+  return nest.parts.size ? emitPartSize(frame, firstRow) : success();
+}
+
+/// Emits the size of the tile's parts, which the launch decides.
+LogicalResult HeadRows::emitPartSize(KernelFrame &frame, Value firstRow) {
+  ImplicitLocOpBuilder &b = frame.b;
+  Value tiles = frame.scalars.get(b, nest.parts.size.getTiles());
+  if (!tiles)
+    return failure();
+  Value rows = b.createOrFold<arith::SubIOp>(frame.endOfRows, firstRow);
+  Value size = tile::PartSizeOp::create(b, tiles, rows);
+  frame.scalars.map(nest.parts.size, tile::UniformOp::create(b, size));
   return success();
 }
 

@@ -22,6 +22,7 @@ protected:
   virtual std::optional<GridFormula> countTiles();
   /// Emits the first row of a tile, and sets the end of the rows that are stored. Null after an error.
   virtual mlir::Value emitFirstRow(KernelFrame &frame, mlir::Value tile, mlir::Value extent);
+  mlir::LogicalResult emitPartSize(KernelFrame &frame, mlir::Value firstRow);
   /// The number of heads of a tile.
   virtual int64_t countHeads() const { return 1; }
 };

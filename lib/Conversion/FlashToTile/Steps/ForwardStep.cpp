@@ -261,8 +261,15 @@ LogicalResult ForwardStep::emitOutputs(ValueRange carried) {
   Value output = tile::ScaleRowsOp::create(b, acc.getType(), acc, inverse);
   if (state.max && !lse)
     lse = emitLogSumExp(state.max, sum);
-  if (frame.storesParts())
+  if (!frame.storesParts())
+    return storeWhole(output, lse);
+  auto storeParts = [&] {
     return success(succeeded(frame.storePart(output, kOutput)) && succeeded(frame.storePart(lse, kOutput + 1)));
+  };
+  return frame.storeWhereWhole([&] { return storeWhole(output, lse); }, storeParts, rowType);
+}
+
+LogicalResult ForwardStep::storeWhole(Value output, Value lse) {
   bool isStored = false;
   for (const NestOutput &out : nest.outputs) {
     bool isOutput = out.result == kOutput;

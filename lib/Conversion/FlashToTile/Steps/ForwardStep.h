@@ -82,6 +82,8 @@ private:
     mlir::Value divisor, lse;
   };
   WithSinks emitWithSinks(mlir::Value sinks, mlir::Value lse, mlir::Value isEmpty);
+  /// Stores the results of all keys of the rows to the outputs.
+  mlir::LogicalResult storeWhole(mlir::Value output, mlir::Value lse);
   void emitStoreByTMA(unsigned argument, mlir::Value output);
 
   double getExponentFactor() const { return llvm::numbers::log2e * remainingScale; }

@@ -23,7 +23,8 @@ public:
 
 tile::WorkAttr VisitsWalk::getWork() const {
   auto get = [&](tile::Distribution distribution) {
-    return tile::WorkAttr::get(b.getContext(), distribution, tile::ListScope::Tiles, /*numbers=*/0, /*own=*/0);
+    return tile::WorkAttr::get(b.getContext(), distribution, tile::ListScope::Tiles, /*numbers=*/0, /*own=*/0,
+                               nest.parts.size ? schedule.splits : 1);
   };
   if (frame.isSorted)
     return get(tile::Distribution::Sorted);
@@ -44,6 +45,8 @@ FailureOr<SmallVector<Value>> VisitsWalk::emitGrid() {
       return failure();
   }
   grid.front() = frame.rows->emitNumTiles(frame, grid.front());
+  if (nest.parts.size)
+    grid.front() = arith::MulIOp::create(b, grid.front(), index(schedule.splits));
   grid[1] = frame.rows->emitNumHeads(frame, grid[1]);
   return grid;
 }

@@ -1,5 +1,6 @@
 //===- Decompose.cpp - flash ops become linalg --------------------------------------------------------------------===//
 
+#include "KeyParts.h"
 #include "flashc/Dialect/Flash/IR/ScoreDerivative.h"
 #include "flashc/Dialect/Flash/IR/SortedData.h"
 #include "flashc/Dialect/Flash/IR/TileTables.h"
@@ -35,7 +36,7 @@ static void expandDeclaredData(RewriterBase &rewriter, Operation *root) {
   };
   root->walk([&](Operation *op) {
     TypeSwitch<Operation *>(op)
-        .Case<CountLeOp, NthOp, SegmentTileOp, RowTableOp, TileRangeOp, TileClassesOp, TileRunsOp>(expand)
+        .Case<CountLeOp, NthOp, SegmentTileOp, RowTableOp, TileRangeOp, TileClassesOp, TileRunsOp, PartSizeOp>(expand)
         .Case([&](AssumeSortedOp declared) { rewriter.replaceOp(declared, declared.getSource()); });
   });
 }

@@ -11,13 +11,19 @@ using namespace mlir;
 
 std::pair<OpFoldResult, OpFoldResult> mlir::flash::emitKeysOfPart(OpBuilder &b, Location loc, OpFoldResult begin,
                                                                   OpFoldResult end, Value part, int64_t parts,
-                                                                  int64_t tile) {
+                                                                  int64_t tile, bool isByWork) {
   auto x = b.getAffineDimExpr(0), y = b.getAffineDimExpr(1);
   auto apply = [&](AffineExpr expr, ArrayRef<OpFoldResult> operands) {
     return affine::makeComposedFoldedAffineApply(b, loc, expr, operands);
   };
   Value tiles = getValueOrCreateConstantIndexOp(b, loc, apply((y - x).ceilDiv(tile), {begin, end}));
+  Value size = isByWork ? PartSizeOp::create(b, loc, tiles, parts) : Value();
   auto at = [&](int64_t next) {
+    if (isByWork) {
+      Value number = getValueOrCreateConstantIndexOp(b, loc, apply(x + next, {OpFoldResult(part)}));
+      Value before = arith::MinSIOp::create(b, loc, arith::MulIOp::create(b, loc, number, size), tiles);
+      return apply(x + y * tile, {begin, OpFoldResult(before)});
+    }
     // The product does not overflow, since the number of tiles and the number of the part are small.
     Value product = arith::MulIOp::create(
         b, loc, tiles, getValueOrCreateConstantIndexOp(b, loc, apply(x + next, {OpFoldResult(part)})));
@@ -25,6 +31,12 @@ std::pair<OpFoldResult, OpFoldResult> mlir::flash::emitKeysOfPart(OpBuilder &b, 
   };
   OpFoldResult lower = at(0), upper = at(1);
   return {lower, upper};
+}
+
+Value mlir::flash::expandInPlace(OpBuilder &b, PartSizeOp op) {
+  Location loc = op.getLoc();
+  Value most = arith::ConstantIndexOp::create(b, loc, op.getMost()), least = arith::ConstantIndexOp::create(b, loc, 2);
+  return arith::MaxSIOp::create(b, loc, arith::CeilDivSIOp::create(b, loc, op.getTiles(), most), least);
 }
 
 void mlir::flash::emitWriteOfPart(OpBuilder &b, Value result, BlockArgument output, ArrayRef<OpFoldResult> offsets,

@@ -2,14 +2,19 @@
 #ifndef FLASHC_LIB_DIALECT_FLASH_TRANSFORMS_KEYPARTS_H
 #define FLASHC_LIB_DIALECT_FLASH_TRANSFORMS_KEYPARTS_H
 
+#include "flashc/Dialect/Flash/IR/Flash.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
 namespace mlir::flash {
 
 /// Returns the begin and the end of part number `part` of the keys from `begin` to `end`. The keys are divided into
-/// `parts` parts of whole tiles of `tile` keys. The numbers of tiles of two parts differ by at most one.
+/// `parts` parts of whole tiles of `tile` keys. The numbers of tiles of two parts differ by at most one. If `isByWork`,
+/// flash.part_size gives the number of tiles in a part, and the last of `parts` parts may be empty.
 std::pair<OpFoldResult, OpFoldResult> emitKeysOfPart(OpBuilder &b, Location loc, OpFoldResult begin, OpFoldResult end,
-                                                     Value part, int64_t parts, int64_t tile);
+                                                     Value part, int64_t parts, int64_t tile, bool isByWork = false);
+
+/// Emits the size that a program on the CPU gives to parts.
+Value expandInPlace(OpBuilder &b, PartSizeOp op);
 
 /// Writes `result`, a tile of o or lse, to `output`, an argument of the parallel loop. The builder's insertion point
 /// must be in the body of this loop. `offsets` and `sizes` are those of a tile of o in [B, Hq, Nq, Dv]; for lse the

@@ -28,8 +28,9 @@ static FinalizeOp findFinalize(scf::ForallOp loop) {
 namespace {
 class Splitter {
 public:
-  Splitter(RewriterBase &b, scf::ForallOp forall, int64_t splits)
-      : b(b), loc(forall.getLoc()), forall(forall), finalize(findFinalize(forall)), splits(splits) {}
+  Splitter(RewriterBase &b, scf::ForallOp forall, int64_t splits, bool isByWork)
+      : b(b), loc(forall.getLoc()), forall(forall), finalize(findFinalize(forall)), splits(splits), isByWork(isByWork) {
+  }
 
   LogicalResult run();
 
@@ -44,6 +45,7 @@ private:
   scf::ForallOp forall;
   FinalizeOp finalize;
   int64_t splits;
+  bool isByWork;
   /// The loops over keys, in ascending order.
   SmallVector<scf::ForOp> loops;
   /// Whether each loop begins where the loop before it ends.
@@ -112,7 +114,7 @@ void Splitter::emitBounds(Value part, const IRMapping &mapping) {
   int64_t tile = *getConstantIntValue(copies.front().getStep());
   OpFoldResult begin = getAsOpFoldResult(copies.front().getLowerBound()),
                end = getAsOpFoldResult(copies.back().getUpperBound());
-  auto [from, to] = emitKeysOfPart(b, loc, begin, end, part, splits, tile);
+  auto [from, to] = emitKeysOfPart(b, loc, begin, end, part, splits, tile, isByWork);
   auto x = b.getAffineDimExpr(0), y = b.getAffineDimExpr(1);
   AffineMap both = AffineMap::get(2, 0, {x, y}, b.getContext());
   auto least = [&](OpFoldResult p, OpFoldResult q) {
@@ -214,8 +216,8 @@ LogicalResult Splitter::run() {
   return success();
 }
 
-LogicalResult mlir::flash::splitKeyLoops(RewriterBase &rewriter, scf::ForallOp loop, int64_t splits) {
-  return Splitter(rewriter, loop, splits).run();
+LogicalResult mlir::flash::splitKeyLoops(RewriterBase &rewriter, scf::ForallOp loop, int64_t splits, bool isByWork) {
+  return Splitter(rewriter, loop, splits, isByWork).run();
 }
 
 namespace {
@@ -230,7 +232,7 @@ struct SplitKeyLoops : flash::impl::SplitKeyLoopsBase<SplitKeyLoops> {
     });
     IRRewriter rewriter(&getContext());
     for (scf::ForallOp loop : loops)
-      if (failed(splitKeyLoops(rewriter, loop, splits)))
+      if (failed(splitKeyLoops(rewriter, loop, splits, byWork)))
         return signalPassFailure();
   }
 };

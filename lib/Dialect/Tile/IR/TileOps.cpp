@@ -309,11 +309,13 @@ LogicalResult StoreAsyncOp::verify() {
 }
 
 LogicalResult WorkAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError, Distribution distribution, ListScope,
-                               int64_t numbers, int64_t own) {
+                               int64_t numbers, int64_t own, int64_t parts) {
   if (numbers < 0 || own < 0)
     return emitError() << "expected counts of at least 0, got " << std::min(numbers, own);
   if (distribution != Distribution::List && numbers + own > 0)
     return emitError() << "expected a list for precomputed numbers, got " << numbers + own << " without one";
+  if (parts < 1 || (parts > 1 && distribution != Distribution::List && distribution != Distribution::Sorted))
+    return emitError() << "expected one part of each query tile, or several of a list, got " << parts;
   return success();
 }
 

@@ -102,49 +102,6 @@ protected:
   Divisor byHeads;
 };
 
-/// The base class of distributions of items. `sharers` heads share an item, which stands for one work tile in each of
-/// these heads.
-class SharedWorkTiles : public GridWorkTiles {
-protected:
-  SharedWorkTiles(ProgramOp program, ImplicitLocOpBuilder &b, ListScope scope,
-                  Quotients quotients = Quotients::OfAllThreads)
-      : GridWorkTiles(program, b, quotients), scope(scope), items(emitItems()), sharers(emitSharers()),
-        byTiles(divideBy(nx)) {}
-
-  /// Emits the least number of heads whose work tiles are enough to give every CTA `tilesPerCta` of them.
-  Value emitFewSharers(int64_t tilesPerCta) {
-    Value wanted = arith::CeilDivUIOp::create(b, mul(ctas, index(tilesPerCta)), items);
-    return UniformOp::create(b, arith::MinUIOp::create(b, wanted, sharers));
-  }
-
-  /// Emits the work tile (x, y, z) of `item` in the head with the number `sharer` among the heads that share the item.
-  std::array<Value, 3> getWorkTile(Value item, Value sharer) {
-    if (scope == ListScope::Tiles) {
-      auto [z, y] = byHeads.divide(sharer);
-      return {item, y, z};
-    }
-    auto [rest, x] = byTiles.divide(item);
-    if (scope == ListScope::Batches)
-      return {x, sharer, rest};
-    auto [z, y] = byHeads.divide(rest);
-    return {x, y, z};
-  }
-
-private:
-  Value emitItems() {
-    return scope == ListScope::Tiles ? nx : scope == ListScope::Batches ? mul(nx, nz) : mul(nx, heads);
-  }
-  Value emitSharers() { return scope == ListScope::Tiles ? heads : scope == ListScope::Batches ? ny : index(1); }
-
-  ListScope scope;
-
-protected:
-  Value items, sharers;
-
-private:
-  Divisor byTiles;
-};
-
 /// Reads the work list that `tile-order` writes for a program.
 class WorkList {
 public:
@@ -184,6 +141,56 @@ private:
   /// In an entry: how many numbers are for all warpgroups, how many are for each warpgroup alone, and how many there
   /// are in all.
   int64_t numShared, numOwn, perEntry;
+};
+
+/// The base class of distributions of items. `sharers` heads share an item, which stands for one work tile in each of
+/// these heads.
+class SharedWorkTiles : public GridWorkTiles {
+protected:
+  SharedWorkTiles(ProgramOp program, ImplicitLocOpBuilder &b, ListScope scope,
+                  Quotients quotients = Quotients::OfAllThreads)
+      : GridWorkTiles(program, b, quotients), scope(scope), items(emitItems(program)), sharers(emitSharers()),
+        byTiles(divideBy(nx)) {}
+
+  /// Emits the least number of heads whose work tiles are enough to give every CTA `tilesPerCta` of them.
+  Value emitFewSharers(int64_t tilesPerCta) {
+    Value wanted = arith::CeilDivUIOp::create(b, mul(ctas, index(tilesPerCta)), items);
+    return UniformOp::create(b, arith::MinUIOp::create(b, wanted, sharers));
+  }
+
+  /// Emits the work tile (x, y, z) of `item` in the head with the number `sharer` among the heads that share the item.
+  std::array<Value, 3> getWorkTile(Value item, Value sharer) {
+    if (scope == ListScope::Tiles) {
+      auto [z, y] = byHeads.divide(sharer);
+      return {item, y, z};
+    }
+    auto [rest, x] = byTiles.divide(item);
+    if (scope == ListScope::Batches)
+      return {x, sharer, rest};
+    auto [z, y] = byHeads.divide(rest);
+    return {x, y, z};
+  }
+
+private:
+  /// Emits the number of items. With parts of query tiles it is the number of entries in the list.
+  Value emitItems(ProgramOp program) {
+    Value most = scope == ListScope::Tiles ? nx : scope == ListScope::Batches ? mul(nx, nz) : mul(nx, heads);
+    if (!program.getWork() || program.getWork()->getParts() == 1)
+      return most;
+    WorkList list(program, b);
+    counter = mul(most, index(getListItemWords(list.countNumbers())));
+    return list.emitLoad(add(counter, index(1)));
+  }
+  Value emitSharers() { return scope == ListScope::Tiles ? heads : scope == ListScope::Batches ? ny : index(1); }
+
+  ListScope scope;
+
+protected:
+  /// `counter`: the place in the list of tile.draw's counter, with parts of query tiles.
+  Value counter, items, sharers;
+
+private:
+  Divisor byTiles;
 };
 
 /// Creates the distribution of a `single` program, whose CTAs have one work tile each (SingleWorkTiles.cpp).

@@ -172,7 +172,9 @@ public:
         list(program, b) {}
 
   scf::ForOp emitLoop() override {
-    Value total = UniformOp::create(b, getTotal()), counter = mul(items, index(getListItemWords(list.countNumbers())));
+    Value total = UniformOp::create(b, getTotal());
+    if (!counter)
+      counter = mul(items, index(getListItemWords(list.countNumbers())));
     SmallVector<Value> first = emitEntry(arith::MinUIOp::create(b, cta, sub(total, index(1))));
     for (Value &value : first)
       value = UniformOp::create(b, value);

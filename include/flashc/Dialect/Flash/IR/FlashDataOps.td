@@ -171,6 +171,26 @@ def Flash_SegmentTileOp : Flash_ReadOp<"segment_tile", "Sorted"> {
   }];
 }
 
+def Flash_PartSizeOp : Flash_Op<"part_size", [Pure]> {
+  let summary = "how many tiles of keys a part has, if the launch divides the work";
+  let description = [{
+    Gives the number of key tiles in each part of a query tile, whose keys are `tiles` key tiles. The result is a number
+    from ceil(`tiles` / `most`) on, at least 1, so there are at most `most` parts. Attention is the same for all such
+    numbers but for rounding. A kernel of a launch chooses the number, from the work of all query tiles (`tile-order`).
+    A program on the CPU takes the least such number from 2 on.
+
+    Lowers to: arithmetic (`flash-decompose`), or `tile.part_size` (`convert-flash-to-tile`).
+
+    Example:
+    ```mlir
+    %size = flash.part_size of %tiles most 16
+    ```
+  }];
+  let arguments = (ins Index:$tiles, I64Attr:$most);
+  let results = (outs Index:$size);
+  let assemblyFormat = "`of` $tiles `most` $most attr-dict";
+}
+
 def Flash_WrapIndexOp : Flash_Op<"wrap_index", [Pure]> {
   let summary = "an index that counts from the end where it is negative";
   let description = [{

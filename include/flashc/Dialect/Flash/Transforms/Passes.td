@@ -442,6 +442,14 @@ def SplitKeyLoops : Pass<"flash-split-key-loops"> {
     If there are gaps between the loops, a part has the tiles that begin in its range of keys, so that parts may have
     different numbers of tiles. If there are fewer tiles of keys than parts, some parts are empty and add nothing.
 
+    With `by-work` the launch decides how many key tiles a part has. Query tiles with many keys then get more parts than
+    tiles with few keys, and a tile may have one part:
+    ```mlir
+      %size = flash.part_size of %n most 4
+      %from = %begin + 64 * min(%size * %p, %n)
+      %to   = %begin + 64 * min(%size * (%p + 1), %n)
+    ```
+
     The pass assumes loops as `flash-bound-loops` makes them: tiles begin at the first key, and each further loop begins
     at a tile of the same grid. A parallel loop without a `flash.finalize` is left alone.
 
@@ -450,7 +458,8 @@ def SplitKeyLoops : Pass<"flash-split-key-loops"> {
     not known before the first loop over keys; bounds that are runs of a table (`flash.tile_runs`); results that are
     used more than once in the parallel loop, and an o that is not used.
   }];
-  let options = [Option<"splits", "splits", "int64_t", "2", "parts of each tile's keys">];
+  let options = [Option<"splits", "splits", "int64_t", "2", "parts of each tile's keys">,
+                 Option<"byWork", "by-work", "bool", "false", "the launch decides how long parts are">];
 }
 
 def PageKV : Pass<"flash-page-kv"> {

@@ -82,8 +82,9 @@ struct SplitSizes {
 LogicalResult splitTiles(RewriterBase &rewriter, OnlineAttentionOp op, const SplitSizes &sizes);
 
 /// Cuts the loops over keys in `loop`, a parallel loop that ends in a flash.finalize, into `splits` parallel parts, and
-/// merges their results (see flash-split-key-loops). Emits an error and fails if the loops cannot be cut.
-LogicalResult splitKeyLoops(RewriterBase &rewriter, scf::ForallOp loop, int64_t splits);
+/// merges their results (see flash-split-key-loops). `isByWork`: the launch decides how long the parts are. Emits an
+/// error and fails if the loops cannot be cut.
+LogicalResult splitKeyLoops(RewriterBase &rewriter, scf::ForallOp loop, int64_t splits, bool isByWork = false);
 
 /// Queries and keys per tile (FlashAttention's Br and Bc), and query heads per tile, all of one group.
 struct TileSizes {

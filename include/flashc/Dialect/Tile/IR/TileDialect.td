@@ -197,11 +197,14 @@ def Tile_WorkAttr : AttrDef<Tile_Dialect, "Work"> {
 
       An entry of the list is the item, followed by `numbers` scalars of the item that `tile-order` has precomputed, and
       by `own` scalars for each warpgroup, those of warpgroup 0 first. `tile.list_number` reads the scalars.
+    - `parts`: with P parts, work tile x is part x mod P of query tile x div P. An item is a query tile, and the list
+      has an entry for each part that exists (`tile.part_size`).
   }];
   let parameters = (ins EnumParameter<Tile_Distribution>:$distribution,
                         DefaultValuedParameter<"::mlir::tile::ListScope", "::mlir::tile::ListScope::Tiles">:$scope,
-                        DefaultValuedParameter<"int64_t", "0">:$numbers, DefaultValuedParameter<"int64_t", "0">:$own);
-  let assemblyFormat = "`<` $distribution (`of` $scope^)? (`numbers` $numbers^)? (`own` $own^)? `>`";
+                        DefaultValuedParameter<"int64_t", "0">:$numbers, DefaultValuedParameter<"int64_t", "0">:$own,
+                        DefaultValuedParameter<"int64_t", "1">:$parts);
+  let assemblyFormat = "`<` $distribution (`of` $scope^)? (`numbers` $numbers^)? (`own` $own^)? (`parts` $parts^)? `>`";
   let genVerifyDecl = 1;
 }
 

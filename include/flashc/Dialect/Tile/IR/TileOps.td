@@ -63,6 +63,24 @@ def Tile_ListNumberOp : Tile_Op<"list_number", [Pure]> {
   let hasVerifier = 1;
 }
 
+def Tile_PartSizeOp : Tile_Op<"part_size", [Pure]> {
+  let summary = "how many tiles of keys a part of the work tile has";
+  let description = [{
+    Gives the number of key tiles in each part of a query tile with `rows` rows, whose keys are `tiles` key tiles. The
+    body of a `tile.program` with `#tile.work<sorted parts P>` has one such op, whose operands do not depend on the
+    part. `tile-order` chooses the size, so that all parts of all query tiles take about equally long, and stores it in
+    the work list. There are at most P parts.
+
+    Example:
+    ```mlir
+    %size = tile.part_size of %tiles rows %rows
+    ```
+  }];
+  let arguments = (ins Index:$tiles, Index:$rows);
+  let results = (outs Index:$size);
+  let assemblyFormat = "`of` $tiles `rows` $rows attr-dict";
+}
+
 def Tile_OwnVisitsOp : Tile_Op<"own_visits", [Pure]> {
   let summary = "the bounds of a loop for this warpgroup (per-warpgroup key range)";
   let description = [{
