@@ -314,9 +314,38 @@ def test_cells_of_decoding():
     assert 100 < len(_decode_grid.parse([])) < 120  # the cells whose caches fit
 
 
-def decoded(batch=1, keys=1024, notes=None, **microseconds):
+def test_cells_of_several_queries():
+    first, *_, step = _decode_grid.parse(["heads=32/8", "d=64", "b=2,4", "n=4096", "queries=16,3x1+2x64", "page=16",
+                                          "lengths=equal,even"])
+    assert str(first) == "32/8 d=64 B=2 N=4096 queries=16 page=16" and first.family == "several queries"
+    assert (first.query_counts, first.key_counts, first.bytes) == ([16, 16], [4096, 4096], first.cache_bytes)
+    assert str(step) == "32/8 d=64 B=5 N=4096 queries=3x1+2x64 page=16 lengths=even" and step.family == "mixed steps"
+    assert step.kinds == [(3, 1), (2, 64)] and step.query_counts == [1, 1, 1, 64, 64] and step.is_packed
+    assert all(512 <= keys <= 4096 for keys in step.key_counts) and len(set(step.key_counts)) > 1
+    assert step.key_counts == dataclasses.replace(step, query_heads=64, page=0).key_counts
+    assert step.bytes == sum(step.key_counts) * 8 * 64 * 4 < step.cache_bytes
+    tail = _decode_grid.Cell(1000, 16384, queries="128", lengths="tail")
+    assert min(tail.key_counts) == 128 and max(tail.key_counts) <= 16384 and tail.family == "lengths=tail"
+    assert sorted(tail.key_counts)[500] == pytest.approx(16384 / 16 + 64, rel=0.3)
+
+
+def test_sets_of_cells():
+    def parse(*texts):
+        return _decode_grid.parse(list(texts))
+
+    step, drawn, lengths, mixed = (parse(f"cells={name}") for name in ("step", "drawn", "lengths", "mixed"))
+    assert len(step) == 77 and len(drawn) == 60 and len(lengths) == len(mixed) == 24
+    assert len(parse("cells=step,drawn,lengths,mixed,step")) == len({*step, *drawn, *lengths, *mixed})
+    assert drawn[:9] == parse("cells=drawn", "count=9", "seed=42") != parse("cells=drawn", "count=9", "seed=0")
+    for cell in drawn:
+        assert int(cell.queries) <= min(2048, cell.keys) and cell.cache_bytes <= 16 << 30 and cell.page == 16
+    assert {cell.family for cell in step} == {"one query", "several queries", "lengths=even"}
+    assert {cell.queries for cell in mixed} == {"32x1+4x512+4x64"} and {cell.batch for cell in mixed} == {40}
+
+
+def decoded(batch=1, keys=1024, notes=None, queries="1", **microseconds):
     times = {name.replace("__", ":"): time for name, time in microseconds.items()}
-    return _decode_report.Row(_decode_grid.Cell(batch, keys), times, notes or {})
+    return _decode_report.Row(_decode_grid.Cell(batch, keys, queries=queries), times, notes or {})
 
 
 def test_ratios_of_decoding_are_to_the_best_of_all_peers():
@@ -334,21 +363,29 @@ def test_summary_of_decoding():
             decoded(flashc=10.0, fa2=5.0, notes={"cudnn": "no kernel"})]
     assert _decode_report.summary(rows) == [
         "geometric mean of 2 ratios to the best peer: 1.000 (0.500 to 2.00)",
+        "  worst: 0.500 of fa2: 32/8 d=128 B=1 N=1024",
         "geometric mean of 1 ratios of flashc's time to that of flashc:w4: 0.500 (0.500 to 0.50)",
         "geometric mean of 1 ratios to cudnn: 2.000 (2.000 to 2.00)",
         "geometric mean of 2 ratios to fa2: 1.414 (0.500 to 4.00)",
         "note: 32/8 d=128 B=1 N=1024: cudnn: no kernel"]
+    rows = [decoded(flashc=10.0, fa3=20.0), decoded(flashc=10.0, fa3=10.0, queries="2"),
+            decoded(flashc=10.0, fa3=5.0, queries="4"), decoded(flashc=10.0, flashc__calls=20.0, queries="4x1+1x4")]
+    assert [line for line in _decode_report.summary(rows)[2:] if "to fa3" not in line] == [
+        "geometric mean of 1 ratios to the best peer, one query: 2.000 (2.000 to 2.00)",
+        "geometric mean of 2 ratios to the best peer, several queries: 0.707 (0.500 to 1.00)",
+        "  worst: 0.500 of fa3: 32/8 d=128 B=1 N=1024 queries=4",
+        "geometric mean of 1 ratios of flashc's time to that of flashc:calls: 0.500 (0.500 to 0.50)"]
 
 
 def test_csv_of_decoding_reads_back(tmp_path, capsys):
     path = tmp_path / "decode.csv"
-    rows = [decoded(flashc=10.25, cudnn=20.5), decoded(16, 4096, flashc=63.5)]
+    rows = [decoded(flashc=10.25, cudnn=20.5), decoded(16, 4096, flashc=63.5, queries="8x1+8x16")]
     with open(path, "w", newline="", encoding="utf-8") as file:
         _decode_report.write_csv(file, rows[:1], with_names=True)
         _decode_report.write_csv(file, rows[1:])
     assert path.read_text().splitlines()[:2] == [
-        "batch,keys,query_heads,key_heads,depth,page,layout,system,microseconds,tb_per_s",
-        "1,1024,32,8,128,0,hnd,flashc,10.25,0.409"]
+        "batch,keys,query_heads,key_heads,depth,page,layout,queries,lengths,system,microseconds,tb_per_s",
+        "1,1024,32,8,128,0,hnd,1,equal,flashc,10.25,0.409"]
     assert _decode_report.read_csv([path]) == rows
     status, out, _ = run(["--decode", "--read", str(path)], capsys)
     assert status == 0 and out.splitlines()[0].endswith("  2.00")
@@ -358,7 +395,7 @@ def test_csv_of_decoding_reads_back(tmp_path, capsys):
     path.write_text("a,b\n1,2\n")
     with pytest.raises(ValueError, match="expected the columns batch,keys"):
         _decode_report.read_csv([path])
-    path.write_text(",".join(_decode_report.COLUMNS) + "\n" + ",".join(["x"] * 10) + "\n")
+    path.write_text(",".join(_decode_report.COLUMNS) + "\n" + ",".join(["x"] * 12) + "\n")
     with pytest.raises(ValueError, match="decode.csv:2: "):
         _decode_report.read_csv([path])
 
@@ -383,9 +420,16 @@ def run(arguments, capsys):
     (["--decode", "d=64", "--grid", "d=64"], "expected --decode or --grid, got both"),
     (["--decode", "d=64", "--backward"], "expected --decode or --backward, got both"),
     (["--decode", "heads=32"], "--decode: heads: expected query heads / key heads, a multiple of them, got '32'"),
-    (["--decode", "depth=1"], "--decode: expected heads=, d=, b=, n=, page= or layout=, got 'depth=1'"),
+    (["--decode", "depth=1"], "--decode: expected heads=, d=, b=, n=, page=, layout=, queries=, lengths= or cells=, "
+     "got 'depth=1'"),
     (["--decode", "layout=dnh"], "--decode: layout: expected hnd or nhd, got 'dnh'"),
     (["--decode", "page=48"], "--decode: expected n to be a multiple of page, got 1024 and 48"),
+    (["--decode", "queries=4x"], "--decode: queries: expected a number, or kinds of sequences such as 32x1+4x512+4x64, "
+     "got '4x'"),
+    (["--decode", "queries=2048"], "--decode: expected at most n queries, got 2048 and 1024"),
+    (["--decode", "lengths=all"], "--decode: lengths: expected equal, even or tail, got 'all'"),
+    (["--decode", "cells=step", "d=64"], "--decode: expected cells= alone or with count= and seed=, got cells=, d="),
+    (["--decode", "count=3"], "--decode: expected cells= alone or with count= and seed=, got count="),
 ])
 def test_wrong_arguments_are_refused(arguments, message, capsys):
     status, _, err = run(arguments, capsys)

@@ -22,10 +22,15 @@ class Row:
         """Returns the TB/s of a system; NaN if it did not run."""
         return self.cell.bytes / self.microseconds[name] / 1e6 if name in self.microseconds else math.nan
 
+    def best_peer(self):
+        """Returns the name of the fastest peer; "" if no peer ran."""
+        peers = {name: time for name, time in self.microseconds.items() if is_peer(name)}
+        return min(peers, key=peers.get) if peers else ""
+
     def ratio(self, peer=None):
         """Returns the time of a peer, or of the best peer, divided by flashc's time. NaN if one of them did not run."""
-        times = [time for name, time in self.microseconds.items() if (name == peer if peer else is_peer(name))]
-        return min(times) / self.microseconds[FLASHC] if times and FLASHC in self.microseconds else math.nan
+        time = self.microseconds.get(peer or self.best_peer(), math.nan)
+        return time / self.microseconds.get(FLASHC, math.nan)
 
     @property
     def failed(self):
@@ -34,22 +39,36 @@ class Row:
             not is_peer(name) or note.startswith("wrong") for name, note in self.notes.items())
 
     def line(self):
-        text = f"{str(self.cell):36}"
+        text = f"{str(self.cell):48}"
         for name, time in self.microseconds.items():
             text += f" {name} {time:9.1f} us {self.rate(name):5.2f} TB/s"
         return text + ("" if math.isnan(self.ratio()) else f"  {self.ratio():5.2f}")
 
 
 def summary(rows):
-    """Returns lines with the geometric means and the notes."""
+    """Returns lines with the geometric means, the worst cells and the notes."""
     names = list(dict.fromkeys(name for row in rows for name in row.microseconds))
-    lines = _mean("ratios to the best peer", [row.ratio() for row in rows])
+    families = list(dict.fromkeys(row.cell.family for row in rows))
+    what = "ratios to the best peer"
+    lines = _best(what, rows)
+    for family in families if len(families) > 1 else []:
+        lines += _best(f"{what}, {family}", [row for row in rows if row.cell.family == family])
     for name in names:
         if is_peer(name):
             lines += _mean(f"ratios to {name}", [row.ratio(name) for row in rows])
         elif name.startswith(VARIANT):
             lines += _mean(f"ratios of flashc's time to that of {name}", [1 / row.ratio(name) for row in rows])
     return lines + [f"note: {row.cell}: {name}: {note}" for row in rows for name, note in row.notes.items()]
+
+
+def _best(what, rows):
+    """Returns the line of the mean of the ratios to the best peer, and that of the worst of several cells."""
+    known = [row for row in rows if not math.isnan(row.ratio())]
+    lines = _mean(what, [row.ratio() for row in known])
+    if len(known) > 1:
+        worst = min(known, key=Row.ratio)
+        lines.append(f"  worst: {worst.ratio():.3f} of {worst.best_peer()}: {worst.cell}")
+    return lines
 
 
 def _mean(what, ratios):

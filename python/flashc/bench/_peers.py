@@ -17,7 +17,8 @@ class Refused(Exception):
 
 class Contender:
     """One system on one cell. `run(i)` launches the system on the i-th of `count` sets of inputs. `around()` returns a
-    context for runs. `result(output)` converts the output to [batch, heads, n, dv]."""
+    context for runs. `result(output)` converts the output to [batch, heads, n, dv], or to [total, heads, dv] if queries
+    are packed."""
 
     def __init__(self, run, count, around=contextlib.nullcontext, result=lambda output: output):
         self.run, self.count, self.around, self.result = run, count, around, result
@@ -40,8 +41,11 @@ def first_line(error):
 
 
 class System:
-    """An implementation of attention. `prepare(cell, sets)` returns a Contender or raises Refused."""
+    """An implementation of attention. `prepare(cell, sets)` returns a Contender or raises Refused. A system with
+    `reads_cache` reads caches as servers do: `prepare` takes _decode.Inputs in place of sets, and `serves(cell)` says
+    whether the system has a function for the cell."""
     name = ""
+    reads_cache = False
 
     @staticmethod
     def begin():

@@ -7,7 +7,8 @@ import math
 from ._report import CUBLAS, FLASHC, systems_of
 
 _COLOURS = {FLASHC: "#d62728", CUBLAS: "#999999", "cudnn": "#2ca02c", "fa2": "#1f77b4", "flex": "#9467bd",
-            "flex-tuned": "#8c564b", "flash_attn2": "#17becf", "flash_attn3": "#ff7f0e"}
+            "flex-tuned": "#8c564b", "flash_attn2": "#17becf", "flash_attn3": "#ff7f0e", "fa3": "#ff7f0e",
+            "flashinfer": "#e377c2"}
 
 
 def missing():
@@ -134,7 +135,7 @@ def plot_decoding(rows, path, device=""):
         ratios.set_xticks(range(len(members)), [f"{row.cell.batch} x {_short(row.cell.keys)}" for row in members],
                           rotation=90, fontsize=7)
         ratios.set_xlabel("batch x keys")
-    _save(pyplot, figure, places, f"decoding, one query token, bf16\n{device}".rstrip(), path)
+    _save(pyplot, figure, places, f"decoding, bf16\n{device}".rstrip(), path)
 
 
 def _short(number):
