@@ -430,6 +430,8 @@ def run(arguments, capsys):
     (["--decode", "lengths=all"], "--decode: lengths: expected equal, even or tail, got 'all'"),
     (["--decode", "cells=step", "d=64"], "--decode: expected cells= alone or with count= and seed=, got cells=, d="),
     (["--decode", "count=3"], "--decode: expected cells= alone or with count= and seed=, got count="),
+    (["--fa3", "fa3.so"], "expected --fa3 together with --decode"),
+    (["--decode", "--fa3", "none.so"], "--fa3: [Errno 2] No such file or directory: 'none.so'"),
 ])
 def test_wrong_arguments_are_refused(arguments, message, capsys):
     status, _, err = run(arguments, capsys)

@@ -7,7 +7,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import fake_cuda  # noqa: E402
-from flashc.bench import __main__ as command, _decode, _decode_grid, _gradients, _measure, _peers  # noqa: E402
+from flashc.bench import (__main__ as command, _decode, _decode_grid, _gradients, _measure, _peers,  # noqa: E402
+                          _serving_peers)
 from flashc.bench._grid import Cell, parse_grid, related  # noqa: E402
 from flashc.bench._report import read_csv  # noqa: E402
 
@@ -173,20 +174,7 @@ def test_the_command_measures_writes_and_relates(monkeypatch, tmp_path, capsys):
 
 @pytest.fixture
 def graphs(monkeypatch):
-    """Returns the list of contenders for which a decoding graph was made. A call of the n-th contender takes n ms."""
-    made = []
-
-    class Graph:
-        def __init__(self, contender):
-            contender.run(1)
-            made.append(contender)
-            self.milliseconds = float(len(made))
-
-        def measure(self, replays):
-            return replays * self.milliseconds
-
-    monkeypatch.setattr(_decode, "Graph", Graph)
-    return made
+    return fake_cuda.install_graphs(monkeypatch, _decode)
 
 
 def decoding_cell(**changes):
@@ -228,6 +216,7 @@ def test_the_command_measures_decoding(graphs, monkeypatch, tmp_path, capsys):
     flex = Plain(step=0.25)
     flex.name = "flex"
     monkeypatch.setattr(_decode, "PEERS", {"plain": Plain(), "flex": flex})
+    monkeypatch.setattr(_serving_peers, "peers", lambda library: {})
     monkeypatch.setattr(Plain, "missing", lambda self: None, raising=False)
     path = str(tmp_path / "decode.csv")
     cells = ["--decode", "heads=4/2", "d=16", "b=1", "n=32,64"]

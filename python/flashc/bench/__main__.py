@@ -29,6 +29,7 @@ EXAMPLES = """examples:
   python -m flashc.bench --latency
   python -m flashc.bench --decode heads=32/8 d=128 b=1,16 n=4096,65536 page=0,16
   python -m flashc.bench --decode heads=32/8 --peers cudnn,fa2,flex --csv decode.csv --plot decode.png
+  python -m flashc.bench --decode cells=step,drawn,lengths,mixed --fa3 _vllm_fa3_C.abi3.so --csv step.csv
   python -m flashc.bench --masks
   python -m flashc.bench --backward --peers cudnn,flex --csv backward.csv --plot backward.png
   python -m flashc.bench --backward --masks
@@ -52,8 +53,11 @@ def build_parser():
                         help="time flashc compiled for each cell's shapes too, as flashc:static")
     parser.add_argument("--peers", metavar="NAMES", help="separated by commas, of cudnn, fa2, flex, flex-tuned, "
                         "flash_attn2, flash_attn3 (default: all that are installed, but for flex-tuned; '': none). "
-                        "With --decode, of cudnn, fa2, flex, flex-tuned (default: cudnn,fa2; FlexAttention is compiled "
-                        "anew for each cell, which takes longer than all the rest)")
+                        "With --decode, of cudnn, fa2, flex, flex-tuned, fa3, flashinfer, flashinfer-cuda-cores, "
+                        "flashinfer-fa2 (default: all that are installed, but for FlexAttention, which is compiled "
+                        "anew for each cell; this takes longer than all the rest)")
+    parser.add_argument("--fa3", metavar="FILE", help="with --decode, the library of FlashAttention-3 out of vLLM's "
+                        "wheel, _vllm_fa3_C.abi3.so (default: that of the package vllm, if it is installed)")
     parser.add_argument("--bars", metavar="FILE", help="compare the ratios to cudnn with those of a CSV (its columns: "
                         f"{', '.join(_bars.COLUMNS)})")
     parser.add_argument("--csv", metavar="FILE", help="write every number there, cell by cell")
@@ -69,9 +73,11 @@ def build_parser():
                         "cap; with --backward, a window and packed documents by the tile, ALiBi and soft cap")
     parser.add_argument(
         "--decode", nargs="*", metavar="KEY=VALUES",
-        help="time decoding instead, one query token against caches, with cuDNN's and FlashAttention-2 "
-        "(SDPA), and FlexAttention if --peers has it: heads=32/8,64/8 d=128 b=1,16 n=1024,65536 page=0,16 "
-        "layout=hnd,nhd; what is left out is the whole grid, without pages")
+        help="time decoding instead, queries against caches, with cuDNN's and FlashAttention-2 (SDPA, one query), with "
+        "FlashAttention-3 and FlashInfer, and with FlexAttention if --peers has it: heads=32/8,64/8 d=128 b=1,16 "
+        "n=1024,65536 page=0,16 layout=hnd,nhd queries=1,16,32x1+4x512 lengths=equal,even,tail; what is left out is "
+        "the whole grid, with one query, without pages and with equal lengths. Or sets of cells: "
+        "cells=step,drawn,lengths,mixed count=60 seed=42 (the number of cells that are drawn, and the seed)")
     parser.add_argument("--latency", action="store_true",
                         help="measure the times from a program to a kernel and of a launch instead")
     return parser
@@ -199,9 +205,10 @@ def read_decoding(options, parser):
 
 def bench_decoding(cells, variants, options, parser):
     require_torch(parser)
-    from . import _decode, _measure
+    from . import _decode, _measure, _serving_peers
     device = _measure.describe_device()
-    peers = choose_peers(device, options, parser, _decode.PEERS, _decode.NOT_BY_DEFAULT)
+    known = {**_decode.PEERS, **_serving_peers.peers(options.fa3)}
+    peers = choose_peers(device, options, parser, known, _decode.NOT_BY_DEFAULT)
     with contextlib.ExitStack() as stack:
         with refusing(parser, "--csv: ", OSError):
             file = stack.enter_context(open(options.csv, "w", newline="", encoding="utf-8")) if options.csv else None
@@ -266,6 +273,11 @@ def main(arguments=None):
     parser = build_parser()
     options = parser.parse_args(arguments)
     is_decoding = options.decode is not None
+    if options.fa3:
+        if not is_decoding:
+            parser.error("expected --fa3 together with --decode")
+        with refusing(parser, "--fa3: ", OSError):
+            open(options.fa3, "rb").close()
     cells = choose_decoding(options, parser) if is_decoding else choose_cells(options, parser)
     variants = choose_variants(options, parser)
     bars = {} if is_decoding else choose_bars(cells, options, parser)
