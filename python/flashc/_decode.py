@@ -22,7 +22,6 @@ from ._runtime.specialization import Extents, Specialization, check_inputs, make
 from ._runtime.vectors import check_vectors
 from ._trace.region import get_trace
 from ._trace.trace import Lengths, call_mask, call_score
-from ._varlen import batch_of_one, out_of_batch
 
 
 @public
@@ -172,14 +171,7 @@ def decode_now(operands: Operands, options: Options, cache: Cache, out: Any = No
     """Computes flashc.decode outside of graphs. The PyTorch op calls it too."""
     options = options.checked()
     _check_choices(options.splits, options.batch_invariant)
-    is_packed = cache.cu_seqlens_q is not None
-    if is_packed:
-        shape = described_array("q", operands.q).shape
-        if len(shape) != 3:
-            raise ArgumentError(f"expected q of 3 dimensions [total, Hq, D] together with cu_seqlens_q, got shape "
-                                f"{shape}")
-        operands = operands._replace(q=operands.q[None])
-    outs, return_lse = split_out(batch_of_one(out) if is_packed else out) if out is not None else (), options.return_lse
+    outs, return_lse = split_out(out) if out is not None else (), options.return_lse
     if outs and outs[1] is not None:
         options = options._replace(return_lse=True)
     inputs = Inputs(refuse_gradients(q=operands.q, k_cache=operands.k, v_cache=operands.v, **cache._asdict(),
@@ -192,25 +184,35 @@ def decode_now(operands: Operands, options: Options, cache: Cache, out: Any = No
     if code.plan is not None:
         code = code._replace(plan=None)
     inputs.prepare_code(code)
-    if inputs.device == CPU and not case.is_empty:
-        check_cache_values(inputs, case.extents, case.specialization, operands.mask is not None)
+    if inputs.device == CPU:
+        check_cache_values(inputs, case, operands.mask is not None)
     results = case(inputs, code, outs)
-    result = tuple(results) if return_lse else results[0]
-    return out_of_batch(result, out, return_lse) if is_packed else result
+    return tuple(results) if return_lse else results[0]
 
 
 def _case(inputs: Inputs, options: Options) -> Case:
-    device, (extents, page_size) = inputs.device, _check(inputs, options.is_bshd)
+    device, is_packed, shapes = inputs.device, "cu_seqlens_q" in inputs, None
+    if is_packed:
+        q = inputs["q"]
+        if len(q.shape) != 3:
+            raise ArgumentError(f"expected q of 3 dimensions [total, Hq, D] together with cu_seqlens_q, got shape "
+                                f"{tuple(q.shape)}")
+        shapes = f"got q {tuple(q.shape)} in order [total, Hq, D], k_cache {tuple(inputs['k_cache'].shape)} and " \
+            f"v_cache {tuple(inputs['v_cache'].shape)}"
+        inputs = inputs.with_batch("q")
+    extents, page_size = _check(inputs, options.is_bshd, shapes)
     vectors = check_vectors(inputs, extents)
     cache_dtype, scales = _check_scales(inputs, extents, page_size)
     specialization = specialize(extents, options, _target_of(device), vectors)
     specialization = specialization._replace(page_size=page_size, cache_dtype=cache_dtype, scales=scales,
-                                             is_packed="cu_seqlens_q" in inputs)
-    case = attention_case(inputs, specialization, extents, attention_results(extents, options), options.is_bshd)
+                                             is_packed=is_packed)
+    results = attention_results(extents, options, is_packed=is_packed)
+    case = attention_case(inputs, specialization, extents, results, options.is_bshd)
+    case.window = options.mask()[1]
     case.aliases = {"k": "k_cache", "v": "v_cache"}
     batch = inputs["lengths"].shape[0]
     case.is_empty = case.is_empty or batch == 0 or 0 in inputs["k_cache"].shape
-    if "cu_seqlens_q" in inputs:
+    if is_packed:
         # For arrays that masks and scores read. The number of a sequence's queries is not known here.
         case.extents = extents._replace(batch=batch, queries=1)
 
@@ -233,15 +235,16 @@ def _check_choices(splits: Any, batch_invariant: bool) -> None:
         raise ArgumentError("expected no splits together with batch_invariant, whose parts are of one size")
 
 
-def _check(inputs: Inputs, is_bshd: bool) -> Tuple[Extents, int]:
-    """Checks the shapes. Returns the extents of the attention, and the number of rows of a page, or 0 without pages."""
+def _check(inputs: Inputs, is_bshd: bool, shapes: Optional[str]) -> Tuple[Extents, int]:
+    """Checks the shapes. Returns the extents of the attention, and the number of rows of a page, or 0 without pages.
+    `shapes`: the text of `check_inputs`."""
     q, k, v = inputs["q"], inputs["k_cache"], inputs["v_cache"]
     rows, heads = (1, 2) if is_bshd else (2, 1)
     for name in ("q", "k_cache", "v_cache"):
         if len(inputs[name].shape) != 4:
             raise ArgumentError(f"expected {name} of 4 dimensions, got shape {tuple(inputs[name].shape)}")
     is_packed, page_size, keys = "cu_seqlens_q" in inputs, 0, k.shape[rows]
-    batch = inputs["lengths"].shape[0] if is_packed and len(inputs["lengths"].shape) == 1 else q.shape[0]
+    batch = _count_sequences(inputs) if is_packed else q.shape[0]
     if "block_table" in inputs:
         table = inputs["block_table"]
         if len(table.shape) != 2:
@@ -266,8 +269,16 @@ def _check(inputs: Inputs, is_bshd: bool) -> Tuple[Extents, int]:
             f"expected k_cache and v_cache of one element type, got {spoken(k.dtype)} and {spoken(v.dtype)}")
     if k.shape[0] != v.shape[0] or k.shape[rows] != v.shape[rows]:
         raise ArgumentError(f"expected k_cache and v_cache of as many rows, got {tuple(k.shape)} and {tuple(v.shape)}")
-    extents = check_inputs(q, as_sequences(k), as_sequences(v), is_bshd, enable_gqa=True)
+    extents = check_inputs(q, as_sequences(k), as_sequences(v), is_bshd, True, shapes)
     return extents, page_size
+
+
+def _count_sequences(inputs: Inputs) -> int:
+    """Returns the number of sequences that most of the arrays with an element for each sequence have. So a message
+    about another number names the array that differs."""
+    names = "lengths", "cu_seqlens_q", "block_table" if "block_table" in inputs else "k_cache"
+    counts = [(*inputs[name].shape, 0)[0] - (name == "cu_seqlens_q") for name in names]
+    return max(counts, key=counts.count)
 
 
 def _check_scales(inputs: Inputs, extents: Extents, page_size: int) -> Tuple[Optional[str], Tuple[bool, bool]]:

@@ -2,11 +2,11 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, Callable, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, NamedTuple, Optional, Tuple
 
 from . import masks, ops
 from ._arrays.array import CPU, check_device, spoken
-from ._arrays.integers import array_of
+from ._arrays.integers import array_of, check_ascending, integers_of
 from ._arrays.protocol import ArrayLike, IntegersLike
 from ._arrays.source import described_array
 from ._attention import attend
@@ -201,16 +201,8 @@ def _read_offsets(name: str, offsets: Any, device: int, total: str, length: int)
         raise UnsupportedTypeError(f"expected {name} of int32 or int64, got {spoken(array.dtype)}")
     check_device(name, array, device)
     if device == CPU and array.address:
-        numbers = [int(offset) for offset in offsets]
-        check_ascending(name, numbers, total, length)
+        check_ascending(name, integers_of(name, array), total, length)
     return Sorted(offsets, array)
-
-
-def check_ascending(name: str, numbers: Sequence[int], total: str, length: int) -> None:
-    """Refuses offsets that do not ascend from 0 to `length`, whose name is `total`, at most."""
-    if numbers[0] != 0 or numbers[-1] > length or any(x > y for x, y in zip(numbers, numbers[1:])):
-        raise ArgumentError(f"expected {name} to ascend from 0 to {total} = {length} at most, got {numbers[:8]}"
-                            f"{'...' if len(numbers) > 8 else ''}")
 
 
 def batch_of_one(out: Any) -> Any:

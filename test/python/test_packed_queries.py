@@ -52,6 +52,31 @@ def test_arrays_of_the_caller():
     assert torch.equal(run(step._replace(offsets=step.offsets.long())), want)
 
 
+class Exported:
+    """A tensor of which only DLPack is known."""
+
+    def __init__(self, tensor):
+        self.tensor = tensor
+
+    def __dlpack__(self, **how):
+        return self.tensor.__dlpack__(**how)
+
+    def __dlpack_device__(self):
+        return self.tensor.__dlpack_device__()
+
+
+def test_arrays_that_cannot_be_indexed():
+    step = make(3)
+    o, lse = torch.empty_like(step.q), torch.empty(4, step.total)
+    want = run(step, return_lse=True)
+    assert torch.equal(torch.frombuffer(run(step._replace(q=memoryview(step.q.numpy()))),
+                                        dtype=torch.float32).view(step.q.shape), want[0])
+    for arrays in ((o, lse), (memoryview(o.numpy()), memoryview(lse.numpy())), (Exported(o), Exported(lse))):
+        o.fill_(torch.nan), lse.fill_(torch.nan)
+        assert run(step._replace(q=Exported(step.q)), out=arrays, return_lse=True) == arrays
+        assert torch.equal(o, want[0]) and torch.equal(lse, want[1])
+
+
 def test_sequences_without_queries():
     step = make(lengths=[(0, 9), (0, 0)])
     o, lse = run(step, return_lse=True)
@@ -122,11 +147,46 @@ def test_a_sequence_without_queries_has_no_pages():
     ({"offsets": [0, 3]}, r"expected cu_seqlens_q of shape \[B \+ 1\] = \[3\], got \(2,\)"),
     ({"offsets": torch.tensor([0.0, 3.0, 7.0])}, "expected cu_seqlens_q of int"),
     ({"q": torch.zeros(1, 10, 4, 16)}, r"expected q of 3 dimensions \[total, Hq, D\] together with cu_seqlens_q"),
+    ({"q": torch.zeros(10, 4, 24)}, r"expected q and k of one head dimension D, got q \(10, 4, 24\) in order "
+                                    r"\[total, Hq, D\], k_cache \(.*, 8, 2, 16\) "),
+    ({"q": torch.zeros(10, 3, 16)}, r"expected the heads of q to be a multiple of those of k and v, got q \(10, 3, 16"),
+    ({"q": torch.zeros(0, 4, 16), "offsets": [0, 1, 1]}, "expected cu_seqlens_q to ascend from 0 to total = 0 at most"),
+    ({"q": torch.zeros(0, 4, 16), "offsets": torch.tensor([1, 0, 0])}, "expected cu_seqlens_q to ascend from 0"),
 ])
 def test_refusals(change, message):
     step = make(lengths=[(3, 9), (4, 20)])
     with pytest.raises(flashc.Error, match=message):
         run(step._replace(**change))
+
+
+@pytest.mark.parametrize("out, message", [
+    (torch.zeros(9, 4, 16), r"expected out of shape \(10, 4, 16\), got \(9, 4, 16\)"),
+    (torch.zeros(1, 10, 4, 16), r"expected out of shape \(10, 4, 16\), got \(1, 10, 4, 16\)"),
+    ((None, torch.zeros(1, 4, 10)), r"expected out\[1\] \(lse\) of shape \(4, 10\), got \(1, 4, 10\)")])
+def test_results_of_another_shape(out, message):
+    with pytest.raises(flashc.ArgumentError, match=message):
+        run(make(lengths=[(3, 9), (4, 20)]), out=out)
+
+
+@pytest.mark.parametrize("page", [8, None])
+def test_numbers_of_sequences_that_differ(page):
+    """The message names the argument that differs from the others."""
+    step = make(lengths=[(3, 9), (4, 20)], page=page)
+    k, v, lengths, *table = step.cache
+    for name, change in (("lengths", step._replace(cache=(k, v, lengths[:1], *table))),
+                         ("cu_seqlens_q", step._replace(offsets=step.offsets[:2])),
+                         *([("block_table", step._replace(cache=(k, v, lengths, table[0][:1])))] if table else [])):
+        with pytest.raises(flashc.ArgumentError, match=rf"expected {name} of shape .* = \[[23]"):
+            run(change)
+
+
+def test_no_elements_are_read_without_memory():
+    step = make(lengths=[(3, 9), (4, 20)])
+    with pytest.raises(flashc.ArgumentError, match="expected cu_seqlens_q with elements in memory"):
+        run(step._replace(offsets=flashc.ArraySpec((3,), "i32")))
+    k, v, _, table = step.cache
+    with pytest.raises(flashc.ArgumentError, match="expected lengths with elements in memory"):
+        run(step._replace(cache=(k, v, flashc.ArraySpec((2,), "i32"), table)))
 
 
 @pytest.mark.parametrize("how", [{"layout": "bhsd"}, {"rotary": (torch.zeros(32, 8), torch.zeros(32, 8), False)}])

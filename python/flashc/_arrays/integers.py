@@ -2,14 +2,17 @@
 bits."""
 from __future__ import annotations
 
+import ctypes
 import sys
-from typing import Any
+from typing import Any, List, Optional, Sequence
 
 from .._runtime.library import ArgumentError, UnsupportedTypeError, described
-from .array import CPU, Array
+from .array import CPU, Array, check_memory
 from .source import described_array, source_of
 
 _OTHERS = "i64", "i16", "i8", "u8"
+_TYPES = {"i8": ctypes.c_int8, "u8": ctypes.c_uint8, "i16": ctypes.c_int16, "i32": ctypes.c_int32,
+          "i64": ctypes.c_int64}
 
 
 def is_list(x: Any) -> bool:
@@ -51,6 +54,24 @@ def check_elements(name: str, x: Any, end: int = 2**31) -> None:
         if not 0 <= number < end:
             most = "at least 0" if end == 2**31 else f"0 to {end - 1}"
             raise ArgumentError(f"expected {name} of {most}, got {number} for sequence {sequence}")
+
+
+def integers_of(name: str, x: Array, row: int = 0, begin: int = 0, end: Optional[int] = None) -> List[int]:
+    """Returns elements `begin` to `end` - 1 of an array of integers on the CPU; for two dimensions, those of a row."""
+    check_memory(name, x)
+    kind, stride = _TYPES[x.dtype], x.strides[-1]
+    size, count = ctypes.sizeof(kind), (x.shape[-1] if end is None else end) - begin
+    address = x.address + size * (begin * stride + (row * x.strides[0] if len(x.shape) == 2 else 0))
+    if stride == 1 or count <= 1:
+        return (kind * max(count, 0)).from_address(address)[:] if x.address else []
+    return [kind.from_address(address + size * stride * number).value for number in range(count)]
+
+
+def check_ascending(name: str, numbers: Sequence[int], total: str, length: int) -> None:
+    """Refuses offsets that do not ascend from 0 to `length`, whose name is `total`, at most."""
+    if numbers[0] != 0 or numbers[-1] > length or sorted(numbers) != numbers:
+        raise ArgumentError(f"expected {name} to ascend from 0 to {total} = {length} at most, got {numbers[:8]}"
+                            f"{'...' if len(numbers) > 8 else ''}")
 
 
 def integers_on(device: int, values: Any) -> Any:

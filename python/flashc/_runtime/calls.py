@@ -14,7 +14,8 @@ from .._arrays.overlap import find_shared
 from .._arrays.source import Source, described_array, named, source_of
 from .._trace.code import Code
 from . import contexts
-from .launch import WORDS, Frame, Launcher, Result, Shape, check_array, read_result, shape_of, signed, wait_for
+from .launch import WORDS, Frame, Launcher, Result, Shape, check_array, read_result, shape_of, signed, wait_for, \
+    with_batch
 from .library import ArgumentError, Error, UnsupportedTypeError
 from .plans import launch
 from .specialization import NO_CODE, Extents, Specialization
@@ -104,6 +105,12 @@ class Inputs:
             signature = [(name, self.sources[name], x[1:5]) for name, x in self.arrays.items()]
         return (make, options, *signature)
 
+    def with_batch(self, *names: str) -> "Inputs":
+        """Returns the inputs, in which the arrays with these names have a batch of 1 instead of none."""
+        other = copy.copy(self)
+        other.arrays = {name: with_batch(x) if name in names else x for name, x in self.arrays.items()}
+        return other
+
     def without(self, name: str) -> "Inputs":
         """Returns the inputs without the one called `name`."""
         other = copy.copy(self)
@@ -154,6 +161,8 @@ class Case:
     extents: Any = None
     #: Whether an extent is 0. Then nothing is launched, and the results are those of attention without keys.
     is_empty = False
+    #: The window (left, right) of the options, if the case is of a decoding.
+    window: Tuple[int, int] = (-1, -1)
     #: {name in the manifest: name of the input}, where they differ.
     aliases: Dict[str, str] = {}
     #: A function that completes the specialization when the mask and the score are known. None: it is complete.
@@ -253,7 +262,7 @@ class Case:
         if frame.owner is not arguments or frame.strides != strides:
             numbers = list(arguments)
             for result, place, x in zip(self.results, launcher.outputs, written):
-                numbers[place // WORDS] = shape_of(x, result.is_bshd)
+                numbers[place // WORDS] = result.shape_of(x)
             frame.set_numbers(numbers)
             frame.owner, frame.strides = arguments, strides
 
@@ -316,7 +325,7 @@ class Case:
             if owner is None or 0 in result.shape:
                 continue
             if result.name == "lse" and sinks is not None:
-                owner[...] = sinks[None, :, None]
+                owner[...] = sinks[:, None]
             else:
                 source_of(owner).fill(owner, -math.inf if result.name == "lse" else 0.0)
 

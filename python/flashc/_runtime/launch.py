@@ -118,6 +118,11 @@ def shape_of(x: Array, is_bshd: bool) -> Shape:
     return canonical(x.shape, is_bshd), canonical(strides, is_bshd)
 
 
+def with_batch(x: Array) -> Array:
+    """Returns an array without a batch as one with a batch of 1."""
+    return x._replace(shape=(1, *x.shape), strides=(x.shape[0] * x.strides[0], *x.strides))
+
+
 class Result(NamedTuple):
     """An array that a call writes."""
     #: `name` is used in the manifest, and `label` in messages.
@@ -131,6 +136,8 @@ class Result(NamedTuple):
     is_bshd: bool = False
     #: Whether a new array is allocated with dimensions 1 and 2 exchanged, and returned as a transposed view.
     transposes: bool = False
+    #: Whether the array has no batch. The kernel takes it with a batch of 1.
+    is_packed: bool = False
 
     @property
     def key(self) -> str:
@@ -147,8 +154,12 @@ class Result(NamedTuple):
         return a, c, b, d
 
     def new_shape(self) -> Shape:
-        return canonical(self.shape, self.is_bshd), canonical(contiguous_strides(self.memory),
-                                                              self.is_bshd or self.transposes)
+        shape, memory = ((1, *x) if self.is_packed else x for x in (self.shape, self.memory))
+        return canonical(shape, self.is_bshd), canonical(contiguous_strides(memory), self.is_bshd or self.transposes)
+
+    def shape_of(self, x: Array) -> Shape:
+        """Returns the extents and strides of the caller's array for the result."""
+        return shape_of(with_batch(x) if self.is_packed else x, self.is_bshd)
 
 
 def lies_exchanged(x: Array, is_bshd: bool, source: Source) -> bool:
@@ -157,12 +168,14 @@ def lies_exchanged(x: Array, is_bshd: bool, source: Source) -> bool:
     return not is_bshd and b > 1 and c > 1 and x.strides[1] < x.strides[2] and source.can_transpose
 
 
-def attention_results(extents: Extents, options: Options, transposes: bool = False) -> List[Result]:
-    """Returns the results: o, and lse if `options` ask for it."""
-    batch, heads, length = extents.batch, extents.query_heads, extents.queries
-    shape = (batch, length, heads, extents.value_dim) if options.is_bshd else (batch, heads, length, extents.value_dim)
-    o = Result("o", "out", "q", shape, extents.dtype, options.is_bshd, transposes)
-    lse = Result("lse", "out[1] (lse)", "q", (batch, heads, length), sum_dtype(extents.dtype))
+def attention_results(extents: Extents, options: Options, transposes: bool = False,
+                      is_packed: bool = False) -> List[Result]:
+    """Returns the results: o, and lse if `options` ask for it. `is_packed`: they have no batch."""
+    heads, length, batch = extents.query_heads, extents.queries, () if is_packed else (extents.batch,)
+    rows = (length, heads) if options.is_bshd else (heads, length)
+    o = Result("o", "out", "q", (*batch, *rows, extents.value_dim), extents.dtype, options.is_bshd, transposes,
+               is_packed)
+    lse = Result("lse", "out[1] (lse)", "q", (*batch, heads, length), sum_dtype(extents.dtype), is_packed=is_packed)
     return [o, lse] if options.return_lse else [o]
 
 

@@ -133,8 +133,10 @@ class Extents(NamedTuple):
     dtype: str = ""
 
 
-def check_inputs(q: Array, k: Array, v: Optional[Array], is_bshd: bool, enable_gqa: bool) -> Extents:
-    """Checks q, k and v, or q and k if v is None, and returns the extents."""
+def check_inputs(q: Array, k: Array, v: Optional[Array], is_bshd: bool, enable_gqa: bool,
+                 shapes: Optional[str] = None) -> Extents:
+    """Checks q, k and v, or q and k if v is None, and returns the extents. `shapes`: the text of messages about the
+    shapes that the caller gave, if these are not the shapes of q, k and v."""
     order = "[B, N, H, D]" if is_bshd else "[B, H, N, D]"
     others = [("k", k)] if v is None else [("k", k), ("v", v)]
     arrays = [("q", q), *others]
@@ -157,7 +159,8 @@ def check_inputs(q: Array, k: Array, v: Optional[Array], is_bshd: bool, enable_g
             f"expected {names} of bf16 or f16 on a GPU, got {spoken(q.dtype)}: Tensor Cores multiply "
             "16-bit numbers; convert the arrays, or use arrays on the CPU")
     heads, length = (2, 1) if is_bshd else (1, 2)
-    shapes = "got " + ", ".join(f"{name} {tuple(x.shape)}" for name, x in arrays) + f" in order {order}"
+    if shapes is None:
+        shapes = "got " + ", ".join(f"{name} {tuple(x.shape)}" for name, x in arrays) + f" in order {order}"
     for dim, what in ((0, "batch B"), (heads, "number of heads Hk"), (length, "length Nk")):
         if v is not None and k.shape[dim] != v.shape[dim]:
             raise ArgumentError(f"expected k and v of one {what}, {shapes}")
