@@ -8,7 +8,7 @@ from ._arrays.integers import array_of, table_of
 from ._arrays.overlap import find_shared
 from ._arrays.protocol import ArrayLike, IntegersLike
 from ._rotary import angles_of, check_angles, rotated
-from ._runtime.calls import Case, Inputs, case_of, is_graph, refuse_gradients
+from ._runtime.calls import Case, Inputs, case_of, is_graph
 from ._runtime.launch import Result, read_result
 from ._runtime.library import ArgumentError, UnsupportedTypeError, parse_flag
 from ._runtime.plain import Append
@@ -99,7 +99,7 @@ class Tokens(NamedTuple):
 
 def append_now(k_cache: Any, v_cache: Any, tokens: Tokens, is_interleaved: bool) -> None:
     """flashc.append_kv outside of graphs; the PyTorch op calls it."""
-    inputs = Inputs(refuse_gradients(**tokens._asdict(), k_cache=k_cache, v_cache=v_cache))
+    inputs = Inputs(dict(tokens._asdict(), k_cache=k_cache, v_cache=v_cache))
     inputs.narrow("positions", "counts", "block_table", "leftpad")
     case = case_of(append_case, inputs, is_interleaved)
     _check_caches(inputs)

@@ -117,34 +117,31 @@ def refuse_out(options: Options, out: Any, where: str) -> None:
 Call = Tuple[Inputs, Case, Code]
 
 
-def prepare(operands: Operands, options: Options, code: Optional[Code] = None) -> Call:
-    """Checks a call of an attention; `options` are checked. `code`: that of an earlier call with the same mask and
-    score, or None."""
-    inputs = Inputs(operands.arrays())
+def prepare(operands: Operands, options: Options, refuses: bool = False) -> Call:
+    """Checks a call of an attention; `options` are checked. `refuses`: as for Inputs."""
+    inputs = Inputs(operands.arrays(), refuses)
     if operands.sinks is not None:
         inputs.widen("sinks", sum_dtype(inputs["q"].dtype))
     case = case_of(_case, inputs, options)
     if operands.mask is None and operands.score is None:
-        code = NO_CODE
-    elif code is None:
-        code = make_code(operands.mask, operands.score, case.extents, inputs.device, inputs.stream)
-    return inputs, case, code
+        return inputs, case, NO_CODE
+    return inputs, case, make_code(operands.mask, operands.score, case.extents, inputs.device, inputs.stream)
 
 
 def run(call: Call, return_lse: bool, outs: Sequence[Any] = (), records: bool = False) -> Any:
     """Launches the kernel of a call; returns o or (o, lse). `records`: PyTorch records gradients, so that arrays that
     the mask or the score reads may not require one."""
     inputs, case, code = call
-    if code is not NO_CODE:
+    if code.arrays:
         inputs.prepare_code(code, records)
     results = case(inputs, code, outs)
     return tuple(results) if return_lse else results[0]
 
 
-def attention_now(operands: Operands, options: Options, out: Any = None, code: Optional[Code] = None,
-                  records: bool = False) -> Any:
-    """flashc.attention outside of graphs, without gradients; `options` are checked. `code` and `records`: as for
-    `prepare` and `run`."""
+def attention_now(operands: Operands, options: Options, out: Any = None, records: bool = False,
+                  refuses: bool = False) -> Any:
+    """flashc.attention outside of graphs, without gradients; `options` are checked. `records` and `refuses`: as for
+    `run` and `prepare`."""
     outs, return_lse = (), options.return_lse
     if out is not None:
         outs = split_out(out)
@@ -152,7 +149,17 @@ def attention_now(operands: Operands, options: Options, out: Any = None, code: O
             options = options._replace(return_lse=True)
     if options.dropout_p:
         operands = with_philox(operands, options)
-    return run(prepare(operands, options, code), return_lse, outs, records)
+    return run(prepare(operands, options, refuses), return_lse, outs, records)
+
+
+def with_lse(call: Call, options: Options) -> Call:
+    """Returns the call of `prepare(..., options)`, which also returns the log-sum-exp."""
+    inputs, case, code = call
+    if options.return_lse:
+        return call
+    if case.with_lse is None:
+        case.with_lse = case_of(_case, inputs, options._replace(return_lse=True))
+    return inputs, case.with_lse, code
 
 
 def _case(inputs: Inputs, options: Options) -> Case:

@@ -1,11 +1,12 @@
 """flashc.attention_backward: the gradients of attention."""
 from __future__ import annotations
 
-from typing import Any, Callable, NamedTuple, Optional, Sequence, Tuple, Union
+import functools
+from typing import Any, Callable, Optional, Sequence, Tuple, Union
 
 from ._arrays.protocol import ArrayLike
 from ._captured_gradients import captured_gradients
-from ._runtime.calls import Case, Inputs, attention_case, case_of, refuse_gradients
+from ._runtime.calls import Case, Inputs, attention_case, case_of
 from ._runtime.launch import Result, lies_exchanged, read_outs
 from ._runtime.library import ATTENTION_BACKWARD, ArgumentError, UnsupportedTypeError, parse_flag
 from ._runtime.options import Operands, Options, Window
@@ -59,41 +60,44 @@ def attention_backward(q: ArrayLike, k: ArrayLike, v: ArrayLike, o: ArrayLike, l
     parse_flag("deterministic", deterministic)
     options = Options(causal, window, scale, dropout_p, enable_gqa, False, layout, schedule, static_shapes,
                       deterministic)
-    return backward_of(Operands(q, k, v, mask, score, sinks, philox), options.checked(philox), Given(o, lse, do, dlse),
+    return backward_of(Operands(q, k, v, mask, score, sinks, philox), options.checked(philox), (o, lse, do, dlse),
                        captured, out=out)
 
 
-class Given(NamedTuple):
-    """The results of attention, and their gradients."""
-    o: Any
-    lse: Any
-    do: Any
-    dlse: Any = None
-
-
-def backward_of(operands: Operands, options: Options, given: Given, captured: Sequence[Any] = (),
+def backward_of(operands: Operands, options: Options, given: Sequence[Any], captured: Sequence[Any] = (),
                 code: Optional[Code] = None, out: Any = None) -> Tuple[Any, ...]:
-    """Computes flashc.attention_backward with checked `options`. `code` is the mask and the score as the forward pass
-    traced them, because arrays that these refer to may have changed since then."""
+    """Computes flashc.attention_backward with checked `options`. `given`: (o, lse, do, dlse). `code` is the
+    mask and the score as the forward pass traced them, because arrays that these refer to may have changed since
+    then."""
     if not isinstance(captured, (tuple, list)):
         raise UnsupportedTypeError(f"expected captured to be a tuple or a list of arrays, got {type(captured)!r}")
     sinks = operands.sinks
-    outs = read_outs(out, ["dq", "dk", "dv", *([] if sinks is None else ["dsinks"])])
+    outs = () if out is None else read_outs(out, ["dq", "dk", "dv", *([] if sinks is None else ["dsinks"])])
     if options.dropout_p and operands.philox is None:
         raise ArgumentError("expected philox, that of the forward pass, together with dropout_p")
-    inputs = Inputs(refuse_gradients(**operands.arrays(), **given._asdict()))
-    inputs.widen("sinks", sum_dtype(inputs["q"].dtype))
-    case = case_of(_case, inputs, options._replace(operation=ATTENTION_BACKWARD, return_lse=given.dlse is not None))
+    o, lse, do, dlse = given
+    inputs = Inputs({**operands.arrays(), "o": o, "lse": lse, "do": do, "dlse": dlse})
+    if sinks is not None:
+        inputs.widen("sinks", sum_dtype(inputs["q"].dtype))
+    case = case_of(_case, inputs, _options_of(options, dlse is not None))
     if code is None:
         code = make_code(operands.mask, operands.score, case.extents, inputs.device, inputs.stream)
-    inputs.prepare_code(code)
+    if code.arrays:
+        inputs.prepare_code(code)
     results = case(inputs, code, outs)
     if sinks is not None:
-        if case.is_empty and given.dlse is not None:  # Without keys, lse is the head's sink.
-            results[3][...] = given.dlse.sum(axis=(0, 2))
-        if outs[3] is None:
+        if case.is_empty and dlse is not None:  # Without keys, lse is the head's sink.
+            results[3][...] = dlse.sum(axis=(0, 2))
+        if not outs or outs[3] is None:
             results[3] = as_type_of(results[3], sinks)
-    return (*results, *captured_gradients(captured, case, inputs, code, options.is_bshd))
+    return (*results, *captured_gradients(captured, case, inputs, code, options.is_bshd)) if captured else \
+        tuple(results)
+
+
+@functools.lru_cache(maxsize=1024)
+def _options_of(options: Options, has_dlse: bool) -> Options:
+    """Returns the options of the backward pass of a call. `has_dlse`: whether lse has a gradient."""
+    return options._replace(operation=ATTENTION_BACKWARD, return_lse=has_dlse)
 
 
 def _case(inputs: Inputs, options: Options) -> Case:

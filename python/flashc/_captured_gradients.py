@@ -18,8 +18,6 @@ def captured_gradients(captured: Sequence[Any], backward: Case, inputs: Inputs, 
     """Returns the gradient of each array of `captured`, in f32 (f64 for f64) and in the array's shape. `inputs` and
     `code` are those of the backward pass. If elements share memory (stride 0), the first of them has their whole
     gradient, and the gradient of the others is 0."""
-    if not captured:
-        return []
     inputs = inputs.without("sinks")  # The log-sum-exp includes the sinks.
     return [_gradient_of(number, x, backward, inputs, code, is_bshd) for number, x in enumerate(captured)]
 

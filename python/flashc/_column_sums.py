@@ -5,7 +5,7 @@ from typing import Any, Callable, Optional, Union
 
 from ._arrays.protocol import ArrayLike
 from ._runtime import library
-from ._runtime.calls import Case, Inputs, attention_case, case_of, refuse_gradients
+from ._runtime.calls import Case, Inputs, attention_case, case_of
 from ._runtime.launch import Result
 from ._runtime.library import ArgumentError, described
 from ._runtime.options import Options, Window
@@ -47,7 +47,7 @@ def column_sums(q: ArrayLike, k: ArrayLike, lse: ArrayLike, *, causal: bool = Fa
         raise ArgumentError(f"expected per to be 'query_head' or 'key_head', got {described(per)}")
     options = Options(causal, window, scale, 0.0, enable_gqa, False, layout, schedule, static_shapes,
                       operation=_PER[per]).checked()
-    inputs = Inputs(refuse_gradients(q=q, k=k, lse=lse))
+    inputs = Inputs(dict(q=q, k=k, lse=lse))
     case = case_of(_case, inputs, options)
     code = make_code(mask, score, case.extents, inputs.device, inputs.stream)
     inputs.prepare_code(code)

@@ -12,13 +12,14 @@ from ._arrays.source import described_array
 from ._cache_values import check_cache_values
 from ._rotary import rotated
 from ._runtime import contexts, library
-from ._runtime.calls import Case, Inputs, attention_case, case_of, is_graph, refuse_gradients
+from ._runtime.calls import Case, Inputs, attention_case, case_of, is_graph
 from ._runtime.launch import attention_results, split_out
 from ._runtime.library import ArgumentError, UnsupportedTypeError, described
 from ._runtime.options import Operands, Options, Window, check_layout
 from ._runtime.public import public
 from ._runtime.scales import EIGHT_BITS, read_scales
-from ._runtime.specialization import Extents, Specialization, check_inputs, make_code, specialize, sum_dtype, target_of
+from ._runtime.specialization import NO_CODE, Extents, Specialization, check_inputs, make_code, specialize, sum_dtype, \
+    target_of
 from ._runtime.vectors import check_vectors
 from ._trace.region import get_trace
 from ._trace.trace import Lengths, call_mask, call_score
@@ -174,16 +175,18 @@ def decode_now(operands: Operands, options: Options, cache: Cache, out: Any = No
     outs, return_lse = split_out(out) if out is not None else (), options.return_lse
     if outs and outs[1] is not None:
         options = options._replace(return_lse=True)
-    inputs = Inputs(refuse_gradients(q=operands.q, k_cache=operands.k, v_cache=operands.v, **cache._asdict(),
-                                     sinks=operands.sinks))
+    lengths, block_table, k_scale, v_scale, cu_seqlens_q = cache
+    inputs = Inputs({"q": operands.q, "k_cache": operands.k, "v_cache": operands.v, "lengths": lengths,
+                     "block_table": block_table, "k_scale": k_scale, "v_scale": v_scale, "cu_seqlens_q": cu_seqlens_q,
+                     "sinks": operands.sinks})
     inputs.narrow("lengths", "block_table", "cu_seqlens_q")
-    inputs.widen("sinks", sum_dtype(inputs["q"].dtype))
-    case = case_of(_case, inputs, options)
-    # The tiles that a mask keeps also depend on the lengths, which a plan does not fix.
-    code = make_code(operands.mask, operands.score, case.extents, inputs.device, inputs.stream)
-    if code.plan is not None:
-        code = code._replace(plan=None)
-    inputs.prepare_code(code)
+    if operands.sinks is not None:
+        inputs.widen("sinks", sum_dtype(inputs["q"].dtype))
+    case, code = case_of(_case, inputs, options), NO_CODE
+    if operands.mask is not None or operands.score is not None:
+        # The tiles that a mask keeps also depend on the lengths, which a plan does not fix.
+        code = make_code(operands.mask, operands.score, case.extents, inputs.device, inputs.stream)._replace(plan=None)
+        inputs.prepare_code(code)
     if inputs.device == CPU:
         check_cache_values(inputs, case, operands.mask is not None)
     results = case(inputs, code, outs)

@@ -12,7 +12,7 @@ from ._arrays.cuda import copy_to_host
 from ._arrays.protocol import ArrayLike
 from ._runtime import contexts, library
 from ._runtime.kernel import make_request
-from ._runtime.launch import WORDS, Frame, signed
+from ._runtime.launch import WORDS, Frame
 from ._runtime.library import ArgumentError, CompileError, Error, OutOfMemoryError, described, path_text
 from ._runtime.options import Operands, Options, Window
 from ._runtime.public import public
@@ -198,7 +198,7 @@ def _bind(words: Any, code: Code) -> List[Any]:
     copies: List[Any] = []
     arrays = iter(code.arrays)
     for number, (capture, one) in enumerate(zip(code.captures, code.bound), 3):
-        words[number * WORDS + 4] = signed(one.scalar)
+        words[number * WORDS + 4] = one.scalar
         if capture.shape:
             words[number * WORDS] = _host_address(next(arrays), one.address, copies)
     return copies

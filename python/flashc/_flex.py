@@ -22,7 +22,7 @@ from typing import Any, Callable, NamedTuple, Optional, Sequence, Tuple
 from . import ops
 from ._runtime.library import ArgumentError, UnsupportedTypeError, described, parse_flag
 from ._runtime.options import Operands, Options
-from ._runtime.plans import MaskPlan
+from ._runtime.plans import MaskPlan, TracedPlan
 from ._trace.repeated import code_of
 from ._trace.code import Code
 from ._trace.trace import call_mask
@@ -50,8 +50,10 @@ def read(operands: Operands, options: Options, kernel_options: Any, return_aux: 
     FlexAttention's. `operands.mask` is the block_mask. `follows`: None: tables are always read."""
     query, key, value, block_mask, score_mod, *_ = operands
     _check_tensors(query, key, value)
-    return_lse = parse_flag("return_lse", options.return_lse)
-    parse_flag("enable_gqa", options.enable_gqa)
+    return_lse = options.return_lse
+    if type(return_lse) is not bool or type(options.enable_gqa) is not bool:
+        return_lse = parse_flag("return_lse", return_lse)
+        parse_flag("enable_gqa", options.enable_gqa)
     if return_aux is not None and not hasattr(return_aux, "max_scores"):
         raise UnsupportedTypeError(f"expected return_aux to be an AuxRequest or None, got {described(return_aux)}")
     if kernel_options is not None and not hasattr(kernel_options, "keys"):
@@ -65,7 +67,11 @@ def read(operands: Operands, options: Options, kernel_options: Any, return_aux: 
         if return_aux.max_scores:
             raise ArgumentError("expected return_aux without max_scores, which flashc does not compute")
         return_lse = return_aux.lse
-    mask = mask_of(block_mask, query.shape[2], key.shape[2], follows)
+    mask = block_mask
+    if block_mask is not None:
+        device, is_double = (query.get_device(), query.element_size() == 8) if hasattr(query, "get_device") else \
+            (None, False)
+        mask = mask_of(block_mask, query.shape[2], key.shape[2], follows, device, is_double)
     if query.shape[0] != key.shape[0]:
         if key.shape[0] != 1:
             raise ArgumentError(f"expected query, key and value of one batch, or key and value of batch 1, got "
@@ -93,9 +99,10 @@ def _check_tensors(query: Any, key: Any, value: Any) -> None:
                             f"{key.shape[-1]}")
 
 
-def mask_of(block_mask: Any, queries: int, keys: int,
-            follows: Optional[Follows] = None) -> Optional[Callable[..., Any]]:
-    """Returns the mask of a BlockMask, or None if it keeps everything. A function is returned as it is."""
+def mask_of(block_mask: Any, queries: int, keys: int, follows: Optional[Follows] = None,
+            device: Optional[int] = None, is_double: bool = False) -> Optional[Callable[..., Any]]:
+    """Returns the mask of a BlockMask, or None if it keeps everything. A function is returned as it is. `device`, if it
+    is known, and `is_double`: those of the call, as for `trace`."""
     if block_mask is None:
         return None
     if not hasattr(block_mask, "mask_mod"):
@@ -110,12 +117,8 @@ def mask_of(block_mask: Any, queries: int, keys: int,
     if lengths != (queries, keys):
         raise ArgumentError(f"expected a block_mask that was made for {queries} queries and {keys} keys, got one for "
                             f"{lengths[0]} and {lengths[1]}")
-    tables = _tables_of(block_mask, keys)
-    code = None if mask_mod is None else code_of(mask_mod, None)
-    stamps = _stamps([] if code is None else [array.owner for array in code.arrays])
-    says_nothing = code is not None and follows is not None and \
-        tables.say_nothing(mask_mod, code, stamps, lengths, follows)
-    return tables.plan(mask_mod if says_nothing else tables.mask(mask_mod), code, stamps)
+    code = None if mask_mod is None else code_of(mask_mod, None, device=device, is_double=is_double)
+    return _tables_of(block_mask, keys).choose(mask_mod, code, lengths, follows, device is not None)
 
 
 def _keeps_everything(mask_mod: Any) -> bool:
@@ -126,15 +129,7 @@ def _keeps_everything(mask_mod: Any) -> bool:
 
 # --- Tables -----------------------------------------------------------------------------------------------------------
 
-_FIELDS = ("kv_num_blocks", "kv_indices", "full_kv_num_blocks", "full_kv_indices")
-
-
-def _version(x: Any) -> Optional[int]:
-    """Returns how often a tensor was written; None if PyTorch does not count its writes."""
-    try:
-        return x._version
-    except (AttributeError, RuntimeError):  # Tensors of inference mode have no count.
-        return None
+_fields_of = operator.attrgetter("kv_num_blocks", "kv_indices", "full_kv_num_blocks", "full_kv_indices")
 
 
 #: Arrays, and how often each of them was written.
@@ -142,9 +137,15 @@ _Stamps = Tuple[Sequence[Any], Sequence[int]]
 
 
 def _stamps(arrays: Sequence[Any]) -> Optional[_Stamps]:
-    """Returns the arrays with their versions, which differ after one was written; None if a version is unknown."""
-    versions = [0 if x is None else _version(x) for x in arrays]
-    return None if None in versions else (arrays, versions)  # type: ignore[return-value]
+    """Returns the arrays with their versions, which differ after one was written; None if PyTorch does not count the
+    writes of an array."""
+    versions = []
+    for x in arrays:
+        try:
+            versions.append(0 if x is None else x._version)
+        except (AttributeError, RuntimeError):  # Tensors of inference mode have no count.
+            return None
+    return arrays, versions
 
 
 def _is_same(x: Optional[_Stamps], y: Optional[_Stamps]) -> bool:
@@ -161,7 +162,7 @@ class _Tables:
     def __init__(self, block_mask: Any, keys: int) -> None:
         rows, columns = block_mask.BLOCK_SIZE
         self.block_size = (int(rows), int(columns))
-        self.stamps = _stamps([getattr(block_mask, field) for field in _FIELDS])
+        self.stamps = _stamps(_fields_of(block_mask))
         count, full = -(-keys // self.block_size[1]), block_mask.full_kv_num_blocks
         table = _dense(block_mask.kv_num_blocks, block_mask.kv_indices, count)
         if full is not None:
@@ -170,42 +171,43 @@ class _Tables:
         while len(table.shape) < 4:
             table = table[None]
         self.table = table
-        # The last call of `say_nothing`: the code of mask_mod, the arrays that it reads with their numbers of writes,
-        # and the answer.
-        self._asked: Optional[Tuple[Code, Any, bool]] = None
-        # The last call of `plan`: the code, the arrays with their numbers of writes, and the plan. The plan is made
-        # when the second call has the same code, arrays and numbers.
-        self._planned: Optional[Tuple[Optional[Code], Any, Optional[MaskPlan]]] = None
+        # The last call of `choose`: the code of the mask_mod, the arrays that it reads with their numbers of writes,
+        # whether the tables say nothing, and the plan, which the second call with the same code and arrays makes.
+        self._last: Optional[Tuple[Optional[Code], _Stamps, bool, Optional[MaskPlan]]] = None
 
-    def plan(self, mask: Callable[..., Any], code: Optional[Code], stamps: Optional[_Stamps]) -> Callable[..., Any]:
-        """Returns the mask with a plan, which is valid until the tables or the arrays that the mask_mod reads change.
-        `code` and `stamps` are the code of the mask_mod, and these arrays. The first call with new arrays returns the
-        mask without a plan, since a function may read other arrays in every call. So does a call in a CUDA graph, since
-        the arrays may be written between replays."""
-        if _is_capturing(self.table):
-            return mask
-        if stamps is None or self.stamps is None:
-            return mask
-        if self._planned is None or not _is_same_code(self._planned[0], code) or not _is_same(self._planned[1], stamps):
-            self._planned = (code, stamps, None)
-            return mask
-        if self._planned[2] is None:
-            self._planned = (code, stamps, MaskPlan(mask))
-        return self._planned[2]
+    def choose(self, mask_mod: Any, code: Optional[Code], lengths: Tuple[int, int], follows: Optional[Follows],
+               is_whole: bool = False) -> Callable[..., Any]:
+        """Returns the mask_mod alone if the tables say nothing more than it does, else the mask of both. `code` is the
+        code of the mask_mod. The mask has a plan, which is valid until the tables or the arrays that the mask_mod reads
+        change. The first call with new arrays returns the mask without a plan, since a function may read other arrays
+        in every call. So does a call in a CUDA graph, since the arrays may be written between replays. `is_whole`:
+        whether `code` is that of a call whose mask is the mask_mod."""
+        stamps = _stamps([array.owner for array in code.arrays] if code is not None and code.arrays else ())
+        says_nothing: Optional[bool] = False
+        plan, last = None, self._last
+        is_same = last is not None and _is_same_code(last[0], code) and _is_same(last[1], stamps)
+        if last is not None and is_same:
+            says_nothing, plan = last[2:]
+        elif code is not None and follows is not None:
+            says_nothing = self._say_nothing(mask_mod, code, lengths, follows)
+        can_plan = stamps is not None and self.stamps is not None and not _is_capturing(self.table)
+        if plan is not None and can_plan:
+            return TracedPlan(plan, code) if says_nothing and is_whole else plan
+        mask = mask_mod if says_nothing else self.mask(mask_mod)
+        if is_same and can_plan:
+            mask = plan = MaskPlan(mask)
+        if stamps is not None and says_nothing is not None:
+            self._last = code, stamps, says_nothing, plan
+        return mask
 
-    def say_nothing(self, mask_mod: Any, code: Code, stamps: Optional[_Stamps], lengths: Tuple[int, int],
-                    follows: Follows) -> bool:
-        """Whether the tables keep the same pairs as the function, so that they add nothing to it."""
-        if self._asked is not None and _is_same_code(self._asked[0], code) and _is_same(self._asked[1], stamps):
-            return self._asked[2]
+    def _say_nothing(self, mask_mod: Any, code: Code, lengths: Tuple[int, int], follows: Follows) -> Optional[bool]:
+        """Whether the tables keep the same pairs as the function, so that they add nothing to it. None: it cannot be
+        found out now."""
         # A table that all batches or heads share cannot follow from a function that reads the batch or the head.
         for extent, position in zip(self.table.shape, ("%b", "%h")):
             if extent == 1 and re.search(rf"{position}\b", code.mask or ""):
                 return False
-        answer = follows(mask_mod, self.table, self.block_size, lengths)
-        if answer is not None and stamps is not None:
-            self._asked = (code, stamps, answer)
-        return bool(answer)
+        return follows(mask_mod, self.table, self.block_size, lengths)
 
     def mask(self, mask_mod: Any) -> Callable[..., Any]:
         table, has_full = self.table, self.has_full
@@ -240,8 +242,7 @@ def _tables_of(block_mask: Any, keys: int) -> _Tables:
     """Returns the tables of a BlockMask. Makes them again if PyTorch's tables were written since."""
     known = _tables.get(block_mask)
     if known is not None and known.block_size == tuple(block_mask.BLOCK_SIZE) and known.table.shape[-1] == \
-            -(-keys // known.block_size[1]) and _is_same(known.stamps, _stamps([getattr(block_mask, field)
-                                                                                for field in _FIELDS])):
+            -(-keys // known.block_size[1]) and _is_same(known.stamps, _stamps(_fields_of(block_mask))):
         return known
     fresh = _Tables(block_mask, keys)
     if not _is_capturing(block_mask.kv_indices):

@@ -6,7 +6,7 @@ from typing import Any, Optional, Sequence, Tuple, Union
 from ._arrays.array import spoken
 from ._arrays.protocol import ArrayLike
 from ._arrays.source import described_array, named, source_of
-from ._runtime.calls import Case, Inputs, case_of, is_graph, refuse_gradients
+from ._runtime.calls import Case, Inputs, case_of, is_graph
 from ._runtime.launch import Result, read_outs
 from ._runtime.library import ArgumentError, UnsupportedTypeError
 from ._runtime.plain import Merge
@@ -71,7 +71,7 @@ def _stacked(name: str, parts: Any) -> Any:
 
 def merge_now(o: Any, lse: Any, sinks: Any = None, out: Optional[Tuple[Any, Any]] = None) -> Tuple[Any, Any]:
     """Computes flashc.merge_states outside of graphs. The PyTorch op calls it too."""
-    inputs = Inputs(refuse_gradients(o=o, lse=lse, sinks=sinks))
+    inputs = Inputs(dict(o=o, lse=lse, sinks=sinks))
     outs = read_outs(out, ("o", "lse"))
     merged, whole = case_of(_case, inputs, _dtype_of(outs[0], inputs))(inputs, outs=outs)
     return merged, whole

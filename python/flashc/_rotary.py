@@ -5,7 +5,7 @@ from typing import Any, Tuple
 
 from ._arrays.array import ITEM_SIZE, spoken
 from ._arrays.source import source_of
-from ._runtime.calls import Case, Inputs, case_of, is_graph, refuse_gradients
+from ._runtime.calls import Case, Inputs, case_of, is_graph
 from ._runtime.library import ArgumentError, UnsupportedTypeError, described, parse_flag
 from ._runtime.plain import Append
 from ._runtime.specialization import target_of
@@ -55,7 +55,7 @@ def rotated_now(q: Any, first: Any, rotary: Any, is_bshd: bool) -> Any:
     begins at row -first[b], so it is rotated by the angle of position first[b] + t. The values that the kernel appends
     are not used."""
     cos, sin = angles_of(rotary)
-    inputs = Inputs(refuse_gradients(q=q, first=first, cos=cos, sin=sin))
+    inputs = Inputs(dict(q=q, first=first, cos=cos, sin=sin))
     inputs.narrow("first")
     first, rows = inputs.owners["first"], inputs["q"]
     if len(rows.shape) != 4 or rows.dtype not in ("bf16", "f16", "f32"):

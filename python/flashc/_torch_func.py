@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from ._attention import attention_now
-from ._attention_backward import Given
 from ._runtime.library import ArgumentError, Error
 from ._runtime.options import VECTORS, Operands, Options
 from ._runtime.vectors import with_philox
@@ -131,8 +130,9 @@ class _Gradients(torch.autograd.Function):
     def forward(*arguments: Any) -> Tuple[Tensor, ...]:
         *tensors, o, lse, do, dlse, call = arguments
         operands = call.operands(tensors)
-        found, _ = gradients(operands, call.options, Given(suitable(o), lse.contiguous(), do, dlse))
-        return tuple(found[name] if name in found else no_sums(operands.q) for name in DIFFERENTIABLE)
+        with torch.no_grad():
+            found = gradients(operands, call.options, (suitable(o), lse.contiguous(), do, dlse))
+        return tuple(no_sums(operands.q) if gradient is None else gradient for gradient in found)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:

@@ -20,24 +20,24 @@ else:
 
 
 #: Whether autocast is enabled for any device. Every call asks this first.
-_is_any_autocast: Callable[[], bool] = getattr(torch._C, "_is_any_autocast_enabled", lambda: True)
+is_any_autocast: Callable[[], bool] = getattr(torch._C, "_is_any_autocast_enabled", lambda: True)
 _is_wrapped: Callable[[Tensor], bool] = getattr(getattr(torch._C, "_functorch", None), "is_functorch_wrapped_tensor",
                                                 lambda x: False)
 
 
 #: The level of torch.func, or None outside of it.
-_level: Callable[[], Optional[int]] = getattr(getattr(torch._C, "_functorch", None), "maybe_current_level", lambda: 0)
+level: Callable[[], Optional[int]] = getattr(getattr(torch._C, "_functorch", None), "maybe_current_level", lambda: 0)
 
 
 def is_mapped(*arrays: Any) -> bool:
     """Whether one of the arrays is a tensor of torch.func, which has no memory of its own."""
-    return _level() is not None and any(isinstance(x, Tensor) and _is_wrapped(x) for x in arrays)
+    return level() is not None and any(isinstance(x, Tensor) and _is_wrapped(x) for x in arrays)
 
 
 def autocast(*tensors: Any) -> Sequence[Any]:
     """Casts the tensors as torch.autocast does for PyTorch's own attention: all floats except f64 get autocast's
     type."""
-    if not _is_any_autocast():
+    if not is_any_autocast():
         return tensors
     device = tensors[0].device.type
     dtype = _autocast_dtype(device) if device in ("cuda", "cpu") else None

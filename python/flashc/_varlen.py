@@ -84,16 +84,17 @@ def varlen_attention(q: ArrayLike, k: ArrayLike, v: ArrayLike, cu_seqlens_q: Int
 
 def attend_packed(operands: Operands, options: Options, offsets: Any, key_offsets: Any, out: Any = None) -> Any:
     """flashc.varlen_attention outside of graphs."""
-    q, k, v, mask, score, *_ = operands
+    q, k, v, mask, score, sinks, philox = operands
     for name, x, order in (("q", q, "[total_q, Hq, D]"), ("k", k, "[total_k, Hk, D]"), ("v", v, "[total_k, Hk, Dv]")):
-        shape = _shape(name, x)
-        if len(shape) != 3:
-            raise ArgumentError(f"expected {name} of 3 dimensions {order}, got shape {shape}")
+        if isinstance(x, type) or len(getattr(x, "shape", ())) != 3 or not hasattr(x, "__getitem__"):
+            raise ArgumentError(f"expected {name} of 3 dimensions {order}, got shape {_shape(name, x)}")
     keep, rescore = of_sequences(q, k, offsets, key_offsets, options.causal, options.window, mask, score)
-    return_lse = parse_flag("return_lse", options.return_lse)
-    result = attend(Operands(q[None], k[None], v[None], keep, rescore, *operands[5:]),
-                    Options(False, None, *options[2:]), batch_of_one(out))
-    return out_of_batch(result, out, return_lse)
+    result = attend(Operands(q[None], k[None], v[None], keep, rescore, sinks, philox),
+                    Options(False, None, *options[2:]), None if out is None else batch_of_one(out))
+    return_lse = options.return_lse
+    if out is not None:
+        return out_of_batch(result, out, return_lse)
+    return (result[0][0], result[1][0]) if return_lse else result[0]
 
 
 def of_sequences(q: Any, k: Any, cu_seqlens_q: Any, cu_seqlens_k: Any, causal: bool, window: Window,
@@ -113,7 +114,8 @@ def of_sequences(q: Any, k: Any, cu_seqlens_q: Any, cu_seqlens_k: Any, causal: b
         if key_starts.shape != starts.shape:
             raise ArgumentError("expected cu_seqlens_q and cu_seqlens_k of one length, got shapes "
                                 f"{starts.shape} and {key_starts.shape}")
-    packed = _Packed(starts, key_starts, parse_flag("causal", causal), parse_window(window))
+    causal = causal if type(causal) is bool else parse_flag("causal", causal)
+    packed = _Packed(starts, key_starts, causal, None if window is None else parse_window(window))
     if mask is None and score is None:
         return packed, None
     inside = _Inside(starts, key_starts)
@@ -193,13 +195,15 @@ def _check_count(name: str, x: Any) -> None:
 
 def _read_offsets(name: str, offsets: Any, device: int, total: str, length: int) -> Sorted:
     """Checks the offsets without waiting for a GPU."""
-    shape = _shape(name, offsets)
+    if isinstance(offsets, type) or not hasattr(offsets, "shape") or not hasattr(offsets, "__getitem__"):
+        _shape(name, offsets)
     array = described_array(name, offsets)
-    if len(shape) != 1 or shape[0] == 0:
-        raise ArgumentError(f"expected {name} of shape [S + 1], got shape {shape}")
+    if len(array.shape) != 1 or array.shape[0] == 0:
+        raise ArgumentError(f"expected {name} of shape [S + 1], got shape {tuple(array.shape)}")
     if array.dtype not in ("i32", "i64"):
         raise UnsupportedTypeError(f"expected {name} of int32 or int64, got {spoken(array.dtype)}")
-    check_device(name, array, device)
+    if array.device != device:
+        check_device(name, array, device)
     if device == CPU and array.address:
         check_ascending(name, integers_of(name, array), total, length)
     return Sorted(offsets, array)
@@ -215,8 +219,6 @@ def batch_of_one(out: Any) -> Any:
 
 
 def out_of_batch(result: Any, out: Any, return_lse: bool) -> Any:
-    """Returns o, or (o, lse), without the batch dimension: the caller's arrays where `out` has them."""
-    if out is not None:
-        o, lse = out if isinstance(out, (tuple, list)) else (out, None)
-        return (o, result[1][0] if lse is None else lse) if return_lse else o
-    return (result[0][0], result[1][0]) if return_lse else result[0]
+    """Returns o, or (o, lse), without the batch dimension: the arrays of `out`, and a new lse if it has none."""
+    o, lse = out if isinstance(out, (tuple, list)) else (out, None)
+    return (o, result[1][0] if lse is None else lse) if return_lse else o

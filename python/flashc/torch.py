@@ -18,16 +18,15 @@ import torch
 from torch import Tensor
 
 from . import _attention, _flex, _torch_serving, _varlen  # noqa: F401
-from ._attention_backward import Given
 from ._runtime.calls import READ_BY_CODE, is_noted, refuse_gradient
 from ._runtime.library import ArgumentError, Error, UnsupportedTypeError, described, parse_flag
 from ._runtime.options import VECTORS, Operands, Options, parse_dropout
 from ._runtime.public import public
 from ._runtime.vectors import with_philox
-from ._torch_gradient import DIFFERENTIABLE, gradients, is_deterministic, refuse_second_order
+from ._torch_gradient import DIFFERENTIABLE, attend, gradients, is_deterministic, refuse_second_order
 from ._torch_ops import Schema, code_of, forget, is_compiling, lse_like, names_of, no_sums, sees_up_to_itself, \
     sides_of, window_of
-from ._torch_tensors import GRANULE, autocast, is_mapped, suitable
+from ._torch_tensors import GRANULE, autocast, is_any_autocast, is_mapped, level, suitable
 
 __all__ = ["flex_attention", "scaled_dot_product_attention"]
 
@@ -78,8 +77,9 @@ def _attention_op(x: Dict[str, Any]) -> Tuple[Tensor, Tensor]:
 
 @_BACKWARD.op("flashc::attention_backward")
 def _backward_op(x: Dict[str, Any]) -> Tuple[Tensor, ...]:
-    found, _ = gradients(*_call_of(x), Given(x["o"], x["lse"], x["do"], x["dlse"]))
-    return tuple(found[name] if name in found else no_sums(x["q"]) for name in DIFFERENTIABLE)
+    with torch.no_grad():
+        found = gradients(*_call_of(x), (x["o"], x["lse"], x["do"], x["dlse"]))
+    return tuple(no_sums(x["q"]) if gradient is None else gradient for gradient in found)
 
 
 def _like(x: Tensor, columns: int, layout: str) -> Tensor:
@@ -217,13 +217,14 @@ def _padded(x: Tensor) -> Tensor:
 
 def _attend(operands: Operands, options: Options) -> Any:
     """flashc.attention, after copies of tensors with strides that kernels cannot read."""
-    q, k, v = operands.q, operands.k, operands.v
+    q, k, v, mask, score, sinks, philox = operands
     if is_noted(torch, q, k, v):
         return attention(operands, options)
-    if not is_mapped(q, k, v):
-        q, k, v = [suitable(x) for x in autocast(q, k, v)]
-        operands = Operands(q, k, v, *operands[3:])
-    return _attention.attend(operands, options)
+    if level() is None or not is_mapped(q, k, v):
+        if is_any_autocast():
+            q, k, v = autocast(q, k, v)
+        operands = Operands(suitable(q), suitable(k), suitable(v), mask, score, sinks, philox)
+    return attend(operands, options, None)
 
 
 @public
@@ -253,24 +254,27 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
 
     Strides and head dimensions that the kernels do not take cost a copy.
     """
-    is_causal, enable_gqa = parse_flag("is_causal", is_causal), parse_flag("enable_gqa", enable_gqa)
+    if type(is_causal) is not bool or type(enable_gqa) is not bool:
+        is_causal, enable_gqa = parse_flag("is_causal", is_causal), parse_flag("enable_gqa", enable_gqa)
     for name, x in (("query", query), ("key", key), ("value", value), ("attn_mask", attn_mask)):
         if not isinstance(x, Tensor) and (x is not None or name != "attn_mask"):
             raise UnsupportedTypeError(f"expected {name} to be a tensor, got {described(x)}")
     if attn_mask is not None and is_causal:
         raise ArgumentError("expected attn_mask or is_causal, got both")
-    tensors = (query, key, value)
-    ranks = [x.dim() for x in tensors]
-    if min(ranks) < 2:
+    most = max(query.dim(), key.dim(), value.dim())
+    if min(query.dim(), key.dim(), value.dim()) < 2:
         raise ArgumentError(
             f"expected query, key and value of 2 dimensions or more, got {query.dim()}, {key.dim()} and "
             f"{value.dim()}")
     if scale is None:
         scale = query.shape[-1] ** -0.5 if query.shape[-1] else 1.0
-    columns, most = value.shape[-1], max(ranks)
-    leading = _broadcast(*[x.shape[:-3] for x in tensors], () if attn_mask is None else attn_mask.shape[:-3])
-    q, k, v = [_padded(_with_four_dimensions(x, leading)) for x in tensors]
-    if not enable_gqa:
+    columns, leading, (q, k, v) = value.shape[-1], query.shape[:-3], (query, key, value)
+    if query.dim() != 4 or key.shape[:-3] != leading or value.shape[:-3] != leading or attn_mask is not None:
+        leading = _broadcast(*[x.shape[:-3] for x in (q, k, v)], () if attn_mask is None else attn_mask.shape[:-3])
+        q, k, v = [_with_four_dimensions(x, leading) for x in (q, k, v)]
+    if q.shape[-1] % GRANULE or k.shape[-1] % GRANULE or v.shape[-1] % GRANULE:
+        q, k, v = _padded(q), _padded(k), _padded(v)
+    if not enable_gqa and not q.shape[1] == k.shape[1] == v.shape[1] != 1:
         q, k, v, enable_gqa = _with_heads(q, k, v)
     if attn_mask is not None:
         attn_mask = _mask_of_four_dimensions(attn_mask, leading)
@@ -377,7 +381,9 @@ def flex_attention(query: Tensor, key: Tensor, value: Tensor, score_mod: Optiona
     operands, options, returned = _flex.read(Operands(query, key, value, block_mask, score_mod),
                                              Options(scale=scale, enable_gqa=enable_gqa, return_lse=return_lse),
                                              kernel_options, return_aux, _follows)
-    padded = Operands(_padded(operands.q), _padded(operands.k), _padded(operands.v), operands.mask, score_mod)
-    result, columns = _attend(padded, options), value.shape[-1]
+    q, k, v, columns = operands.q, operands.k, operands.v, value.shape[-1]
+    if q.shape[-1] % GRANULE or columns % GRANULE:
+        operands = Operands(_padded(q), _padded(k), _padded(v), operands.mask, score_mod)
+    result = _attend(operands, options)
     o, *rest = result if options.return_lse else (result,)
     return returned(o if o.shape[-1] == columns else o[..., :columns], *rest)

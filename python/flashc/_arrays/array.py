@@ -131,6 +131,10 @@ def contiguous_strides(shape: Sequence[int]) -> Tuple[int, ...]:
 
 def element_strides(strides: Sequence[int], item: int, what: str) -> Tuple[int, ...]:
     """Converts strides in bytes to strides in elements of `item` bytes."""
-    if any(stride % item for stride in strides):
-        raise ArgumentError(f"expected strides of whole elements of {item} bytes, got {tuple(strides)} bytes in {what}")
-    return tuple(stride // item for stride in strides)
+    elements = []
+    for stride in strides:
+        if stride % item:
+            raise ArgumentError(f"expected strides of whole elements of {item} bytes, got {tuple(strides)} bytes in "
+                                f"{what}")
+        elements.append(stride // item)
+    return tuple(elements)

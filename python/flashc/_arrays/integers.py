@@ -22,7 +22,7 @@ def is_list(x: Any) -> bool:
 def array_of(name: str, x: Any, like: Any) -> Any:
     """Converts a list of integers, or a list of equally long lists, to an array of int32. The array has the framework
     and the device of `like`. Returns anything else unchanged."""
-    if not is_list(x):
+    if not isinstance(x, (list, tuple)):
         return x
     check_list(name, x)
     try:
@@ -58,7 +58,8 @@ def check_elements(name: str, x: Any, end: int = 2**31) -> None:
 
 def integers_of(name: str, x: Array, row: int = 0, begin: int = 0, end: Optional[int] = None) -> List[int]:
     """Returns elements `begin` to `end` - 1 of an array of integers on the CPU; for two dimensions, those of a row."""
-    check_memory(name, x)
+    if not x.address:
+        check_memory(name, x)
     kind, stride = _TYPES[x.dtype], x.strides[-1]
     size, count = ctypes.sizeof(kind), (x.shape[-1] if end is None else end) - begin
     address = x.address + size * (begin * stride + (row * x.strides[0] if len(x.shape) == 2 else 0))

@@ -341,7 +341,8 @@ class SpecSource(Source):
         return Array(0, x.shape, x.strides, x.dtype, CPU, x)
 
 
-_sources: Dict[type, Source] = {ArraySpec: SpecSource(), memoryview: BufferSource()}
+#: The sources that were used, by types of arrays. Callers on the way of every call look here before `source_of`.
+known_sources: Dict[type, Source] = {ArraySpec: SpecSource(), memoryview: BufferSource()}
 
 
 def source_of(x: Any) -> Source:
@@ -350,16 +351,16 @@ def source_of(x: Any) -> Source:
     Raises:
         flashc.UnsupportedTypeError: `x` is no array.
     """
-    source = _sources.get(type(x))
+    source = known_sources.get(type(x))
     if source is None:
-        source = _sources[type(x)] = _find_source(x)
+        source = known_sources[type(x)] = _find_source(x)
     return source
 
 
 def described_array(name: str, x: Any, stream: Optional[int] = None) -> Array:
     """Describes an array. If that fails, the error begins with the array's name."""
     try:
-        return source_of(x).describe(x, stream)
+        return (known_sources.get(type(x)) or source_of(x)).describe(x, stream)
     except Error as problem:
         raise named(name, problem) from None
 
@@ -387,7 +388,7 @@ def _find_source(x: Any) -> Source:
     except TypeError:
         raise UnsupportedTypeError(f"expected an array (PyTorch, DLPack, an array interface or a buffer), got "
                                    f"{type(x).__module__}.{type(x).__qualname__}") from None
-    return _sources[memoryview]
+    return known_sources[memoryview]
 
 
 @functools.lru_cache(maxsize=None)

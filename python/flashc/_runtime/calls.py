@@ -4,6 +4,7 @@ from __future__ import annotations
 import copy
 import ctypes
 import math
+import operator
 import sys
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
@@ -11,15 +12,16 @@ from .._arrays.array import CPU, ITEM_SIZE, Array, check_contiguous, check_devic
 from .._arrays.cuda import Scratch
 from .._arrays.integers import narrowed
 from .._arrays.overlap import find_shared
-from .._arrays.source import Source, described_array, named, source_of
+from .._arrays.source import Source, described_array, known_sources, named, source_of
 from .._trace.code import Code
 from . import contexts
-from .launch import WORDS, Frame, Launcher, Result, Shape, check_array, read_result, shape_of, signed, wait_for, \
-    with_batch
+from .launch import WORDS, Frame, Launcher, Result, Shape, check_array, read_result, shape_of, wait_for, with_batch
 from .library import ArgumentError, Error, UnsupportedTypeError
 from .plans import launch
 from .specialization import NO_CODE, Extents, Specialization
 from .vectors import as_floats
+
+_shape_and_strides = operator.itemgetter(slice(1, 3))
 
 READ_BY_CODE = "an array that the mask or the score reads"
 
@@ -31,15 +33,11 @@ def refuse_gradient(name: str, x: Any) -> None:
                     "pass what its detach() returns")
 
 
-def refuse_gradients(**owners: Any) -> Dict[str, Any]:
-    """Raises an Error if PyTorch records gradients and one of `owners` requires one. Returns the owners that are not
-    None."""
-    given = {name: x for name, x in owners.items() if x is not None}
+def refuse_gradients(**owners: Any) -> None:
+    """Raises an Error if PyTorch records gradients and one of `owners` requires one."""
     if records_gradients():
-        for name, x in given.items():
-            if getattr(x, "requires_grad", False):
-                refuse_gradient(name, x)
-    return given
+        for name, x in owners.items():
+            refuse_gradient(name, x)
 
 
 def records_gradients() -> bool:
@@ -66,15 +64,26 @@ def is_noted(torch: Any, *tensors: Any) -> bool:
 
 class Inputs:
     """The arrays of one call by name. The first array decides the device and the stream of the launch."""
-    __slots__ = ("owners", "arrays", "sources", "device", "stream", "_signature")
+    __slots__ = ("owners", "arrays", "sources", "device", "stream", "signature", "trained")
 
-    def __init__(self, owners: Dict[str, Any]) -> None:
+    def __init__(self, owners: Dict[str, Any], refuses: bool = True) -> None:
+        """`refuses`: arrays that require a gradient are refused if PyTorch records gradients, and entries of `owners`
+        that are None are left out. Otherwise None is no array, as any other object."""
+        given: Dict[str, Any] = {}
         arrays: Dict[str, Array] = {}
         sources: Dict[str, Source] = {}
         device, stream, signature = None, None, []
+        trained: Sequence[str] = ()
         for name, x in owners.items():
+            if x is None and refuses:
+                continue
+            if getattr(x, "requires_grad", False):
+                if refuses and records_gradients():
+                    refuse_gradient(name, x)
+                trained = (*trained, name)
+            given[name] = x
             try:
-                source = sources[name] = source_of(x)
+                source = sources[name] = known_sources.get(type(x)) or source_of(x)
                 array = arrays[name] = source.describe(x, stream)
             except Error as problem:
                 raise named(name, problem) from None
@@ -84,10 +93,11 @@ class Inputs:
                 stream = None if device == CPU else source.current_stream(device, array)
             elif array.stream is not None:
                 wait_for(array, stream)
-        self.owners, self.arrays, self.sources, self.device, self.stream = owners, arrays, sources, device, stream
-        # What the arrays add to the key of the call's case: all their properties except addresses. None after an input
-        # was converted or removed. `key` then computes the properties.
-        self._signature: Optional[List[Any]] = signature
+        self.owners, self.arrays, self.sources, self.device, self.stream = given, arrays, sources, device, stream
+        #: The names of arrays that require a gradient.
+        self.trained = trained
+        #: What the arrays add to the key of the call's case: all their properties except addresses.
+        self.signature: List[Any] = signature
 
     def __getitem__(self, name: str) -> Array:
         try:
@@ -98,13 +108,6 @@ class Inputs:
     def __contains__(self, name: str) -> bool:
         return name in self.arrays
 
-    def key(self, make: Any, options: Any) -> Tuple[Any, ...]:
-        """Returns the key of a case: `make`, `options`, and all properties of the arrays except addresses."""
-        signature = self._signature
-        if signature is None:
-            signature = [(name, self.sources[name], x[1:5]) for name, x in self.arrays.items()]
-        return (make, options, *signature)
-
     def with_batch(self, *names: str) -> "Inputs":
         """Returns the inputs, in which the arrays with these names have a batch of 1 instead of none."""
         other = copy.copy(self)
@@ -114,21 +117,25 @@ class Inputs:
     def without(self, name: str) -> "Inputs":
         """Returns the inputs without the one called `name`."""
         other = copy.copy(self)
-        other._signature = None
         for part in ("owners", "arrays", "sources"):
             setattr(other, part, {key: x for key, x in getattr(self, part).items() if key != name})
+        other._sign()
         return other
+
+    def _sign(self) -> None:
+        """Computes the signature after an input was converted or removed."""
+        self.signature = [it for name, x in self.arrays.items() for it in (name, self.sources[name], x[1:5])]
 
     def _convert(self, name: str, owner: Any) -> None:
         if owner is not self.owners[name]:
-            self._signature = None
             self.owners[name], self.arrays[name] = owner, described_array(name, owner, self.stream)
             wait_for(self.arrays[name], self.stream)
+            self._sign()
 
     def narrow(self, *names: str) -> None:
         """Converts the inputs with these names to int32, if they are given and have another integer type."""
         for name in names:
-            if name in self.arrays:
+            if name in self.arrays and self.arrays[name].dtype != "i32":
                 self._convert(name, narrowed(name, self.owners[name], self.arrays[name]))
 
     def widen(self, name: str, dtype: str) -> None:
@@ -148,10 +155,15 @@ class Inputs:
         if records is None:
             records = bool(code.arrays) and records_gradients()
         for array in code.arrays:
-            if records:
+            if records and getattr(array.owner, "requires_grad", False):
                 refuse_gradient(READ_BY_CODE, array.owner)
             if array.stream is not None:
                 wait_for(array, self.stream)
+
+    def refuse_trained(self) -> None:
+        """Refuses arrays that require a gradient."""
+        for name in self.trained:
+            refuse_gradient(name, self.owners[name])
 
 
 class Case:
@@ -165,6 +177,8 @@ class Case:
     window: Tuple[int, int] = (-1, -1)
     #: {name in the manifest: name of the input}, where they differ.
     aliases: Dict[str, str] = {}
+    #: The case of the same call with the log-sum-exp as a result, once it was asked for.
+    with_lse: Optional["Case"] = None
     #: A function that completes the specialization when the mask and the score are known. None: it is complete.
     finish: Optional[Callable[[Specialization], Specialization]] = None
     #: The kernel, if it is compiled already.
@@ -203,17 +217,20 @@ class Case:
                  unseen: Sequence[str] = ()) -> List[Any]:
         """Launches the kernel. Returns the arrays that it writes, in the order of `results`. `outs` has the caller's
         arrays, or None for new ones. `unseen` has the names of results that the caller does not want."""
-        has_outs = bool(outs) and any([out is not None for out in outs])
+        has_outs = False
+        for out in outs:
+            has_outs = has_outs or out is not None
         if self.is_empty:
             owners = self._read_outs(inputs, code, outs, unseen)[0] if has_outs else \
                 self._make(inputs.owners, inputs.sources)[0]
             self._fill(inputs, owners)
             return owners
-        if code.needs:
-            code.check([self.extents[place] for place in (0, 1, 3, 4)])  # B, Hq, Nq, Nk
-        key = None if code is NO_CODE else (*code[:3], *[one[1:3] for one in code.bound])
+        # Arrays of these shapes and strides have been checked, and are passed with the same extents and strides.
+        key = None if code is NO_CODE else (code.mask, code.score, code.captures, *map(_shape_and_strides, code.arrays))
         ready = self._ready.get(key)
         if ready is None:
+            if code.needs:
+                code.check([self.extents[place] for place in (0, 1, 3, 4)])  # B, Hq, Nq, Nk
             if len(self._ready) >= _MOST_CASES:  # Every call may read arrays of other lengths.
                 self._ready.clear()
             ready = self._ready[key] = self.prepare(code)
@@ -228,7 +245,7 @@ class Case:
             if not address:
                 check_memory(name, arrays[name])
         for one, place in zip(code.bound, launcher.captures):
-            words[place], words[place + 4] = one.address, signed(one.scalar)
+            words[place], words[place + 4] = one.address, one.scalar
         if has_outs:
             owners, written = self._read_outs(inputs, code, outs, unseen)
             self._set_results(launcher, arguments, frame, written)
@@ -353,7 +370,7 @@ def case_of(make: Callable[[Inputs, Any], Case], inputs: Inputs, options: Any,
             cases: Optional[Dict[Tuple[Any, ...], Case]] = None) -> Case:
     """Returns the case of a call. If there is none yet, `make(inputs, options)` checks the call and makes the case."""
     cases = _cases if cases is None else cases
-    key = inputs.key(make, options)
+    key = (make, options, *inputs.signature)
     case = cases.get(key)
     if case is None:
         if len(cases) >= _MOST_CASES:

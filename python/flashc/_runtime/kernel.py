@@ -124,8 +124,8 @@ class Kernel:
         if not self._can_launch:
             raise ArgumentError("expected a kernel whose mask, score and sinks are arrays with elements, got one that "
                                 "was compiled with ArraySpec for them")
-        inputs = Inputs({"q": q, "k": k, "v": v, **{name: self._request.inputs.owners[name]
-                                                    for name in self._request.vectors()}})
+        vectors = {name: self._request.inputs.owners[name] for name in self._request.vectors()}
+        inputs = Inputs({"q": q, "k": k, "v": v, **vectors}, refuses=False)
         if (inputs.device == CPU) != (self.target == CPU_TARGET):
             raise ArgumentError(f"expected arrays for a kernel for {self.target}, got them on "
                                 f"{device_name(inputs.device)}")
@@ -214,7 +214,7 @@ def make_request(operands: Operands, options: Options, target: Optional[str]) ->
     """Checks the arguments of `flashc.compile`, except `options`, which are checked already."""
     if target is not None:
         encoded("target", target)
-    inputs = Inputs(operands.arrays())
+    inputs = Inputs(operands.arrays(), refuses=False)
     devices = {inputs[name].device for name in "qkv" if not isinstance(inputs.owners[name], ArraySpec)}
     if len(devices) > 1:
         raise ArgumentError(f"expected q, k and v on one device, got {', '.join(map(device_name, sorted(devices)))}")
@@ -232,7 +232,7 @@ def make_request(operands: Operands, options: Options, target: Optional[str]) ->
     code = make_code(operands.mask, operands.score, extents, None, None)
     if operands.mask is not None and not callable(operands.mask) and operands.score is None:
         # The kernel may be called with other extents, which must not exceed the extents of the mask.
-        code = code._replace(needs=tuple(Need(dim, 1, array, dim) for array in code.arrays
+        code = code._replace(needs=tuple(Need(dim, 1, number, dim) for number, array in enumerate(code.arrays)
                                          for dim, extent in enumerate(array.shape) if extent != 1))
     code.check((extents.batch, extents.query_heads, extents.queries, extents.keys))
     if options.static_shapes and 0 in extents:

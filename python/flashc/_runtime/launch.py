@@ -99,10 +99,6 @@ class Launcher:
         library.fail(status, frame.take_message())
 
 
-def signed(value: int) -> int:
-    return value - 2**64 if value >= 2**63 else value
-
-
 def canonical(x: Sequence[int], is_bshd: bool) -> Sequence[int]:
     """Returns extents or strides of 4 dimensions in the order B, H, N, D. Others are returned unchanged."""
     if not is_bshd or len(x) != 4:

@@ -39,6 +39,17 @@ class MaskPlan:
                 raise ArgumentError(f"expected {want} {name}, for which the mask was planned, got {have}")
 
 
+class TracedPlan:
+    """A planned mask in one call, whose code is known: that of the mask alone, which reads PyTorch's tensors."""
+    _decides = ("mask",)
+
+    def __init__(self, plan: MaskPlan, code: Any) -> None:
+        self.plan, self.code, self.mask = plan, code, plan.mask
+
+    def __call__(self, b: Any, h: Any, i: Any, j: Any) -> Any:
+        return self.mask(b, h, i, j)
+
+
 @public
 def plan_mask(mask: Callable[..., Any], q_len: Optional[int] = None, k_len: Optional[int] = None) -> MaskPlan:
     """Makes a plan of a mask for many calls: all layers that share it, forward and backward.

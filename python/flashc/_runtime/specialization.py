@@ -14,7 +14,7 @@ from .._trace.trace import trace
 from . import contexts, library
 from .library import ArgumentError, CompileError, UnsupportedTypeError
 from .options import VECTORS, Options
-from .plans import MaskPlan
+from .plans import MaskPlan, TracedPlan
 
 GPU_TARGET, CPU_TARGET = "sm_90a", "cpu"
 NO_CODE = Code()
@@ -235,6 +235,10 @@ def make_code(mask: Any, score: Any, extents: Extents, device: Optional[int], st
     """Returns the code of the mask and the score. It has the arguments of a launch for the arrays that they read."""
     if mask is None and score is None:
         return NO_CODE
+    if isinstance(mask, TracedPlan):
+        if score is None:
+            return Code(*mask.code[:6], mask.plan, *mask.code[7:])
+        mask = mask.plan
     if isinstance(mask, MaskPlan):
         mask.check(extents.queries, extents.keys)
         return code_of(mask.mask, score, device=device, stream=stream,

@@ -22,11 +22,15 @@ class Capture(NamedTuple):
     shape: Tuple[int, ...]
 
 
+_new_tuple = tuple.__new__
+
+
 class Bound(NamedTuple):
     """The argument that a launch passes for a capture."""
     address: int
     extents: Tuple[int, ...]
     strides: Tuple[int, ...]
+    #: The bits of a number, as a signed integer of 64 bits.
     scalar: int
 
 
@@ -200,20 +204,20 @@ class View(NamedTuple):
 
     @staticmethod
     def of(array: Array, is_sorted: bool = False) -> "View":
-        return _passed(tuple(array.shape), tuple(array.strides), array.dtype, is_sorted)[0]
+        return passed(tuple(array.shape), tuple(array.strides), array.dtype, is_sorted)[0]
 
     def capture(self, name: str, dtype: str) -> Capture:
         return Capture(name, _C_DTYPE.get(dtype, dtype), (0,) * len(self.dims) + ((1,) if self.pads else ()))
 
     def bind(self, array: Array) -> Bound:
         """Returns the argument for an array with this view."""
-        _, extents, strides = _passed(tuple(array.shape), tuple(array.strides), array.dtype, self.is_sorted)
-        return Bound(array.address, extents, strides, 0)
+        _, extents, strides = passed(tuple(array.shape), tuple(array.strides), array.dtype, self.is_sorted)
+        return _new_tuple(Bound, (array.address, extents, strides, 0))  # Calling Bound takes longer.
 
 
 @functools.lru_cache(maxsize=4096)
-def _passed(shape: Tuple[int, ...], strides: Tuple[int, ...], dtype: str,
-            is_sorted: bool) -> Tuple[View, Tuple[int, ...], Tuple[int, ...]]:
+def passed(shape: Tuple[int, ...], strides: Tuple[int, ...], dtype: str,
+           is_sorted: bool) -> Tuple[View, Tuple[int, ...], Tuple[int, ...]]:
     """Returns the view of an array, and the extents and strides that a launch passes."""
     last = len(shape) - 1
     dims = tuple(dim for dim, (extent, stride) in enumerate(zip(shape, strides))
@@ -232,7 +236,8 @@ class Need(NamedTuple):
     the position / divisor) elements."""
     position: int
     divisor: int
-    array: Array
+    #: The array's number in `Code.arrays`.
+    array: int
     dim: int
     #: The user's line, as the beginning of a message, if the trace finds lines.
     line: str = ""

@@ -33,18 +33,19 @@ class Code(NamedTuple):
         """Refuses arrays that are too short for an attention with extents [B, Hq, Nq, Nk]."""
         for need in self.needs:
             last = (extents[need.position] - 1) // need.divisor
-            if last >= need.array.shape[need.dim]:
+            array = self.arrays[need.array]
+            if last >= array.shape[need.dim]:
                 what = ("the batch", "the query head", "the query's position", "the key's position")[need.position]
                 by = what + (f" // {need.divisor}" if need.divisor > 1 else "")
                 line, name = self._find_read(need)
                 raise ArgumentError(f"{line}expected at least {last + 1} elements in dimension {need.dim} of {name}, "
-                                    f"which is indexed by {by}, got shape {tuple(need.array.shape)}")
+                                    f"which is indexed by {by}, got shape {tuple(array.shape)}")
 
     def _find_read(self, need: Need) -> Tuple[str, str]:
         """Returns the user's line that reads an array, and the array's name there, as texts of a message."""
-        code = self if self.trace_lines is None else self.trace_lines()
+        code, address = self if self.trace_lines is None else self.trace_lines(), self.arrays[need.array].address
         names = [name for capture, name in zip(code.captures, code.labels) if capture.shape]
-        name = next((name for name, array in zip(names, code.arrays) if name and array.address == need.array.address),
+        name = next((name for name, array in zip(names, code.arrays) if name and array.address == address),
                     "a captured array")
         return next((it.line for it in code.needs if it[:2] == need[:2] and it.dim == need.dim and
-                     it.array.address == need.array.address), ""), name
+                     code.arrays[it.array].address == address), ""), name

@@ -17,11 +17,11 @@ import types
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from .._arrays.array import CPU, Array, ArraySpec
-from .._arrays.source import source_of
+from .._arrays.source import known_sources, source_of
 from .._runtime.library import Error
 from .binding import MOST, is_array_type
 from .by_name import TRACED_NAMES
-from .captured import ELEMENTS, View
+from .captured import ELEMENTS, passed
 from .declared import Listed, Sorted
 
 
@@ -126,6 +126,10 @@ class _Constant(NamedTuple):
 _tokens: Dict[Tuple[Any, ...], Any] = {}
 
 
+#: Types whose values a key has as they are.
+_VALUES = frozenset((int, bool, str, type(None)))
+
+
 class Reads:
     """What the mask and the score of a call refer to."""
 
@@ -134,7 +138,8 @@ class Reads:
         #: While `_find_constant` reads an object: the arrays of the object. None at other times.
         self.parts: Optional[List[Any]] = None
         self.key: List[Any] = []
-        #: For each object, by its number: the description of an array, the value of a framework's scalar, or None.
+        #: For each object, by its number: the description of an array, the value of a framework's scalar, or None. A
+        #: reader sets the value of its object before it reads other objects.
         self.values: List[Any] = []
         # The numbers of the objects that were read before, keyed by their id(). The objects are kept, so that no other
         # object gets their id.
@@ -144,13 +149,16 @@ class Reads:
     def read(self, x: Any) -> None:
         """Adds an object to the key. Raises Unknown if the code may depend on more than a key can have."""
         kind = type(x)
-        if kind is int or x is None or kind is bool or kind is str:
+        if kind in _VALUES:
             self.key += kind, x
             return
         number = self._numbers.get(id(x))
         if number is not None:
             self.key += _SEEN, number
             return
+        self._numbers[id(x)] = len(self.values)
+        self._objects.append(x)
+        self.values.append(None)
         reader = _readers.get(kind)
         if reader is None:
             reader = _readers[kind] = _find_reader(kind)
@@ -159,11 +167,6 @@ class Reads:
     def place_of(self, x: Any) -> Optional[int]:
         """Returns the number of an object that was read, or None."""
         return self._numbers.get(id(x))
-
-    def _note(self, x: Any, value: Any = None) -> None:
-        self._numbers[id(x)] = len(self._objects)
-        self._objects.append(x)
-        self.values.append(value)
 
     def _read_number(self, x: Any) -> None:
         self.key += type(x), x
@@ -177,15 +180,16 @@ class Reads:
         entries = [part for pair in x.items() for part in pair] if type(x) is dict else x
         if len(entries) > MOST:
             raise Unknown
-        self._note(x)
         self.key += type(x), len(entries)
         for entry in entries:
-            self.read(entry)
+            if type(entry) in _VALUES:
+                self.key += type(entry), entry
+            else:
+                self.read(entry)
 
     def _read_partial(self, x: functools.partial) -> None:
         if self.parts is not None:
             raise Unknown
-        self._note(x)
         self.key.append(functools.partial)
         for part in (x.func, x.args, x.keywords):
             self.read(part)
@@ -196,7 +200,6 @@ class Reads:
         if constant is False:  # `_find_constant` has not read the object yet.
             constant = x._constant = _find_constant(x)
         if constant is None:
-            self._note(x)
             self.key.append(type(x))
             for name in x._decides:
                 self.read(getattr(x, name))
@@ -205,31 +208,27 @@ class Reads:
             for array in constant.arrays:
                 self.read(array)
 
-    def _read_function(self, x: types.FunctionType) -> None:
-        package = x.__globals__.get("__name__", "").partition(".")[0]  # functools.wraps changes __module__
-        if package in ("numpy", "torch"):
-            self._read_pure(x)
-        elif package == "flashc":
-            # What a function of flashc's own returns follows from its code, its defaults and its closure.
-            self._note(x)
-            self.key.append(_function_of(x.__code__, False))
-            self.read(x.__defaults__)
-            for cell in x.__closure__ or ():
-                self.read(cell.cell_contents)
-        else:
-            self._read_code(x, None)
-
     def _read_method(self, x: types.MethodType) -> None:
         if type(x.__func__) is not types.FunctionType:
             raise Unknown
-        self._read_code(x.__func__, x.__self__)
+        self._read_function(x.__func__, x.__self__)
 
-    def _read_code(self, x: types.FunctionType, owner: Any) -> None:
-        """Reads a user's function, or the method of `owner`."""
-        function = _function_of(x.__code__, owner is not None)
+    def _read_function(self, x: types.FunctionType, owner: Any = None) -> None:
+        """Reads a function, or the method of `owner`."""
+        function = _functions.get((id(x.__code__), owner is not None)) or _function_of(x.__code__, owner is not None)
+        package = x.__globals__.get("__name__", "").partition(".")[0]  # functools.wraps changes __module__
+        if owner is None and package in ("numpy", "torch"):
+            self._read_pure(x)
+            return
+        if owner is None and package == "flashc":
+            # What a function of flashc's own returns follows from its code, its defaults and its closure.
+            self.key.append(function)
+            self.read(x.__defaults__)
+            for cell in x.__closure__ or ():
+                self.read(cell.cell_contents)
+            return
         if function.reads is None or self.parts is not None:
             raise Unknown
-        self._note(x)
         self.key.append(function)
         for defaults in (x.__defaults__, x.__kwdefaults__):
             if defaults is None:
@@ -258,12 +257,14 @@ class Reads:
                     value = getattr(value, attribute)
                 except Exception:
                     raise Unknown from None
-            self.read(value)
+            if type(value) in _VALUES:
+                self.key += type(value), value
+            else:
+                self.read(value)
 
     def _read_array(self, x: Any) -> None:
         """Reads an array as Trace.capture does."""
         if self.parts is not None:
-            self._note(x)
             self.parts.append(x)
             return
         is_sorted, array = isinstance(x, Sorted), x.array if isinstance(x, Sorted) else x
@@ -271,28 +272,29 @@ class Reads:
         if hasattr(array, "is_neg") and array.is_neg():
             raise Unknown
         try:
-            described = array if isinstance(array, Array) else source_of(array).describe(array, self.stream)
+            described = array if isinstance(array, Array) else \
+                (known_sources.get(type(array)) or source_of(array)).describe(array, self.stream)
         except Error:
             raise Unknown from None  # The trace says what is wrong.
         is_trained = self.device is not None and getattr(array, "requires_grad", False)
         if not described.shape and described.device == CPU and hasattr(array, "item") and not is_trained:
-            self._add_scalar(x, array.item())
+            self._add_scalar(array.item())
             return
         if described.dtype not in ELEMENTS or 0 in described.shape or \
                 self.device is not None and (described.address == 0 or described.device != self.device):
             raise Unknown
-        self._note(x, described)
-        self.key += View.of(described, is_sorted), described.dtype, len(described.shape), is_trained
+        self.values[-1], (view, *_) = described, passed(tuple(described.shape), tuple(described.strides),
+                                                        described.dtype, is_sorted)
+        self.key += view, described.dtype, len(described.shape), is_trained
 
     def _read_scalar(self, x: Any) -> None:
         if self.parts is not None:
-            self._note(x)
             self.parts.append(x)
-            return
-        self._add_scalar(x, x.item())
+        else:
+            self._add_scalar(x.item())
 
-    def _add_scalar(self, x: Any, value: Any) -> None:
-        self._note(x, value)
+    def _add_scalar(self, value: Any) -> None:
+        self.values[-1] = value
         self.key += _SCALAR, type(value)
 
     def _read_pure(self, x: Any) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from .._arrays.array import Array
-from .captured import Bound, Need, View
+from .captured import Bound, View
 from .declared import Sorted
 from .reads import Reads, Unknown
 from .code import Code
@@ -29,8 +29,6 @@ class _Kept(NamedTuple):
     """A code without arrays, and the sources of its captures."""
     code: Code
     sources: Tuple[_Source, ...]
-    #: For each Need: the position, the divisor, the number of the array in `Code.arrays`, and the dimension.
-    needs: Tuple[Tuple[int, int, int, int], ...]
 
 
 # The code of earlier traces, keyed by what the functions refer to. None: the code also depends on the extents of
@@ -48,13 +46,14 @@ def code_of(mask: Optional[Callable[..., Any]], score: Optional[Callable[..., An
     reads.key += device, is_double
     try:
         reads.read(mask)
-        reads.read(score)
+        if score is not None:
+            reads.read(score)
     except Unknown:
         return _trace(mask, score, device, stream, is_double)[0]
     key = tuple(reads.key)
     kept = _codes.get(key, _codes)
     if kept is None:
-        key = (key, _extents(reads))
+        key = (key, *[x.shape for x in reads.values if isinstance(x, Array)])
         kept = _codes.get(key, _codes)
     if kept is _codes:
         code, under_way = _trace(mask, score, device, stream, is_double)
@@ -73,10 +72,6 @@ def _trace(mask: Any, score: Any, device: Optional[int], stream: Optional[int], 
     return trace(mask, score, device=device, stream=stream, is_double=is_double, under_way=under_way), under_way
 
 
-def _extents(reads: Reads) -> Tuple[Any, ...]:
-    return tuple(tuple(x.shape) for x in reads.values if hasattr(x, "shape"))
-
-
 def _keep(key: Tuple[Any, ...], reads: Reads, code: Code, under_way: Trace) -> None:
     """Keeps a code, unless it captured an object that the functions did not refer to before the trace."""
     sources: List[_Source] = []
@@ -93,21 +88,19 @@ def _keep(key: Tuple[Any, ...], reads: Reads, code: Code, under_way: Trace) -> N
             places[id(array)] = place
             view = View.of(array, isinstance(x, (Array, Sorted)))
         sources.append(_Source(place, view))
-    needs = tuple((need.position, need.divisor, [it is need.array for it in code.arrays].index(True), need.dim)
-                  for need in code.needs)
     if len(_codes) >= _MOST:
         _codes.clear()
     if under_way.has_extents and not isinstance(key[0], tuple):
         _codes[key] = None
-        key = (key, _extents(reads))
-    _codes[key] = _Kept(code._replace(bound=(), arrays=(), needs=(), trace_lines=None), tuple(sources), needs)
+        key = (key, *[x.shape for x in reads.values if isinstance(x, Array)])
+    _codes[key] = _Kept(code._replace(bound=(), arrays=(), trace_lines=None), tuple(sources))
 
 
 def _bind(kept: _Kept, values: List[Any], is_double: bool, trace_lines: Callable[[], Code]) -> Code:
     """Returns the code with the arrays and numbers of a call."""
     code = kept.code
     if not kept.sources:
-        return code._replace(trace_lines=trace_lines)
+        return Code(code.mask, code.score, (), needs=code.needs, labels=code.labels, trace_lines=trace_lines)
     bound, arrays = [], []
     for place, view in kept.sources:
         x = values[place]
@@ -116,6 +109,5 @@ def _bind(kept: _Kept, values: List[Any], is_double: bool, trace_lines: Callable
         else:
             arrays.append(x)
             bound.append(view.bind(x))
-    needs = tuple([Need(position, divisor, arrays[number], dim) for position, divisor, number, dim in kept.needs])
-    return Code(code.mask, code.score, code.captures, tuple(bound), tuple(arrays), needs, None, code.labels,
+    return Code(code.mask, code.score, code.captures, tuple(bound), tuple(arrays), code.needs, None, code.labels,
                 trace_lines)

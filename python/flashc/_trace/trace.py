@@ -241,7 +241,8 @@ class Trace:
 
     def _need(self, limit: Tuple[int, int], captured: CapturedArray, dim: int) -> None:
         """Notes that dimension `dim` of an array is indexed by a position, (p, d) as in Value._limit."""
-        self.needs.append(Need(*limit, captured._array, dim, users_line() if self.locates else ""))
+        number = [array is captured._array for array in self.arrays].index(True)
+        self.needs.append(Need(*limit, number, dim, users_line() if self.locates else ""))
 
     def element(self, name: str, dtype: str, type: str, indices: Sequence[str]) -> Traced:
         region = self.region
@@ -294,13 +295,13 @@ class Trace:
 
 
 def scalar_of(value: Number, is_double: bool) -> Tuple[str, int]:
-    """Returns the type of the argument for a number, and its bits."""
+    """Returns the type of the argument for a number, and its bits as a signed integer."""
     if isinstance(value, bool):
         return "i1", int(value)
     if isinstance(value, int):
-        return "i64", value & (2**64 - 1)
+        return "i64", (value + 2**63) % 2**64 - 2**63
     if is_double:
-        return "f64", struct.unpack("<Q", struct.pack("<d", value))[0]
+        return "f64", struct.unpack("<q", struct.pack("<d", value))[0]
     return "f32", f32_bits(value)
 
 
