@@ -37,6 +37,12 @@ static scf::ForOp findLoopOverKeys(ProgramOp program) {
 
 static constexpr unsigned kHeads = 1u << 1, kBatches = 1u << 2, kPart = 1u << 3;
 
+/// Returns the op that the sizes of parts come from. Null if query tiles have no parts.
+static PartSizeOp findPartSize(ProgramOp program) {
+  auto ops = program.getBody().front().getOps<PartSizeOp>();
+  return ops.empty() ? PartSizeOp() : *ops.begin();
+}
+
 namespace {
 /// What the scalar code of a value depends on.
 struct Source {
@@ -129,7 +135,7 @@ class Numbers {
 public:
   Numbers(ProgramOp program, ListScope scope, Sources &sources)
       : body(program.getBody().front()), warpgroup(program.getWarpgroup()), sources(sources) {
-    for (auto size : body.getOps<PartSizeOp>())
+    if (PartSizeOp size = findPartSize(program))
       shared.push_back(size.getSize());
     for (unsigned dim : getDims(scope))
       dims |= 1u << dim;
@@ -214,7 +220,6 @@ private:
   int64_t countNumbers();
   bool isOfMaskMap(const ManifestKernel &order);
   SmallVector<Value, 2> getBounds();
-  PartSizeOp getPartSize();
   Value emitWork();
   std::optional<OrderKernel::Parts> emitParts();
   OrderKernel::Facts emitFacts(Value item);
@@ -256,16 +261,10 @@ SmallVector<Value, 2> OrderBuilder::getBounds() {
   return {loop.getUpperBound(), loop.getLowerBound()};
 }
 
-/// Returns the op that the sizes of parts come from. Null if query tiles have no parts.
-PartSizeOp OrderBuilder::getPartSize() {
-  auto ops = program.getBody().front().getOps<PartSizeOp>();
-  return ops.empty() ? PartSizeOp() : *ops.begin();
-}
-
 /// Emits the work of an item. With parts it is the work of all parts, or 0 if the query tile has no rows: then no
 /// result depends on the item, and the list leaves it out.
 Value OrderBuilder::emitWork() {
-  if (PartSizeOp size = getPartSize()) {
+  if (PartSizeOp size = findPartSize(program)) {
     Value one = arith::ConstantIndexOp::create(b, 1), rows = copy(size.getRows());
     Value tiles = arith::MaxSIOp::create(b, copy(size.getTiles()), one);
     return arith::MulIOp::create(b, tiles, arith::MinSIOp::create(b, rows, one));
@@ -277,7 +276,7 @@ Value OrderBuilder::emitWork() {
 
 /// Emits what the order kernel must know to divide items into parts: how many heads share an item.
 std::optional<OrderKernel::Parts> OrderBuilder::emitParts() {
-  if (!getPartSize())
+  if (!findPartSize(program))
     return std::nullopt;
   Value sharers = arith::ConstantIndexOp::create(b, 1);
   for (unsigned dim : {0u, 1u, 2u})
@@ -300,9 +299,9 @@ OrderKernel::Facts OrderBuilder::emitFacts(Value item) {
     std::tie(workTile[2], workTile[1]) = divide(workTile[2], grid[1]);
   OrderKernel::Facts facts;
   facts.work = emitWork();
-  if (PartSizeOp size = getPartSize())
+  if (PartSizeOp size = findPartSize(program))
     facts.rows = copy(size.getRows());
-  for (Value number : ArrayRef(numbers->shared).drop_front(getPartSize() ? 1 : 0))
+  for (Value number : ArrayRef(numbers->shared).drop_front(findPartSize(program) ? 1 : 0))
     facts.numbers.push_back(copy(number));
   for (Value value : numbers->ofAll)
     copy(value);
@@ -320,7 +319,7 @@ OrderKernel::Facts OrderBuilder::emitFacts(Value item) {
 int64_t OrderBuilder::countNumbers() { return numbers->shared.size() + program.getConsumers() * numbers->own.size(); }
 
 LogicalResult OrderBuilder::build() {
-  if (!getPartSize() != (program.getWork()->getParts() == 1))
+  if (!findPartSize(program) != (program.getWork()->getParts() == 1))
     return refuse(program) << "expected a tile.part_size if query tiles have parts";
   if (getConstantIntValue(loop.getStep()) != 1)
     return refuse(program) << "expected a loop over keys in steps of one";

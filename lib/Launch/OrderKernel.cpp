@@ -186,7 +186,7 @@ void OrderKernel::emitMaximum() {
     Value least = arith::CeilDivUIOp::create(b, most, i32(parts->most));
     most = arith::MinUIOp::create(b, most, arith::MaxUIOp::create(b, limit, least));
   }
-  // An item's work is at least 1, so the greatest number that is shifted is `most` - 1.
+  // The work of an item in the list is at least 1, so the greatest number that is shifted is `most` - 1.
   Value zeros = math::CountLeadingZerosOp::create(b, arith::SubIOp::create(b, most, i32(1)));
   Value spare = arith::SubIOp::create(b, i32(32 - kKeyBits), zeros);
   shift = arith::MaxSIOp::create(b, spare, i32(0));

@@ -33,7 +33,8 @@ constexpr int64_t kOrderThreads = 1024;
 ///             the key
 /// ```
 ///
-/// With parts, there is one more phase after barrier 1, and a barrier after it. Lane l of each warp counts the parts
+/// With parts, the warps also add up the work and the rows of their items before barrier 1. After it there is one more
+/// phase, and a barrier that publishes its numbers. Lane l of each warp counts the parts
 /// that all items of the warp have if the longest item has l + 1 of them; all warps then take the number of parts for
 /// which the launch is estimated to end first.
 ///
@@ -43,11 +44,12 @@ constexpr int64_t kOrderThreads = 1024;
 ///    the reads of the lanes from this write, and this write from the reads of the next step (match.sync orders no
 ///    memory, PTX ISA 9.7.13.11).
 /// 4. Between barriers 2 and 4, only thread t < 256 reads and writes column t. Column 256 is only read.
-/// 5. A thread reads only those data after the list that it has written itself. A lane without an item also reads the
-///    work of the last item, which was written before barrier 1.
+/// 5. The data after the list are written before barrier 1 and do not change later. So after it any thread may read
+///    them: a lane without an item reads the work of the last item, and with parts several lanes read those of an item.
 class OrderKernel {
 public:
-  /// The data of an item: its work (an index of at least 1) and the numbers of its entry (indices of 32 bits).
+  /// The data of an item: its work (an index of at least 1, or 0 for an item without parts) and the numbers of its
+  /// entry (indices of 32 bits).
   struct Facts {
     Value work;
     SmallVector<Value> numbers;
