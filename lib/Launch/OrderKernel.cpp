@@ -18,15 +18,17 @@ static constexpr int64_t kLeastWork = 2;
 static constexpr double kStartOfPart = 1, kRowOfPart = 1.0 / 8;
 /// Parts count as equal if their mean is this fraction of the longest.
 static constexpr double kEqual = 0.9;
-static_assert(kWarps == kLanes, "a lane looks at each warp's number");
+static_assert(kWarps == kLanes, "a lane looks at each warp's number, and a warp at each lane's limit");
 /// A row of counters has a column for each sort key, and one more for lanes without an item. The length of a row is
 /// odd, so that the counters of a column are in different banks.
 static constexpr int64_t kRow = kKeys + 1;
 /// After the counters, the scratch memory has one number for each warp.
 static constexpr int64_t kPerWarp = kWarps * kRow, kScratch = kPerWarp + kWarps;
-/// With parts, each warp has two more numbers, and two numbers for each limit that is tried.
-static constexpr int64_t kWorkSums = kScratch, kRowSums = kWorkSums + kWarps, kTrials = kRowSums + kWarps,
-                         kCutTrials = kTrials + kWarps * kLanes, kScratchOfParts = kCutTrials + kWarps * kLanes;
+/// With parts, each warp has three more numbers, and two numbers for each limit that is tried. The length of a row of
+/// numbers for limits is odd, as that of counters.
+static constexpr int64_t kWorkSums = kScratch, kRowSums = kWorkSums + kWarps, kTimes = kRowSums + kWarps,
+                         kTrials = kTimes + kWarps, kTrialRow = kLanes + 1, kCutTrials = kTrials + kWarps * kTrialRow,
+                         kScratchOfParts = kCutTrials + kWarps * kTrialRow;
 
 OrderKernel::OrderKernel(ImplicitLocOpBuilder &b, gpu::GPUFuncOp kernel, Value list, Value count, int64_t numbers,
                          std::optional<Parts> parts)
@@ -182,6 +184,8 @@ void OrderKernel::emitMaximum() {
   if (parts) {
     emitTrials();
     emitBarrier();
+    emitTime();
+    emitBarrier();
     emitLimit();
     Value least = arith::CeilDivUIOp::create(b, most, i32(parts->most));
     most = arith::MinUIOp::create(b, most, arith::MaxUIOp::create(b, limit, least));
@@ -192,22 +196,28 @@ void OrderKernel::emitMaximum() {
   shift = arith::MaxSIOp::create(b, spare, i32(0));
 }
 
+/// Emits limit `number` of those that are tried: the work of a part if the longest item has `number` + 1 parts.
+Value OrderKernel::emitTrial(Value number) {
+  Value size = arith::CeilDivUIOp::create(b, most, toI32(add(number, index(1))));
+  return arith::MaxUIOp::create(b, size, i32(kLeastWork));
+}
+
 /// Emits, for each lane's limit, how many parts all items of this warp have, and how many of these are parts of items
 /// that are cut. Stores both for all other warps.
 void OrderKernel::emitTrials() {
-  trial = arith::CeilDivUIOp::create(b, most, toI32(add(lane, index(1))));
-  trial = arith::MaxUIOp::create(b, trial, i32(kLeastWork));
-  Value inverse = arith::DivFOp::create(b, f32(1), toF32(trial));
+  Value inverse = arith::DivFOp::create(b, f32(1), toF32(emitTrial(lane)));
   auto loop = scf::ForOp::create(b, index(0), steps, index(1), ValueRange{f32(0), f32(0)});
   {
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(loop.getBody());
-    auto [item, isInside] = emitEntry(loop.getInductionVar());
+    Value item = emitEntry(loop.getInductionVar()).first;
     Value last = arith::SubIOp::create(b, count, index(1));
     Value own = memref::LoadOp::create(b, list, getWorkPlace(arith::MinUIOp::create(b, item, last)));
-    own = arith::SelectOp::create(b, isInside, own, i32(0));
     // Each lane counts the parts of all items of the step.
-    auto lanes = scf::ForOp::create(b, index(0), index(kLanes), index(1), loop.getRegionIterArgs());
+    Value first = arith::SubIOp::create(b, item, lane);
+    Value items = arith::MinUIOp::create(b, arith::SubIOp::create(b, arith::MaxUIOp::create(b, count, first), first),
+                                         index(kLanes));
+    auto lanes = scf::ForOp::create(b, index(0), items, index(1), loop.getRegionIterArgs());
     {
       OpBuilder::InsertionGuard guard(b);
       b.setInsertionPointToStart(lanes.getBody());
@@ -223,26 +233,22 @@ void OrderKernel::emitTrials() {
     scf::YieldOp::create(b, lanes.getResults());
   }
   for (auto [place, number] : llvm::zip(std::array{kTrials, kCutTrials}, loop.getResults()))
-    write(arith::FPToUIOp::create(b, b.getI32Type(), number), add(add(index(place), mul(warp, kLanes)), lane));
+    write(arith::FPToUIOp::create(b, b.getI32Type(), number), add(add(index(place), mul(warp, kTrialRow)), lane));
 }
 
-/// Emits the limit of the lane whose parts end first, by an estimate. If there are at most as many parts as CTAs, the
-/// longest part ends last. Otherwise CTAs have the mean work and, since the longest parts start first, a small share of
-/// the longest part more. If all parts are equal, the last round of parts leaves CTAs without work instead.
-void OrderKernel::emitLimit() {
+/// Emits the estimated time of the launch with this warp's limit, and stores it for all other warps. If there are at
+/// most as many parts as CTAs, the longest part ends last. Otherwise CTAs have the mean work and, since the longest
+/// parts start first, a small share of the longest part more. If all parts are equal, the last round of parts leaves
+/// CTAs without work instead.
+void OrderKernel::emitTime() {
   auto mulF = [&](Value x, Value y) -> Value { return arith::MulFOp::create(b, x, y); };
-  Value total =
-      toF32(NVVM::ReduxOp::create(b, b.getI32Type(), read(add(index(kWorkSums), lane)), NVVM::ReduxKind::ADD, i32(-1)));
-  Value rows =
-      toF32(NVVM::ReduxOp::create(b, b.getI32Type(), read(add(index(kRowSums), lane)), NVVM::ReduxKind::ADD, i32(-1)));
-  auto sum = [&](int64_t first) {
-    Value sum = i32(0);
-    for (int64_t warp = 0; warp < kWarps; ++warp)
-      sum = add(sum, read(add(index(first + warp * kLanes), lane)));
-    return toF32(sum);
+  auto sum = [&](Value place) {
+    return toF32(NVVM::ReduxOp::create(b, b.getI32Type(), read(place), NVVM::ReduxKind::ADD, i32(-1)));
   };
-  Value number = sum(kTrials), ofCut = sum(kCutTrials), sharers = toF32(toI32(parts->sharers));
-  Value ctas = toF32(NVVM::SmDimOp::create(b, b.getI32Type())), longest = toF32(trial);
+  auto sumOfTrials = [&](int64_t first) { return sum(add(add(index(first), mul(lane, kTrialRow)), warp)); };
+  Value total = sum(add(index(kWorkSums), lane)), rows = sum(add(index(kRowSums), lane));
+  Value number = sumOfTrials(kTrials), ofCut = sumOfTrials(kCutTrials), sharers = toF32(toI32(parts->sharers));
+  Value ctas = toF32(NVVM::SmDimOp::create(b, b.getI32Type())), longest = toF32(emitTrial(warp));
   // The time of storing and merging a row's part is that of reading a key's tile times kRowOfPart.
   Value rowsOfItem = arith::DivFOp::create(b, rows, toF32(toI32(count)));
   Value merged = mulF(rowsOfItem, f32(kRowOfPart));
@@ -257,13 +263,16 @@ void OrderKernel::emitLimit() {
   mean = arith::MaximumFOp::create(b, mean, ofOne);
   Value areFew = arith::CmpFOp::create(b, arith::CmpFPredicate::OLE, rounds, f32(1));
   Value time = arith::SelectOp::create(b, areFew, ofOne, mean);
-  // Times are positive, so their bits are in the order of the times. The last bits make room for the lane.
+  // Times are positive, so their bits are in the order of the times. The last bits make room for the limit's number.
   Value bits = arith::BitcastOp::create(b, b.getI32Type(), time);
-  bits = arith::OrIOp::create(b, arith::AndIOp::create(b, bits, i32(-kLanes)), toI32(lane));
-  Value least = NVVM::ReduxOp::create(b, b.getI32Type(), bits, NVVM::ReduxKind::UMIN, i32(-1));
-  Value best = arith::AndIOp::create(b, least, i32(kLanes - 1));
-  Value size = arith::CeilDivUIOp::create(b, most, add(best, i32(1)));
-  limit = arith::MaxUIOp::create(b, size, i32(kLeastWork));
+  emitTell(arith::OrIOp::create(b, arith::AndIOp::create(b, bits, i32(-kLanes)), toI32(warp)), kTimes);
+}
+
+/// Emits the limit with which the launch ends first.
+void OrderKernel::emitLimit() {
+  Value least =
+      NVVM::ReduxOp::create(b, b.getI32Type(), read(add(index(kTimes), lane)), NVVM::ReduxKind::UMIN, i32(-1));
+  limit = emitTrial(toIndex(arith::AndIOp::create(b, least, i32(kLanes - 1))));
 }
 
 std::pair<Value, Value> OrderKernel::emitDivision(Value work) {

@@ -33,10 +33,15 @@ constexpr int64_t kOrderThreads = 1024;
 ///             the key
 /// ```
 ///
-/// With parts, the warps also add up the work and the rows of their items before barrier 1. After it there is one more
-/// phase, and a barrier that publishes its numbers. Lane l of each warp counts the parts
-/// that all items of the warp have if the longest item has l + 1 of them; all warps then take the number of parts for
-/// which the launch is estimated to end first.
+/// With parts, the warps also add up the work and the rows of their items before barrier 1. Two more phases follow it,
+/// each with a barrier that publishes its numbers:
+///
+/// ```
+///   try       lane l of warp w: counts the parts that all items of the warp have if the longest item has l + 1 of them
+///   estimate  warp w: adds up the parts of all items if the longest item has w + 1 of them; estimates the time
+/// ```
+///
+/// All warps then take the number of parts with the least time.
 ///
 /// 1. Barriers are in uniform control flow, and every thread reaches all of them.
 /// 2. Between barriers 1 and 2, and after barrier 4, only warp w reads and writes row w of the counters.
@@ -90,7 +95,9 @@ private:
   void emitCounter();
   void emitMeasure(llvm::function_ref<Facts(Value)> emitFacts);
   void emitMaximum();
+  Value emitTrial(Value number);
   void emitTrials();
+  void emitTime();
   void emitLimit();
   void emitCount();
   void emitPlaces();
@@ -138,9 +145,8 @@ private:
   /// `most` is the greatest work of all items. The sort key of an item is `most` minus its work, shifted right by
   /// `shift` bits.
   Value most, shift;
-  /// With parts: the limit that the lane tries, and the one that is taken. An item has as many parts as make each of
-  /// them no longer than the limit.
-  Value trial, limit;
+  /// With parts: the most work of a part. An item has as many parts as make each of them no longer than the limit.
+  Value limit;
 };
 
 } // namespace mlir::tile

@@ -223,12 +223,14 @@ static ForwardParts shareByRows(const Question &question) {
 }
 
 /// Chooses tiles of one consumer for sequences with few queries, whose keys the launch cuts into parts by the work of
-/// all tiles. None if tiles have too many rows for that, or if parts of equally many tiles are faster: few sequences
-/// then fill the GPU, and the launch needs no list.
+/// all tiles. None if tiles have too many rows or too few keys for that, or if parts of equally many tiles are faster:
+/// few sequences then fill the GPU, and the launch needs no list.
 static std::optional<ForwardParts> chooseByWork(const Question &mean, int64_t heads) {
   constexpr int64_t kLeastParts = 8, kMostParts = 32, kFewSequences = 8, kMostBytes = int64_t(256) << 20;
+  constexpr int64_t kUncutKeys = 256; // two tiles of 128 keys, the shortest part
   const CacheQuestion &cache = *mean.cache;
-  if (cache.isMaskedByArrays || *mean.queries * heads > tile::kTileRows || (heads > 1 && cache.batches < kFewSequences))
+  if (cache.isMaskedByArrays || *mean.queries * heads > tile::kTileRows || cache.keys <= kUncutKeys ||
+      (heads > 1 && cache.batches < kFewSequences))
     return std::nullopt;
   int64_t queryHeads = cache.keyHeads * mean.group, tiles = cache.batches * queryHeads / heads;
   int64_t parts = std::clamp(2 * cache.multiprocessors / tiles, kLeastParts, kMostParts);

@@ -160,8 +160,9 @@ LogicalResult flashc::decideWorkLists(MutableArrayRef<NestKernel> kernels, Strin
     if (nest.pairs)
       continue;
     if (nest.parts.size && kernel.whySorted.empty())
-      return nest.end->emitError() << "schedule: expected persistent=false for splits=" << schedule.splits
-                                   << ": tiles of queries have equal work, so the launch has nothing to divide";
+      return nest.end->emitError()
+             << "schedule: expected persistent=false for splits=" << schedule.splits
+             << ": no list sorts the tiles of queries of this launch, so nothing decides how long parts are";
     StepShape shape = getStepShape(nest);
     if (llvm::Error error = checkSchedule(schedule, *GPUTarget::lookup(target), shape.depth, shape.valueDepth,
                                           {bool(nest.segmentTile), /*isSorted=*/!kernel.whySorted.empty()}))

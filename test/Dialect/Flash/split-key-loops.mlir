@@ -28,7 +28,6 @@
 // CHECK-DAG:   #[[TILES:.*]] = affine_map<(d0) -> (d0 ceildiv 64)>
 // CHECK-DAG:   #[[PLACE:.*]] = affine_map<(d0) -> ((d0 floordiv 3) * 64)>
 // CHECK-DAG:   #[[CUT:.*]] = affine_map<(d0, d1) -> (d0, (d1 floordiv 3) * 64)>
-// CHECK-DAG:   #[[OWN:.*]] = affine_map<(d0, d1, d2) -> (d0 + ((-d0 + d1) ceildiv 64) * 64, d2)>
 // CHECK-LABEL: func.func @causal(
 // CHECK-SAME:      %{{.*}}: tensor<2x4x?x32xbf16>, %{{.*}}: {{.*}}, %{{.*}}: {{.*}}, %[[SINKS:.*]]: tensor<4xf32>)
 // CHECK:         %[[PARTS:.*]]:2 = scf.forall (%[[B:.*]], %[[H:.*]], %[[I:.*]], %[[P:.*]]) = (0, 0, 0, 0) to (2, 4, %{{.*}}, 3) step (1, 1, 64, 1)
@@ -36,8 +35,8 @@
 // CHECK:           %[[END:.*]] = affine.max
 // CHECK:           %[[N:.*]] = affine.apply #[[TILES]](%[[END]])
 // CHECK:           %[[AT:.*]] = arith.muli %[[N]], %[[P]]
-// CHECK:           %[[FROM:.*]] = affine.apply #[[PLACE]](%[[AT]])
 // CHECK:           %[[NEXT:.*]] = arith.muli %[[N]], %{{.*}}
+// CHECK:           %[[FROM:.*]] = affine.apply #[[PLACE]](%[[AT]])
 // CHECK:           %[[MIDDLE:.*]] = affine.min #[[CUT]](%{{.*}}, %[[NEXT]])
 // CHECK:           %[[TO:.*]] = affine.min #[[CUT]](%[[END]], %[[NEXT]])
 // CHECK:           scf.for %{{.*}} = %[[FROM]] to %[[MIDDLE]] step
@@ -58,11 +57,25 @@ func.func @causal(%q: tensor<2x4x?x32xbf16>, %k: tensor<2x4x?x32xbf16>, %v: tens
   return %o : tensor<2x4x?x32xbf16>
 }
 
-// A window and sink tokens: tiles on two grids. Each run's part begins with its own first tile that begins there.
+// A window and sink tokens: there is a gap between the loops. A part has tiles of all loops by their numbers, so the gap
+// counts for none. The first loop begins at key 0, and ends after the tiles of the part that are its own.
 // CHECK-LABEL: func.func @two_runs(
-// CHECK:         scf.forall (%{{.*}}, %{{.*}}, %{{.*}}) = (0, 0, 0) to (2, %{{.*}}, 3)
-// CHECK:           affine.min #[[OWN]](
+// CHECK:         scf.forall (%{{.*}}, %{{.*}}, %[[P:.*]]) = (0, 0, 0) to (2, %{{.*}}, 3)
+// CHECK:           %[[FIRST:.*]] = affine.apply #[[TILES]](
+// CHECK:           %[[TWO:.*]] = arith.addi %[[FIRST]], %{{.*}} : index
+// CHECK:           %[[THREE:.*]] = arith.addi %[[TWO]], %{{.*}} : index
+// CHECK:           %[[ALL:.*]] = arith.addi %[[THREE]], %{{.*}} : index
+// CHECK:           %[[AT:.*]] = arith.muli %[[ALL]], %[[P]]
+// CHECK:           %[[FROM:.*]] = affine.apply #{{.*}}(%[[AT]])
+// CHECK:           %[[OWN:.*]] = arith.maxsi %[[FROM]], %[[FIRST]]
+// CHECK:           %[[NUMBER:.*]] = arith.subi %[[OWN]], %[[FIRST]]
+// CHECK:           affine.min #{{.*}}(%{{.*}}, %[[NUMBER]], %{{.*}})
 // CHECK:         flash.merge_states
+// WORK-LABEL:    func.func @two_runs(
+// WORK:            %[[TWO:.*]] = arith.addi %{{.*}} : index
+// WORK:            %[[THREE:.*]] = arith.addi %[[TWO]], %{{.*}} : index
+// WORK:            %[[SUM:.*]] = arith.addi %[[THREE]], %{{.*}} : index
+// WORK-NEXT:       %[[SIZE:.*]] = flash.part_size of %[[SUM]] most 3
 func.func @two_runs(%q: tensor<1x2x?x32xbf16>, %k: tensor<1x2x?x32xbf16>, %v: tensor<1x2x?x32xbf16>) -> (tensor<1x2x?x32xbf16>, tensor<1x2x?xf32>) {
   %c4 = arith.constant 4 : index
   %c200 = arith.constant 200 : index

@@ -120,7 +120,6 @@ class Machine:
     def run_op(self, result, name, text, blocks, active):
         operands = [self.get(x) for x in re.findall(r"%[\w-]+(?:#\d+)?", text.split(" : ")[0])] \
             if not blocks and name not in ("memref.get_global", "memref.global") else []
-        full = active.all()
         if name == "arith.constant":
             is_float = text.endswith("f32")
             return np.full(THREADS, np.float32(text.split()[0]) if is_float else int(text.split()[0]))
@@ -167,8 +166,10 @@ class Machine:
             self.repeats = operands[0]
         if name in ("gpu.return", "tile.repeat_if"):
             return None
-        assert full, f"{name} where threads are apart"
+        warps = active.reshape(-1, LANES)
+        assert (warps.all(axis=1) == warps.any(axis=1)).all(), f"{name} where threads of a warp are apart"
         if name == "nvvm.barrier0":
+            assert active.all(), "a barrier that some threads do not reach"
             self.barriers += 1
             return None
         if name == "nvvm.griddepcontrol":
@@ -264,7 +265,7 @@ def check_parts(ops, parameters, tiles, sharers, most):
     once each, the longest first; and that the launch ends nearly as early as with the best size."""
     words = PARTS * tiles * 2 * (1 + 2)
     machine, work, result = run(ops, parameters, (PARTS * tiles, sharers, 1), tiles, words + 2, most)
-    assert machine.barriers == 5
+    assert machine.barriers == 6
     counter, number = result.data[-2:]
     entries = result.data[:3 * number].reshape(number, 3)
     item, part = np.divmod(entries[:, 0], PARTS)

@@ -9,6 +9,26 @@
 
 using namespace mlir;
 
+std::pair<OpFoldResult, OpFoldResult> mlir::flash::emitTilesOfPart(OpBuilder &b, Location loc, OpFoldResult count,
+                                                                   Value part, int64_t parts, bool isByWork) {
+  auto x = b.getAffineDimExpr(0);
+  auto apply = [&](AffineExpr expr, OpFoldResult operand) {
+    return affine::makeComposedFoldedAffineApply(b, loc, expr, {operand});
+  };
+  Value tiles = getValueOrCreateConstantIndexOp(b, loc, count);
+  Value size = isByWork ? PartSizeOp::create(b, loc, tiles, parts) : Value();
+  auto at = [&](int64_t next) -> OpFoldResult {
+    Value number = getValueOrCreateConstantIndexOp(b, loc, apply(x + next, OpFoldResult(part)));
+    if (isByWork)
+      return arith::MinSIOp::create(b, loc, arith::MulIOp::create(b, loc, number, size), tiles).getResult();
+    // The product does not overflow, since the number of tiles and the number of the part are small.
+    Value product = arith::MulIOp::create(b, loc, tiles, number);
+    return apply(x.floorDiv(parts), OpFoldResult(product));
+  };
+  OpFoldResult first = at(0), end = at(1);
+  return {first, end};
+}
+
 std::pair<OpFoldResult, OpFoldResult> mlir::flash::emitKeysOfPart(OpBuilder &b, Location loc, OpFoldResult begin,
                                                                   OpFoldResult end, Value part, int64_t parts,
                                                                   int64_t tile, bool isByWork) {
@@ -16,21 +36,9 @@ std::pair<OpFoldResult, OpFoldResult> mlir::flash::emitKeysOfPart(OpBuilder &b, 
   auto apply = [&](AffineExpr expr, ArrayRef<OpFoldResult> operands) {
     return affine::makeComposedFoldedAffineApply(b, loc, expr, operands);
   };
-  Value tiles = getValueOrCreateConstantIndexOp(b, loc, apply((y - x).ceilDiv(tile), {begin, end}));
-  Value size = isByWork ? PartSizeOp::create(b, loc, tiles, parts) : Value();
-  auto at = [&](int64_t next) {
-    if (isByWork) {
-      Value number = getValueOrCreateConstantIndexOp(b, loc, apply(x + next, {OpFoldResult(part)}));
-      Value before = arith::MinSIOp::create(b, loc, arith::MulIOp::create(b, loc, number, size), tiles);
-      return apply(x + y * tile, {begin, OpFoldResult(before)});
-    }
-    // The product does not overflow, since the number of tiles and the number of the part are small.
-    Value product = arith::MulIOp::create(
-        b, loc, tiles, getValueOrCreateConstantIndexOp(b, loc, apply(x + next, {OpFoldResult(part)})));
-    return apply(x + y.floorDiv(parts) * tile, {begin, OpFoldResult(product)});
-  };
-  OpFoldResult lower = at(0), upper = at(1);
-  return {lower, upper};
+  auto [first, last] = emitTilesOfPart(b, loc, apply((y - x).ceilDiv(tile), {begin, end}), part, parts, isByWork);
+  OpFoldResult from = apply(x + y * tile, {begin, first}), to = apply(x + y * tile, {begin, last});
+  return {from, to};
 }
 
 Value mlir::flash::expandInPlace(OpBuilder &b, PartSizeOp op) {

@@ -7,9 +7,14 @@
 
 namespace mlir::flash {
 
+/// Returns the first tile of part number `part` of `count` tiles, and the tile after its last one. The numbers of tiles
+/// of two parts differ by at most one. If `isByWork`, flash.part_size gives the number of tiles in a part, and the last
+/// of `parts` parts may be empty.
+std::pair<OpFoldResult, OpFoldResult> emitTilesOfPart(OpBuilder &b, Location loc, OpFoldResult count, Value part,
+                                                      int64_t parts, bool isByWork);
+
 /// Returns the begin and the end of part number `part` of the keys from `begin` to `end`. The keys are divided into
-/// `parts` parts of whole tiles of `tile` keys. The numbers of tiles of two parts differ by at most one. If `isByWork`,
-/// flash.part_size gives the number of tiles in a part, and the last of `parts` parts may be empty.
+/// `parts` parts of whole tiles of `tile` keys, as by emitTilesOfPart.
 std::pair<OpFoldResult, OpFoldResult> emitKeysOfPart(OpBuilder &b, Location loc, OpFoldResult begin, OpFoldResult end,
                                                      Value part, int64_t parts, int64_t tile, bool isByWork = false);
 

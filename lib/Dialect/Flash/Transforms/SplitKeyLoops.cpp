@@ -112,17 +112,20 @@ void Splitter::emitBounds(Value part, const IRMapping &mapping) {
       loops, [&](scf::ForOp loop) { return cast<scf::ForOp>(mapping.lookup(loop.getOperation())); });
   b.setInsertionPoint(copies.front());
   int64_t tile = *getConstantIntValue(copies.front().getStep());
-  OpFoldResult begin = getAsOpFoldResult(copies.front().getLowerBound()),
-               end = getAsOpFoldResult(copies.back().getUpperBound());
-  auto [from, to] = emitKeysOfPart(b, loc, begin, end, part, splits, tile, isByWork);
   auto x = b.getAffineDimExpr(0), y = b.getAffineDimExpr(1);
   AffineMap both = AffineMap::get(2, 0, {x, y}, b.getContext());
   auto least = [&](OpFoldResult p, OpFoldResult q) {
     return affine::makeComposedFoldedAffineMin(b, loc, both, {p, q});
   };
   auto most = [&](OpFoldResult p, OpFoldResult q) { return affine::makeComposedFoldedAffineMax(b, loc, both, {p, q}); };
+  auto apply = [&](AffineExpr expr, ArrayRef<OpFoldResult> operands) {
+    return affine::makeComposedFoldedAffineApply(b, loc, expr, operands);
+  };
   auto set = [&](OpOperand &bound, OpFoldResult value) { bound.set(getValueOrCreateConstantIndexOp(b, loc, value)); };
   if (areOneRun) {
+    OpFoldResult begin = getAsOpFoldResult(copies.front().getLowerBound()),
+                 end = getAsOpFoldResult(copies.back().getUpperBound());
+    auto [from, to] = emitKeysOfPart(b, loc, begin, end, part, splits, tile, isByWork);
     OpFoldResult last = from;
     for (scf::ForOp copy : copies) {
       set(copy.getLowerBoundMutable(), last);
@@ -134,17 +137,27 @@ void Splitter::emitBounds(Value part, const IRMapping &mapping) {
     }
     return;
   }
+  // The tiles of all loops are numbered in order. counts[i] is the number of tiles before loop i.
+  SmallVector<Value> counts{arith::ConstantIndexOp::create(b, loc, 0)};
+  SmallVector<OpFoldResult> ends;
   for (scf::ForOp copy : copies) {
-    OpFoldResult lower = getAsOpFoldResult(copy.getLowerBound()), upper = getAsOpFoldResult(copy.getUpperBound());
-    // Returns the first tile boundary of the loop at `at` or after it.
-    auto cut = [&, lower = lower, upper = upper](OpFoldResult at) {
-      OpFoldResult first =
-          affine::makeComposedFoldedAffineApply(b, loc, x + (y - x).ceilDiv(tile) * tile, {lower, most(lower, at)});
-      return least(first, most(lower, upper));
+    OpFoldResult lower = getAsOpFoldResult(copy.getLowerBound());
+    ends.push_back(most(lower, getAsOpFoldResult(copy.getUpperBound())));
+    Value own = getValueOrCreateConstantIndexOp(b, loc, apply((y - x).ceilDiv(tile), {lower, ends.back()}));
+    counts.push_back(arith::AddIOp::create(b, loc, counts.back(), own));
+  }
+  auto [first, last] = emitTilesOfPart(b, loc, counts.back(), part, splits, isByWork);
+  for (auto [number, copy] : llvm::enumerate(copies)) {
+    // Returns the key at which tile `at` of all loops begins, or the nearest bound of this loop.
+    auto cut = [&, before = counts[number], end = ends[number],
+                lower = getAsOpFoldResult(copy.getLowerBound())](OpFoldResult at) {
+      Value tiles = arith::MaxSIOp::create(b, loc, getValueOrCreateConstantIndexOp(b, loc, at), before);
+      tiles = arith::SubIOp::create(b, loc, tiles, before);
+      return least(apply(x + y * tile, {lower, OpFoldResult(tiles)}), end);
     };
-    OpFoldResult cutLower = cut(from), cutUpper = cut(to);
-    set(copy.getLowerBoundMutable(), cutLower);
-    set(copy.getUpperBoundMutable(), cutUpper);
+    OpFoldResult from = cut(first), to = cut(last);
+    set(copy.getLowerBoundMutable(), from);
+    set(copy.getUpperBoundMutable(), to);
   }
 }
 

@@ -439,8 +439,9 @@ def SplitKeyLoops : Pass<"flash-split-key-loops"> {
     }
     %o, %lse = flash.merge_states ins(%parts#0, %parts#1) sinks(%sinks) ...
     ```
-    If there are gaps between the loops, a part has the tiles that begin in its range of keys, so that parts may have
-    different numbers of tiles. If there are fewer tiles of keys than parts, some parts are empty and add nothing.
+    If there are gaps between the loops, as between sink tokens and a window, the tiles of all loops are numbered in
+    order, and a part has tiles by their numbers. So gaps count for nothing, and the numbers of tiles of two parts
+    differ by at most one. If there are fewer tiles of keys than parts, some parts are empty and add nothing.
 
     With `by-work` the launch decides how many key tiles a part has. Query tiles with many keys then get more parts than
     tiles with few keys, and a tile may have one part:
