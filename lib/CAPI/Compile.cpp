@@ -129,6 +129,8 @@ static Question makeQuestion(const AttentionSpec &spec, const GPUTarget &target,
   question.dtype = spec.dtype;
   question.group = spec.groupSize;
   question.queries = spec.queries;
+  if (spec.mask == AttentionSpec::Mask::Window && !AttentionSpec::isUnbounded(spec.windowLeft))
+    question.keys = spec.windowLeft + 1 + std::max<int64_t>(spec.windowRight, 0);
   CacheQuestion &cache = question.cache.emplace();
   cache.hasPackedQueries = spec.hasPackedQueries;
   cache.batches = spec.batch, cache.keyHeads = spec.keyHeads, cache.keys = spec.keys;

@@ -222,22 +222,41 @@ static ForwardParts shareByRows(const Question &question) {
   return {1, getSharedOverrides(question, heads, kConsumers)};
 }
 
-/// Chooses tiles of one consumer for sequences with few queries, whose keys the launch cuts into parts by the work of
-/// all tiles. None if tiles have too many rows or too few keys for that, or if parts of equally many tiles are faster:
-/// few sequences then fill the GPU, and the launch needs no list.
-static std::optional<ForwardParts> chooseByWork(const Question &mean, int64_t heads) {
-  constexpr int64_t kLeastParts = 8, kMostParts = 32, kFewSequences = 8, kMostBytes = int64_t(256) << 20;
+/// Returns the schedule of a kernel for sequences with few queries, whose keys the launch cuts into parts by the work
+/// of all tiles. The tiles have one consumer and rows of `heads` heads. None if the rows of a sequence do not fit into
+/// such a tile, if there are too few keys to cut, or if the parts would take too much memory.
+static std::optional<ForwardParts> planByWork(const Question &question, int64_t heads) {
+  constexpr int64_t kLeastParts = 8, kMostParts = 32, kMostBytes = int64_t(256) << 20;
   constexpr int64_t kUncutKeys = 256; // two tiles of 128 keys, the shortest part
-  const CacheQuestion &cache = *mean.cache;
-  if (cache.isMaskedByArrays || *mean.queries * heads > tile::kTileRows || cache.keys <= kUncutKeys ||
-      (heads > 1 && cache.batches < kFewSequences))
+  const CacheQuestion &cache = *question.cache;
+  if (cache.isMaskedByArrays || *question.queries * heads > tile::kTileRows || cache.keys <= kUncutKeys)
     return std::nullopt;
-  int64_t queryHeads = cache.keyHeads * mean.group, tiles = cache.batches * queryHeads / heads;
+  int64_t queryHeads = cache.keyHeads * question.group, tiles = cache.batches * queryHeads / heads;
   int64_t parts = std::clamp(2 * cache.multiprocessors / tiles, kLeastParts, kMostParts);
-  int64_t bytes = parts * cache.batches * *mean.queries * queryHeads * mean.dv * int64_t(sizeof(float));
+  int64_t bytes = parts * cache.batches * *question.queries * queryHeads * question.dv * int64_t(sizeof(float));
   if (bytes > kMostBytes)
     return std::nullopt;
-  return ForwardParts{parts, getSharedOverrides(mean, heads, /*consumers=*/1) + ",persistent=true"};
+  return ForwardParts{parts, getSharedOverrides(question, heads, /*consumers=*/1) + ",persistent=true"};
+}
+
+/// The least number of sequences among which the work is divided. Equal parts of fewer sequences fill the GPU, and the
+/// launch needs no list.
+static constexpr int64_t kLeastSequences = 8;
+
+/// Plans parts by the work of all tiles for sequences with equally many queries. None if other kernels are faster even
+/// if the lengths of sequences differ: those of one head, since its tiles have few rows; those with more rows of small
+/// keys, which need two consumers; and those with few keys, since the list takes 8 us (docs/decode.md).
+static std::optional<ForwardParts> chooseByWork(const Question &question) {
+  constexpr int64_t kLeastHeads = 4, kMostNarrowRows = 32, kLeastBytes = int64_t(700) << 20;
+  const CacheQuestion &cache = *question.cache;
+  int64_t heads = getSharedHeads(question);
+  bool isNarrow = std::max(question.d, question.dv) <= 64;
+  int64_t keys = question.keys ? std::min(cache.keys, *question.keys + *question.queries) : cache.keys;
+  if (heads < kLeastHeads || cache.batches < kLeastSequences ||
+      (isNarrow && *question.queries * heads > kMostNarrowRows) ||
+      cache.batches * cache.keyHeads * keys * cache.keyBytes < kLeastBytes)
+    return std::nullopt;
+  return planByWork(question, heads);
 }
 
 /// Chooses the forward kernel for sequences with queries of different numbers, as if each had the mean number. A tile
@@ -257,8 +276,8 @@ static llvm::Expected<KernelPlan> choosePacked(const Question &question, const K
   Question mean = question;
   mean.queries = llvm::divideCeil(*question.queries, question.cache->batches);
   CacheCosts costs(mean);
-  std::optional<ForwardParts> byWork = wish.splits ? std::nullopt : chooseByWork(mean, heads);
-  if (byWork)
+  bool mayBeByWork = !wish.splits && (heads == 1 || mean.cache->batches >= kLeastSequences);
+  if (std::optional<ForwardParts> byWork = mayBeByWork ? planByWork(mean, heads) : std::nullopt)
     return planForward(wish, *byWork, why);
   bool isShared = heads > 1 && *mean.queries < kMostShared;
   return planForward(wish, isShared ? costs.chooseShared(heads) : costs.chooseForward(/*mayShare=*/false), why);
@@ -296,6 +315,9 @@ llvm::Expected<KernelPlan> flashc::chooseKernel(const Question &question, const 
     return planForward(wish, {}, "the number of queries is not known");
   if (wish.isBatchInvariant || !wish.isForDevice || !hasAllExtents(question))
     return chooseByRows(question, wish);
+  bool mayBeByWork = !wish.splits && wish.overrides.empty();
+  if (std::optional<ForwardParts> byWork = mayBeByWork ? chooseByWork(question) : std::nullopt)
+    return planForward(wish, *byWork, "parts of the keys of many sequences can have equal work");
   llvm::Expected<std::optional<ForwardParts>> forward = chooseForward(question, wish);
   if (!forward)
     return forward.takeError();

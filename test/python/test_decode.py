@@ -224,6 +224,25 @@ def test_schedules_go_by_the_mask(two_gpus):
     assert choose(lambda b, h, i, j: i - j < 999) == "splits=4"
 
 
+def test_many_sequences_share_the_work(two_gpus):
+    """Large caches of many sequences are cut into parts by the work of all tiles, since lengths may differ. Rows of a
+    sequence must fit into a tile, and a list of 8 us must pay."""
+    def choose(batch, heads, tokens, keys, depth=128, group=4, **how):
+        extents = Extents(batch, heads * group, heads, tokens, keys, depth, depth, "bf16")
+        options = Options(causal=True, **how)
+        specialization = specialize(extents, options, "sm_90a")._replace(page_size=16)
+        return _decode._choose(specialization, extents, 0, options)[1]
+
+    by_work = "splits=8,heads=4,consumers=1,kv-tile=128,persistent=true"
+    assert choose(64, 8, 1, 4096) == choose(16, 8, 16, 32768) == choose(8, 8, 4, 65536) == by_work
+    assert choose(64, 8, 4, 16384, depth=64, group=8) == by_work.replace("heads=4", "heads=8")
+    for other in (choose(64, 8, 1, 1024), choose(7, 8, 4, 65536), choose(64, 8, 17, 4096),
+                  choose(64, 32, 1, 4096, group=1), choose(64, 8, 16, 16384, depth=64, group=8),
+                  choose(64, 8, 1, 4096, window=(1000, 0)), choose(64, 8, 1, 4096, splits=2),
+                  choose(64, 8, 1, 4096, batch_invariant=True)):
+        assert "persistent" not in other
+
+
 # --- The ops of graphs ------------------------------------------------------------------------------------------------
 
 needs_ops = pytest.mark.skipif(not hasattr(torch.library, "custom_op"), reason="PyTorch has no torch.library.custom_op")

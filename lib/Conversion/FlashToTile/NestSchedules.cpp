@@ -139,11 +139,12 @@ FailureOr<std::vector<NestKernel>> flashc::scheduleNests(MutableArrayRef<LoopNes
 }
 
 /// Returns the reason why a list sorts the work tiles of the nest's kernel, or an empty text. There is no list if the
-/// launch has several nests. A persistent kernel with a reducer warpgroup has no list either, since its reducer cannot
+/// launch has several nests, or if tiles have rows of several heads, unless the list says how long parts are or where
+/// packed sequences begin. A persistent kernel with a reducer warpgroup has no list either, since its reducer cannot
 /// follow one.
 static std::string decideWhySorted(const NestKernel &kernel, bool isOnlyNest) {
   const auto &[nest, schedule] = std::tie(kernel.nest, kernel.schedule);
-  if (!isOnlyNest || nest.pairs || (nest.packed && !nest.segmentTile) ||
+  if (!isOnlyNest || nest.pairs || (nest.packed && !nest.segmentTile && !nest.parts.size) ||
       (schedule.persistent ? schedule.hasReducer() : !mayReorder(nest)))
     return "";
   return whyUnsorted(nest, schedule.persistent);

@@ -149,6 +149,19 @@ def test_sinks(splits, tokens, target):
     decoding.check(cache, q, LIMIT[q.dtype], sinks=torch.randn(32, device="cuda"), splits=splits)
 
 
+@pytest.mark.parametrize("name", [None, *decoding.MASKS])
+@pytest.mark.parametrize("depth,group,tokens", [(128, 4, 1), (128, 4, 16), (64, 8, 5), (128, 6, 3), (256, 16, 4),
+                                                (72, 64, 1)])
+@pytest.mark.parametrize("page", [0, 16])
+def test_parts_by_work(name, depth, group, tokens, page):
+    """The launch cuts the keys of long sequences into parts by the work of all tiles."""
+    cache, q = make([*RAGGED, 9000, 2, 130, 4097], 2, group, tokens, depth, page=page)
+    heads = {6: 2}.get(group, group)
+    schedule = f"splits=8,persistent=true,heads={heads},consumers=1" + (",kv-tile=128" if depth <= 128 else "")
+    decoding.check(cache, q, LIMIT[q.dtype], sinks=torch.randn(2 * group, device="cuda"), schedule=schedule,
+                   **decoding.MASKS.get(name, {}))
+
+
 def test_tree():
     """Speculative decoding: each token sees its ancestors, which a table in memory lists."""
     tokens = 8
