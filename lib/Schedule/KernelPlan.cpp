@@ -222,39 +222,45 @@ static ForwardParts shareByRows(const Question &question) {
   return {1, getSharedOverrides(question, heads, kConsumers)};
 }
 
-/// Returns the schedule of a kernel for sequences with few queries, whose keys the launch cuts into parts by the work
-/// of all tiles. The tiles have one consumer and rows of `heads` heads. None if the rows of a sequence do not fit into
-/// such a tile, if there are too few keys to cut, or if the parts would take too much memory.
+/// Returns the schedule of a kernel whose keys the launch cuts into parts by the work of all tiles. The tiles have rows
+/// of `heads` heads, and one consumer if the rows of a sequence then fit into a tile. None if there are too few keys to
+/// cut, or if the parts would take too much memory.
 static std::optional<ForwardParts> planByWork(const Question &question, int64_t heads) {
-  constexpr int64_t kLeastParts = 8, kMostParts = 32, kMostBytes = int64_t(256) << 20;
+  constexpr int64_t kMostParts = 32, kMostBytes = int64_t(256) << 20;
   constexpr int64_t kUncutKeys = 256; // two tiles of 128 keys, the shortest part
   const CacheQuestion &cache = *question.cache;
-  if (cache.isMaskedByArrays || *question.queries * heads > tile::kTileRows || cache.keys <= kUncutKeys)
+  if (cache.isMaskedByArrays || cache.keys <= kUncutKeys)
     return std::nullopt;
+  int64_t consumers = *question.queries * heads <= tile::kTileRows ? 1 : 2;
   int64_t queryHeads = cache.keyHeads * question.group, tiles = cache.batches * queryHeads / heads;
-  int64_t parts = std::clamp(2 * cache.multiprocessors / tiles, kLeastParts, kMostParts);
+  int64_t leastParts = consumers == 1 ? 8 : 4; // more rows need more memory for each part
+  int64_t parts = std::clamp(2 * cache.multiprocessors / tiles, leastParts, kMostParts);
   int64_t bytes = parts * cache.batches * *question.queries * queryHeads * question.dv * int64_t(sizeof(float));
   if (bytes > kMostBytes)
     return std::nullopt;
-  return ForwardParts{parts, getSharedOverrides(question, heads, /*consumers=*/1) + ",persistent=true"};
+  return ForwardParts{parts, getSharedOverrides(question, heads, consumers) + ",persistent=true"};
 }
 
-/// The least number of sequences among which the work is divided. Equal parts of fewer sequences fill the GPU, and the
-/// launch needs no list.
+/// The least number of sequences among which work is divided. Equal parts of fewer sequences fill the GPU.
 static constexpr int64_t kLeastSequences = 8;
 
-/// Plans parts by the work of all tiles for sequences with equally many queries. None if other kernels are faster even
-/// if the lengths of sequences differ: those of one head, since its tiles have few rows; those with more rows of small
-/// keys, which need two consumers; and those with few keys, since the list takes 8 us (docs/decode.md).
-static std::optional<ForwardParts> chooseByWork(const Question &question) {
-  constexpr int64_t kLeastHeads = 4, kMostNarrowRows = 32, kLeastBytes = int64_t(700) << 20;
+/// Whether the launch has several sequences and large caches. With small caches the list, which takes 8 us, costs more
+/// than it saves.
+static bool isWorthDividing(const Question &question) {
+  constexpr int64_t kLeastBytes = int64_t(500) << 20;
   const CacheQuestion &cache = *question.cache;
-  int64_t heads = getSharedHeads(question);
-  bool isNarrow = std::max(question.d, question.dv) <= 64;
   int64_t keys = question.keys ? std::min(cache.keys, *question.keys + *question.queries) : cache.keys;
-  if (heads < kLeastHeads || cache.batches < kLeastSequences ||
-      (isNarrow && *question.queries * heads > kMostNarrowRows) ||
-      cache.batches * cache.keyHeads * keys * cache.keyBytes < kLeastBytes)
+  return cache.batches >= kLeastSequences && cache.batches * cache.keyHeads * keys * cache.keyBytes >= kLeastBytes;
+}
+
+/// Plans parts by the work of all tiles for sequences with equally many queries. None if other kernels are faster even
+/// if the lengths of sequences differ: those of one head, since its tiles have few rows, and those with more rows of
+/// small keys, which need two consumers (docs/decode.md).
+static std::optional<ForwardParts> chooseByWork(const Question &question) {
+  constexpr int64_t kLeastHeads = 4, kMostNarrowRows = 32;
+  int64_t heads = getSharedHeads(question), rows = *question.queries * heads;
+  bool isNarrow = std::max(question.d, question.dv) <= 64;
+  if (heads < kLeastHeads || rows > (isNarrow ? kMostNarrowRows : tile::kTileRows) || !isWorthDividing(question))
     return std::nullopt;
   return planByWork(question, heads);
 }
@@ -276,10 +282,12 @@ static llvm::Expected<KernelPlan> choosePacked(const Question &question, const K
   Question mean = question;
   mean.queries = llvm::divideCeil(*question.queries, question.cache->batches);
   CacheCosts costs(mean);
-  bool mayBeByWork = !wish.splits && (heads == 1 || mean.cache->batches >= kLeastSequences);
-  if (std::optional<ForwardParts> byWork = mayBeByWork ? planByWork(mean, heads) : std::nullopt)
-    return planForward(wish, *byWork, why);
   bool isShared = heads > 1 && *mean.queries < kMostShared;
+  bool isShort = *mean.queries * heads <= tile::kTileRows;
+  bool mayBeByWork = isShort ? heads == 1 || mean.cache->batches >= kLeastSequences : isShared && isWorthDividing(mean);
+  if (mayBeByWork && !wish.splits)
+    if (std::optional<ForwardParts> byWork = planByWork(mean, heads))
+      return planForward(wish, *byWork, why);
   return planForward(wish, isShared ? costs.chooseShared(heads) : costs.chooseForward(/*mayShare=*/false), why);
 }
 

@@ -218,10 +218,11 @@ def test_the_kernel_that_is_chosen():
     sequence, else by the work of all tiles. With batch_invariant nothing depends on the batch."""
     by_work = "splits=8,heads=4,consumers=1,kv-tile=128,persistent=true"
     assert choose(64, 64, 4096) == choose(64, 16 * 64, 4096) == choose(8, 8, 4096) == by_work
-    assert choose(64, 17 * 64, 4096) == "heads=4,consumers=2,kv-tile=128"
+    assert choose(64, 17 * 64, 1024) == "heads=4,consumers=2,kv-tile=128"
     assert choose(7, 7, 4096) == "heads=4,consumers=1,kv-tile=128"
     assert choose(512, 16 * 512, 4096) == "heads=4,consumers=1,kv-tile=128"  # the parts would take 1 GB
-    assert choose(40, 2336, 4096) == "heads=4,consumers=2,kv-tile=128"
+    assert choose(40, 2336, 3000) == "heads=4,consumers=2,kv-tile=128"
+    assert choose(40, 2336, 16384) == "splits=4,heads=4,consumers=2,kv-tile=128,persistent=true"
     assert choose(64, 64, 256) == "heads=4,consumers=1,kv-tile=128"  # two tiles of keys are not cut
     assert choose(4, 4096, 8192) == ""
     assert choose(1, 16, 16384) == "splits=16,heads=4,consumers=1,kv-tile=128"
