@@ -43,6 +43,9 @@ FLASHC_EXPORTED FlashcStatus flashcCompileMergeStates(FlashcContext context, con
  *   0      k         [B, T, Hk, head_dim]            dtype         read
  *   1      v         [B, T, Hk, value_dim]           dtype         read
  *   2      positions [B]                             i32           read: token t goes to positions[b] + t
+ *   then   offsets   [B + 1]                         i32           read; with `offsets` only: k is [total, Hk,
+ *                                                                  head_dim] and v [total, Hk, value_dim], and token t
+ *                                                                  of sequence b is row offsets[b] + t
  *   then   counts    [B]                             i32           read; with `counts` only: the number of tokens
  *   then   table     [B, M]                          i32           read; with `paged` only
  *   then   leftpad   [B]                             i32           read; with `leftpad` only
@@ -75,6 +78,8 @@ typedef struct FlashcAppendKV {
    *  rounding to nearest, and saturation. */
   FlashcCacheType cache_type;
   bool page_scales, head_scales;
+  /** Whether the new tokens of all sequences are packed; then not together with `counts`. */
+  bool offsets;
 } FlashcAppendKV;
 
 FLASHC_EXPORTED FlashcStatus flashcAppendKVGetText(FlashcContext context, const FlashcAppendKV *append, char **out,

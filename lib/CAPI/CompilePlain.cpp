@@ -35,7 +35,8 @@ static llvm::Expected<std::string> print(const FlashcAppendKV &append) {
   if (!cacheType)
     return cacheType.takeError();
   return printAppend({*dtype, append.head_dim, append.value_dim, append.paged, append.counts, append.rotary_dim,
-                      *rotary, append.interleaved, append.leftpad, *cacheType, append.page_scales, append.head_scales});
+                      *rotary, append.interleaved, append.leftpad, *cacheType, append.page_scales, append.head_scales,
+                      append.offsets});
 }
 
 FlashcStatus flashcMergeStatesGetText(FlashcContext context, const FlashcMergeStates *merge, char **out,

@@ -88,13 +88,18 @@ Expected<std::string> flashc::printAppend(const AppendSpec &spec) {
   if (spec.cacheDType.empty() ? spec.hasPageScales || spec.hasHeadScales : spec.hasPageScales && !spec.isPaged)
     return createStringError(
         "expected page_scales and head_scales for caches of 8 bits only, and page_scales for paged ones only");
+  if (spec.hasOffsets && spec.hasCounts)
+    return createStringError("expected no counts together with offsets, which give each sequence its tokens");
   StringRef stored = spec.cacheDType.empty() ? spec.dtype : spec.cacheDType;
-  SmallVector<Named, 3> news{{"k", getMemRef(3, spec.headDim, spec.dtype)},
-                             {"v", getMemRef(3, spec.valueDim, spec.dtype)},
+  unsigned numAny = spec.hasOffsets ? 2 : 3;
+  SmallVector<Named, 3> news{{"k", getMemRef(numAny, spec.headDim, spec.dtype)},
+                             {"v", getMemRef(numAny, spec.valueDim, spec.dtype)},
                              {"positions", getMemRef(1, 0, "i32")}};
-  SmallVector<Named, 1> counts, table, leftpad;
+  SmallVector<Named, 1> offsets, counts, table, leftpad;
   SmallVector<Named, 2> rotary, scales,
       caches{{"k_cache", getMemRef(3, spec.headDim, stored)}, {"v_cache", getMemRef(3, spec.valueDim, stored)}};
+  if (spec.hasOffsets)
+    offsets.push_back({"offsets", getMemRef(1, 0, "i32")});
   if (spec.hasCounts)
     counts.push_back({"counts", getMemRef(1, 0, "i32")});
   if (spec.isPaged)
@@ -108,10 +113,10 @@ Expected<std::string> flashc::printAppend(const AppendSpec &spec) {
                                   spec.hasHeadScales ? "?" : "1");
   if (!spec.cacheDType.empty())
     scales = {{"k_scale", scaleType}, {"v_scale", scaleType}};
-  return formatv("func.func @append_kv({0}) {{\n  flash.append_kv{1}{2}{3}{4}{5}{6}{7}{8}\n  return\n}\n",
-                 getParameters({news, counts, table, leftpad, rotary, scales, caches}), getOperands("ins", news),
-                 getOperands("counts", counts), getOperands("table", table), getOperands("leftpad", leftpad),
-                 getOperands("rotary", rotary), getOperands("scales", scales), getOperands("outs", caches),
-                 spec.isInterleaved ? " {interleaved}" : "")
+  return formatv("func.func @append_kv({0}) {{\n  flash.append_kv{1}{2}{3}{4}{5}{6}{7}{8}{9}\n  return\n}\n",
+                 getParameters({news, offsets, counts, table, leftpad, rotary, scales, caches}),
+                 getOperands("ins", news), getOperands("offsets", offsets), getOperands("counts", counts),
+                 getOperands("table", table), getOperands("leftpad", leftpad), getOperands("rotary", rotary),
+                 getOperands("scales", scales), getOperands("outs", caches), spec.isInterleaved ? " {interleaved}" : "")
       .str();
 }

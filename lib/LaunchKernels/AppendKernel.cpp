@@ -3,6 +3,7 @@
 #include "KernelBody.h"
 #include "flashc/Dialect/Flash/IR/Arguments.h"
 #include "flashc/Dialect/Flash/IR/EightBits.h"
+#include "flashc/Dialect/Flash/IR/SortedData.h"
 #include "flashc/LaunchKernels/LaunchNest.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -19,7 +20,7 @@ namespace {
 struct RowSplit {
   explicit RowSplit(flash::AppendKVOp op) {
     MemRefType k = op.getKType();
-    depth = k.getDimSize(3), valueDepth = op.getVType().getDimSize(3), pairs = op.getNumPairs();
+    depth = k.getShape().back(), valueDepth = op.getVType().getShape().back(), pairs = op.getNumPairs();
     isInterleaved = op.getInterleaved();
     width = kBytes * 8 / k.getElementTypeBitWidth();
     // The two elements of a rotated pair are in one vector (interleaved), or in the same place of two vectors.
@@ -36,20 +37,32 @@ struct RowSplit {
 
 /// Each sequence has X tiles, and CTA n has tile n mod X of sequence n / X. A tile has one vector of keys and one of
 /// values for each thread, in the order of tokens, heads and columns. A vector has 16 bytes, or fewer if the depths
-/// require it. The grid does not depend on the contents of arrays.
+/// require it. With offsets the tokens of all sequences are those of one, and a thread searches the sequence of its
+/// token. The grid does not depend on the contents of arrays.
 class AppendBody : public KernelBody {
 public:
   AppendBody(gpu::GPUFuncOp kernel, KernelSignature &signature, flash::AppendKVOp op)
       : KernelBody(kernel, signature), op(op), split(op) {}
 
   LogicalResult emit() {
-    Value tokens = getExtent(op.getK(), 1), heads = getExtent(op.getK(), 2), vectors = index(split.getVectors());
+    int64_t dim = op.getTokenDim();
+    Value tokens = getExtent(op.getK(), dim), heads = getExtent(op.getK(), dim + 1);
+    Value vectors = index(split.getVectors());
     Value ofSequence = mul(mul(tokens, heads), vectors);
     Value tiles = ceilDiv(ofSequence, kThreads), cta = block(), ofThread = thread();
     batch = div(cta, tiles);
     Value number = add(mul(rem(cta, tiles), kThreads), ofThread), row = div(number, vectors);
     column = mul(rem(number, vectors), split.width), head = rem(row, heads), token = div(row, heads);
-    emitIf(isBelow(number, ofSequence), [&] { emitToken(); });
+    emitIf(isBelow(number, ofSequence), [&] {
+      if (!op.getOffsets())
+        return emitToken({batch, token, head});
+      SmallVector<Value> place{token, head};
+      batch = emitSequence(token);
+      emitIf(isBelow(batch, getExtent(op.getPositions(), 0)), [&] {
+        token = sub(token, loadIndex(op.getOffsets(), batch));
+        emitToken(place);
+      });
+    });
     return success();
   }
 
@@ -61,6 +74,15 @@ private:
   Value loadIndex(Value array, ValueRange place) {
     Value number = memref::LoadOp::create(b, signature.getMemRef(getArgument(array)), place);
     return arith::IndexCastOp::create(b, b.getIndexType(), number);
+  }
+
+  /// Returns the number of the sequence that has a row of k. Rows of no sequence give a number that no sequence has.
+  Value emitSequence(Value row) {
+    Value offsets = signature.getMemRef(getArgument(op.getOffsets()));
+    auto count = flash::CountLeOp::create(b, b.getIndexType(), row, offsets, /*indices=*/ValueRange());
+    Value sequences = flash::expandInPlace(b, count);
+    count.erase();
+    return sub(sequences, index(1));
   }
 
   /// Loads consecutive elements of a row.
@@ -96,7 +118,8 @@ private:
     return arith::MinUIOp::create(b, limit, index(std::numeric_limits<int32_t>::max()));
   }
 
-  void emitToken() {
+  /// Copies the vectors of `row` of k and v, the row of token number `token` of sequence `batch`.
+  void emitToken(SmallVector<Value> row) {
     Value position = add(loadIndex(op.getPositions(), batch), token);
     Value exists = isBelow(position, getLimit());
     angle = position;
@@ -108,16 +131,15 @@ private:
       exists = arith::AndIOp::create(b, exists, compare(Predicate::slt, token, loadIndex(op.getCounts(), batch)));
     emitIf(exists, [&] {
       if (!op.getTable())
-        return emitVectors({batch, position, head});
+        return emitVectors(row, {batch, position, head});
       Value rows = getExtent(op.getKCache(), 1), page = loadIndex(op.getTable(), {batch, div(position, rows)});
-      emitIf(isBelow(page, getExtent(op.getKCache(), 0)), [&] { emitVectors({page, rem(position, rows), head}); });
+      emitIf(isBelow(page, getExtent(op.getKCache(), 0)), [&] { emitVectors(row, {page, rem(position, rows), head}); });
     });
   }
 
-  /// Stores this thread's vectors of a key and a value at `place` of the caches. If the depths are equal, loads both
-  /// before it stores either.
-  void emitVectors(SmallVector<Value> place) {
-    SmallVector<Value> row{batch, token, head};
+  /// Stores this thread's vectors of a key and a value, which are those of `row`, at `place` of the caches. If the
+  /// depths are equal, loads both before it stores either.
+  void emitVectors(SmallVector<Value> row, SmallVector<Value> place) {
     if (split.depth == split.valueDepth) {
       Value value = loadVector(op.getV(), row, column, split.width);
       storeVector(emitKey(row), op.getKCache(), place);
@@ -220,8 +242,11 @@ public:
     if (split.isInterleaved && split.width == 1)
       return append.emitOpError() << "expected D and Dv to be even for 'interleaved', got " << split.depth << " and "
                                   << split.valueDepth;
-    GridFormula ofSequence = *getFormula(append.getK(), 1) * *getFormula(append.getK(), 2) * split.getVectors();
-    GridFormula ctas = *getFormula(append.getK(), 0) * ceilDiv(ofSequence, kThreads);
+    int64_t dim = append.getTokenDim();
+    GridFormula ofSequence = *getFormula(append.getK(), dim) * *getFormula(append.getK(), dim + 1) * split.getVectors();
+    GridFormula ctas = ceilDiv(ofSequence, kThreads);
+    if (dim != 0)
+      ctas = *getFormula(append.getK(), 0) * ctas;
     return emitKernel<AppendBody>(context, "", kThreads, {ctas, 1, 1}, append);
   }
 };

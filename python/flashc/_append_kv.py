@@ -25,7 +25,7 @@ def append_kv(k_cache: ArrayLike, v_cache: ArrayLike, k: ArrayLike, v: ArrayLike
               rotary: Optional[Tuple[ArrayLike, ArrayLike, bool]] = None, counts: Optional[IntegersLike] = None,
               k_scale: Optional[ArrayLike] = None, v_scale: Optional[ArrayLike] = None,
               cache_batch_idx: Optional[IntegersLike] = None, leftpad: Optional[IntegersLike] = None,
-              q: Optional[ArrayLike] = None) -> Any:
+              q: Optional[ArrayLike] = None, cu_seqlens: Optional[IntegersLike] = None) -> Any:
     """Writes new tokens into a cache of keys and values, in place.
 
         flashc.append_kv(k_cache, v_cache, k, v, block_table, lengths)      # token t of b goes to lengths[b] + t
@@ -52,6 +52,10 @@ def append_kv(k_cache: ArrayLike, v_cache: ArrayLike, k: ArrayLike, v: ArrayLike
         q: [B, T, Hq, D], or None: queries of the new tokens, to be rotated by the same positions into a new array. q
             requires rotary.
 
+        cu_seqlens: [B + 1] in int32, ascending from 0 to total, or None: k and v are packed, [total, Hk, D] and [total,
+            Hk, Dv], and sequence b has rows cu_seqlens[b] to cu_seqlens[b + 1] - 1, as for `flashc.decode`. Rows from
+            cu_seqlens[B] on are not written. Not together with counts and q.
+
     Returns:
         The rotated queries where q is given; otherwise None.
 
@@ -69,11 +73,15 @@ def append_kv(k_cache: ArrayLike, v_cache: ArrayLike, k: ArrayLike, v: ArrayLike
     block_table = array_of("block_table", block_table, k)
     if cache_batch_idx is not None:
         block_table = table_of("cache_batch_idx", cache_batch_idx, block_table, k)
+    cu_seqlens = array_of("cu_seqlens", cu_seqlens, k)
+    if cu_seqlens is not None and (counts is not None or q is not None):
+        raise ArgumentError("expected no counts and no q together with cu_seqlens, which gives each sequence its rows")
     if q is not None and rotary is None:
         raise ArgumentError("expected rotary together with q, which is rotated, got None")
     # Only rotation depends on where sequences begin.
     leftpad = None if rotary is None else array_of("leftpad", leftpad, k)
-    arrays = Tokens(k, v, positions, counts, block_table, leftpad, *angles_of(rotary), k_scale, v_scale)
+    arrays = Tokens(k, v, positions, counts, block_table, leftpad, *angles_of(rotary), k_scale, v_scale,
+                    cu_seqlens)
     is_interleaved = rotary is not None and parse_flag("interleaved", rotary[2])
     if is_graph(k):
         from . import _torch_serving
@@ -95,12 +103,13 @@ class Tokens(NamedTuple):
     sin: Any = None
     k_scale: Any = None
     v_scale: Any = None
+    cu_seqlens: Any = None
 
 
 def append_now(k_cache: Any, v_cache: Any, tokens: Tokens, is_interleaved: bool) -> None:
     """flashc.append_kv outside of graphs; the PyTorch op calls it."""
     inputs = Inputs(dict(tokens._asdict(), k_cache=k_cache, v_cache=v_cache))
-    inputs.narrow("positions", "counts", "block_table", "leftpad")
+    inputs.narrow("positions", "counts", "block_table", "leftpad", "cu_seqlens")
     case = case_of(append_case, inputs, is_interleaved)
     _check_caches(inputs)
     if not case.is_empty:  # Without tokens, or without rows for them, nothing is written.
@@ -109,15 +118,16 @@ def append_now(k_cache: Any, v_cache: Any, tokens: Tokens, is_interleaved: bool)
 
 def append_case(inputs: Inputs, is_interleaved: bool) -> Case:
     new, value = inputs["k"], inputs["v"]
-    if len(new.shape) != 4 or len(value.shape) != 4:
-        raise ArgumentError(f"expected k and v of 4 dimensions [B, T, Hk, D], got shapes {tuple(new.shape)} and "
-                            f"{tuple(value.shape)}")
+    is_packed = "cu_seqlens" in inputs
+    if len(new.shape) != 4 - is_packed or len(value.shape) != 4 - is_packed:
+        order = "3 dimensions [total, Hk, D] together with cu_seqlens" if is_packed else "4 dimensions [B, T, Hk, D]"
+        raise ArgumentError(f"expected k and v of {order}, got shapes {tuple(new.shape)} and {tuple(value.shape)}")
     if new.dtype not in _DTYPES:
         raise UnsupportedTypeError(f"expected k of bf16, f16 or f32, got {spoken(new.dtype)}")
     _check(inputs)
     cache = inputs["k_cache"]
     pages = cache.shape[0] if "block_table" in inputs and cache.shape else 1
-    scales = read_scales(inputs, "k", cache.dtype, pages, new.shape[2])
+    scales = read_scales(inputs, "k", cache.dtype, pages, new.shape[-2])
     cache_dtype = cache.dtype if cache.dtype in EIGHT_BITS else None
     for name, like in (("k_cache", "k"), ("v_cache", "v")):
         _check_cache(name, inputs, like, cache_dtype or new.dtype)
@@ -125,12 +135,12 @@ def append_case(inputs: Inputs, is_interleaved: bool) -> Case:
         raise ArgumentError(f"expected k_cache and v_cache of one shape but for D, got {tuple(cache.shape)} and "
                             f"{tuple(inputs['v_cache'].shape)}")
     angles = inputs.arrays.get("cos")
-    kernel = Append(target_of(inputs.device), new.dtype, new.shape[3], value.shape[3], "block_table" in inputs,
+    kernel = Append(target_of(inputs.device), new.dtype, new.shape[-1], value.shape[-1], "block_table" in inputs,
                     "counts" in inputs, 0 if angles is None else 2 * angles.shape[1],
                     new.dtype if angles is None else angles.dtype, is_interleaved, "leftpad" in inputs, cache_dtype,
-                    scales)
+                    scales, is_packed)
     case = Case(inputs, kernel, [])
-    case.aliases = {"table": "block_table"}
+    case.aliases = {"table": "block_table", "offsets": "cu_seqlens"}
     case.is_empty = any(0 in inputs[name].shape for name in ("k", "k_cache", "v_cache", "block_table", "cos")
                         if name in inputs)
     return case
@@ -138,13 +148,17 @@ def append_case(inputs: Inputs, is_interleaved: bool) -> Case:
 
 def _check(inputs: Inputs) -> None:
     """Refuses inputs whose shapes or element types do not match k."""
-    new = inputs["k"]
-    batch, tokens, heads, _ = new.shape
-    inputs.check("k", "k", new.dtype, "[B, T, Hk, D]", new.shape)
-    inputs.check("v", "k", new.dtype, "[B, T, Hk, Dv]", (batch, tokens, heads, inputs["v"].shape[3]))
+    new, positions = inputs["k"], inputs["positions"].shape
+    is_packed = "cu_seqlens" in inputs
+    batch = new.shape[0] if not is_packed else positions[0] if len(positions) == 1 else -1
+    order = "[total, Hk" if is_packed else "[B, T, Hk"
+    inputs.check("k", "k", new.dtype, f"{order}, D]", new.shape)
+    inputs.check("v", "k", new.dtype, f"{order}, Dv]", (*new.shape[:-1], inputs["v"].shape[-1]))
     for name in ("positions", "counts", "leftpad"):
         if name in inputs:
             inputs.check(name, "k", "i32", "[B]", (batch,))
+    if is_packed:
+        inputs.check("cu_seqlens", "k", "i32", "[B + 1]", (batch + 1,))
     if "block_table" in inputs:
         table = inputs["block_table"].shape
         inputs.check("block_table", "k", "i32", "[B, M]", (batch, table[1] if len(table) == 2 else -1))
@@ -155,8 +169,8 @@ def _check_cache(name: str, inputs: Inputs, like: str, dtype: str) -> None:
     """Refuses a cache whose shape or element type does not match `like`."""
     array, new = inputs[name], inputs[like]
     order = "[pages, page, Hk, D]" if "block_table" in inputs else "[B, N, Hk, D]"
-    first = new.shape[0] if "block_table" not in inputs else array.shape[0] if array.shape else 0
-    if len(array.shape) != 4 or array.shape[0] != first or tuple(array.shape[2:]) != tuple(new.shape[2:]):
+    first = inputs["positions"].shape[0] if "block_table" not in inputs else array.shape[0] if array.shape else 0
+    if len(array.shape) != 4 or array.shape[0] != first or tuple(array.shape[2:]) != tuple(new.shape[-2:]):
         raise ArgumentError(f"expected {name} of shape {order} for {like} of shape {tuple(new.shape)}, got "
                             f"{tuple(array.shape)}")
     read_result(Result(name, name, "k", tuple(array.shape), dtype), inputs.owners[name], inputs.device, inputs.stream)

@@ -25,8 +25,8 @@ def check_angles(inputs: Inputs, like: str) -> None:
     if "cos" not in inputs:
         return
     cos, rows = inputs["cos"], inputs[like]
-    if len(cos.shape) != 2 or not 0 < 2 * cos.shape[1] <= rows.shape[3]:
-        raise ArgumentError(f"expected cos of shape [positions, R / 2] with R from 2 to D = {rows.shape[3]}, got "
+    if len(cos.shape) != 2 or not 0 < 2 * cos.shape[1] <= rows.shape[-1]:
+        raise ArgumentError(f"expected cos of shape [positions, R / 2] with R from 2 to D = {rows.shape[-1]}, got "
                             f"{tuple(cos.shape)}")
     if cos.dtype not in ("f32", rows.dtype):
         raise UnsupportedTypeError(f"expected cos of f32 or, as {like}, of {rows.dtype}, got {spoken(cos.dtype)}")
@@ -79,7 +79,7 @@ def rotated_now(q: Any, first: Any, rotary: Any, is_bshd: bool) -> Any:
 def _case(inputs: Inputs, options: Tuple[bool, bool]) -> Case:
     is_interleaved, is_bshd = options
     rows, cos = inputs["k"], inputs["cos"]
-    kernel = Append(target_of(inputs.device), rows.dtype, rows.shape[3], inputs["v"].shape[3],
+    kernel = Append(target_of(inputs.device), rows.dtype, rows.shape[-1], inputs["v"].shape[3],
                     rotary_dim=2 * cos.shape[1], rotary_dtype=cos.dtype, is_interleaved=is_interleaved,
                     has_leftpad=True)
     return Case(inputs, kernel, [], is_bshd=not is_bshd)  # The kernel's order is B, T, H, D.

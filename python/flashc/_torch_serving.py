@@ -79,7 +79,7 @@ def _outside_of_graphs(operands: Sequence[Any], options: Sequence[Any], cache: S
 _APPEND = Schema(
     "Tensor(a0!) k_cache, Tensor(a1!) v_cache, Tensor k, Tensor v, Tensor? block_table, Tensor positions, "
     "Tensor? cos, Tensor? sin, bool interleaved, Tensor? counts, Tensor? k_scale=None, Tensor? v_scale=None, "
-    "Tensor? leftpad=None", results=0)
+    "Tensor? leftpad=None, Tensor? cu_seqlens=None", results=0)
 
 
 @_APPEND.op("flashc::append_kv", mutates=("k_cache", "v_cache"))

@@ -20,6 +20,15 @@ def append(k_cache, v_cache, k, v, table, positions, counts=None, rotary=None):
             v_cache[page, row] = v[b, t]
 
 
+def pack(rng, batch, tokens):
+    """Returns the number of tokens of each of `batch` sequences, at most `tokens` and often none, their offsets, and
+    the rows of these tokens in an array [batch, tokens] whose first two dimensions are merged. Four rows follow that
+    no sequence has."""
+    counts = rng.choice([0, 1, tokens, tokens // 2], batch).astype(np.int32)
+    rows = np.concatenate([b * tokens + np.arange(count) for b, count in enumerate(counts)] + [np.zeros(4, np.int64)])
+    return counts, np.concatenate([[0], np.cumsum(counts)]).astype(np.int32), rows.astype(np.int64)
+
+
 def rotate(x, position, cos, sin, interleaved):
     """Rotates the rows of one token."""
     cos, sin = (np.asarray(angles[position], np.float64) for angles in (cos, sin))

@@ -4,17 +4,23 @@ import numpy as np
 import pytest
 
 import flashc
-from appended import append, make_angles, make_positions, make_table
+from appended import append, make_angles, make_positions, make_table, pack
 
 PAGE_SIZES = [1, 2, 3, 7, 16, 63, 64, 65, 128, 256]
 
 
-def check(k_cache, v_cache, k, v, table, positions, counts=None, rotary=None, **keywords):
-    """Checks that the caches contain their old elements and the new tokens. NaN equals NaN here."""
+def check(k_cache, v_cache, k, v, table, positions, counts=None, rotary=None, offsets=None, rows=None,
+          **keywords):
+    """With `offsets`, `rows` of k and v are appended as packed tokens.
+    Checks that the caches contain their old elements and the new tokens. NaN equals NaN here."""
     want_k, want_v = np.array(k_cache, np.float64), np.array(v_cache, np.float64)
     append(want_k, want_v, k, v, table, positions, counts, rotary)
     before = np.array(k_cache, np.float64)
-    assert flashc.append_kv(k_cache, v_cache, k, v, table, positions, counts=counts, rotary=rotary, **keywords) is None
+    if offsets is not None:
+        k, v = (x.reshape(-1, *x.shape[2:])[rows] for x in (k, v))
+        counts = None
+    assert flashc.append_kv(k_cache, v_cache, k, v, table, positions, counts=counts, rotary=rotary, cu_seqlens=offsets,
+                            **keywords) is None
     assert np.array_equal(np.float64(v_cache), want_v, equal_nan=True)
     got = np.float64(k_cache)
     if rotary is None:
@@ -100,6 +106,23 @@ def test_counts(rng):
         check_paged(rng, 16, with_counts=True)
 
 
+@pytest.mark.parametrize("page", [1, 16, None])
+@pytest.mark.parametrize("interleaved", [None, False, True])
+def test_packed_tokens(rng, page, interleaved):
+    """Each sequence has its own number of tokens. Rows that no sequence has are not written."""
+    for _ in range(4):
+        batch, tokens, slots = int(rng.choice([1, 2, 5, 7])), int(rng.choice([1, 2, 63, 65])), int(rng.integers(1, 5))
+        rotary = None if interleaved is None else (*make_angles(rng, 99, 4), interleaved)
+        rotary = rotary and (*(x.astype(np.float32) for x in rotary[:2]), interleaved)
+        counts, offsets, rows = pack(rng, batch, tokens)
+        news = make_news(rng, batch, tokens, 2, 16, 8, np.float32)
+        pages = batch * slots
+        caches = make_caches(rng, (pages, page, 2) if page else (batch, 99, 2), 16, 8, np.float32)
+        table = make_table(rng, batch, slots, pages) if page else None
+        positions = make_positions(rng, batch, tokens, slots * page if page else 99, page or 99)
+        check(*caches, *news, table, positions, counts, rotary, offsets, rows)
+
+
 def test_new_tokens_of_any_strides(rng):
     """Keys and values are parts of one array, as a projection leaves them."""
     both = rng.standard_normal((2, 5, 3, 40)).astype(np.float16)
@@ -158,6 +181,7 @@ def arguments():
 
 
 ANGLES, SHARED = np.zeros((9, 4), np.float32), np.zeros((4, 16, 2, 8), np.float32)
+ROWS = np.zeros((6, 2, 8), np.float32)
 
 
 @pytest.mark.parametrize("change, error, words", [
@@ -168,6 +192,10 @@ ANGLES, SHARED = np.zeros((9, 4), np.float32), np.zeros((4, 16, 2, 8), np.float3
     (dict(block_table=np.zeros((3, 2), np.int32)), flashc.ArgumentError, r"block_table of shape \[B, M\] = \[2, 2\]"),
     (dict(block_table=np.zeros(2, np.int32)), flashc.ArgumentError, r"block_table of shape \[B, M\]"),
     (dict(k=np.zeros((2, 3, 8), np.float32)), flashc.ArgumentError, "k and v of 4 dimensions"),
+    (dict(cu_seqlens=[0, 1, 2]), flashc.ArgumentError, r"k and v of 3 dimensions \[total, Hk, D\] together with cu"),
+    (dict(cu_seqlens=[0, 1, 2], counts=[1, 1]), flashc.ArgumentError, "no counts and no q together with cu_seqlens"),
+    (dict(cu_seqlens=[0, 1], k=ROWS, v=ROWS), flashc.ArgumentError, r"cu_seqlens of shape \[B \+ 1\] = \[3\], got"),
+    (dict(cu_seqlens=[0, 1, 2], k=ROWS, v=ROWS[:2]), flashc.ArgumentError, r"v of shape \[total, Hk, Dv\] = \[6, 2, 8"),
     (dict(k=np.zeros((2, 3, 2, 8), np.int32)), flashc.UnsupportedTypeError, "k of bf16, f16 or f32, got int32"),
     (dict(v=np.zeros((2, 3, 1, 8), np.float32)), flashc.ArgumentError, r"v of shape \[B, T, Hk, Dv\] = \[2, 3, 2, 8\]"),
     (dict(v=np.zeros((2, 3, 2, 8), np.float16)), flashc.UnsupportedTypeError, "v of f32, got f16"),

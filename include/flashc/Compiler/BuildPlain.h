@@ -36,14 +36,16 @@ struct AppendSpec {
   /// two flags below say whether each page, and whether each key head, has a scale of its own.
   std::string cacheDType = {};
   bool hasPageScales = false, hasHeadScales = false;
+  /// Whether the new tokens of all sequences are packed, in keys and values without a batch.
+  bool hasOffsets = false;
 };
 
 /// Each of these prints a module with one function. The error names the wrong field by its name in flashc.h. Mistakes
 /// that are not checked here are found by the op's verifier, when the text is parsed. The functions are
 ///
 ///     on tensors: @merge_states(%o_parts, %lse_parts, [%sinks]) -> (o, lse)
-///     on memrefs: @append_kv(%k, %v, %positions, [%counts], [%table], [%leftpad], [%cos, %sin], [%k_scale, %v_scale],
-///         %k_cache, %v_cache)
+///     on memrefs: @append_kv(%k, %v, %positions, [%offsets], [%counts], [%table], [%leftpad], [%cos, %sin],
+///         [%k_scale, %v_scale], %k_cache, %v_cache)
 llvm::Expected<std::string> printMerge(const MergeSpec &spec);
 llvm::Expected<std::string> printAppend(const AppendSpec &spec);
 

@@ -101,7 +101,7 @@ class MergeStates(ctypes.Structure):
 class AppendKV(ctypes.Structure):
     _fields_ = [("dtype", c_int), ("head_dim", c_int64), ("value_dim", c_int64), ("paged", c_bool), ("counts", c_bool),
                 ("rotary_dim", c_int64), ("rotary_dtype", c_int), ("interleaved", c_bool), ("leftpad", c_bool),
-                ("cache_type", c_int), ("page_scales", c_bool), ("head_scales", c_bool)]
+                ("cache_type", c_int), ("page_scales", c_bool), ("head_scales", c_bool), ("offsets", c_bool)]
 
 
 class CostStruct(ctypes.Structure):

@@ -36,10 +36,11 @@ class Append(NamedTuple):
     #: its own, and whether each key head has.
     cache_dtype: Optional[str] = None
     scales: Tuple[bool, bool] = (False, False)
+    has_offsets: bool = False
 
     def compile(self) -> contexts.CompiledKernel:
         described = library.AppendKV(library.DTYPES[self.dtype], self.head_dim, self.value_dim, self.is_paged,
                                      self.has_counts, self.rotary_dim, library.DTYPES[self.rotary_dtype],
                                      self.is_interleaved, self.has_leftpad, library.CACHE_TYPES[self.cache_dtype],
-                                     *self.scales)
+                                     *self.scales, self.has_offsets)
         return contexts.context().compile_plain(library.lib.flashcCompileAppendKV, described, self.target)

@@ -100,3 +100,23 @@ func.func @eight_bits(%k: memref<?x?x8x128xbf16>, %v: memref<?x?x8x128xbf16>, %p
     outs(%k_cache, %v_cache : memref<?x16x8x128xf8E4M3FN>, memref<?x16x8x128xf8E4M3FN>)
   return
 }
+
+// -----
+
+// Packed tokens: a thread counts the offsets up to its row, and then reads the position of this sequence.
+// CHECK:       gpu.func @packed(
+// CHECK-SAME:    grid = ["ceildiv(mul(mul(arg0.dim0, 8), 16), 128)", "1", "1"]
+// CHECK:         scf.for
+// CHECK:           memref.load %[[OFFSETS:.*]][%{{.*}}] : memref<?xi32
+// CHECK:         %[[SEQUENCE:.*]] = arith.subi %{{.*}}, %c1
+// CHECK:         arith.cmpi ult, %[[SEQUENCE]], %{{.*}}
+// CHECK:         memref.load %[[OFFSETS]][%[[SEQUENCE]]]
+// CHECK:         memref.load %{{.*}}[%[[SEQUENCE]]]
+// CHECK:         vector.load %{{.*}} : memref<?x8x128xbf16, {{.*}}>, vector<8xbf16>
+func.func @packed(%k: memref<?x8x128xbf16>, %v: memref<?x8x128xbf16>, %positions: memref<?xi32>, %offsets: memref<?xi32>,
+                  %table: memref<?x?xi32>, %k_cache: memref<?x16x8x128xbf16>, %v_cache: memref<?x16x8x128xbf16>) {
+  flash.append_kv ins(%k, %v, %positions : memref<?x8x128xbf16>, memref<?x8x128xbf16>, memref<?xi32>)
+    offsets(%offsets : memref<?xi32>) table(%table : memref<?x?xi32>)
+    outs(%k_cache, %v_cache : memref<?x16x8x128xbf16>, memref<?x16x8x128xbf16>)
+  return
+}

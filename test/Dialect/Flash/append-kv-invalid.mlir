@@ -22,6 +22,14 @@ func.func @invalid(%k: memref<2x3x4x24xf32>, %v: memref<2x3x4x8xf32>, %positions
 //     flash.append_kv ins(%k2, %v, %positions : memref<2x3x24xf32>, memref<2x3x4x8xf32>, memref<2xi32>)
 //     | error: expected k of rank 4, got 'memref<2x3x24xf32>' (C2)
 //       outs(%k_cache, %v_cache2 : memref<2x99x4x24xf32>, memref<2x99x4x8xf32>)
+// VARY rank_of_packed
+//     flash.append_kv ins(%k, %v, %positions : memref<2x3x4x24xf32>, memref<2x3x4x8xf32>, memref<2xi32>) offsets(%counts : memref<3xi32>)
+//     | error: expected k of rank 3, got 'memref<2x3x4x24xf32>' (C2)
+//       outs(%k_cache, %v_cache2 : memref<2x99x4x24xf32>, memref<2x99x4x8xf32>)
+// VARY counts_of_packed
+//     flash.append_kv ins(%k, %v, %positions : memref<2x3x4x24xf32>, memref<2x3x4x8xf32>, memref<2xi32>) offsets(%counts : memref<3xi32>)
+//     | error: expected no 'counts' together with 'offsets', which give each sequence its tokens (C13)
+//       counts(%positions : memref<2xi32>) outs(%k_cache, %v_cache2 : memref<2x99x4x24xf32>, memref<2x99x4x8xf32>)
 // VARY rank_of_table
 //     flash.append_kv ins(%k, %v, %positions : memref<2x3x4x24xf32>, memref<2x3x4x8xf32>, memref<2xi32>) table(%table : memref<2xi32>)
 //     | error: expected table of rank 2, got 'memref<2xi32>' (C2)

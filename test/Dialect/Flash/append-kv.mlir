@@ -50,6 +50,26 @@ func.func @contiguous(%k: memref<2x3x4x24xf32>, %v: memref<2x3x4x8xf32>, %positi
   return
 }
 
+// Packed tokens: the loop over a sequence's tokens ends at the next offset, and a row that k does not have is not read.
+// CHECK-LABEL: func @packed
+// CHECK: flash.append_kv ins(%{{.*}}, %{{.*}}, %{{.*}} : memref<?x4x24xf32>, memref<?x4x8xf32>, memref<2xi32>) offsets(%{{.*}} : memref<3xi32>) outs(
+// LOOPS-LABEL: func @packed(
+// LOOPS-SAME:    %[[K:.*]]: memref<?x4x24xf32>, %{{.*}}: memref<?x4x8xf32>, %{{.*}}: memref<2xi32>, %[[OFFSETS:[^:]*]]: memref<3xi32>
+// LOOPS:         scf.for %[[B:.*]] = %c0 to %c2
+// LOOPS:           %[[FIRST32:.*]] = memref.load %[[OFFSETS]][%[[B]]]
+// LOOPS:           %[[FIRST:.*]] = arith.index_cast %[[FIRST32]]
+// LOOPS:           %[[COUNT:.*]] = arith.subi %{{.*}}, %[[FIRST]]
+// LOOPS:           scf.for %[[T:.*]] = %c0 to %[[COUNT]]
+// LOOPS:             %[[ROW:.*]] = arith.addi %[[FIRST]], %[[T]]
+// LOOPS:             arith.cmpi ult, %[[ROW]], %{{.*}}
+// LOOPS:             memref.load %[[K]][%{{.*}}, %{{.*}}, %{{.*}}]
+func.func @packed(%k: memref<?x4x24xf32>, %v: memref<?x4x8xf32>, %positions: memref<2xi32>, %offsets: memref<3xi32>,
+                  %k_cache: memref<2x99x4x24xf32>, %v_cache: memref<2x99x4x8xf32>) {
+  flash.append_kv ins(%k, %v, %positions : memref<?x4x24xf32>, memref<?x4x8xf32>, memref<2xi32>)
+    offsets(%offsets : memref<3xi32>) outs(%k_cache, %v_cache : memref<2x99x4x24xf32>, memref<2x99x4x8xf32>)
+  return
+}
+
 // Sequences that begin at a row of their own, and a cache of 8 bits with a scale for each page and key head.
 // CHECK-LABEL: func @eight_bits
 // CHECK: leftpad(%{{.*}} : memref<?xi32>) rotary(%{{.*}}, %{{.*}} : memref<?x32xf32>, memref<?x32xf32>) scales(%{{.*}}, %{{.*}} : memref<?x8xf32>, memref<?x8xf32>) outs(%{{.*}}, %{{.*}} : memref<?x16x8x128xf8E4M3FN>, memref<?x16x8x128xf8E4M3FN>)

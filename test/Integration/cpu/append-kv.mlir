@@ -14,6 +14,15 @@ func.func @paged(%k: !new, %v: !new, %positions: memref<?xi32>, %counts: memref<
   return
 }
 
+// CHECK-NEXT: check @packed: k_cache: max error {{.*}} PASS
+// CHECK-NEXT: check @packed: v_cache: max error 0.00e+00, {{.*}} PASS
+func.func @packed(%k: memref<?x?x16xf32>, %v: memref<?x?x8xf32>, %positions: memref<3xi32>, %offsets: memref<4xi32>,
+                  %k_cache: memref<3x?x?x16xf32>, %v_cache: memref<3x?x?x8xf32>) {
+  flash.append_kv ins(%k, %v, %positions : memref<?x?x16xf32>, memref<?x?x8xf32>, memref<3xi32>)
+    offsets(%offsets : memref<4xi32>) outs(%k_cache, %v_cache : memref<3x?x?x16xf32>, memref<3x?x?x8xf32>)
+  return
+}
+
 // CHECK-NEXT: check @contiguous: k_cache: max error {{.*}} PASS
 // CHECK-NEXT: check @contiguous: v_cache: max error 0.00e+00, {{.*}} PASS
 func.func @contiguous(%k: memref<?x?x?x16xf32>, %v: memref<?x?x?x8xf32>, %positions: memref<?xi32>,

@@ -7,7 +7,7 @@ if not torch.cuda.is_available():
     pytest.skip("there is no GPU", allow_module_level=True)
 
 import flashc  # noqa: E402
-from appended import append, make_angles, make_positions, make_table  # noqa: E402
+from appended import append, make_angles, make_positions, make_table, pack  # noqa: E402
 from .guarded import BF16, F16, F32, guarded  # noqa: E402
 from .test_merge_states import time_of  # noqa: E402
 
@@ -19,13 +19,17 @@ def cuda(x):
     return None if x is None else torch.from_numpy(np.ascontiguousarray(x)).cuda()
 
 
-def check(k_cache, v_cache, k, v, table, positions, counts=None, rotary=None):
-    """`k_cache` and `v_cache` may be views of larger buffers. The arguments after `v` are NumPy arrays."""
+def check(k_cache, v_cache, k, v, table, positions, counts=None, rotary=None, offsets=None, rows=None):
+    """With `offsets`, `rows` of k and v are appended as packed tokens.
+    `k_cache` and `v_cache` may be views of larger buffers. The arguments after `v` are NumPy arrays."""
     before = k_cache.double().cpu().numpy(), v_cache.double().cpu().numpy()
     want = [x.copy() for x in before]
     append(*want, k.double().cpu().numpy(), v.double().cpu().numpy(), table, positions, counts, rotary)
     on_gpu = None if rotary is None else (cuda(rotary[0]), cuda(rotary[1]), rotary[2])
-    flashc.append_kv(k_cache, v_cache, k, v, cuda(table), cuda(positions), counts=cuda(counts), rotary=on_gpu)
+    if offsets is not None:
+        k, v, counts = *(x.flatten(0, 1)[cuda(rows)] for x in (k, v)), None
+    flashc.append_kv(k_cache, v_cache, k, v, cuda(table), cuda(positions), counts=cuda(counts), rotary=on_gpu,
+                     cu_seqlens=cuda(offsets))
     got = k_cache.double().cpu().numpy(), v_cache.double().cpu().numpy()
     assert np.array_equal(got[1], want[1], equal_nan=True)
     limit = 0 if rotary is None else LIMIT[k.dtype]
@@ -52,7 +56,7 @@ def make_caches(shape, depth, value_depth, dtype, layout):
     return k, v, [k_behind, v_behind]
 
 
-def check_paged(rng, page, layout="nhd", dtype=BF16, depth=64, value_depth=64, rotary=None):
+def check_paged(rng, page, layout="nhd", dtype=BF16, depth=64, value_depth=64, rotary=None, is_packed=False):
     batch, tokens, heads = int(rng.choice([1, 2, 5, 37])), int(rng.choice([1, 2, 63, 65, 17])), int(rng.integers(1, 9))
     slots = int(rng.integers(1, 5))
     pages = max(1, batch * slots + int(rng.integers(-2, 4)))
@@ -60,8 +64,10 @@ def check_paged(rng, page, layout="nhd", dtype=BF16, depth=64, value_depth=64, r
     k, v = (guarded((batch, tokens, heads, d), dtype)[0].normal_() for d in (depth, value_depth))
     positions = make_positions(rng, batch, tokens, slots * page, page)
     counts = rng.choice([0, -1, 1, tokens, tokens + 1, tokens // 2], batch).astype(np.int32)
-    counts = counts if rng.integers(2) else None
-    check(k_cache, v_cache, k, v, make_table(rng, batch, slots, pages), positions, counts, rotary)
+    counts, packed = counts if rng.integers(2) else None, ()
+    if is_packed:
+        counts, *packed = pack(rng, batch, tokens)
+    check(k_cache, v_cache, k, v, make_table(rng, batch, slots, pages), positions, counts, rotary, *packed)
     assert all(x.isnan().all() for x in behind)
 
 
@@ -98,6 +104,14 @@ def test_contiguous(rng, layout):
         k, v = (guarded((3, tokens, 2, 64), BF16)[0].normal_() for _ in range(2))
         check(k_cache, v_cache, k, v, None, make_positions(rng, 3, tokens, length, length))
         assert all(x.isnan().all() for x in behind)
+
+
+@pytest.mark.parametrize("page", [1, 16, 63])
+@pytest.mark.parametrize("depth,value_depth,interleaved", [(64, 64, None), (128, 128, False), (40, 24, True)])
+def test_packed_tokens(rng, page, depth, value_depth, interleaved):
+    rotary = None if interleaved is None else (*(x.astype(np.float32) for x in make_angles(rng, 200, 8)), interleaved)
+    for _ in range(8):
+        check_paged(rng, page, "nhd", BF16, depth, value_depth, rotary, is_packed=True)
 
 
 def test_graph():

@@ -18,16 +18,27 @@ public:
   AppendLoops(ImplicitLocOpBuilder &b, AppendKVOp op) : b(b), op(op) {}
 
   void emit() {
-    emitLoop(getDim(op.getK(), 0), [&](Value batch) {
+    emitLoop(getDim(op.getPositions(), 0), [&](Value batch) {
       Value first = loadIndex(op.getPositions(), batch);
-      Value count = op.getCounts() ? loadIndex(op.getCounts(), batch) : Value();
-      emitLoop(getDim(op.getK(), 1), [&](Value token) {
+      Value count = op.getCounts() ? loadIndex(op.getCounts(), batch) : Value(), tokens;
+      if (op.getOffsets()) {
+        firstRow = loadIndex(op.getOffsets(), batch);
+        Value end = loadIndex(op.getOffsets(), Value(arith::AddIOp::create(b, batch, index(1))));
+        tokens = arith::SubIOp::create(b, end, firstRow);
+      } else {
+        tokens = getDim(op.getK(), 1);
+      }
+      emitLoop(tokens, [&](Value token) {
         Value position = arith::AddIOp::create(b, first, token);
         Value exists = compare(Predicate::ult, position, getLimit());
         angle = position;
         if (op.getLeftpad()) {
           angle = arith::SubIOp::create(b, position, loadIndex(op.getLeftpad(), batch));
           exists = arith::AndIOp::create(b, exists, compare(Predicate::ult, angle, getDim(op.getCos(), 0)));
+        }
+        if (op.getOffsets()) { // a row that k does not have is not read
+          Value row = arith::AddIOp::create(b, firstRow, token);
+          exists = arith::AndIOp::create(b, exists, compare(Predicate::ult, row, getDim(op.getK(), 0)));
         }
         if (count)
           exists = arith::AndIOp::create(b, exists, compare(Predicate::slt, token, count));
@@ -79,14 +90,16 @@ private:
   }
 
   void emitRows(Value batch, Value token, Value page, Value row) {
-    emitLoop(getDim(op.getK(), 2), [&](Value head) {
+    emitLoop(getDim(op.getK(), op.getTokenDim() + 1), [&](Value head) {
       SmallVector<Value> from{batch, token, head}, to{page, row, head};
+      if (op.getOffsets())
+        from = {arith::AddIOp::create(b, firstRow, token), head};
       int64_t pairs = op.getNumPairs();
       if (pairs)
         emitLoop(index(pairs), [&](Value pair) { rotate(pair, from, to); });
-      Value behind = index(2 * pairs), depth = getDim(op.getK(), 3);
+      Value behind = index(2 * pairs), depth = getDim(op.getK(), op.getTokenDim() + 2);
       emitLoop(behind, depth, [&](Value column) { store(load(op.getK(), from, column), op.getKCache(), to, column); });
-      emitLoop(getDim(op.getV(), 3),
+      emitLoop(getDim(op.getV(), op.getTokenDim() + 2),
                [&](Value column) { store(load(op.getV(), from, column), op.getVCache(), to, column); });
     });
   }
@@ -129,6 +142,8 @@ private:
   AppendKVOp op;
   /// The row of cos and sin for the current token.
   Value angle;
+  /// With offsets: the row of k of the current sequence's first token.
+  Value firstRow;
 };
 } // namespace
 

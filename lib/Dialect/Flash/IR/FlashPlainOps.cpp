@@ -57,7 +57,7 @@ LogicalResult AppendKVOp::verifyScales(StringRef name, MemRefType scales) {
                          << scales << " (C15)";
   std::tuple<int64_t, int64_t, StringRef> extents[] = {
       {scales.getDimSize(0), getTable() ? getKCacheType().getDimSize(0) : 1, "pages, where there are pages"},
-      {scales.getDimSize(1), getKType().getDimSize(2), "key heads"}};
+      {scales.getDimSize(1), getKType().getDimSize(getTokenDim() + 1), "key heads"}};
   for (auto [extent, whole, what] : extents)
     if (extent != 1 && extent != whole && !ShapedType::isDynamic(extent) && !ShapedType::isDynamic(whole))
       return emitOpError() << "expected " << name << " of one or all " << what << ", got " << scales << " (C15)";
@@ -69,17 +69,24 @@ LogicalResult AppendKVOp::verify() {
     return emitOpError() << "expected 'interleaved' together with 'rotary' only (C13)";
   if (getLeftpad() && !getCos())
     return emitOpError() << "expected 'leftpad' together with 'rotary' only (C13)";
+  if (getOffsets() && getCounts())
+    return emitOpError() << "expected no 'counts' together with 'offsets', which give each sequence its tokens (C13)";
   Type element = getKType().getElementType(), i32 = IntegerType::get(getContext(), 32);
   Type stored = hasEightBits() ? getKCacheType().getElementType() : element;
   if (hasEightBits() && !isa<Float8E4M3FNType>(stored) && !stored.isInteger(8))
     return emitOpError() << "expected k_cache of element type f8E4M3FN or i8 where there are scales, got " << stored
                          << " (C3)";
   StringRef first = getTable() ? "P" : "B", second = getTable() ? "R" : "N";
-  SmallVector<NamedShape> values{{"k", getKType(), {"B", "T", "Hk", "D"}},
-                                 {"v", getVType(), {"B", "T", "Hk", "Dv"}, element},
+  auto rows = [&](StringRef depth) {
+    return getOffsets() ? SmallVector<StringRef>{"total", "Hk", depth} : SmallVector<StringRef>{"B", "T", "Hk", depth};
+  };
+  SmallVector<NamedShape> values{{"k", getKType(), rows("D")},
+                                 {"v", getVType(), rows("Dv"), element},
                                  {"positions", getShape(getPositions()), {"B"}, i32},
                                  {"k_cache", getShape(getKCache()), {first, second, "Hk", "D"}, stored},
                                  {"v_cache", getShape(getVCache()), {first, second, "Hk", "Dv"}, stored}};
+  if (getOffsets())
+    values.push_back({"offsets", getShape(getOffsets()), {"B + 1"}, i32});
   if (getCounts())
     values.push_back({"counts", getShape(getCounts()), {"B"}, i32});
   if (getTable())
@@ -98,7 +105,7 @@ LogicalResult AppendKVOp::verify() {
   }
   if (failed(verifyShapes(*this, values)))
     return failure();
-  if (int64_t pairs = getNumPairs(), depth = getKType().getDimSize(3); 2 * pairs > depth)
+  if (int64_t pairs = getNumPairs(), depth = getKType().getShape().back(); 2 * pairs > depth)
     return emitOpError() << "expected R2 to be at most D, got " << 2 * pairs << " and " << depth << " (C4)";
   return verifyOutputsAreApart(*this, getInputs(), getOutputs());
 }
@@ -121,14 +128,16 @@ SmallVector<StepOperand> MergeStatesOp::getOutputs() {
 }
 
 SmallVector<StepOperand> AppendKVOp::getInputs() {
-  SmallVector<StepOperand> inputs{{"k", 0, {Dim::B, Dim::I, Dim::KeyHead, Dim::Whole}},
-                                  {"v", 1, {Dim::B, Dim::I, Dim::KeyHead, Dim::Whole}},
-                                  {"positions", 2, {Dim::B}}};
+  SmallVector<Dim, 4> rows{Dim::B, Dim::I, Dim::KeyHead, Dim::Whole};
+  if (getOffsets())
+    rows.erase(rows.begin());
+  SmallVector<StepOperand> inputs{{"k", 0, rows}, {"v", 1, rows}, {"positions", 2, {Dim::B}}};
   auto add = [&](bool isThere, StringRef name, SmallVector<Dim, 4> dims) {
     if (isThere)
       inputs.push_back({name, static_cast<unsigned>(inputs.size()), std::move(dims)});
   };
   bool rotates = getCos() != nullptr;
+  add(getOffsets() != nullptr, "offsets", {Dim::Whole});
   add(getCounts() != nullptr, "counts", {Dim::B});
   add(getTable() != nullptr, "table", {Dim::B, Dim::PageSlot});
   add(getLeftpad() != nullptr, "leftpad", {Dim::B});

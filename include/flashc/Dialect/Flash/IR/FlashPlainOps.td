@@ -94,6 +94,10 @@ def Flash_AppendKVOp : Flash_PlainOp<"append_kv"> {
     With `leftpad` sequence b begins at row `leftpad[b]` of its cache, so that its keys are rotated by row `p -
     leftpad[b]` of `cos` and `sin`; if this is negative, the row does not exist.
 
+    With `offsets` the new tokens of all sequences are packed: k is `[total, Hk, D]`, and token t of sequence b is
+    `k[offsets[b] + t]`, for every t below `offsets[b + 1] - offsets[b]`. Offsets ascend. Rows before `offsets[0]` and
+    from `offsets[B]` on belong to no sequence.
+
     With `scales` the caches have elements of 8 bits. A number x is stored as x divided by the scale of the page and the
     key head, rounded to the nearest element (ties to even), and saturated to [-128, 127] or [-448, 448].
 
@@ -104,9 +108,10 @@ def Flash_AppendKVOp : Flash_PlainOp<"append_kv"> {
 
     | value     | shape                                    | element type |
     |-----------|------------------------------------------|--------------|
-    | k         | `[B, T, Hk, D]`                          | T            |
-    | v         | `[B, T, Hk, Dv]`                         | T            |
+    | k         | `[B, T, Hk, D]`, with offsets `[total, Hk, D]`   | T    |
+    | v         | `[B, T, Hk, Dv]`, with offsets `[total, Hk, Dv]` | T    |
     | positions | `[B]`                                    | i32          |
+    | offsets   | `[B + 1]`                                | i32          |
     | counts    | `[B]`                                    | i32          |
     | table     | `[B, M]`                                 | i32          |
     | leftpad   | `[B]`                                    | i32          |
@@ -124,7 +129,7 @@ def Flash_AppendKVOp : Flash_PlainOp<"append_kv"> {
     - (C4) D, Dv and R2 / 2 are static and positive, R2 is at most D; k and k_cache agree on D, v and v_cache on Dv,
       cos and sin on R2 / 2.
     - (C6) B, T, Hk, P, R, N and the rows of cos and sin agree wherever two operands both know them.
-    - (C13) `interleaved` and `leftpad` are given with `rotary` only.
+    - (C13) `interleaved` and `leftpad` are given with `rotary` only, and `offsets` without `counts`.
     - (C14) as for `flash.attention`: the caches share no memory with each other or with the inputs. Two views of one
       allocation that are known to be disjoint are allowed.
     - (C15) there is a scale for all key heads or one for each, and one for all pages or, with a `table`, one for each.
@@ -139,14 +144,16 @@ def Flash_AppendKVOp : Flash_PlainOp<"append_kv"> {
     ```
   }];
   let arguments = (ins AnyStridedMemRef:$k, AnyStridedMemRef:$v, AnyStridedMemRef:$positions,
-                       Optional<AnyStridedMemRef>:$counts, Optional<AnyStridedMemRef>:$table,
+                       Optional<AnyStridedMemRef>:$offsets, Optional<AnyStridedMemRef>:$counts,
+                       Optional<AnyStridedMemRef>:$table,
                        Optional<AnyStridedMemRef>:$leftpad, Optional<AnyStridedMemRef>:$cos,
                        Optional<AnyStridedMemRef>:$sin, Optional<AnyStridedMemRef>:$k_scale,
                        Optional<AnyStridedMemRef>:$v_scale, AnyStridedMemRef:$k_cache, AnyStridedMemRef:$v_cache,
                        UnitAttr:$interleaved);
   let assemblyFormat = [{
     `ins` `(` $k `,` $v `,` $positions `:` type($k) `,` type($v) `,` type($positions) `)`
-    (`counts` `(` $counts^ `:` type($counts) `)`)? (`table` `(` $table^ `:` type($table) `)`)?
+    (`offsets` `(` $offsets^ `:` type($offsets) `)`)? (`counts` `(` $counts^ `:` type($counts) `)`)?
+    (`table` `(` $table^ `:` type($table) `)`)?
     (`leftpad` `(` $leftpad^ `:` type($leftpad) `)`)? (`rotary` `(` $cos^ `,` $sin `:` type($cos) `,` type($sin) `)`)?
     (`scales` `(` $k_scale^ `,` $v_scale `:` type($k_scale) `,` type($v_scale) `)`)?
     `outs` `(` $k_cache `,` $v_cache `:` type($k_cache) `,` type($v_cache) `)` attr-dict
@@ -159,6 +166,8 @@ def Flash_AppendKVOp : Flash_PlainOp<"append_kv"> {
     MemRefType getKType() { return cast<MemRefType>(getK().getType()); }
     MemRefType getVType() { return cast<MemRefType>(getV().getType()); }
     MemRefType getKCacheType() { return cast<MemRefType>(getKCache().getType()); }
+    /// Returns the number of the dimension of k and v that counts tokens. The dimension of heads follows it.
+    int64_t getTokenDim() { return getOffsets() ? 0 : 1; }
     bool hasEightBits() { return static_cast<bool>(getKScale()); }
     LogicalResult verifyScales(StringRef name, MemRefType scales);
     /// Returns the number of columns of `cos` and `sin`: half of the number of columns that are rotated. Returns 0 if
