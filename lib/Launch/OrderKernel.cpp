@@ -210,14 +210,18 @@ void OrderKernel::emitTrials() {
   {
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(loop.getBody());
-    Value item = emitEntry(loop.getInductionVar()).first;
+    auto [item, isInside] = emitEntry(loop.getInductionVar());
     Value last = arith::SubIOp::create(b, count, index(1));
     Value own = memref::LoadOp::create(b, list, getWorkPlace(arith::MinUIOp::create(b, item, last)));
-    // Each lane counts the parts of all items of the step.
+    // Each lane counts the parts of all items of the step. A warp without items counts none; the loop is one of
+    // constant length, so that its shuffles overlap.
     Value first = arith::SubIOp::create(b, item, lane);
-    Value items = arith::MinUIOp::create(b, arith::SubIOp::create(b, arith::MaxUIOp::create(b, count, first), first),
-                                         index(kLanes));
-    auto lanes = scf::ForOp::create(b, index(0), items, index(1), loop.getRegionIterArgs());
+    own = arith::SelectOp::create(b, isInside, own, i32(0));
+    auto branch = scf::IfOp::create(b, TypeRange(loop.getRegionIterArgs()), isBelow(first, count), /*withElse=*/true);
+    b.setInsertionPointToStart(branch.elseBlock());
+    scf::YieldOp::create(b, loop.getRegionIterArgs());
+    b.setInsertionPointToStart(branch.thenBlock());
+    auto lanes = scf::ForOp::create(b, index(0), index(kLanes), index(1), loop.getRegionIterArgs());
     {
       OpBuilder::InsertionGuard guard(b);
       b.setInsertionPointToStart(lanes.getBody());
@@ -231,6 +235,8 @@ void OrderKernel::emitTrials() {
                            ValueRange{addF(lanes.getRegionIterArg(0), number), addF(lanes.getRegionIterArg(1), ofCut)});
     }
     scf::YieldOp::create(b, lanes.getResults());
+    b.setInsertionPointAfter(branch);
+    scf::YieldOp::create(b, branch.getResults());
   }
   for (auto [place, number] : llvm::zip(std::array{kTrials, kCutTrials}, loop.getResults()))
     write(arith::FPToUIOp::create(b, b.getI32Type(), number), add(add(index(place), mul(warp, kTrialRow)), lane));
