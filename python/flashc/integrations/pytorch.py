@@ -46,20 +46,26 @@ def _options(causal: bool, scale: Optional[float], dropout_p: float, left: Optio
     return Options(causal, window, scale, dropout_p, True, True, layout, deterministic=deterministic).checked()
 
 
+#: The orders of dimensions of tensors: those of scaled_dot_product_attention, those of _flash_attention_forward, and
+#: those of packed sequences [total, H, D].
+_BHSD, _BSHD, _PACKED = "bhsd", "bshd", "packed"
+
+
 @functools.lru_cache(maxsize=4096)
-def _strides(shape: Tuple[int, ...], strides: Tuple[int, ...], columns: int, is_bhsd: bool) -> Optional[Sequence[int]]:
+def _strides(shape: Tuple[int, ...], strides: Tuple[int, ...], columns: int, order: str) -> Optional[Sequence[int]]:
     """Returns the strides that PyTorch's operators give to a result like a tensor of this shape and these strides, with
     `columns` in the last dimension, or None if a new result of flashc has them too."""
     memory = list(range(len(shape)))
-    if is_bhsd and shape[1] > 1 and shape[2] > 1 and strides[1] < strides[2]:
-        memory[1:3] = 2, 1
+    if order is not _PACKED:  # As flashc._runtime.launch.lies_exchanged decides.
+        heads, rows = (1, 2) if order is _BHSD else (2, 1)
+        is_exchanged = shape[1] > 1 and shape[2] > 1 and strides[heads] < strides[rows]
+        memory[1:3] = (rows, heads) if is_exchanged else (heads, rows)
     result = (*shape[:-1], columns)
     if result == shape:
-        like = torch.empty_strided(shape, strides, device="meta")
-        wanted = torch.empty_like(like).stride()
+        wanted = torch.empty_like(torch.empty_strided(shape, strides, device="meta")).stride()
     else:
-        order = sorted(range(len(shape)), key=lambda dim: strides[dim] or float("inf"), reverse=True)
-        wanted = _strides_in(order, result)
+        inward = sorted(range(len(shape)), key=lambda dim: strides[dim] or float("inf"))
+        wanted = _strides_in(inward[::-1], result)
     is_same = all(a == b for a, b, extent in zip(wanted, _strides_in(memory, result), result) if extent != 1)
     return None if is_same or 0 in result else wanted
 
@@ -73,11 +79,11 @@ def _strides_in(order: Sequence[int], shape: Sequence[int]) -> Sequence[int]:
     return tuple(strides)
 
 
-def _like(x: Tensor, columns: int, is_bhsd: bool = True) -> Optional[Tensor]:
+def _like(x: Tensor, columns: int, order: str) -> Optional[Tensor]:
     """Returns a new result that lies in memory as PyTorch's operators return it, or None if flashc makes it so."""
     if x.is_contiguous():
         return None
-    strides = _strides(x.shape, x.stride(), columns, is_bhsd)
+    strides = _strides(x.shape, x.stride(), columns, order)
     return None if strides is None else x.new_empty_strided((*x.shape[:-1], columns), strides)
 
 
@@ -159,7 +165,7 @@ def sdpa_forward(query: Tensor, key: Tensor, value: Tensor, dropout_p: float = 0
     operands, options = Operands(query, key, value), _options(is_causal, scale, dropout_p)
     if dropout_p:
         operands = with_philox(operands, options)
-    o, lse = _attend(operands, options, _out(_like(query, value.shape[-1])))
+    o, lse = _attend(operands, options, _out(_like(query, value.shape[-1], _BHSD)))
     return (o, lse, None, None, query.shape[2], key.shape[2], *_states_of(query, operands.philox))
 
 
@@ -174,7 +180,7 @@ def sdpa_backward(grad_out: Tensor, query: Tensor, key: Tensor, value: Tensor, o
     options = _options(is_causal, scale, dropout_p, deterministic=torch.are_deterministic_algorithms_enabled())
     operands = Operands(query, key, value, philox=philox_seed.view(torch.int64) if dropout_p else None)
     return _differentiate(operands, options, (out, logsumexp, grad_out),
-                          [_like(x, x.shape[-1]) for x in (query, key, value)])
+                          [_like(x, x.shape[-1], _BHSD) for x in (query, key, value)])
 
 
 def _refuse_debug_mask() -> None:
@@ -236,8 +242,8 @@ def _flash(out: Optional[Tensor], query: Tensor, key: Tensor, value: Tensor, cum
         options = _options(is_causal, scale, dropout_p, left, right)
         q, k, v = query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2)
         operands = with_philox(Operands(q, k, v, None, score), options)
-        out = _like(q, v.shape[-1]) if out is None else out.transpose(1, 2)
-        o, lse = _attend(operands, options, _out(out))
+        out = _like(query, value.shape[-1], _BSHD) if out is None else out
+        o, lse = _attend(operands, options, None if out is None else (out.transpose(1, 2), None))
         return o.transpose(1, 2), lse, operands.philox
     options = _options(False, scale, dropout_p, layout="bshd")
     mask = None
@@ -246,7 +252,7 @@ def _flash(out: Optional[Tensor], query: Tensor, key: Tensor, value: Tensor, cum
             False, None, None
     operands = with_philox(_packed(query, key, value, cum_seq_q, cum_seq_k, is_causal, left, right, mask, score),
                            options)
-    out = _like(query, value.shape[-1], False) if out is None else out
+    out = _like(query, value.shape[-1], _PACKED) if out is None else out
     o, lse = _attend(operands, options, None if out is None else (out[None], None))
     return o[0], lse[0], operands.philox
 
@@ -262,13 +268,14 @@ def flash_backward(grad_out: Tensor, query: Tensor, key: Tensor, value: Tensor, 
     if cum_seq_q is None:
         options = _options(is_causal, scale, dropout_p, window_size_left, window_size_right,
                            deterministic=deterministic)
+        outs = [_like(x, x.shape[-1], _BSHD) for x in (query, key, value)]
         q, k, v, o, do = [x.transpose(1, 2) for x in (query, key, value, out, grad_out)]
         found = _differentiate(Operands(q, k, v, philox=philox), options, (o, logsumexp, do),
-                               [_like(x, x.shape[-1]) for x in (q, k, v)])
+                               [None if x is None else x.transpose(1, 2) for x in outs])
         return tuple([x.transpose(1, 2) for x in found])
     options = _options(False, scale, dropout_p, layout="bshd", deterministic=deterministic)
     operands = _packed(query, key, value, cum_seq_q, cum_seq_k, is_causal, window_size_left, window_size_right)
-    outs = [_like(x, x.shape[-1], False) for x in (query, key, value)]
+    outs = [_like(x, x.shape[-1], _PACKED) for x in (query, key, value)]
     found = _differentiate(operands._replace(philox=philox), options, (out[None], logsumexp[None], grad_out[None]),
                            [None if x is None else x[None] for x in outs])
     return tuple([x[0] for x in found])
