@@ -24,6 +24,12 @@ FLASH = ATEN._scaled_dot_product_flash_attention
 
 
 @pytest.fixture(autouse=True)
+def forget_graphs():
+    yield
+    torch.compiler.reset()
+
+
+@pytest.fixture(autouse=True)
 def calls(monkeypatch):
     """Registers the operators for the CPU, and those of scaled_dot_product_attention for the CPU, which are others.
     Returns the names of the functions that were called."""
@@ -162,9 +168,11 @@ def test_vmap():
 
 # --- Graphs -----------------------------------------------------------------------------------------------------------
 
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
 @pytest.mark.parametrize("dynamic", [False, True])
-def test_compiled_attention_with_gradients(calls, dynamic):
-    @torch.compile(backend="aot_eager", fullgraph=True, dynamic=dynamic)
+def test_compiled_attention_with_gradients(calls, dynamic, backend):
+    """Inductor checks the strides of all results."""
+    @torch.compile(backend=backend, fullgraph=True, dynamic=dynamic)
     def attend(q, k, v):
         return FLASH(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), 0.0, True)[0].transpose(1, 2)
 
@@ -176,10 +184,12 @@ def test_compiled_attention_with_gradients(calls, dynamic):
     assert calls == ["sdpa_forward", "sdpa_backward"] * 3
 
 
-@pytest.mark.parametrize("shape", [(33, 3, 4, 16), (33, 2, 4, 16)])
-def test_results_have_the_strides_that_graphs_expect(shape):
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_results_have_the_strides_that_graphs_expect(backend):
     """A graph takes o to lie in memory as q does; a module without batch_first has the batch between rows and heads."""
-    @torch.compile(backend="aot_eager", fullgraph=True)
+    shape = 33, 3, 4, 16
+
+    @torch.compile(backend=backend, fullgraph=True)
     def attend(q, k, v):
         o = FLASH(*(x.permute(1, 2, 0, 3) for x in (q, k, v)))[0]
         return o.permute(2, 0, 1, 3).contiguous().view(shape[0], -1)
@@ -188,8 +198,9 @@ def test_results_have_the_strides_that_graphs_expect(shape):
     plain.close(attend(q, k, v), want, 2e-5)
 
 
-def test_compiled_varlen_attention():
-    @torch.compile(backend="aot_eager", fullgraph=True)
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_compiled_varlen_attention(backend):
+    @torch.compile(backend=backend, fullgraph=True)
     def attend(q, k, v, offsets):
         return varlen_attn(q, k, v, offsets, offsets, 13, 13, window_size=(-1, 0))
     inputs = leaves(*[(20, 4, 16)] * 3)

@@ -22,7 +22,7 @@ from .. import ops, scores
 from .._attention import attention_now
 from .._attention_backward import backward_of
 from .._decode import Cache, decode_now
-from .._runtime.library import ArgumentError, GPUError
+from .._runtime.library import ArgumentError, Error
 from .._runtime.options import Operands, Options
 from .._runtime.vectors import with_philox
 from .._torch_tensors import suitable
@@ -121,7 +121,7 @@ def _attend(operands: Operands, options: Options, out: Any = None) -> Tuple[Tens
     """Returns o and the log-sum-exp."""
     try:
         return attention_now(operands, options, out)
-    except (ArgumentError, GPUError):
+    except Error:
         copies = _readable(operands[:3])
         if copies is None:
             raise
@@ -139,7 +139,7 @@ def _differentiate(operands: Operands, options: Options, given: Sequence[Tensor]
         do = suitable(do)
     try:
         return backward_of(operands, options, (o, lse, do, None), out=out)
-    except (ArgumentError, GPUError):
+    except Error:
         copies = _readable([*operands[:3], o, do])
         if copies is None:
             raise

