@@ -4,6 +4,9 @@
 #   make test       set up, build, run every test that needs no GPU
 #   make test-torch run the Python package's tests with a current PyTorch, NumPy and pytest from PyPI, of the versions
 #                   in test/python/requirements.txt, in a virtual environment in build/ (5 GB)
+#   make test-integrations
+#                   run the tests of flashc in other frameworks (docs/integrations.md), of the versions in
+#                   test/integrations/requirements.txt, in a virtual environment in build/ (5 GB)
 #   make fuzz       look for faults with random cases (docs/fuzzing.md): SECONDS=60, WORKERS=2, SEED=, CASE=
 #   make build      set up, build; the programs are in build/bin/
 #   make dist       dist/flashc-<version>-linux-x86_64.tar.xz, which runs without LLVM (glibc 2.34 or newer), and
@@ -22,7 +25,7 @@ PYTHON := $(firstword $(wildcard /usr/bin/python3) python3)
 SECONDS := 60
 WORKERS := 2
 
-.PHONY: all setup build demo test test-torch fuzz dist wheel gpu-test gcc clean
+.PHONY: all setup build demo test test-torch test-integrations fuzz dist wheel gpu-test gcc clean
 all: build
 
 setup:
@@ -48,6 +51,13 @@ test-torch: build
 	PATH="$(CURDIR)/$(BUILD)/bin:$$PATH" PYTHONPATH=python FLASHC_LIBRARY=$(CURDIR)/$(BUILD)/lib/libflashc.so \
 	  XDG_CACHE_HOME=$(CURDIR)/$(BUILD)/cache-torch PYTHONPYCACHEPREFIX=$(CURDIR)/$(BUILD)/pycache-torch \
 	  $(BUILD)/venv-torch/bin/python -m pytest -q -rs -n auto -p no:cacheprovider --ignore=test/python/gpu test/python
+
+test-integrations: build
+	utils/make_venv.sh $(PYTHON) test/integrations/requirements.txt $(BUILD)/venv-integrations
+	PATH="$(CURDIR)/$(BUILD)/bin:$$PATH" PYTHONPATH=python FLASHC_LIBRARY=$(CURDIR)/$(BUILD)/lib/libflashc.so \
+	  XDG_CACHE_HOME=$(CURDIR)/$(BUILD)/cache-integrations \
+	  PYTHONPYCACHEPREFIX=$(CURDIR)/$(BUILD)/pycache-integrations \
+	  $(BUILD)/venv-integrations/bin/python -m pytest -q -rs -n auto -p no:cacheprovider test/integrations
 
 fuzz: build
 	$(PYTHON) utils/fuzz/fuzz.py --seconds $(SECONDS) --workers $(WORKERS) $(if $(SEED),--seed $(SEED)) \

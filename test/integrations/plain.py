@@ -1,6 +1,8 @@
 """Plain attention in f64, by operations that PyTorch differentiates: the reference of the tests of integrations."""
 import torch
 
+import flashc
+
 
 def positions(queries, keys):
     """Returns i and j, as tensors that broadcast to [queries, keys]."""
@@ -30,6 +32,13 @@ def attention(q, k, v, kept=None, scale=None, bias=None, weights=None):
     empty = (s == -torch.inf).all(-1, keepdim=True)
     p = s.masked_fill(empty, 0).softmax(-1).masked_fill(empty, 0)
     return (p if weights is None else p * weights) @ v, s.logsumexp(-1)
+
+
+def dropout_weights(shape, p, seed):
+    """Returns the factors that dropout gives to the probabilities [B, Hq, Nq, Nk], from a seed and an offset in
+    uint64."""
+    kept = torch.from_numpy(flashc.dropout_mask(shape, p, seed.view(torch.int64).tolist()))
+    return kept / (1 - round(p * 256) / 256)
 
 
 def packed(q, k, v, offsets, key_offsets, used=None, weights=None, slopes=None, **how):

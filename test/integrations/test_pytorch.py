@@ -1,7 +1,9 @@
 """The functions of flashc.integrations.pytorch, called with tensors on the CPU, against plain attention in f64."""
 import inspect
 import os
+import pathlib
 import random
+import runpy
 import subprocess
 import sys
 
@@ -34,12 +36,6 @@ def backward_of(forward, grad, q, k, v, p, causal, **how):
     return door.sdpa_backward(grad, q, k, v, o, lse, None, None, most_q, most_k, p, causal, seed, offset, **how)
 
 
-def weights_of(shape, p, seed):
-    """Returns the factors that dropout gives to the probabilities, from the seed that a forward function returned."""
-    kept = torch.from_numpy(flashc.dropout_mask(shape, p, seed.view(torch.int64).tolist()))
-    return kept / (1 - round(p * 256) / 256)
-
-
 def check_sdpa(q, k, v, causal=False, scale=None, p=0.0, tolerance=None):
     """Checks o, the log-sum-exp and gradients. `causal` aligns the last query with the last key."""
     tolerance = tolerance or TOLERANCE[q.dtype]
@@ -47,7 +43,7 @@ def check_sdpa(q, k, v, causal=False, scale=None, p=0.0, tolerance=None):
     o, lse, cum_q, cum_k, most_q, most_k, seed, _, _ = forward
     assert (cum_q, cum_k, most_q, most_k) == (None, None, q.shape[2], k.shape[2])
     leaves = [x.double().requires_grad_() for x in (q, k, v)]
-    weights = weights_of((*q.shape[:3], k.shape[2]), p, seed) if p else None
+    weights = plain.dropout_weights((*q.shape[:3], k.shape[2]), p, seed) if p else None
     want, want_lse = plain.attention(*leaves, plain.band(q.shape[2], k.shape[2], causal), scale, weights=weights)
     plain.close(o, want.detach(), tolerance, "o")
     plain.close(lse, want_lse.detach(), tolerance, "lse")
@@ -258,7 +254,7 @@ def test_dropout_of_packed_sequences():
     q, k, v = tensor(20, 4, 16), tensor(40, 2, 16), tensor(40, 2, 16)
     arguments = (offsets, key_offsets, 13, 25, 0.3, True)
     o, lse, seed, unused, _ = door.flash_forward(q, k, v, *arguments, False)
-    weights = weights_of((1, 4, 20, 40), 0.3, seed)[0]
+    weights = plain.dropout_weights((1, 4, 20, 40), 0.3, seed)[0]
     leaves = [x.double().requires_grad_() for x in (q, k, v)]
     want, want_lse = plain.packed(*leaves, offsets.tolist(), key_offsets.tolist(), weights=weights, causal=True)
     plain.close(o, want.detach(), 2e-5)
@@ -591,3 +587,33 @@ def test_random_cases(number):
     make = pick.choice(list(LAYOUTS.values()))
     tensors = [make(b, hq, nq, d), make(b, hk, nk, d), make(b, hk, nk, dv)]
     check_sdpa(*tensors, causal=pick.random() < 0.5, scale=pick.choice([None, 0.2]), p=pick.choice([0.0, 0.0, 0.2]))
+
+
+# --- The benchmark and the example ------------------------------------------------------------------------------------
+
+def test_the_benchmark_runs_its_calls(capsys):
+    from flashc.bench import _doors, _host
+    for what, found in _doors.host_times(_host.Problem("cpu"), 2):
+        assert list(found) == [_doors.FLASHC, _doors.OURS, _doors.OWN] and all(len(x) == 2 for x in found.values())
+    active = []
+
+    def measure(run, calls):
+        active.append(torch.nn.attention.current_flash_attention_impl())
+        results = [run(i) for i in range(calls)]
+        assert isinstance(results[0], torch.Tensor) or len(results[0]) == 3
+        return 1.0 * calls
+    for what, found in _doors.gpu_times(measure, "cpu", (1, 2, 16, 8), total_ms=1.0, rounds=1):
+        assert set(found.values()) == {1.0}
+    assert set(active) == {None, "flashc"} and torch.nn.attention.current_flash_attention_impl() is None
+    if not torch.cuda.is_available():
+        _doors.main()
+        assert "left out" in capsys.readouterr().out
+
+
+def test_the_example_trains(capsys):
+    path = pathlib.Path(__file__).resolve().parents[2] / "examples" / "pytorch_activate.py"
+    example = runpy.run_path(str(path))
+    example["main"](["--device", "cpu", "--steps", "2", "--shape", "2", "32", "32"])
+    first, second = capsys.readouterr().out.splitlines()[-2:]
+    assert "PyTorch's kernels" in first and "flashc's kernels" in second and "loss" in second
+    assert torch.nn.attention.current_flash_attention_impl() is None

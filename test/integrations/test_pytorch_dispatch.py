@@ -89,10 +89,7 @@ def test_derivatives_of_the_operator(calls, causal, p):
     inputs = qkv(nq=33, nk=47)
     o, lse, *_, seed, unused, _ = FLASH(*inputs, p, causal, scale=0.2)
     assert not lse.requires_grad and not seed.requires_grad
-    weights = None
-    if p:
-        import flashc
-        weights = torch.from_numpy(flashc.dropout_mask((2, 4, 33, 47), p, seed.view(torch.int64).tolist())) / (1 - p)
+    weights = plain.dropout_weights((2, 4, 33, 47), p, seed) if p else None
     references = doubled(inputs)
     check(o, plain.attention(*references, plain.band(33, 47, causal), 0.2, weights=weights)[0], inputs, references)
     assert calls == ["sdpa_forward", "sdpa_backward"]
@@ -333,10 +330,7 @@ def test_random_cases(number):
                  pick.choice([8, 16, 40]))
     causal, scale, p = pick.random() < 0.5, pick.choice([None, 0.2]), pick.choice([0.0, 0.3])
     o, _, *_, seed, _, _ = FLASH(*inputs, p, causal, scale=scale)
-    weights, references = None, doubled(inputs)
-    shape = (*inputs[0].shape[:3], inputs[1].shape[2])
-    if p:
-        import flashc
-        weights = torch.from_numpy(flashc.dropout_mask(shape, p, seed.view(torch.int64).tolist()))
-        weights = weights / (1 - round(p * 256) / 256)
-    check(o, plain.attention(*references, plain.band(*shape[2:], causal), scale, weights=weights)[0], inputs, references)
+    references, shape = doubled(inputs), (*inputs[0].shape[:3], inputs[1].shape[2])
+    weights = plain.dropout_weights(shape, p, seed) if p else None
+    want = plain.attention(*references, plain.band(*shape[2:], causal), scale, weights=weights)[0]
+    check(o, want, inputs, references)

@@ -355,8 +355,8 @@ def test_packed_sequences_of_the_operator(p, is_causal):
 def test_used_keys(is_causal):
     q, k, v = random(300, 8, 64), random(600, 2, 64), random(600, 2, 64)
     used = [130, 0, 77, 199]
-    o = ATEN._flash_attention_forward(q, k, v, integers(OFFSETS), integers(KEY_OFFSETS), 199, 230, 0.0, is_causal, False,
-                                      seqused_k=integers(used))[0]
+    o = ATEN._flash_attention_forward(q, k, v, integers(OFFSETS), integers(KEY_OFFSETS), 199, 230, 0.0, is_causal,
+                                      False, seqused_k=integers(used))[0]
     close(o, packed_reference(q, k, v, OFFSETS, KEY_OFFSETS,
                               lambda nq, nk: causal(nq, nk) if is_causal else None, used), BF16)
 
