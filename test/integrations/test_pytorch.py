@@ -565,12 +565,13 @@ def test_the_order_waits_until_the_program_uses_cuda(order, monkeypatch):
     waiting, before = [], torch._C._get_sdp_priority_order()
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: False)
     monkeypatch.setattr(torch.cuda, "_lazy_call", waiting.append)
-    first, second = door._Handle(), None
+    first = door._Handle()
     first.remove()
+    waiting.pop()()
+    assert torch._C._get_sdp_priority_order() == before, "the first activation is over"
     second = door._Handle()
     assert torch._C._get_sdp_priority_order() == before
-    for call in waiting:
-        call()
+    waiting.pop()()
     assert torch._C._get_sdp_priority_order() == [1, 3, 2, 0, 4]
     second.remove()
     assert torch._C._get_sdp_priority_order() == [3, 1, 2, 0, 4]
