@@ -10,6 +10,7 @@ activation moves the flash operators to the first place of PyTorch's order; rest
 """
 from __future__ import annotations
 
+import contextlib
 import functools
 import warnings
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
@@ -92,8 +93,9 @@ _states: Dict[Any, Sequence[Tensor]] = {}
 
 
 def _states_of(query: Tensor, philox: Optional[Tensor]) -> Tuple[Tensor, Tensor, Tensor]:
-    """Returns the last three results of a forward operator: seed and offset [2] in uint64, an unused number, and an
-    empty mask. Without dropout the first one is not initialized. All are new, since graphs may own them."""
+    """Returns the last three results of a forward operator: seed and offset [2] in uint64, an unused number, and a mask
+    without elements. Without dropout the first one is not initialized. Results with memory are new, since a graph may
+    own them."""
     key = query.device, query.dtype
     states = _states.get(key)
     if states is None:
@@ -102,8 +104,7 @@ def _states_of(query: Tensor, philox: Optional[Tensor]) -> Tuple[Tensor, Tensor,
             x.untyped_storage().resize_(0)
         states = _states[key] = (*numbers, torch.empty(0, dtype=query.dtype, device=query.device))
     seed, unused, mask = states
-    return (torch.empty_like(seed) if philox is None else philox.view(torch.uint64), torch.empty_like(unused),
-            torch.empty_like(mask))
+    return (torch.empty_like(seed) if philox is None else philox.view(torch.uint64)), torch.empty_like(unused), mask
 
 
 # --- Calls of flashc --------------------------------------------------------------------------------------------------
@@ -398,9 +399,12 @@ class _Handle:
 
 def _settle_order() -> None:
     """Makes PyTorch choose a backend on a GPU. The first choice of a process sets PyTorch's own order, and would undo
-    an order that was set before. Nothing is launched."""
+    an order that was set before. Nothing is launched, and which backend would run does not matter: inside of
+    `sdpa_kernel` there may be none."""
     x = torch.empty((1, 1, 0, 8), dtype=torch.float16, device="cuda")
-    torch._fused_sdp_choice(x, x, x)
+    with warnings.catch_warnings(), contextlib.suppress(RuntimeError):
+        warnings.simplefilter("ignore")
+        torch._fused_sdp_choice(x, x, x)
 
 
 def _flash_first(order: Sequence[int]) -> List[int]:

@@ -398,6 +398,15 @@ def test_jagged_tensors(calls, is_causal):
     assert calls == ["flash_forward", "flash_backward"]
 
 
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+def test_nested_tensors_of_the_older_layout(calls):
+    parts = [random(n, 4, 64) for n in (100, 1, 199)]
+    nested = torch.nested.nested_tensor(parts).transpose(1, 2)
+    for x, y in zip(sdpa(nested, nested, nested).unbind(), parts):
+        close(x, reference(*[y.transpose(0, 1)] * 3)[0], BF16)
+    assert calls == ["flash_forward"]
+
+
 # --- Graphs, autocast, checkpoints ------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("mode", [None, "reduce-overhead"])
