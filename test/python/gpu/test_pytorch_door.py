@@ -87,31 +87,32 @@ def packed_reference(q, k, v, offsets, key_offsets, keep=lambda nq, nk: None, us
     return torch.cat(parts)
 
 
-def close(got, want, dtype, name="", keys=1000):
-    """Checks two tensors. With few keys, gradients of q and k are small differences of larger numbers."""
+def close(got, want, dtype, name="", floor=1e-3):
+    """Checks two tensors. `floor` is added to the size of an element, from which the limit follows."""
     got, want = got.detach().double(), want.detach()
     assert got.shape == want.shape, name
     if not got.numel():
         return
     off = (got - want).norm()
-    assert off <= LIMITS[dtype] * (want.norm() + (1e-3 + 1.5 / keys) * want.numel() ** 0.5), \
-        f"{name} off by {off / want.norm()}"
+    assert off <= LIMITS[dtype] * (want.norm() + floor * want.numel() ** 0.5), f"{name} off by {off / want.norm()}"
     worst = (got - want).abs().max()
-    assert worst <= 0.04 * (want.abs().max() + 0.1), f"an element of {name} is off by {worst}"
+    assert worst <= 0.04 * (want.abs().max() + max(0.1, 4 * floor)), f"an element of {name} is off by {worst}"
 
 
 def check(run, inputs, want, dtype=None):
     """Checks the output of `run` and its gradients. `want` computes the output in f64."""
     dtype = dtype or inputs[0].dtype
     references = [x.detach().double().requires_grad_() for x in inputs]
-    keys = inputs[1].shape[2] if inputs[1].dim() == 4 else 1000
+    # With few keys, dq and dk are differences of numbers that are nearly equal; dk sums these over the queries.
+    queries, keys = (x.shape[2] if x.dim() == 4 else 300 for x in inputs[:2])
+    floors = {"dq": 1e-3 + 1.5 / keys, "dk": 1e-3 + 2 * queries ** 0.5 / keys, "dv": 1e-3}
     o, exact = run(*inputs), want(*references)
     close(o, exact, dtype, "o")
     do = random(*o.shape, dtype=o.dtype)
     got = torch.autograd.grad(o, inputs, do)
     for name, x, y, z in zip(("dq", "dk", "dv"), got, torch.autograd.grad(exact, references, do.double()), inputs):
         assert x.dtype == z.dtype and x.shape == z.shape, name
-        close(x, y, dtype, name, keys)
+        close(x, y, dtype, name, floors[name])
     return o
 
 
@@ -371,17 +372,23 @@ def test_alibi():
     close(o, want.transpose(1, 2), BF16)
 
 
-@pytest.mark.skipif(not hasattr(ATEN, "_flash_attention_forward_no_dropout_inplace"), reason="no caches in varlen_attn")
 @pytest.mark.parametrize("queries", [[1, 1, 1], [70, 1, 20]])
 def test_pages(calls, queries):
+    """Before 2.12, PyTorch's operator takes no pages, so that the function is called directly."""
     used, offsets = [200, 64, 300], [0, *torch.tensor(queries).cumsum(0).tolist()]
     q, k, v = random(offsets[-1], 8, 64), random(40, 64, 2, 64), random(40, 64, 2, 64)
     table = torch.randperm(40, device=DEVICE)[:24].view(3, 8).int()
-    o = varlen_attn(q, k, v, integers(offsets), None, max(queries), 512, seqused_k=integers(used), block_table=table,
-                    enable_gqa=True, window_size=(-1, 0))
     keys, values = (torch.cat([x[row].flatten(0, 1) for row in table]) for x in (k, v))
-    close(o, packed_reference(q, keys, values, offsets, [0, 512, 1024, 1536], causal, used), BF16)
-    assert calls == ["flash_forward"]
+    want = packed_reference(q, keys, values, offsets, [0, 512, 1024, 1536], causal, used)
+    keywords = dict(seqused_k=integers(used), block_table=table)
+    o, lse, *_ = door.flash_forward(q, k, v, integers(offsets), None, max(queries), 512, 0.0, True, False, **keywords)
+    close(o, want, BF16)
+    assert lse.shape == (8, offsets[-1]) and torch.isfinite(lse).all()
+    if hasattr(ATEN, "_flash_attention_forward_no_dropout_inplace"):
+        o = varlen_attn(q, k, v, integers(offsets), None, max(queries), 512, enable_gqa=True, window_size=(-1, 0),
+                        **keywords)
+        close(o, want, BF16)
+        assert calls == ["flash_forward"]
 
 
 @pytest.mark.parametrize("is_causal", [False, True])
