@@ -80,10 +80,10 @@ private:
   Value emitSequence(Value row) {
     Value offsets = signature.getMemRef(getArgument(op.getOffsets()));
     auto count = flash::CountLeOp::create(b, b.getIndexType(), row, offsets, /*indices=*/ValueRange());
-    Value sequences = flash::expandSortedRead(b, count, row, getExtent(op.getOffsets(), 0),
-                                              [&](OpBuilder &nested, Value position) -> Value {
-                                                return memref::LoadOp::create(nested, count.getLoc(), offsets, position);
-                                              });
+    Value sequences = flash::expandSortedRead(
+        b, count, row, getExtent(op.getOffsets(), 0), [&](OpBuilder &nested, Value position) -> Value {
+          return memref::LoadOp::create(nested, count.getLoc(), offsets, position);
+        });
     count.erase();
     return sub(sequences, index(1));
   }
