@@ -168,8 +168,9 @@ def _of_sequence_from(begin: Any) -> ContextManager[None]:
     return trace.of_sequence(Lengths(lambda: queries, lambda: keys - begin, lambda: shift))
 
 
-def decode_now(operands: Operands, options: Options, cache: Cache, out: Any = None) -> Any:
-    """Computes flashc.decode outside of graphs. The PyTorch op calls it too."""
+def decode_now(operands: Operands, options: Options, cache: Cache, out: Any = None,
+               records: Optional[bool] = None) -> Any:
+    """Computes flashc.decode outside of graphs. The PyTorch op calls it too. `records`: as for Inputs.prepare_code."""
     options = options.checked()
     _check_choices(options.splits, options.batch_invariant)
     outs, return_lse = split_out(out) if out is not None else (), options.return_lse
@@ -186,7 +187,7 @@ def decode_now(operands: Operands, options: Options, cache: Cache, out: Any = No
     if operands.mask is not None or operands.score is not None:
         # The tiles that a mask keeps also depend on the lengths, which a plan does not fix.
         code = make_code(operands.mask, operands.score, case.extents, inputs.device, inputs.stream)._replace(plan=None)
-        inputs.prepare_code(code)
+        inputs.prepare_code(code, records)
     if inputs.device == CPU:
         check_cache_values(inputs, case, operands.mask is not None)
     results = case(inputs, code, outs)

@@ -1,6 +1,7 @@
 """Preparation of PyTorch's tensors for a call: autocast, and copies with strides that kernels can read."""
 from __future__ import annotations
 
+import functools
 from typing import Any, Callable, Optional, Sequence
 
 import torch
@@ -47,16 +48,19 @@ def autocast(*tensors: Any) -> Sequence[Any]:
                  for x in tensors)
 
 
+@functools.lru_cache(maxsize=1024)
+def _are_suitable(shape: Sequence[int], strides: Sequence[int]) -> bool:
+    """Whether kernels can read a tensor with these extents and strides."""
+    *outer, inner = strides
+    return inner == 1 and not any(stride % GRANULE or stride <= 0 and extent > 1
+                                  for stride, extent in zip(outer, shape))
+
+
 def suitable(x: Tensor) -> Tensor:
     """Returns `x`, or a copy if the kernels cannot read `x`. They need a contiguous innermost dimension, an address and
     other strides that are multiples of 16 bytes, and elements that do not share memory."""
-    *outer, inner = x.stride()
-    if inner == 1 and x.data_ptr() % 16 == 0:
-        for stride, extent in zip(outer, x.shape):
-            if stride % GRANULE or stride <= 0 and extent > 1:
-                break
-        else:
-            return x
+    if x.data_ptr() % 16 == 0 and _are_suitable(x.shape, x.stride()):
+        return x
     # The copy keeps the order of the dimensions in memory, because the result has the same order.
     if x.stride(1) < x.stride(2):
         return x.transpose(1, 2).clone(memory_format=torch.contiguous_format).transpose(1, 2)

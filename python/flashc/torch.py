@@ -24,7 +24,7 @@ from ._runtime.options import VECTORS, Operands, Options, parse_dropout
 from ._runtime.public import public
 from ._runtime.vectors import with_philox
 from ._torch_gradient import DIFFERENTIABLE, attend, gradients, is_deterministic, refuse_second_order
-from ._torch_ops import Schema, code_of, forget, is_compiling, lse_like, names_of, no_sums, sees_up_to_itself, \
+from ._torch_ops import Op, code_of, forget, is_compiling, lse_like, names_of, no_sums, sees_up_to_itself, \
     sides_of, window_of
 from ._torch_tensors import GRANULE, autocast, is_any_autocast, is_mapped, level, suitable
 
@@ -40,21 +40,20 @@ _VECTORS = "".join(f", Tensor? {name}=None" for name in VECTORS if name not in (
 #: The op returns o and the log-sum-exp. If `return_lse` is false, the latter is a tensor without elements. `offsets`
 #: are those of packed sequences, as for flashc.varlen_attention. With `records_gradients`, tensors that masks and
 #: scores read may not require gradients.
-_ATTENTION = Schema(f"Tensor q, Tensor k, Tensor v, {_OPTIONS}, bool return_lse, Tensor? offsets=None, "
-                    "Tensor? key_offsets=None, bool records_gradients=False, Tensor? sinks=None, float dropout_p=0.0, "
-                    f"Tensor? philox=None, bool? deterministic=None{_VECTORS}", results=2)
+_ATTENTION = Op("attention", f"Tensor q, Tensor k, Tensor v, {_OPTIONS}, bool return_lse, Tensor? offsets=None, "
+                "Tensor? key_offsets=None, bool records_gradients=False, Tensor? sinks=None, float dropout_p=0.0, "
+                f"Tensor? philox=None, bool? deterministic=None{_VECTORS}", results=2)
 #: The op returns dq, dk, dv and dsinks. If there are no sinks, dsinks is a tensor without elements.
-_BACKWARD = Schema(f"Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, Tensor? do, Tensor? dlse, {_OPTIONS}, "
-                   "Tensor? offsets, Tensor? key_offsets, bool deterministic, Tensor? sinks=None, float dropout_p=0.0, "
-                   f"Tensor? philox=None{_VECTORS}", results=len(DIFFERENTIABLE))
+_BACKWARD = Op("attention_backward", "Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, Tensor? do, Tensor? dlse, "
+               f"{_OPTIONS}, Tensor? offsets, Tensor? key_offsets, bool deterministic, Tensor? sinks=None, "
+               f"float dropout_p=0.0, Tensor? philox=None{_VECTORS}", results=len(DIFFERENTIABLE))
 
 
 def _call_of(x: Dict[str, Any]) -> Tuple[Operands, Options]:
     """Returns the operands and the checked options from an op's arguments."""
-    tensors = {name: x[name] for name in "qkv"}
-    for name, tensor in tensors.items():
-        if tensor.dim() != 4:
-            raise ArgumentError(f"expected {name} of 4 dimensions, got shape {tuple(tensor.shape)}")
+    for name in "qkv":
+        if x[name].dim() != 4:
+            raise ArgumentError(f"expected {name} of 4 dimensions, got shape {tuple(x[name].shape)}")
     mask, score = code_of(x["mask"], x["score"])
     mask, causal, window = x["mask_array"] if mask is None else mask, x["causal"], window_of(x)
     if x["offsets"] is not None:
@@ -63,19 +62,19 @@ def _call_of(x: Dict[str, Any]) -> Tuple[Operands, Options]:
         causal, window = False, None
     options = Options(causal, window, x["scale"], x["dropout_p"], x["enable_gqa"], x.get("return_lse", False),
                       x["layout"], deterministic=x["deterministic"])
-    operands = Operands(*map(suitable, tensors.values()), mask, score, **{name: x[name] for name in VECTORS})
+    operands = Operands(suitable(x["q"]), suitable(x["k"]), suitable(x["v"]), mask, score,
+                        *[x[name] for name in VECTORS])
     return operands, options.checked(operands.philox)
 
 
-@_ATTENTION.op("flashc::attention")
+@_ATTENTION.kernel
 def _attention_op(x: Dict[str, Any]) -> Tuple[Tensor, Tensor]:
     operands, options = _call_of(x)
-    with torch.no_grad():
-        results = _attention.attention_now(operands, options, records=x["records_gradients"])
+    results = _attention.attention_now(operands, options, records=x["records_gradients"])
     return results if options.return_lse else (results, no_sums(x["q"]))
 
 
-@_BACKWARD.op("flashc::attention_backward")
+@_BACKWARD.kernel
 def _backward_op(x: Dict[str, Any]) -> Tuple[Tensor, ...]:
     with torch.no_grad():
         found = gradients(*_call_of(x), (x["o"], x["lse"], x["do"], x["dlse"]))
@@ -90,14 +89,14 @@ def _like(x: Tensor, columns: int, layout: str) -> Tensor:
     return x.new_empty((batch, first, second, columns))
 
 
-@_ATTENTION.fake(_attention_op)
+@_ATTENTION.fake
 def _attention_fake(x):
     q, v = x["q"], x["v"]
     torch._check(q.dim() == 4 and x["k"].dim() == 4 and v.dim() == 4, lambda: "expected q, k and v of 4 dimensions")
     return _like(q, v.shape[3], x["layout"]), lse_like(q, x["layout"], x["return_lse"])
 
 
-@_BACKWARD.fake(_backward_op)
+@_BACKWARD.fake
 def _backward_fake(x):
     return (*(_like(x[name], x[name].shape[3], x["layout"]) for name in "qkv"),
             no_sums(x["q"]) if x["sinks"] is None else torch.empty_like(x["sinks"]))
@@ -120,14 +119,14 @@ def _backward(ctx, do, dlse):
         o, lse, *saved = ctx.saved_tensors
         x = {**ctx.others, **dict(zip(_ATTENTION.tensors, saved)), "o": o, "lse": lse, "do": do, "dlse": dlse,
              "deterministic": is_deterministic(ctx.others["deterministic"])}
-        found = dict(zip(DIFFERENTIABLE, torch.ops.flashc.attention_backward.default(*_BACKWARD.values(x))))
+        found = dict(zip(DIFFERENTIABLE, _BACKWARD.overload(*_BACKWARD.values(x))))
         if x["sinks"] is None:
             del found["sinks"]
     return tuple(found.get(name) for name in _ATTENTION.names)
 
 
-_attention_op.register_autograd(_backward, setup_context=_save)
-_backward_op.register_autograd(refuse_second_order)
+_ATTENTION.differentiate(_attention_op, _backward, _save)
+_BACKWARD.differentiate(_backward_op, refuse_second_order)
 
 
 def attention(operands: Operands, options: Options,
@@ -165,7 +164,7 @@ def attention(operands: Operands, options: Options,
     return_lse = x["return_lse"]
     x["return_lse"] = return_lse or is_differentiated
     try:
-        o, lse = torch.ops.flashc.attention.default(*[x[name] for name in _ATTENTION.names])
+        o, lse = _ATTENTION.overload(*[x[name] for name in _ATTENTION.names])
     finally:
         if not is_differentiated:
             forget(names)

@@ -326,6 +326,32 @@ def test_ops_are_registered_as_pytorch_asks():
 
 
 @needs_ops
+def test_the_op_counts_its_writes():
+    """PyTorch counts the writes to a tensor, but not to one that was made in inference mode."""
+    import flashc.torch  # noqa: F401
+    caches, new, positions = [torch.zeros(1, 8, 2, 16) for _ in range(2)], torch.randn(1, 1, 2, 16), torch.tensor([3])
+    torch.ops.flashc.append_kv.default(*caches, new, new, None, positions.int(), None, None, False, None)
+    assert [x._version for x in caches] == [1, 1] and torch.equal(caches[1][:, 3:4], new)
+    with torch.inference_mode():
+        cache = torch.zeros(1, 8, 2, 16)
+        torch.ops.flashc.append_kv.default(cache, caches[0], new, new, None, positions.int(), None, None, False, None)
+    assert torch.equal(cache[:, 3:4], new) and caches[0]._version == 2
+
+
+@needs_ops
+def test_ops_refuse_gradients_that_they_do_not_have():
+    import flashc.torch  # noqa: F401
+    cache, q = make([12, 9])
+    trained = q.clone().requires_grad_()
+    with pytest.raises(flashc.Error, match="expected q without gradients"):
+        torch.ops.flashc.decode.default(trained, *cache.arguments(), *[None] * 3, True, *[None] * 4, False, None, None,
+                                        "bshd", None, False)
+    with pytest.raises(flashc.Error, match="expected o without gradients"):
+        torch.ops.flashc.merge_states.default(torch.zeros(1, 2, 4, 1, 8, requires_grad=True), torch.zeros(1, 2, 4, 1),
+                                              None)
+
+
+@needs_ops
 def test_what_graphs_refuse():
     from torch._dynamo.exc import Unsupported
     cache, q = make([12, 9])
