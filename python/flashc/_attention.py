@@ -5,6 +5,7 @@ import sys
 from typing import Any, Callable, Optional, Sequence, Tuple, Union
 
 from ._arrays.protocol import ArrayLike
+from ._packed import Packed, with_batch_of_one
 from ._runtime.calls import Case, Inputs, attention_case, case_of, is_noted
 from ._runtime.launch import attention_results, lies_exchanged, split_out
 from ._runtime.library import ArgumentError
@@ -119,12 +120,16 @@ Call = Tuple[Inputs, Case, Code]
 
 def prepare(operands: Operands, options: Options, refuses: bool = False) -> Call:
     """Checks a call of an attention; `options` are checked. `refuses`: as for Inputs."""
-    inputs = Inputs(operands.arrays(), refuses)
+    packed = operands.mask if type(operands.mask) is Packed else None
+    arrays = operands.arrays() if packed is None else {**operands.arrays(), **packed.arrays()}
+    inputs = Inputs(arrays, refuses)
     if operands.sinks is not None:
         inputs.widen("sinks", sum_dtype(inputs["q"].dtype))
     case = case_of(_case, inputs, options)
     if operands.mask is None and operands.score is None:
         return inputs, case, NO_CODE
+    if packed is not None:
+        return inputs, case, packed.code(inputs, case, options)
     return inputs, case, make_code(operands.mask, operands.score, case.extents, inputs.device, inputs.stream)
 
 
@@ -163,9 +168,13 @@ def with_lse(call: Call, options: Options) -> Call:
 
 
 def _case(inputs: Inputs, options: Options) -> Case:
+    is_packed, shapes = "cu_seqlens_q" in inputs, None
+    if is_packed:
+        inputs, shapes = with_batch_of_one(inputs)
+        options = options._replace(causal=False, window=None)
     q, k, v = inputs["q"], inputs["k"], inputs["v"]
-    extents = check_inputs(q, k, v, options.is_bshd, options.enable_gqa)
+    extents = check_inputs(q, k, v, options.is_bshd, options.enable_gqa, shapes)
     vectors = check_vectors(inputs, extents)
-    results = attention_results(extents, options, lies_exchanged(q, options.is_bshd, inputs.sources["q"]))
+    results = attention_results(extents, options, lies_exchanged(q, options.is_bshd, inputs.sources["q"]), is_packed)
     specialization = specialize(extents, options, target_of(inputs.device), vectors)
     return attention_case(inputs, specialization, extents, results, options.is_bshd)

@@ -6,6 +6,7 @@ from typing import Any, Callable, Optional, Sequence, Tuple, Union
 
 from ._arrays.protocol import ArrayLike
 from ._captured_gradients import captured_gradients
+from ._packed import Packed, with_batch_of_one
 from ._runtime.calls import Case, Inputs, attention_case, case_of
 from ._runtime.launch import Result, lies_exchanged, read_outs
 from ._runtime.library import ATTENTION_BACKWARD, ArgumentError, UnsupportedTypeError, parse_flag
@@ -76,22 +77,28 @@ def backward_of(operands: Operands, options: Options, given: Sequence[Any], capt
     if options.dropout_p and operands.philox is None:
         raise ArgumentError("expected philox, that of the forward pass, together with dropout_p")
     o, lse, do, dlse = given
-    inputs = Inputs({**operands.arrays(), "o": o, "lse": lse, "do": do, "dlse": dlse})
+    is_packed = type(operands.mask) is Packed
+    offsets = operands.mask.arrays() if is_packed else {}
+    inputs = Inputs({**operands.arrays(), **offsets, "o": o, "lse": lse, "do": do, "dlse": dlse})
     if sinks is not None:
         inputs.widen("sinks", sum_dtype(inputs["q"].dtype))
     case = case_of(_case, inputs, _options_of(options, dlse is not None))
-    if code is None:
+    if code is None and is_packed:
+        code = operands.mask.code(inputs, case, options)
+    elif code is None:
         code = make_code(operands.mask, operands.score, case.extents, inputs.device, inputs.stream)
     if code.arrays:
         inputs.prepare_code(code)
     results = case(inputs, code, outs)
     if sinks is not None:
         if case.is_empty and dlse is not None:  # Without keys, lse is the head's sink.
-            results[3][...] = dlse.sum(axis=(0, 2))
+            results[3][...] = (dlse if is_packed else dlse.sum(axis=0)).sum(axis=-1)
         if not outs or outs[3] is None:
             results[3] = as_type_of(results[3], sinks)
-    return (*results, *captured_gradients(captured, case, inputs, code, options.is_bshd)) if captured else \
-        tuple(results)
+    if not captured:
+        return tuple(results)
+    inputs = with_batch_of_one(inputs)[0] if is_packed else inputs
+    return (*results, *captured_gradients(captured, case, inputs, code, options.is_bshd))
 
 
 @functools.lru_cache(maxsize=1024)
@@ -101,21 +108,25 @@ def _options_of(options: Options, has_dlse: bool) -> Options:
 
 
 def _case(inputs: Inputs, options: Options) -> Case:
-    extents = check_inputs(inputs["q"], inputs["k"], inputs["v"], options.is_bshd, options.enable_gqa)
+    is_packed, shapes = "cu_seqlens_q" in inputs, None
+    if is_packed:
+        inputs, shapes = with_batch_of_one(inputs)
+        options = options._replace(causal=False, window=None)
+    extents = check_inputs(inputs["q"], inputs["k"], inputs["v"], options.is_bshd, options.enable_gqa, shapes)
     _check_given(inputs, extents, options.is_bshd)
     vectors = check_vectors(inputs, extents)
-    results = [_result_like(inputs, number, name, options.is_bshd) for number, name in enumerate("qkv")]
+    results = [_result_like(inputs, number, name, options.is_bshd, is_packed) for number, name in enumerate("qkv")]
     if "sinks" in inputs:
         results.append(Result("dsinks", "out[3] (dsinks)", "sinks", (extents.query_heads,), inputs["sinks"].dtype))
     specialization = specialize(extents, options, target_of(inputs.device), vectors)
     return attention_case(inputs, specialization, extents, results, options.is_bshd)
 
 
-def _result_like(inputs: Inputs, number: int, name: str, is_bshd: bool) -> Result:
+def _result_like(inputs: Inputs, number: int, name: str, is_bshd: bool, is_packed: bool) -> Result:
     """Returns the result for the gradient of q, k or v. A new array has the same order in memory as its input."""
     x = inputs[name]
-    return Result(f"d{name}", f"out[{number}] (d{name})", name, tuple(x.shape), x.dtype, is_bshd,
-                  lies_exchanged(x, is_bshd, inputs.sources[name]))
+    return Result(f"d{name}", f"out[{number}] (d{name})", name, tuple(x.shape[1:] if is_packed else x.shape), x.dtype,
+                  is_bshd, lies_exchanged(x, is_bshd, inputs.sources[name]), is_packed)
 
 
 def _check_given(inputs: Inputs, extents: Extents, is_bshd: bool) -> None:

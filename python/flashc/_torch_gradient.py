@@ -10,6 +10,7 @@ from torch import Tensor
 
 from ._attention import Call, attention_now, prepare, refuse_out, run, with_lse
 from ._attention_backward import backward_of
+from ._packed import Packed
 from ._runtime.calls import refuse_gradient
 from ._runtime.library import ArgumentError, Error, parse_flag
 from ._runtime.options import Operands, Options
@@ -26,7 +27,7 @@ def attend(operands: Operands, options: Options, out: Any) -> Any:
     """flashc.attention of tensors outside of graphs; checks `options`."""
     if is_any_autocast():
         operands = Operands(*autocast(*operands[:3]), *operands[3:])
-    if level() is not None and is_mapped(*operands):
+    if level() is not None and is_mapped(*operands) and type(operands.mask) is not Packed:
         refuse_out(options, out, "in torch.func")
         from . import _torch_func
         return _torch_func.attention(operands, options.checked(operands.philox))

@@ -62,6 +62,6 @@ def suitable(x: Tensor) -> Tensor:
     if x.data_ptr() % 16 == 0 and _are_suitable(x.shape, x.stride()):
         return x
     # The copy keeps the order of the dimensions in memory, because the result has the same order.
-    if x.stride(1) < x.stride(2):
-        return x.transpose(1, 2).clone(memory_format=torch.contiguous_format).transpose(1, 2)
+    if x.stride(-3) < x.stride(-2):
+        return x.transpose(-3, -2).clone(memory_format=torch.contiguous_format).transpose(-3, -2)
     return x.clone(memory_format=torch.contiguous_format)

@@ -17,7 +17,8 @@ from typing import Any, Callable, Dict, Optional, Sequence, Tuple
 import torch
 from torch import Tensor
 
-from . import _attention, _flex, _torch_serving, _varlen  # noqa: F401
+from . import _attention, _flex, _torch_serving  # noqa: F401
+from ._packed import Packed
 from ._runtime.calls import READ_BY_CODE, is_noted, refuse_gradient
 from ._runtime.library import ArgumentError, Error, UnsupportedTypeError, described, parse_flag
 from ._runtime.options import VECTORS, Operands, Options, parse_dropout
@@ -55,15 +56,12 @@ def _call_of(x: Dict[str, Any]) -> Tuple[Operands, Options]:
         if x[name].dim() != 4:
             raise ArgumentError(f"expected {name} of 4 dimensions, got shape {tuple(x[name].shape)}")
     mask, score = code_of(x["mask"], x["score"])
-    mask, causal, window = x["mask_array"] if mask is None else mask, x["causal"], window_of(x)
+    mask, q, k, v = x["mask_array"] if mask is None else mask, x["q"], x["k"], x["v"]
     if x["offsets"] is not None:
-        mask, score = _varlen.of_sequences(x["q"][0], x["k"][0], x["offsets"], x["key_offsets"], causal, window, mask,
-                                           score)
-        causal, window = False, None
-    options = Options(causal, window, x["scale"], x["dropout_p"], x["enable_gqa"], x.get("return_lse", False),
-                      x["layout"], deterministic=x["deterministic"])
-    operands = Operands(suitable(x["q"]), suitable(x["k"]), suitable(x["v"]), mask, score,
-                        *[x[name] for name in VECTORS])
+        mask, score, q, k, v = Packed(x["offsets"], x["key_offsets"], mask, score), None, q[0], k[0], v[0]
+    options = Options(x["causal"], window_of(x), x["scale"], x["dropout_p"], x["enable_gqa"],
+                      x.get("return_lse", False), x["layout"], deterministic=x["deterministic"])
+    operands = Operands(suitable(q), suitable(k), suitable(v), mask, score, *[x[name] for name in VECTORS])
     return operands, options.checked(operands.philox)
 
 
@@ -71,13 +69,21 @@ def _call_of(x: Dict[str, Any]) -> Tuple[Operands, Options]:
 def _attention_op(x: Dict[str, Any]) -> Tuple[Tensor, Tensor]:
     operands, options = _call_of(x)
     results = _attention.attention_now(operands, options, records=x["records_gradients"])
-    return results if options.return_lse else (results, no_sums(x["q"]))
+    o, lse = results if options.return_lse else (results, no_sums(x["q"]))
+    if x["offsets"] is None:
+        return o, lse
+    return o[None], lse[None] if options.return_lse else lse
 
 
 @_BACKWARD.kernel
 def _backward_op(x: Dict[str, Any]) -> Tuple[Tensor, ...]:
     with torch.no_grad():
-        found = gradients(*_call_of(x), (x["o"], x["lse"], x["do"], x["dlse"]))
+        given = x["o"], x["lse"], x["do"], x["dlse"]
+        if x["offsets"] is None:
+            found = gradients(*_call_of(x), given)
+        else:
+            *found, dsinks = gradients(*_call_of(x), [None if y is None else y[0] for y in given])
+            found = *[gradient[None] for gradient in found], dsinks
     return tuple(no_sums(x["q"]) if gradient is None else gradient for gradient in found)
 
 
@@ -175,7 +181,8 @@ def _outside_of_graphs(operands: Sequence[Any], options: Sequence[Any], offsets:
     read, asked = Operands(*operands), Options(*options)
     if offsets[0] is None:
         return _attend(read, asked)
-    result = _varlen.attend_packed(read._replace(q=read.q[0], k=read.k[0], v=read.v[0]), asked, offsets[0], offsets[1])
+    q, k, v, mask, score, *vectors = read
+    result = _attention.attend(Operands(q[0], k[0], v[0], Packed(*offsets, mask, score), None, *vectors), asked)
     return tuple(x[None] for x in result) if isinstance(result, tuple) else result[None]
 
 

@@ -5,7 +5,7 @@ import pytest
 
 import flashc
 from flashc import masks, ops
-from flashc._varlen import of_sequences
+from flashc._packed import of_sequences
 from reference import aligned, assert_close, attention, attention_backward, inputs
 from test_masks import SHAPES, check
 
@@ -123,7 +123,8 @@ def test_packed_masks_skip_the_tiles_of_the_argument(key_offsets):
     q, k = np.zeros((OFFSETS[-1], 1, 64), np.float16), np.zeros((keys, 1, 64), np.float16)
 
     def explain(**keywords):
-        keep, _ = of_sequences(q, k, OFFSETS, key_offsets, keywords.get("causal", False), keywords.get("window"),
+        starts, key_starts = (None if x is None else flashc.assume_sorted(x) for x in (OFFSETS, key_offsets))
+        keep, _ = of_sequences(starts, key_starts, keywords.get("causal", False), keywords.get("window"),
                                keywords.get("mask"), None)
         return flashc.explain(q[None], k[None], k[None], layout="bshd", mask=keep)
     for mask, keywords in ((masks.causal(), {"causal": True}), (masks.sliding_window(20, 3), {"window": (20, 3)})):
@@ -135,7 +136,8 @@ def test_packed_gradients(rng):
     q, k, v = packed_inputs(rng)
     do = rng.standard_normal(q.shape).astype(np.float32)
     score = lambda x, s, h, i, j: x * (1 + 0.01 * (j - i)) - 0.02 * ops.key_length()  # noqa: E731
-    keep, rescore = of_sequences(q, k, OFFSETS, KEY_OFFSETS, False, None, masks.sliding_window(30), score)
+    keep, rescore = of_sequences(flashc.assume_sorted(OFFSETS), flashc.assume_sorted(KEY_OFFSETS), False, None,
+                                 masks.sliding_window(30), score)
     q, k, v, do = (np.ascontiguousarray(x.swapaxes(0, 1)[None]) for x in (q, k, v, do))
     o, lse = flashc.attention(q, k, v, mask=keep, score=rescore, return_lse=True)
     got = flashc.attention_backward(q, k, v, o, lse, do, mask=keep, score=rescore)

@@ -177,6 +177,8 @@ class Case:
     window: Tuple[int, int] = (-1, -1)
     #: {name in the manifest: name of the input}, where they differ.
     aliases: Dict[str, str] = {}
+    #: The code of packed sequences without functions, and the names of the inputs that it reads, after the first call.
+    packed: Optional[Tuple[Code, Sequence[str]]] = None
     #: The case of the same call with the log-sum-exp as a result, once it was asked for.
     with_lse: Optional["Case"] = None
     #: A function that completes the specialization when the mask and the score are known. None: it is complete.
