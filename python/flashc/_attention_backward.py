@@ -66,10 +66,10 @@ def attention_backward(q: ArrayLike, k: ArrayLike, v: ArrayLike, o: ArrayLike, l
 
 
 def backward_of(operands: Operands, options: Options, given: Sequence[Any], captured: Sequence[Any] = (),
-                code: Optional[Code] = None, out: Any = None) -> Tuple[Any, ...]:
+                code: Optional[Code] = None, out: Any = None, refuses: bool = True) -> Tuple[Any, ...]:
     """Computes flashc.attention_backward with checked `options`. `given`: (o, lse, do, dlse). `code` is the
     mask and the score as the forward pass traced them, because arrays that these refer to may have changed since
-    then."""
+    then. `refuses`: whether arrays that require a gradient are refused if PyTorch records gradients."""
     if not isinstance(captured, (tuple, list)):
         raise UnsupportedTypeError(f"expected captured to be a tuple or a list of arrays, got {type(captured)!r}")
     sinks = operands.sinks
@@ -79,7 +79,10 @@ def backward_of(operands: Operands, options: Options, given: Sequence[Any], capt
     o, lse, do, dlse = given
     is_packed = type(operands.mask) is Packed
     offsets = operands.mask.arrays() if is_packed else {}
-    inputs = Inputs({**operands.arrays(), **offsets, "o": o, "lse": lse, "do": do, "dlse": dlse})
+    arrays = {**operands.arrays(), **offsets, "o": o, "lse": lse, "do": do}
+    if dlse is not None:
+        arrays["dlse"] = dlse
+    inputs = Inputs(arrays, refuses)
     if sinks is not None:
         inputs.widen("sinks", sum_dtype(inputs["q"].dtype))
     case = case_of(_case, inputs, _options_of(options, dlse is not None))
@@ -88,7 +91,7 @@ def backward_of(operands: Operands, options: Options, given: Sequence[Any], capt
     elif code is None:
         code = make_code(operands.mask, operands.score, case.extents, inputs.device, inputs.stream)
     if code.arrays:
-        inputs.prepare_code(code)
+        inputs.prepare_code(code, None if refuses else False)
     results = case(inputs, code, outs)
     if sinks is not None:
         if case.is_empty and dlse is not None:  # Without keys, lse is the head's sink.

@@ -159,10 +159,7 @@ class Reads:
         self._numbers[id(x)] = len(self.values)
         self._objects.append(x)
         self.values.append(None)
-        reader = _readers.get(kind)
-        if reader is None:
-            reader = _readers[kind] = _find_reader(kind)
-        reader(self, x)
+        (_readers.get(kind) or _reader_of(kind))(self, x)
 
     def place_of(self, x: Any) -> Optional[int]:
         """Returns the number of an object that was read, or None."""
@@ -248,7 +245,7 @@ class Reads:
             else:
                 value = getattr(builtins, name, Unknown)
             for attribute in attributes:
-                reader = _readers.get(type(value)) or _find_reader(type(value))
+                reader = _readers.get(type(value)) or _reader_of(type(value))
                 if reader is Reads._read_array:
                     break  # In a trace the attributes are those of the array's capture.
                 if reader is Reads._read_function:
@@ -335,6 +332,12 @@ def _is_plain_tuple(kind: type) -> bool:
     own = [name for base in kind.__mro__ if base not in (tuple, object) for name, x in vars(base).items()
            if name.startswith("__") and isinstance(x, types.FunctionType)]
     return set(own) <= {"__new__", "__repr__", "__getnewargs__", "__replace__"}
+
+
+def _reader_of(kind: type) -> Callable[[Reads, Any], None]:
+    """Returns the method that reads objects of a type, and adds it to the table."""
+    _readers[kind] = _find_reader(kind)
+    return _readers[kind]
 
 
 def _find_reader(kind: type) -> Callable[[Reads, Any], None]:

@@ -7,6 +7,7 @@ there only binds its own arrays and numbers to the captures.
 """
 from __future__ import annotations
 
+import sys
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from .._arrays.array import Array
@@ -43,7 +44,8 @@ def code_of(mask: Optional[Callable[..., Any]], score: Optional[Callable[..., An
             stream: Optional[int] = None, is_double: bool = False) -> Code:
     """Returns what `trace` returns, without a trace if there was one for the same functions."""
     reads = Reads(device, stream)
-    reads.key += device, is_double
+    # The element type of an array looks as that of a framework that is imported (appearance.dtype_of).
+    reads.key += device, is_double, "torch" in sys.modules, "numpy" in sys.modules
     try:
         reads.read(mask)
         if score is not None:
