@@ -68,7 +68,7 @@ def gradients(operands: Operands, options: Options, given: Sequence[Any], captur
     do = torch.zeros_like(o) if do is None else suitable(do)
     dlse = None if dlse is None else dlse.contiguous()
     options = _backward_options(options, is_deterministic(options.deterministic))
-    found = backward_of(operands, options, (o, lse, do, dlse), captured, code, refuses=False)
+    found = backward_of(operands, options, (o, lse, do, dlse), captured, code, None, False)
     count = len(found) - len(captured)
     if captured:
         found = (*found[:count], *[gradient.to(x.dtype) for gradient, x in zip(found[count:], captured)])
