@@ -23,11 +23,11 @@ from .. import ops, scores
 from .._attention import attention_now
 from .._attention_backward import backward_of
 from .._decode import Cache, decode_now
+from .._packed import Packed
 from .._runtime.library import ArgumentError, Error
 from .._runtime.options import Operands, Options
 from .._runtime.vectors import with_philox
 from .._torch_tensors import suitable
-from .._varlen import of_sequences
 
 if not hasattr(registry, "register_flash_attention_impl"):
     raise ImportError(f"flashc.integrations.pytorch needs PyTorch 2.11 or newer, got {torch.__version__}; flashc.torch "
@@ -246,16 +246,14 @@ def _flash(out: Optional[Tensor], query: Tensor, key: Tensor, value: Tensor, cum
         out = _like(query, value.shape[-1], _BSHD) if out is None else out
         o, lse = _attend(operands, options, None if out is None else (out.transpose(1, 2), None))
         return o.transpose(1, 2), lse, operands.philox
-    options = _options(False, scale, dropout_p, layout="bshd")
     mask = None
     if seqused_k is not None:
         mask, is_causal, left, right = _used(seqused_k, *_options(is_causal, scale, 0.0, left, right).mask()[1]), \
             False, None, None
-    operands = with_philox(_packed(query, key, value, cum_seq_q, cum_seq_k, is_causal, left, right, mask, score),
-                           options)
-    out = _like(query, value.shape[-1], _PACKED) if out is None else out
-    o, lse = _attend(operands, options, None if out is None else (out[None], None))
-    return o[0], lse[0], operands.philox
+    options = _options(is_causal, scale, dropout_p, left, right, "bshd")
+    operands = with_philox(_packed(query, key, value, cum_seq_q, cum_seq_k, mask, score), options)
+    o, lse = _attend(operands, options, _out(_like(query, value.shape[-1], _PACKED) if out is None else out))
+    return o, lse, operands.philox
 
 
 def flash_backward(grad_out: Tensor, query: Tensor, key: Tensor, value: Tensor, out: Tensor, logsumexp: Tensor,
@@ -274,25 +272,21 @@ def flash_backward(grad_out: Tensor, query: Tensor, key: Tensor, value: Tensor, 
         found = _differentiate(Operands(q, k, v, philox=philox), options, (o, logsumexp, do),
                                [None if x is None else x.transpose(1, 2) for x in outs])
         return tuple([x.transpose(1, 2) for x in found])
-    options = _options(False, scale, dropout_p, layout="bshd", deterministic=deterministic)
-    operands = _packed(query, key, value, cum_seq_q, cum_seq_k, is_causal, window_size_left, window_size_right)
-    outs = [_like(x, x.shape[-1], _PACKED) for x in (query, key, value)]
-    found = _differentiate(operands._replace(philox=philox), options, (out[None], logsumexp[None], grad_out[None]),
-                           [None if x is None else x[None] for x in outs])
-    return tuple([x[0] for x in found])
+    options = _options(is_causal, scale, dropout_p, window_size_left, window_size_right, "bshd", deterministic)
+    operands = _packed(query, key, value, cum_seq_q, cum_seq_k)._replace(philox=philox)
+    return _differentiate(operands, options, (out, logsumexp, grad_out),
+                          [_like(x, x.shape[-1], _PACKED) for x in (query, key, value)])
 
 
-def _packed(q: Tensor, k: Tensor, v: Tensor, cum_seq_q: Tensor, cum_seq_k: Tensor, causal: bool, left: Optional[int],
-            right: Optional[int], mask: Optional[Callable[..., Any]] = None,
-            score: Optional[Callable[..., Any]] = None) -> Operands:
-    """Returns the operands of packed sequences as one batch, with a mask that keeps sequences apart."""
+def _packed(q: Tensor, k: Tensor, v: Tensor, cum_seq_q: Tensor, cum_seq_k: Tensor,
+            mask: Optional[Callable[..., Any]] = None, score: Optional[Callable[..., Any]] = None) -> Operands:
+    """Returns the operands of packed sequences, [total, H, D]."""
     for name, x in (("query", q), ("key", k), ("value", v)):
         if x.dim() != 3:
             raise ArgumentError(f"expected {name} of 3 dimensions [total, H, D] together with cum_seq_q, got shape "
                                 f"{tuple(x.shape)}")
-    window = None if left is None and right is None else (left, right)
-    return Operands(q[None], k[None], v[None],
-                    *of_sequences(q, k, cum_seq_q, cum_seq_k, causal, window, mask, score))
+    key_offsets = None if cum_seq_k is cum_seq_q else cum_seq_k
+    return Operands(q, k, v, Packed(cum_seq_q, key_offsets, mask, score))
 
 
 def _paged(out: Optional[Tensor], operands: Operands, cum_seq_q: Optional[Tensor], max_q: int, dropout_p: float,
