@@ -6,6 +6,9 @@ from typing import Any, Callable, Dict, NamedTuple
 import torch
 import transformers
 
+# More threads make such small models slower.
+torch.set_num_threads(1)
+
 #: Sizes that most configurations have. Weights are large, so that the probabilities of keys differ.
 SIZES = dict(hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
              vocab_size=100, max_position_embeddings=512, initializer_range=0.2, pad_token_id=0)

@@ -293,6 +293,10 @@ class ModelMask(BlockMask):
     def shape(self) -> Tuple[int, ...]:
         return self._shape
 
+    @property
+    def ndim(self) -> int:
+        return 4
+
     def __repr__(self) -> str:
         return f"<flashc's mask {self._shape} of a model>"
 
@@ -338,8 +342,8 @@ class ModelMask(BlockMask):
         return window, mask
 
     def of_decode(self, queries: int, keys: int, batch: int, device: torch.device) -> Any:
-        """Returns the lengths, the window and the mask for flashc.decode of the last `queries` of `keys`; None if
-        flashc.decode cannot place the queries."""
+        """Returns the lengths, the window and the mask for flashc.decode of the last `queries` of `keys`. None for a
+        prompt without a past, and if flashc.decode cannot place the queries."""
         key = queries, keys, batch, device
         if key not in self._known:
             self._check(queries, keys)
@@ -348,6 +352,8 @@ class ModelMask(BlockMask):
 
     def _of_decode(self, queries: int, keys: int, batch: int, device: torch.device) -> Any:
         conjunction, shift = self.conjunction, self.shift
+        if queries > 1 and type(shift) is int and shift <= 0:
+            return None
         # The last query sees no key after it, so the keys after it need not count.
         length = shift + queries if conjunction.right == 0 else keys
         if isinstance(length, Tensor):

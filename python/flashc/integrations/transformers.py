@@ -34,7 +34,8 @@ __all__ = ["NAME", "register"]
 #: The name for `attn_implementation`.
 NAME = "fcattn"
 
-#: At most this many queries are a step of generation, which flashc.decode computes.
+#: At most this many queries after a past are a step of generation, which flashc.decode computes. It compiles a kernel
+#: for each number of queries.
 _MOST_QUERIES = 16
 
 #: Arguments of models that change the result, and that flashc does not compute.
@@ -199,7 +200,7 @@ def _decode(call: _Call, query: Tensor, key: Tensor, value: Tensor, scale: float
         if found is None:
             return None
         lengths, window, mask = found
-    elif mask is not None or call.is_causal and queries > 1:
+    elif mask is not None or queries > 1:
         return None
     else:
         lengths, window = torch.full((batch,), keys, dtype=torch.int32, device=query.device), None
