@@ -34,6 +34,9 @@ class Score:
 
     #: Makes NumPy call this class's operators, also if an array is on the left side.
     __array_ufunc__ = None
+    # As for flashc.masks.Mask.
+    _decides = "_rescore", "_is_own"
+    _constant: Any = False
 
     @public
     def __init__(self, rescore: Callable[..., Any], text: Optional[str] = None) -> None:

@@ -78,7 +78,8 @@ class Case:
         return torch.randint(0, 6, (self.batch, total), generator=torch.Generator().manual_seed(self.seed))
 
     def base(self, total):
-        kind, size = self.rng.choice(["causal", "causal", "window", "both", "all", "chunks"]), self.rng.choice([1, 4, 8])
+        kind = self.rng.choice(["causal", "causal", "window", "both", "all", "chunks"])
+        size = self.rng.choice([1, 4, 8])
         if kind == "chunks":
             return mu.chunked_causal_mask_function(size, torch.randint(0, 3, (self.batch,)))
         return {"causal": lambda: mu.causal_mask_function, "all": lambda: mu.bidirectional_mask_function,

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import flashc
-from flashc import masks, ops
+from flashc import masks, ops, scores
 from flashc._runtime import calls as calls_module
 from flashc._runtime import contexts, launch, specialization
 from flashc._trace import reads, repeated
@@ -58,6 +58,7 @@ class Settings:
 
 WIDTH, SIZE, ENDS, OTHER, SETTINGS, LEVELS, ALIGN = 3, 4, np.arange(9), None, Settings(2), [1, 2, 5], "top-left"
 CHOICE = {"near": 2, "far": 9}
+LEVELS_OF_TEST, FACTOR = [np.arange(9)], 2
 
 
 def helper(i, j):
@@ -187,6 +188,28 @@ def test_arrays_of_other_lengths_have_the_same_code():
     def of_extent(ids):
         return lambda b, h, i, j: j < ids.shape[0] - ids[2]
     assert same(of_extent(np.arange(9))) and same(of_extent(np.arange(8))) and not same(of_extent(np.arange(9)))
+
+
+def test_sorted_arrays_of_other_lengths_have_the_same_code():
+    """The extents of an array that no function names are not in the code, but in the messages of another trace."""
+    same(masks.documents(np.arange(20) // 3, sorted=True))
+    assert not same(masks.documents(np.arange(31) // 5, sorted=True))
+    outside = code_of(masks.Mask(lambda b, h, i, j: ops.array(LEVELS_OF_TEST[0])[i - j] > 2, "outside"), None).located()
+    assert "of shape (9,)" in outside.mask
+
+
+def test_scores_by_name_are_read_once(monkeypatch):
+    """A score by name has the code of its constants; a score of a user's function is read at every call."""
+    table, slopes = np.ones((8, 2), np.float32), np.ones(3, np.float32)
+    made = [lambda: scores.soft_cap(7.0), lambda: scores.alibi(slopes), lambda: scores.alibi(3, align="top-left"),
+            lambda: scores.relative_bias(table, max_distance=20), lambda: scores.soft_cap(7.0) >> scores.alibi(3)]
+    for make in made:
+        assert same(None, make()) and not same(None, make())
+    assert same(None, scores.soft_cap(8.0))
+    own = scores.Score(lambda s, b, h, i, j: s * FACTOR)
+    assert same(None, own) and not same(None, own)
+    monkeypatch.setitem(globals(), "FACTOR", 3)
+    assert same(None, own)
 
 
 def test_two_names_of_one_array_are_one_operand():

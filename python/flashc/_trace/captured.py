@@ -55,9 +55,12 @@ class CapturedArray(Convertible, Indexable):
 
     @property
     def _description(self) -> str:
-        """The array in messages: its name in the user's function, if known."""
-        return self._trace.labels.get(self._name) or \
-            f"the captured {self._array.dtype} array of shape {tuple(self._trace.extents_of(self._array))}"
+        """The array in messages: its name in the user's function, if known. "" where no messages are made, since the
+        extents in a message would make the code depend on them."""
+        name = self._trace.labels.get(self._name, "")
+        if name or not self._trace.locates:
+            return name
+        return f"the captured {self._array.dtype} array of shape {tuple(self._trace.extents_of(self._array))}"
 
     @property
     def shape(self) -> Tuple[int, ...]:

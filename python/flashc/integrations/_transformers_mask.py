@@ -169,7 +169,7 @@ def _read_chunks(cells: Dict[str, Any], context: _Context) -> Optional[Conjuncti
 
 def _read_padding(cells: Dict[str, Any], context: _Context) -> Optional[Conjunction]:
     padding = cells.get("padding_mask")
-    if not _is_array(padding) or padding.dtype != torch.bool:
+    if not _is_array(padding) or padding.dtype != torch.bool or context.position_ids is not None:
         return None
     return _keys_of(_since(padding, context.kv_offset))
 
@@ -183,7 +183,7 @@ def _keys_of(padding: Tensor) -> Conjunction:
 def _read_packed(cells: Dict[str, Any], context: _Context) -> Optional[Conjunction]:
     """Packed sequences. transformers counts the sequences from the left, so their numbers ascend."""
     ids = cells.get("packed_sequence_mask")
-    if not _is_array(ids) or not _is_at_start(context):
+    if not _is_array(ids) or not _is_at_start(context) or context.position_ids is not None:
         return None
     mask = masks.documents(ids, sorted=True)
     return _other(lambda place: mask)
@@ -201,7 +201,7 @@ def _read_remapped(cells: Dict[str, Any], context: _Context) -> Optional[Conjunc
 def _read_blocks(cells: Dict[str, Any], context: _Context) -> Optional[Conjunction]:
     """Blocks, such as the tokens of an image, that see themselves. Tokens of no block have the number -1."""
     ids = cells.get("block_sequence_ids")
-    if not _is_array(ids):
+    if not _is_array(ids) or context.position_ids is not None:
         return None
     q_offset, keys = context.q_offset, _since(ids, context.kv_offset)
 

@@ -132,11 +132,15 @@ def _biased(bias: Tensor, is_step: bool) -> scores.Score:
     """Returns the score that adds an array, which broadcasts to [B, Hq, Nq, Nk]."""
     if bias.dim() != 4:
         raise ArgumentError(f"expected position_bias of 4 dimensions, got shape {tuple(bias.shape)}")
-    one_batch, one_head, one_query = [extent == 1 for extent in bias.shape[:3]]
-    one_query = one_query or is_step
+    # An index 0 would make the code depend on the extents, so dimensions of one element are left out.
+    x = bias[:, :, :1] if is_step else bias
+    kept = [dim for dim in range(3) if x.shape[dim] != 1]
+    x = x.reshape([x.shape[dim] for dim in kept] + [x.shape[3]]) if len(kept) < 3 else x
+    by_batch, by_head, by_query = [dim in kept for dim in range(3)]
 
     def rescore(s: Any, b: Any, h: Any, i: Any, j: Any) -> Any:
-        return s + ops.array(bias)[0 if one_batch else b, 0 if one_head else h, 0 if one_query else i, j]
+        position = (b,) * by_batch + (h,) * by_head + (i,) * by_query + (j,)
+        return s + ops.array(x)[position]
     return scores.Score(rescore, "position_bias")
 
 
