@@ -1,5 +1,8 @@
 """The calls that the door of transformers makes and refuses: which masks it recognises, what compiles, graphs."""
 import inspect
+import pathlib
+import subprocess
+import sys
 
 import pytest
 
@@ -15,6 +18,23 @@ from flashc.integrations import _transformers_mask as reader  # noqa: E402
 from flashc.integrations import transformers as door  # noqa: E402
 
 NAME = door.register()
+
+
+def test_first_lines_of_the_page(tmp_path):
+    page = pathlib.Path(__file__).resolve().parents[2] / "docs" / "transformers.md"
+    code = page.read_text().split("```py\n")[1].split("```")[0]
+    models.make("Llama").save_pretrained(tmp_path)
+    tokens = models.ids(2, 9)
+    names = {"path": tmp_path, "tokens": tokens, "mask": torch.ones_like(tokens)}
+    exec(code, names)
+    assert names["found"].shape[1] > 9 and names["model"].config._attn_implementation == NAME
+
+
+def test_the_example():
+    path = pathlib.Path(__file__).resolve().parents[2] / "examples" / "transformers_generate.py"
+    found = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, timeout=300)
+    assert found.returncode == 0, found.stderr
+    assert "the tokens of eager" in found.stdout or torch.cuda.is_available()
 
 
 # --- What is recognised -----------------------------------------------------------------------------------------------
@@ -293,11 +313,25 @@ def test_offsets_of_packed_sequences(with_mask, window):
 def test_models_that_read_their_mask_are_refused():
     mask = reader.make_mask(1, 6, 6)
     for read, what in ((lambda: mask.masked_fill(mask, 0), "reads `masked_fill` of the mask"),
-                       (lambda: mask[:, 0], "indexes the mask"), (lambda: mask.to("cpu"), "model on one device"),
+                       (lambda: mask[:, 0], "computes with the mask"), (lambda: mask.to("cpu"), "moves it to another"),
+                       (lambda: torch.zeros(1, 1, 6, 6) + mask, "computes with the mask"),
+                       (lambda: mask == 0, "computes with the mask"),
                        (lambda: mask.kv_num_blocks, "reads `kv_num_blocks`")):
         with pytest.raises((flashc.ArgumentError, AttributeError), match=what):
             read()
     assert repr(mask) == str(mask) == "<flashc's mask (1, 1, 6, 6) of a model>" and mask.ndim == 4
+    assert mask == mask and not mask == None and mask != reader.make_mask(1, 6, 6)  # noqa: E711
+
+
+@pytest.mark.parametrize("name, sizes, error", [
+    ("Bloom", dict(hidden_size=64, n_layer=1, n_head=4), flashc.ArgumentError),
+    ("Mpt", dict(d_model=64, n_layers=1, n_heads=4), flashc.ArgumentError),
+    ("Falcon", dict(hidden_size=64, num_hidden_layers=1, num_attention_heads=4), KeyError)])
+def test_models_with_an_attention_of_their_own_are_refused(name, sizes, error):
+    config = getattr(transformers, f"{name}Config")(vocab_size=100, **sizes)
+    with pytest.raises(error, match="fcattn|computes with the mask"):
+        model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation=NAME)
+        model(models.ids(1, 9), attention_mask=torch.ones(1, 9).long())
 
 
 def test_functions_of_users_that_cannot_be_traced():

@@ -23,7 +23,8 @@ class TraceError(Error):
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 #: The folders of flashc's own files; files of flashc.bench count as a user's.
-_FOLDERS = tuple(os.path.join(_PACKAGE, name).rstrip(os.sep) for name in ("", "_arrays", "_runtime", "_trace"))
+_FOLDERS = tuple(os.path.join(_PACKAGE, name).rstrip(os.sep) for name in ("", "_arrays", "_runtime", "_trace",
+                                                                              "integrations"))
 _FOREIGN = tuple(os.sep + name + os.sep for name in ("numpy", "torch"))
 
 

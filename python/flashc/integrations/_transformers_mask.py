@@ -302,17 +302,20 @@ class ModelMask(BlockMask):
 
     __str__ = __repr__
 
+    def _refuse(self, *arguments: Any, **keywords: Any) -> Any:
+        raise ArgumentError("expected a model that passes its mask on to its attention, got one that computes with the "
+                            "mask, or moves it to another device: attn_implementation=\"fcattn\" makes no array")
+
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(f"expected a model that passes its mask on to its attention, got one that reads "
                              f"`{name}` of the mask: attn_implementation=\"fcattn\" makes no array")
 
-    def __getitem__(self, index: Any) -> Any:
-        raise ArgumentError("expected a model that passes its mask on to its attention, got one that indexes the "
-                            "mask: attn_implementation=\"fcattn\" makes no array")
+    to = __getitem__ = __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __and__ = __rand__ = _refuse
+    __or__ = __ror__ = __invert__ = __neg__ = __truediv__ = __lt__ = __le__ = __gt__ = __ge__ = _refuse
+    __hash__ = object.__hash__
 
-    def to(self, *arguments: Any, **keywords: Any) -> Any:
-        """Refused: a model on several devices moves its mask from one to the next."""
-        raise ArgumentError("expected a model on one device, got one that moves its mask to another")
+    def __eq__(self, other: Any) -> Any:
+        return self is other if other is None or isinstance(other, ModelMask) else self._refuse()
 
     def _check(self, queries: int, keys: int) -> None:
         if queries != self._shape[2] or keys > self._shape[3]:
