@@ -37,6 +37,19 @@ def test_the_example():
     assert "the tokens of eager" in found.stdout or torch.cuda.is_available()
 
 
+def test_the_benchmark_of_models():
+    """At a tiny size: every implementation that a model takes, in every task; flex_attention compiles for minutes."""
+    from flashc.bench import _models
+    shown, names = [], [name for name in _models.NAMES if name != "flex_attention"]
+    lines = _models.run(shown.append, ["Gemma 2 9B", "GPT-OSS 20B"], is_tiny=True, names=names, total_ms=1, rounds=2,
+                        warm_up_ms=1)
+    assert [line.task.split()[0] for line in lines] == ["forward", "training", "generation", "generation"] * 2
+    for line, text in zip(lines, shown):
+        assert {"eager", NAME} <= set(line.rates) and min(line.rates.values()) > 0
+        assert "sdpa" in line.left_out and "flash_attention_2" in line.left_out and text == str(line)
+        assert "fcattn / best other" in text
+
+
 # --- What is recognised -----------------------------------------------------------------------------------------------
 
 def test_this_version_has_all_functions_that_are_recognised():

@@ -42,7 +42,7 @@ def configuration(rng):
                        attn_logit_softcapping=rng.choice([None, 1.0, 30.0])),
         "Gemma3": dict(sliding_window=window, layer_types=layers, query_pre_attn_scalar=rng.choice([2, 16])),
         "GptOss": dict(sliding_window=window, layer_types=layers, num_local_experts=2, num_experts_per_tok=1),
-        "Llama4": dict(attention_chunk_size=window, intermediate_size_mlp=96, num_local_experts=2, num_experts_per_tok=1,
+        "Llama4": dict(attention_chunk_size=window, intermediate_size_mlp=96, **models.EXPERTS,
                        layer_types=["chunked_attention", "full_attention"], no_rope_layers=[1, 0]),
         "Cohere2": dict(sliding_window=window, layer_types=layers),
     }.get(kind, {})

@@ -31,6 +31,7 @@ EXAMPLES = """examples:
   python -m flashc.bench --decode heads=32/8 --peers cudnn,fa2,flex --csv decode.csv --plot decode.png
   python -m flashc.bench --decode cells=step,drawn,lengths,mixed --fa3 _vllm_fa3_C.abi3.so --csv step.csv
   python -m flashc.bench --masks
+  python -m flashc.bench --models
   python -m flashc.bench --backward --peers cudnn,flex --csv backward.csv --plot backward.png
   python -m flashc.bench --backward --masks
 
@@ -78,6 +79,9 @@ def build_parser():
         "n=1024,65536 page=0,16 layout=hnd,nhd queries=1,16,32x1+4x512 lengths=equal,even,tail; what is left out is "
         "the whole grid, with one query, without pages and with equal lengths. Or sets of cells: "
         "cells=step,drawn,lengths,mixed count=60 seed=42 (the number of cells that are drawn, and the seed)")
+    parser.add_argument("--models", action="store_true",
+                        help="measure models of transformers instead, with each attention implementation: tokens per "
+                        "second of a forward pass, a training step and generation; needs transformers")
     parser.add_argument("--latency", action="store_true",
                         help="measure the times from a program to a kernel and of a launch instead")
     return parser
@@ -175,7 +179,7 @@ def choose_seed(options, torch):
 
 
 # The options that cannot be used together with --decode.
-_NOT_OF_DECODING = "grid", "cells", "backward", "bars", "masks", "latency", "static_shapes", "seed"
+_NOT_OF_DECODING = "grid", "cells", "backward", "bars", "masks", "models", "latency", "static_shapes", "seed"
 
 
 def choose_decoding(options, parser):
@@ -229,6 +233,18 @@ def bench_masks(options, parser):
     kind = _masks_backward.BackwardMaskBench if options.backward else _masks.MaskBench
     lines = kind(seed, not reason, lambda line: print(line, flush=True)).run()
     return int(any(line.failed for line in lines))
+
+
+def bench_models(parser):
+    require_torch(parser)
+    try:
+        import transformers
+    except ImportError as error:
+        parser.exit(1, f"flashc.bench --models needs transformers: {error}\n")
+    from . import _measure, _models
+    print(f"{_measure.describe_device()}; transformers {transformers.__version__}; tokens per second")
+    _models.run(lambda line: print(line, flush=True))
+    return 0
 
 
 def bench(cells, variants, bars, options, parser):
@@ -299,6 +315,8 @@ def main(arguments=None):
     if options.latency:
         from . import _latency
         return _latency.main()
+    if options.models:
+        return bench_models(parser)
     if options.masks:
         return bench_masks(options, parser)
     return bench(cells, variants, bars, options, parser)

@@ -1,5 +1,5 @@
-"""transformers' models with attn_implementation="fcattn" on a GPU, in bf16, beside "eager" in f32 with the same weights.
-Skipped where there is no GPU, or no transformers whose masks flashc reads."""
+"""transformers' models with attn_implementation="fcattn" on a GPU, in bf16, beside "eager" in f32 with the same
+weights. Skipped where there is no GPU, or no transformers whose masks flashc reads."""
 import inspect
 
 import pytest
@@ -155,17 +155,17 @@ def test_a_static_cache_in_a_cuda_graph():
     model.set_attn_implementation(NAME)
     past = transformers.StaticCache(model.config, max_cache_len=64)
     with torch.no_grad():
-        model(tokens[:, :20], cache=past)
+        model(tokens[:, :20], past_key_values=past)
         token = tokens[:, 20:21].clone()
         stream = torch.cuda.Stream()
         with torch.cuda.stream(stream):
-            model(token, cache=past)  # Compiles what the graph captures.
+            model(token, past_key_values=past)  # Compiles what the graph captures.
         torch.cuda.synchronize()
         graph = torch.cuda.CUDAGraph()
         position = torch.full((1, 1), 21, device="cuda")
         token.copy_(tokens[:, 21:22])
         with torch.cuda.graph(graph):
-            logits = model(token, cache=past, position_ids=position).logits
+            logits = model(token, past_key_values=past, position_ids=position).logits
         found = []
         for place in range(21, 40):
             token.copy_(tokens[:, place:place + 1])
