@@ -132,3 +132,12 @@ def test_random_masks(seed):
     if mask.of_decode(case.queries, case.keys, case.batch, torch.device("cpu")) is not None:
         have = pairs(mask, case.batch, case.queries, case.keys, is_step=True)
         assert torch.equal(have, want.expand(-1, 2, -1, -1)), case.arguments()
+
+
+def test_offsets_are_those_of_the_time_when_the_mask_was_made():
+    """A static cache adds to the tensor of its length before attention runs."""
+    offset = torch.tensor(3)
+    mask = make_mask(1, 4, 9, offset, 0, mu.and_masks(mu.causal_mask_function, every_other))
+    want = mu.sdpa_mask(1, 4, 9, 3, 0, mu.and_masks(mu.causal_mask_function, every_other), allow_is_causal_skip=False)
+    offset.add_(4)
+    assert torch.equal(pairs(mask, 1, 4, 9), want.expand(-1, 2, -1, -1))
