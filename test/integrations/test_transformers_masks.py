@@ -139,5 +139,5 @@ def test_offsets_are_those_of_the_time_when_the_mask_was_made():
     offset = torch.tensor(3)
     mask = make_mask(1, 4, 9, offset, 0, mu.and_masks(mu.causal_mask_function, every_other))
     want = mu.sdpa_mask(1, 4, 9, 3, 0, mu.and_masks(mu.causal_mask_function, every_other), allow_is_causal_skip=False)
-    offset.add_(4)
+    offset.add_(5)
     assert torch.equal(pairs(mask, 1, 4, 9), want.expand(-1, 2, -1, -1))
