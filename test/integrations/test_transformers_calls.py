@@ -1,7 +1,7 @@
 """The calls that the door of transformers makes and refuses: which masks it recognises, what compiles, graphs."""
 import inspect
 import pathlib
-import subprocess
+import runpy
 import sys
 
 import pytest
@@ -30,11 +30,11 @@ def test_first_lines_of_the_page(tmp_path):
     assert names["found"].shape[1] > 9 and names["model"].config._attn_implementation == NAME
 
 
-def test_the_example():
+def test_the_example(capsys, monkeypatch):
     path = pathlib.Path(__file__).resolve().parents[2] / "examples" / "transformers_generate.py"
-    found = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, timeout=300)
-    assert found.returncode == 0, found.stderr
-    assert "the tokens of eager" in found.stdout or torch.cuda.is_available()
+    monkeypatch.setattr(sys, "argv", [str(path)])
+    assert runpy.run_path(str(path))["main"]() == 0
+    assert "the tokens of eager" in capsys.readouterr().out or torch.cuda.is_available()
 
 
 def test_the_benchmark_of_models():
@@ -173,7 +173,7 @@ def test_no_other_length_of_a_bias_compiles(compiled):
 
 # --- Graphs of PyTorch ------------------------------------------------------------------------------------------------
 
-@pytest.mark.parametrize("name", ["Llama", "GPT-OSS"])
+@pytest.mark.parametrize("name", ["GPT-OSS"])
 def test_compiled_models(name):
     """Under torch.compile the attention runs outside of the graph."""
     model, inputs = models.make(name), {"input_ids": models.ids(2, 21)}
@@ -196,7 +196,7 @@ def test_compiled_models(name):
         torch.compile(model, backend="eager", fullgraph=True)(**inputs)
 
 
-@pytest.mark.parametrize("name", ["Llama", "Gemma3"])
+@pytest.mark.parametrize("name", ["Gemma3"])
 def test_compiled_generation(name):
     """transformers compiles the steps of generation with a static cache, on a GPU without being asked."""
     model, inputs = models.make(name), {"input_ids": models.ids(2, 9), "attention_mask": torch.ones(2, 9).long()}
