@@ -257,10 +257,11 @@ static bool isWorthDividing(const Question &question) {
 /// if the lengths of sequences differ: those of one head, since its tiles have few rows, and those with more rows of
 /// small keys, which need two consumers (docs/decode.md).
 static std::optional<ForwardParts> chooseByWork(const Question &question) {
-  constexpr int64_t kLeastHeads = 4, kMostNarrowRows = 32;
+  constexpr int64_t kLeastHeads = 4, kMostNarrowRows = 32, kMostDepth = 128; // larger ones have not been measured
   int64_t heads = getSharedHeads(question), rows = *question.queries * heads;
   bool isNarrow = std::max(question.d, question.dv) <= 64;
-  if (heads < kLeastHeads || rows > (isNarrow ? kMostNarrowRows : tile::kTileRows) || !isWorthDividing(question))
+  if (std::max(question.d, question.dv) > kMostDepth || heads < kLeastHeads ||
+      rows > (isNarrow ? kMostNarrowRows : tile::kTileRows) || !isWorthDividing(question))
     return std::nullopt;
   return planByWork(question, heads);
 }

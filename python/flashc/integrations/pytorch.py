@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import warnings
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
@@ -198,9 +198,9 @@ def flash_forward(query: Tensor, key: Tensor, value: Tensor, cum_seq_q: Optional
                   alibi_slopes: Optional[Tensor] = None, block_table: Optional[Tensor] = None,
                   num_splits: Optional[int] = None) -> Tuple[Tensor, ...]:
     """aten::_flash_attention_forward: query [B, Nq, Hq, D], or packed sequences [total_q, Hq, D] with offsets."""
-    o, lse, philox = _flash(None, query, key, value, cum_seq_q, cum_seq_k, max_q, dropout_p, is_causal,
-                            return_debug_mask, scale, window_size_left, window_size_right, seqused_k, alibi_slopes,
-                            block_table, num_splits)
+    o, lse, philox = _flash(None, _Flash(query, key, value, cum_seq_q, cum_seq_k, max_q, dropout_p, is_causal,
+                                         return_debug_mask, scale, window_size_left, window_size_right, seqused_k,
+                                         alibi_slopes, block_table, num_splits))
     return (o, lse, *_states_of(query, philox))
 
 
@@ -213,17 +213,36 @@ def flash_forward_inplace(out: Tensor, query: Tensor, key: Tensor, value: Tensor
     """aten::_flash_attention_forward_no_dropout_inplace: writes the result to `out`, returns the log-sum-exp."""
     if dropout_p:
         raise ArgumentError(f"expected dropout_p=0 together with out, got {dropout_p}")
-    return _flash(out, query, key, value, cum_seq_q, cum_seq_k, max_q, dropout_p, is_causal, return_debug_mask, scale,
-                  window_size_left, window_size_right, seqused_k, alibi_slopes, block_table, num_splits)[1]
+    return _flash(out, _Flash(query, key, value, cum_seq_q, cum_seq_k, max_q, dropout_p, is_causal, return_debug_mask,
+                              scale, window_size_left, window_size_right, seqused_k, alibi_slopes, block_table,
+                              num_splits))[1]
 
 
-def _flash(out: Optional[Tensor], query: Tensor, key: Tensor, value: Tensor, cum_seq_q: Optional[Tensor],
-           cum_seq_k: Optional[Tensor], max_q: int, dropout_p: float, is_causal: bool, return_debug_mask: bool,
-           scale: Optional[float], left: Optional[int], right: Optional[int], seqused_k: Optional[Tensor],
-           alibi_slopes: Optional[Tensor], block_table: Optional[Tensor],
-           num_splits: Optional[int]) -> Tuple[Tensor, Tensor, Optional[Tensor]]:
+class _Flash(NamedTuple):
+    """The arguments of _flash_attention_forward that flashc reads."""
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    cum_seq_q: Optional[Tensor]
+    cum_seq_k: Optional[Tensor]
+    max_q: int
+    dropout_p: float
+    is_causal: bool
+    return_debug_mask: bool
+    scale: Optional[float]
+    left: Optional[int]
+    right: Optional[int]
+    seqused_k: Optional[Tensor]
+    alibi_slopes: Optional[Tensor]
+    block_table: Optional[Tensor]
+    num_splits: Optional[int]
+
+
+def _flash(out: Optional[Tensor], call: _Flash) -> Tuple[Tensor, Tensor, Optional[Tensor]]:
     """Returns o, the log-sum-exp, and the seed and the offset of dropout or None. `out`: where o goes, or None."""
-    if return_debug_mask:
+    query, key, value, cum_seq_q, cum_seq_k, max_q, dropout_p, is_causal, returns_mask, scale, left, right, seqused_k, \
+        alibi_slopes, block_table, num_splits = call
+    if returns_mask:
         _refuse_debug_mask()
     for name, x in (("seqused_k", seqused_k), ("alibi_slopes", alibi_slopes), ("block_table", block_table)):
         if x is not None:
