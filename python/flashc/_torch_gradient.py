@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from typing import Any, List, Optional, Sequence, Tuple
+from typing import Any, Iterator, List, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
@@ -16,7 +16,7 @@ from ._runtime.library import ArgumentError, Error, parse_flag
 from ._runtime.options import Operands, Options
 from ._runtime.vectors import with_philox
 from ._trace.code import Code
-from ._torch_tensors import autocast, is_any_autocast, is_mapped, level, suitable
+from ._torch_tensors import autocast, forward_ad, is_any_autocast, is_mapped, level, refuse_tangents, suitable
 
 #: The operands that have gradients, in the order of the backward pass's results.
 DIFFERENTIABLE = "q", "k", "v", "sinks"
@@ -25,6 +25,8 @@ _differentiable = operator.attrgetter(*DIFFERENTIABLE)
 
 def attend(operands: Operands, options: Options, out: Any) -> Any:
     """flashc.attention of tensors outside of graphs; checks `options`."""
+    if forward_ad._current_level >= 0:
+        refuse_tangents(*operands)
     if is_any_autocast():
         operands = Operands(*autocast(*operands[:3]), *operands[3:])
     if level() is not None and is_mapped(*operands) and type(operands.mask) is not Packed:
@@ -116,6 +118,29 @@ class _Gradients(torch.autograd.Function):
     backward = staticmethod(refuse_second_order)
 
 
+def _rebound(code: Code, tensors: Iterator[Tensor]) -> Code:
+    """Returns the code with the tensors that autograd has kept for its arrays. Hooks on saved tensors, such as
+    save_on_cpu, return them in other memory, since the arrays may change before the backward pass."""
+    arrays, moved = list(code.arrays), {}
+    for number, array in enumerate(arrays):
+        if isinstance(array.owner, Tensor):
+            x = next(tensors)
+            if x.data_ptr() != array.address:
+                if tuple(x.stride()) != tuple(array.strides):
+                    x = torch.empty_strided(array.shape, array.strides, dtype=x.dtype, device=x.device).copy_(x)
+                arrays[number] = array._replace(owner=x, address=x.data_ptr())
+                moved[number] = x.data_ptr() - array.address
+    if not moved:
+        return code
+    bound = list(code.bound)
+    places = [place for place, one in enumerate(bound) if one.extents]
+    if len(places) != len(arrays):
+        raise Error("expected arrays of masks and scores whose memory hooks on saved tensors keep")
+    for number, distance in moved.items():
+        bound[places[number]] = bound[places[number]]._replace(address=bound[places[number]].address + distance)
+    return code._replace(arrays=tuple(arrays), bound=tuple(bound))
+
+
 class _Attention(torch.autograd.Function):
     """Attention with a backward pass of first order. Saves the operands that are tensors, o, the log-sum-exp, and the
     arrays that the mask and the score read: no matrix of scores."""
@@ -144,7 +169,9 @@ class _Attention(torch.autograd.Function):
         if do is not None or dlse is not None:
             saved = iter(ctx.saved_tensors)  # PyTorch checks that none was written after the forward pass.
             operands = Operands(*[next(saved) if x is _SAVED else x for x in ctx.others])
-            arguments = operands, ctx.options, (next(saved), next(saved), do, dlse), ctx.captured, ctx.code
+            given = next(saved), next(saved), do, dlse
+            code = _rebound(ctx.code, saved) if ctx.code.arrays else ctx.code
+            arguments = operands, ctx.options, given, ctx.captured, code
             # PyTorch records gradients of gradients only if the caller asks for them.
             found = gradients(*arguments) if not torch.is_grad_enabled() else _Gradients.apply(
                 *arguments, *_differentiable(operands), do, dlse, *ctx.captured)

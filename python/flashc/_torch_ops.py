@@ -7,6 +7,8 @@ from typing import Any, Callable, Dict, Iterable, Optional, Sequence, Tuple
 import torch
 from torch import Tensor
 
+from ._torch_tensors import forward_ad, refuse_tangents
+
 if not hasattr(torch.library, "custom_op"):
     raise ImportError(f"flashc.torch needs PyTorch 2.4 or newer, got {torch.__version__}; flashc.attention does not")
 
@@ -77,6 +79,8 @@ class Op:
                 return (None, *found[:len(ctx.needs_input_grad) - 1])
 
         def call(keys: Any, *values: Any) -> Any:
+            if forward_ad._current_level >= 0:
+                refuse_tangents(*values)
             if torch.is_grad_enabled() and any([getattr(x, "requires_grad", False) for x in values]):
                 return Differentiated.apply(keys, *values)
             if (keys & _BELOW).highestPriorityTypeId() in _OF_TENSORS:

@@ -6,6 +6,9 @@ from typing import Any, Callable, Optional, Sequence
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
+
+from ._runtime.library import Error
 
 GRANULE = 8  # The elements of 16 bits in 16 bytes, the unit of the kernels' copies.
 
@@ -33,6 +36,12 @@ level: Callable[[], Optional[int]] = getattr(getattr(torch._C, "_functorch", Non
 def is_mapped(*arrays: Any) -> bool:
     """Whether one of the arrays is a tensor of torch.func, which has no memory of its own."""
     return level() is not None and any(isinstance(x, Tensor) and _is_wrapped(x) for x in arrays)
+
+
+def refuse_tangents(*arrays: Any) -> None:
+    """Refuses tensors of forward-mode differentiation, whose tangents would be lost."""
+    if any(isinstance(x, Tensor) and forward_ad.unpack_dual(x).tangent is not None for x in arrays):
+        raise Error("expected tensors without tangents: flashc.attention has no derivative in forward mode")
 
 
 def autocast(*tensors: Any) -> Sequence[Any]:

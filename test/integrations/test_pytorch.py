@@ -396,6 +396,18 @@ def test_in_place(sequences):
     plain.close(lse, want_lse, 2e-5)
 
 
+def test_a_sequence_of_pages_without_a_query():
+    """With at most one query, rows and sequences need not have the same numbers."""
+    offsets, used = offsets_of([1, 0, 1]), torch.tensor([5, 7, 3], dtype=torch.int32)
+    table = torch.arange(3, dtype=torch.int32)[:, None]
+    q, (k, v) = tensor(3, 2, 8), (tensor(3, 8, 2, 8) for _ in range(2))
+    o = door.flash_forward(q, k, v, offsets, None, 1, 8, 0.0, True, False, seqused_k=used, block_table=table)[0]
+    for row, sequence in ((0, 0), (1, 2)):
+        keys, values = (x[sequence, :used[sequence]].transpose(0, 1) for x in (k, v))
+        want = torch.nn.functional.scaled_dot_product_attention(q[row][:, None], keys, values)[:, 0]
+        plain.close(o[row], want, 2e-5)
+
+
 # --- Refusals ---------------------------------------------------------------------------------------------------------
 
 PACKED = (tensor(9, 2, 8), tensor(9, 2, 8), tensor(9, 2, 8))
@@ -418,8 +430,6 @@ REFUSALS = {
     "used without offsets": (lambda: flash([x[None] for x in PACKED], None, None, seqused_k=USED), "with seqused_k"),
     "dense with offsets": (lambda: flash([x[None] for x in PACKED], OFFSETS, OFFSETS), "query of 3 dimensions"),
     "splits": (lambda: flash(PACKED, OFFSETS, OFFSETS, num_splits=2), "num_splits of at most 1 without block_table"),
-    "splits of pages": (lambda: flash(PAGES, OFFSETS, OFFSETS, seqused_k=USED, block_table=TABLE, num_splits=2),
-                        "num_splits of at most 1 where"),
     "slopes": (lambda: flash(PACKED, OFFSETS, OFFSETS, alibi_slopes=torch.ones(2, 2)), "alibi_slopes of shape"),
     "pages without lengths": (lambda: flash(PAGES, OFFSETS, None, block_table=TABLE), "seqused_k together with block"),
     "pages without offsets": (lambda: flash(PAGES, None, None, block_table=TABLE, seqused_k=USED),

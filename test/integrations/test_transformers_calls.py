@@ -307,6 +307,46 @@ def test_two_rows_of_packed_sequences_are_refused():
         door.attention(torch.nn.Module(), *heads(2), None, cu_seq_lens_q=offsets, cu_seq_lens_k=offsets)
 
 
+def test_offsets_together_with_packed_positions():
+    """A collator may pass both. The model's mask then knows the sequences."""
+    q, k, v = heads(1, 11, 11)
+    offsets, ids = torch.tensor([0, 4, 5, 11], dtype=torch.int32), torch.tensor([[0] * 4 + [1] + [2] * 6])
+    function = mu.and_masks(mu.packed_sequence_mask_function(ids), mu.causal_mask_function)
+    mask = reader.make_mask(1, 11, 11, mask_function=function)
+    have = door.attention(torch.nn.Module(), q, k, v, mask, cu_seq_lens_q=offsets, cu_seq_lens_k=offsets)[0]
+    i, j = torch.arange(11)[:, None], torch.arange(11)
+    want = torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=(j <= i) & (ids[0][:, None] == ids[0]))
+    assert torch.allclose(have, want.transpose(1, 2), atol=1e-6)
+
+
+def test_a_mask_is_sent_to_a_device():
+    """Hooks of accelerate send the arguments of each layer to its device."""
+    mask = reader.make_mask(1, 6, 6)
+    assert mask.to("cpu") is mask and mask.to(torch.device("cpu"), non_blocking=True) is mask
+    for arguments in ((), (torch.float32,), ("cpu", torch.float32)):
+        with pytest.raises(flashc.ArgumentError, match="expected a model that passes its mask on"):
+            mask.to(*arguments)
+
+
+@pytest.mark.parametrize("queries, keys", [(30, 20), (20, 30), (7, 7)])
+def test_a_causal_layer_without_a_mask(queries, keys):
+    q, k, v = heads(1, queries, keys)
+    module = torch.nn.Module()
+    module.is_causal = True
+    have = door.attention(module, q, k, v, None)[0].transpose(1, 2)
+    want = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+    assert torch.allclose(have, want, atol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(1, 2, 20, 1), (1, 1, 1, 1), (2, 2, 1, 1), (2, 1, 20, 30), (1, 1, 1, 30)])
+def test_biases_broadcast(shape):
+    q, k, v = heads(2, 20, 30)
+    bias = torch.randn(shape)
+    have = door.attention(torch.nn.Module(), q, k, v, torch.zeros(1, 1, 1, 30), position_bias=bias)[0].transpose(1, 2)
+    want = torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=bias.expand(2, 2, 20, 30))
+    assert torch.allclose(have, want, atol=1e-5)
+
+
 @pytest.mark.parametrize("with_mask", [False, True])
 @pytest.mark.parametrize("window", [None, 3])
 def test_offsets_of_packed_sequences(with_mask, window):
@@ -326,7 +366,7 @@ def test_offsets_of_packed_sequences(with_mask, window):
 def test_models_that_read_their_mask_are_refused():
     mask = reader.make_mask(1, 6, 6)
     for read, what in ((lambda: mask.masked_fill(mask, 0), "reads `masked_fill` of the mask"),
-                       (lambda: mask[:, 0], "computes with the mask"), (lambda: mask.to("cpu"), "moves it to another"),
+                       (lambda: mask[:, 0], "computes with the mask"), (lambda: mask.to(torch.half), "or converts it"),
                        (lambda: torch.zeros(1, 1, 6, 6) + mask, "computes with the mask"),
                        (lambda: mask == 0, "computes with the mask"),
                        (lambda: mask.kv_num_blocks, "reads `kv_num_blocks`")):

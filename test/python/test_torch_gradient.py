@@ -262,6 +262,48 @@ RUNS = {
 }
 
 
+def copied(call):
+    """Runs a forward pass whose saved tensors are copied, as by torch.autograd.graph.save_on_cpu."""
+    def copy(x):
+        return x.clone(memory_format=torch.contiguous_format)
+    with torch.autograd.graph.saved_tensors_hooks(copy, lambda x: x):
+        return call()
+
+
+@pytest.mark.parametrize("kind", ["function", "view", "array", "offsets"])
+def test_arrays_that_change_after_hooks_have_copied_them(kind):
+    """The backward pass reads the copies."""
+    q, k, v = (random(8, 2, 16) for _ in range(3))
+    ids, wide = torch.tensor([0, 0, 0, 1, 1, 2, 2, 2], dtype=torch.int32), torch.zeros(8, 3, dtype=torch.int32)
+    wide[:, 1] = ids
+    keep, offsets = torch.rand(8, 8) < 0.7, torch.tensor([0, 3, 8], dtype=torch.int32)
+    keep[:, 0] = True
+    ids_of = {"function": ids, "view": wide[:, 1]}.get(kind)
+
+    def attend():
+        if kind == "offsets":
+            return flashc.varlen_attention(q, k, v, offsets, causal=True)
+        mask = keep if kind == "array" else lambda b, h, i, j: ids_of[i] == ids_of[j]
+        return flashc.attention(*(x.transpose(0, 1)[None] for x in (q, k, v)), mask=mask)
+    want = torch.autograd.grad(attend().square().sum(), (q, k, v))
+    o = copied(attend)
+    for x in (ids, wide, keep):
+        x.zero_()
+    offsets[1] = 7
+    for got, expected in zip(torch.autograd.grad(o.square().sum(), (q, k, v)), want):
+        assert torch.allclose(got, expected, atol=1e-6)
+
+
+def test_tangents_are_refused():
+    x, y = torch.randn(1, 2, 8, 16), torch.randn(1, 2, 8, 16)
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(x, y)
+        for call in (lambda: flashc.attention(dual, y, y), lambda: flashc.attention(y, y, dual)):
+            with pytest.raises(flashc.Error, match="expected tensors without tangents"):
+                call()
+        flashc.attention(y, y, y)
+
+
 @needs_ops
 @pytest.mark.parametrize("name", RUNS)
 @pytest.mark.parametrize("dynamic", [False, True])

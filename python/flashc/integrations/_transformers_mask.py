@@ -46,6 +46,8 @@ class Conjunction(NamedTuple):
     others: Tuple[Part, ...] = ()
     #: Whether the other masks depend on queries, and not on keys alone.
     is_of_queries: bool = False
+    #: Whether one of the other masks keeps packed sequences apart.
+    is_packed: bool = False
 
     @property
     def window(self) -> Optional[Tuple[Optional[int], Optional[int]]]:
@@ -54,7 +56,7 @@ class Conjunction(NamedTuple):
     def joined(self, other: "Conjunction") -> "Conjunction":
         """Returns the conjunction of both."""
         return Conjunction(_least(self.left, other.left), _least(self.right, other.right), self.others + other.others,
-                           self.is_of_queries or other.is_of_queries)
+                           self.is_of_queries or other.is_of_queries, self.is_packed or other.is_packed)
 
     def rest(self, place: Place) -> Optional[masks.Mask]:
         """Returns the masks besides the window, joined; None if there are none."""
@@ -186,7 +188,7 @@ def _read_packed(cells: Dict[str, Any], context: _Context) -> Optional[Conjuncti
     if not _is_array(ids) or not _is_at_start(context) or context.position_ids is not None:
         return None
     mask = masks.documents(ids, sorted=True)
-    return _other(lambda place: mask)
+    return _other(lambda place: mask)._replace(is_packed=True)
 
 
 def _read_remapped(cells: Dict[str, Any], context: _Context) -> Optional[Conjunction]:
@@ -304,13 +306,20 @@ class ModelMask(BlockMask):
 
     def _refuse(self, *arguments: Any, **keywords: Any) -> Any:
         raise ArgumentError("expected a model that passes its mask on to its attention, got one that computes with the "
-                            "mask, or moves it to another device: attn_implementation=\"fcattn\" makes no array")
+                            "mask, or converts it: attn_implementation=\"fcattn\" makes no array")
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(f"expected a model that passes its mask on to its attention, got one that reads "
                              f"`{name}` of the mask: attn_implementation=\"fcattn\" makes no array")
 
-    to = __getitem__ = __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __and__ = __rand__ = _refuse
+    def to(self, device: Any = None, *arguments: Any, **keywords: Any) -> "ModelMask":
+        """Returns the mask itself, which has no memory of its own. flashc refuses a call whose mask reads arrays on
+        another device than the queries."""
+        if device is None or isinstance(device, (torch.dtype, Tensor)) or arguments or "dtype" in keywords:
+            self._refuse()
+        return self
+
+    __getitem__ = __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __and__ = __rand__ = _refuse
     __or__ = __ror__ = __invert__ = __neg__ = __truediv__ = __lt__ = __le__ = __gt__ = __ge__ = _refuse
     __hash__ = object.__hash__
 

@@ -15,6 +15,16 @@ from .._torch_tensors import suitable
 from ._transformers_mask import ModelMask
 
 
+def takes(call: Any) -> bool:
+    """Whether a call has offsets that are needed. A collator may pass them together with position_ids, from which the
+    model's mask knows the sequences already."""
+    others = call.others
+    if others.get("cu_seq_lens_q") is None or others.get("cu_seq_lens_k") is None:
+        return False
+    return others.get("block_table") is not None or not (
+        isinstance(call.mask, ModelMask) and call.mask.conjunction is not None and call.mask.conjunction.is_packed)
+
+
 def attention(call: Any, query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor:
     """Returns o, [1, total, Hq, Dv], of packed sequences: query [1, Hq, total, D], key [1, Hk, total_k, D].
 

@@ -252,9 +252,9 @@ def _flash(out: Optional[Tensor], call: _Flash) -> Tuple[Tensor, Tensor, Optiona
                             "not split the keys of a sequence")
     score = None if alibi_slopes is None else _alibi(alibi_slopes, query.shape[-2], seqused_k, block_table)
     if block_table is not None:
-        return (*_paged(out, Operands(query, key, value, None, score), cum_seq_q, max_q, dropout_p,
-                        _options(is_causal, scale, 0.0, left, right, "bshd"), Cache(seqused_k, block_table),
-                        num_splits), None)
+        options = _options(is_causal, scale, 0.0, left, right, "bshd")._replace(splits=num_splits or None)
+        return (*_paged(out, Operands(query, key, value, None, score), cum_seq_q, dropout_p, options,
+                        Cache(seqused_k, block_table)), None)
     if cum_seq_q is None or cum_seq_k is None:
         for name, x in (("cum_seq_q", cum_seq_q), ("cum_seq_k", cum_seq_k), ("seqused_k", seqused_k)):
             if x is not None:
@@ -308,23 +308,15 @@ def _packed(q: Tensor, k: Tensor, v: Tensor, cum_seq_q: Tensor, cum_seq_k: Tenso
     return Operands(q, k, v, Packed(cum_seq_q, key_offsets, mask, score))
 
 
-def _paged(out: Optional[Tensor], operands: Operands, cum_seq_q: Optional[Tensor], max_q: int, dropout_p: float,
-           options: Options, cache: Cache, num_splits: Optional[int]) -> Tuple[Tensor, Tensor]:
+def _paged(out: Optional[Tensor], operands: Operands, cum_seq_q: Optional[Tensor], dropout_p: float, options: Options,
+           cache: Cache) -> Tuple[Tensor, Tensor]:
     """Returns o and the log-sum-exp of packed queries whose keys and values are in the pages of a cache."""
     if dropout_p:
         raise ArgumentError(f"expected dropout_p=0 together with block_table, got {dropout_p}")
     for name, x in (("seqused_k", cache.lengths), ("cum_seq_q", cum_seq_q)):
         if x is None:
             raise ArgumentError(f"expected {name} together with block_table, got None")
-    q = operands.q
     with torch.no_grad():
-        if max_q == 1 and q.shape[0] == cache.lengths.shape[0]:  # Each sequence has one query.
-            o, lse = decode_now(operands._replace(q=q[:, None]), options._replace(splits=num_splits or None), cache,
-                                None if out is None else (out[:, None], None))
-            return o[:, 0], lse[:, :, 0].t().contiguous()
-        if num_splits is not None and num_splits > 1:
-            raise ArgumentError(f"expected num_splits of at most 1 where sequences have several queries, got "
-                                f"{num_splits}")
         return decode_now(operands, options, cache._replace(cu_seqlens_q=cum_seq_q), _out(out))
 
 

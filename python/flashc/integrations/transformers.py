@@ -20,7 +20,7 @@ import transformers
 from transformers import AttentionInterface, AttentionMaskInterface, masking_utils
 
 from .. import decode as flashc_decode
-from .. import ops, scores
+from .. import masks, ops, scores
 from .._runtime.library import ArgumentError, UnsupportedTypeError, described
 from .._runtime.options import Operands, Options
 from .._runtime.public import public
@@ -134,13 +134,13 @@ def _biased(bias: Tensor, is_step: bool) -> scores.Score:
         raise ArgumentError(f"expected position_bias of 4 dimensions, got shape {tuple(bias.shape)}")
     # An index 0 would make the code depend on the extents, so dimensions of one element are left out.
     x = bias[:, :, :1] if is_step else bias
-    kept = [dim for dim in range(3) if x.shape[dim] != 1]
-    x = x.reshape([x.shape[dim] for dim in kept] + [x.shape[3]]) if len(kept) < 3 else x
-    by_batch, by_head, by_query = [dim in kept for dim in range(3)]
+    kept = [dim for dim in range(4) if x.shape[dim] != 1] or [3]
+    x = x.reshape([x.shape[dim] for dim in kept]) if len(kept) < 4 else x
+    by_batch, by_head, by_query, by_key = [dim in kept and bias.numel() > 1 for dim in range(4)]
 
     def rescore(s: Any, b: Any, h: Any, i: Any, j: Any) -> Any:
-        position = (b,) * by_batch + (h,) * by_head + (i,) * by_query + (j,)
-        return s + ops.array(x)[position]
+        position = (b,) * by_batch + (h,) * by_head + (i,) * by_query + (j,) * by_key
+        return s + ops.array(x)[position or 0]
     return scores.Score(rescore, "position_bias")
 
 
@@ -157,7 +157,7 @@ def _run(call: _Call, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         scale = query.shape[-1] ** -0.5
     if query.shape[-1] % GRANULE or columns % GRANULE:
         query, key, value = _padded(query), _padded(key), _padded(value)
-    if call.others.get("cu_seq_lens_q") is not None and call.others.get("cu_seq_lens_k") is not None:
+    if paged.takes(call):
         o = paged.attention(call, query, key, value, scale)
     else:
         o = _decode(call, query, key, value, scale) if query.shape[2] <= _MOST_QUERIES else None
@@ -183,8 +183,10 @@ def _attention(call: _Call, query: Tensor, key: Tensor, value: Tensor, scale: fl
     elif mask is not None:
         mask = mask[..., :key.shape[2]]
     elif call.is_causal and queries > 1:
-        # As for sdpa: no query sees a key after the last one, as in a static cache that was empty.
+        # As for sdpa, query i sees the keys up to key i, as in a static cache that was empty.
         is_causal, key, value = True, key[:, :, :queries], value[:, :, :queries]
+        if key.shape[2] < queries:
+            is_causal, mask = False, masks.causal("top-left")
     options = Options(is_causal, window, scale, call.dropout, query.shape[1] != key.shape[1],
                       deterministic=call.others.get("deterministic") or None)
     operands = Operands(suitable(query), suitable(key), suitable(value), mask, call.score(False), call.sinks)
