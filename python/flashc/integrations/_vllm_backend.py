@@ -137,7 +137,7 @@ class FlashcMetadataBuilder(AttentionMetadataBuilder[Step]):
 
     def __init__(self, kv_cache_spec: Any, layer_names: List[str], vllm_config: Any, device: torch.device) -> None:
         super().__init__(kv_cache_spec, layer_names, vllm_config, device)
-        scheduler, self._model = vllm_config.scheduler_config, vllm_config.model_config
+        scheduler = vllm_config.scheduler_config
         capacity = max(scheduler.max_num_batched_tokens, scheduler.max_num_seqs,
                        vllm_config.compilation_config.max_cudagraph_capture_size or 0)
         self._places = None if isinstance(kv_cache_spec, EncoderOnlyAttentionSpec) else \
@@ -151,7 +151,7 @@ class FlashcMetadataBuilder(AttentionMetadataBuilder[Step]):
             # Decoding sequences are neighbors, so that one call computes them.
             self._init_reorder_batch_threshold(1, supports_spec_as_decode=True)
         self._ranges: Any = None
-        if self._model is not None and self._model.is_mm_prefix_lm:
+        if _has_ranges(vllm_config):
             rows = torch.empty(capacity, 2, dtype=torch.int32, pin_memory=device.type == "cuda")
             self._ranges = rows, torch.empty(capacity, 2, dtype=torch.int32, device=device)
 
@@ -207,8 +207,13 @@ def _packs_all(vllm_config: Any) -> bool:
     """Returns whether all batches have packed queries: a row's bits must not depend on the other requests, or a graph
     that was captured of any batch serves others with as many tokens."""
     return envs.VLLM_BATCH_INVARIANT or \
-        vllm_config.compilation_config.cudagraph_mode.mixed_mode().name == "FULL" and \
-        not vllm_config.model_config.is_mm_prefix_lm
+        vllm_config.compilation_config.cudagraph_mode.mixed_mode().name == "FULL" and not _has_ranges(vllm_config)
+
+
+def _has_ranges(vllm_config: Any) -> bool:
+    """Returns whether multimodal tokens of the model see the later tokens of their range. A graph that was captured
+    without such ranges cannot serve a batch with them."""
+    return vllm_config.model_config is not None and vllm_config.model_config.is_mm_prefix_lm
 
 
 def _has_eight_bits(kv_cache_spec: Any) -> bool:
