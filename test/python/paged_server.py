@@ -5,6 +5,7 @@ from typing import Any, List, NamedTuple
 
 import decoding
 import torch
+from flashc.integrations import _vllm_step as door
 
 
 class Batch(NamedTuple):
@@ -66,7 +67,7 @@ class Server:
 
     def leave(self, request):
         """Removes a request. Its pages get NaN unless another request has them."""
-        self.requests.remove(request)
+        self.requests = [x for x in self.requests if x is not request]  # lists of tensors have no ==
         for entry in request[0]:
             self.users[entry] -= 1
             if not self.users[entry]:
@@ -143,3 +144,46 @@ def soft_cap(cap):
 def alibi(slopes, rescore=lambda s, b, h, i, j: s):
     """Returns the biases of ALiBi after another score."""
     return lambda s, b, h, i, j: rescore(s, b, h, i, j) - torch.tensor(slopes, device=s.device)[h] * (i - j).abs()
+
+
+SLOPES, SINKS = [0.1, 0.2, 0.3, 0.05], [0.5, -1.0, 2.0, 0.0]
+
+#: Layers with 4 query heads: {name: (keywords of `layer_of`, keywords of `right`)}.
+LAYERS = {
+    "causal": ({}, {}),
+    "window": (dict(window=40), dict(keep=window(40))),
+    "soft cap": (dict(soft_cap=2.0), dict(rescore=soft_cap(2.0))),
+    "alibi": (dict(slopes=SLOPES), dict(rescore=alibi(SLOPES))),
+    "alibi and soft cap": (dict(slopes=SLOPES, soft_cap=2.0), dict(rescore=alibi(SLOPES, soft_cap(2.0)))),
+    "sinks and window": (dict(sinks=SINKS, window=40), dict(keep=window(40), sinks=SINKS)),
+    "batch invariant": (dict(batch_invariant=True), {}),
+}
+
+
+def layer_of(server, sinks=None, **options):
+    """Returns the layer whose keys and values are in the cache of a server."""
+    depth = server.cache.shape[3] // 2
+    sinks = None if sinks is None else torch.tensor(sinks, device=server.device)
+    return door.Layer(depth, depth**-0.5, sinks=sinks, **options)
+
+
+def step_of(server, batch, places, plan=None, **fields):
+    """Returns the step of a batch. `plan` makes its calls; without one, queries are packed."""
+    calls = plan and plan(batch.offsets, batch.lengths, batch.table, (1, 3))
+    offsets = torch.tensor(batch.offsets, dtype=torch.int32, device=server.device)
+    return door.Step(batch.tokens, offsets, batch.lengths, batch.table, places.find(batch.slots, batch.tokens),
+                     calls=calls, **fields)
+
+
+def check(server, batch, step, layer, tolerance, scales=(), **keywords):
+    """Computes a step, and compares it with `right(batch, **keywords)`. `scales` are those of keys and values in a
+    cache of 8 bits."""
+    out = torch.full_like(batch.query, torch.nan)
+    cache = server.cache.view(torch.uint8) if scales else server.cache
+    layer.write(step, batch.key, batch.value, cache, *scales)
+    layer.attend(step, batch.query, cache, out, *scales)
+    if keywords.get("sinks") is not None:
+        keywords["sinks"] = torch.tensor(keywords["sinks"], device=out.device)
+    torch.testing.assert_close(out[:batch.tokens].double(), right(batch, **keywords), rtol=10 * tolerance,
+                               atol=tolerance)
+    assert out[batch.tokens:].isnan().all()

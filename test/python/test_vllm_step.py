@@ -7,36 +7,15 @@ torch = pytest.importorskip("torch")
 import flashc  # noqa: E402
 import paged_server  # noqa: E402
 from flashc.integrations import _vllm_step as door  # noqa: E402
+from paged_server import step_of  # noqa: E402
 
 HEADS, KEY_HEADS, DEPTH, CAPACITY = 4, 2, 16, 1024
-SLOPES, SINKS = [0.1, 0.2, 0.3, 0.05], torch.tensor([0.5, -1.0, 2.0, 0.0])
-
-#: {name: (keywords of Layer, keywords of `paged_server.right`)}
-LAYERS = {
-    "causal": ({}, {}),
-    "window": (dict(window=40), dict(keep=paged_server.window(40))),
-    "soft cap": (dict(soft_cap=2.0), dict(rescore=paged_server.soft_cap(2.0))),
-    "alibi": (dict(slopes=SLOPES), dict(rescore=paged_server.alibi(SLOPES))),
-    "alibi and soft cap": (dict(slopes=SLOPES, soft_cap=2.0),
-                           dict(rescore=paged_server.alibi(SLOPES, paged_server.soft_cap(2.0)))),
-    "sinks and window": (dict(sinks=SINKS, window=40), dict(keep=paged_server.window(40), sinks=SINKS)),
-    "batch invariant": (dict(batch_invariant=True), {}),
-}
-
-
-def step_of(server, batch, places, plan=None, **fields):
-    """Returns the step of a batch. `plan` makes its calls; without one, queries are packed."""
-    calls = plan and plan(batch.offsets, batch.lengths, batch.table, (1, 3))
-    return door.Step(batch.tokens, torch.tensor(batch.offsets, dtype=torch.int32), batch.lengths, batch.table,
-                     places.find(batch.slots, batch.tokens), calls=calls, **fields)
+SINKS = torch.tensor(paged_server.SINKS)
+LAYERS, SLOPES = paged_server.LAYERS, paged_server.SLOPES
 
 
 def check(server, batch, step, layer, **keywords):
-    out = torch.full_like(batch.query, torch.nan)
-    layer.write(step, batch.key, batch.value, server.cache)
-    layer.attend(step, batch.query, server.cache, out)
-    torch.testing.assert_close(out[:batch.tokens].double(), paged_server.right(batch, **keywords), rtol=1e-4, atol=1e-5)
-    assert out[batch.tokens:].isnan().all()
+    paged_server.check(server, batch, step, layer, 1e-5, **keywords)
 
 
 def places_of(server):
@@ -48,7 +27,7 @@ def places_of(server):
 def test_batches(rng, name, plan):
     server = paged_server.Server(int(rng.integers(1 << 30)), HEADS, KEY_HEADS, DEPTH)
     options, keywords = LAYERS[name]
-    layer, places = door.Layer(DEPTH, DEPTH**-0.5, **options), places_of(server)
+    layer, places = paged_server.layer_of(server, **options), places_of(server)
     for _ in range(4):
         batch = server.step()
         check(server, batch, step_of(server, batch, places, plan), layer, **keywords)
@@ -145,15 +124,10 @@ def test_eight_bits(rng, scales):
     server = paged_server.Server(int(rng.integers(1 << 30)), HEADS, KEY_HEADS, DEPTH, grain=2.0,
                                  cache_dtype=torch.float8_e4m3fn)
     layer, places = door.Layer(DEPTH, DEPTH**-0.5), places_of(server)
-    cache = server.cache.view(torch.uint8)
     for _ in range(3):
         batch = server.step()
         step = step_of(server, batch, places, door.piecewise_calls)
-        out = torch.full_like(batch.query, torch.nan)
-        arrays = [torch.tensor(scale) for scale in scales]
-        layer.write(step, batch.key, batch.value, cache, *arrays)
-        layer.attend(step, batch.query, cache, out, *arrays)
-        torch.testing.assert_close(out[:batch.tokens].double(), paged_server.right(batch), rtol=1e-4, atol=1e-5)
+        check(server, batch, step, layer, scales=[torch.tensor(scale) for scale in scales])
 
 
 def test_tokens_without_slots(rng):
