@@ -35,9 +35,21 @@ def tag():
     return f"py3-none-manylinux_{GLIBC[0]}_{GLIBC[1]}_{platform.machine()}"
 
 
+def read_project():
+    return tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+
+def entry_points():
+    """Returns the text of entry_points.txt: the functions by which other packages find flashc."""
+    lines = []
+    for group, functions in read_project()["entry-points"].items():
+        lines += [f"[{group}]", *(f"{name} = {function}" for name, function in functions.items()), ""]
+    return "\n".join(lines)
+
+
 def metadata(version):
     """Returns the text of METADATA, from pyproject.toml."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    project = read_project()
     lines = ["Metadata-Version: 2.1", f"Name: {project['name']}", f"Version: {version}",
              f"Summary: {project['description']}", f"Requires-Python: {project['requires-python']}"]
     lines += [f"Classifier: {classifier}" for classifier in project["classifiers"]]
@@ -77,6 +89,7 @@ def collect(build, version):
     wheel = f"Wheel-Version: 1.0\nGenerator: flashc {version}\nRoot-Is-Purelib: false\nTag: {tag()}\n"
     files[f"flashc-{version}.dist-info/METADATA"] = (metadata(version).encode(), 0o644)
     files[f"flashc-{version}.dist-info/WHEEL"] = (wheel.encode(), 0o644)
+    files[f"flashc-{version}.dist-info/entry_points.txt"] = (entry_points().encode(), 0o644)
     return files
 
 

@@ -147,6 +147,16 @@ def test_tokens_without_slots(rng):
     torch.testing.assert_close(rows, expected, rtol=0, atol=0)
 
 
+def test_batch_invariance_is_asked_for(rng, monkeypatch):
+    server = paged_server.Server(int(rng.integers(1 << 30)), HEADS, KEY_HEADS, DEPTH)
+    batch, asked = server.step(), []
+    monkeypatch.setattr(flashc, "decode", lambda *arrays, batch_invariant, **rest: asked.append(batch_invariant))
+    for wanted in (False, True):
+        layer = paged_server.layer_of(server, batch_invariant=wanted)
+        layer.attend(step_of(server, batch, places_of(server)), batch.query, server.cache, batch.query)
+    assert asked == [False, True]
+
+
 def test_refusals(rng):
     server = paged_server.Server(int(rng.integers(1 << 30)), HEADS, KEY_HEADS, DEPTH)
     batch, layer = server.step(), door.Layer(DEPTH, DEPTH**-0.5)

@@ -1,6 +1,7 @@
 """Checks that a wheel meets the specification, without installing the wheel: check-wheel.py WHEEL VERSION MAX-BYTES"""
 
 import base64
+import configparser
 import csv
 import email
 import hashlib
@@ -35,6 +36,8 @@ def main():
         metadata = email.message_from_bytes(archive.read(f"{info}/METADATA"))
         wheel = email.message_from_bytes(archive.read(f"{info}/WHEEL"))
         names = archive.namelist()
+        entry_points = configparser.ConfigParser()
+        entry_points.read_string(archive.read(f"{info}/entry_points.txt").decode())
         soname, = [name for name in names if name.startswith("flashc/lib/libflashc.so.")]
         library = archive.getinfo(soname)
         assert archive.read("flashc/lib/libflashc.so").decode().strip() == f"INPUT({os.path.basename(soname)})"
@@ -42,6 +45,7 @@ def main():
     assert metadata.get_all("Provides-Extra") == ["numpy", "torch", "bench"]
     mandatory = [line for line in metadata.get_all("Requires-Dist") if "extra ==" not in line]
     assert not mandatory, f"expected no mandatory dependency, got {mandatory}"
+    assert dict(entry_points["vllm.general_plugins"]) == {"flashc": "flashc.integrations.vllm:register"}
     assert (wheel["Root-Is-Purelib"], wheel["Tag"]) == ("false", "py3-none-manylinux_2_34_x86_64")
     assert library.external_attr >> 16 & 0o777 == 0o755
     for name in ("flashc/__init__.py", "flashc/py.typed", "flashc/include/flashc-c/flashc.h",
