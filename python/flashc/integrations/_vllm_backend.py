@@ -158,8 +158,9 @@ class FlashcMetadataBuilder(AttentionMetadataBuilder[Step]):
     @classmethod
     def get_cudagraph_support(cls, vllm_config: Any, kv_cache_spec: Any) -> AttentionCGSupport:
         """Graphs of any batches, if the graphs are captured of packed queries (`_packs_all`); otherwise graphs of
-        batches with equal numbers of queries."""
-        is_general = _packs_all(vllm_config) and not _has_eight_bits(kv_cache_spec)
+        batches with equal numbers of queries. A graph that was captured without ranges of multimodal tokens cannot
+        serve a batch with them, and no decoding batch has them."""
+        is_general = _packs_all(vllm_config) and not _has_eight_bits(kv_cache_spec) and not _has_ranges(vllm_config)
         return AttentionCGSupport.ALWAYS if is_general else AttentionCGSupport.UNIFORM_BATCH
 
     def build(self, common_prefix_len: int, common_attn_metadata: CommonAttentionMetadata,
@@ -207,12 +208,11 @@ def _packs_all(vllm_config: Any) -> bool:
     """Returns whether all batches have packed queries: a row's bits must not depend on the other requests, or a graph
     that was captured of any batch serves others with as many tokens."""
     return envs.VLLM_BATCH_INVARIANT or \
-        vllm_config.compilation_config.cudagraph_mode.mixed_mode().name == "FULL" and not _has_ranges(vllm_config)
+        vllm_config.compilation_config.cudagraph_mode.mixed_mode().name == "FULL"
 
 
 def _has_ranges(vllm_config: Any) -> bool:
-    """Returns whether multimodal tokens of the model see the later tokens of their range. A graph that was captured
-    without such ranges cannot serve a batch with them."""
+    """Returns whether multimodal tokens of the model see the later tokens of their range."""
     return vllm_config.model_config is not None and vllm_config.model_config.is_mm_prefix_lm
 
 

@@ -128,7 +128,8 @@ def piecewise_calls(offsets: Sequence[int], lengths: Tensor, table: Tensor, size
                 pieces = (queries - done) // size
                 if pieces:
                     ends = torch.arange(1, pieces + 1, dtype=torch.int32, device=lengths.device) * size + done
-                    calls.append(Call(begin + done, pieces, size, past + ends, table[b].expand(pieces, -1).contiguous()))
+                    tables = table[b].expand(pieces, -1).contiguous()
+                    calls.append(Call(begin + done, pieces, size, past + ends, tables))
                 done += pieces * size
             begin += queries
     return calls
