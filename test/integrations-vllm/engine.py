@@ -16,7 +16,7 @@ COMMON = dict(hidden_size=128, intermediate_size=192, num_hidden_layers=2, num_a
 LAYERS = dict(sliding_window=64, layer_types=["sliding_attention", "full_attention"])
 #: {name: (the model's configuration, the number of pages)}. Some pages are for layers with a window alone.
 MODELS = {
-    "llama": (dict(architectures=["LlamaForCausalLM"], model_type="llama", hidden_act="silu", rope_theta=10000.0), 24),
+    "llama": (dict(architectures=["LlamaForCausalLM"], model_type="llama", hidden_act="silu", rope_theta=10000.0), 13),
     # Soft caps, and a window in every second layer.
     "gemma2": (dict(LAYERS, architectures=["Gemma2ForCausalLM"], model_type="gemma2", query_pre_attn_scalar=32,
                     hidden_activation="gelu_pytorch_tanh", attn_logit_softcapping=5.0, final_logit_softcapping=30.0,
