@@ -4,6 +4,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+if not hasattr(torch, "float8_e4m3fn"):
+    pytest.skip("PyTorch has no types of 8 bits", allow_module_level=True)
+
 import flashc  # noqa: E402
 import paged_server  # noqa: E402
 from flashc.integrations import _vllm_step as door  # noqa: E402
