@@ -62,8 +62,11 @@ void OrderKernel::emit(llvm::function_ref<Facts(Value)> emitFacts) {
   emitMeasure(emitFacts);
   emitBarrier();
   emitMaximum();
-  if (parts)
+  if (parts) {
+    emitSizeOfParts();
     divide(mul(count, parts->most));
+  }
+  emitShift();
   emitCount();
   emitBarrier();
   emitPlaces();
@@ -175,22 +178,27 @@ void OrderKernel::emitMeasure(llvm::function_ref<Facts(Value)> emitFacts) {
              number ? kRowSums : kWorkSums);
 }
 
-/// Emits `most`, the greatest work of all items, as the maximum of the works that the warps have stored. Also emits
-/// `shift`, the number of bits by which `most` - 1 is longer than a sort key.
+/// Emits `most`, the greatest work of all items, as the maximum of the works that the warps have stored.
 void OrderKernel::emitMaximum() {
   Value ofWarp = read(add(index(kPerWarp), lane));
   Value ofAll = NVVM::ReduxOp::create(b, b.getI32Type(), ofWarp, NVVM::ReduxKind::UMAX, i32(-1));
   most = arith::MaxUIOp::create(b, ofAll, i32(1));
-  if (parts) {
-    emitTrials();
-    emitBarrier();
-    emitTime();
-    emitBarrier();
-    emitLimit();
-    Value least = arith::CeilDivUIOp::create(b, most, i32(parts->most));
-    most = arith::MinUIOp::create(b, most, arith::MaxUIOp::create(b, limit, least));
-  }
-  // The work of an item in the list is at least 1, so the greatest number that is shifted is `most` - 1.
+}
+
+/// Emits `limit`, the most work of a part. Then `most` is the greatest work of all parts.
+void OrderKernel::emitSizeOfParts() {
+  emitTrials();
+  emitBarrier();
+  emitTime();
+  emitBarrier();
+  emitLimit();
+  Value least = arith::CeilDivUIOp::create(b, most, i32(parts->most));
+  most = arith::MinUIOp::create(b, most, arith::MaxUIOp::create(b, limit, least));
+}
+
+/// Emits `shift`, the number of bits by which `most` - 1 is longer than a sort key. The work of an entry is at least 1,
+/// so `most` - 1 is the greatest number that is shifted.
+void OrderKernel::emitShift() {
   Value zeros = math::CountLeadingZerosOp::create(b, arith::SubIOp::create(b, most, i32(1)));
   Value spare = arith::SubIOp::create(b, i32(32 - kKeyBits), zeros);
   shift = arith::MaxSIOp::create(b, spare, i32(0));

@@ -95,6 +95,8 @@ private:
   void emitCounter();
   void emitMeasure(llvm::function_ref<Facts(Value)> emitFacts);
   void emitMaximum();
+  void emitSizeOfParts();
+  void emitShift();
   Value emitTrial(Value number);
   void emitTrials();
   void emitTime();
@@ -142,7 +144,7 @@ private:
   int64_t numbers;
   std::optional<Parts> parts;
   Value list, count, scratch, thread, lane, warp, entries, steps, firstEntry;
-  /// `most` is the greatest work of all items. The sort key of an item is `most` minus its work, shifted right by
+  /// `most` is the greatest work of an entry. The sort key of an entry is `most` minus its work, shifted right by
   /// `shift` bits.
   Value most, shift;
   /// With parts: the most work of a part. An item has as many parts as make each of them no longer than the limit.

@@ -34,11 +34,11 @@ def Order : Pass<"tile-order"> {
 
     With `parts` P, work tile x is part x mod P of query tile x div P, and an item is a query tile. Its work is the
     number of its key tiles, from the program's `tile.part_size`; 0 if the query tile has no rows. After all items are
-    measured, each lane estimates how long the launch takes if the longest item has as many parts as the lane's number,
-    and the least estimate decides how long a part is at most. The list then has an entry for each part of each item:
-    the entry's number is P times the item plus the part, and its first scalar is the size of the item's parts. An item
-    without work has no entry. One more word after the counter is the number of entries. The list takes P times as many
-    bytes for each item.
+    measured, lanes count the parts of all items, and warp w estimates how long the launch takes, if the longest item
+    has w + 1 parts. The least estimate decides how long a part is at most. The list then has an entry for each part of
+    each item: the entry's number is P times the item plus the part, and its first scalar is the size of the item's
+    parts. An item without work has no entry. One more word after the counter is the number of entries. The list takes P
+    times as many bytes for each item.
 
     The list is part of the map of the mask, and is kept with it, under three conditions: the launch has such a map
     (`mask_map` of the manifest), CTAs have one work tile each (`single`), and the order kernel reads only the map and

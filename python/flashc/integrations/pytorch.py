@@ -198,7 +198,7 @@ def flash_forward(query: Tensor, key: Tensor, value: Tensor, cum_seq_q: Optional
                   alibi_slopes: Optional[Tensor] = None, block_table: Optional[Tensor] = None,
                   num_splits: Optional[int] = None) -> Tuple[Tensor, ...]:
     """aten::_flash_attention_forward: query [B, Nq, Hq, D], or packed sequences [total_q, Hq, D] with offsets."""
-    o, lse, philox = _flash(None, _Flash(query, key, value, cum_seq_q, cum_seq_k, max_q, dropout_p, is_causal,
+    o, lse, philox = _flash(None, _Flash(query, key, value, cum_seq_q, cum_seq_k, dropout_p, is_causal,
                                          return_debug_mask, scale, window_size_left, window_size_right, seqused_k,
                                          alibi_slopes, block_table, num_splits))
     return (o, lse, *_states_of(query, philox))
@@ -213,8 +213,8 @@ def flash_forward_inplace(out: Tensor, query: Tensor, key: Tensor, value: Tensor
     """aten::_flash_attention_forward_no_dropout_inplace: writes the result to `out`, returns the log-sum-exp."""
     if dropout_p:
         raise ArgumentError(f"expected dropout_p=0 together with out, got {dropout_p}")
-    return _flash(out, _Flash(query, key, value, cum_seq_q, cum_seq_k, max_q, dropout_p, is_causal, return_debug_mask,
-                              scale, window_size_left, window_size_right, seqused_k, alibi_slopes, block_table,
+    return _flash(out, _Flash(query, key, value, cum_seq_q, cum_seq_k, dropout_p, is_causal, return_debug_mask, scale,
+                              window_size_left, window_size_right, seqused_k, alibi_slopes, block_table,
                               num_splits))[1]
 
 
@@ -225,7 +225,6 @@ class _Flash(NamedTuple):
     value: Tensor
     cum_seq_q: Optional[Tensor]
     cum_seq_k: Optional[Tensor]
-    max_q: int
     dropout_p: float
     is_causal: bool
     return_debug_mask: bool
@@ -240,7 +239,7 @@ class _Flash(NamedTuple):
 
 def _flash(out: Optional[Tensor], call: _Flash) -> Tuple[Tensor, Tensor, Optional[Tensor]]:
     """Returns o, the log-sum-exp, and the seed and the offset of dropout or None. `out`: where o goes, or None."""
-    query, key, value, cum_seq_q, cum_seq_k, max_q, dropout_p, is_causal, returns_mask, scale, left, right, seqused_k, \
+    query, key, value, cum_seq_q, cum_seq_k, dropout_p, is_causal, returns_mask, scale, left, right, seqused_k, \
         alibi_slopes, block_table, num_splits = call
     if returns_mask:
         _refuse_debug_mask()
