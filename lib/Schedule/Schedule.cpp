@@ -100,6 +100,7 @@ static const Field kFields[] = {
     fieldFrom<&Schedule::chunk>(0, kDecode, "chunk"),
     field<&Schedule::merge>(kDecode, "merge", kMerges),
     field<&Schedule::splitGradients>(kBackward, "split-gradients", kSplits),
+    field<&Schedule::earlyStatistics>(kBackward, "early-statistics"),
 };
 
 /// "a, b or c".

@@ -11,6 +11,7 @@ static constexpr StringLiteral kMaskClassNames[] = {"none",      "bounds", "seve
                                                     "constants", "code",   "arithmetic", "memory"};
 
 static constexpr StringLiteral kRowsClassNames[] = {"", "bounded", "listed"};
+static constexpr StringLiteral kScoreClassNames[] = {"", "none", "bounded"};
 
 StringRef flashc::getMaskClassName(MaskClass mask) { return kMaskClassNames[static_cast<int>(mask)]; }
 
@@ -20,7 +21,7 @@ std::string Question::str() const {
                          .str();
   if (keys)
     text += " keys<=" + std::to_string(*keys);
-  if (hasBoundedScores)
+  if (score == ScoreClass::Bounded)
     text += " score=bounded";
   if (hasDropout)
     text += " dropout=true";
@@ -134,7 +135,7 @@ static std::optional<llvm::Error> setNamed(ScheduleRow &row, StringRef key, Stri
     return setName(
         row.dtype, condition, [](StringRef value) { return value == "bf16" || value == "f16"; }, "bf16 or f16");
   if (key == "score")
-    return setFlag(row.needsBoundedScores, condition, "bounded");
+    return setClass(row.score, condition, kScoreClassNames, "none or bounded");
   if (key == "dropout")
     return setFlag(row.needsDropout, condition, "true");
   if (key == "bits")
@@ -176,7 +177,7 @@ static llvm::Error checkConditions(const ScheduleRow &row) {
   if (isOfCache && row.kind != KernelKind::Decode)
     return llvm::createStringError(
         "expected kind=decode for conditions on bits, waves, key-bytes and cache-mib, got '" + row.text + "'");
-  bool isOfScores = row.mask || row.needsBoundedScores || row.needsDropout || row.rows || row.maxKeys || row.maxQueries;
+  bool isOfScores = row.mask || row.score || row.needsDropout || row.rows || row.maxKeys || row.maxQueries;
   if (isOfScores && row.kind == KernelKind::Decode)
     return llvm::createStringError(
         "expected no conditions on mask, score, dropout, rows, keys and queries for kind=decode, got '" + row.text +
@@ -270,9 +271,8 @@ static bool matchesCache(const ScheduleRow &row, const Question &question) {
 bool ScheduleRow::matches(const Question &question) const {
   return kind == question.kind && (!target || *target == question.target) && (!dtype || *dtype == question.dtype) &&
          (!d || d->holds(question.d)) && (!dv || dv->holds(question.dv)) && (!mask || *mask == question.mask) &&
-         (!maxKeys || (question.keys && *question.keys <= *maxKeys)) &&
-         (!needsBoundedScores || question.hasBoundedScores) && (!needsDropout || question.hasDropout) &&
-         (!rows || *rows == question.rows) &&
+         (!maxKeys || (question.keys && *question.keys <= *maxKeys)) && (!score || *score == question.score) &&
+         (!needsDropout || question.hasDropout) && (!rows || *rows == question.rows) &&
          (!question.isDeterministic || getSchedule().splitGradients != SplitGradients::None) &&
          (kind != KernelKind::Decode || matchesCache(*this, question));
 }

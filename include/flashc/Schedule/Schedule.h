@@ -109,6 +109,9 @@ struct DecodeSchedule {
 struct GradientSchedule {
   /// Which gradients have nests of loops of their own. Each nest is a kernel.
   SplitGradients splitGradients = SplitGradients::Queries;
+  /// Whether a step reads lse and delta of its queries while the products run for which it then waits, and not after
+  /// the waits. This hides the time of the reads, and takes a register for every 4 queries of a tile.
+  bool earlyStatistics = false;
 };
 
 /// The number of registers of a thread, for each role.

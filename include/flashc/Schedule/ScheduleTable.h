@@ -58,6 +58,10 @@ enum class RowsClass {
   Listed
 };
 
+/// What is known of the score region. None: there is no region. Bounded: the region bounds its scores (a soft cap) and
+/// there is no log-sum-exp, so that `max=unified` is possible for bf16. Code: any other region.
+enum class ScoreClass { Code, None, Bounded };
+
 /// The outputs of a kernel, as far as its schedule depends on them.
 struct KernelOutputs {
   /// Whether the log-sum-exp is an output.
@@ -114,9 +118,7 @@ struct Question {
   MaskClass mask = MaskClass::None;
   /// The most keys that a query sees. None: a query may see all keys, or the number is unknown.
   std::optional<int64_t> keys;
-  /// Whether the score region bounds its scores (a soft cap) and there is no log-sum-exp, so that `max=unified` is
-  /// possible for bf16.
-  bool hasBoundedScores = false;
+  ScoreClass score = ScoreClass::None;
   /// Whether the score region adds terms that are affine in the key's position, with a slope.
   bool hasSlopes = false;
   /// Whether there is dropout. A product with the probabilities that remain does not give the row sums.
@@ -159,7 +161,9 @@ struct ScheduleRow {
   std::optional<DimensionCondition> d, dv;
   std::optional<int64_t> maxQueries, maxKeys;
   std::optional<MaskClass> mask;
-  bool needsBoundedScores = false, needsDropout = false;
+  /// The required class of the score, None or Bounded. No value: any class.
+  std::optional<ScoreClass> score;
+  bool needsDropout = false;
   /// The required class of rows, Bounded or Listed. None: any class.
   std::optional<RowsClass> rows;
   /// Conditions of decoding kernels. `needsBytes`: elements have 8 bits. `minWaves`: there are more than this many

@@ -150,14 +150,13 @@ static std::optional<int64_t> getMostKeys(flash::ScoresOpInterface op) {
   return flash::getMostKeys(flash::readMask(mask));
 }
 
-/// Whether scores have the bound that `max=unified` needs. False with a log-sum-exp or dropout, where the bound is of
-/// no use.
-static bool hasBoundedScores(flash::ScoresOpInterface op, const KernelOutputs &outputs) {
-  if (outputs.hasLse || op.getDropout())
-    return false;
+/// Returns the class of the score. With a log-sum-exp or dropout its bound is of no use.
+static ScoreClass classifyScore(flash::ScoresOpInterface op, const KernelOutputs &outputs) {
   Region &score = op.getScore();
-  std::optional<double> bound = score.empty() ? std::nullopt : getScoreBound(score);
-  return bound && *bound <= kUnifiedMaxBound;
+  if (score.empty())
+    return ScoreClass::None;
+  std::optional<double> bound = outputs.hasLse || op.getDropout() ? std::nullopt : getScoreBound(score);
+  return bound && *bound <= kUnifiedMaxBound ? ScoreClass::Bounded : ScoreClass::Code;
 }
 
 static bool hasSlopesInScore(flash::ScoresOpInterface op) {
@@ -241,7 +240,7 @@ static void addScores(flash::ScoresOpInterface op, Question &question) {
   question.group = op.getGroup();
   question.mask = classifyMask(op).mask;
   question.keys = getMostKeys(op);
-  question.hasBoundedScores = hasBoundedScores(op, question.outputs);
+  question.score = classifyScore(op, question.outputs);
   question.hasSlopes = hasSlopesInScore(op);
   question.hasDropout = op.getDropout().has_value();
   question.rows = classifyRows(op);

@@ -5,6 +5,22 @@
 // RUN:   --flash-bound-loops --flash-parallelize --canonicalize --cse \
 // RUN:   --convert-flash-to-tile="schedule=split-gradients=queries,kv-tile=64" --canonicalize --cse \
 // RUN:   | FileCheck %s
+// With early-statistics a step reads the shifts before it waits for X, and the deltas before it waits for dP.
+// RUN: flashc-opt %s --flash-to-tensors --flash-differentiate-scores --flash-online-softmax --flash-split-gradients \
+// RUN:   --flash-tile="q-tile=0 kv-tile=0 resident-tile=128 streamed-tile=64" --canonicalize --cse --flash-swap-loops \
+// RUN:   --flash-bound-loops --flash-parallelize --canonicalize --cse \
+// RUN:   --convert-flash-to-tile="schedule=split-gradients=queries,kv-tile=64,early-statistics=true" --canonicalize \
+// RUN:   | FileCheck %s --check-prefix=EARLY
+
+// EARLY:       %[[S:.*]] = tile.mma_async %{{.*}}, %{{.*}} transpose_b
+// EARLY-NEXT:  %[[SHIFTS:.*]] = tile.read_columns %[[NUMBERS:.*]][0]
+// EARLY-NEXT:  tile.mma_wait %[[S]] :
+// EARLY:       tile.map {{.*}} rows(%[[SHIFTS]] : tensor<64xf32, #tile.col>)
+// EARLY:       %[[DP:.*]] = tile.mma_async %{{.*}}, %{{.*}} transpose_b
+// EARLY:       %[[DELTAS:.*]] = tile.read_columns %[[NUMBERS]][1]
+// EARLY-NEXT:  tile.mma_wait %[[DP]] {pending = 1 : i64}
+// EARLY-NOT:   tile.read_columns
+// EARLY:       tile.map {{.*}} rows(%[[DELTAS]]
 
 // CHECK:       gpu.func @grads(
 // CHECK-SAME:    after = [{{.*}}kernel = "grads_dq"{{.*}}kernel = "grads_dk_groups"{{.*}}kernel = "grads_dv_groups"

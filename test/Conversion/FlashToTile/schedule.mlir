@@ -58,7 +58,7 @@
 // FLAG: error: schedule: expected false or true for 'persistent', got '1'
 // REDEFINE: %{schedule} = stage=2
 // RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=KEY
-// KEY: error: schedule: expected warps, consumers, kv-tile, stages, ping-pong, persistent, q-stages, epilogue, tensor-sums, store, wait-after, max, own-keys, heads, splits, chunk, merge or split-gradients, got 'stage'
+// KEY: error: schedule: expected warps, consumers, kv-tile, stages, ping-pong, persistent, q-stages, epilogue, tensor-sums, store, wait-after, max, own-keys, heads, splits, chunk, merge, split-gradients or early-statistics, got 'stage'
 
 // REDEFINE: %{schedule} = q-stages=0
 // RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=QSTAGES

@@ -20,10 +20,11 @@ gpu.module @kernels {
     %own = tile.alloc_ring : !own
     %numbers = tile.alloc_ring : !numbers
     // What is shared: four warps say that it is there, the reducer that it has been read. What the reducer reads beside a
-    // consumer is empty when both have said so. Then f32, behind all slots of whole swizzles.
+    // consumer is empty when both have said so. One thread of the consumer says that f32 have been read.
     // CHECK-COUNT-2: mbarrier.init{{.*}} %{{.*}}, %c4_i32
     // CHECK: mbarrier.init{{.*}} %{{.*}}, %c2_i32
-    // CHECK: mbarrier.init{{.*}} %{{.*}}, %c128_i32
+    // CHECK: mbarrier.init{{.*}} %{{.*}}, %c1_i32
+    // CHECK: mbarrier.init{{.*}} %{{.*}}, %c1_i32
     tile.warp_specialize 1 registers(32, 208, 264) producer {
       // 2 rows of 64 f32, by one copy each.
       // CHECK: mbarrier.arrive.expect_tx{{.*}} %{{.*}}, %c512_i32
@@ -58,9 +59,8 @@ gpu.module @kernels {
         %sum = arith.addf %e, %column : f32
         tile.yield %sum : f32
       } : !acc
-      // What threads read each of them releases; what products read, one.
-      // CHECK: llvm.inline_asm {{.*}}"mbarrier.arrive.shared::cta.b64 _, [$0];"
-      // CHECK: setp.eq.u32 p, $1, 0;{{.*}} @p mbarrier.arrive.shared::cta.b64 _, [$0];
+      // One thread releases each slot: the slot that threads read, and the slot that products read.
+      // CHECK-COUNT-2: setp.eq.u32 p, $1, 0;{{.*}} @p mbarrier.arrive.shared::cta.b64 _, [$0];
       tile.release %full : !tile.slot<2, 64, f32>
       %k = tile.wait %own[%g] : !own -> !slot
       tile.release %k : !slot

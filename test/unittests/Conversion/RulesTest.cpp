@@ -39,7 +39,7 @@ std::vector<Question> makeKeys() {
   plain.outputs.hasLse = false;
   Question bounded = plain, listed = plain, wide = plain;
   bounded.rows = RowsClass::Bounded;
-  bounded.hasBoundedScores = true;
+  bounded.score = ScoreClass::Bounded;
   listed.rows = RowsClass::Listed;
   listed.hasSlopes = true;
   wide.dv = 96;

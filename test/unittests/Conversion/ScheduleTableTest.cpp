@@ -52,7 +52,7 @@ TEST(ScheduleTable, BuiltInHasARowThatFitsForEveryAttention) {
       for (MaskClass mask : kMasks) {
         Question key = makeKey(d, dv, mask);
         key.keys = d + dv; // few enough for rows with a limit of keys, if d + dv is small
-        key.hasBoundedScores = (d + dv) % 16 != 0;
+        key.score = (d + dv) % 16 != 0 ? ScoreClass::Bounded : ScoreClass::None;
         auto rows = findRows(&*table, key, /*mayVary=*/true);
         ASSERT_TRUE(bool(rows)) << toString(rows.takeError());
         for (const RowChoice &choice : *rows) {
@@ -73,7 +73,7 @@ SmallVector<Question> makeQuestions(const ScheduleRow &row) {
         key.kind = row.kind;
         key.dtype = dtype.str();
         key.keys = row.maxKeys;
-        key.hasBoundedScores = row.needsBoundedScores;
+        key.score = row.score.value_or(ScoreClass::Code);
         key.hasDropout = row.needsDropout;
         key.rows = row.rows.value_or(RowsClass::None);
         key.isDeterministic = isDeterministic;
@@ -125,13 +125,13 @@ TEST(ScheduleTable, ReadsRowsAndComments) {
   EXPECT_EQ(row.maxQueries, 512);
   EXPECT_EQ(row.mask, MaskClass::Code);
   EXPECT_EQ(row.maxKeys, 99);
-  EXPECT_TRUE(row.needsBoundedScores);
+  EXPECT_EQ(row.score, ScoreClass::Bounded);
   EXPECT_EQ(row.rows, RowsClass::Bounded);
   EXPECT_EQ(row.getSchedule().kvTile, 64);
   EXPECT_EQ(row.getSchedule().stages, 3);
   EXPECT_EQ(row.text, "target=sm_90a dtype=f16 queries<=512 mask=code keys<=99 score=bounded rows=bounded dv=64 d<=96 "
                       ": kv-tile=64, stages=3");
-  EXPECT_FALSE(table.getRows()[1].maxKeys || table.getRows()[1].needsBoundedScores);
+  EXPECT_FALSE(table.getRows()[1].maxKeys || table.getRows()[1].score);
   EXPECT_EQ(table.getRows()[1].getSchedule().consumers, 1);
   EXPECT_EQ(getError(""), "accepted");
 }
@@ -152,7 +152,7 @@ TEST(ScheduleTable, SaysWhichLineIsWrong) {
                                                "code, arithmetic or memory, got 'mask=causal'");
   EXPECT_EQ(getError("kind=sideways: stages=2"),
             "table, line 1: expected kind= and forward, decode, column-sums or backward, got 'kind=sideways'");
-  EXPECT_EQ(getError("score=code: stages=2"), "table, line 1: expected score= and bounded, got 'score=code'");
+  EXPECT_EQ(getError("score=code: stages=2"), "table, line 1: expected score= and none or bounded, got 'score=code'");
   EXPECT_EQ(getError("rows=bounded rows=bounded: stages=2"),
             "table, line 1: expected one condition on rows, got 'rows=bounded' too");
   EXPECT_EQ(getError("rows=many: stages=2"), "table, line 1: expected rows= and bounded or listed, got 'rows=many'");
@@ -208,18 +208,21 @@ TEST(ScheduleTable, TakesTheFirstRowThatHolds) {
 TEST(ScheduleTable, NeedsWhatIsKnownOfKeysAndScores) {
   ScheduleTable table = parse("keys<=100: stages=2\n"
                               "score=bounded: stages=3\n"
+                              "score=none: stages=7\n"
                               "rows=bounded: stages=5\n"
                               "rows=listed: stages=6\n"
                               ": stages=4\n");
   Question key = makeKey(64, 64, MaskClass::Several);
-  EXPECT_EQ(find(&table, key), "t 5");
+  EXPECT_EQ(find(&table, key), "t 3");
+  key.score = ScoreClass::Code;
+  EXPECT_EQ(find(&table, key), "t 6");
   EXPECT_EQ(key.str(), "target=sm_90a dtype=bf16 d=64 dv=64 mask=several");
   key.rows = RowsClass::Listed;
-  EXPECT_EQ(find(&table, key), "t 4");
+  EXPECT_EQ(find(&table, key), "t 5");
   EXPECT_EQ(key.str(), "target=sm_90a dtype=bf16 d=64 dv=64 mask=several rows=listed");
   key.rows = RowsClass::Bounded;
-  EXPECT_EQ(find(&table, key), "t 3");
-  key.hasBoundedScores = true;
+  EXPECT_EQ(find(&table, key), "t 4");
+  key.score = ScoreClass::Bounded;
   EXPECT_EQ(find(&table, key), "t 2");
   key.keys = 101;
   EXPECT_EQ(find(&table, key), "t 2");

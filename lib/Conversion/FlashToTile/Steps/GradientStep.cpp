@@ -249,6 +249,7 @@ FailureOr<SmallVector<Value>> GradientStep::emitOfQueries(Value visit, ValueRang
 
 /// The product dP starts after the exponentials, when registers are free for it. The product of dv runs while dX is
 /// computed. If P is packed as an operand for dv, dX is computed from that operand, so that no other copy of P is live.
+/// With `early-statistics` the lse and the delta are read before the waits.
 FailureOr<SmallVector<Value>> GradientStep::emitOfKeys(Value visit, ValueRange state) {
   if (!statistics || (shared && !sums))
     return failure();
@@ -258,9 +259,12 @@ FailureOr<SmallVector<Value>> GradientStep::emitOfKeys(Value visit, ValueRange s
   auto slotType = tile::SlotType::get(b.getContext(), ring.getRows(), ring.getCols(), ring.getElementType());
   Value ofQueries = tile::LoadOp::create(b, slotType, statistics, frame.batch, frame.head, query, statisticsRing);
   Value ofScores = startProduct(frame.getResident("k"), qTile);
-  Value products = wait(ofScores, /*pending=*/0);
   bool hasDV = getOp().has(Gradients::DV), hasDK = getOp().has(Gradients::DK | Gradients::Columns);
-  auto getLse = [&] { return readColumns(ofQueries, 0); };
+  auto readEarly = [&](int64_t row) { return schedule.earlyStatistics ? readColumns(ofQueries, row) : Value(); };
+  auto readLate = [&](Value early, int64_t row) { return early ? early : readColumns(ofQueries, row); };
+  Value earlyLse = readEarly(0);
+  Value products = wait(ofScores, /*pending=*/0);
+  auto getLse = [&] { return readLate(earlyLse, 0); };
   FailureOr<Weights> softmax = emitWeightsAndSlopes(visit, query, products, getLse, hasDK, /*isRounded=*/hasDV);
   if (failed(softmax))
     return failure();
@@ -274,10 +278,11 @@ FailureOr<SmallVector<Value>> GradientStep::emitOfKeys(Value visit, ValueRange s
   Value ofDV = hasDV ? startSum(dropout.clearDropped(weights, *kept), doTile, state.back()) : Value();
   if (!hasDK)
     return SmallVector<Value>{wait(ofDV, /*pending=*/0)};
+  Value earlyDelta = readEarly(1);
   Value dp = wait(ofGradients, /*pending=*/hasDV);
   if (hasDV)
     weights = tile::FromOperandAOp::create(b, products.getType(), weights);
-  Value dx = emitScoreGradients(visit, query, weights, dp, readColumns(ofQueries, 1), slopes, *kept);
+  Value dx = emitScoreGradients(visit, query, weights, dp, readLate(earlyDelta, 1), slopes, *kept);
   if (!dx)
     return failure();
   if (sumsScoreGradients())

@@ -36,10 +36,6 @@ Turn getTurn(Emitter &emit, mlir::tile::RingType ring, mlir::Value count, mlir::
 /// empty barriers.
 mlir::Value getBarrier(Emitter &emit, mlir::Value barriers, mlir::Value slot);
 mlir::Value getSlotAddress(Emitter &emit, mlir::tile::RingType ring, mlir::ValueRange places, Turn turn);
-/// Returns the number of arrivals by which a warpgroup releases a slot. If threads read the slot (f32), each thread
-/// arrives, so that its reads come before the producer's next write. If products read the slot, one thread arrives for
-/// all, since all warps have waited for the products.
-int64_t getReleases(mlir::Type elementType);
 void waitUntilEmpty(Emitter &emit, mlir::ValueRange places, Turn turn);
 
 /// A slope has three parts, hi, mid and lo, with these weights. The slope times a column number n is hi * (kHighWeight

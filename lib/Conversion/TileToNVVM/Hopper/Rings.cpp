@@ -33,8 +33,6 @@ Value flashc::tiletonvvm::getBarrier(Emitter &emit, Value barriers, Value slot) 
   return emit.add(barriers, emit.mul(slot, kHopper.barrierBytes));
 }
 
-int64_t flashc::tiletonvvm::getReleases(Type elementType) { return elementType.isF32() ? kHopper.groupThreads : 1; }
-
 Value flashc::tiletonvvm::getSlotAddress(Emitter &emit, RingType ring, ValueRange places, Turn turn) {
   return emit.add(places[0], emit.mul(turn.slot, ring.getSlotBytes(kHopper)));
 }
@@ -236,10 +234,6 @@ TileValues lowerReadColumns(ReadColumnsOp op, Adaptor<ReadColumnsOp> adaptor, Em
 }
 
 TileValues lowerRelease(ReleaseOp op, Adaptor<ReleaseOp> adaptor, Emitter &emit, KernelContext &kernel) {
-  if (getReleases(op.getSlot().getType().getElementType()) > 1) {
-    emit.ptx("mbarrier.arrive.shared::cta.b64 _, [$0];", "r,~{memory}", {adaptor.getSlot()[1]});
-    return {};
-  }
   // One thread arrives for its warpgroup. Either the warpgroup has waited for the products that read the slot, or its
   // warps have met at a barrier (tile.advance_ring).
   std::string text = "{\n .reg .pred p;\n setp.eq.u32 p, $1, 0;\n", constraints = "r,r";

@@ -115,7 +115,6 @@ void initialiseBarriers(Emitter &emit, const KernelContext &kernel, WarpSpeciali
     bool isShared = isUsed<ShareOp>(op.getConsumer(), alloc.getRing());
     int64_t fillers = isShared ? kHopper.groupThreads / 32 : 1, readers = ring.getIsPrivate() ? !isShared : consumers;
     readers += isUsed<WaitOp>(op.getReducer(), alloc.getRing());
-    readers *= getReleases(ring.getElementType());
     for (int64_t slot = 0; slot < slots; ++slot) {
       initialise(emit, kernel, place.full + slot * kHopper.barrierBytes, fillers);
       initialise(emit, kernel, place.empty + slot * kHopper.barrierBytes, readers);
