@@ -4,7 +4,7 @@ from __future__ import annotations
 from typing import Any, Callable, ContextManager, Dict, NamedTuple, Optional, Tuple
 
 from . import ops
-from ._arrays.array import CPU, Array, spoken
+from ._arrays.array import CPU, Array, check_contiguous, spoken
 from ._arrays.cuda import capability_of, multiprocessors_of
 from ._arrays.integers import array_of, check_elements, table_of
 from ._arrays.protocol import ArrayLike, IntegersLike
@@ -13,7 +13,7 @@ from ._cache_values import check_cache_values
 from ._rotary import rotated
 from ._runtime import contexts, library
 from ._runtime.calls import Case, Inputs, attention_case, case_of, is_graph
-from ._runtime.launch import attention_results, split_out
+from ._runtime.launch import attention_results, shape_of, split_out
 from ._runtime.library import ArgumentError, UnsupportedTypeError, described
 from ._runtime.options import Operands, Options, Window, check_layout
 from ._runtime.public import public
@@ -21,6 +21,7 @@ from ._runtime.scales import EIGHT_BITS, read_scales
 from ._runtime.specialization import NO_CODE, Extents, Specialization, check_inputs, make_code, specialize, sum_dtype, \
     target_of
 from ._runtime.vectors import check_vectors
+from ._trace.code import Code
 from ._trace.region import get_trace
 from ._trace.trace import Lengths, call_mask, call_score
 
@@ -185,8 +186,7 @@ def decode_now(operands: Operands, options: Options, cache: Cache, out: Any = No
         inputs.widen("sinks", sum_dtype(inputs["q"].dtype))
     case, code = case_of(_case, inputs, options), NO_CODE
     if operands.mask is not None or operands.score is not None:
-        # The tiles that a mask keeps also depend on the lengths, which a plan does not fix.
-        code = make_code(operands.mask, operands.score, case.extents, inputs.device, inputs.stream)._replace(plan=None)
+        code = _code_of(operands.mask, operands.score, case, inputs)
         inputs.prepare_code(code, records)
     if inputs.device == CPU:
         check_cache_values(inputs, case, operands.mask is not None)
@@ -194,7 +194,95 @@ def decode_now(operands: Operands, options: Options, cache: Cache, out: Any = No
     return tuple(results) if return_lse else results[0]
 
 
-def _case(inputs: Inputs, options: Options) -> Case:
+def _code_of(mask: Any, score: Any, case: Case, inputs: Inputs) -> Code:
+    code = make_code(mask, score, case.extents, inputs.device, inputs.stream)
+    # The tiles that a mask keeps also depend on the lengths, which a plan does not fix.
+    return code if code.plan is None else code._replace(plan=None)
+
+
+class SharedDecode:
+    """Calls of flashc.decode that share lengths, options, mask and score, such as those of all layers of a model in one
+    step of generation. The checks of these arguments, and the code of the mask and the score, are made once. Arrays
+    that the mask or the score reads are read by every call. The result has no gradient."""
+    __slots__ = ("_lengths", "_mask", "_score", "_options", "_cases", "_codes")
+
+    def __init__(self, lengths: Any, options: Options, mask: Any = None, score: Any = None) -> None:
+        """`lengths`: [B] in int32. `options`: those of a call with q in order [B, Hq, T, D], without a log-sum-exp."""
+        self._lengths, self._mask, self._score, self._options = lengths, mask, score, options.checked()
+        # The cases of calls whose strides kernels can read, keyed by what the case depends on.
+        self._cases: Dict[Tuple[Any, ...], Case] = {}
+        # The code on each device and stream, and whether each call waits for arrays that it reads or refuses them.
+        self._codes: Dict[Tuple[Any, ...], Tuple[Code, bool]] = {}
+
+    def __call__(self, q: Any, k_cache: Any, v_cache: Any, sinks: Any = None) -> Any:
+        """Returns o, [B, T, Hq, Dv], for PyTorch's tensors q, k_cache and v_cache of order [B, H, N, D]. Other strides
+        than those that kernels can read cost a copy."""
+        inputs = Inputs({"q": q, "k_cache": k_cache, "v_cache": v_cache, "lengths": self._lengths, "sinks": sinks})
+        if sinks is not None:
+            inputs.widen("sinks", sum_dtype(inputs["q"].dtype))
+        arrays, key = inputs.arrays, tuple(inputs.signature)
+        case = self._cases.get(key)
+        if case is None or (arrays["q"][0] | arrays["k_cache"][0] | arrays["v_cache"][0]) % 16:
+            from ._torch_tensors import suitable
+            read = suitable(q), suitable(k_cache), suitable(v_cache)
+            if read[0] is not q or read[1] is not k_cache or read[2] is not v_cache:
+                return self(*read, sinks)
+            case = self._cases[key] = _case_of_rows(inputs, self._options)
+        code = NO_CODE
+        if self._mask is not None or self._score is not None:
+            place = inputs.device, inputs.stream, arrays["q"].dtype
+            found = self._codes.get(place)
+            if found is None:
+                code = _code_of(self._mask, self._score, case, inputs)
+                waits = any([x.stream is not None or getattr(x.owner, "requires_grad", False) for x in code.arrays])
+                found = self._codes[place] = code, waits
+            code, waits = found
+            if waits:
+                inputs.prepare_code(code)
+        if inputs.device == CPU:
+            check_cache_values(inputs, case, self._mask is not None)
+        return case(inputs, code)[0]
+
+
+# Cases of SharedDecode, keyed by all that they depend on except the rows and the strides of the caches, and by the rows
+# in steps of _ROWS.
+_grown: Dict[Tuple[Any, ...], Case] = {}
+_MOST_GROWN = 256
+contexts.on_configure.append(_grown.clear)
+
+
+def _case_of_rows(inputs: Inputs, options: Options) -> Case:
+    """Returns the case of a call of SharedDecode. Caches that differ in their rows alone share most of a case, and the
+    kernel, so that a cache that grows at each step costs few checks."""
+    q, k, v = inputs["q"], inputs["k_cache"], inputs["v_cache"]
+    if len(k.shape) != 4 or len(v.shape) != 4 or k.shape[2] != v.shape[2]:
+        return _case(inputs, options, "bshd")  # It raises an error.
+    rows = k.shape[2]
+    others = [(name, inputs.sources[name], x[1:5]) for name, x in inputs.arrays.items() if not name.endswith("_cache")]
+    key = (options, *others, inputs.sources["k_cache"], k.shape[:2], k.shape[3], k[3:5], v.shape[:2], v.shape[3],
+           v[3:5], inputs.sources["v_cache"], _rounded(rows))
+    case = _grown.get(key)
+    if case is None:
+        if len(_grown) >= _MOST_GROWN:
+            _grown.clear()
+        case = _grown[key] = _case(inputs, options, "bshd")
+        return case
+    check_contiguous("k_cache", k)
+    check_contiguous("v_cache", v)
+    return case.resized(case.extents._replace(keys=rows), {"k_cache": shape_of(k, False), "v_cache": shape_of(v, False)})
+
+
+_ROWS = 64
+
+
+def _rounded(rows: int) -> int:
+    """Returns the rows for which a kernel is chosen. A cache that grows by a row at each step has a new choice after
+    _ROWS steps."""
+    return -(-rows // _ROWS) * _ROWS
+
+
+def _case(inputs: Inputs, options: Options, layout: Optional[str] = None) -> Case:
+    """`layout`: of the result; None: that of the options."""
     device, is_packed, shapes = inputs.device, "cu_seqlens_q" in inputs, None
     if is_packed:
         q = inputs["q"]
@@ -210,7 +298,7 @@ def _case(inputs: Inputs, options: Options) -> Case:
     specialization = specialize(extents, options, _target_of(device), vectors)
     specialization = specialization._replace(page_size=page_size, cache_dtype=cache_dtype, scales=scales,
                                              is_packed=is_packed)
-    results = attention_results(extents, options, is_packed=is_packed)
+    results = attention_results(extents, options._replace(layout=layout or options.layout), is_packed=is_packed)
     case = attention_case(inputs, specialization, extents, results, options.is_bshd)
     case.window = options.mask()[1]
     case.aliases = {"k": "k_cache", "v": "v_cache"}
@@ -223,7 +311,8 @@ def _case(inputs: Inputs, options: Options) -> Case:
     def finish(it: Specialization) -> Specialization:
         is_forward = False
         if device != CPU:
-            kind, text = _choose(it, extents._replace(batch=batch), device, options)
+            whole = extents._replace(batch=batch, keys=_rounded(extents.keys))
+            kind, text = _choose(it, whole, device, options)
             is_forward = kind == library.FORWARD_KERNEL
             it = it._replace(options=it.options._replace(schedule=text or None))
         return it._replace(extents=(library.ANY, extents.key_heads, library.ANY if is_forward else extents.queries,

@@ -6,6 +6,7 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
 import transformers_models as models  # noqa: E402
+from flashc._decode import SharedDecode  # noqa: E402
 from flashc.integrations import _transformers_paged as paged  # noqa: E402
 from flashc.integrations import transformers as door  # noqa: E402
 
@@ -36,10 +37,11 @@ def check(model, inputs, caches=("dynamic",), steps=STEPS, **how):
 
 @pytest.fixture
 def steps(monkeypatch):
-    """Counts calls of flashc.decode."""
+    """Counts calls of flashc.decode, and of SharedDecode."""
     found = []
-    decode = door.flashc_decode
-    monkeypatch.setattr(door, "flashc_decode", lambda *given, **named: found.append(1) or decode(*given, **named))
+    for owner, name in ((door, "flashc_decode"), (SharedDecode, "__call__")):
+        monkeypatch.setattr(owner, name, lambda *given, run=getattr(owner, name), **named:  # noqa: B023
+                            found.append(1) or run(*given, **named))
     return found
 
 

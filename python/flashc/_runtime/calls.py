@@ -193,13 +193,24 @@ class Case:
         for result in results:
             self.shapes[result.key] = result.new_shape()
         self.launchers = _launchers
-        # The kernel and the shapes of its arguments, keyed by the code of the mask and the score.
+        # The kernel and the shapes of its arguments, keyed by the code of the mask and the score, and its arrays.
         self._ready: Dict[Any, Tuple[Launcher, List[Shape]]] = {}
+        # The kernels, keyed by the code of the mask and the score. `resized` cases share them.
+        self._kernels: Dict[Any, Launcher] = {}
         self._new = [(result.like, result.memory, result.dtype, result.transposes) for result in results]
 
     def prepare(self, code: Code) -> Tuple[Launcher, List[Shape]]:
         """Returns the loaded kernel for a mask and a score, and the shapes of its arguments. The kernel is compiled if
         no context and no cache has it."""
+        launcher = self._kernels.get(code[:3])
+        if launcher is None:
+            launcher = self._kernels[code[:3]] = self._load(code)
+        shapes = self.shapes
+        if code.bound:
+            shapes = {**shapes, **{it.name: one[1:3] for it, one in zip(code.captures, code.bound)}}
+        return launcher, [shapes[key] for key in launcher.keys]
+
+    def _load(self, code: Code) -> Launcher:
         specialization = self.specialization
         if self.finish is not None:
             specialization = self.finish(specialization.of(code))
@@ -210,10 +221,15 @@ class Case:
             # Several threads may get here together. The library compiles only once for them, and one of their launchers
             # is kept.
             launcher = self.launchers.setdefault(key, Launcher(self, specialization, code))
-        shapes = self.shapes
-        if code.bound:
-            shapes = {**shapes, **{it.name: one[1:3] for it, one in zip(code.captures, code.bound)}}
-        return launcher, [shapes[key] for key in launcher.keys]
+        return launcher
+
+    def resized(self, extents: Extents, shapes: Dict[str, Shape]) -> "Case":
+        """Returns the case of the same call with other extents, and with other shapes of the inputs named in `shapes`.
+        The kernels, the results and everything else must be the same."""
+        other = object.__new__(Case)
+        other.__dict__.update(self.__dict__)  # copy.copy takes much longer.
+        other.extents, other.shapes, other._ready = extents, {**self.shapes, **shapes}, {}
+        return other
 
     def __call__(self, inputs: Inputs, code: Code = NO_CODE, outs: Sequence[Any] = (),
                  unseen: Sequence[str] = ()) -> List[Any]:

@@ -11,7 +11,7 @@ shift = q_offset - kv_offset.
 from __future__ import annotations
 
 import operator
-from functools import reduce
+from functools import lru_cache, reduce
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
@@ -20,9 +20,12 @@ from torch import Tensor
 from torch.nn.attention.flex_attention import BlockMask
 from transformers import masking_utils
 
-from .. import masks
+from .. import masks, scores
+from .._decode import SharedDecode
 from .._runtime.library import ArgumentError
+from .._runtime.options import Options
 from .._runtime.plans import plan_mask
+from .._torch_tensors import GRANULE
 from .._trace import mask_arguments as args
 from .._trace.trace import call_mask
 
@@ -176,9 +179,22 @@ def _read_padding(cells: Dict[str, Any], context: _Context) -> Optional[Conjunct
     return _keys_of(_since(padding, context.kv_offset))
 
 
+class _Padding(masks.Mask):
+    """The keys that an array [B, N] of conditions keeps. Each step of generation makes such a mask, and finds its code
+    by the array alone, without a look at functions."""
+    _decides = ("_padding",)
+
+    def __init__(self, padding: Tensor) -> None:
+        self._padding, self._name = padding, "padding"
+        self._align = self._usual_align = "top-left"
+
+    def __call__(self, b: Any, h: Any, i: Any, j: Any) -> Any:
+        return args.at(self._padding, b, j)
+
+
 def _keys_of(padding: Tensor) -> Conjunction:
     """Returns the keys that an array [B, N] of conditions keeps."""
-    mask = masks.Mask(lambda b, h, i, j: args.at(padding, b, j), "padding")
+    mask = _Padding(padding)
     return Conjunction(others=(lambda place: mask,))
 
 
@@ -280,6 +296,13 @@ _readers.pop(None, None)
 
 # --- The mask of a model ----------------------------------------------------------------------------------------------
 
+#: At most this many queries after a past are a step of generation, which flashc.decode computes. It compiles a kernel
+#: for each number of queries.
+MOST_QUERIES = 16
+
+soft_cap = lru_cache(maxsize=64)(scores.soft_cap)
+
+
 class ModelMask(BlockMask):
     """What a model passes to its layers in place of an array [B, 1, Nq, Nk].
 
@@ -290,6 +313,8 @@ class ModelMask(BlockMask):
         self.conjunction, self._shape, self.shift = conjunction, tuple(shape), shift
         #: What calls with certain lengths need.
         self._known: Dict[Any, Any] = {}
+        #: What the layers of a step of generation share, keyed by all that `step` is called with.
+        self._steps: Dict[Any, Optional[SharedDecode]] = {}
 
     @property
     def shape(self) -> Tuple[int, ...]:
@@ -352,6 +377,36 @@ class ModelMask(BlockMask):
         if mask is not None and not _is_capturing():
             mask = plan_mask(mask)
         return window, mask
+
+    def step(self, query: Tensor, key: Tensor, value: Tensor, scale: Optional[float],
+             cap: Optional[float]) -> Optional[SharedDecode]:
+        """Returns flashc.decode with this mask, for all layers with these shapes, scale and soft cap. None for calls
+        that are no step of generation, or that flashc.decode does not take as they are.
+
+        Args:
+            query, key, value: [B, Hq, Nq, D], [B, Hk, Nk, D] and [B, Hk, Nk, Dv].
+            scale: of the scores; None: 1 / sqrt(D).
+            cap: the soft cap of the scores, or None.
+        """
+        if type(query) is not Tensor:
+            return None  # A tensor of a graph needs the op.
+        at = query.shape, key.shape, value.shape, query.device, scale, cap
+        found = self._steps.get(at, self)
+        if found is self:
+            found = self._steps[at] = self._make_step(*at)
+        return found  # type: ignore[return-value]
+
+    def _make_step(self, query: Sequence[int], key: Sequence[int], value: Sequence[int], device: torch.device,
+                   scale: Optional[float], cap: Optional[float]) -> Optional[SharedDecode]:
+        batch, _, queries, depth = query
+        if queries > MOST_QUERIES or depth % GRANULE or value[3] % GRANULE or batch != key[0] or 0 in key:
+            return None
+        found = self.of_decode(queries, key[2], batch, device)
+        if found is None:
+            return None
+        lengths, window, mask = found
+        score = None if cap is None else soft_cap(float(cap))
+        return SharedDecode(lengths, Options(False, window, scale, 0.0, True), mask, score)
 
     def of_decode(self, queries: int, keys: int, batch: int, device: torch.device) -> Any:
         """Returns the lengths, the window and the mask for flashc.decode of the last `queries` of `keys`. None for a

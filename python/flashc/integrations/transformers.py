@@ -9,7 +9,6 @@ transformers takes every name with it for FlashAttention's own interface.
 """
 from __future__ import annotations
 
-import functools
 import inspect
 from typing import Any, Dict, Optional, Tuple
 
@@ -25,24 +24,22 @@ from .._runtime.library import ArgumentError, UnsupportedTypeError, described
 from .._runtime.options import Operands, Options
 from .._runtime.public import public
 from .._torch_gradient import attend
-from .._torch_tensors import GRANULE, autocast, suitable
+from .._torch_tensors import GRANULE, autocast, is_any_autocast, suitable
 from . import _transformers_paged as paged
-from ._transformers_mask import ModelMask, make_mask
+from ._transformers_mask import MOST_QUERIES, ModelMask, make_mask, soft_cap
 
 __all__ = ["NAME", "register"]
 
 #: The name for `attn_implementation`.
 NAME = "fcattn"
 
-#: At most this many queries after a past are a step of generation, which flashc.decode computes. It compiles a kernel
-#: for each number of queries.
-_MOST_QUERIES = 16
-
 #: Arguments of models that change the result, and that flashc does not compute.
 _REFUSED = {
     "sinks": "a sink for each query", "indices": "a list of the keys of each query",
     "block_indices": "a list of the blocks of keys of each query", "head_mask": "a factor of each head",
 }
+#: The other arguments that decide what is computed.
+_READ_OTHERS = frozenset([*_REFUSED, "output_attentions", "cu_seq_lens_q", "cu_seq_lens_k"])
 
 
 @public
@@ -87,6 +84,12 @@ def attention(module: torch.nn.Module, query: Tensor, key: Tensor, value: Tensor
     Raises:
         flashc.ArgumentError: an argument that flashc does not compute; or as flashc.attention.
     """
+    # Dynamo, which traces this function, must not read the fields of the mask.
+    if not torch.compiler.is_compiling() and type(attention_mask) is ModelMask and position_bias is None and \
+            not dropout and _READ_OTHERS.isdisjoint(others) and not torch.is_grad_enabled() and not is_any_autocast():
+        step = attention_mask.step(query, key, value, scaling, softcap)
+        if step is not None:
+            return step(query, key, value, s_aux), None
     call = _Call(module, attention_mask, scaling, dropout, is_causal, softcap, s_aux, position_bias, others)
     run = _run_outside if torch.compiler.is_compiling() else _run
     return run(call, query, key, value), None
@@ -118,14 +121,11 @@ class _Call:
 
     def score(self, is_step: bool) -> Any:
         """Returns the score function; None if there is none. `is_step`: for flashc.decode of one query."""
-        score = None if self.softcap is None else _soft_cap(float(self.softcap))
+        score = None if self.softcap is None else soft_cap(float(self.softcap))
         if self.bias is None:
             return score
         biased = _biased(self.bias, is_step)
         return biased if score is None else score >> biased
-
-
-_soft_cap = functools.lru_cache(maxsize=64)(scores.soft_cap)
 
 
 def _biased(bias: Tensor, is_step: bool) -> scores.Score:
@@ -160,10 +160,9 @@ def _run(call: _Call, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     if paged.takes(call):
         o = paged.attention(call, query, key, value, scale)
     else:
-        o = _decode(call, query, key, value, scale) if query.shape[2] <= _MOST_QUERIES else None
+        o = _decode(call, query, key, value, scale) if query.shape[2] <= MOST_QUERIES else None
         if o is None:
-            o = _attention(call, query, key, value, scale)
-        o = o.transpose(1, 2)
+            o = _attention(call, query, key, value, scale).transpose(1, 2)
     return (o if o.shape[-1] == columns else o[..., :columns]).contiguous()
 
 
@@ -194,7 +193,7 @@ def _attention(call: _Call, query: Tensor, key: Tensor, value: Tensor, scale: fl
 
 
 def _decode(call: _Call, query: Tensor, key: Tensor, value: Tensor, scale: float) -> Optional[Tensor]:
-    """Computes a step of generation by flashc.decode. Returns None for other calls."""
+    """Computes a step of generation by flashc.decode; returns o, [B, Nq, Hq, Dv]. Returns None for other calls."""
     batch, _, queries, _ = query.shape
     keys, mask, tensors = key.shape[2], call.mask, (query, key, value, call.sinks, call.bias)
     if call.dropout or call.bias is not None and queries > 1 or 0 in key.shape:
@@ -202,6 +201,9 @@ def _decode(call: _Call, query: Tensor, key: Tensor, value: Tensor, scale: float
     if torch.is_grad_enabled() and any([x is not None and x.requires_grad for x in tensors]):
         return None
     if isinstance(mask, ModelMask):
+        step = None if call.bias is not None else mask.step(query, key, value, scale, call.softcap)
+        if step is not None:
+            return step(query, key, value, call.sinks)
         found = mask.of_decode(queries, keys, batch, query.device)
         if found is None:
             return None
@@ -211,4 +213,4 @@ def _decode(call: _Call, query: Tensor, key: Tensor, value: Tensor, scale: float
     else:
         lengths, window = torch.full((batch,), keys, dtype=torch.int32, device=query.device), None
     return flashc_decode(suitable(query), suitable(key), suitable(value), lengths, causal=False, window=window,
-                         scale=scale, mask=mask, score=call.score(True), sinks=call.sinks, layout="bhsd")
+                         scale=scale, mask=mask, score=call.score(True), sinks=call.sinks, layout="bhsd").transpose(1, 2)
