@@ -217,9 +217,9 @@ class SharedDecode:
     def __call__(self, q: Any, k_cache: Any, v_cache: Any, sinks: Any = None) -> Any:
         """Returns o, [B, T, Hq, Dv], for PyTorch's tensors q, k_cache and v_cache of order [B, H, N, D]. Other strides
         than those that kernels can read cost a copy."""
+        if sinks is not None and sinks.is_floating_point() and sinks.element_size() > 1:
+            sinks = sinks.double() if q.element_size() == 8 else sinks.float()  # Most often the same tensor.
         inputs = Inputs({"q": q, "k_cache": k_cache, "v_cache": v_cache, "lengths": self._lengths, "sinks": sinks})
-        if sinks is not None:
-            inputs.widen("sinks", sum_dtype(inputs["q"].dtype))
         arrays, key = inputs.arrays, tuple(inputs.signature)
         case = self._cases.get(key)
         if case is None or (arrays["q"][0] | arrays["k_cache"][0] | arrays["v_cache"][0]) % 16:
@@ -269,7 +269,8 @@ def _case_of_rows(inputs: Inputs, options: Options) -> Case:
         return case
     check_contiguous("k_cache", k)
     check_contiguous("v_cache", v)
-    return case.resized(case.extents._replace(keys=rows), {"k_cache": shape_of(k, False), "v_cache": shape_of(v, False)})
+    shapes = {"k_cache": shape_of(k, False), "v_cache": shape_of(v, False)}
+    return case.resized(case.extents._replace(keys=rows), shapes)
 
 
 _ROWS = 64

@@ -61,8 +61,8 @@ def autocast(*tensors: Any) -> Sequence[Any]:
 def _are_suitable(shape: Sequence[int], strides: Sequence[int]) -> bool:
     """Whether kernels can read a tensor with these extents and strides."""
     *outer, inner = strides
-    return inner == 1 and not any(stride % GRANULE or stride <= 0 and extent > 1
-                                  for stride, extent in zip(outer, shape))
+    return inner == 1 and not any([stride % GRANULE or stride <= 0 and extent > 1
+                                   for stride, extent in zip(outer, shape)])
 
 
 def suitable(x: Tensor) -> Tensor:

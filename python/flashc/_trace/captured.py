@@ -223,12 +223,13 @@ def passed(shape: Tuple[int, ...], strides: Tuple[int, ...], dtype: str,
            is_sorted: bool) -> Tuple[View, Tuple[int, ...], Tuple[int, ...]]:
     """Returns the view of an array, and the extents and strides that a launch passes."""
     last = len(shape) - 1
-    dims = tuple(dim for dim, (extent, stride) in enumerate(zip(shape, strides))
-                 if extent != 1 and stride != 0 or is_sorted and dim == last)
+    # Lists are faster than generators. A mask of a cache that grows has another shape at each step.
+    dims = tuple([dim for dim, (extent, stride) in enumerate(zip(shape, strides))
+                  if extent != 1 and stride != 0 or is_sorted and dim == last])
     pads = not is_sorted and (not dims or strides[dims[-1]] != 1)
     added = (1,) if pads else ()
     text = "?x" * len(dims) + ("1x" if pads else "")
-    extents, steps = tuple(shape[dim] for dim in dims), tuple(strides[dim] for dim in dims)
+    extents, steps = tuple([shape[dim] for dim in dims]), tuple([strides[dim] for dim in dims])
     if is_sorted:
         steps = steps[:-1] + (1,)  # The stride of an extent of 1 means nothing.
     return View(dims, pads, f"tensor<{text}{_C_DTYPE.get(dtype, dtype)}>", is_sorted), extents + added, steps + added

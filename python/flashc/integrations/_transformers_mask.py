@@ -422,10 +422,10 @@ class ModelMask(BlockMask):
         if queries > 1 and type(shift) is int and shift <= 0:
             return None
         # The last query sees no key after it, so the keys after it need not count.
-        length = shift + queries if conjunction.right == 0 else keys
-        if isinstance(length, Tensor):
-            lengths = length.to(torch.int32).expand(batch).contiguous()
+        if conjunction.right == 0 and isinstance(shift, Tensor):
+            lengths = torch.full((batch,), queries, dtype=torch.int32, device=device).add_(shift)
         else:
+            length = shift + queries if conjunction.right == 0 else keys
             # flashc.decode gives query t the position length - queries + t.
             is_placed = type(shift) is int and shift == length - queries and length <= keys
             if not is_placed and (conjunction.window is not None or conjunction.is_of_queries):
@@ -461,7 +461,7 @@ def _make(batch_size: int, q_length: int, kv_length: int, q_offset: Any, kv_offs
           mask_function: Callable[..., Any], attention_mask: Optional[Tensor]) -> ModelMask:
     # A static cache adds to this tensor before attention runs.
     q_offset = q_offset.clone() if isinstance(q_offset, Tensor) else q_offset
-    shift = q_offset - kv_offset
+    shift = q_offset - kv_offset if kv_offset else q_offset  # A tensor costs an operation.
     conjunction = read(mask_function, _Context(q_offset, kv_offset))
     padding = masking_utils.prepare_padding_mask(attention_mask, kv_length, kv_offset)
     if padding is not None:

@@ -212,5 +212,6 @@ def _decode(call: _Call, query: Tensor, key: Tensor, value: Tensor, scale: float
         return None
     else:
         lengths, window = torch.full((batch,), keys, dtype=torch.int32, device=query.device), None
-    return flashc_decode(suitable(query), suitable(key), suitable(value), lengths, causal=False, window=window,
-                         scale=scale, mask=mask, score=call.score(True), sinks=call.sinks, layout="bhsd").transpose(1, 2)
+    o = flashc_decode(suitable(query), suitable(key), suitable(value), lengths, causal=False, window=window,
+                      scale=scale, mask=mask, score=call.score(True), sinks=call.sinks, layout="bhsd")
+    return o.transpose(1, 2)
