@@ -47,7 +47,20 @@ def test_the_benchmark_of_models():
     for line, text in zip(lines, shown):
         assert {"eager", NAME} <= set(line.rates) and min(line.rates.values()) > 0
         assert "sdpa" in line.left_out and "flash_attention_2" in line.left_out and text == str(line)
-        assert "fcattn / best other" in text
+        assert f"fcattn / eager {line.rates[NAME] / line.rates['eager']:.2f}" in text and "fcattn / sdpa" not in text
+
+
+def test_the_benchmark_compares_nothing_that_is_not_compiled():
+    """A function that PyTorch would run without compilation, after it was compiled too often, raises an error."""
+    from flashc.bench import _models
+
+    def run(count):
+        function = torch.compile(lambda x: x + 1, backend="eager", dynamic=False)
+        return [function(torch.zeros(length)) for length in range(2, count)]
+    with _models.compiling():
+        assert len(run(60)) == 58
+    with _models.compiling(), pytest.raises(Exception, match="recompile_limit"):
+        run(80)
 
 
 # --- What is recognised -----------------------------------------------------------------------------------------------
