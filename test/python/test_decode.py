@@ -12,6 +12,7 @@ from flashc import _decode  # noqa: E402
 from flashc._arrays import cuda  # noqa: E402
 from flashc._arrays.array import CPU  # noqa: E402
 from flashc._runtime import library  # noqa: E402
+from flashc._runtime.calls import Inputs  # noqa: E402
 from flashc._runtime.options import Options  # noqa: E402
 from flashc._runtime.specialization import Extents, make_code, specialize  # noqa: E402
 
@@ -205,6 +206,20 @@ def test_schedules_go_by_the_gpu(two_gpus):
     assert first > parts(1) >= 1 and parts(0) == first
     with pytest.raises(flashc.GPUError, match="GPU 2"):
         cuda.multiprocessors_of(2)
+
+
+def test_a_cache_that_grows_has_a_new_choice_after_64_rows(two_gpus, monkeypatch):
+    asked, choose = [], _decode._choose
+    monkeypatch.setattr(_decode, "_choose",
+                        lambda it, extents, *how: asked.append(extents.keys) or choose(it, extents, *how))
+    for rows in (1, 63, 64, 65, 4097):
+        cache = flashc.ArraySpec((2, rows, 2, 64), "bf16")
+        inputs = Inputs({"q": flashc.ArraySpec((2, 1, 8, 64), "bf16"), "k_cache": cache, "v_cache": cache,
+                         "lengths": flashc.ArraySpec((2,), "int32")})
+        inputs.device = 0
+        case = _decode._case(inputs, Options(causal=True, enable_gqa=True, layout="bshd"))
+        assert case.finish(case.specialization).options.schedule
+    assert asked == [64, 64, 64, 128, 4160] and len(_decode._plans) == 3
 
 
 def test_schedules_go_by_the_mask(two_gpus):
