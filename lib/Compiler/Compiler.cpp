@@ -119,6 +119,7 @@ CompileOptions flashc::withSchedule(const CompileOptions &options, const Schedul
   pipeline.partsByWork = schedule.persistent && schedule.splits > 1;
   pipeline.residentTile = schedule.getQTile();
   pipeline.streamedTile = schedule.kvTile;
+  pipeline.gradientTile = schedule.getGradientTile();
   pipeline.headTile = schedule.heads;
   pipeline.splitGradients = schedule.splitGradients;
   return result;

@@ -32,6 +32,7 @@ static void addTiledLoops(OpPassManager &pm, const flashc::PipelineOptions &opti
   tile.kvTile = options.kvTile || isScheduled ? options.kvTile : flashc::kDefaultTile;
   tile.residentTile = options.residentTile;
   tile.streamedTile = options.streamedTile;
+  tile.gradientTile = options.gradientTile;
   tile.headTile = options.headTile;
   pm.addPass(flash::createTile(tile));
   pm.addPass(flash::createPageKV());

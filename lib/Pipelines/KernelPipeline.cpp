@@ -29,6 +29,7 @@ static void addSchedule(OpPassManager &pm, const flashc::PipelineOptions &option
   pm.addPass(tile::createPlaceWaits());
   pm.addPass(tile::createSplitLoops());
   pm.addPass(tile::createOverlapEpilogue());
+  pm.addPass(tile::createDivideProducts());
   pm.addPass(flashc::createProgrammaticLaunch());
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createCSEPass());

@@ -8,7 +8,9 @@
 using namespace mlir;
 using namespace flashc;
 
-int64_t TiledSchedule::countRows() const { return tile::kTileRows * consumers; }
+int64_t TiledSchedule::countRows() const { return tile::kTileRows * consumers / sharers; }
+
+int64_t Schedule::getGradientTile() const { return splitGradients == SplitGradients::Roles ? tile::kTileRows : 0; }
 
 RoleRegisters Schedule::getRegisters() const {
   if (hasReducer() && consumers == 2)
@@ -57,7 +59,7 @@ struct Field {
 
 static constexpr StringLiteral kFlags[] = {"false", "true"}, kStores[] = {"registers", "q-slot", "own-slot"},
                                kEpilogues[] = {"plain", "product", "softmax"}, kMaxima[] = {"running", "unified"},
-                               kSplits[] = {"none", "queries", "each"}, kMerges[] = {"cluster", "kernel"};
+                               kSplits[] = {"none", "queries", "each", "roles"}, kMerges[] = {"cluster", "kernel"};
 static constexpr int64_t kAnyNumber = std::numeric_limits<int64_t>::min();
 
 template <typename Owner, typename Value> static Value getType(Value Owner::*);
@@ -277,12 +279,14 @@ llvm::Error flashc::checkOverrides(StringRef overrides) {
 static int64_t getSharedMemoryBytes(const Schedule &schedule, const GPUTarget &target, int64_t d, int64_t dv,
                                     KernelExtras extras) {
   auto bytes = [&](int64_t rows, int64_t cols) { return target.getSlotBytes(rows, cols); };
-  SmallVector<tile::SharedAllocation> slots{
-      {schedule.consumers * schedule.qStages, bytes(tile::kTileRows, d), /*isRing=*/true},
-      {schedule.stages, bytes(schedule.kvTile, d), /*isRing=*/true},
-      {schedule.stages, bytes(schedule.kvTile, dv), /*isRing=*/true}};
+  int64_t tiles = schedule.consumers / schedule.sharers; // of resident rows
+  SmallVector<tile::SharedAllocation> slots{{tiles * schedule.qStages, bytes(tile::kTileRows, d), /*isRing=*/true},
+                                            {schedule.stages, bytes(schedule.kvTile, d), /*isRing=*/true},
+                                            {schedule.stages, bytes(schedule.kvTile, dv), /*isRing=*/true}};
   if (schedule.kind == KernelKind::Backward) { // keys and values are resident, or queries and their gradients
-    slots.push_back({schedule.consumers * schedule.qStages, bytes(tile::kTileRows, dv), /*isRing=*/true});
+    slots.push_back({tiles * schedule.qStages, bytes(tile::kTileRows, dv), /*isRing=*/true});
+    if (schedule.sharers > 1) // the slot by which a consumer passes P to another one
+      slots.push_back({1, 4 * tile::kTileRows * schedule.kvTile, /*isRing=*/true});
     if (schedule.splitGradients == SplitGradients::None) // the slot by which consumers pass dX^T to the reducer
       slots.push_back({2 * schedule.consumers, bytes(tile::kTileRows, schedule.kvTile), /*isRing=*/true});
     slots.push_back({schedule.stages, 2 * 4 * schedule.kvTile, /*isRing=*/true}); // two numbers of each query

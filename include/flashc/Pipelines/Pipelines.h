@@ -41,6 +41,8 @@ struct PipelineOptions {
   /// past it. These sizes count only if qTile and kvTile are 0. 0: not given.
   int64_t residentTile = 0;
   int64_t streamedTile = 0;
+  /// The number of resident rows of a step that computes dk and dv. 0: as for other steps.
+  int64_t gradientTile = 0;
   /// The number of query heads in a tile, for fa2 (flash-tile). They are of one group.
   int64_t headTile = 1;
   /// Whether tiles of queries begin where packed sequences begin (flash-align-queries). Otherwise they begin at

@@ -39,8 +39,9 @@ using mlir::tile::Epilogue;
 enum class Max { Running, Unified };
 
 /// Which gradients have loops of their own (flash-split-gradients). None: one nest computes all, and adds up dq in
-/// memory. Queries: one nest computes dk and dv, another one dq. Each: each gradient has a nest.
-enum class SplitGradients { None, Queries, Each };
+/// memory. Queries: one nest computes dk and dv, another one dq. Each: each gradient has a nest. Roles: as Queries, but
+/// two consumers share each tile of keys of the nest of dk and dv. One computes P and dv, the other dX and dk.
+enum class SplitGradients { None, Queries, Each, Roles };
 
 /// How the results of the parts of the keys are merged in a decoding kernel. Cluster: the CTAs of the parts are a
 /// cluster, and write their results into each other's shared memory. Kernel: the results go to the workspace, and
@@ -62,6 +63,8 @@ struct TiledSchedule {
   /// The number of slots of a consumer's ring of Q. With two, a persistent CTA loads the next tile's Q while it uses
   /// the current tile's Q.
   int64_t qStages = 1;
+  /// The number of consumers that share the rows of a tile, each with some of the products. It follows from the nest.
+  int64_t sharers = 1;
 
   /// The number of rows of a CTA.
   int64_t countRows() const;
@@ -126,6 +129,10 @@ struct Schedule : CommonSchedule, TiledSchedule, ForwardSchedule, SplitSchedule,
 
   /// The number of queries of a CTA. Level L1 has query tiles of this size.
   int64_t getQTile() const { return countRows() / (consumers * heads) * consumers; }
+
+  /// The number of keys of a CTA in the nest of dk and dv, where it differs from that of other nests. 0: it is the
+  /// same.
+  int64_t getGradientTile() const;
 
   /// The number of CTAs of a cluster: the number of parts of a tile in a decoding kernel with merge=cluster, otherwise
   /// 1.

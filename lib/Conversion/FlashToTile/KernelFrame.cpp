@@ -93,7 +93,7 @@ void KernelFrame::emitRings(const TileStep &step) {
     source->addMap(getRows(*source));
   for (std::unique_ptr<Source> &source : llvm::make_filter_range(sources, isRead))
     source->allocateRing(source->info.isStreamed ? schedule.stages : schedule.qStages, getRows(*source),
-                         unit->loadsItself() || isOfRows(*source));
+                         unit->loadsItself() || (isOfRows(*source) && !unit->sharesRows()));
 }
 
 LogicalResult KernelFrame::emitSeen(const TileStep &step) {

@@ -61,6 +61,12 @@ static FailureOr<Schedule> chooseFor(LoopNest &nest, StringRef target, StringRef
                               << " for sums of pairs of queries and keys, got " << field.first << "=" << other.second;
     return ofPairs;
   }
+  if (auto gradients = dyn_cast<flash::AccumulateGradientsOp>(op.getOperation());
+      gradients && schedule->getGradientTile() &&
+      gradients.getGradients() == (flash::Gradients::DK | flash::Gradients::DV)) {
+    schedule->sharers = schedule->consumers;
+    ++schedule->stages; // half as many resident rows leave room for another stage
+  }
   if (nest.residentTile != schedule->getQTile() || nest.streamedTile != schedule->kvTile)
     return op.emitError() << "expected tiles of " << schedule->getQTile() << " queries and " << schedule->kvTile
                           << " keys (schedule " << schedule->str() << "), got " << nest.residentTile << " and "

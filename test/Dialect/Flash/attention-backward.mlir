@@ -11,6 +11,13 @@
 // RUN:     --flash-bound-loops --flash-parallelize | FileCheck %s --check-prefix=FA2
 // RUN: flashc-opt %s --flash-to-tensors --flash-online-softmax --flash-split-gradients --flash-tile="q-tile=16 kv-tile=8" --canonicalize \
 // RUN:     --cse --flash-swap-loops --flash-bound-loops --flash-parallelize | FileCheck %s --check-prefix=FA2SPLIT
+// With gradient-tile the step of dk and dv has resident tiles of its own size (8 keys), and that of dq has 16 queries.
+// RUN: flashc-opt %s --flash-to-tensors --flash-online-softmax --flash-split-gradients \
+// RUN:     --flash-tile="q-tile=0 kv-tile=0 resident-tile=16 streamed-tile=4 gradient-tile=8" --canonicalize \
+// RUN:   | FileCheck %s --check-prefix=OWNTILE
+// OWNTILE-LABEL: @causal
+// OWNTILE: flash.accumulate_gradients {{.*}} : tensor<1x1x4x8xf32>, tensor<1x1x8x8xf32>, {{.*}}gradients<dk, dv>
+// OWNTILE: flash.accumulate_gradients {{.*}} : tensor<1x1x16x8xf32>, tensor<1x1x4x8xf32>, {{.*}}gradients<dq>
 
 !q = tensor<1x2x64x8xf32>
 !k = tensor<1x2x32x8xf32>

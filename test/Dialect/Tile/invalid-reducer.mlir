@@ -39,6 +39,15 @@ func.func @invalid(%array: memref<3x?x?x?xf32>, %ring_arg: !tile.ring<2, 2, 64, 
 // VARY shared_by_all
 //     tile.share %a into %ring2[%g] : tensor<64x64xbf16, #tile.operand_a>, !tile.ring<2, 64, 64, bf16>
 //     | error: 'tile.share' op expected a private ring of 64 x 64 x 'bf16', in panels of 64 columns, got '!tile.ring<2, 64, 64, bf16>'
+// VARY hand_over_through_16_bits
+//     %p = tile.hand_over %x4 through %ring2 : tensor<64x64xf32, #tile.acc>, !tile.ring<2, 64, 64, bf16>
+//     | error: 'tile.hand_over' op expected a ring of 64 x 64 x f32 that all consumers share, got '!tile.ring<2, 64, 64, bf16>'
+// VARY send_through_statistics
+//     tile.send %x4 into %ring_arg[%g] : tensor<64x64xf32, #tile.acc>, !tile.ring<2, 2, 64, f32>
+//     | error: 'tile.send' op expected a ring of 64 x 64 x f32 that all consumers share, got '!tile.ring<2, 2, 64, f32>'
+// VARY receive_more_columns
+//     %p = tile.receive %ring_arg[%g] : !tile.ring<2, 2, 64, f32> -> tensor<64x128xf32, #tile.acc>
+//     | error: 'tile.receive' op expected a ring of 64 x 128 x f32 that all consumers share, got '!tile.ring<2, 2, 64, f32>'
 // VARY other_b
 //     tile.add_product %a through %ring3, %b to %sums[%i, %i, %i] {scale = 1.0 : f32}
 //     | error: 'tile.add_product' op expected B of 64 rows of 'bf16', got '!tile.slot<32, 64, bf16>'

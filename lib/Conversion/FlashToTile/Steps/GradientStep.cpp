@@ -43,6 +43,9 @@ void GradientStep::emitAllocations() {
                                     /*isPrivate=*/false);
     statisticsRing = tile::AllocRingOp::create(b, type);
   }
+  if (frame.unit->sharesRows())
+    handed = tile::AllocRingOp::create(b, tile::RingType::get(b.getContext(), /*stages=*/1, frame.tileRows,
+                                                              nest.streamedTile, b.getF32Type(), /*isPrivate=*/false));
   if (!nest.isAnyAddedUp())
     return;
   // Two slots, so that one is read while the other is written.
@@ -265,13 +268,15 @@ FailureOr<SmallVector<Value>> GradientStep::emitOfKeys(Value visit, ValueRange s
   Value earlyLse = readEarly(0);
   Value products = wait(ofScores, /*pending=*/0);
   auto getLse = [&] { return readLate(earlyLse, 0); };
-  FailureOr<Weights> softmax = emitWeightsAndSlopes(visit, query, products, getLse, hasDK, /*isRounded=*/hasDV);
+  FailureOr<Weights> softmax = emitWeightsAndSlopes(visit, query, products, getLse, hasDK,
+                                                    /*isRounded=*/hasDV && !handed);
   if (failed(softmax))
     return failure();
   auto [weights, slopes] = *softmax;
   FailureOr<Value> kept = dropout.emitMask(query);
   if (failed(kept))
     return failure();
+  Value whole = handed ? tile::HandOverOp::create(b, weights.getType(), weights, handed, /*count=*/Value()) : Value();
   Value ofGradients = hasDK ? startProduct(frame.getResident("v"), doTile) : Value();
   if (hasDV && weights.getType() == products.getType())
     weights = round(weights);
@@ -280,7 +285,9 @@ FailureOr<SmallVector<Value>> GradientStep::emitOfKeys(Value visit, ValueRange s
     return SmallVector<Value>{wait(ofDV, /*pending=*/0)};
   Value earlyDelta = readEarly(1);
   Value dp = wait(ofGradients, /*pending=*/hasDV);
-  if (hasDV)
+  if (whole)
+    weights = whole;
+  else if (hasDV)
     weights = tile::FromOperandAOp::create(b, products.getType(), weights);
   Value dx = emitScoreGradients(visit, query, weights, dp, readLate(earlyDelta, 1), slopes, *kept);
   if (!dx)

@@ -84,6 +84,8 @@ private:
   mlir::Value statistics, statisticsRing;
   /// The ring for dX^T, and the sums of dq in device memory. Only if dq is added up in device memory.
   mlir::Value shared, sums;
+  /// The ring for P. Only if one consumer computes P and another one dX.
+  mlir::Value handed;
 };
 
 StepShape getGradientShape(const LoopNest &nest);

@@ -30,6 +30,9 @@ public:
   virtual int64_t getRows() const = 0;
   /// Whether each unit loads its tiles itself, into rings of its own. Otherwise a producer loads the tiles.
   virtual bool loadsItself() const = 0;
+  /// Whether the units of a CTA have the same rows, and each computes some of the step's products
+  /// (tile-divide-products).
+  virtual bool sharesRows() const { return false; }
   /// Emits an error and fails if the unit lacks code for the nest.
   virtual mlir::LogicalResult check(LoopNest &nest) const { return mlir::success(); }
   /// Emits the program over a grid of work tiles, and moves the insertion point into its body. Returns the number of

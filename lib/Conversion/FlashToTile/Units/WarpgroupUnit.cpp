@@ -7,14 +7,19 @@ using namespace mlir;
 using namespace flashc;
 
 namespace {
-/// The consumer warpgroups of a CTA have consecutive rows of the CTA's tile. A producer warpgroup loads for all of
-/// them.
+/// The consumer warpgroups of a CTA have consecutive rows of the CTA's tile, or share its rows. A producer warpgroup
+/// loads for all of them.
 class WarpgroupUnit : public Unit {
 public:
+  explicit WarpgroupUnit(const Schedule &schedule) : isShared(schedule.sharers > 1) {}
   int64_t getRows() const override { return tile::kTileRows; }
   bool loadsItself() const override { return false; }
+  bool sharesRows() const override { return isShared; }
   Value emitProgram(KernelFrame &frame, ValueRange grid, tile::WorkAttr work) const override;
   void describe(const NestKernel &kernel, ManifestKernel &info) const override;
+
+private:
+  bool isShared;
 };
 } // namespace
 
@@ -35,7 +40,7 @@ Value WarpgroupUnit::emitProgram(KernelFrame &frame, ValueRange grid, tile::Work
                                          /*list=*/Value(), work);
   gpu::ReturnOp::create(b);
   b.setInsertionPointToStart(b.createBlock(&program.getBody(), {}, {b.getIndexType()}, {b.getLoc()}));
-  return program.getWarpgroup();
+  return isShared ? frame.index(0) : program.getWarpgroup();
 }
 
 /// The grid has one CTA for each work tile, or, if persistent, one for each multiprocessor.
@@ -48,4 +53,6 @@ void WarpgroupUnit::describe(const NestKernel &kernel, ManifestKernel &info) con
   info.block[0] = GPUTarget::of(func).groupThreads * (kernel.schedule.consumers + 1 + tile::hasReducer(func));
 }
 
-std::unique_ptr<Unit> flashc::matchWarpgroupUnit(const Schedule &schedule) { return std::make_unique<WarpgroupUnit>(); }
+std::unique_ptr<Unit> flashc::matchWarpgroupUnit(const Schedule &schedule) {
+  return std::make_unique<WarpgroupUnit>(schedule);
+}

@@ -98,8 +98,8 @@ template <typename OpTy> bool isUsed(Region &region, Value ring) {
 }
 
 /// Initialises the barriers. A full barrier completes with the producer's arrival and the bytes that the producer
-/// announces, or, if a consumer's warps write the slot (tile.share), with the arrivals of these warps. An empty barrier
-/// completes when every reader has released the slot.
+/// announces, or, if a consumer's warps write the slot (tile.share, tile.send), with the arrivals of these warps. An
+/// empty barrier completes when every reader has released the slot.
 void initialiseBarriers(Emitter &emit, const KernelContext &kernel, WarpSpecializeOp op) {
   OpBuilder::InsertionGuard guard(emit.builder);
   auto ifThread0 = scf::IfOp::create(emit.builder, emit.loc, TypeRange(), kernel.isThread0, false);
@@ -115,6 +115,8 @@ void initialiseBarriers(Emitter &emit, const KernelContext &kernel, WarpSpeciali
     bool isShared = isUsed<ShareOp>(op.getConsumer(), alloc.getRing());
     int64_t fillers = isShared ? kHopper.groupThreads / 32 : 1, readers = ring.getIsPrivate() ? !isShared : consumers;
     readers += isUsed<WaitOp>(op.getReducer(), alloc.getRing());
+    if (isUsed<SendOp>(op.getConsumer(), alloc.getRing())) // each warp passes its part to a warp
+      fillers = readers = kHopper.groupThreads / 32;
     for (int64_t slot = 0; slot < slots; ++slot) {
       initialise(emit, kernel, place.full + slot * kHopper.barrierBytes, fillers);
       initialise(emit, kernel, place.empty + slot * kHopper.barrierBytes, readers);

@@ -117,6 +117,48 @@ TileValues lowerShare(ShareOp op, Adaptor<ShareOp> adaptor, Emitter &emit, Kerne
   return {};
 }
 
+/// Emits an arrival of each warp at `barrier`, after all of its threads.
+void arriveByWarp(Emitter &emit, KernelContext &kernel, Value barrier) {
+  emit.ptx("{\n .reg .pred p;\n bar.warp.sync 0xffffffff;\n setp.eq.u32 p, $1, 0;\n"
+           " @p mbarrier.arrive.shared::cta.b64 _, [$0];\n }",
+           "r,r,~{memory}", {barrier, emit.bitAnd(kernel.inGroup, 31)});
+}
+
+/// The address of the first four elements of a thread in the slot of a passed tile.
+Value getPassedAddress(Emitter &emit, KernelContext &kernel, Value slot) {
+  return emit.add(slot, emit.mul(kernel.inGroup, 16));
+}
+
+TileValues lowerSend(SendOp op, Adaptor<SendOp> adaptor, Emitter &emit, KernelContext &kernel) {
+  RingType ring = op.getRing().getType();
+  Turn turn = getTurn(emit, ring, op.getCount(), /*owner=*/Value());
+  waitUntilEmpty(emit, adaptor.getRing(), turn);
+  Value address = getPassedAddress(emit, kernel, getSlotAddress(emit, ring, adaptor.getRing(), turn));
+  ValueRange source = adaptor.getSource();
+  for (size_t i = 0; i < source.size(); i += 4)
+    emit.ptx("st.shared.v4.f32 [$0+" + std::to_string(i * 4 * kHopper.groupThreads) + "], {$1, $2, $3, $4};",
+             "r,f,f,f,f,~{memory}", {address, source[i], source[i + 1], source[i + 2], source[i + 3]});
+  arriveByWarp(emit, kernel, getBarrier(emit, adaptor.getRing()[1], turn.slot));
+  return {};
+}
+
+TileValues lowerReceive(ReceiveOp op, Adaptor<ReceiveOp> adaptor, Emitter &emit, KernelContext &kernel) {
+  RingType ring = op.getRing().getType();
+  Turn turn = getTurn(emit, ring, op.getCount(), /*owner=*/Value());
+  waitForPhase(emit, getBarrier(emit, adaptor.getRing()[1], turn.slot), turn.parity);
+  Value address = getPassedAddress(emit, kernel, getSlotAddress(emit, ring, adaptor.getRing(), turn));
+  Type f32 = emit.builder.getF32Type();
+  SmallVector<Value> values;
+  int64_t elements = ring.getRows() * ring.getCols() / kHopper.groupThreads;
+  for (int64_t i = 0; i < elements; i += 4)
+    llvm::append_range(values, emit.ptx({f32, f32, f32, f32},
+                                        "ld.shared.v4.f32 {$0, $1, $2, $3}, [$4+" +
+                                            std::to_string(i * 4 * kHopper.groupThreads) + "];",
+                                        "=f,=f,=f,=f,r,~{memory}", {address}));
+  arriveByWarp(emit, kernel, getBarrier(emit, adaptor.getRing()[2], turn.slot));
+  return {values};
+}
+
 /// Returns `rest` / weight, rounded to `element`. Subtracts the rounded number times the weight, a power of two, from
 /// `rest`.
 Value takeRounded(Emitter &emit, Type element, Value &rest, float weight) {
@@ -165,5 +207,5 @@ TileValues lowerStoreWait(StoreWaitOp op, Adaptor<StoreWaitOp> adaptor, Emitter 
 } // namespace
 
 void flashc::tiletonvvm::populateTensorStorePatterns(KernelPatterns &patterns) {
-  patterns.add(lowerStoreAsync, lowerShare, lowerStoreSlopes, lowerStoreWait);
+  patterns.add(lowerStoreAsync, lowerShare, lowerSend, lowerReceive, lowerStoreSlopes, lowerStoreWait);
 }

@@ -81,8 +81,11 @@ struct Tile : flash::impl::TileBase<Tile> {
   /// Returns the tile sizes of the options q-tile and kv-tile. Where an option is 0, returns the size for the resident
   /// or for the streamed dimension of `op` instead.
   TileSizes getSizes(StepOpInterface op) {
+    auto gradients = dyn_cast<AccumulateGradientsOp>(op.getOperation());
+    bool isOfKeys = gradients && gradients.getGradients() == (Gradients::DK | Gradients::DV);
+    int64_t resident = isOfKeys && gradientTile ? int64_t(gradientTile) : int64_t(residentTile);
     auto getSize = [&](int64_t asked, StepDim dim) {
-      return asked ? asked : op.getStreamedDim() == dim ? int64_t(streamedTile) : int64_t(residentTile);
+      return asked ? asked : op.getStreamedDim() == dim ? int64_t(streamedTile) : resident;
     };
     return {getSize(qTile, StepDim::I), getSize(kvTile, StepDim::J), headTile};
   }

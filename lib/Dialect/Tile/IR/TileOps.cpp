@@ -181,6 +181,20 @@ static LogicalResult verifyShared(Operation *op, RingType ring, RankedTensorType
                            << " columns, got " << ring;
 }
 
+/// Verifies the ring through which consumers pass a tile to each other.
+static LogicalResult verifyPassed(Operation *op, RingType ring, Type tile) {
+  auto type = cast<RankedTensorType>(tile);
+  if (!ring.getIsPrivate() && ring.getElementType().isF32() &&
+      type.getShape() == ArrayRef({ring.getRows(), ring.getCols()}))
+    return success();
+  return op->emitOpError() << "expected a ring of " << type.getDimSize(0) << " x " << type.getDimSize(1)
+                           << " x f32 that all consumers share, got " << ring;
+}
+
+LogicalResult HandOverOp::verify() { return verifyPassed(*this, getRing().getType(), getSource().getType()); }
+LogicalResult SendOp::verify() { return verifyPassed(*this, getRing().getType(), getSource().getType()); }
+LogicalResult ReceiveOp::verify() { return verifyPassed(*this, getRing().getType(), getResult().getType()); }
+
 LogicalResult ShareOp::verify() { return verifyShared(*this, getRing().getType(), getSource().getType()); }
 
 LogicalResult AddProductOp::verify() {

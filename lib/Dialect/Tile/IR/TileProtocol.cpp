@@ -168,7 +168,7 @@ LogicalResult WarpSpecializeOp::verifyRegions() {
     return failure();
   for (Region *region : {&getProducer(), &getReducer()})
     if (failed(verifyAbsent<StoreSlopesOp, StoreAsyncOp, StoreWaitOp, PingPongWaitOp, PingPongPassOp, PublishedOp,
-                            ShareOp, ClearRowsOp>(*region, "consumer")))
+                            ShareOp, HandOverOp, SendOp, ReceiveOp, ClearRowsOp>(*region, "consumer")))
       return failure();
   for (Region *region : {&getConsumer(), &getReducer()})
     if (failed(verifyAbsent<AcquireOp, CopyAsyncOp, ConsumeOp, PublishOp>(*region, "producer")))

@@ -138,6 +138,7 @@ static void replaceLoads(Region &consumer, const LoadNumbering &numbering) {
     ShareOp::create(b, product.getLoc(), product.getA(), product.getRing(), numbering.getCount(product));
     product.erase();
   });
+  consumer.walk([&](HandOverOp handed) { handed.getCountMutable().assign(numbering.getCount(handed)); });
   struct Cleared {
     WaitOp wait;
     Value first, begin; // the operands of tile.clear_rows

@@ -15,6 +15,8 @@ namespace mlir::tile {
 inline Value getFilledRing(Operation *op) {
   if (auto load = dyn_cast<LoadOp>(op))
     return load.getRing();
+  if (auto handed = dyn_cast<HandOverOp>(op))
+    return handed.getRing();
   auto product = dyn_cast<AddProductOp>(op);
   return product ? product.getRing() : Value();
 }
@@ -37,7 +39,7 @@ public:
     number(program.getBody().front(), counters);
   }
 
-  /// The number of `op` (a load or a tile.add_product) among the ops that fill its ring.
+  /// The number of `op` (a load, a tile.add_product or a tile.hand_over) among the ops that fill its ring.
   Value getCount(Operation *op) const { return counts.lookup(op); }
   /// Returns, for each ring of `skip`, the count of the first load that `skip` skips.
   ArrayRef<Value> getCounts(AdvanceRingOp skip) const { return skipped.find(skip)->second; }

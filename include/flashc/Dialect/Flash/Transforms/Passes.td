@@ -209,6 +209,8 @@ def Tile : Pass<"flash-tile"> {
            "rows of the resident dimension's tile, where q-tile or kv-tile is 0">,
     Option<"streamedTile", "streamed-tile", "int64_t", "0",
            "rows of the streamed dimension's tile, where q-tile or kv-tile is 0">,
+    Option<"gradientTile", "gradient-tile", "int64_t", "0",
+           "rows of the resident dimension's tile of steps that compute dk and dv, but not dq; 0: as for other steps">,
     Option<"headTile", "head-tile", "int64_t", "1", "query heads of a group per tile (PackGQA)">];
   let statistics = [
     Statistic<"numTiled", "num-tiled", "steps tiled">];

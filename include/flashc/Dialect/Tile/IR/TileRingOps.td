@@ -187,12 +187,50 @@ def Tile_ShareOp : Tile_Op<"share", [MemoryEffects<[MemRead, MemWrite]>]> {
   let hasVerifier = 1;
 }
 
+def Tile_HandOverOp : Tile_Op<"hand_over", [MemoryEffects<[MemRead, MemWrite]>, TypesMatchWith<
+    "the result has the type of the source", "source", "result", "$_self">]> {
+  let summary = "pass a tile from the warpgroup that computes it to the warpgroup that needs it";
+  let description = [{
+    The result is the source. In a `tile.program` whose warpgroups share the rows of a tile, the op cuts the program
+    into two roles: the ops that do not depend on the result, and those that do. `tile-specialize` adds `count`, the
+    number of the tile among those that pass through `ring`, and `tile-divide-products` replaces the op by a `tile.send`
+    in the first role and a `tile.receive` in the second. The ring has f32 and one slot or more.
+  }];
+  let arguments = (ins Tile_OfF32<Tile_AccTile>:$source, Tile_Ring:$ring, Optional<Index>:$count);
+  let results = (outs Tile_OfF32<Tile_AccTile>:$result);
+  let assemblyFormat = "$source `through` $ring (`[` $count^ `]`)? attr-dict `:` type($source) `,` type($ring)";
+  let hasVerifier = 1;
+}
+
+def Tile_SendOp : Tile_Op<"send", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "consumer: pass a tile to another consumer, as tile number `count` of the ring";
+  let description = [{
+    Waits until the slot is empty, writes the tile, and marks the slot full. Thread t of the other warpgroup reads what
+    thread t of this one wrote, so the elements are in the order in which threads hold them: four elements of each
+    thread, and then the next four. Each warp arrives for itself (PTX ISA 9.7.13.15).
+  }];
+  let arguments = (ins Tile_OfF32<Tile_AccTile>:$source, Tile_Ring:$ring, Index:$count);
+  let assemblyFormat = "$source `into` $ring `[` $count `]` attr-dict `:` type($source) `,` type($ring)";
+  let hasVerifier = 1;
+}
+
+def Tile_ReceiveOp : Tile_Op<"receive", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "consumer: take the tile that another consumer passed as tile number `count` of the ring";
+  let description = [{
+    Waits until the slot is full, reads the tile (`tile.send`), and marks the slot empty.
+  }];
+  let arguments = (ins Tile_Ring:$ring, Index:$count);
+  let results = (outs Tile_OfF32<Tile_AccTile>:$result);
+  let assemblyFormat = "$ring `[` $count `]` attr-dict `:` type($ring) `->` type($result)";
+  let hasVerifier = 1;
+}
+
 def Tile_ReleaseOp : Tile_Op<"release", [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "consumer: release the slot for this warpgroup";
   let description = [{
     Tells the producer that this warpgroup no longer reads the slot. The products that read the slot must have been
-    waited for. One thread arrives for its warpgroup; at a slot of f32, which threads read themselves, each thread
-    arrives.
+    waited for. One thread arrives for its warpgroup. Threads that read the slot themselves (f32) have passed a barrier,
+    or a wait for a product that depends on all of their reads.
 
     With `after`, the release comes after `elements` elements of that tile, evenly spread, have been computed; none of
     the elements may be negative. This is for a release with a wait for a product right after it. ptxas would move the

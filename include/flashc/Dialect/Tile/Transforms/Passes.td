@@ -258,6 +258,50 @@ def Specialize : Pass<"tile-specialize"> {
     Statistic<"numSpecialized", "num-specialized", "programs split into producer and consumers">];
 }
 
+def DivideProducts : Pass<"tile-divide-products"> {
+  let summary = "divide the products of a step among consumers that share its rows";
+  let description = [{
+    Divides the consumers' program in two where it has `tile.hand_over`: warpgroup 0 runs the ops that do not depend on
+    a result of a `tile.hand_over`, and warpgroup 1 the ops that do. Each warpgroup also runs the ops that its own ops
+    need, so scalars and waits for slots are in both roles. Stores, and sums in device memory, belong to the role that
+    computes what they store. A `tile.hand_over` becomes a `tile.send` in role 0 and a `tile.receive` in role 1.
+
+    In the backward pass P passes from role 0, which holds dV, to role 1, which holds dK. At 256 columns one of the two
+    accumulators fills the registers of a warpgroup, and with both in one CTA the four products of a key tile take one
+    kernel.
+
+    Both roles wait for each slot and release it, so the readers of a ring are all consumers. A release moves to where
+    the role no longer needs the slot, and `pending` of a wait counts the products of the own role.
+
+    Why here: waits, releases and loops are final, and the passes before see one program.
+
+    Before:
+    ```mlir
+    consumer { ^bb0(%w: index):
+      %r:2 = scf.for ... iter_args(%dk = %z, %dv = %z) {
+        %p = ...  %handed = tile.hand_over %p through %ring[%n]
+        %dv1 = tile.mma_async %pa, %do into %dv ...
+        %dx = ... %handed ...
+      }
+      tile.store %r#0 ...  tile.store %r#1 ...
+    ```
+    After:
+    ```mlir
+    consumer { ^bb0(%w: index):
+      %isFirst = arith.cmpi eq, %w, %c0
+      scf.if %isFirst {
+        %dv = scf.for ... { %p = ...  tile.send %p into %ring[%n]  %dv1 = tile.mma_async %pa, %do into %dv }
+        tile.store %dv
+      } else {
+        %dk = scf.for ... { %p = tile.receive %ring[%n]  %dx = ... %p ... }
+        tile.store %dk
+      }
+    ```
+    Refuses a program of other than two consumers ("expected two consumers"), and ops that would belong to both roles.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
+}
+
 def PlaceWaits : Pass<"tile-place-waits"> {
   let summary = "move scalar code and releases to where a product is in flight";
   let description = [{
