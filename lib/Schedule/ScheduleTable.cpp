@@ -11,7 +11,7 @@ static constexpr StringLiteral kMaskClassNames[] = {"none",      "bounds", "seve
                                                     "constants", "code",   "arithmetic", "memory"};
 
 static constexpr StringLiteral kRowsClassNames[] = {"", "bounded", "listed"};
-static constexpr StringLiteral kScoreClassNames[] = {"", "none", "bounded"};
+static constexpr StringLiteral kScoreClassNames[] = {"", "none", "bounded", "curved"};
 
 StringRef flashc::getMaskClassName(MaskClass mask) { return kMaskClassNames[static_cast<int>(mask)]; }
 
@@ -21,8 +21,8 @@ std::string Question::str() const {
                          .str();
   if (keys)
     text += " keys<=" + std::to_string(*keys);
-  if (score == ScoreClass::Bounded)
-    text += " score=bounded";
+  if (score == ScoreClass::Bounded || score == ScoreClass::Curved)
+    text += (" score=" + kScoreClassNames[static_cast<int>(score)]).str();
   if (hasDropout)
     text += " dropout=true";
   if (rows != RowsClass::None)
@@ -135,7 +135,7 @@ static std::optional<llvm::Error> setNamed(ScheduleRow &row, StringRef key, Stri
     return setName(
         row.dtype, condition, [](StringRef value) { return value == "bf16" || value == "f16"; }, "bf16 or f16");
   if (key == "score")
-    return setClass(row.score, condition, kScoreClassNames, "none or bounded");
+    return setClass(row.score, condition, kScoreClassNames, "none, bounded or curved");
   if (key == "dropout")
     return setFlag(row.needsDropout, condition, "true");
   if (key == "bits")

@@ -59,8 +59,9 @@ enum class RowsClass {
 };
 
 /// What is known of the score region. None: there is no region. Bounded: the region bounds its scores (a soft cap) and
-/// there is no log-sum-exp, so that `max=unified` is possible for bf16. Code: any other region.
-enum class ScoreClass { Code, None, Bounded };
+/// there is no log-sum-exp, so that `max=unified` is possible for bf16. Curved: in the backward pass, the region's
+/// derivative is not the same constant for all pairs. Code: any other region.
+enum class ScoreClass { Code, None, Bounded, Curved };
 
 /// The outputs of a kernel, as far as its schedule depends on them.
 struct KernelOutputs {
@@ -143,7 +144,7 @@ struct Question {
   /// Returns the shared memory, in bytes, of one tile of keys and one of values in a decoding kernel.
   int64_t getDecodedTileBytes() const;
   /// Returns text for messages: `target=sm_90a dtype=bf16 d=64 dv=64 mask=none`, followed by those of `keys<=1024`,
-  /// `score=bounded` and `rows=bounded` (or `rows=listed`) that are known.
+  /// `score=bounded` (or `score=curved`) and `rows=bounded` (or `rows=listed`) that are known.
   std::string str() const;
 };
 
@@ -161,7 +162,7 @@ struct ScheduleRow {
   std::optional<DimensionCondition> d, dv;
   std::optional<int64_t> maxQueries, maxKeys;
   std::optional<MaskClass> mask;
-  /// The required class of the score, None or Bounded. No value: any class.
+  /// The required class of the score, None, Bounded or Curved. No value: any class.
   std::optional<ScoreClass> score;
   bool needsDropout = false;
   /// The required class of rows, Bounded or Listed. None: any class.

@@ -150,11 +150,27 @@ static std::optional<int64_t> getMostKeys(flash::ScoresOpInterface op) {
   return flash::getMostKeys(flash::readMask(mask));
 }
 
+/// Whether the result of `score` is more than the score times a constant, plus what does not depend on the score.
+static bool isCurved(Region &score) {
+  llvm::SetVector<Operation *> ofScore;
+  getForwardSlice(score.getArgument(0), &ofScore);
+  auto isConstant = [](Value value) { return matchPattern(value, m_Constant()); };
+  return !llvm::all_of(ofScore, [&](Operation *op) {
+    if (isa<arith::MulFOp>(op))
+      return isConstant(op->getOperand(0)) || isConstant(op->getOperand(1));
+    if (isa<arith::DivFOp>(op))
+      return isConstant(op->getOperand(1));
+    return isa<arith::AddFOp, arith::SubFOp, arith::NegFOp, arith::ExtFOp, arith::TruncFOp, flash::YieldOp>(op);
+  });
+}
+
 /// Returns the class of the score. With a log-sum-exp or dropout its bound is of no use.
 static ScoreClass classifyScore(flash::ScoresOpInterface op, const KernelOutputs &outputs) {
   Region &score = op.getScore();
   if (score.empty())
     return ScoreClass::None;
+  if (op.getKernelKind() == getKindName(KernelKind::Backward))
+    return isCurved(score) ? ScoreClass::Curved : ScoreClass::Code;
   std::optional<double> bound = outputs.hasLse || op.getDropout() ? std::nullopt : getScoreBound(score);
   return bound && *bound <= kUnifiedMaxBound ? ScoreClass::Bounded : ScoreClass::Code;
 }

@@ -152,7 +152,8 @@ TEST(ScheduleTable, SaysWhichLineIsWrong) {
                                                "code, arithmetic or memory, got 'mask=causal'");
   EXPECT_EQ(getError("kind=sideways: stages=2"),
             "table, line 1: expected kind= and forward, decode, column-sums or backward, got 'kind=sideways'");
-  EXPECT_EQ(getError("score=code: stages=2"), "table, line 1: expected score= and none or bounded, got 'score=code'");
+  EXPECT_EQ(getError("score=code: stages=2"),
+            "table, line 1: expected score= and none, bounded or curved, got 'score=code'");
   EXPECT_EQ(getError("rows=bounded rows=bounded: stages=2"),
             "table, line 1: expected one condition on rows, got 'rows=bounded' too");
   EXPECT_EQ(getError("rows=many: stages=2"), "table, line 1: expected rows= and bounded or listed, got 'rows=many'");
