@@ -181,7 +181,7 @@ def check(server, batch, step, layer, tolerance, scales=(), **keywords):
     out = torch.full_like(batch.query, torch.nan)
     cache = server.cache.view(torch.uint8) if scales else server.cache
     layer.write(step, batch.key, batch.value, cache, *scales)
-    layer.attend(step, batch.query, cache, out, *scales)
+    layer.attend_cache(step, batch.query, cache, out, *scales)
     if keywords.get("sinks") is not None:
         keywords["sinks"] = torch.tensor(keywords["sinks"], device=out.device)
     torch.testing.assert_close(out[:batch.tokens].double(), right(batch, **keywords), rtol=10 * tolerance,

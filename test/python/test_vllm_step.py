@@ -156,7 +156,7 @@ def test_batch_invariance_is_asked_for(rng, monkeypatch):
     monkeypatch.setattr(flashc, "decode", lambda *arrays, batch_invariant, **rest: asked.append(batch_invariant))
     for wanted in (False, True):
         layer = paged_server.layer_of(server, batch_invariant=wanted)
-        layer.attend(step_of(server, batch, places_of(server)), batch.query, server.cache, batch.query)
+        layer.attend_cache(step_of(server, batch, places_of(server)), batch.query, server.cache, batch.query)
     assert asked == [False, True]
 
 
@@ -173,4 +173,4 @@ def test_refusals(rng):
         layer.write(step, batch.key, batch.value, server.cache)
     step = step_of(server, batch, places_of(server), door.piecewise_calls, causal=torch.ones(len(batch.past)))
     with pytest.raises(flashc.ArgumentError, match="expected a step with packed queries for masks by sequence"):
-        layer.attend(step, batch.query, server.cache, torch.empty_like(batch.query))
+        layer.attend_cache(step, batch.query, server.cache, torch.empty_like(batch.query))

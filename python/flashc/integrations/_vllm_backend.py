@@ -267,7 +267,7 @@ class FlashcImpl(AttentionImpl[Step]):
         if self.kv_sharing_target_layer_name is None:
             self._layer.write(attn_metadata, key, value, kv_cache, k_scale, v_scale)
         self._layer.clamps_ranges = getattr(layer, "mm_prefix_clamp_sliding_window", False)
-        self._layer.attend(attn_metadata, query, kv_cache, output, k_scale, v_scale)
+        self._layer.attend_cache(attn_metadata, query, kv_cache, output, k_scale, v_scale)
         return output
 
     def _scales(self, layer: Any) -> Tuple[Optional[Tensor], Optional[Tensor]]:

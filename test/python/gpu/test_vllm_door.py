@@ -125,7 +125,7 @@ def test_graphs(rng, name, queries):
 
     def compute():
         layer.write(step, key, value, server.cache)
-        layer.attend(step, query, server.cache, out)
+        layer.attend_cache(step, query, server.cache, out)
     compute()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
@@ -158,12 +158,12 @@ def test_batch_invariance(rng):
         batch = server.step()
         step, out = step_of(server, batch, places), torch.empty_like(batch.query)
         layer.write(step, batch.key, batch.value, server.cache)
-        layer.attend(step, batch.query, server.cache, out)
+        layer.attend_cache(step, batch.query, server.cache, out)
         for b, (begin, end) in enumerate(zip(batch.offsets, batch.offsets[1:])):
             if begin == end:
                 continue
             alone = torch.empty_like(out[begin:end])
             offsets = torch.tensor([0, end - begin], dtype=torch.int32, device="cuda")
-            layer.attend(door.Step(end - begin, offsets, batch.lengths[b:b + 1], batch.table[b:b + 1], None),
-                         batch.query[begin:end], server.cache, alone)
+            layer.attend_cache(door.Step(end - begin, offsets, batch.lengths[b:b + 1], batch.table[b:b + 1], None),
+                               batch.query[begin:end], server.cache, alone)
             assert torch.equal(alone, out[begin:end])
