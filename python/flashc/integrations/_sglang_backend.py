@@ -90,8 +90,8 @@ class FlashcBackend(AttentionBackend):
             raise ArgumentError("expected init_cuda_graph_state before a batch of a CUDA graph")
         batch, graph = forward_batch, self._graph
         if self._is_eight_bit and not _has_equal_queries(batch.forward_mode):
-            raise NotImplementedError("expected no CUDA graph of prompts together with an 8-bit kv cache: the calls are "
-                                      "planned by the host")
+            raise NotImplementedError("expected no CUDA graph of prompts together with an 8-bit kv cache, whose calls "
+                                      "the host plans")
         count, table = batch.batch_size, graph.window_table
         self.forward_metadata = self._fill(batch, Arrays(
             graph.offsets[:count + 1], graph.lengths[:count], graph.table[:count],
@@ -230,8 +230,8 @@ def check_runner(runner: Any) -> None:
     """Raises an error if flashc does not support a model runner's configuration."""
     model, parallel, dtype = runner.model_config, get_parallel(), runner.kv_cache_dtype
     for is_refused, text in (
-            (runner.use_mla_backend, "expected a model without multi-head latent attention (MLA), which flashc does not "
-                                     "compute"),
+            (runner.use_mla_backend, "expected a model without multi-head latent attention (MLA), which flashc does "
+                                     "not compute"),
             (runner.page_size % 16, f"expected pages of a multiple of 16 tokens, got {runner.page_size}: start SGLang "
                                     "with --page-size 16"),
             (runner.is_draft_worker, "expected no draft model: --speculative-draft-attention-backend triton computes "
