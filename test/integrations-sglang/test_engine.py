@@ -1,5 +1,5 @@
-"""An engine of SGLang on the CPU, on flashc and on SGLang's own backend for PyTorch: 16 requests, 8 at once, with
-chunks of prompts, mixed batches and shared prefixes. SGLang finds flashc by the entry points of an installed package."""
+"""An engine of SGLang on the CPU, on flashc and on SGLang's own backend for PyTorch: 16 requests, 8 at once, with chunks
+of prompts, mixed batches and shared prefixes. SGLang finds flashc by the entry points of a package's metadata."""
 import json
 import os
 import pathlib

@@ -1,5 +1,5 @@
-"""The rotation of queries and keys by positions, in PyTorch. On the CPU SGLang takes vLLM's kernel for it, unless it has
-its own kernels for the CPU (sgl_kernel), which PyPI does not have. Nothing else of SGLang is replaced in the tests."""
+"""The rotation of queries and keys by positions, in PyTorch. On the CPU SGLang takes vLLM's kernel for it, unless it
+has kernels of its own for the CPU (sgl_kernel), which PyPI does not have. The tests replace nothing else of SGLang."""
 import torch
 
 
