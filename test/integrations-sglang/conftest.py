@@ -5,7 +5,6 @@ import sys
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "python"))
-pytest.importorskip("sglang")
 
 
 @pytest.fixture

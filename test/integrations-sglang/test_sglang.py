@@ -7,18 +7,20 @@ import random
 import tomllib
 import types
 
-import paged_server
 import pytest
-import torch
-from engine import Engine, check, keep, runner_of
-from sglang.srt.layers.attention.torch_native_backend import TorchNativeAttnBackend
-from sglang.srt.layers.radix_attention import AttentionType
-from sglang.srt.model_executor.forward_batch_info import ForwardMode
-from sglang.srt.server_args import ServerArgs
 
-import flashc
-from flashc.integrations import sglang as entry
-from flashc.integrations._sglang_backend import FlashcBackend
+pytest.importorskip("sglang")
+
+import flashc  # noqa: E402
+import paged_server  # noqa: E402
+import torch  # noqa: E402
+from engine import Engine, check, keep, runner_of  # noqa: E402
+from flashc.integrations import sglang as entry  # noqa: E402
+from flashc.integrations._sglang_backend import FlashcBackend  # noqa: E402
+from sglang.srt.layers.attention.torch_native_backend import TorchNativeAttnBackend  # noqa: E402
+from sglang.srt.layers.radix_attention import AttentionType  # noqa: E402
+from sglang.srt.model_executor.forward_batch_info import ForwardMode  # noqa: E402
+from sglang.srt.server_args import ServerArgs  # noqa: E402
 
 DECODE, EXTEND, MIXED, VERIFY = (ForwardMode.DECODE, ForwardMode.EXTEND, ForwardMode.MIXED, ForwardMode.TARGET_VERIFY)
 LIMIT = 2e-5
