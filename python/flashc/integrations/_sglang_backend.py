@@ -27,7 +27,7 @@ _REFUSED = ("q_rope", "k_rope", "q_descale", "k_descale", "v_descale", "score_mo
 
 class Arrays(NamedTuple):
     """The arrays of a batch on the device. Those of CUDA graphs keep their memory from batch to batch."""
-    offsets: Tensor  # [B + 1] in int32
+    offsets: Tensor  # [B + 1] in int32, the first of which is always 0
     lengths: Tensor  # [B] in int32
     table: Tensor  # [B, M] in int32
     window_table: Optional[Tensor]  # the same in the pool of layers with windows, if they have one
@@ -128,7 +128,6 @@ class FlashcBackend(AttentionBackend):
         if queries:
             torch.arange(0, (count + 1) * queries, queries, dtype=torch.int32, out=arrays.offsets)
         else:
-            arrays.offsets[:1].zero_()
             torch.cumsum(batch.extend_seq_lens[:count], 0, dtype=torch.int32, out=arrays.offsets[1:])
         # The first token of each page says where the page is.
         slots = self.req_to_token_pool.req_to_token[batch.req_pool_indices[:count], ::self.page_size]
