@@ -252,6 +252,20 @@ def test_padded_batches_of_graphs(configured):
     assert not out.isnan().any()
 
 
+def test_padding_after_the_batch_becomes_0(configured, monkeypatch):
+    engine = Engine(7)
+    backend = FlashcBackend(engine.runner)
+    run(engine, backend, 2, modes=(EXTEND,))
+    batch, found = engine.step(DECODE, 1)
+    step, count = engine.attention(0, found), batch.batch_size
+    backend.init_forward_metadata(batch)
+    monkeypatch.setattr(torch.Tensor, "new_empty", lambda x, *shape: x.new_full(shape, torch.nan))
+    query = torch.nn.functional.pad(step.query.flatten(1), (0, 0, 0, 3))
+    out = backend.forward_decode(query, step.key, step.value, engine.layers[0], batch)
+    torch.testing.assert_close(out[:count].view_as(step.query).double(), paged_server.right(step), rtol=1e-4, atol=1e-5)
+    assert (out[count:] == 0).all() and out.shape[0] == count + 3
+
+
 def test_graphs_of_prompts(configured):
     engine = Engine(6)
     backend = FlashcBackend(engine.runner)

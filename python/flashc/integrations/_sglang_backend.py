@@ -198,9 +198,10 @@ class FlashcBackend(AttentionBackend):
         if not is_causal and self._is_eight_bit:
             raise ArgumentError(f"expected causal attention together with an 8-bit kv cache, got {layer.attn_type}")
         step = dataclasses.replace(step, tokens=query.shape[0], causal=is_causal)
-        # Calls without packed queries do not write the rows of padding.
-        make = query.new_empty if step.calls is None else query.new_zeros
-        out = make(query.shape[0], layer.tp_q_head_num, layer.v_head_dim)
+        out = query.new_empty(query.shape[0], layer.tp_q_head_num, layer.v_head_dim)
+        if step.calls:  # These calls do not write the rows of padding, which follow the last call's.
+            last = step.calls[-1]
+            out[last.begin + last.count * last.queries:].zero_()
         found.attend(step, query, *self._cache(layer), out, *self._scales(layer))
         return out.flatten(1)
 
