@@ -150,7 +150,8 @@ static std::optional<int64_t> getMostKeys(flash::ScoresOpInterface op) {
   return flash::getMostKeys(flash::readMask(mask));
 }
 
-/// Whether the result of `score` is more than the score times a constant, plus what does not depend on the score.
+/// Whether the result of `score` is more than the score times a constant, plus what does not depend on the score. The
+/// derivative, which the step asks for constants, does not exist yet, so a branch on the score counts as curved.
 static bool isCurved(Region &score) {
   llvm::SetVector<Operation *> ofScore;
   getForwardSlice(score.getArgument(0), &ofScore);

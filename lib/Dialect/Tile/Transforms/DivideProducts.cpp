@@ -2,7 +2,6 @@
 
 #include "flashc/Dialect/Tile/IR/Tile.h"
 #include "flashc/Dialect/Tile/Transforms/Passes.h"
-#include "mlir/Analysis/SliceAnalysis.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/IRMapping.h"

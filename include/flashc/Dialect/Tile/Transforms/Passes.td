@@ -297,7 +297,8 @@ def DivideProducts : Pass<"tile-divide-products"> {
         tile.store %dk
       }
     ```
-    Refuses a program of other than two consumers ("expected two consumers"), and ops that would belong to both roles.
+    Products that both roles need, such as that of a score whose derivative depends on the score, are computed by both.
+    Refuses a program of other than two consumers ("expected two consumers").
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
 }
